@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Installs the client libraries that the tests use and that are no packages of the distribution, pinned, into target/clients (or
-# WIRELOOM_CLIENTS): those for whose language there is a tool on this machine. Does nothing where they are there already.
+# Installs the client libraries that the tests use and that are no packages of the distribution,
+# pinned, into target/clients (or WIRELOOM_CLIENTS): those for whose language there is a tool on
+# this machine. Does nothing where they are there already.
 set -uo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
 from="$root/tests/clients/redis"
 to="${WIRELOOM_CLIENTS:-$root/target/clients}/redis"
 
-# client tool manifest command…: installs into the client's folder, unless its manifest is that of the last time.
+# client tool manifest command…: installs into the client's folder, unless its manifest is that of
+# the last time.
 client() {
     local name=$1 tool=$2 manifest=$3 folder="$to/$1"
     shift 3

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian or Ubuntu machine. `setup.sh demo`: to build and run (clang); `setup.sh test`: also the real
-# servers and clients that the tests talk to. Does nothing when all is there.
+# Installs what is missing on a Debian or Ubuntu machine. `setup.sh demo`: to build and run (clang);
+# `setup.sh test`: also the real servers and clients that the tests talk to. Does nothing when all
+# is there.
 set -euo pipefail
 
 need() { # command package
     command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || missing+=("$2")
 }
 
-# Newer ones know newer processors; `wireloom` takes the newest that is there. An older one than this is not enough if there is a newer one
-# to be had.
+# Newer ones know newer processors; `wireloom` takes the newest that is there. An older one than
+# this is not enough if there is a newer one to be had.
 clang_wanted=16
 
 # The version of the newest clang that is here; 0: none.
@@ -62,7 +63,8 @@ clang_command() {
     if command -v "clang-$clang" >/dev/null 2>&1; then echo "clang-$clang"; else echo clang; fi
 }
 
-# The tests compile with sanitizers, whose runtime is a package of its own that belongs to the compiler's version.
+# The tests compile with sanitizers, whose runtime is a package of its own that belongs to the
+# compiler's version.
 sanitizers() {
     [ "${1:-demo}" != test ] || echo 'int main(void) { return 0; }' | "$(clang_command)" -fsanitize=address,undefined -x c - -o /dev/null 2>/dev/null
 }

@@ -1,4 +1,5 @@
-/* base.h: what every generated program uses: values, arithmetic, scratch, building messages, text. */
+/* base.h: what every generated program uses: values, arithmetic, scratch, building messages,
+   text. */
 #ifndef WL_BASE_H
 #define WL_BASE_H
 #include "wireloom.h"
@@ -9,7 +10,8 @@
 
 #define WL_LIKELY(e) __builtin_expect(!!(e), 1)
 #define WL_UNLIKELY(e) __builtin_expect(!!(e), 0)
-/* A number that the compiler takes as it is: what it was made of is no reason for a branch. For choices that change from frame to frame. */
+/* A number that the compiler takes as it is: what it was made of is no reason for a branch. For
+   choices that change from frame to frame. */
 static inline __attribute__((always_inline)) uint64_t wl_whole(uint64_t v) { __asm__("" : "+r"(v)); return v; }
 /* One of two numbers, without a branch. */
 static inline __attribute__((always_inline)) uint32_t wl_choose(bool first, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & (uint32_t)(0 - wl_whole(first))); }
@@ -29,7 +31,8 @@ static inline __attribute__((always_inline)) uint32_t wl_choose(bool first, uint
 #define WL_PARTED_HEAD extern WL_PARTED
 #endif
 #define WL_INLINE static inline __attribute__((always_inline))
-/* Runs now and then: small code, which is compiled in half the time. (What gcc calls cold is small by itself.) */
+/* Runs now and then: small code, which is compiled in half the time. (What gcc calls cold is small
+   by itself.) */
 #ifdef __clang__
 #define WL_RARE __attribute__((cold, noinline, minsize))
 #else
@@ -43,8 +46,8 @@ typedef struct wl_opt_wl_bytes { bool has; wl_bytes v; } wl_opt_wl_bytes;
 typedef struct wl_opt_uint32_t { bool has; uint32_t v; } wl_opt_uint32_t;
 typedef struct wl_opt_uint64_t { bool has; uint64_t v; } wl_opt_uint64_t;
 
-/* An activation: where it runs, its scratch, and the fault that ends it. A fault sticks; the code that follows sees
- * zero values until the next check. */
+/* An activation: where it runs, its scratch, and the fault that ends it. A fault sticks; the code
+ * that follows sees zero values until the next check. */
 typedef struct wl_fx {
     wl_core *core;
     wl_conn *conn;
@@ -190,10 +193,12 @@ static inline void wl_clear(void *v, size_t from, size_t to) { if (to > from) me
 /* Ways out of NAME_step(). */
 #define WAIT(label, at) { v->p.pc = label; fp = at; goto more; }
 #define FAIL(kind, at) { fk = kind; fp = at; goto bad; }
-/* `from`: what stands before it is passed on; what stands behind, up to `pos`, has been looked at and is held. */
+/* `from`: what stands before it is passed on; what stands behind, up to `pos`, has been looked at
+   and is held. */
 #define RETURN(r) { v->p.pos = pos; v->from = from; *used = from - base; return r; }
 #define HEAD(label, facts) { v->p.head = from = pos; v->p.flags |= (facts) | WL_IN_TAIL; v->p.pc = label; RETURN(WL_HEAD) }
-/* The rest of a run of bytes that needs no look is the runtime's. A streaming message does not count its position on. */
+/* The rest of a run of bytes that needs no look is the runtime's. A streaming message does not
+   count its position on. */
 #define RUN(label, len, at, stream) { \
     uint64_t rest_ = (len) - (end - pos); \
     v->p.pc = label; \

@@ -27,7 +27,8 @@ static inline uint64_t wl_fmix64(uint64_t k) {
     k ^= k >> 33; k *= UINT64_C(0xc4ceb9fe1a85ec53);
     return k ^ k >> 33;
 }
-/* A connection's flow: hash of its peer, then of its own address (each 16 bytes of ip and the port, big endian). */
+/* A connection's flow: hash of its peer, then of its own address (each 16 bytes of ip and the port,
+   big endian). */
 static inline uint64_t wl_flow(wl_fx *x) {
     return wl_fmix64(wl_h_endpoint(wl_h_endpoint(WL_FNV64, wl_peer(x)), wl_local(x)));
 }
@@ -95,7 +96,8 @@ static inline uint32_t wl_md5_u32(wl_bytes b) {
 
 /* ---- bytes ---- */
 
-/* Eight letters at a time: a byte's top bit says whether it is from 'A' to 'Z', and moved down twice is what makes it small. */
+/* Eight letters at a time: a byte's top bit says whether it is from 'A' to 'Z', and moved down
+   twice is what makes it small. */
 static inline uint64_t wl_lower8(uint64_t w) {
     const uint64_t ones = UINT64_C(0x0101010101010101), low = w & 0x7f * ones;
     return w | ((low + (0x80 - 'A') * ones) & ~(low + (0x7f - 'Z') * ones) & ~w & 0x80 * ones) >> 2;
@@ -197,7 +199,8 @@ static inline wl_bytes wl_group_bytes(wl_fx *x, uint64_t i) {
     return wl_b(d, n);
 }
 
-/* Has the host keep, of each item in the order in which they came, the number of its group's part: a part is a group with items. */
+/* Has the host keep, of each item in the order in which they came, the number of its group's part:
+   a part is a group with items. */
 static inline bool wl_group_keep(wl_fx *x, wl_task *t) {
     if (!x->items) return true;
     uint16_t *rank = (uint16_t *)(void *)wl_tmp(x, 2 * x->groups + 1), *order = (uint16_t *)(void *)wl_tmp(x, 2 * x->items + 1);
@@ -293,7 +296,8 @@ static inline wl_bytes wl_text_i64(wl_fx *x, int64_t v) {
     b[63 - n] = '-';
     return wl_keep(x, wl_b(b + 63 - n, n + 1));
 }
-/* A date as HTTP writes it (RFC 9110 section 5.6.7). It changes once a second, so the last one is kept for each thread. */
+/* A date as HTTP writes it (RFC 9110 section 5.6.7). It changes once a second, so the last one is
+   kept for each thread. */
 static inline wl_bytes wl_http_date(wl_fx *x, uint64_t seconds) {
     static _Thread_local uint64_t kept = UINT64_MAX;
     static _Thread_local uint8_t text[29];
@@ -402,7 +406,8 @@ static inline wl_opt_wl_bytes wl_crypto_open(wl_fx *x, const wl_bytes *a) {
     int32_t n = x->core->host->crypto(WL_X_AES_GCM_OPEN, a, 4, d);
     return n < 0 ? (wl_opt_wl_bytes){0} : (wl_opt_wl_bytes){true, wl_b(d, (uint32_t)n)};
 }
-/* In a time that depends on the lengths alone: every byte is looked at, and the compiler does not know what has been found so far. */
+/* In a time that depends on the lengths alone: every byte is looked at, and the compiler does not
+   know what has been found so far. */
 static inline bool wl_same_secret(wl_bytes a, wl_bytes b) {
     if (a.n != b.n) return false;
     uint32_t differ = 0;
@@ -423,7 +428,8 @@ static inline wl_ip wl_u128_ip(unsigned __int128 n) {
     return a;
 }
 static inline wl_ip wl_v4_ip(uint32_t n) {
-    /* Two addresses side by side are not made a vector, out of which keys would be taken piece by piece. */
+    /* Two addresses side by side are not made a vector, out of which keys would be taken piece by
+       piece. */
     uint64_t last = __builtin_bswap32(n);
     if (!__builtin_constant_p(last)) last = wl_whole(last);
     uint64_t words[2] = {0, 0xffff0000u | last << 32};
@@ -438,7 +444,8 @@ static inline wl_endpoint wl_ep_of(wl_ip a, uint16_t port) {
 }
 static inline bool wl_ip_eq(wl_ip a, wl_ip b) { return memcmp(a.b, b.b, 16) == 0; }
 
-/* Whether a comma separated list (RFC 9110 5.6.1) has the token; ASCII caseless, parameters after `;` are not looked at. */
+/* Whether a comma separated list (RFC 9110 5.6.1) has the token; ASCII caseless, parameters after
+   `;` are not looked at. */
 static inline bool wl_has_token(wl_bytes list, wl_bytes token) {
     uint32_t i = 0;
     while (list.n - i >= token.n && i < list.n) {

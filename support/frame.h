@@ -1,8 +1,10 @@
-/* frame.h: what generated programs do with whole frames: headers' places, checksums, insertion and removal.
+/* frame.h: what generated programs do with whole frames: headers' places, checksums, insertion and
+ * removal.
  *
- * The generated file defines WL_LAYERS (most headers of one frame) and WL_SLOTS (places behind fields of variable size that are
- * kept), then includes this. A wl_view says where the headers of the frame at hand are; the generated `NAME_open` fills it. All
- * functions here are inlined into it or into handlers, so that a view whose address does not escape lives in registers. */
+ * The generated file defines WL_LAYERS (most headers of one frame) and WL_SLOTS (places behind
+ * fields of variable size that are kept), then includes this. A wl_view says where the headers of
+ * the frame at hand are; the generated `NAME_open` fills it. All functions here are inlined into it
+ * or into handlers, so that a view whose address does not escape lives in registers. */
 #ifndef WL_FRAME_H
 #define WL_FRAME_H
 #include "base.h"
@@ -15,8 +17,8 @@ typedef struct wl_view {
     uint32_t top;                /* where the last header that is there ends */
     uint32_t miss;               /* bytes behind `end` that lengths count, and a capture has cut off */
     uint64_t has;                /* bit per header */
-    /* A header's first byte, and the one behind it. At a line's beginning: places of usual frames are stored in one go, which takes
-     * long across two lines, and longer across two pages. */
+    /* A header's first byte, and the one behind it. At a line's beginning: places of usual frames
+     * are stored in one go, which takes long across two lines, and longer across two pages. */
     _Alignas(64) uint16_t at[WL_LAYERS], to[WL_LAYERS];
     uint16_t lim[WL_LAYERS];     /* where its payload ends */
     uint8_t net[WL_LAYERS];      /* the network header around it */
@@ -48,8 +50,8 @@ static inline __attribute__((always_inline)) void wl_view_again(wl_view *v, wl_f
 
 /* ---- Internet checksum (RFC 1071, 1624) ---- */
 
-/* Adds the 16-bit words of n bytes to a sum; an odd last byte is the high half of a word. Byte order does not matter as long as
- * sums are compared with words loaded the same way. */
+/* Adds the 16-bit words of n bytes to a sum; an odd last byte is the high half of a word. Byte
+ * order does not matter as long as sums are compared with words loaded the same way. */
 WL_INLINE uint64_t wl_sum(const uint8_t *p, uint32_t n, uint64_t s) {
     uint64_t a = 0;
     for (; n >= 16; p += 16, n -= 16) { s += (uint64_t)wl_le32(p) + wl_le32(p + 4); a += (uint64_t)wl_le32(p + 8) + wl_le32(p + 12); }
@@ -59,12 +61,14 @@ WL_INLINE uint64_t wl_sum(const uint8_t *p, uint32_t n, uint64_t s) {
     if (n) s += *p;
     return s;
 }
-/* A half is added to the other one, turned: what is carried out of the lower one comes back in at its low end. */
+/* A half is added to the other one, turned: what is carried out of the lower one comes back in at
+   its low end. */
 WL_INLINE uint16_t wl_fold(uint64_t s) {
     const uint32_t half = (uint32_t)((s + (s >> 32 | s << 32)) >> 32);
     return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
 }
-/* Corrects the checksum at `at` for words whose sum was `was` and is `now` (RFC 1624, equation 3). `optional`: 0 stays 0. */
+/* Corrects the checksum at `at` for words whose sum was `was` and is `now` (RFC 1624, equation 3).
+   `optional`: 0 stays 0. */
 static inline void wl_sum_fix(uint8_t *at, uint64_t was, uint64_t now, bool optional) {
     uint16_t old = wl_le16(at);
     if (optional && !old) return;
@@ -115,7 +119,8 @@ WL_INLINE void wl_layer_resum(wl_view *v, const wl_header *h, const unsigned lay
     if (h[layer].over < WL_OVER_MESSAGE || (h[layer].optional && p[h[layer].sum] == 0 && p[h[layer].sum + 1] == 0)) return;
     wl_view_sum(v, h, layer);
 }
-/* After a change inside the payload of `layer`s around it: those whose checksum covers the byte at `pos`. */
+/* After a change inside the payload of `layer`s around it: those whose checksum covers the byte at
+   `pos`. */
 static inline void wl_view_resum(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
     (void)layers;
     for (uint64_t left = v->has; left;) {
@@ -136,7 +141,8 @@ WL_INLINE uint64_t wl_length(const wl_view *v, const wl_header *h, uint32_t n, u
     const uint64_t all = (uint64_t)n + v->miss, most = h->covers_bytes < 8 ? (UINT64_C(1) << (8 * h->covers_bytes)) - 1 : UINT64_MAX;
     return all < most ? all : most;
 }
-/* Sets a header's length to what lies from it, or from behind it, to the end of its payload, of a view's layer; its own checksum follows. */
+/* Sets a header's length to what lies from it, or from behind it, to the end of its payload, of a
+   view's layer; its own checksum follows. */
 WL_INLINE void wl_covers_set(const wl_view *v, const wl_header *h, unsigned layer) {
     uint8_t *p = v->p + v->at[layer];
     const uint32_t size = (uint32_t)(v->to[layer] - v->at[layer]);
@@ -145,7 +151,8 @@ WL_INLINE void wl_covers_set(const wl_view *v, const wl_header *h, unsigned laye
     if (h->over == WL_OVER_HEADER) wl_sum_fix(p + h->sum, was, wl_sum(p, size, 0), false);
 }
 
-/* The payload or headers from `pos` on grew by `delta` bytes: lengths around it follow, then checksums, inner ones first. */
+/* The payload or headers from `pos` on grew by `delta` bytes: lengths around it follow, then
+   checksums, inner ones first. */
 static inline void wl_view_grown(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
     WL_EACH(v, i)
         if (h[i].covers >= 0 && v->at[i] < pos && pos <= v->lim[i])
@@ -190,7 +197,8 @@ static inline void wl_view_shift(wl_view *v, unsigned layers, const uint8_t *slo
     for (unsigned i = 0; i < slots; i += 2) if (v->slot[i] >= pos && WL_HAS(v, slot_layer[i / 2])) v->slot[i] = (uint16_t)(v->slot[i] + by);
     wl_view_longer(v, pos, by);
 }
-/* Opens a gap of n bytes at pos of a frame, whichever of its rooms that takes; false: there is none. */
+/* Opens a gap of n bytes at pos of a frame, whichever of its rooms that takes; false: there is
+   none. */
 static __attribute__((noinline)) bool wl_frame_gap(wl_frame *f, uint32_t pos, uint32_t n) {
     const uint32_t head = f->head, tail = f->tail, behind = f->n - pos;
     if ((uint64_t)f->n + n > 65535 || (uint64_t)head + tail < n) return false;
@@ -208,7 +216,8 @@ static __attribute__((noinline)) bool wl_frame_gap(wl_frame *f, uint32_t pos, ui
 /* The same for the frame of a view. Where its headers are is not noted. */
 WL_INLINE bool wl_view_gap(wl_view *v, uint32_t pos, uint32_t n) {
     wl_frame *f = v->f;
-    /* Most often an Ethernet header moves into the room in front, and what lies behind it in 16 bytes is in the gap. */
+    /* Most often an Ethernet header moves into the room in front, and what lies behind it in 16
+       bytes is in the gap. */
     if (WL_LIKELY(pos <= 16 && pos + n >= 16 && f->head >= n && v->n >= 16 && v->n <= 65535 && v->n + n <= 65535)) {
         uint64_t w[2];
         memcpy(w, v->p, 16);
@@ -240,8 +249,9 @@ static inline void wl_view_close(wl_view *v, unsigned layers, const uint8_t *slo
 
 typedef struct wl_piece { uint32_t at; const wl_header *h; } wl_piece;
 
-/* Fills in lengths and checksums of parts that lie at base + part[i].at, each ending where the next begins (the last at `last`), the
- * payload of all ending at `end`, that of the frame `v` at `around`. `net`: the network header before them, if any. */
+/* Fills in lengths and checksums of parts that lie at base + part[i].at, each ending where the next
+ * begins (the last at `last`), the payload of all ending at `end`, that of the frame `v` at
+ * `around`. `net`: the network header before them, if any. */
 WL_INLINE void wl_parts_done(const wl_view *v, uint32_t around, uint8_t *base, const wl_piece *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
     for (unsigned i = 0; i < n; i++) {
         uint32_t next = i + 1 < n ? part[i + 1].at : last;
@@ -273,8 +283,9 @@ static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layer
     wl_view_grown(v, h, layers, pos);
     return true;
 }
-/* Puts in headers of fixed size that are complete but for their lengths and checksums, which cover no more than themselves. All but the
- * frame's own sizes is known where it is inlined. What becomes of the other headers is said by the functions below, one by one. */
+/* Puts in headers of fixed size that are complete but for their lengths and checksums, which cover
+ * no more than themselves. All but the frame's own sizes is known where it is inlined. What becomes
+ * of the other headers is said by the functions below, one by one. */
 WL_INLINE bool wl_view_put(wl_view *v, const uint32_t pos, uint32_t around, uint8_t *built, const uint32_t n, const wl_piece *part, const unsigned parts) {
     wl_parts_done(v, around, built, part, parts, n, around + n - pos, NULL, NULL);
     if (WL_UNLIKELY(!wl_view_gap(v, pos, n))) return false;
@@ -295,7 +306,8 @@ WL_INLINE void wl_layer_grown(wl_view *v, const wl_header *h, const unsigned lay
 }
 /* ---- payloads ---- */
 
-/* Whether bytes lie in the payload from `pos` to `end`; whether they touch no part of the frame and its rooms. */
+/* Whether bytes lie in the payload from `pos` to `end`; whether they touch no part of the frame and
+   its rooms. */
 WL_INLINE bool wl_view_holds(const wl_view *v, uint32_t pos, uint32_t end, wl_bytes b) {
     uintptr_t at = (uintptr_t)b.p, from = (uintptr_t)(v->p + pos);
     return b.n && at >= from && at - from <= end - pos && b.n <= end - pos - (at - from);
@@ -305,8 +317,9 @@ WL_INLINE bool wl_view_free(const wl_view *v, wl_bytes b) {
     uintptr_t at = (uintptr_t)b.p, from = (uintptr_t)(f->p - f->head), to = (uintptr_t)(f->p + f->n + f->tail);
     return !b.n || at >= to || at + b.n <= from;
 }
-/* Lays out a new payload behind `pos`, where the old one ends at `end`: `before` bytes, the core, `after` bytes. The core lies in the
- * old payload and stays where it is if there is room, the headers move up to it. Answers where the core is now; NULL: no room. */
+/* Lays out a new payload behind `pos`, where the old one ends at `end`: `before` bytes, the core,
+ * `after` bytes. The core lies in the old payload and stays where it is if there is room, the
+ * headers move up to it. Answers where the core is now; NULL: no room. */
 static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, uint32_t end, const uint8_t *core, uint32_t core_n, uint32_t before, uint32_t after) {
     const wl_frame *f = v->f;
     const int64_t size = (int64_t)before + core_n + after, by = size - (int64_t)(end - pos), n = (int64_t)v->n + by;
@@ -340,7 +353,8 @@ static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, ui
     wl_view_commit(v);
     return at;
 }
-/* Replaces the payload behind `pos`, which ends at `end`, by bytes from elsewhere, one behind the other. */
+/* Replaces the payload behind `pos`, which ends at `end`, by bytes from elsewhere, one behind the
+   other. */
 static inline bool wl_view_fill(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes a, wl_bytes b, wl_bytes c) {
     if ((uint64_t)a.n + b.n + c.n > 65535) return false;
     uint8_t *at = wl_view_lay(v, layers, pos, end, v->p + pos, 0, 0, a.n + b.n + c.n);

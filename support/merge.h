@@ -3,9 +3,10 @@
 #define WL_MERGE_H
 #include "base.h"
 
-/* A key as two numbers that order as the bytes do. `hi` is its first 8 bytes, big endian, zeros behind a shorter key; `lo` the
- * next 7 and, in its low byte, the key's length, 16 standing for all from 16 on. So equal pairs are equal keys unless they
- * are long: only those need a look at their bytes. */
+/* A key as two numbers that order as the bytes do. `hi` is its first 8 bytes, big endian, zeros
+ * behind a shorter key; `lo` the next 7 and, in its low byte, the key's length, 16 standing for all
+ * from 16 on. So equal pairs are equal keys unless they are long: only those need a look at their
+ * bytes. */
 static inline bool wl_key_long(uint64_t lo) { return (lo & 31) == 16; }
 static inline uint64_t wl_key_hi(wl_bytes b) {
     if (WL_LIKELY(b.n >= 8)) return wl_be64(b.p);
@@ -115,7 +116,8 @@ static inline uint64_t wl_w_sign(uint8_t **o, int64_t v) {
 }
 /* Below 10^8, at least one digit; writes 8 bytes, of which those behind the digits do not count. */
 static inline uint8_t *wl_w_short(uint8_t *o, uint32_t v) {
-    /* Digits by halves, in ever smaller lanes: 4 and 4, 2 and 2, 1 and 1. The first digit is in the lowest byte. */
+    /* Digits by halves, in ever smaller lanes: 4 and 4, 2 and 2, 1 and 1. The first digit is in the
+       lowest byte. */
     uint64_t x = v / 10000 | (uint64_t)(v % 10000) << 32;
     uint64_t q = x * 10486 >> 20 & UINT64_C(0x7f0000007f);
     x = q | (x - q * 100) << 16;

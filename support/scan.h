@@ -1,7 +1,7 @@
-/* scan.h: finding bytes. A `wl_set` is a set of byte values in three shapes: a 256-bit map for single bytes and two
- * nibble tables for vectors (table lookup by low nibble gives the rows in which the byte's column is set; the high
- * nibble picks the row's bit). Every search answers the first index in [i, n) whose byte is in the set, else n, and
- * never reads outside [p, p + n). */
+/* scan.h: finding bytes. A `wl_set` is a set of byte values in three shapes: a 256-bit map for
+ * single bytes and two nibble tables for vectors (table lookup by low nibble gives the rows in
+ * which the byte's column is set; the high nibble picks the row's bit). Every search answers the
+ * first index in [i, n) whose byte is in the set, else n, and never reads outside [p, p + n). */
 #ifndef WL_SCAN_H
 #define WL_SCAN_H
 #include <stdint.h>
@@ -37,7 +37,8 @@ static inline uint32_t wl_hits32(__m256i v, __m256i lo, __m256i hi, __m256i bit)
 }
 #endif
 
-/* Where lanes can be left out, the last bytes take one step: a loop over them would be left at a byte that cannot be foreseen. */
+/* Where lanes can be left out, the last bytes take one step: a loop over them would be left at a
+   byte that cannot be foreseen. */
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 #define WL_MASKED 1
 /* The bytes from p, fewer than 16; the rest is zero, and not read. */

@@ -1,8 +1,9 @@
-/* sketch.h: Bloom filters, count-min sketches and rings of one core. Keys are hashed words (wl_sketch_hash); the two halves of the hash give
- * any number of places (Kirsch and Mitzenmacher). */
+/* sketch.h: Bloom filters, count-min sketches and rings of one core. Keys are hashed words
+ * (wl_sketch_hash); the two halves of the hash give any number of places (Kirsch and
+ * Mitzenmacher). */
 #ifndef WL_SKETCH_H
 #define WL_SKETCH_H
-#include "flow.h"
+#include "core_hash_table.h"
 
 /* 10 bits per entry and 7 places: 1 in 120 wrong answers at capacity. */
 #define WL_BLOOM_BITS(capacity) (((uint64_t)(capacity) * 10 + 511) / 512 * 512)
@@ -23,7 +24,8 @@ static inline bool wl_bloom_has(const wl_sketch *s, uint64_t h) {
     for (unsigned i = 0; i < 7; i++) { uint64_t b = wl_sketch_place(s, h, i); if (!(__atomic_load_n(&s->words[b >> 6], __ATOMIC_RELAXED) >> (b & 63) & 1)) return false; }
     return true;
 }
-/* `shared`: other cores use the words, too. Bits and registers only grow, so one that is there needs no change. */
+/* `shared`: other cores use the words, too. Bits and registers only grow, so one that is there
+   needs no change. */
 static inline void wl_bloom_add(wl_sketch *s, uint64_t h, const bool shared) {
     bool fresh = false;
     for (unsigned i = 0; i < 7; i++) {
@@ -49,14 +51,16 @@ static inline void wl_cms_raise(wl_sketch *s, uint64_t h, uint64_t to, const boo
         while (old < to && !__atomic_compare_exchange_n(v, &old, to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
     }
 }
-/* Where cores share the counters each adds what it has counted: raising would lose what others add meanwhile. */
+/* Where cores share the counters each adds what it has counted: raising would lose what others add
+   meanwhile. */
 static inline void wl_cms_count(wl_sketch *s, uint64_t h, uint64_t from, uint64_t to, const bool shared) {
     if (!shared) { wl_cms_raise(s, h, to, false); return; }
     if (to <= from) return;
     for (unsigned i = 0; i < WL_CMS_ROWS; i++) __atomic_fetch_add(&s->words[i * s->places + wl_sketch_place(s, h, i)], to - from, __ATOMIC_RELAXED);
 }
 
-/* HyperLogLog (Flajolet et al. 2007): a register is the longest run of zeros, plus one, in the hashes that fall to it. */
+/* HyperLogLog (Flajolet et al. 2007): a register is the longest run of zeros, plus one, in the
+   hashes that fall to it. */
 #define WL_HLL_REGISTERS 4096u
 static inline void wl_hll_add(wl_sketch *s, uint64_t h) {
     uint8_t *r = (uint8_t *)(void *)s->words + (h >> 52), old = __atomic_load_n(r, __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
 /* wireloom.h: what generated code and the runtime agree on (the ABI), version 1.
  *
  * A program (compiled C, or the interpreter behind the same function table) supplies `wl_program`.
- * The runtime supplies `wl_host` and owns connections, buffers, tasks and time. All calls of one core
- * happen on that core's thread. Nothing here allocates on the data path.
+ * The runtime supplies `wl_host` and owns connections, buffers, tasks and time. All calls of one
+ * core happen on that core's thread. Nothing here allocates on the data path.
  *
  * crates/runtime/src/abi.rs mirrors every type below; a test there compares sizes and offsets. */
 #ifndef WIRELOOM_H
@@ -55,20 +55,23 @@ typedef struct wl_parser {
                           of wl_parser, and no more of the view: the rest is parse()'s to set up    */
 } wl_parser;
 
-/* Bit 63 of ctx: the message is a response (a unit may be request and response of one protocol; the facts in `flags` then
- * follow the clauses of the side it is on). The runtime sets it for responses; generated code sets it in wl_call.ctx. */
+/* Bit 63 of ctx: the message is a response (a unit may be request and response of one protocol; the
+ * facts in `flags` then follow the clauses of the side it is on). The runtime sets it for
+ * responses; generated code sets it in wl_call.ctx. */
 #define WL_CTX_RESPONSE ((uint64_t)1 << 63)
 
-/* A run (view->left > 0 when tail() answers WL_MORE): all n bytes were used, and the next `left` bytes of the message need no
- * look. The runtime may pass them on without calling tail(), decrementing `left`; when it is 0 it calls tail() again, even
- * with n = 0 (a message that ends with the run is complete only then). Calling tail() with `left` > 0 is fine, too. The same
- * holds while tail() skips bytes after WL_M_IN_STEP. A tail() that answers WL_BAD with WL_M_IN_STEP in `flags` has found a
- * fault behind the head and is past the message: *used bytes more belong to it, the next message follows. At the end of the
- * connection inside a run: tail(eof = 1), which answers WL_BAD.
- * What frames a stream is passed on when it is accepted: *used may be less than tail() has looked at. The bytes from there on are
- * given again, in front of those that follow; fewer are not. WL_BAD: the bytes that it uses are good, those behind are not. A fault behind
- * the head that the grammar recovers from sets WL_M_OMIT, too.
- * After WL_WHOLE, view->pos is the length of the whole message if its unit has no stream fields. */
+/* A run (view->left > 0 when tail() answers WL_MORE): all n bytes were used, and the next `left`
+ * bytes of the message need no look. The runtime may pass them on without calling tail(),
+ * decrementing `left`; when it is 0 it calls tail() again, even with n = 0 (a message that ends
+ * with the run is complete only then). Calling tail() with `left` > 0 is fine, too. The same holds
+ * while tail() skips bytes after WL_M_IN_STEP. A tail() that answers WL_BAD with WL_M_IN_STEP in
+ * `flags` has found a fault behind the head and is past the message: *used bytes more belong to it,
+ * the next message follows. At the end of the connection inside a run: tail(eof = 1), which answers
+ * WL_BAD. What frames a stream is passed on when it is accepted: *used may be less than tail() has
+ * looked at. The bytes from there on are given again, in front of those that follow; fewer are not.
+ * WL_BAD: the bytes that it uses are good, those behind are not. A fault behind the head that the
+ * grammar recovers from sets WL_M_OMIT, too. After WL_WHOLE, view->pos is the length of the whole
+ * message if its unit has no stream fields. */
 
 /* A message as a handler sees it. Field offsets in `view` are relative to `base`. */
 typedef struct wl_msg {
@@ -83,7 +86,8 @@ enum { WL_TAIL_NONE = 0, WL_TAIL_REQ = 1 /* the tail of task->req */, WL_TAIL_RE
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
-/* Fault kinds. A program's own kinds (`fault name`) follow from WL_F_USER on, in order of declaration. */
+/* Fault kinds. A program's own kinds (`fault name`) follow from WL_F_USER on, in order of
+   declaration. */
 enum { WL_F_NONE = 0,
        WL_F_MALFORMED = 1,   /* the bytes do not match the grammar                                 */
        WL_F_TOO_LONG = 2,    /* a field is longer than its maximum                                 */
@@ -102,14 +106,16 @@ enum { WL_F_NONE = 0,
        WL_F_INTERNAL = 18,   /* fault_reply only: a handler has ended with MALFORMED, CONSTRAINT or TOO_LONG */
        WL_F_USER = 32 };
 
-/* side: flags. WL_SIDE_IN_STEP: the faulty message has been read to its end, the next one follows. */
+/* side: flags. WL_SIDE_IN_STEP: the faulty message has been read to its end, the next one
+   follows. */
 enum { WL_SIDE_IN_STEP = 1 };
 /* So many first bytes of a refused message are told. */
 #define WL_START 32u
 typedef struct wl_fault {
     uint16_t kind; uint16_t side; uint32_t place; uint32_t port;
-    /* fault_reply only, where the request is not given: the first bytes of a message that was refused, as many as have come;
-     * the response's parameters, as packed for the last call that was made for the request. */
+    /* fault_reply only, where the request is not given: the first bytes of a message that was
+     * refused, as many as have come; the response's parameters, as packed for the last call that
+     * was made for the request. */
     uint32_t start_n; uint64_t ctx; uint8_t start[WL_START];
 } wl_fault;
 
@@ -173,10 +179,10 @@ enum { WL_R_CLOSE = 1,          /* close the connection when this is sent */
 typedef struct wl_call { uint64_t timeout_ns; /* 0: the port's default */ uint64_t ctx; uint32_t flags; uint32_t _pad; } wl_call;
 
 typedef struct wl_host {
-    /* Sends a request to instance `index` of connect port `port`. The handler may issue several, then
-     * returns WL_T_SUSPEND; it is resumed when all are answered or failed, with task->part[i] in order of
-     * issue. `head` is copied (or sent) before call() returns. One call without WL_C_HOLD: the reply is seen
-     * in place and its tail streams. */
+    /* Sends a request to instance `index` of connect port `port`. The handler may issue several,
+     * then returns WL_T_SUSPEND; it is resumed when all are answered or failed, with task->part[i]
+     * in order of issue. `head` is copied (or sent) before call() returns. One call without
+     * WL_C_HOLD: the reply is seen in place and its tail streams. */
     void (*call)(struct wl_task *, uint32_t port, uint32_t index, wl_bytes head, uint32_t tail, const wl_call *);
     /* Answers task->req, once. */
     void (*reply)(struct wl_task *, wl_bytes head, uint32_t tail, uint32_t flags);
@@ -186,13 +192,16 @@ typedef struct wl_host {
     void (*close)(struct wl_task *);                      /* close the task's connection when its output is sent */
     void (*log)(struct wl_core *, uint32_t level, wl_bytes text);
     void (*fault)(struct wl_core *, uint32_t kind, uint32_t place);  /* count a fault that was caught in the program */
-    /* Ciphers, MACs, digests: what WL_X_* says, over byte strings into `out`. Answers the bytes written, or -1: not authentic, or an
-     * argument of a wrong size. The data of a cipher is the last argument; `out` is where it lies (in place), or overlaps no argument.
-     * Schedules of keys are kept per core and found by the key's bytes. */
+    /* Ciphers, MACs, digests: what WL_X_* says, over byte strings into `out`. Answers the bytes
+     * written, or -1: not authentic, or an argument of a wrong size. The data of a cipher is the
+     * last argument; `out` is where it lies (in place), or overlaps no argument. Schedules of keys
+     * are kept per core and found by the key's bytes. */
     int32_t (*crypto)(uint32_t op, const wl_bytes *arg, uint32_t args, uint8_t *out);
-    /* A long loop of a handler has used up core->fuel: sets it anew; where the slice is used up too, others run before this returns. */
+    /* A long loop of a handler has used up core->fuel: sets it anew; where the slice is used up
+       too, others run before this returns. */
     void (*pause)(struct wl_core *);
-    /* Copies bytes to where they stay until the task ends: task->kept. 0: there is no memory for them. */
+    /* Copies bytes to where they stay until the task ends: task->kept. 0: there is no memory for
+       them. */
     int (*keep)(struct wl_task *, wl_bytes);
 } wl_host;
 
@@ -208,11 +217,12 @@ typedef struct wl_port {
     const uint32_t *maglev;     /* maglev: instance per slot; NULL if unused */
 } wl_port;
 
-/* A parameter's value. Integers, bools, durations (ns): u. bytes, string: b. endpoint: ep. list<endpoint>: u = length. */
+/* A parameter's value. Integers, bools, durations (ns): u. bytes, string: b. endpoint: ep.
+   list<endpoint>: u = length. */
 typedef struct wl_param { uint64_t u; wl_bytes b; wl_endpoint ep; } wl_param;
 
-/* What wl_packets.batch() may say of its frames, so that the runtime need not look at them: how many leave, all through one instance of a port
- * (as in wl_frame.out), and their bytes. */
+/* What wl_packets.batch() may say of its frames, so that the runtime need not look at them: how
+ * many leave, all through one instance of a port (as in wl_frame.out), and their bytes. */
 typedef struct wl_left {
     uint64_t bytes;
     uint32_t frames, out;
@@ -250,7 +260,8 @@ typedef struct wl_unit {
     uint64_t whole_max;         /* largest message without `stream` fields; 0: it has such fields, never held whole */
     /* buf[0] is the message's first byte; n bytes are there; eof: no more will come. */
     int (*parse)(void *self, uint32_t unit, wl_parser *, const uint8_t *buf, uint32_t n, int eof);
-    /* buf[0] is the first tail byte not yet used. *used (<= n) bytes belong to the message and may be passed on. */
+    /* buf[0] is the first tail byte not yet used. *used (<= n) bytes belong to the message and may
+       be passed on. */
     int (*tail)(void *self, uint32_t unit, wl_parser *, const uint8_t *buf, uint32_t n, int eof, uint32_t *used);
 } wl_unit;
 
@@ -265,11 +276,11 @@ typedef struct wl_program {
     void (*init_core)(void *self, wl_core *);
     /* Runs or resumes task->handler. Returns WL_T_*. */
     int (*run)(void *self, wl_task *);
-    /* Builds, in core->out, what protocol `proto` says to a client on this fault. `req` may be NULL (the
-     * message itself was bad). Returns WL_R_* flags; nothing built = just close. */
+    /* Builds, in core->out, what protocol `proto` says to a client on this fault. `req` may be NULL
+     * (the message itself was bad). Returns WL_R_* flags; nothing built = just close. */
     uint32_t (*fault_reply)(void *self, wl_core *, uint32_t proto, const wl_fault *, const wl_msg *req);
-    /* Builds, in core->out, the head of an interim answer as a client of protocol `proto` gets it. Nothing built: as it came;
-     * WL_R_NOTHING: not at all. */
+    /* Builds, in core->out, the head of an interim answer as a client of protocol `proto` gets it.
+     * Nothing built: as it came; WL_R_NOTHING: not at all. */
     uint32_t (*interim)(void *self, wl_core *, uint32_t proto, const wl_msg *rep);
     /* Frees what run() keeps for a task that is cancelled in a suspension. May be NULL. */
     void (*cancel)(void *self, wl_task *);
@@ -280,13 +291,16 @@ typedef struct wl_program {
 /* The one symbol a compiled program exports. */
 const wl_program *wireloom_program(void);
 
-/* ---- frames ----------------------------------------------------------------------------------- */
+/* ---- frames
+   ----------------------------------------------------------------------------------- */
 
-/* Room that the runtime keeps before and behind every frame, for headers that are put in front and payloads that grow. */
+/* Room that the runtime keeps before and behind every frame, for headers that are put in front and
+   payloads that grow. */
 #define WL_HEADROOM 256u
 #define WL_TAILROOM 256u
 
-/* A whole frame in a buffer of the runtime. A handler may change bytes, move p within the headroom and change n. */
+/* A whole frame in a buffer of the runtime. A handler may change bytes, move p within the headroom
+   and change n. */
 typedef struct wl_frame {
     uint8_t *p;              /* first byte */
     uint32_t n;              /* bytes from p */
@@ -301,17 +315,22 @@ typedef struct wl_frame {
 
 /* What a program with frame ports supplies beside wl_program. */
 typedef struct wl_packets {
-    /* Runs a handler (of HandlerOn::Frame) for each of n frames, in order, on this core. On entry out is WL_GONE. Faults are counted
-     * through host->fault; they end the handling of their frame, no more. wl_core.now and .wall are set by the runtime before. */
+    /* Runs a handler (of HandlerOn::Frame) for each of n frames, in order, on this core. On entry
+     * out is WL_GONE. Faults are counted through host->fault; they end the handling of their frame,
+     * no more. wl_core.now and .wall are set by the runtime before. */
     void (*batch)(void *self, wl_core *, uint32_t handler, wl_frame *f, uint32_t n);
-    /* The steering hash of a frame that comes in on a port: frames of one flow key have one hash. NULL: no key. */
+    /* The steering hash of a frame that comes in on a port: frames of one flow key have one hash.
+       NULL: no key. */
     uint32_t (*steer)(void *self, uint32_t port, const uint8_t *p, uint32_t n, uint32_t wire);
-    /* Set by the runtime, called by batch(): a copy of a frame, or one that the program built, leaves. The bytes are copied. */
+    /* Set by the runtime, called by batch(): a copy of a frame, or one that the program built,
+       leaves. The bytes are copied. */
     void (*transmit)(wl_core *, uint32_t port, uint32_t instance, const uint8_t *p, uint32_t n);
-    /* Set by the runtime. About an instance of a queue port, which keeps the frames that are sent to it: see WL_Q_*. */
+    /* Set by the runtime. About an instance of a queue port, which keeps the frames that are sent
+       to it: see WL_Q_*. */
     uint32_t (*queue)(wl_core *, uint32_t port, uint32_t instance, uint32_t act);
-    /* Set by the runtime; a program with queues calls it from batch() after each frame. Runs the queue's handler for every frame
-     * that was popped. batch() is then called from within batch(); no handler is under way. */
+    /* Set by the runtime; a program with queues calls it from batch() after each frame. Runs the
+     * queue's handler for every frame that was popped. batch() is then called from within batch();
+     * no handler is under way. */
     void (*serve)(wl_core *);
 } wl_packets;
 
@@ -325,11 +344,13 @@ wl_packets *wireloom_packets(void);
 
 /* ---- merge nodes ---------------------------------------------------------------------------- */
 
-/* A merge combines sorted streams of messages into one (FLICK's foldt). It is a plain function over byte windows, so a merge of
- * many inputs may be run as a tree of smaller ones, each on any core: the output of one is an input of the next. */
+/* A merge combines sorted streams of messages into one (FLICK's foldt). It is a plain function over
+ * byte windows, so a merge of many inputs may be run as a tree of smaller ones, each on any core:
+ * the output of one is an input of the next. */
 
-/* Bytes of one input: buf[pos..n] are not yet used; eof: no more follow n. Between calls the runtime may add bytes, move the
- * buffer and drop bytes before pos, as long as pos still names the same byte. A window must be able to hold message_max bytes. */
+/* Bytes of one input: buf[pos..n] are not yet used; eof: no more follow n. Between calls the
+ * runtime may add bytes, move the buffer and drop bytes before pos, as long as pos still names the
+ * same byte. A window must be able to hold message_max bytes. */
 typedef struct wl_window { const uint8_t *buf; uint32_t pos, n, eof, messages /* counted up by run() for each one taken */; } wl_window;
 
 enum { WL_G_DRY = 0,    /* input `at->input` needs more bytes (or its end); all of its message is still in the window */
@@ -343,11 +364,12 @@ typedef struct wl_merge {
     uint64_t state_size;        /* bytes of state, zeroed before the first call */
     uint32_t inputs;            /* most inputs of one call */
     uint32_t message_max;       /* largest message, in and out */
-    /* Consumes the inputs (advancing their pos) until one runs dry or the output (cap bytes) is full. The same `inputs` in
-     * every call of one merge. */
+    /* Consumes the inputs (advancing their pos) until one runs dry or the output (cap bytes) is
+     * full. The same `inputs` in every call of one merge. */
     int (*run)(void *self, void *state, wl_window *in, uint32_t inputs, uint8_t *out, uint32_t cap, wl_merge_at *at);
 } wl_merge;
 
-/* Exported beside wireloom_program by programs that have merge nodes: one entry per Desc::merges. */
+/* Exported beside wireloom_program by programs that have merge nodes: one entry per
+   Desc::merges. */
 const wl_merge *wireloom_merges(uint32_t *count);
 #endif

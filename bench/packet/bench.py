@@ -29,7 +29,8 @@ WORK = os.environ.get("PACKET_WORK", "/tmp/wireloom-bench-packet")
 # What is measured is optimised code, from the first request on.
 os.environ.setdefault("WIRELOOM_START", "optimized")
 WIRELOOM = os.path.abspath(os.environ.get("WIRELOOM", os.path.join(ROOT, "target/release/wireloom")))
-# Those of hand-written C with the compiler and the flags of the targets' figures, where they are there.
+# Those of hand-written C with the compiler and the flags of the targets' figures, where they are
+# there.
 HAND_WRITTEN = {"plain": ["hw.c", "plain.c"], "hw": ["hw.c", "hw_parse.c", "hw_flow.c", "hw_rules.c", "hw_balance.c"]}
 PROGRAMS = {**{name: (files, ["-O3"], []) for name, files in HAND_WRITTEN.items()}, "gen": (["gen.c"], ["-O2"], []),
             "stream": (["stream.c"], ["-O2"], []), "xsk": (["xsk.c"], ["-O2"], []), "espb": (["espb.c"], ["-O2"], ["-lcrypto"])}

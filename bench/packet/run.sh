@@ -1,10 +1,12 @@
 #!/bin/sh
-# bench/packet/run.sh [quick|full] [--jobs A,B,…] [options of bench.py run]: packets. Builds the hand-written C, makes the traces, runs both
-# interleaved, and refreshes the section about packets in bench/README.md.
+# bench/packet/run.sh [quick|full] [--jobs A,B,…] [options of bench.py run]: packets. Builds the
+# hand-written C, makes the traces, runs both interleaved, and refreshes the section about packets
+# in bench/README.md.
 #   quick  3 rounds: about 10 minutes
 #   full   9 rounds, longer runs: about 45 minutes
-# `bench/packet/bench.py list` names the jobs. `--jobs @` runs those with frames in and outside of the caches,
-# `--jobs NAME@` those of one job. WIRELOOM names the binary (default target/release/wireloom); AF_XDP needs root.
+# `bench/packet/bench.py list` names the jobs. `--jobs @` runs those with frames in and outside of
+# the caches, `--jobs NAME@` those of one job. WIRELOOM names the binary (default
+# target/release/wireloom); AF_XDP needs root.
 set -eu
 cd "$(dirname "$0")/../.."
 export BENCH_COMMAND="bench/packet/run.sh $*"

@@ -1,4 +1,5 @@
-//! Puts the standard library's sources into the binary, so that an installed `wireloom` needs no source tree; makes the identity of the runtime.
+//! Puts the standard library's sources into the binary, so that an installed `wireloom` needs no
+//! source tree; makes the identity of the runtime.
 
 use std::fmt::Write;
 use std::hash::Hasher;
@@ -25,7 +26,8 @@ fn main() {
 
 fn hash(path: &Path, into: &mut impl Hasher) {
     if path.is_dir() {
-        let mut entries: Vec<_> = std::fs::read_dir(path).expect("it is a folder").flatten().map(|e| e.path()).collect();
+        let mut entries: Vec<_> =
+            std::fs::read_dir(path).expect("it is a folder").flatten().map(|e| e.path()).collect();
         entries.sort();
         entries.iter().for_each(|e| hash(e, into));
     } else {

@@ -1,10 +1,11 @@
-//! The programs of the demo: two proxies and their backends, each a `wireloom run` of its own on loopback.
+//! The programs of the demo: two proxies and their backends, each a `wireloom run` of its own on
+//! loopback.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -163,7 +164,13 @@ impl Actor {
 }
 
 impl Side {
-    fn new(folder: &std::path::Path, name: &str, proxy: &str, backend: &str, sets: impl Fn(usize) -> Vec<String>) -> std::io::Result<Side> {
+    fn new(
+        folder: &std::path::Path,
+        name: &str,
+        proxy: &str,
+        backend: &str,
+        sets: impl Fn(usize) -> Vec<String>,
+    ) -> std::io::Result<Side> {
         let backends = (0..BACKENDS)
             .map(|i| Actor::new(folder, format!("{name}-{}", i + 1), backend, false, &sets(i)))
             .collect::<std::io::Result<Vec<_>>>()?;
@@ -181,9 +188,11 @@ impl Cast {
     pub fn start() -> Result<Cast, String> {
         let folder = std::env::temp_dir().join(format!("wireloom-demo-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
-        let memcached = Side::new(&folder, "kv", "memcached_proxy", "kv_server", |_| Vec::new()).map_err(|e| e.to_string())?;
-        let http = Side::new(&folder, "web", "http_balancer", "static_web", |i| vec![format!("body=backend {}\n", i + 1)])
-            .map_err(|e| e.to_string())?;
+        let memcached =
+            Side::new(&folder, "kv", "memcached_proxy", "kv_server", |_| Vec::new()).map_err(|e| e.to_string())?;
+        let http =
+            Side::new(&folder, "web", "http_balancer", "static_web", |i| vec![format!("body=backend {}\n", i + 1)])
+                .map_err(|e| e.to_string())?;
         let mut cast = Cast { memcached, http, folder };
         println!("starting 2 proxies and {} backends, all written in Wireloom …", 2 * BACKENDS);
         // One of each first: the others then find its compiled code in the cache.

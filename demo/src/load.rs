@@ -1,4 +1,5 @@
-//! Clients: a few connections per side, each a thread that asks, checks the answer, and notes how long it took.
+//! Clients: a few connections per side, each a thread that asks, checks the answer, and notes how
+//! long it took.
 
 use hdrhistogram::Histogram;
 use std::io::{BufRead, BufReader, Write};
@@ -126,7 +127,8 @@ fn line(reader: &mut impl BufRead) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// One `set` for nine `get`s over a hundred keys per client; the value says whose it is, so that an answer to the wrong client shows.
+/// One `set` for nine `get`s over a hundred keys per client; the value says whose it is, so that an
+/// answer to the wrong client shows.
 fn memcached(reader: &mut impl BufRead, writer: &mut impl Write, n: usize, round: u64) -> std::io::Result<Answer> {
     let key = format!("demo-{n}-{}", round / OPERATIONS % 100);
     if round % OPERATIONS == 0 {

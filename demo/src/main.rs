@@ -1,8 +1,11 @@
-//! `make demo`: the memcached proxy and the HTTP balancer on real traffic, with faults in the middle.
+//! `make demo`: the memcached proxy and the HTTP balancer on real traffic, with faults in the
+//! middle.
 //!
-//! In: the built `wireloom` binary and `apps/`. Out: a live picture in the terminal (or a line a second where there is none), then a
-//! summary; ends by itself with exit code 0 if all went as it should. Stages: [`cast`] starts the programs, all of them written in
-//! Wireloom; [`load`] drives traffic from clients of its own; [`plot`] is the script of the faults; [`stage`] watches and draws.
+//! In: the built `wireloom` binary and `apps/`. Out: a live picture in the terminal (or a line a
+//! second where there is none), then a summary; ends by itself with exit code 0 if all went as it
+//! should. Stages: [`cast`] starts the programs, all of them written in Wireloom; [`load`] drives
+//! traffic from clients of its own; [`plot`] is the script of the faults; [`stage`] watches and
+//! draws.
 
 mod cast;
 mod load;

@@ -1,4 +1,5 @@
-//! The script: traffic, a backend of each proxy killed, traffic without it, the backends back, drain, summary.
+//! The script: traffic, a backend of each proxy killed, traffic without it, the backends back,
+//! drain, summary.
 
 use crate::cast::Cast;
 use crate::load::{self, Kind, Meter};
@@ -70,7 +71,11 @@ pub fn perform(mut cast: Cast) -> ExitCode {
     }
     println!("demo: stopped before its end");
     bad_exits.iter().for_each(|bad| println!("  {bad}"));
-    if bad_exits.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+    if bad_exits.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    }
 }
 
 /// Whether the play came to its end; otherwise someone asked to stop.
@@ -133,18 +138,34 @@ fn run(cast: &mut Cast, stories: &mut [Story; 2], stage: &mut Stage) -> Result<b
 
 fn summary(stories: &[Story; 2], bad_exits: &[String]) -> ExitCode {
     let mut good = bad_exits.is_empty();
-    println!("\nSummary: {:.0} s of traffic, one backend of each proxy killed at {} s and started again at {} s.\n",
-        END_AT.as_secs_f64(), KILL_AT.as_secs(), REVIVE_AT.as_secs());
+    println!(
+        "\nSummary: {:.0} s of traffic, one backend of each proxy killed at {} s and started again at {} s.\n",
+        END_AT.as_secs_f64(),
+        KILL_AT.as_secs(),
+        REVIVE_AT.as_secs()
+    );
     for s in stories {
         let total = Counts::of(&s.meter);
         let wrong = s.meter.wrong.load(Ordering::Relaxed);
         let h = s.meter.total.lock().unwrap_or_else(|e| e.into_inner());
         println!("  {}", s.name);
         println!("    answers               {:>9}   ({} clients, closed loop)", total.answers, load::CONNECTIONS);
-        println!("    latency               p50 {} µs, p99 {} µs, largest {} µs", h.value_at_quantile(0.5), h.value_at_quantile(0.99), h.max());
-        println!("    errors before / while the backend was lost / after:  {} / {} / {}",
-            s.at_kill.errors, s.at_revival.errors - s.at_kill.errors, total.errors - s.at_revival.errors);
-        println!("    last error after the revival:  {}", s.last_error.map_or("none".into(), |d| format!("{:.1} s", d.as_secs_f64())));
+        println!(
+            "    latency               p50 {} µs, p99 {} µs, largest {} µs",
+            h.value_at_quantile(0.5),
+            h.value_at_quantile(0.99),
+            h.max()
+        );
+        println!(
+            "    errors before / while the backend was lost / after:  {} / {} / {}",
+            s.at_kill.errors,
+            s.at_revival.errors - s.at_kill.errors,
+            total.errors - s.at_revival.errors
+        );
+        println!(
+            "    last error after the revival:  {}",
+            s.last_error.map_or("none".into(), |d| format!("{:.1} s", d.as_secs_f64()))
+        );
         println!("    wrong answers, lost connections:  {wrong}");
         println!("    memory of the proxy   {:.1} MiB\n", s.memory as f64 / 1024.0);
         good &= wrong == 0 && total.answers > 0 && s.at_kill.errors == 0;
@@ -156,5 +177,9 @@ fn summary(stories: &[Story; 2], bad_exits: &[String]) -> ExitCode {
         println!("  SIGTERM: every program drained and exited 0.");
     }
     println!("{}", if good { "\nAll as it should be." } else { "\nNot as it should be: see above." });
-    if good { ExitCode::SUCCESS } else { ExitCode::from(1) }
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    }
 }

@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP end the demo in good order: the terminal is restored and the programs are drained. In: the signals;
-//! out: [`asked`].
+//! SIGINT, SIGTERM and SIGHUP end the demo in good order: the terminal is restored and the programs
+//! are drained. In: the signals; out: [`asked`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -88,7 +88,10 @@ impl Stage {
         let act = act_text(frame.act);
         print!("{:>5.1} s  {act:<30}", frame.now.as_secs_f64());
         for s in &frame.sides {
-            print!("  {}: {:>6.0} served/s p99 {:>5} µs {:>5.0} errors/s", s.proxy, s.per_second, s.p99, s.errors_per_second);
+            print!(
+                "  {}: {:>6.0} served/s p99 {:>5} µs {:>5.0} errors/s",
+                s.proxy, s.per_second, s.p99, s.errors_per_second
+            );
         }
         println!();
     }
@@ -108,11 +111,17 @@ fn act_text(act: Act) -> &'static str {
 }
 
 fn picture(f: &mut ratatui::Frame, frame: &Frame, history: &[Vec<u64>; 2]) {
-    let rows = Layout::vertical([Constraint::Length(3), Constraint::Fill(1), Constraint::Fill(1), Constraint::Length(1)]).split(f.area());
+    let rows =
+        Layout::vertical([Constraint::Length(3), Constraint::Fill(1), Constraint::Fill(1), Constraint::Length(1)])
+            .split(f.area());
     let colour = if frame.act == Act::Lost { Color::Red } else { Color::Green };
     let share = (frame.now.as_secs_f64() / frame.end.as_secs_f64()).clamp(0.0, 1.0);
     f.render_widget(
-        Gauge::default().block(Block::bordered().title(" Wireloom demo ")).gauge_style(colour).ratio(share).label(act_text(frame.act)),
+        Gauge::default()
+            .block(Block::bordered().title(" Wireloom demo "))
+            .gauge_style(colour)
+            .ratio(share)
+            .label(act_text(frame.act)),
         rows[0],
     );
     for (i, side) in frame.sides.iter().enumerate().take(2) {
@@ -137,14 +146,19 @@ fn side_picture(f: &mut ratatui::Frame, area: Rect, side: &SideFrame, history: &
         let rows = Layout::vertical([Constraint::Length(4), Constraint::Fill(1)]).split(columns[1]);
         (columns[0], rows[0], rows[1])
     } else {
-        let rows = Layout::vertical([Constraint::Length(graph_height), Constraint::Length(2), Constraint::Fill(1)]).split(inner);
+        let rows = Layout::vertical([Constraint::Length(graph_height), Constraint::Length(2), Constraint::Fill(1)])
+            .split(inner);
         (rows[0], rows[1], rows[2])
     };
     f.render_widget(Paragraph::new(graph(side)), graph_at);
     f.render_widget(Paragraph::new(if inner.width >= WIDE { figures(side) } else { short_figures(side) }), figures_at);
-    let rows = Layout::vertical([Constraint::Length(u16::from(history_at.height > 2)), Constraint::Fill(1)]).split(history_at);
+    let rows =
+        Layout::vertical([Constraint::Length(u16::from(history_at.height > 2)), Constraint::Fill(1)]).split(history_at);
     let peak = history.iter().max().copied().unwrap_or(0);
-    f.render_widget(Paragraph::new(format!("served/s over time, peak {peak}")).style(Style::new().fg(Color::DarkGray)), rows[0]);
+    f.render_widget(
+        Paragraph::new(format!("served/s over time, peak {peak}")).style(Style::new().fg(Color::DarkGray)),
+        rows[0],
+    );
     // The whole play spans the width.
     let wide = (history_at.width as usize / SAMPLES).max(1);
     let stretched: Vec<u64> = history.iter().flat_map(|n| std::iter::repeat_n(*n, wide)).collect();
@@ -170,7 +184,12 @@ fn graph(side: &SideFrame) -> Vec<Line<'static>> {
                 true => Span::styled("up    ", Color::Green),
                 false => Span::styled("killed", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
             };
-            Line::from(vec![Span::styled(left, bold), Span::raw(format!("{stem}─▶ {name:<5} :{port:<5} ")), state, Span::raw(traffic(side, i))])
+            Line::from(vec![
+                Span::styled(left, bold),
+                Span::raw(format!("{stem}─▶ {name:<5} :{port:<5} ")),
+                state,
+                Span::raw(traffic(side, i)),
+            ])
         })
         .collect()
 }
@@ -185,7 +204,9 @@ fn traffic(side: &SideFrame, backend: usize) -> String {
 /// Sums `requests` of every object in the page whose `address` is this one.
 fn find_backend(value: &serde_json::Value, address: &str) -> Option<u64> {
     match value {
-        serde_json::Value::Object(o) if o.get("address").and_then(|a| a.as_str()) == Some(address) => o.get("requests")?.as_u64(),
+        serde_json::Value::Object(o) if o.get("address").and_then(|a| a.as_str()) == Some(address) => {
+            o.get("requests")?.as_u64()
+        }
         serde_json::Value::Object(o) => o.values().filter_map(|v| find_backend(v, address)).reduce(|a, b| a + b),
         serde_json::Value::Array(a) => a.iter().filter_map(|v| find_backend(v, address)).reduce(|a, b| a + b),
         _ => None,
@@ -208,9 +229,17 @@ fn figures(side: &SideFrame) -> Vec<Line<'static>> {
 /// The same in two lines, for narrow terminals.
 fn short_figures(side: &SideFrame) -> Vec<Line<'static>> {
     vec![
-        Line::from(format!("{:>8.0} served/s   p50 {:>5} µs   p99 {:>5} µs   {:>5.1} µs CPU/answer", side.per_second, side.p50, side.p99, side.cpu_us)),
+        Line::from(format!(
+            "{:>8.0} served/s   p50 {:>5} µs   p99 {:>5} µs   {:>5.1} µs CPU/answer",
+            side.per_second, side.p50, side.p99, side.cpu_us
+        )),
         Line::styled(
-            format!("{:>8.0} errors/s    {} wrong        {:.1} MiB", side.errors_per_second, side.wrong, side.memory_kib as f64 / 1024.0),
+            format!(
+                "{:>8.0} errors/s    {} wrong        {:.1} MiB",
+                side.errors_per_second,
+                side.wrong,
+                side.memory_kib as f64 / 1024.0
+            ),
             errors(side),
         ),
     ]

@@ -111,7 +111,8 @@ def outbound(folder):
         used[sa.spi] += 1
         counts["encrypted"] += 1
         want.append([OUT.index(sa), used[sa.spi], forwarded(inner).hex(), inner[1] if inner[0] >> 4 == 4 else None, n])
-    # ESP in IPv6 by GCM: 40 + 8 + 8 + (n + pad + 2) + 16 bytes, at most 1500; by HMAC the check value is shorter.
+    # ESP in IPv6 by GCM: 40 + 8 + 8 + (n + pad + 2) + 16 bytes, at most 1500; by HMAC the check
+    # value is shorter.
     for sa, most in ((OUT[2], 1426), (OUT[1], 1430), (OUT[3], 1450)):
         over = 48 if sa.prefix.startswith("2001") else 28
         inner = clear(sa, 7, most - over)
@@ -182,7 +183,8 @@ def arrivals(sa):
     out = [n for m in near for n in ((m, m) if m % 9 == 0 else (m,))]
     out += [first + 299 - 63, first + 299 - 64, first + 310, first + 310 - 63, first + 310 - 64, first + 246, first + 247]
     if sa.esn:
-        # One half too far ahead or behind, then as far as can be, and what lay in the window before.
+        # One half too far ahead or behind, then as far as can be, and what lay in the window
+        # before.
         out += [first + HALF + 310, first + HALF + 400, max(first - HALF, 0) + 320, first + 300, first + 310 + HALF - 64, first + 305, first + 310 + HALF - 64 - 63, first + 310 + HALF - 64]
     return [n for n in out if 0 < n < (HALF * HALF if sa.esn else HALF)]
 

@@ -26,7 +26,8 @@ def make(folder):
     groups = [b"\xff" * 6, bytes.fromhex("01005e000001"), bytes.fromhex("333300000001"), bytes.fromhex("0180c2000000"), bytes.fromhex("0180c200000e")]
     events, t = [], START
     for n in range(4000):
-        # Within a phase frames come close; between phases stations that were not heard of are forgotten, just before or behind the age.
+        # Within a phase frames come close; between phases stations that were not heard of are
+        # forgotten, just before or behind the age.
         t += random.randrange(1, 2_000_000)
         if n and n % 500 == 0:
             t += random.choice([150, 298, 302, 700]) * NS

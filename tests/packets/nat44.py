@@ -27,7 +27,8 @@ def ip_frame(src_mac, dst_mac, s, d, proto, payload, **kw):
 
 def make(folder):
     frames, meta, t = [], [], START
-    # (inside, port or echo id, protocol); the same port numbers on many hosts, so that they collide outside
+    # (inside, port or echo id, protocol); the same port numbers on many hosts, so that they collide
+    # outside
     ends = [(h, random.choice([5000, 5001, 40000 + i, 1024 + i]), p) for i, h in enumerate(INSIDE) for p in (6, 17, 1, 17)]
     ends = list(dict.fromkeys(ends))
     for n in range(2500):

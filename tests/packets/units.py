@@ -166,7 +166,8 @@ LONG = [("m.form", "quic.header_form"), ("m.version", "quic.version"), ("m.desti
 PPPOE = [('pppoe.tag(m, pppoe.service_name) else ""', "pppoed.tags.service_name", "str"), ('pppoe.tag(m, pppoe.ac_name) else ""', "pppoed.tags.ac_name", "str"),
          ('pppoe.tag(m, pppoe.host_uniq) else ""', "pppoed.tags.host_uniq", "hex"), ('pppoe.tag(m, pppoe.ac_cookie) else ""', "pppoed.tags.ac_cookie", "hex")]
 
-# Frame, what cuts off its headers, unit, expressions over the message `m`, each with tshark's field and how its text is to be read.
+# Frame, what cuts off its headers, unit, expressions over the message `m`, each with tshark's field
+# and how its text is to be read.
 MESSAGES = [
     (dgram(4000, 53, DNS(id=0x1234, rd=1, cd=1, qd=DNSQR(qname="www.example.org", qtype="AAAA"), ar=DNSRROPT(rclass=1232))), UDP, "dns.Message",
      HEADER + [("u16(m.additionals[0].type)", "dns.resp.type"), ("m.additionals[0].class", "dns.rr.udp_payload_size")]),

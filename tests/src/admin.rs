@@ -38,13 +38,15 @@ pub fn sample(metrics: &str, beginning: &str) -> u64 {
 
 /// An app's port in `/status`.
 pub fn port_of<'a>(status: &'a Value, name: &str) -> &'a Value {
-    let ports = status["apps"].as_array().into_iter().flatten().flat_map(|a| a["ports"].as_array().into_iter().flatten());
+    let ports =
+        status["apps"].as_array().into_iter().flatten().flat_map(|a| a["ports"].as_array().into_iter().flatten());
     ports.into_iter().find(|p| p["port"] == name).unwrap_or_else(|| panic!("no port {name} in {status}"))
 }
 
 /// How many faults of a kind `/status` has counted.
 pub fn faults(status: &Value, kind: &str) -> u64 {
-    let faults = status["apps"].as_array().into_iter().flatten().flat_map(|a| a["faults"].as_array().into_iter().flatten());
+    let faults =
+        status["apps"].as_array().into_iter().flatten().flat_map(|a| a["faults"].as_array().into_iter().flatten());
     faults.filter(|f| f["kind"] == kind).filter_map(|f| f["count"].as_u64()).sum()
 }
 

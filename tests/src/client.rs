@@ -87,7 +87,9 @@ impl Client {
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let wanted = bytes.as_ref();
         let until = Instant::now() + PATIENCE;
-        while self.seen.len() < wanted.len() && wanted.starts_with(&self.seen) && Instant::now() < until && self.fill() {}
+        while self.seen.len() < wanted.len() && wanted.starts_with(&self.seen) && Instant::now() < until && self.fill()
+        {
+        }
         let got = &self.seen[..self.seen.len().min(wanted.len())];
         assert!(got == wanted, "expected {}\n     got {}", show(wanted), show(&self.seen));
         self.seen.drain(..wanted.len());
@@ -135,7 +137,8 @@ impl Client {
         self.expect_silence(Duration::from_millis(20));
     }
 
-    /// Takes a message's head, in lower case, each field as `name: value` whatever blanks stood there (RFC 9112 section 5).
+    /// Takes a message's head, in lower case, each field as `name: value` whatever blanks stood
+    /// there (RFC 9112 section 5).
     pub fn take_head(&mut self) -> String {
         let head = String::from_utf8_lossy(&self.take_until(b"\r\n\r\n")).to_lowercase();
         let mut lines = head.split("\r\n");

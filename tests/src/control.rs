@@ -66,7 +66,10 @@ impl Controlled {
     pub fn path(&self) -> PathBuf {
         let pid = self.app.child.id().to_string();
         let dir = self.folder.join("wireloom");
-        let found = std::fs::read_dir(&dir).expect("the folder of sockets").flatten().find(|e| e.file_name().to_string_lossy().contains(&pid));
+        let found = std::fs::read_dir(&dir)
+            .expect("the folder of sockets")
+            .flatten()
+            .find(|e| e.file_name().to_string_lossy().contains(&pid));
         found.expect("a socket with the process's number").path()
     }
 

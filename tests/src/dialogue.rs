@@ -1,7 +1,9 @@
-//! Dialogues: what a client says and what must come back, step by step. One table serves as plain steps, as one pipelined write and
-//! in pieces of any size, against any server that speaks the protocol.
+//! Dialogues: what a client says and what must come back, step by step. One table serves as plain
+//! steps, as one pipelined write and in pieces of any size, against any server that speaks the
+//! protocol.
 //!
-//! `@` in the text becomes a tag that is new in every run, so that runs do not see each other's keys.
+//! `@` in the text becomes a tag that is new in every run, so that runs do not see each other's
+//! keys.
 
 use crate::client::Client;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,11 @@
-//! What the end-to-end tests share: the `wireloom` binary as a child process, real servers (nginx, memcached, redis) started on
-//! free ports, scripted backends, raw clients with deadlines, and dialogues that any server of a protocol must hold. All traffic
-//! stays on loopback, or in namespaces of a test's own (`net`).
+//! What the end-to-end tests share: the `wireloom` binary as a child process, real servers (nginx,
+//! memcached, redis) started on free ports, scripted backends, raw clients with deadlines, and
+//! dialogues that any server of a protocol must hold. All traffic stays on loopback, or in
+//! namespaces of a test's own (`net`).
 //!
-//! In: nothing but the built binary (`wireloom` of the tests' own profile, or `$WIRELOOM`). A tool that is not installed makes a test skip loudly,
-//! unless `CI` is set: then it fails. With `PLAIN=1` real servers stand in for ours, which checks the tests' own expectations.
+//! In: nothing but the built binary (`wireloom` of the tests' own profile, or `$WIRELOOM`). A tool
+//! that is not installed makes a test skip loudly, unless `CI` is set: then it fails. With
+//! `PLAIN=1` real servers stand in for ours, which checks the tests' own expectations.
 
 pub mod admin;
 pub mod client;

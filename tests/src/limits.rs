@@ -3,7 +3,8 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Lets this process (and children started from now on) open as many descriptors as the system allows; how many that is.
+/// Lets this process (and children started from now on) open as many descriptors as the system
+/// allows; how many that is.
 pub fn raise_descriptors() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid structure to fill and to read.

@@ -1,5 +1,6 @@
-//! Networks of namespaces and veth pairs, in which apps with frame ports meet real stacks: `ping`, `curl`, `iperf3`. Every network has
-//! names of its own and is removed when dropped, with what runs in it; those of test processes that have ended are removed by the next.
+//! Networks of namespaces and veth pairs, in which apps with frame ports meet real stacks: `ping`,
+//! `curl`, `iperf3`. Every network has names of its own and is removed when dropped, with what runs
+//! in it; those of test processes that have ended are removed by the next.
 //!
 //! Nothing leaves the machine: no namespace is tied to the host's own network.
 
@@ -43,7 +44,8 @@ fn remove_what_ended_runs_left() {
 }
 
 impl Net {
-    /// Namespaces with these names. None if there are no rights to make any, or tools are missing (the latter fails in CI).
+    /// Namespaces with these names. None if there are no rights to make any, or tools are missing
+    /// (the latter fails in CI).
     pub fn new(names: &[&str], tools: &[&str]) -> Option<Net> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !["ip", "python3"].iter().chain(tools).all(|t| require_tool(t)) {
@@ -61,7 +63,8 @@ impl Net {
                 return None;
             }
             net.names.borrow_mut().push(name.to_string());
-            // No neighbour discovery and the like between what is tested. The reverse path check would refuse answers on another way.
+            // No neighbour discovery and the like between what is tested. The reverse path check
+            // would refuse answers on another way.
             net.sh(name, "ip link set lo up; sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 \
                  net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 2>/dev/null || \
                  for f in ipv6/conf/all/disable_ipv6:1 ipv6/conf/default/disable_ipv6:1 ipv4/conf/all/rp_filter:0 ipv4/conf/default/rp_filter:0; \
@@ -103,7 +106,8 @@ impl Net {
         assert_eq!(made.code, Some(0), "{}", made.text);
     }
 
-    /// Starts an app of `apps/` in a namespace, and waits until it is ready. `app` may also be a path.
+    /// Starts an app of `apps/` in a namespace, and waits until it is ready. `app` may also be a
+    /// path.
     pub fn app(&self, ns: &str, app: &str, args: &[&str]) -> Process {
         let path = if app.contains('/') { app.to_string() } else { format!("apps/{app}.loom") };
         let mut command = self.command(ns, Wireloom::binary());
@@ -119,7 +123,8 @@ impl Net {
         Process::start_saying(name, &mut command, crate::free_port(), ready)
     }
 
-    /// An HTTP server that says its name at `/`, gives a megabyte at `/big`, and tells how much it was given.
+    /// An HTTP server that says its name at `/`, gives a megabyte at `/big`, and tells how much it
+    /// was given.
     pub fn http(&self, ns: &str, port: u16) -> Process {
         let program = root().join("tests/packets/http_server.py").display().to_string();
         self.server(ns, "http", &["python3", &program, &port.to_string(), ns], "serving")
@@ -132,7 +137,11 @@ impl Net {
     /// `count` pings, all of which must be answered.
     pub fn ping(&self, ns: &str, to: &str, count: u32, size: u32) {
         let said = self.try_sh(ns, &format!("ping -n -q -c {count} -i 0.02 -W 5 -s {size} {to}"));
-        assert!(said.text.contains(&format!("{count} packets transmitted, {count} received")), "ping of {size} bytes to {to}:\n{}", said.text);
+        assert!(
+            said.text.contains(&format!("{count} packets transmitted, {count} received")),
+            "ping of {size} bytes to {to}:\n{}",
+            said.text
+        );
     }
 
     /// What curl gets.
@@ -140,7 +149,8 @@ impl Net {
         self.sh(ns, &format!("curl -sS --fail --max-time 20 {args}"))
     }
 
-    /// So many bytes by TCP (`args`: `-R` for the other direction); they must have come but for what is under way at the end.
+    /// So many bytes by TCP (`args`: `-R` for the other direction); they must have come but for
+    /// what is under way at the end.
     pub fn iperf(&self, ns: &str, to: &str, bytes: u64, args: &str) {
         let said = self.sh(ns, &format!("iperf3 -J -c {to} -n {bytes} {args}"));
         let json: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));

@@ -1,5 +1,6 @@
-//! Packet apps on captures: a script of `tests/packets` writes the input and what must come of it, the app runs from end to end, the
-//! script judges what it wrote. Models and checksums are scapy's, tshark's and the scripts' own.
+//! Packet apps on captures: a script of `tests/packets` writes the input and what must come of it,
+//! the app runs from end to end, the script judges what it wrote. Models and checksums are scapy's,
+//! tshark's and the scripts' own.
 
 use crate::process::finish_within;
 use crate::{root, Output, Process, Wireloom};
@@ -38,7 +39,14 @@ impl Captures {
             Command::new(self.python).arg(&self.script).arg(what).arg(&self.folder).args(args),
             Duration::from_secs(180),
         );
-        assert_eq!(output.code, Some(0), "{} {what} {args:?} in {}:\n{}", self.script.display(), self.folder.display(), output.text);
+        assert_eq!(
+            output.code,
+            Some(0),
+            "{} {what} {args:?} in {}:\n{}",
+            self.script.display(),
+            self.folder.display(),
+            output.text
+        );
     }
 
     /// `wireloom run apps/APP.loom ARGS` to its end; `@` in an argument is the folder.
@@ -68,7 +76,8 @@ impl Drop for Captures {
 }
 
 impl Captures {
-    /// Starts the app, and ends it by SIGINT some time after it said that it is ready. `@` as in `run`.
+    /// Starts the app, and ends it by SIGINT some time after it said that it is ready. `@` as in
+    /// `run`.
     pub fn run_for(&self, app: &str, args: &[&str], time: Duration) {
         let mut running = self.start(app, args);
         std::thread::sleep(time);

@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// A port that was free a moment ago. Ports are handed out below the kernel's ephemeral range and spread by process id, so that
-/// test binaries that run at once, and outgoing connections, do not meet.
+/// A port that was free a moment ago. Ports are handed out below the kernel's ephemeral range and
+/// spread by process id, so that test binaries that run at once, and outgoing connections, do not
+/// meet.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let base = 10_000 + (std::process::id() % 180) as u16 * 100;
@@ -47,7 +48,8 @@ impl Process {
         process
     }
 
-    /// Starts one of ours, and waits until it says that it is ready: a connection made to find that out would be its first client.
+    /// Starts one of ours, and waits until it says that it is ready: a connection made to find that
+    /// out would be its first client.
     pub fn start_ours(name: &str, command: &mut Command, port: u16) -> Process {
         let mut process = Self::spawn(name, command, port);
         process.wait("says that it is ready", |p| p.output().contains("wireloom: ready "));
@@ -79,7 +81,11 @@ impl Process {
             if let Some(status) = self.child.try_wait().expect("the child is ours") {
                 panic!("exited with {status} before it {what}:\n{}", self.output());
             }
-            assert!(Instant::now() < until, "after 30 s it still has not done what is waited for, {what}:\n{}", self.output());
+            assert!(
+                Instant::now() < until,
+                "after 30 s it still has not done what is waited for, {what}:\n{}",
+                self.output()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -146,7 +152,11 @@ pub struct Wireloom;
 impl Wireloom {
     pub fn binary() -> PathBuf {
         let path = std::env::var_os("WIRELOOM").map_or_else(Self::beside, PathBuf::from);
-        assert!(path.exists(), "{} is not built; run `cargo build --profile checks --bins`, or name another by WIRELOOM", path.display());
+        assert!(
+            path.exists(),
+            "{} is not built; run `cargo build --profile checks --bins`, or name another by WIRELOOM",
+            path.display()
+        );
         path
     }
 
@@ -170,7 +180,8 @@ impl Wireloom {
         Self::run_file(&format!("apps/{app}.loom"), extra, adjust)
     }
 
-    /// `wireloom run <file> --set port=… <extra>` on a free port. The file's name counts from the root.
+    /// `wireloom run <file> --set port=… <extra>` on a free port. The file's name counts from the
+    /// root.
     pub fn run_file(file: &str, extra: &[&str], adjust: impl FnOnce(&mut Command)) -> Process {
         let name = Path::new(file).file_stem().map_or(file.into(), |s| s.to_string_lossy());
         let port = free_port();
@@ -268,7 +279,11 @@ impl Process {
 
     fn memcached_server(port: u16, args: &[&str]) -> Process {
         let usual = ["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0", "-c", "4096"];
-        Process::start("memcached", Command::new("memcached").args(usual).args(args).args(["-p", &port.to_string()]), port)
+        Process::start(
+            "memcached",
+            Command::new("memcached").args(usual).args(args).args(["-p", &port.to_string()]),
+            port,
+        )
     }
 
     pub fn redis() -> Process {
@@ -286,7 +301,11 @@ impl Process {
 
     fn redis_server(port: u16, args: &[&str]) -> Process {
         let usual = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-        Process::start("redis", Command::new("redis-server").args(usual).args(args).args(["--port", &port.to_string()]), port)
+        Process::start(
+            "redis",
+            Command::new("redis-server").args(usual).args(args).args(["--port", &port.to_string()]),
+            port,
+        )
     }
 
     /// nginx with these lines in its `server` block.

@@ -1,4 +1,5 @@
-//! Programs inside the test's own process: a file's module, interpreted and compiled, for tests that compare the two.
+//! Programs inside the test's own process: a file's module, interpreted and compiled, for tests
+//! that compare the two.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use wireloom_ir::{Module, TestKind};
 use wireloom_runtime::Program;
 use wireloom_syntax::source::OsWorld;
 
-/// A module, its meaning, and (where there is a C compiler) its compiled twin. The interpreter runs the graph of elements as it was lowered, compiled
-/// code has them in their senders.
+/// A module, its meaning, and (where there is a C compiler) its compiled twin. The interpreter runs
+/// the graph of elements as it was lowered, compiled code has them in their senders.
 pub struct Twins {
     pub module: Arc<Module>,
     pub interpreted: Program,
@@ -26,17 +27,24 @@ pub fn module_of(path: impl AsRef<Path>, app: Option<&str>) -> Module {
 }
 
 /// The same, or what the checker has against it.
-pub fn checked(path: &Path, app: Option<&str>) -> Result<Module, String> { lowered(path, app, wireloom_ir::passes::run_all) }
+pub fn checked(path: &Path, app: Option<&str>) -> Result<Module, String> {
+    lowered(path, app, wireloom_ir::passes::run_all)
+}
 
 /// The same with its graph of elements as it was lowered.
-pub fn checked_graph(path: &Path, app: Option<&str>) -> Result<Module, String> { lowered(path, app, wireloom_ir::passes::run_on_graph) }
+pub fn checked_graph(path: &Path, app: Option<&str>) -> Result<Module, String> {
+    lowered(path, app, wireloom_ir::passes::run_on_graph)
+}
 
 fn lowered(path: &Path, app: Option<&str>, passes: fn(&mut Module)) -> Result<Module, String> {
     let root = crate::root();
     let path = root.join(path);
     let checked = wireloom_lang::compile(&OsWorld::new(root.join("std")), &path, app);
-    let errors: Vec<String> = checked.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.render(&checked.map, false)).collect();
-    if !errors.is_empty() { return Err(errors.concat()) }
+    let errors: Vec<String> =
+        checked.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.render(&checked.map, false)).collect();
+    if !errors.is_empty() {
+        return Err(errors.concat());
+    }
     let mut module = checked.module.expect("a module without errors");
     passes(&mut module);
     let wrong = wireloom_ir::verify::verify(&module);
@@ -49,7 +57,8 @@ pub fn twins(path: impl AsRef<Path>) -> Twins {
 }
 
 pub fn twins_of(path: impl AsRef<Path>, app: Option<&str>) -> Twins {
-    let graph = checked_graph(path.as_ref(), app).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()));
+    let graph =
+        checked_graph(path.as_ref(), app).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()));
     let module = Arc::new(module_of(path, app));
     let interpreted = interpreted(&Arc::new(graph));
     let compiled = compiled(&module).unwrap_or_else(|e| panic!("{e}"));
@@ -66,8 +75,9 @@ pub fn interpreted(module: &Arc<Module>) -> Program {
 /// Set for long runs, see [`seeds`].
 pub const LONG: &str = "WIRELOOM_SEEDS";
 
-/// Set: the C is compiled with the sanitizers. Their runtime must be there before all else, so by hand:
-/// `LD_PRELOAD=$(clang-19 -print-file-name=libclang_rt.asan-x86_64.so) ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
+/// Set: the C is compiled with the sanitizers. Their runtime must be there before all else, so by
+/// hand: `LD_PRELOAD=$(clang-19 -print-file-name=libclang_rt.asan-x86_64.so)
+/// ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
 const SANITIZE: &str = "WIRELOOM_SANITIZE";
 
 /// None without a C compiler; what the C compiler has to say is an error.
@@ -77,7 +87,11 @@ pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     // For long runs: 0 compiles in a third of the time.
     let opt = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).unwrap_or(1);
     // What a long run compiles is not compiled again.
-    let cache_dir = if std::env::var_os(LONG).is_some() { Default::default() } else { std::env::temp_dir().join("wireloom-test-cache") };
+    let cache_dir = if std::env::var_os(LONG).is_some() {
+        Default::default()
+    } else {
+        std::env::temp_dir().join("wireloom-test-cache")
+    };
     let options = CompileOptions { cache_dir, opt, sanitize, ..CompileOptions::default() };
     match compile(&emit(module, &Options::default()), &options) {
         Ok(so) => Ok(Some(Program::load(&so.bytes).expect("our own shared object"))),
@@ -90,7 +104,8 @@ pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     }
 }
 
-/// Which seeds a random test tries: as many as usual, or `WIRELOOM_SEEDS` for a long run: a number, or `FROM..TO`, so that it can be made in parts.
+/// Which seeds a random test tries: as many as usual, or `WIRELOOM_SEEDS` for a long run: a number,
+/// or `FROM..TO`, so that it can be made in parts.
 pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
     let text = std::env::var(LONG).unwrap_or_default();
     let (from, to) = text.split_once("..").unwrap_or(("1", &text));

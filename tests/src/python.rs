@@ -1,4 +1,5 @@
-//! An HTTP backend in Python: echoes bodies, sends bodies of any size by length, chunked or until close.
+//! An HTTP backend in Python: echoes bodies, sends bodies of any size by length, chunked or until
+//! close.
 
 use crate::{free_port, Process};
 use std::collections::BTreeMap;
@@ -58,11 +59,15 @@ pub fn body(size: usize) -> Vec<u8> {
 pub fn with(module: &'static str) -> Option<&'static str> {
     // Some take a second to be imported.
     static KNOWN: Mutex<BTreeMap<&str, Option<&str>>> = Mutex::new(BTreeMap::new());
-    let has = |p: &&str| Command::new(p).args(["-c", &format!("import {module}")]).output().is_ok_and(|o| o.status.success());
+    let has =
+        |p: &&str| Command::new(p).args(["-c", &format!("import {module}")]).output().is_ok_and(|o| o.status.success());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let found = *known.entry(module).or_insert_with(|| ["/usr/bin/python3", "python3"].into_iter().find(has));
     drop(known);
-    assert!(found.is_some() || std::env::var_os("CI").is_none(), "no python3 has {module}; scripts/setup.sh test installs it");
+    assert!(
+        found.is_some() || std::env::var_os("CI").is_none(),
+        "no python3 has {module}; scripts/setup.sh test installs it"
+    );
     if found.is_none() {
         eprintln!("SKIPPED: no python3 has {module}");
     }

@@ -1,4 +1,5 @@
-//! A backend under the test's control: accepts when told, and each accepted connection is a [`Client`] to speak over.
+//! A backend under the test's control: accepts when told, and each accepted connection is a
+//! [`Client`] to speak over.
 
 use crate::client::{Client, PATIENCE};
 use crate::free_port;

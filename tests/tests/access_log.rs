@@ -1,5 +1,6 @@
-//! The access log: a line for each request with who, what and how it ended; lines that cannot be broken by what clients send; a file
-//! that is renamed or full. Lines on standard error about answers that failed for no fault of the client. Metrics by class and time.
+//! The access log: a line for each request with who, what and how it ended; lines that cannot be
+//! broken by what clients send; a file that is renamed or full. Lines on standard error about
+//! answers that failed for no fault of the client. Metrics by class and time.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -49,12 +50,16 @@ fn balancer(backend: u16, log: &LogFile, more: &[&str]) -> Process {
     Wireloom::run("http_balancer", &args)
 }
 
-/// The columns of a line: time, port, client, method, target, status, bytes, seconds, backend, fault.
+/// The columns of a line: time, port, client, method, target, status, bytes, seconds, backend,
+/// fault.
 fn columns(line: &str) -> Vec<String> {
     let all: Vec<String> = match line.split('"').collect::<Vec<_>>().as_slice() {
         [front, method, " ", target, rest] => {
             let front = front.split_whitespace().map(String::from);
-            front.chain([method.to_string(), target.to_string()]).chain(rest.split_whitespace().map(String::from)).collect()
+            front
+                .chain([method.to_string(), target.to_string()])
+                .chain(rest.split_whitespace().map(String::from))
+                .collect()
         }
         [_] => line.split_whitespace().map(String::from).collect(),
         _ => panic!("{line}"),
@@ -80,7 +85,12 @@ fn a_line_for_each_request() {
     let mut proxy = balancer(backend.port, &log, &[]);
     let mut client = Client::connect(proxy.port);
     let from = client.stream.local_addr().expect("an address").to_string();
-    answer(&mut client, &backend, "GET /a?b HTTP/1.1\r\nHost: x\r\nCookie: secret\r\n\r\n", "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno");
+    answer(
+        &mut client,
+        &backend,
+        "GET /a?b HTTP/1.1\r\nHost: x\r\nCookie: secret\r\n\r\n",
+        "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno",
+    );
     client.take_until(b"\r\n\r\nno");
     let early = "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     answer(&mut client, &backend, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", early);
@@ -89,8 +99,17 @@ fn a_line_for_each_request() {
     let at = backend.port.to_string();
     let first = columns(&lines[0]);
     assert!(first[0].starts_with("20") && first[0].ends_with('Z') && first[0].len() == 27, "{}", lines[0]);
-    assert_eq!(first[1..7], ["http_balancer.client".into(), from, "GET".into(), "/a?b".into(), "404".into(), "47".to_string()], "{}", lines[0]);
-    assert!(first[7].parse::<f64>().is_ok_and(|s| s < 5.0) && first[8] == format!("127.0.0.1:{at}") && first[9] == "-", "{}", lines[0]);
+    assert_eq!(
+        first[1..7],
+        ["http_balancer.client".into(), from, "GET".into(), "/a?b".into(), "404".into(), "47".to_string()],
+        "{}",
+        lines[0]
+    );
+    assert!(
+        first[7].parse::<f64>().is_ok_and(|s| s < 5.0) && first[8] == format!("127.0.0.1:{at}") && first[9] == "-",
+        "{}",
+        lines[0]
+    );
     let second = columns(&lines[1]);
     assert_eq!(second[3..6], ["POST", "/", "200"], "an interim answer is not the answer: {}", lines[1]);
     assert!(!lines.concat().contains("secret"), "only what the protocol names");
@@ -103,7 +122,10 @@ fn a_line_for_each_request() {
     server.take_until(b"\r\n\r\n");
     gone.reset();
     let third = columns(&log.lines(3)[2]);
-    assert_eq!((third[4].as_str(), third[5].as_str(), third[6].as_str(), third[9].as_str()), ("/gone", "-", "0", "cancelled"));
+    assert_eq!(
+        (third[4].as_str(), third[5].as_str(), third[6].as_str(), third[9].as_str()),
+        ("/gone", "-", "0", "cancelled")
+    );
     client.send("GARBAGE\r\n\r\n");
     client.rest();
     proxy.signal(15);
@@ -139,7 +161,10 @@ fn lines_cannot_be_forged() {
     let lines = log.lines(hostile.len());
     for line in &lines {
         let c = columns(line);
-        assert!((c[5].starts_with('4') || c[5].starts_with('5')) && line.bytes().all(|b| (0x20..0x7f).contains(&b)), "{line}");
+        assert!(
+            (c[5].starts_with('4') || c[5].starts_with('5')) && line.bytes().all(|b| (0x20..0x7f).contains(&b)),
+            "{line}"
+        );
     }
     assert_eq!(columns(&lines[0])[4], "/\\x22%20\\x22-\\x22%20200");
     assert_eq!(columns(&lines[1])[4], "/\\x5C\\x22x\\x5C");
@@ -210,7 +235,10 @@ fn a_full_disk_stops_nobody() {
         return;
     }
     let page = free_port();
-    let mut proxy = Wireloom::run("http_balancer", &["--set", &servers(&[free_port()]), "--access-log", "/dev/full", "--admin", &page.to_string()]);
+    let mut proxy = Wireloom::run(
+        "http_balancer",
+        &["--set", &servers(&[free_port()]), "--access-log", "/dev/full", "--admin", &page.to_string()],
+    );
     for _ in 0..5 {
         let mut client = Client::connect(proxy.port);
         client.send("BAD\r\n\r\n");
@@ -227,7 +255,14 @@ fn a_file_that_cannot_be_opened_is_told_at_the_start() {
     if plain() {
         return;
     }
-    let out = Wireloom::command(&["run", "apps/static_web.loom", "--set", &format!("port={}", free_port()), "--access-log", "/nowhere/x.log"]);
+    let out = Wireloom::command(&[
+        "run",
+        "apps/static_web.loom",
+        "--set",
+        &format!("port={}", free_port()),
+        "--access-log",
+        "/nowhere/x.log",
+    ]);
     assert!(out.code == Some(1) && out.text.contains("cannot open the access log /nowhere/x.log"), "{}", out.text);
 }
 
@@ -256,14 +291,22 @@ fn failures_are_told_with_their_reason() {
     let (lines, _) = told(&said);
     assert!((1..=seconds).contains(&lines), "{said}");
     let first = said.lines().find(|l| l.contains("http_balancer.client: refused at ")).unwrap_or_default();
-    assert!(first.contains("client 127.0.0.1:") && first.contains(&format!("backend 127.0.0.1:{closed}")) && first.contains("answered 502"), "{said}");
+    assert!(
+        first.contains("client 127.0.0.1:")
+            && first.contains(&format!("backend 127.0.0.1:{closed}"))
+            && first.contains("answered 502"),
+        "{said}"
+    );
     assert!(!said.contains("malformed"), "what a client does wrong is not told: {said}");
 }
 
 /// How many lines tell of a refused connection, and of how many.
 fn told(said: &str) -> (usize, usize) {
     let lines: Vec<&str> = said.lines().filter(|l| l.contains("http_balancer.client: refused at ")).collect();
-    let more = said.lines().filter(|l| l.contains("http_balancer")).filter_map(|l| l.split_once(" more")?.0.rsplit(' ').next()?.parse::<usize>().ok());
+    let more = said
+        .lines()
+        .filter(|l| l.contains("http_balancer"))
+        .filter_map(|l| l.split_once(" more")?.0.rsplit(' ').next()?.parse::<usize>().ok());
     (lines.len(), lines.len() + more.sum::<usize>())
 }
 
@@ -279,7 +322,11 @@ fn a_mistake_of_the_program_is_told_with_its_place() {
     assert!(client.rest().starts_with(b"HTTP/1.1 500 "));
     admin::eventually("a line", || proxy.output().contains("constraint at "));
     let said = proxy.output();
-    assert!(said.lines().any(|l| l.contains("static_web") && l.contains(": client 127.0.0.1:") && l.contains("answered 500")), "{said}");
+    assert!(
+        said.lines()
+            .any(|l| l.contains("static_web") && l.contains(": client 127.0.0.1:") && l.contains("answered 500")),
+        "{said}"
+    );
 }
 
 /// A scraper's own parser reads what `/metrics` says, and the numbers are those of the traffic.
@@ -291,7 +338,18 @@ fn prometheus_reads_the_metrics() {
     let Some(python) = python::with("prometheus_client") else { return };
     let (backend, closed, page, log) = (Backend::new(), free_port(), free_port(), LogFile::new("scraped"));
     let list = servers(&[backend.port, closed]);
-    let args = ["--set", &list, "--set", "backend.eject_after=0", "--set", "backend.failover=none", "--admin", &page.to_string(), "--access-log", &log.name()];
+    let args = [
+        "--set",
+        &list,
+        "--set",
+        "backend.eject_after=0",
+        "--set",
+        "backend.failover=none",
+        "--admin",
+        &page.to_string(),
+        "--access-log",
+        &log.name(),
+    ];
     let proxy = Wireloom::run("http_balancer", &args);
     let mut seen = [0; 2];
     for _ in 0..20 {

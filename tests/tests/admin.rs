@@ -43,8 +43,9 @@ fn counts_match_the_traffic() {
     requests.sort_unstable();
     let sum = Some(requests.iter().sum::<u64>());
     assert_eq!((text["requests"].as_u64(), text["replies"].as_u64()), (sum, sum), "{status}");
-    // A get of two keys is one command for each of their servers: where `far` keys lie on the other server than `none`, that one has three
-    // commands for each of those, and this one three for each other key and one for `none`.
+    // A get of two keys is one command for each of their servers: where `far` keys lie on the other
+    // server than `none`, that one has three commands for each of those, and this one three for
+    // each other key and one for `none`.
     let split = |far: u64| {
         let mut both = [5 * 3 * far, 5 * (3 * (10 - far) + far)];
         both.sort_unstable();
@@ -68,7 +69,9 @@ fn counts_match_the_traffic() {
 fn counters_of_the_interpreter_are_shown_too() {
     let page = free_port();
     let kv = Wireloom::run("kv_server", &["--interpret", "--admin", &format!("127.0.0.1:{page}")]);
-    Client::connect(kv.port).send("set k 0 0 1\r\nx\r\nget k\r\nget none\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\nEND\r\n");
+    Client::connect(kv.port)
+        .send("set k 0 0 1\r\nx\r\nget k\r\nget none\r\n")
+        .expect("STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\nEND\r\n");
     admin::eventually("the program's counters", || {
         let counters = &admin::status(page)["apps"][0]["counters"];
         (&counters["gets"], &counters["sets"]) == (&2.into(), &1.into())
@@ -99,14 +102,16 @@ fn faults_are_counted_by_kind() {
     let page = free_port();
     let address = format!("127.0.0.1:{page}");
     let list = servers(&[backend.port]);
-    let proxy = Wireloom::run("http_balancer", &["--set", &list, "--set", "backend.call_timeout=150ms", "--admin", &address]);
+    let proxy =
+        Wireloom::run("http_balancer", &["--set", &list, "--set", "backend.call_timeout=150ms", "--admin", &address]);
     for _ in 0..3 {
         Client::connect(proxy.port).send("GET / HTTP/9.9\r\nHost: a\r\n\r\n").expect("HTTP/1.1 ");
     }
     Client::connect(proxy.port).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("HTTP/1.1 504 ");
     admin::eventually("a timeout is counted", || admin::faults(&admin::status(page), "timeout") == 1);
     let status = admin::status(page);
-    let all: u64 = status["apps"][0]["faults"].as_array().into_iter().flatten().filter_map(|f| f["count"].as_u64()).sum();
+    let all: u64 =
+        status["apps"][0]["faults"].as_array().into_iter().flatten().filter_map(|f| f["count"].as_u64()).sum();
     assert_eq!(all, 4, "{status}");
     let metrics = admin::metrics(page);
     assert_eq!(admin::sample(&metrics, "wireloom_faults_total"), 4, "{metrics}");
@@ -178,7 +183,9 @@ fn requests_that_a_foreign_page_can_send_are_refused() {
     for ours in ["Host: localhost", "Host: status.example:80", "Host: 127.0.0.1\r\nOrigin: http://127.0.0.1:9900"] {
         assert!(asked(ours).starts_with("HTTP/1.1 200 "), "{ours}");
     }
-    for foreign in ["Host: evil.example", "Host: localhost\r\nOrigin: http://evil.example", "Host: localhost\r\nOrigin: null"] {
+    for foreign in
+        ["Host: evil.example", "Host: localhost\r\nOrigin: http://evil.example", "Host: localhost\r\nOrigin: null"]
+    {
         assert!(asked(foreign).starts_with("HTTP/1.1 403 "), "{foreign}");
     }
     let signal = |start: &str| admin::ask(page, &format!("{start}\r\nHost: localhost\r\n\r\n")).0;

@@ -51,12 +51,16 @@ fn more_network_functions() {
 #[test]
 fn cases_of_the_compiler() {
     let text = |f: &String| std::fs::read_to_string(root().join(f)).expect("a file");
-    let cases: Vec<String> = files("crates/lang/tests/cases").into_iter().filter(|f| text(f).contains("\ntest \"") && !text(f).contains("//~ E")).collect();
+    let cases: Vec<String> = files("crates/lang/tests/cases")
+        .into_iter()
+        .filter(|f| text(f).contains("\ntest \"") && !text(f).contains("//~ E"))
+        .collect();
     assert!(!cases.is_empty());
     all_hold(&cases, &[]);
 }
 
-/// Every file of the library and every app has tests: blocks of its own, of a network function at least two, or the mergers' own tests.
+/// Every file of the library and every app has tests: blocks of its own, of a network function at
+/// least two, or the mergers' own tests.
 #[test]
 fn nothing_is_untested() {
     for file in files("std").into_iter().chain(files("apps")) {

@@ -1,4 +1,5 @@
-//! The command line: what is refused and how, help, building, running several apps, without a C compiler.
+//! The command line: what is refused and how, help, building, running several apps, without a C
+//! compiler.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,14 @@ fn help_teaches() {
     for command in ["run", "check", "build", "test", "fmt", "emit", "graph", "explain", "fuzz"] {
         assert!(help.out.contains(command), "{}", help.out);
         let own = Wireloom::command(&[command, "--help"]);
-        assert!(own.code == Some(0) && own.out.contains("Usage:") && own.out.contains("Example") && own.out.contains(&format!("wireloom {command} ")), "{command}: {}", own.text);
+        assert!(
+            own.code == Some(0)
+                && own.out.contains("Usage:")
+                && own.out.contains("Example")
+                && own.out.contains(&format!("wireloom {command} ")),
+            "{command}: {}",
+            own.text
+        );
     }
     assert!(Wireloom::command(&["run", "--help"]).out.contains("--set"));
     assert_eq!(Wireloom::command(&["--version"]).code, Some(0));
@@ -91,7 +99,10 @@ fn what_is_not_there_is_named() {
     refused(&Wireloom::command(&["run", "apps/static_wbe.loom"]), &["did you mean `apps/static_web.loom`?"]);
     refused(&Wireloom::command(&["run", "std/http.loom"]), &["no app to run"]);
     refused(&Wireloom::command(&["build", "std/http.loom"]), &["no app to build"]);
-    refused(&Wireloom::command(&["test", "std/http.loom", "--filter", "no such test"]), &["no test has `no such test`"]);
+    refused(
+        &Wireloom::command(&["test", "std/http.loom", "--filter", "no such test"]),
+        &["no test has `no such test`"],
+    );
     refused(&Wireloom::command(&["explain", "E9999"]), &["E9999"]);
     assert!(Wireloom::command(&["explain", "e0601"]).out.starts_with("E0601"));
     refused(&Wireloom::command(&["build", "apps/static_web.loom", "-o", "/nowhere/at/all"]), &["/nowhere/at/all"]);
@@ -103,7 +114,14 @@ fn a_port_in_use_is_named() {
     let port = listener.local_addr().expect("an address").port();
     let out = Wireloom::command(&["run", "apps/static_web.loom", "--set", &format!("port={port}")]);
     refused(&out, &[&port.to_string(), "in use"]);
-    let out = Wireloom::command(&["run", "apps/static_web.loom", "--set", &format!("port={}", free_port()), "--admin", &format!("127.0.0.1:{port}")]);
+    let out = Wireloom::command(&[
+        "run",
+        "apps/static_web.loom",
+        "--set",
+        &format!("port={}", free_port()),
+        "--admin",
+        &format!("127.0.0.1:{port}"),
+    ]);
     refused(&out, &[&port.to_string()]);
 }
 
@@ -168,7 +186,8 @@ fn several_apps_in_a_file() {
     let file = folder.join("pair.loom");
     let name = file.to_str().expect("a plain name");
     let one = format!("{name}:twice");
-    std::fs::write(&file, PAIR.replace("reply [Line { text: req.text }, Line { text: req.text }]", "reply nonsense")).expect("the folder is writable");
+    std::fs::write(&file, PAIR.replace("reply [Line { text: req.text }, Line { text: req.text }]", "reply nonsense"))
+        .expect("the folder is writable");
     refused(&Wireloom::command(&["check", name]), &["nonsense", "1 error,"]);
     std::fs::write(&file, PAIR).expect("the folder is writable");
     let check = Wireloom::command(&["check", name]);
@@ -231,7 +250,12 @@ fn build_gives_a_file_that_runs() {
     let port = free_port();
     let mut process = Process::start_ours(
         "built",
-        Command::new(&file).env("PATH", "").current_dir("/").args(["--set", &format!("port={port}"), "--set", "body=from a file"]),
+        Command::new(&file).env("PATH", "").current_dir("/").args([
+            "--set",
+            &format!("port={port}"),
+            "--set",
+            "body=from a file",
+        ]),
         port,
     );
     Client::connect(port).send(GET).expect("HTTP/1.1 200 OK\r\n").take_until(b"from a file");
@@ -249,7 +273,8 @@ fn the_interpreter_serves_too() {
         c.expect("HTTP/1.1 200 OK\r\n").take_until(b"slowly");
     }
     let memcached = Process::memcached();
-    let proxy = Wireloom::run("memcached_proxy", &["--interpret", "--set", &format!("servers=127.0.0.1:{}", memcached.port)]);
+    let proxy =
+        Wireloom::run("memcached_proxy", &["--interpret", "--set", &format!("servers=127.0.0.1:{}", memcached.port)]);
     let mut c = Client::connect(proxy.port);
     c.send("set k 0 0 1\r\nx\r\nget k none k\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
 }
@@ -265,10 +290,17 @@ fn without_a_compiler_the_interpreter_takes_over() {
     Client::connect(web.port).send(GET).expect("HTTP/1.1 200 OK\r\n").take_until(b"bare");
     let said = web.output();
     assert!(said.contains("interpreter") && said.contains("compiler"), "it does not say so: {said}");
-    let build = Wireloom::command_with(&["build", "apps/static_web.loom", "-o", folder.join("x").to_str().expect("a plain name")], |c| bare(c));
+    let build = Wireloom::command_with(
+        &["build", "apps/static_web.loom", "-o", folder.join("x").to_str().expect("a plain name")],
+        |c| bare(c),
+    );
     refused(&build, &["compiler"]);
     let test = Wireloom::command_with(&["test", "apps/static_web.loom"], |c| bare(c));
-    assert!(test.code == Some(0) && test.text.contains("interpreter") && !test.out.starts_with("0 passed"), "{}", test.text);
+    assert!(
+        test.code == Some(0) && test.text.contains("interpreter") && !test.out.starts_with("0 passed"),
+        "{}",
+        test.text
+    );
     std::fs::remove_dir_all(&folder).ok();
 }
 
@@ -279,7 +311,9 @@ fn nobody(binary: &Path) -> Command {
         return Command::new(binary);
     }
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]).arg(binary);
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"])
+        .arg(binary);
     command
 }
 
@@ -288,7 +322,9 @@ fn nobody(binary: &Path) -> Command {
 fn interfaces_and_files_without_rights() {
     use std::os::unix::fs::PermissionsExt;
     let folder = scratch("rights");
-    let may = |path: &Path, mode: u32| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
+    let may = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file")
+    };
     let file = |name: &str| folder.join(name);
     let (binary, app) = (file("wireloom"), file("tap.loom"));
     std::fs::copy(Wireloom::binary(), &binary).expect("a copy that everybody may run");
@@ -317,10 +353,22 @@ fn interfaces_and_files_without_rights() {
         run(&[wire, "out=null", "kernel=null"], &["port `wire`", "CAP_NET_ADMIN", "setcap"]);
     }
     run(&["wire=pcap:in.pcap", "out=null", "kernel=kernel"], &["port `kernel`", "CAP_NET_ADMIN"]);
-    run(&["wire=pcap:secret.pcap", "out=null", "kernel=null"], &["port `wire`: cannot open secret.pcap: Permission denied"]);
-    run(&["wire=pcap:in.pcap", "out=pcap:old.pcap", "kernel=null"], &["port `out`: cannot write old.pcap: Permission denied"]);
-    run(&["wire=pcap:in.pcap", "out=pcap:/nonexistent/new.pcap", "kernel=null"], &["port `out`: cannot write /nonexistent/new.pcap"]);
-    run(&["wire=pcap:in.pcap", "out=pcap:./in.pcap", "kernel=null"], &["port `out`: ./in.pcap is the capture that port `wire` reads"]);
+    run(
+        &["wire=pcap:secret.pcap", "out=null", "kernel=null"],
+        &["port `wire`: cannot open secret.pcap: Permission denied"],
+    );
+    run(
+        &["wire=pcap:in.pcap", "out=pcap:old.pcap", "kernel=null"],
+        &["port `out`: cannot write old.pcap: Permission denied"],
+    );
+    run(
+        &["wire=pcap:in.pcap", "out=pcap:/nonexistent/new.pcap", "kernel=null"],
+        &["port `out`: cannot write /nonexistent/new.pcap"],
+    );
+    run(
+        &["wire=pcap:in.pcap", "out=pcap:./in.pcap", "kernel=null"],
+        &["port `out`: ./in.pcap is the capture that port `wire` reads"],
+    );
     assert_eq!(std::fs::read(&captures[2]).expect("it is there"), header);
     std::fs::remove_dir_all(&folder).ok();
 }
@@ -330,7 +378,14 @@ fn two_apps_in_one_process() {
     let (web, kv) = (free_port(), free_port());
     let mut command = Command::new(Wireloom::binary());
     command.current_dir(root()).args(["run", "apps/static_web.loom", "apps/kv_server.loom"]);
-    command.args(["--set", &format!("static_web.port={web}"), "--set", &format!("kv_server.port={kv}"), "--set", "static_web.body=both"]);
+    command.args([
+        "--set",
+        &format!("static_web.port={web}"),
+        "--set",
+        &format!("kv_server.port={kv}"),
+        "--set",
+        "static_web.body=both",
+    ]);
     let mut process = Process::start_ours("two", &mut command, web);
     Client::connect(web).send(GET).expect("HTTP/1.1 200 OK\r\n").take_until(b"both");
     Client::connect(kv).send("set k 0 0 1\r\nx\r\nget k\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
@@ -338,7 +393,15 @@ fn two_apps_in_one_process() {
     assert_eq!(process.exit_code(Duration::from_secs(5)), Some(0), "{}", process.output());
     // The same port twice cannot be, in one process or in two.
     let port = format!("port={}", free_port());
-    let out = Wireloom::command(&["run", "apps/static_web.loom", "apps/kv_server.loom", "--set", &format!("static_web.{port}"), "--set", &format!("kv_server.{port}")]);
+    let out = Wireloom::command(&[
+        "run",
+        "apps/static_web.loom",
+        "apps/kv_server.loom",
+        "--set",
+        &format!("static_web.{port}"),
+        "--set",
+        &format!("kv_server.{port}"),
+    ]);
     refused(&out, &["in use"]);
     let first = Wireloom::run("static_web", &[]);
     let out = Wireloom::command(&["run", "apps/static_web.loom", "--set", &format!("port={}", first.port)]);
@@ -382,7 +445,14 @@ fn both_engines_serve() {
     for engine in ["epoll", "uring"] {
         let port = free_port();
         let mut command = Command::new(Wireloom::binary());
-        command.current_dir(root()).args(["run", "apps/static_web.loom", "--engine", engine, "--set", &format!("port={port}")]);
+        command.current_dir(root()).args([
+            "run",
+            "apps/static_web.loom",
+            "--engine",
+            engine,
+            "--set",
+            &format!("port={port}"),
+        ]);
         if engine == "uring" && !uring_allowed() {
             eprintln!("SKIPPED: io_uring is not allowed here");
             continue;
@@ -401,14 +471,18 @@ fn uring_allowed() -> bool {
     // SAFETY: a call that fails for its null argument, or for want of permission.
     let denied = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null::<u8>()) };
     let error = std::io::Error::last_os_error().raw_os_error();
-    denied == -1 && disabled.trim() != "2" && !matches!(error, Some(libc::ENOSYS | libc::EPERM)) && Path::new("/proc").exists()
+    denied == -1
+        && disabled.trim() != "2"
+        && !matches!(error, Some(libc::ENOSYS | libc::EPERM))
+        && Path::new("/proc").exists()
 }
 
 /// The interpreter cannot run functions in C, and says so; compiled code can.
 #[test]
 fn functions_in_c_need_the_compiler() {
     let folder = scratch("extern");
-    std::fs::write(folder.join("add.c"), "#include <stdint.h>\nuint32_t add_seven(uint32_t x) { return x + 7; }\n").expect("written");
+    std::fs::write(folder.join("add.c"), "#include <stdint.h>\nuint32_t add_seven(uint32_t x) { return x + 7; }\n")
+        .expect("written");
     let file = folder.join("ext.loom");
     let source = "extern fn add_seven(x: u32) -> u32 from \"add.c\"\nunit L { a: u8 }\n\
         protocol p { stateless  request L  response L  order in_order  sharing pipelined }\n\
@@ -430,11 +504,15 @@ fn functions_in_c_need_the_compiler() {
 fn all_apps_of_a_file_are_tested() {
     let folder = scratch("apps");
     let file = folder.join("two.loom");
-    let units = "unit L { a: u8 }\nprotocol p { stateless  request L  response L  order in_order  sharing pipelined }\n";
-    let app = |name: &str, n: u8| format!("app {name} {{ port c = listen tcp(1) as p\n on c(req) {{ reply L {{ a: {n} }} }} }}\n");
+    let units =
+        "unit L { a: u8 }\nprotocol p { stateless  request L  response L  order in_order  sharing pipelined }\n";
+    let app = |name: &str, n: u8| {
+        format!("app {name} {{ port c = listen tcp(1) as p\n on c(req) {{ reply L {{ a: {n} }} }} }}\n")
+    };
     let test = |name: &str, n: u8| format!("test \"answers\" of {name} {{ c <- \"\\0\"\n c -> \"\\x0{n}\" }}\n");
     let code = "test \"code\" { expect 1 == 1 }\n";
-    std::fs::write(&file, [units, &app("one", 1), &app("two", 2), &test("one", 1), &test("two", 3), code].concat()).expect("written");
+    std::fs::write(&file, [units, &app("one", 1), &app("two", 2), &test("one", 1), &test("two", 3), code].concat())
+        .expect("written");
     let path = file.to_str().expect("a plain name");
     let out = Wireloom::command(&["test", path]);
     assert_eq!(out.code, Some(1), "{}", out.text);
@@ -450,21 +528,34 @@ fn all_apps_of_a_file_are_tested() {
 fn explain_speaks_the_language() {
     let told = Wireloom::command(&["explain", "apps/nat44.loom"]);
     assert_eq!(told.code, Some(0), "{}", told.text);
-    for what in ["public  ip4, required", "station mac, default 02:57:4c:00:00:44", "Inside -> Mapping", "u32 -> record { until: u64 }"] {
+    for what in [
+        "public  ip4, required",
+        "station mac, default 02:57:4c:00:00:44",
+        "Inside -> Mapping",
+        "u32 -> record { until: u64 }",
+    ] {
         assert!(told.out.contains(what), "it does not say {what}:\n{}", told.out);
     }
     assert!(!told.out.contains('#'), "{}", told.out);
 }
 
-/// Where there is no clang, gcc compiles: services and packets, with tables, rules, queues and edits.
+/// Where there is no clang, gcc compiles: services and packets, with tables, rules, queues and
+/// edits.
 #[test]
 fn gcc_compiles_what_clang_does() {
-    let apps = ["flow_tracker", "openflow_firewall", "pfabric_scheduler", "dpi_balancer", "redis_proxy"].map(|a| root().join(format!("apps/{a}.loom")));
+    let apps = ["flow_tracker", "openflow_firewall", "pfabric_scheduler", "dpi_balancer", "redis_proxy"]
+        .map(|a| root().join(format!("apps/{a}.loom")));
     let mut command = Command::new(Wireloom::binary());
-    let out = finish_within(command.arg("test").args(&apps).env("WIRELOOM_CC", "gcc").current_dir(root()), Duration::from_secs(300));
+    let out = finish_within(
+        command.arg("test").args(&apps).env("WIRELOOM_CC", "gcc").current_dir(root()),
+        Duration::from_secs(300),
+    );
     assert_eq!(out.code, Some(0), "{}", out.text);
     assert!(!out.text.contains("interpreter") && out.text.contains("passed"), "{}", out.text);
-    let none = finish_within(Command::new(Wireloom::binary()).arg("test").arg(&apps[0]).env("WIRELOOM_CC", "no-such-compiler"), Duration::from_secs(60));
+    let none = finish_within(
+        Command::new(Wireloom::binary()).arg("test").arg(&apps[0]).env("WIRELOOM_CC", "no-such-compiler"),
+        Duration::from_secs(60),
+    );
     assert!(none.text.contains("interpreter"), "{}", none.text);
 }
 
@@ -481,12 +572,28 @@ fn a_mistake_of_ours_is_kept_for_a_report() {
     let mut kept = Vec::new();
     for _ in 0..2 {
         let mut command = Command::new(Wireloom::binary());
-        command.args(["test", &program]).env("WIRELOOM_CC", &compiler).env("TMPDIR", folder.file("tmp")).env("XDG_CACHE_HOME", folder.file("cache"));
+        command
+            .args(["test", &program])
+            .env("WIRELOOM_CC", &compiler)
+            .env("TMPDIR", folder.file("tmp"))
+            .env("XDG_CACHE_HOME", folder.file("cache"));
         let out = finish_within(&mut command, Duration::from_secs(60));
-        assert!(out.code == Some(1) && out.text.contains("This is a mistake of Wireloom") && out.text.contains("it was refused"), "{}", out.text);
-        let at = out.text.split("the folder ").nth(1).and_then(|t| t.split(": it holds").next()).expect("a folder is named");
+        assert!(
+            out.code == Some(1)
+                && out.text.contains("This is a mistake of Wireloom")
+                && out.text.contains("it was refused"),
+            "{}",
+            out.text
+        );
+        let at =
+            out.text.split("the folder ").nth(1).and_then(|t| t.split(": it holds").next()).expect("a folder is named");
         let read = |name: &str| std::fs::read_to_string(Path::new(at).join(name)).unwrap_or_default();
-        assert!(read("module.c").contains("#include") && read("messages.txt").contains("it was refused") && read("0-p.loom").contains("nothing"), "{at}");
+        assert!(
+            read("module.c").contains("#include")
+                && read("messages.txt").contains("it was refused")
+                && read("0-p.loom").contains("nothing"),
+            "{at}"
+        );
         assert_eq!(std::fs::metadata(at).expect("there").permissions().mode() & 0o777, 0o700);
         kept.push(at.to_string());
     }

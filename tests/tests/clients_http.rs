@@ -1,4 +1,5 @@
-//! Real HTTP clients (curl, wrk, ab) through `http_balancer` before nginx and Python, and at `static_web`.
+//! Real HTTP clients (curl, wrk, ab) through `http_balancer` before nginx and Python, and at
+//! `static_web`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -56,7 +57,8 @@ fn curl_gets_bodies_of_all_kinds() {
     for size in [0, 1, 4096, 100_000, 5_000_000] {
         for kind in ["size", "chunked", "close"] {
             for version in ["--http1.1", "--http1.0"] {
-                // HTTP/1.0 knows no chunks: a server that sends them to it anyway is not this test's matter.
+                // HTTP/1.0 knows no chunks: a server that sends them to it anyway is not this
+                // test's matter.
                 if (kind, version) == ("chunked", "--http1.0") {
                     continue;
                 }
@@ -67,7 +69,10 @@ fn curl_gets_bodies_of_all_kinds() {
     }
     let head = head_of(&curl(port, "/size/1000", &["-I"]));
     assert!(head.starts_with("http/1.1 200 ") && head.contains("content-length:1000\r\n"), "{head}");
-    assert!(head.contains("x-seen-method:head\r\n") && (plain() || head.contains("x-seen-for:127.0.0.1\r\n")), "{head}");
+    assert!(
+        head.contains("x-seen-method:head\r\n") && (plain() || head.contains("x-seen-for:127.0.0.1\r\n")),
+        "{head}"
+    );
     // Two requests on one connection.
     let url = format!("http://127.0.0.1:{port}/size/10");
     let twice = curl(port, "/size/10", &["-w", "%{num_connects}", &url]);
@@ -100,7 +105,8 @@ fn wrk(port: u16, path: &str, args: &[&str]) {
     let out = finish(Command::new("wrk").args(["-t1", "-d2s"]).args(args).arg(&url));
     assert_eq!(out.code, Some(0), "{}", out.text);
     assert!(!out.text.contains("Socket errors") && !out.text.contains("Non-2xx"), "wrk {args:?}: {}", out.text);
-    let rate = out.text.lines().find_map(|l| l.strip_prefix("Requests/sec:")).and_then(|n| n.trim().parse::<f64>().ok());
+    let rate =
+        out.text.lines().find_map(|l| l.strip_prefix("Requests/sec:")).and_then(|n| n.trim().parse::<f64>().ok());
     assert!(rate > Some(50.0), "{}", out.text);
     eprintln!("wrk {args:?} {path}: {rate:?} requests/s");
 }
@@ -135,7 +141,8 @@ fn wrk_and_ab_through_the_balancer() {
     ab(port, "/", 1000, &["-k", "-i"]);
     let file = temporary("ab-body", &[b'x'; 20_000]);
     let p = before_python();
-    // Python keeps HTTP/1.0 connections without saying so, which ab does not understand; the balancer says so.
+    // Python keeps HTTP/1.0 connections without saying so, which ab does not understand; the
+    // balancer says so.
     let keep: &[&str] = if plain() { &[] } else { &["-k"] };
     ab(p.front.port, "/", 400, &[keep, &["-T", "text/plain", "-p", file.to_str().expect("a plain name")]].concat());
     ab(p.front.port, "/size/100000", 400, keep);
@@ -154,7 +161,11 @@ fn static_web_serves_curl_wrk_and_ab() {
     assert_eq!(curl(port, "/", &["-d", "ignored"]), b"some body");
     assert_eq!(curl(port, "/", &["-X", "DELETE"]), b"some body");
     let head = head_of(&curl(port, "/", &["-I"]));
-    assert!(head.starts_with("http/1.1 200 ok\r\n") && head.contains("content-length:9\r\n") && head.contains("content-type:text/x\r\n"));
+    assert!(
+        head.starts_with("http/1.1 200 ok\r\n")
+            && head.contains("content-length:9\r\n")
+            && head.contains("content-type:text/x\r\n")
+    );
     wrk(port, "/", &["-c", "128"]);
     wrk(port, "/", &["-c", "32", "-H", "Connection: close"]);
     ab(port, "/", 10_000, &["-k"]);
@@ -164,7 +175,8 @@ fn static_web_serves_curl_wrk_and_ab() {
     assert_eq!(String::from_utf8_lossy(&code), "404 0");
 }
 
-/// Statuses without a body have none, nor a length (RFC 9110 section 8.6), and the connection stays in step.
+/// Statuses without a body have none, nor a length (RFC 9110 section 8.6), and the connection stays
+/// in step.
 #[test]
 fn static_web_statuses_without_a_body() {
     for status in ["204", "304"] {
@@ -212,7 +224,8 @@ fn a_backend_dies_under_wrk() {
     if !require_tool("wrk") {
         return;
     }
-    let mut backends = [Process::nginx("location / { return 200 ok; }"), Process::nginx("location / { return 200 ok; }")];
+    let mut backends =
+        [Process::nginx("location / { return 200 ok; }"), Process::nginx("location / { return 200 ok; }")];
     let ports: Vec<u16> = backends.iter().map(|b| b.port).collect();
     let front = Wireloom::run("http_balancer", &["--set", &servers(&ports)]);
     let url = format!("http://127.0.0.1:{}/", front.port);
@@ -221,8 +234,13 @@ fn a_backend_dies_under_wrk() {
     backends[0].kill();
     let out = load.join().expect("wrk ends");
     assert_eq!(out.code, Some(0), "{}", out.text);
-    let errors = out.text.lines().find_map(|l| l.trim().strip_prefix("Non-2xx or 3xx responses:")).map_or(0, |n| n.trim().parse().unwrap_or(u64::MAX));
-    // What was under way is lost with the backend, and a few more until it is ejected; sticky clients move then.
+    let errors = out
+        .text
+        .lines()
+        .find_map(|l| l.trim().strip_prefix("Non-2xx or 3xx responses:"))
+        .map_or(0, |n| n.trim().parse().unwrap_or(u64::MAX));
+    // What was under way is lost with the backend, and a few more until it is ejected; sticky
+    // clients move then.
     assert!(errors < 500, "{}", out.text);
     for _ in 0..50 {
         assert_eq!(curl(front.port, "/", &[]), b"ok");

@@ -1,4 +1,5 @@
-//! Real memcached clients: libmemcached's tools and conformance test, and a Python client, through `memcached_proxy` and at `kv_server`.
+//! Real memcached clients: libmemcached's tools and conformance test, and a Python client, through
+//! `memcached_proxy` and at `kv_server`.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,10 +20,18 @@ fn tools(port: u16) {
             let path = folder.join(&key);
             let text = "0123456789".repeat(size / 10 + 1);
             std::fs::write(&path, &text[..size]).expect("the temporary folder is writable");
-            assert_eq!(run("memccp", &[path.to_str().expect("a plain name")]), (Some(0), String::new()), "memccp {binary:?}");
+            assert_eq!(
+                run("memccp", &[path.to_str().expect("a plain name")]),
+                (Some(0), String::new()),
+                "memccp {binary:?}"
+            );
             std::fs::remove_file(&path).ok();
             let (code, out) = run("memccat", &[&key]);
-            assert!(code == Some(0) && out.trim_end() == &text[..size], "memccat {binary:?}: {code:?}, {} bytes", out.len());
+            assert!(
+                code == Some(0) && out.trim_end() == &text[..size],
+                "memccat {binary:?}: {code:?}, {} bytes",
+                out.len()
+            );
             assert_eq!(run("memcexist", &[&key]).0, Some(0), "memcexist {binary:?}");
             assert_eq!(run("memctouch", &["--expire=100", &key]).0, Some(0), "memctouch {binary:?}");
             assert_eq!(run("memcrm", &[&key]).0, Some(0), "memcrm {binary:?}");
@@ -34,14 +43,17 @@ fn tools(port: u16) {
             assert_eq!(run("memcping", &[]).0, Some(0), "memcping");
         }
         for test in ["set", "get", "mget"] {
-            let (code, out) = run("memcslap", &["--concurrency=4", "--execute-number=500", "--initial-load=500", &format!("--test={test}")]);
+            let (code, out) = run(
+                "memcslap",
+                &["--concurrency=4", "--execute-number=500", "--initial-load=500", &format!("--test={test}")],
+            );
             assert!(code == Some(0) && !out.to_lowercase().contains("fail"), "memcslap {test} {binary:?}: {out}");
         }
     }
 }
 
-/// memccapable's tests but `ascii quit`, which fails alone against memcached itself, and those that flush: a proxy refuses that, since
-/// it concerns all servers.
+/// memccapable's tests but `ascii quit`, which fails alone against memcached itself, and those that
+/// flush: a proxy refuses that, since it concerns all servers.
 fn capable(port: u16, flush: bool) {
     let names = "ascii version,ascii verbosity,ascii set,ascii set noreply,ascii get,ascii gets,ascii mget,ascii add,\
         ascii add noreply,ascii replace,ascii replace noreply,ascii cas,ascii cas noreply,ascii delete,ascii delete noreply,ascii incr,\
@@ -52,7 +64,16 @@ fn capable(port: u16, flush: bool) {
     let flushing = if flush { ",ascii flush,ascii flush noreply,binary flush,binary flushq" } else { "" };
     let mut failed = Vec::new();
     for name in format!("{names}{flushing}").split(',').map(str::trim) {
-        let out = finish(Command::new("memccapable").args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", "3", "-T", name]));
+        let out = finish(Command::new("memccapable").args([
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-t",
+            "3",
+            "-T",
+            name,
+        ]));
         if !out.text.contains("[pass]") || out.text.contains("[FAIL]") {
             failed.push(format!("{name}: {}", out.text.trim()));
         }
@@ -84,13 +105,18 @@ c.quit()
 print("good")
 "#;
 
-/// A Python with pymemcache, if there is one: the one in the PATH, or Debian's own, for which there is a package.
+/// A Python with pymemcache, if there is one: the one in the PATH, or Debian's own, for which there
+/// is a package.
 fn python_with_pymemcache() -> Option<&'static str> {
     let found = ["python3", "/usr/bin/python3"].into_iter().find(|p| {
-        (!p.starts_with('/') || Path::new(p).exists()) && finish(Command::new(p).args(["-c", "import pymemcache"])).code == Some(0)
+        (!p.starts_with('/') || Path::new(p).exists())
+            && finish(Command::new(p).args(["-c", "import pymemcache"])).code == Some(0)
     });
     if found.is_none() {
-        assert!(std::env::var_os("CI").is_none(), "python3-pymemcache is not installed; scripts/setup.sh test installs it");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "python3-pymemcache is not installed; scripts/setup.sh test installs it"
+        );
         eprintln!("SKIPPED: pymemcache is not installed");
     }
     found

@@ -1,5 +1,6 @@
-//! Real Redis clients, at their newest versions and with their default settings, through `redis_proxy`: redis-py, ioredis, node-redis, go-redis,
-//! lettuce and jedis. `scripts/clients.sh` installs them into `target/clients`. What they do is in `tests/clients/redis`.
+//! Real Redis clients, at their newest versions and with their default settings, through
+//! `redis_proxy`: redis-py, ioredis, node-redis, go-redis, lettuce and jedis. `scripts/clients.sh`
+//! installs them into `target/clients`. What they do is in `tests/clients/redis`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,17 +10,29 @@ use wireloom_tests::{finish_within, plain, root, servers, tag, Process, Wireloom
 
 /// Where a client is installed; if it is not: says so, and fails the test where it could have been.
 fn installed(client: &str, needs: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("WIRELOOM_CLIENTS").map_or_else(|| root().join("target/clients"), PathBuf::from).join("redis").join(client);
+    let folder = std::env::var_os("WIRELOOM_CLIENTS")
+        .map_or_else(|| root().join("target/clients"), PathBuf::from)
+        .join("redis")
+        .join(client);
     if folder.join("installed").exists() {
         return Some(folder);
     }
-    let has_tool = Command::new(needs).arg("--version").output().is_ok() || Command::new(needs).arg("version").output().is_ok();
-    assert!(std::env::var_os("CI").is_none() || !has_tool, "{client}: nothing in {}; scripts/setup.sh test installs it", folder.display());
-    eprintln!("SKIPPED: {client}: nothing in {}; scripts/setup.sh test installs it where there is `{needs}`", folder.display());
+    let has_tool =
+        Command::new(needs).arg("--version").output().is_ok() || Command::new(needs).arg("version").output().is_ok();
+    assert!(
+        std::env::var_os("CI").is_none() || !has_tool,
+        "{client}: nothing in {}; scripts/setup.sh test installs it",
+        folder.display()
+    );
+    eprintln!(
+        "SKIPPED: {client}: nothing in {}; scripts/setup.sh test installs it where there is `{needs}`",
+        folder.display()
+    );
     None
 }
 
-/// Runs a client against a proxy without passwords, and against one that asks for one and has to say one.
+/// Runs a client against a proxy without passwords, and against one that asks for one and has to
+/// say one.
 fn both_ways(name: &str, good: usize, command: impl Fn() -> Command) {
     let run = |port: u16, password: &[&str]| {
         let mut c = command();
@@ -34,7 +47,8 @@ fn both_ways(name: &str, good: usize, command: impl Fn() -> Command) {
     }
     let backends: Vec<Process> = (0..2).map(|_| Process::redis_with(&["--requirepass", "sesame"])).collect();
     let list = servers(&[backends[0].port, backends[1].port]);
-    let proxy = Wireloom::run("redis_proxy", &["--set", &list, "--set", "password=sesame", "--set", "client_password=open"]);
+    let proxy =
+        Wireloom::run("redis_proxy", &["--set", &list, "--set", "password=sesame", "--set", "client_password=open"]);
     run(proxy.port, &["open"]);
 }
 

@@ -1,4 +1,5 @@
-//! `word_count_combiner`: 8 sorted streams become one, with the counts of equal words added; what is cut is never taken for whole.
+//! `word_count_combiner`: 8 sorted streams become one, with the counts of equal words added; what
+//! is cut is never taken for whole.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -93,10 +94,12 @@ fn over_two_cores() {
 
 #[test]
 fn uneven_and_empty_streams() {
-    let parts: Vec<_> = [0, 1, 20_000, 0, 3, 1, 500, 0].into_iter().enumerate().map(|(m, n)| words(m as u64, n)).collect();
+    let parts: Vec<_> =
+        [0, 1, 20_000, 0, 3, 1, 500, 0].into_iter().enumerate().map(|(m, n)| words(m as u64, n)).collect();
     combine(&parts, 1 << 14, &[]);
     combine(&vec![BTreeMap::new(); 8], 1, &[]);
-    let long = (0..50).map(|i| (format!("{}{i:03}", "k".repeat(1000)), u64::from(u32::MAX))).collect::<BTreeMap<_, _>>();
+    let long =
+        (0..50).map(|i| (format!("{}{i:03}", "k".repeat(1000)), u64::from(u32::MAX))).collect::<BTreeMap<_, _>>();
     combine(&vec![long; 8], 1 << 14, &[]);
 }
 
@@ -108,11 +111,16 @@ fn pieces_of_any_size() {
     }
 }
 
-/// A mapper that is reset, or ends within a line, between two lines, or before it has sent anything: the reducer sees an error, never
-/// an end, and never the empty line of a whole stream.
+/// A mapper that is reset, or ends within a line, between two lines, or before it has sent
+/// anything: the reducer sees an error, never an end, and never the empty line of a whole stream.
 #[test]
 fn a_lost_mapper_is_an_error_to_the_reducer() {
-    let ends = ["word0000001\t1\nword0000002\t5", "word0000001\t1\nword0000002\t5\n", "word0000001\t1\n\nword0000002\t5\n", "\n\n"];
+    let ends = [
+        "word0000001\t1\nword0000002\t5",
+        "word0000001\t1\nword0000002\t5\n",
+        "word0000001\t1\n\nword0000002\t5\n",
+        "\n\n",
+    ];
     for (reset, sent) in ends.iter().flat_map(|e| [(true, e), (false, e)]) {
         let c = combiner(&[]);
         let whole: Vec<_> = (0..7).map(|m| words(m, 1000)).collect();
@@ -133,7 +141,8 @@ fn a_lost_mapper_is_an_error_to_the_reducer() {
     }
 }
 
-/// A mapper's process is killed exactly between two lines: its kernel closes the connection in order.
+/// A mapper's process is killed exactly between two lines: its kernel closes the connection in
+/// order.
 #[test]
 fn a_killed_mapper_is_an_error_to_the_reducer() {
     let c = combiner(&[]);

@@ -22,7 +22,11 @@ impl Setting {
     fn new(name: &str) -> Setting {
         let folder = Folder::new(name);
         std::fs::write(folder.file("a.loom"), SOURCE).expect("written");
-        std::fs::write(folder.file("seven.c"), "#include <stdint.h>\n#include \"seven.h\"\nuint32_t seven(uint32_t x) { return x + SEVEN; }\n").expect("written");
+        std::fs::write(
+            folder.file("seven.c"),
+            "#include <stdint.h>\n#include \"seven.h\"\nuint32_t seven(uint32_t x) { return x + SEVEN; }\n",
+        )
+        .expect("written");
         std::fs::write(folder.file("seven.h"), "#define SEVEN 7\n").expect("written");
         std::fs::create_dir(folder.file("base")).expect("made");
         std::fs::create_dir(folder.file("tmp")).expect("made");
@@ -35,7 +39,9 @@ impl Setting {
 
     fn test_with(&self, adjust: impl FnOnce(&mut Command)) -> Output {
         Wireloom::command_with(&["test", &self.folder.name_of("a.loom")], |c| {
-            c.env("TMPDIR", self.folder.file("tmp")).env("XDG_CACHE_HOME", self.folder.file("base")).env("HOME", self.folder.file("base"));
+            c.env("TMPDIR", self.folder.file("tmp"))
+                .env("XDG_CACHE_HOME", self.folder.file("base"))
+                .env("HOME", self.folder.file("base"));
             adjust(c);
         })
     }
@@ -189,7 +195,11 @@ fn another_user_has_a_folder_of_his_own() {
     mode(s.folder.path(), 0o755);
     mode(&s.folder.file("tmp"), 0o1777);
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary).arg("test").arg(s.folder.file("a.loom"));
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&binary)
+        .arg("test")
+        .arg(s.folder.file("a.loom"));
     command.env("TMPDIR", s.folder.file("tmp")).env("XDG_CACHE_HOME", s.folder.file("base"));
     let out = wireloom_tests::finish(&mut command);
     assert!(out.code == Some(0) && out.text.contains(UNSAFE), "{}", out.text);
@@ -203,11 +213,18 @@ fn a_run_that_is_killed_leaves_nothing() {
         let s = Setting::new(&format!("cache-killed-{signal}"));
         let (compiler, begun) = (s.folder.file("cc"), s.folder.file("begun"));
         // It ends with the test, however that ends.
-        let script = format!("#!/bin/sh\ntouch {0}\nfor _ in $(seq 400); do [ -e {0} ] || exit; sleep 0.05; done\n", begun.display());
+        let script = format!(
+            "#!/bin/sh\ntouch {0}\nfor _ in $(seq 400); do [ -e {0} ] || exit; sleep 0.05; done\n",
+            begun.display()
+        );
         std::fs::write(&compiler, script).expect("written");
         mode(&compiler, 0o755);
         let mut command = Command::new(Wireloom::binary());
-        command.arg("test").arg(s.folder.file("a.loom")).env("TMPDIR", s.folder.file("tmp")).env("WIRELOOM_CC", &compiler);
+        command
+            .arg("test")
+            .arg(s.folder.file("a.loom"))
+            .env("TMPDIR", s.folder.file("tmp"))
+            .env("WIRELOOM_CC", &compiler);
         command.env_remove("HOME").env_remove("XDG_CACHE_HOME");
         let mut run = Process::start_saying("killed", &mut command, free_port(), "");
         let eventually = |what: &str, holds: &dyn Fn() -> bool| {

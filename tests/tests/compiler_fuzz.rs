@@ -1,9 +1,11 @@
-//! No text makes the compiler fail: the programs of the repository, damaged at random, and texts made to be unpleasant. Each is
-//! refused with diagnostics that help, or is a program, which then keeps its meaning in every form, is accepted by the
-//! C compiler without a warning, and does the same interpreted and compiled.
+//! No text makes the compiler fail: the programs of the repository, damaged at random, and texts
+//! made to be unpleasant. Each is refused with diagnostics that help, or is a program, which then
+//! keeps its meaning in every form, is accepted by the C compiler without a warning, and does the
+//! same interpreted and compiled.
 //!
-//! `WIRELOOM_SEEDS` is how many damaged versions of each program are tried. The text at hand is in the temporary folder
-//! (`wireloom-fuzz-<pid>.loom`) as long as it has not passed, so that it is found even after a crash.
+//! `WIRELOOM_SEEDS` is how many damaged versions of each program are tried. The text at hand is in
+//! the temporary folder (`wireloom-fuzz-<pid>.loom`) as long as it has not passed, so that it is
+//! found even after a crash.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -114,7 +116,11 @@ fn damaged_programs() {
                 match judged {
                     Ok(()) => case.passed(),
                     Err(e) => {
-                        let kept = std::env::temp_dir().join(format!("wireloom-fuzz-{}-wrong-{}.loom", std::process::id(), wrong.len()));
+                        let kept = std::env::temp_dir().join(format!(
+                            "wireloom-fuzz-{}-wrong-{}.loom",
+                            std::process::id(),
+                            wrong.len()
+                        ));
                         std::fs::rename(&case.0, &kept).ok();
                         eprintln!("{} ({}), seed {first}, round {round}: {e}", kept.display(), p.name);
                         wrong.push(kept);
@@ -138,7 +144,9 @@ fn undamaged_programs() {
         let mut world = corpus::world();
         let wrong: Vec<String> = corpus::programs()
             .iter()
-            .filter_map(|p| try_text(&mut world, &p.path, &p.path, p.text.as_bytes()).err().map(|e| format!("{}: {e}\n", p.name)))
+            .filter_map(|p| {
+                try_text(&mut world, &p.path, &p.path, p.text.as_bytes()).err().map(|e| format!("{}: {e}\n", p.name))
+            })
             .collect();
         assert!(wrong.is_empty(), "{}", wrong.concat());
     });
@@ -150,62 +158,180 @@ fn unpleasant() -> Vec<(String, Vec<u8>)> {
     let mut add = |name: &str, text: String| all.push((name.into(), text.into_bytes()));
     const DEEP: usize = 10_000;
     for (open, close) in [
-        ("(", ")"), ("[", "]"), ("{ ", " }"), ("- ", ""), ("not ", ""), ("! ", ""), ("~", ""), ("if a { ", " }"), ("f(", ")"), ("some(", ")"), ("|x| ", ""),
-        ("match a { _ => ", " }"), ("fold a from ", " with |x, y| 1"), ("a else ", ""), ("a is ", ""), ("a.b(", ")"), ("[x for x in ", "]"), ("R { a: ", " }"),
-        ("a with { b: ", " }"), ("1 + ", ""), ("a and ", ""), ("a..", ""), ("u8(", ")"), ("(1, ", ")"),
+        ("(", ")"),
+        ("[", "]"),
+        ("{ ", " }"),
+        ("- ", ""),
+        ("not ", ""),
+        ("! ", ""),
+        ("~", ""),
+        ("if a { ", " }"),
+        ("f(", ")"),
+        ("some(", ")"),
+        ("|x| ", ""),
+        ("match a { _ => ", " }"),
+        ("fold a from ", " with |x, y| 1"),
+        ("a else ", ""),
+        ("a is ", ""),
+        ("a.b(", ")"),
+        ("[x for x in ", "]"),
+        ("R { a: ", " }"),
+        ("a with { b: ", " }"),
+        ("1 + ", ""),
+        ("a and ", ""),
+        ("a..", ""),
+        ("u8(", ")"),
+        ("(1, ", ")"),
     ] {
         for n in [100, 200, 255, DEEP] {
             add("nested expressions", format!("fn f(a: u32) -> u32 = {}1{}\n", open.repeat(n), close.repeat(n)));
-            add("nested expressions in a test", format!("test \"t\" {{ expect {}1{} }}\n", open.repeat(n), close.repeat(n)));
+            add(
+                "nested expressions in a test",
+                format!("test \"t\" {{ expect {}1{} }}\n", open.repeat(n), close.repeat(n)),
+            );
             add("expressions without an end", format!("fn f(a: u32) -> u32 = {}", open.repeat(n)));
         }
     }
-    for (open, close) in [("list<", ", 2>"), ("[", "; 2]"), ("(", ", u8)"), ("record { a: ", " }"), ("", "?"), ("list<", "")] {
+    for (open, close) in
+        [("list<", ", 2>"), ("[", "; 2]"), ("(", ", u8)"), ("record { a: ", " }"), ("", "?"), ("list<", "")]
+    {
         for n in [8, 16, 30, 33, 100, 200, DEEP] {
             let nested = format!("{}u8{}", open.repeat(n), close.repeat(n));
             add("nested types", format!("type T = {nested}\nfn f(t: T) -> u32 = 1\n"));
-            add("nested state", format!("app a {{ state s: {nested}\n session t: {nested}\n table v: u8 -> {nested} {{ capacity 3 }} }}\n"));
+            add(
+                "nested state",
+                format!(
+                    "app a {{ state s: {nested}\n session t: {nested}\n table v: u8 -> {nested} {{ capacity 3 }} }}\n"
+                ),
+            );
             add("nested fields", format!("unit U {{ a: {nested} to end }}\n"));
         }
     }
-    for (open, close) in [("switch { \"a\" => b: ", ", else => nothing }"), ("switch { else => { a: u8  b: ", " } }"), ("list<", ", 2> to end"), ("stream ", "")] {
+    for (open, close) in [
+        ("switch { \"a\" => b: ", ", else => nothing }"),
+        ("switch { else => { a: u8  b: ", " } }"),
+        ("list<", ", 2> to end"),
+        ("stream ", ""),
+    ] {
         for n in [30, 100, 200, DEEP] {
             add("nested shapes", format!("unit U {{ x: {} u8 {} }}\n", open.repeat(n), close.repeat(n)));
         }
     }
-    for (open, close) in [("if a > 1 { ", " }"), ("for x in 0..2 { ", " }"), ("loop max 2 { ", " }"), ("{ ", " }"), ("match a { 1 => { ", " } _ => { } }")] {
+    for (open, close) in [
+        ("if a > 1 { ", " }"),
+        ("for x in 0..2 { ", " }"),
+        ("loop max 2 { ", " }"),
+        ("{ ", " }"),
+        ("match a { 1 => { ", " } _ => { } }"),
+    ] {
         for n in [50, 100, 120, 200, DEEP] {
-            add("nested statements", format!("fn f(a: u32) -> u32 {{ {} return 1 {}\n a }}\n", open.repeat(n), close.repeat(n)));
+            add(
+                "nested statements",
+                format!("fn f(a: u32) -> u32 {{ {} return 1 {}\n a }}\n", open.repeat(n), close.repeat(n)),
+            );
         }
     }
     let chain = |n: usize, link: &dyn Fn(usize) -> String| (0..n).map(link).collect::<String>();
     for n in [100, 2_000] {
-        add("functions that call the next", chain(n, &|i| format!("fn f{i}(a: u32) -> u32 = f{}(a)\n", i + 1)) + &format!("fn f{n}(a: u32) -> u32 = a\n"));
-        add("functions that call the next twice", chain(n, &|i| format!("fn f{i}(a: u32) -> u32 = f{0}(a) + f{0}(a)\n", i + 1)) + &format!("fn f{n}(a: u32) -> u32 = a\n"));
-        add("constants of the next", chain(n, &|i| format!("const c{i} = c{} + 1\n", i + 1)) + &format!("const c{n} = 1\n"));
+        add(
+            "functions that call the next",
+            chain(n, &|i| format!("fn f{i}(a: u32) -> u32 = f{}(a)\n", i + 1))
+                + &format!("fn f{n}(a: u32) -> u32 = a\n"),
+        );
+        add(
+            "functions that call the next twice",
+            chain(n, &|i| format!("fn f{i}(a: u32) -> u32 = f{0}(a) + f{0}(a)\n", i + 1))
+                + &format!("fn f{n}(a: u32) -> u32 = a\n"),
+        );
+        add(
+            "constants of the next",
+            chain(n, &|i| format!("const c{i} = c{} + 1\n", i + 1)) + &format!("const c{n} = 1\n"),
+        );
         add("types of the next", chain(n, &|i| format!("type T{i} = T{}\n", i + 1)) + &format!("type T{n} = u8\n"));
-        add("tuples of the next twice", chain(n, &|i| format!("type T{i} = (T{0}, T{0})\n", i + 1)) + &format!("type T{n} = u8\nfn f(t: T0) -> u8 = 1\n"));
-        add("records of the next twice", chain(n, &|i| format!("record R{i} {{ a: R{0}  b: R{0} }}\n", i + 1)) + &format!("record R{n} {{ a: u8 }}\nfn f(t: R0) -> u8 = 1\n"));
-        add("units of the next", chain(n, &|i| format!("unit U{i} {{ a: U{} }}\n", i + 1)) + &format!("unit U{n} {{ a: u8 }}\n"));
-        add("units of the next twice", chain(n, &|i| format!("unit U{i} {{ a: U{0}  b: U{0} }}\n", i + 1)) + &format!("unit U{n} {{ a: u8 }}\n"));
-        add("lists of lists of units", chain(n, &|i| format!("unit U{i} {{ a: list<U{}, 100> to end }}\n", i + 1)) + &format!("unit U{n} {{ a: u8 }}\n"));
-        add("messages given on", format!("unit M {{ a: u8 }}\n{}fn f{n}(m: M) -> u32 = 1\n", chain(n, &|i| format!("fn f{i}(m: M) -> u32 = f{0}(m) + f{0}(m)\n", i + 1))));
+        add(
+            "tuples of the next twice",
+            chain(n, &|i| format!("type T{i} = (T{0}, T{0})\n", i + 1))
+                + &format!("type T{n} = u8\nfn f(t: T0) -> u8 = 1\n"),
+        );
+        add(
+            "records of the next twice",
+            chain(n, &|i| format!("record R{i} {{ a: R{0}  b: R{0} }}\n", i + 1))
+                + &format!("record R{n} {{ a: u8 }}\nfn f(t: R0) -> u8 = 1\n"),
+        );
+        add(
+            "units of the next",
+            chain(n, &|i| format!("unit U{i} {{ a: U{} }}\n", i + 1)) + &format!("unit U{n} {{ a: u8 }}\n"),
+        );
+        add(
+            "units of the next twice",
+            chain(n, &|i| format!("unit U{i} {{ a: U{0}  b: U{0} }}\n", i + 1)) + &format!("unit U{n} {{ a: u8 }}\n"),
+        );
+        add(
+            "lists of lists of units",
+            chain(n, &|i| format!("unit U{i} {{ a: list<U{}, 100> to end }}\n", i + 1))
+                + &format!("unit U{n} {{ a: u8 }}\n"),
+        );
+        add(
+            "messages given on",
+            format!(
+                "unit M {{ a: u8 }}\n{}fn f{n}(m: M) -> u32 = 1\n",
+                chain(n, &|i| format!("fn f{i}(m: M) -> u32 = f{0}(m) + f{0}(m)\n", i + 1))
+            ),
+        );
         add("a long sum", format!("fn f(a: u32) -> u32 = a{}\n", " + a".repeat(n)));
         add("a long list", format!("fn f(a: u32) -> u32 = len([{}])\n", "a, ".repeat(n)));
         add("a long concat", format!("fn f(a: bytes<9>) -> u64 = len(concat({}))\n", "a, ".repeat(n)));
-        add("a long match", format!("fn f(a: u32) -> u32 = match a {{ {} _ => 1 }}\n", chain(n, &|i| format!("{i} => {i}\n"))));
-        add("a match of many tuples", format!("fn f(a: bool, b: bool) -> u32 = match (a, b, a, b) {{ {} _ => 1 }}\n", chain(n, &|i| format!("({}, _, {}, _) => {i}\n", i % 2 == 0, i % 3 == 0))));
-        add("a long enum", format!("enum E {{ {} }}\nfn f(e: E) -> u32 = match e {{ {} }}\n", chain(n, &|i| format!("v{i},")), chain(n, &|i| format!("v{i} => {i}\n"))));
+        add(
+            "a long match",
+            format!("fn f(a: u32) -> u32 = match a {{ {} _ => 1 }}\n", chain(n, &|i| format!("{i} => {i}\n"))),
+        );
+        add(
+            "a match of many tuples",
+            format!(
+                "fn f(a: bool, b: bool) -> u32 = match (a, b, a, b) {{ {} _ => 1 }}\n",
+                chain(n, &|i| format!("({}, _, {}, _) => {i}\n", i % 2 == 0, i % 3 == 0))
+            ),
+        );
+        add(
+            "a long enum",
+            format!(
+                "enum E {{ {} }}\nfn f(e: E) -> u32 = match e {{ {} }}\n",
+                chain(n, &|i| format!("v{i},")),
+                chain(n, &|i| format!("v{i} => {i}\n"))
+            ),
+        );
         add("many fields", format!("unit U {{ {} }}\n", chain(n, &|i| format!("f{i}: u8\n"))));
-        // Facts about the cases are compared with each other: checking is quadratic, and 2,000 cases take 3 s.
-        add("many cases", format!("unit U {{ k: u16\n s: switch k {{ {} else => nothing }} }}\n", chain(n.min(500), &|i| format!("{i} => f{i}: u8\n"))));
-        add("many literals", format!("unit U {{ s: switch {{ {} else => nothing }} }}\n", chain(n, &|i| format!("\"w{i} \" => f{i}: u8\n"))));
+        // Facts about the cases are compared with each other: checking is quadratic, and 2,000
+        // cases take 3 s.
+        add(
+            "many cases",
+            format!(
+                "unit U {{ k: u16\n s: switch k {{ {} else => nothing }} }}\n",
+                chain(n.min(500), &|i| format!("{i} => f{i}: u8\n"))
+            ),
+        );
+        add(
+            "many literals",
+            format!(
+                "unit U {{ s: switch {{ {} else => nothing }} }}\n",
+                chain(n, &|i| format!("\"w{i} \" => f{i}: u8\n"))
+            ),
+        );
         add("many statements", format!("fn f(a: u32) -> u32 {{ var x = a\n {} x }}\n", "x += a\n".repeat(n)));
-        add("many variables", format!("fn f(a: u32) -> u32 {{ {} a }}\n", chain(n, &|i| format!("let x{i} = a + {i}\n"))));
-        add("many errors", format!("fn f(a: u32) -> u32 {{ {} a }}\n", chain(n, &|i| format!("let x{i} = nothing{i} + \"a\"\n"))));
+        add(
+            "many variables",
+            format!("fn f(a: u32) -> u32 {{ {} a }}\n", chain(n, &|i| format!("let x{i} = a + {i}\n"))),
+        );
+        add(
+            "many errors",
+            format!("fn f(a: u32) -> u32 {{ {} a }}\n", chain(n, &|i| format!("let x{i} = nothing{i} + \"a\"\n"))),
+        );
         add("many bad items", "fn fn fn }\n".repeat(n));
         add("many tests", chain(n, &|i| format!("test \"t{i}\" {{ expect {i} == {i} }}\n")));
-        add("many else ifs", format!("fn f(a: u32) -> u32 {{ if a == 1 {{ }} {} a }}\n", "else if a == 2 { } ".repeat(n)));
+        add(
+            "many else ifs",
+            format!("fn f(a: u32) -> u32 {{ if a == 1 {{ }} {} a }}\n", "else if a == 2 { } ".repeat(n)),
+        );
         add("closers only", "}".repeat(n) + &")".repeat(n));
     }
     for n in [u64::MAX, 1 << 63, 1 << 32, (1 << 32) - 1, 1 << 31, 1 << 24, 0] {
@@ -218,7 +344,49 @@ fn unpleasant() -> Vec<(String, Vec<u8>)> {
         add("a large period", format!("app a {{ every {n}s {{ }} every {n}ns {{ }} }}\n"));
         add("a large range", format!("unit U {{ a: u64 in 0..={n}  b: u64 in {n}..{n}  c: u8 in {n}..=5 }}\nfn f(a: u64) -> bool = a in 0..{n} or a in {n}..={n}\n"));
     }
-    for text in ["\"", "'", "b\"", "fn f() = \"a", "/// only a comment", "//! file", "\u{feff}fn f() -> u8 = 1\n", "fn\u{a0}f() -> u8 = 1\n", "const é = 1\n", "\0", "1.2.3", "1.2.3.4.5", "[::", "[::1]:99999999", "10.0.0.0/99", "02:00:00", "0x", "0b", "1e5", "999999999999999999999999999999999999999999999", "'\\", "\"\\", "\"\\x4", "\r", "fn f() -> u8 = 1\r", "use use\n", "use main\n", "use std\n", "use std.http.Request.x.y\n", "use a.b.c\n", "fn f(", "unit", "app", "app a", "app a {", "test", "test \"", "test \"a\" of", "table", "element e", "protocol p"] {
+    for text in [
+        "\"",
+        "'",
+        "b\"",
+        "fn f() = \"a",
+        "/// only a comment",
+        "//! file",
+        "\u{feff}fn f() -> u8 = 1\n",
+        "fn\u{a0}f() -> u8 = 1\n",
+        "const é = 1\n",
+        "\0",
+        "1.2.3",
+        "1.2.3.4.5",
+        "[::",
+        "[::1]:99999999",
+        "10.0.0.0/99",
+        "02:00:00",
+        "0x",
+        "0b",
+        "1e5",
+        "999999999999999999999999999999999999999999999",
+        "'\\",
+        "\"\\",
+        "\"\\x4",
+        "\r",
+        "fn f() -> u8 = 1\r",
+        "use use\n",
+        "use main\n",
+        "use std\n",
+        "use std.http.Request.x.y\n",
+        "use a.b.c\n",
+        "fn f(",
+        "unit",
+        "app",
+        "app a",
+        "app a {",
+        "test",
+        "test \"",
+        "test \"a\" of",
+        "table",
+        "element e",
+        "protocol p",
+    ] {
         add("a piece", text.to_string());
     }
     add("a line without an end", format!("const a = {}", "1".repeat(1 << 20)));
@@ -249,7 +417,11 @@ fn unpleasant_texts() {
             });
             if let Err(e) = tried {
                 let start = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]).into_owned();
-                wrong += &format!("---- {name} ({} bytes): {}\n{start}\n", bytes.len(), e.chars().take(600).collect::<String>());
+                wrong += &format!(
+                    "---- {name} ({} bytes): {}\n{start}\n",
+                    bytes.len(),
+                    e.chars().take(600).collect::<String>()
+                );
             }
             if begun.elapsed().as_secs() > 4 {
                 eprintln!("{name}, {} bytes: {:?} in all", bytes.len(), begun.elapsed());

@@ -1,4 +1,5 @@
-//! `wireloom table`, `counter` and `signal` on running apps, and the socket behind them with what hostile peers send.
+//! `wireloom table`, `counter` and `signal` on running apps, and the socket behind them with what
+//! hostile peers send.
 
 use serde_json::{json, Value};
 use std::time::Duration;
@@ -8,7 +9,10 @@ use wireloom_tests::{admin, free_port, Client};
 fn firewall(name: &str, extra: &[&str]) -> Controlled {
     // Datagrams as frames: an input that does not end, for any user.
     let wire = format!("wire=udp:127.0.0.1:{}", free_port());
-    Controlled::run(name, &[&["apps/openflow_firewall.loom", "--bind", &wire, "--bind", "accepted=null"], extra].concat())
+    Controlled::run(
+        name,
+        &[&["apps/openflow_firewall.loom", "--bind", &wire, "--bind", "accepted=null"], extra].concat(),
+    )
 }
 
 #[test]
@@ -16,7 +20,10 @@ fn rules_of_a_packet_app() {
     let app = firewall("rules", &["--cores", "all"]);
     let list = app.json(&["table"]);
     assert_eq!(list[1]["table"], "rules");
-    assert_eq!((&list[1]["kind"], &list[1]["entries"], &list[1]["capacity"]), (&json!("wildcard"), &json!(0), &json!(512_000)));
+    assert_eq!(
+        (&list[1]["kind"], &list[1]["entries"], &list[1]["capacity"]),
+        (&json!("wildcard"), &json!(0), &json!(512_000))
+    );
     let rule = ["priority=7", "src=10.0.0.0/8", "dport=[1024,65535]", "action=drop"];
     let with = |what: &'static str, fields: &[&'static str]| [&["table", "rules", what], fields].concat();
     assert_eq!(app.told(&with("insert", &rule)), "inserted: 6 entries\n");
@@ -27,7 +34,9 @@ fn rules_of_a_packet_app() {
     assert_eq!(shown.lines().count(), 8, "{shown}");
     let rows = app.json(&["table", "rules", "read"]);
     assert_eq!(rows[0], json!({"priority": 7, "src": "10.0.0.0/8", "dport": [1024, 2047], "action": "drop"}));
-    let at = |dport: &'static str| app.ask(&["table", "rules", "get", "src=10.9.9.9", "dst=1.1.1.1", "sport=1", dport, "proto=udp", "--json"]);
+    let at = |dport: &'static str| {
+        app.ask(&["table", "rules", "get", "src=10.9.9.9", "dst=1.1.1.1", "sport=1", dport, "proto=udp", "--json"])
+    };
     assert_eq!(at("dport=2000").text.trim(), json!({"found": true, "value": {"action": "drop"}}).to_string());
     assert_eq!(at("dport=80").code, Some(1));
     // The same key and mask and priority: replaced.
@@ -58,10 +67,22 @@ fn what_is_wrong_is_told() {
     let app = firewall("wrong", &[]);
     for (args, why) in [
         (&["table", "rule"][..], "did you mean `rules`?"),
-        (&["table", "rules", "insert", "prority=1", "action=drop"], "there is no field `prority` in table `rules`; did you mean `priority`?"),
-        (&["table", "rules", "insert", "action=acept"], "`action`: expected drop or accept (got `acept`); did you mean `accept`?"),
-        (&["table", "rules", "insert", "dport=http", "action=drop"], "`dport`: expected a number from 0 to 65535 (got `http`)"),
-        (&["table", "rules", "insert", "dport=[1024,70000]", "action=drop"], "`dport`: expected a number from 0 to 65535 (got [1024, 70000])"),
+        (
+            &["table", "rules", "insert", "prority=1", "action=drop"],
+            "there is no field `prority` in table `rules`; did you mean `priority`?",
+        ),
+        (
+            &["table", "rules", "insert", "action=acept"],
+            "`action`: expected drop or accept (got `acept`); did you mean `accept`?",
+        ),
+        (
+            &["table", "rules", "insert", "dport=http", "action=drop"],
+            "`dport`: expected a number from 0 to 65535 (got `http`)",
+        ),
+        (
+            &["table", "rules", "insert", "dport=[1024,70000]", "action=drop"],
+            "`dport`: expected a number from 0 to 65535 (got [1024, 70000])",
+        ),
         (&["table", "rules", "insert", "src=10.0.0.0/40", "action=drop"], "a prefix has at most 32 bits"),
         (&["table", "rules", "insert", "dport=[9,3]", "action=drop"], "is no range"),
         (&["table", "rules", "insert", "src=1.2.3.4"], "`action` is missing; it is drop or accept"),
@@ -78,7 +99,11 @@ fn what_is_wrong_is_told() {
     }
     // Names of columns without rows under them.
     for (table, columns, why) in [
-        ("rules", "src,dprt,action\n", "standard input: there is no field `dprt` in table `rules`; did you mean `dport`?"),
+        (
+            "rules",
+            "src,dprt,action\n",
+            "standard input: there is no field `dprt` in table `rules`; did you mean `dport`?",
+        ),
         ("rule", "src,action\n", "did you mean `rules`?"),
         ("rules", "src,dport_mask,action\n", "there is no field `dport_mask`"),
     ] {
@@ -87,15 +112,40 @@ fn what_is_wrong_is_told() {
     }
     assert!(app.ask_with(&["table", "rules", "load", "-"], "src,dport,action,\n").text.starts_with("0 rows loaded"));
     // A bad row: nothing of its batch is used, and the row is named.
-    let out = app.ask_with(&["table", "rules", "load", "-"], "[{\"action\":\"drop\"},{\"action\":\"drop\",\"sport\":\"x\"}]");
-    assert!(out.code == Some(1) && out.text.contains("standard input: row 2: `sport`: expected") && out.text.contains("0 rows before it"), "{}", out.text);
+    let out =
+        app.ask_with(&["table", "rules", "load", "-"], "[{\"action\":\"drop\"},{\"action\":\"drop\",\"sport\":\"x\"}]");
+    assert!(
+        out.code == Some(1)
+            && out.text.contains("standard input: row 2: `sport`: expected")
+            && out.text.contains("0 rows before it"),
+        "{}",
+        out.text
+    );
     assert_eq!(app.json(&["table", "rules"]), json!([]));
     // More than there is room for: a row is in as a whole or not at all.
-    let rows: Vec<String> = (0..131_075).map(|i| format!("10.{}.{}.{},10.0.0.1,1,2,tcp,drop", i >> 16, i >> 8 & 255, i & 255)).collect();
-    let out = app.ask_with(&["table", "exact", "load", "-"], &format!("src,dst,sport,dport,proto,action\n{}\n", rows.join("\n")));
-    assert!(out.code == Some(1) && out.text.contains("table `exact` of 131072 entries is full; delete some first"), "{}", out.text);
-    assert!(out.text.contains("row 131073 cannot be inserted") && out.text.contains("131072 rows before it are loaded"), "{}", out.text);
-    let rows: Vec<String> = (0..48).map(|i| format!("{{\"priority\":{i},\"sport\":[1,65534],\"dport\":[1,65534],\"proto\":[1,254],\"action\":\"drop\"}}")).collect();
+    let rows: Vec<String> =
+        (0..131_075).map(|i| format!("10.{}.{}.{},10.0.0.1,1,2,tcp,drop", i >> 16, i >> 8 & 255, i & 255)).collect();
+    let out = app.ask_with(
+        &["table", "exact", "load", "-"],
+        &format!("src,dst,sport,dport,proto,action\n{}\n", rows.join("\n")),
+    );
+    assert!(
+        out.code == Some(1) && out.text.contains("table `exact` of 131072 entries is full; delete some first"),
+        "{}",
+        out.text
+    );
+    assert!(
+        out.text.contains("row 131073 cannot be inserted") && out.text.contains("131072 rows before it are loaded"),
+        "{}",
+        out.text
+    );
+    let rows: Vec<String> = (0..48)
+        .map(|i| {
+            format!(
+                "{{\"priority\":{i},\"sport\":[1,65534],\"dport\":[1,65534],\"proto\":[1,254],\"action\":\"drop\"}}"
+            )
+        })
+        .collect();
     let out = app.ask_with(&["table", "rules", "load", "-"], &format!("[{}]", rows.join(",")));
     let entries = app.json(&["table"])[1]["entries"].as_u64().unwrap_or(0);
     assert!(out.code == Some(1) && out.text.contains("table `rules` of 512000 entries is full"), "{}", out.text);
@@ -155,7 +205,11 @@ fn several_apps_are_told_apart() {
     let mut other = Controlled::start(&app.folder, "several", &["apps/flow_tracker.loom", "--bind", &wire]);
     let text = app.refused(&["table"]);
     let pids = [app.app.child.id(), other.child.id()].map(|p| p.to_string());
-    assert!(text.contains("several apps are running; say which with --app or --pid:") && pids.iter().all(|p| text.contains(p)), "{text}");
+    assert!(
+        text.contains("several apps are running; say which with --app or --pid:")
+            && pids.iter().all(|p| text.contains(p)),
+        "{text}"
+    );
     assert_eq!(app.json(&["table", "--app", "flow_tracker"])[0]["table"], "flows");
     assert_eq!(app.json(&["table", "--pid", &pids[0]])[1]["table"], "rules");
     // What a killed process leaves is cleared away.
@@ -165,7 +219,13 @@ fn several_apps_are_told_apart() {
     // In order: the socket goes with the process.
     app.app.signal(libc::SIGTERM);
     let gone = || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0;
-    assert!((0..2000).any(|_| gone() || { std::thread::sleep(Duration::from_millis(5)); false }), "the socket is still there");
+    assert!(
+        (0..2000).any(|_| gone() || {
+            std::thread::sleep(Duration::from_millis(5));
+            false
+        }),
+        "the socket is still there"
+    );
     assert!(app.refused(&["table"]).contains("is running: there is no control socket in"));
 }
 
@@ -174,11 +234,17 @@ fn several_apps_are_told_apart() {
 fn packet_apps_of_one_process() {
     let at = format!("127.0.0.1:{}", free_port());
     let wire = format!("wire=udp:{at}");
-    let app = Controlled::run("both", &["apps/openflow_firewall.loom", "apps/flow_tracker.loom", "--bind", &wire, "--bind", "accepted=null"]);
+    let app = Controlled::run(
+        "both",
+        &["apps/openflow_firewall.loom", "apps/flow_tracker.loom", "--bind", &wire, "--bind", "accepted=null"],
+    );
     assert!(app.app.output().contains(&format!("flow_tracker.wire is udp:{at}")), "{}", app.app.output());
     assert!(app.told(&["table", "rules", "insert", "priority=1", "dport=53", "action=accept"]).starts_with("inserted"));
     // A DNS query's frame, without its payload; the app reads its port once for both.
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcd, 10, 0, 0, 1, 10, 0, 0, 2];
+    let mut frame = vec![
+        2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcd, 10, 0, 0, 1, 10, 0,
+        0, 2,
+    ];
     frame.extend([0x10, 0, 0, 53, 0, 8, 0, 0]);
     let client = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     client.send_to(&frame, &at).expect("sent");
@@ -190,7 +256,10 @@ fn packet_apps_of_one_process() {
     assert_eq!((&flows[0]["dport"], &flows[0]["packets"]), (&json!(53), &json!(1)), "{flows}");
     let counters = app.told(&["counter", "--all"]);
     let shown = |app: &str, counter: &str| {
-        let line = counters.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).find(|w| w.len() == 3 && w[..2] == [app, counter]);
+        let line = counters
+            .lines()
+            .map(|l| l.split_whitespace().collect::<Vec<_>>())
+            .find(|w| w.len() == 3 && w[..2] == [app, counter]);
         line.unwrap_or_else(|| panic!("{app} {counter} is not in {counters}"))[2].to_string()
     };
     for name in ["openflow_firewall", "flow_tracker"] {
@@ -202,7 +271,8 @@ fn packet_apps_of_one_process() {
     assert!(of.contains(&"openflow_firewall") && of.contains(&"flow_tracker"), "{listed}");
 }
 
-/// Packets and services of one process: one socket and one page for both, in the order in which the apps were given.
+/// Packets and services of one process: one socket and one page for both, in the order in which the
+/// apps were given.
 #[test]
 fn packets_and_services_of_one_process() {
     let (at, port, page) = (format!("127.0.0.1:{}", free_port()), free_port(), free_port());
@@ -224,7 +294,10 @@ fn packets_and_services_of_one_process() {
     // Signals and counters.
     Client::connect(port).send("a\n").expect("ok\n");
     assert_eq!(app.told(&["signal", "lowest"]), "-5\n");
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcd, 10, 0, 0, 1, 10, 0, 0, 2];
+    let mut frame = vec![
+        2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcd, 10, 0, 0, 1, 10, 0,
+        0, 2,
+    ];
     frame.extend([0x10, 0, 0, 53, 0, 8, 0, 0]);
     std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket").send_to(&frame, &at).expect("sent");
     admin::eventually("the frame is counted", || app.json(&["table", "flows"])[0]["packets"] == 1);
@@ -236,13 +309,19 @@ fn packets_and_services_of_one_process() {
     let names: Vec<&str> = status["apps"].as_array().into_iter().flatten().filter_map(|a| a["app"].as_str()).collect();
     assert_eq!(names, ["openflow_firewall", "signalled", "flow_tracker"]);
     assert!(status["engine"].as_str().is_some_and(|e| e.ends_with(" + frames")), "{}", status["engine"]);
-    assert_eq!((&status["apps"][0]["ports"][0]["received"], &status["apps"][1]["ports"][0]["requests"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&status["apps"][0]["ports"][0]["received"], &status["apps"][1]["ports"][0]["requests"]),
+        (&json!(1), &json!(1))
+    );
     let metrics = admin::metrics(page);
-    for (name, n) in [("wireloom_requests_total{app=\"signalled\"", 1), ("wireloom_frames_received_total{app=\"flow_tracker\"", 1)] {
+    for (name, n) in
+        [("wireloom_requests_total{app=\"signalled\"", 1), ("wireloom_frames_received_total{app=\"flow_tracker\"", 1)]
+    {
         assert_eq!(admin::sample(&metrics, name), n, "{name}");
     }
     // Each series once: the cores of both sorts are told apart.
-    let mut series: Vec<&str> = metrics.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.rsplit_once(' ')).map(|(s, _)| s).collect();
+    let mut series: Vec<&str> =
+        metrics.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.rsplit_once(' ')).map(|(s, _)| s).collect();
     let all = series.len();
     series.sort_unstable();
     series.dedup();
@@ -258,12 +337,18 @@ fn packets_and_services_of_one_process() {
 fn census(name: &str, extra: &[&str]) {
     let (at, port, page) = (format!("127.0.0.1:{}", free_port()), free_port(), free_port());
     let (wire, set, page_arg) = (format!("wire=udp:{at}"), format!("port={port}"), page.to_string());
-    let app = Controlled::run(name, &[&["examples/port_census.loom", "--bind", &wire, "--set", &set, "--admin", &page_arg], extra].concat());
+    let app = Controlled::run(
+        name,
+        &[&["examples/port_census.loom", "--bind", &wire, "--set", &set, "--admin", &page_arg], extra].concat(),
+    );
     let cores = if extra.contains(&"all") { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { 1 };
     assert_eq!(app.connect().ask(r#"{"do":"hello"}"#)["cores"], 2 * cores);
     let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for host in 1..=40u8 {
-        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, host, 10, 0, 0, 2];
+        let mut frame = vec![
+            2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, host, 10, 0,
+            0, 2,
+        ];
         let sum = frame[14..34].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum::<u32>();
         frame[24..26].copy_from_slice(&(!(sum + (sum >> 16)) as u16).to_be_bytes());
         frame.extend([0x10, host, 0, if host % 2 == 0 { 53 } else { 80 }, 0, 8, 0, 0]);
@@ -288,7 +373,9 @@ fn census(name: &str, extra: &[&str]) {
     assert_eq!(admin::sample(&metrics, "wireloom_frames_received_total"), 40);
     assert_eq!(status["apps"].as_array().map(Vec::len), Some(1));
     app.app.signal(libc::SIGTERM);
-    admin::eventually("the process ends", || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0);
+    admin::eventually("the process ends", || {
+        std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0
+    });
 }
 
 #[test]
@@ -306,7 +393,8 @@ fn frames_and_connections_interpreted() {
     census("census3", &["--interpret"]);
 }
 
-/// A counter that frames and requests add to: requests see the sum, it is shown once, and written at the end with what both have counted.
+/// A counter that frames and requests add to: requests see the sum, it is shown once, and written
+/// at the end with what both have counted.
 #[test]
 fn a_counter_of_frames_and_connections() {
     for (name, extra) in [("counted", &["--cores", "all"][..]), ("counted2", &["--interpret"])] {
@@ -314,8 +402,12 @@ fn a_counter_of_frames_and_connections() {
         let folder = std::env::temp_dir().join(format!("wireloom-control-{}-{name}-dump", std::process::id()));
         std::fs::create_dir_all(&folder).expect("writable");
         let dump = folder.join("counters.json");
-        let (wire, set, to) = (format!("wire=udp:{at}"), format!("port={port}"), format!("counters={}", dump.display()));
-        let app = Controlled::run(name, &[&["tests/programs/mixed.loom", "--bind", &wire, "--set", &set, "--dump", &to], extra].concat());
+        let (wire, set, to) =
+            (format!("wire=udp:{at}"), format!("port={port}"), format!("counters={}", dump.display()));
+        let app = Controlled::run(
+            name,
+            &[&["tests/programs/mixed.loom", "--bind", &wire, "--set", &set, "--dump", &to], extra].concat(),
+        );
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
         for _ in 0..30 {
             sender.send_to(&[0; 60], &at).expect("sent");
@@ -338,12 +430,22 @@ fn a_counter_of_frames_and_connections() {
         admin::eventually("the counter is shown once", || app.json(&["counter", "events"])[0]["value"] == 30 + asked);
         assert_eq!(app.json(&["signal", "total"])["sum"], 30 + asked);
         app.app.signal(libc::SIGTERM);
-        admin::eventually("the process ends", || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0);
-        let written = || serde_json::from_str::<Value>(&std::fs::read_to_string(&dump).unwrap_or_default()).unwrap_or_default();
-        admin::eventually("counters are written", || written() == serde_json::json!({ "asked": asked, "events": 30 + asked }));
+        admin::eventually("the process ends", || {
+            std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0
+        });
+        let written =
+            || serde_json::from_str::<Value>(&std::fs::read_to_string(&dump).unwrap_or_default()).unwrap_or_default();
+        admin::eventually("counters are written", || {
+            written() == serde_json::json!({ "asked": asked, "events": 30 + asked })
+        });
         std::fs::remove_dir_all(&folder).ok();
     }
-    let out = wireloom_tests::finish_within(std::process::Command::new(wireloom_tests::Wireloom::binary()).current_dir(wireloom_tests::root()).args(["test", "tests/programs/mixed.loom"]), std::time::Duration::from_secs(60));
+    let out = wireloom_tests::finish_within(
+        std::process::Command::new(wireloom_tests::Wireloom::binary())
+            .current_dir(wireloom_tests::root())
+            .args(["test", "tests/programs/mixed.loom"]),
+        std::time::Duration::from_secs(60),
+    );
     assert!(out.code == Some(0) && out.text.contains("1 passed, 0 failed"), "{}", out.text);
 }
 
@@ -357,7 +459,14 @@ fn the_socket_is_where_it_is_asked_for() {
     assert_eq!(app.json(&["table", "--control", &at])[1]["table"], "rules");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&at).expect("there").permissions());
     assert_eq!(mode & 0o777, 0o600);
-    let out = app.ask(&["run", concat!(env!("CARGO_MANIFEST_DIR"), "/../apps/flow_tracker.loom"), "--bind", "wire=null", "--control", &at]);
+    let out = app.ask(&[
+        "run",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../apps/flow_tracker.loom"),
+        "--bind",
+        "wire=null",
+        "--control",
+        &at,
+    ]);
     assert!(out.code == Some(1) && out.text.contains("another process listens there"), "{}", out.text);
     drop(app);
     std::fs::remove_dir_all(&folder).ok();
@@ -394,12 +503,19 @@ fn hostile_peers_get_errors() {
     }
     // Whatever a cursor says, it leads nowhere else.
     for cursor in [u64::MAX, u64::MAX - 1, 1 << 63, 511_999, 512_000, 1 << 32] {
-        assert_eq!(line.ask(&format!("{{\"do\":\"read\",\"table\":\"rules\",\"cursor\":[0,{cursor}]}}"))["rows"], json!([]));
-        assert_eq!(line.ask(&format!("{{\"do\":\"read\",\"table\":\"exact\",\"cursor\":[0,{cursor}]}}"))["rows"], json!([]));
+        assert_eq!(
+            line.ask(&format!("{{\"do\":\"read\",\"table\":\"rules\",\"cursor\":[0,{cursor}]}}"))["rows"],
+            json!([])
+        );
+        assert_eq!(
+            line.ask(&format!("{{\"do\":\"read\",\"table\":\"exact\",\"cursor\":[0,{cursor}]}}"))["rows"],
+            json!([])
+        );
     }
     assert_eq!(line.ask("{\"do\":\"hello\",\"id\":[1]}")["id"], json!([1]));
     // Bytes at random, some of them lines, some cut from what is right.
-    let good = br#"{"do":"insert","table":"rules","rows":[{"priority":1,"src":"10.0.0.0/8","dport":[1,9],"action":"drop"}]}"#;
+    let good =
+        br#"{"do":"insert","table":"rules","rows":[{"priority":1,"src":"10.0.0.0/8","dport":[1,9],"action":"drop"}]}"#;
     let mut seed = 12345u64;
     let mut random = move || {
         seed ^= seed << 13;
@@ -432,7 +548,11 @@ fn hostile_peers_get_errors() {
     assert!(app.connect().ask("{\"do\":\"hello\"}")["ok"] == true);
     // More connections than are served; those that go make room.
     let mut many: Vec<_> = (0..40).map(|_| app.connect()).collect();
-    let served = many.iter_mut().map(|c| c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.answer().is_some_and(|a| a["ok"] == true)).filter(|ok| *ok).count();
+    let served = many
+        .iter_mut()
+        .map(|c| c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.answer().is_some_and(|a| a["ok"] == true))
+        .filter(|ok| *ok)
+        .count();
     assert!((1..=16).contains(&served), "{served}");
     drop(many);
     let again = (0..1000).any(|_| {
@@ -452,7 +572,13 @@ fn hostile_peers_get_errors() {
     }
     app.app.signal(libc::SIGTERM);
     let gone = || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0;
-    assert!((0..4000).any(|_| gone() || { std::thread::sleep(Duration::from_millis(5)); false }), "it does not end");
+    assert!(
+        (0..4000).any(|_| gone() || {
+            std::thread::sleep(Duration::from_millis(5));
+            false
+        }),
+        "it does not end"
+    );
 }
 
 /// What keeps a packet app from starting is told with what helps.

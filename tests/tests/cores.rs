@@ -7,9 +7,13 @@ use wireloom_tests::{admin, free_port, Client, Process, Wireloom};
 fn core_times(process: &Process) -> Vec<u64> {
     let folder = format!("/proc/{}/task", process.child.id());
     let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let named = threads.filter(|t| std::fs::read_to_string(t.path().join("comm")).is_ok_and(|n| n.starts_with("core-")));
+    let named =
+        threads.filter(|t| std::fs::read_to_string(t.path().join("comm")).is_ok_and(|n| n.starts_with("core-")));
     let stats = named.filter_map(|t| std::fs::read_to_string(t.path().join("schedstat")).ok());
-    stats.filter_map(|s| s.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok())).map(|ns| ns / 1_000_000).collect()
+    stats
+        .filter_map(|s| s.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()))
+        .map(|ns| ns / 1_000_000)
+        .collect()
 }
 
 #[test]
@@ -46,7 +50,14 @@ fn a_list_of_cores_is_taken_and_a_wrong_one_refused() {
     let web = Wireloom::run("static_web", &["--cores", "0,1"]);
     Client::connect(web.port).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("HTTP/1.1 200 OK\r\n");
     for wrong in ["x", "1-", "5-2", "", "4096"] {
-        let out = Wireloom::command(&["run", "apps/static_web.loom", "--set", &format!("port={}", free_port()), "--cores", wrong]);
+        let out = Wireloom::command(&[
+            "run",
+            "apps/static_web.loom",
+            "--set",
+            &format!("port={}", free_port()),
+            "--cores",
+            wrong,
+        ]);
         assert!(out.code != Some(0), "--cores {wrong:?} was taken: {}", out.text);
         assert!(!out.text.contains("panicked"), "{}", out.text);
     }

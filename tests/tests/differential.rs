@@ -1,6 +1,6 @@
-//! Whole apps in the simulated network: random clients (valid and damaged, several at once) and random backends, the same play for
-//! interpreter and compiled code, and again with the bytes cut differently. Every byte on every connection must be the same,
-//! and every fault counted.
+//! Whole apps in the simulated network: random clients (valid and damaged, several at once) and
+//! random backends, the same play for interpreter and compiled code, and again with the bytes cut
+//! differently. Every byte on every connection must be the same, and every fault counted.
 
 use std::time::Duration;
 use wireloom_interp::generate::{Generator, Rng};
@@ -14,7 +14,8 @@ use wireloom_tests::programs::{no_internal_errors, seeds, twins};
 const CLIENTS: usize = 3;
 const ROUNDS: usize = 6;
 
-/// What the world says: per round, what each client sends; and the backends' answers, in the order they are asked.
+/// What the world says: per round, what each client sends; and the backends' answers, in the order
+/// they are asked.
 struct Script {
     clients: Vec<Vec<Vec<u8>>>,
     answers: Vec<Vec<u8>>,
@@ -29,8 +30,10 @@ fn script(module: &Module, seed: u64, known: &[&str]) -> Script {
     let mut g = Generator::new(module, seed);
     let mut rng = Rng(seed ^ 0xd1ff);
     let port = |listen: bool| module.ports.iter().filter(move |p| matches!(p.kind, PortKind::Listen(_)) == listen);
-    let requests: Vec<UnitId> = port(true).flat_map(|p| &p.protocols).map(|p| module.protocols[p.index()].request).collect();
-    let responses: Vec<UnitId> = port(false).flat_map(|p| &p.protocols).filter_map(|p| module.protocols[p.index()].response).collect();
+    let requests: Vec<UnitId> =
+        port(true).flat_map(|p| &p.protocols).map(|p| module.protocols[p.index()].request).collect();
+    let responses: Vec<UnitId> =
+        port(false).flat_map(|p| &p.protocols).filter_map(|p| module.protocols[p.index()].response).collect();
     let damage = if seed % 2 == 0 { 0 } else { 20 };
     // A client speaks one protocol.
     let speaks: Vec<UnitId> = (0..CLIENTS).map(|_| requests[rng.below(requests.len() as u64) as usize]).collect();
@@ -58,7 +61,8 @@ fn sets(module: &Module) -> Vec<(String, String)> {
     let needed = module.params.iter().filter(|p| p.default.is_none());
     needed
         .map(|p| {
-            let value = if matches!(p.ty, ParamType::Endpoints(_)) { "10.1.0.1:1000,10.1.0.2:1000" } else { "10.1.0.1:1000" };
+            let value =
+                if matches!(p.ty, ParamType::Endpoints(_)) { "10.1.0.1:1000,10.1.0.2:1000" } else { "10.1.0.1:1000" };
             (p.name.clone(), value.to_string())
         })
         .collect()
@@ -75,7 +79,8 @@ fn play(module: &Module, program: &Program, script: &Script, cut: Option<usize>)
     let app = App::new(program.clone(), module.desc(), &sets(module)).expect("the app starts");
     let mut sim = Sim::new(vec![app]).expect("the app is simulated");
     let listen = &module.ports.iter().find(|p| matches!(p.kind, PortKind::Listen(_))).expect("a port").name;
-    let connect: Vec<&str> = module.ports.iter().filter(|p| matches!(p.kind, PortKind::Connect(_))).map(|p| p.name.as_str()).collect();
+    let connect: Vec<&str> =
+        module.ports.iter().filter(|p| matches!(p.kind, PortKind::Connect(_))).map(|p| p.name.as_str()).collect();
     let clients: Vec<Peer> = (0..CLIENTS).map(|_| sim.client(listen).expect("it accepts")).collect();
     let mut heard = vec![Vec::new(); CLIENTS];
     let mut backends: Vec<(String, usize, Peer, Vec<u8>)> = Vec::new();
@@ -121,7 +126,13 @@ fn play(module: &Module, program: &Program, script: &Script, cut: Option<usize>)
     faults.sort();
     Seen {
         clients: heard.iter().zip(&clients).map(|(h, c)| (h.escape_ascii().to_string(), c.ending())).collect(),
-        backends: backends.into_iter().map(|(n, i, p, mut h)| { h.extend(p.receive()); (n, i, h.escape_ascii().to_string()) }).collect(),
+        backends: backends
+            .into_iter()
+            .map(|(n, i, p, mut h)| {
+                h.extend(p.receive());
+                (n, i, h.escape_ascii().to_string())
+            })
+            .collect(),
         faults,
     }
 }
@@ -138,14 +149,23 @@ fn compare_program(app: &str, known: &[&str]) {
     for seed in seeds(20) {
         let script = script(&t.module, seed, known);
         let meant = play(&t.module, &t.interpreted, &script, None);
-        assert_eq!(meant, play(&t.module, compiled, &script, None), "{app}, seed {seed}: left interpreted, right compiled");
+        assert_eq!(
+            meant,
+            play(&t.module, compiled, &script, None),
+            "{app}, seed {seed}: left interpreted, right compiled"
+        );
         plays += 1;
         answered += usize::from(meant.clients.iter().any(|(said, _)| !said.is_empty()));
         asked += usize::from(meant.backends.iter().any(|(_, _, heard)| !heard.is_empty()));
-        // In pieces more is under way at once, so the backends are asked in another order: only the two engines are compared.
+        // In pieces more is under way at once, so the backends are asked in another order: only the
+        // two engines are compared.
         let cut = Some(1 + seed as usize % 7);
         let pieces = play(&t.module, &t.interpreted, &script, cut);
-        assert_eq!(pieces, play(&t.module, compiled, &script, cut), "{app}, seed {seed}, cut {cut:?}: left interpreted, right compiled");
+        assert_eq!(
+            pieces,
+            play(&t.module, compiled, &script, cut),
+            "{app}, seed {seed}, cut {cut:?}: left interpreted, right compiled"
+        );
         // Where no backend is asked, cutting changes nothing at all.
         if meant.backends.is_empty() && pieces.backends.is_empty() {
             assert_eq!(meant, pieces, "{app}, seed {seed}: left at once, right cut {cut:?}");
@@ -153,20 +173,34 @@ fn compare_program(app: &str, known: &[&str]) {
     }
     eprintln!("{app}: clients are answered in {answered} of {plays} plays, backends asked in {asked}");
     let asks = t.module.ports.iter().any(|p| matches!(p.kind, PortKind::Connect(_)));
-    assert!(answered * 2 > plays && (!asks || asked * 2 > plays), "{app}: clients are answered in {answered} of {plays} plays, backends asked in {asked}");
+    assert!(
+        answered * 2 > plays && (!asks || asked * 2 > plays),
+        "{app}: clients are answered in {answered} of {plays} plays, backends asked in {asked}"
+    );
     no_internal_errors();
 }
 
 #[test]
 fn static_web() {
-    compare("static_web", &["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", "\r\nHEAD /x HTTP/1.0\r\n\r\n"]);
+    compare(
+        "static_web",
+        &[
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+            "\r\nHEAD /x HTTP/1.0\r\n\r\n",
+        ],
+    );
 }
 
 #[test]
 fn http_balancer() {
     compare(
         "http_balancer",
-        &["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab", "HEAD /y HTTP/1.0\r\n\r\n"],
+        &[
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab",
+            "HEAD /y HTTP/1.0\r\n\r\n",
+        ],
     );
 }
 
@@ -205,11 +239,19 @@ fn kv_server() {
 fn redis_proxy() {
     compare(
         "redis_proxy",
-        &["*2\r\n$3\r\nGET\r\n$1\r\na\r\n", "SET b 5\r\n", "*4\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "DEL a b c d\r\n"],
+        &[
+            "*2\r\n$3\r\nGET\r\n$1\r\na\r\n",
+            "SET b 5\r\n",
+            "*4\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n",
+            "DEL a b c d\r\n",
+        ],
     );
 }
 
 #[test]
 fn ordered() {
-    compare_program("tests/programs/ordered.loom", &["bare a\n", "bare a bb\n", "bare aa b cc\n", "bare a b c d e\n", "bare a  B\n", "swap\n"]);
+    compare_program(
+        "tests/programs/ordered.loom",
+        &["bare a\n", "bare a bb\n", "bare aa b cc\n", "bare a b c d e\n", "bare a  B\n", "swap\n"],
+    );
 }

@@ -1,4 +1,5 @@
-//! Where keys go: `ketama` and `modula` agree with twemproxy and libmemcached, `maglev` is even and moves little.
+//! Where keys go: `ketama` and `modula` agree with twemproxy and libmemcached, `maglev` is even and
+//! moves little.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -6,7 +7,8 @@ use wireloom_tests::memcached::Service;
 use wireloom_tests::process::{free_port, require_tool};
 use wireloom_tests::{servers, Client, Process, Wireloom};
 
-/// Asks libmemcached itself (weighted ketama, as its tools and most clients use it) who owns each key.
+/// Asks libmemcached itself (weighted ketama, as its tools and most clients use it) who owns each
+/// key.
 const LIBMEMCACHED: &str = r#"
 import ctypes, sys
 lib = ctypes.CDLL("libmemcached.so.11")
@@ -68,25 +70,46 @@ fn ketama_agrees_with_libmemcached() {
 
 /// The hashes that twemproxy has, and how many keys are placed by each.
 const HASHES: [(&str, usize); 12] = [
-    ("fnv1a_64", 10_000), ("md5", 10_000), ("fnv1_64", 1000), ("fnv1a_32", 1000), ("fnv1_32", 1000), ("murmur", 1000), ("crc16", 1000), ("crc32", 1000),
-    ("crc32a", 1000), ("one_at_a_time", 1000), ("jenkins", 1000), ("hsieh", 1000),
+    ("fnv1a_64", 10_000),
+    ("md5", 10_000),
+    ("fnv1_64", 1000),
+    ("fnv1a_32", 1000),
+    ("fnv1_32", 1000),
+    ("murmur", 1000),
+    ("crc16", 1000),
+    ("crc32", 1000),
+    ("crc32a", 1000),
+    ("one_at_a_time", 1000),
+    ("jenkins", 1000),
+    ("hsieh", 1000),
 ];
 
-/// Keys of all kinds: of every length up to 40 bytes, with and without tags, some with bytes above 0x7f.
+/// Keys of all kinds: of every length up to 40 bytes, with and without tags, some with bytes above
+/// 0x7f.
 fn keys(n: usize) -> Vec<Vec<u8>> {
     let pad = b"abcdefghijklmnopqrstuvwxyz0123456789";
-    let key = |i: usize| [format!("k{i}:").as_bytes(), &pad[..i % 36], if i % 5 == 0 { &b"{tag}x"[..] } else { b"" }, if i % 7 == 0 { "\u{e9}".as_bytes() } else { b"" }].concat();
+    let key = |i: usize| {
+        [
+            format!("k{i}:").as_bytes(),
+            &pad[..i % 36],
+            if i % 5 == 0 { &b"{tag}x"[..] } else { b"" },
+            if i % 7 == 0 { "\u{e9}".as_bytes() } else { b"" },
+        ]
+        .concat()
+    };
     (0..n).map(key).collect()
 }
 
-/// What twemproxy has stored is found through ours, whatever the distribution and the hash; so a farm moves over without losing its data.
+/// What twemproxy has stored is found through ours, whatever the distribution and the hash; so a
+/// farm moves over without losing its data.
 #[test]
 fn keys_lie_where_twemproxy_puts_them() {
     if !require_tool("nutcracker") {
         return;
     }
     let backends: Vec<Process> = (0..3).map(|_| Process::memcached()).collect();
-    let list: Vec<String> = backends.iter().zip(["1", "2 second", "3"]).map(|(b, more)| format!("127.0.0.1:{}:{more}", b.port)).collect();
+    let list: Vec<String> =
+        backends.iter().zip(["1", "2 second", "3"]).map(|(b, more)| format!("127.0.0.1:{}:{more}", b.port)).collect();
     let folder = wireloom_tests::folder::Folder::new("twemproxy");
     for distribution in ["ketama", "modula"] {
         for (hash, n) in HASHES {
@@ -94,7 +117,11 @@ fn keys_lie_where_twemproxy_puts_them() {
             let config = folder.file("nutcracker.yml");
             let lines: String = list.iter().map(|s| format!("   - {s}\n")).collect();
             std::fs::write(&config, format!("farm:\n  listen: 127.0.0.1:{port}\n  hash: {hash}\n  hash_tag: \"{{}}\"\n  distribution: {distribution}\n  servers:\n{lines}")).expect("a file");
-            let theirs = Process::start("nutcracker", Command::new("nutcracker").arg("-c").arg(&config).args(["-s", &stats.to_string(), "-a", "127.0.0.1"]), port);
+            let theirs = Process::start(
+                "nutcracker",
+                Command::new("nutcracker").arg("-c").arg(&config).args(["-s", &stats.to_string(), "-a", "127.0.0.1"]),
+                port,
+            );
             let keys = keys(n);
             let mut c = Client::connect(theirs.port);
             for part in keys.chunks(500) {
@@ -104,7 +131,10 @@ fn keys_lie_where_twemproxy_puts_them() {
             drop(theirs);
             let set = format!("servers={}", list.join(","));
             let (by, with) = (format!("distribution={distribution}"), format!("hash={hash}"));
-            let ours = Wireloom::run("memcached_proxy", &["--set", &set, "--set", &by, "--set", &with, "--set", "hash_tag={}"]);
+            let ours = Wireloom::run(
+                "memcached_proxy",
+                &["--set", &set, "--set", &by, "--set", &with, "--set", "hash_tag={}"],
+            );
             let mut c = Client::connect(ours.port);
             for part in keys.chunks(500) {
                 c.send([&b"get "[..], &part.join(&b' '), b"\r\n"].concat());

@@ -1,10 +1,11 @@
-//! The documentation is true: every program in it compiles and does what is said, every transcript is what the commands print, every
-//! diagnostic has its page, every metric is there.
+//! The documentation is true: every program in it compiles and does what is said, every transcript
+//! is what the commands print, every diagnostic has its page, every metric is there.
 //!
-//! Marks behind the language of a block: ```` ```loom,check ```` compiles without a word; `test` also runs its `test` blocks, by the
-//! interpreter and by compiled code; `error=E0301` is refused with that code; `warn=W0902` compiles with that warning; `file=x.loom`
-//! is kept under that name for the blocks after it. ```` ```sh,transcript ````: lines that begin with `$ ` are commands, what
-//! follows is what they print; `…` stands for any text.
+//! Marks behind the language of a block: ```` ```loom,check ```` compiles without a word; `test`
+//! also runs its `test` blocks, by the interpreter and by compiled code; `error=E0301` is refused
+//! with that code; `warn=W0902` compiles with that warning; `file=x.loom` is kept under that name
+//! for the blocks after it. ```` ```sh,transcript ````: lines that begin with `$ ` are commands,
+//! what follows is what they print; `…` stands for any text.
 //!
 //! Each page, example and code is a test. `BLESS=1 cargo test -p wireloom-tests --test docs --
 //! page::tutorial` writes the transcripts of a page anew and formats its programs; `code::` writes
@@ -31,8 +32,13 @@ fn main() {
     }
     let all = pages();
     assert!(all.len() >= 5, "the pages are there: {all:?}");
-    let mut tests: Vec<_> = all.into_iter().map(|p| test(format!("page::{}", relative(&p)), move || page_is_true(&p))).collect();
-    tests.extend(examples().into_iter().map(|n| panics(format!("example::{}", n.trim_end_matches(".loom")), move || example_works(&n))));
+    let mut tests: Vec<_> =
+        all.into_iter().map(|p| test(format!("page::{}", relative(&p)), move || page_is_true(&p))).collect();
+    tests.extend(
+        examples()
+            .into_iter()
+            .map(|n| panics(format!("example::{}", n.trim_end_matches(".loom")), move || example_works(&n))),
+    );
     tests.extend(codes::tests());
     tests.push(panics("links_lead_somewhere", links_lead_somewhere));
     tests.push(panics("metrics_are_those_of_the_page", metrics_are_those_of_the_page));
@@ -70,7 +76,11 @@ fn loom(block: &Block, folder: &Path, changed: &mut Vec<(usize, String)>) -> Res
     let checked = wireloom(folder, &["check", &name]);
     let said = |code: &str| checked.text.contains(&format!("[{code}]"));
     if let Some(code) = block.mark("error") {
-        return if checked.code == Some(1) && said(code) { Ok(()) } else { Err(format!("{code} was expected, not:\n{}", checked.text)) };
+        return if checked.code == Some(1) && said(code) {
+            Ok(())
+        } else {
+            Err(format!("{code} was expected, not:\n{}", checked.text))
+        };
     }
     if checked.code != Some(0) {
         return Err(checked.text);
@@ -90,7 +100,11 @@ fn loom(block: &Block, folder: &Path, changed: &mut Vec<(usize, String)>) -> Res
         changed.push((block.line, text));
     }
     if block.mark("test").is_none() {
-        return if block.text.contains("\ntest \"") { Err("its tests are not run: mark it `test`".into()) } else { Ok(()) };
+        return if block.text.contains("\ntest \"") {
+            Err("its tests are not run: mark it `test`".into())
+        } else {
+            Ok(())
+        };
     }
     let tested = wireloom(folder, &["test", &name]);
     if tested.code != Some(0) || tested.text.contains("\n0 passed") || tested.text.starts_with("0 passed") {
@@ -171,7 +185,11 @@ fn walk(path: &Path) -> Vec<String> {
 
 fn page_is_true(path: &Path) -> Result<(), String> {
     let wrong = walk(path);
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{} problems\n\n{}", wrong.len(), wrong.join("\n\n"))) }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} problems\n\n{}", wrong.len(), wrong.join("\n\n")))
+    }
 }
 
 fn links_lead_somewhere() {
@@ -185,7 +203,8 @@ fn links_lead_somewhere() {
                 continue;
             }
             let at = if file.is_empty() { path.clone() } else { path.parent().unwrap_or(Path::new(".")).join(file) };
-            let there = std::fs::read_to_string(&at).is_ok_and(|t| heading.is_empty() || headings(&t).any(|h| h == heading));
+            let there =
+                std::fs::read_to_string(&at).is_ok_and(|t| heading.is_empty() || headings(&t).any(|h| h == heading));
             if !there && !at.is_dir() {
                 broken.push(format!("{}: {target}", path.display()));
             }
@@ -229,14 +248,18 @@ fn example_works(name: &str) {
     assert!(table.contains(name), "examples/README.md does not list {name}");
 }
 
-/// Every metric that the page of operations names is there, and every metric that is there is named; so with `/status`.
+/// Every metric that the page of operations names is there, and every metric that is there is
+/// named; so with `/status`.
 fn metrics_are_those_of_the_page() {
     let port = free_port();
     let backend = Wireloom::run("kv_server", &[]);
     let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&[backend.port]), "--admin", &port.to_string()]);
-    Client::connect(proxy.port).send("nonsense\r\nset k 0 0 1\r\nx\r\nset k 0 0 1\r\nxyz\r\n").expect("ERROR\r\nSTORED\r\nCLIENT_ERROR");
+    Client::connect(proxy.port)
+        .send("nonsense\r\nset k 0 0 1\r\nx\r\nset k 0 0 1\r\nxyz\r\n")
+        .expect("ERROR\r\nSTORED\r\nCLIENT_ERROR");
     let text = std::fs::read_to_string(root().join("docs/operations.md")).expect("docs/operations.md");
-    let mut named: Vec<&str> = text.split('`').filter(|w| w.starts_with("wireloom_")).map(|w| w.split('{').next().unwrap_or(w)).collect();
+    let mut named: Vec<&str> =
+        text.split('`').filter(|w| w.starts_with("wireloom_")).map(|w| w.split('{').next().unwrap_or(w)).collect();
     named.sort_unstable();
     named.dedup();
     let metrics = admin::metrics(port);
@@ -249,7 +272,16 @@ fn metrics_are_those_of_the_page() {
     let status = admin::status(port);
     let keys = |v: &serde_json::Value| v.as_object().map(|o| o.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
     let app = &status["apps"][0];
-    for key in [keys(&status), keys(&status["memory"]), keys(app), keys(&app["ports"][1]), keys(&app["ports"][1]["backends"][0]), keys(&admin::status(merging.1)["apps"][0]["merges"][0])].concat() {
+    for key in [
+        keys(&status),
+        keys(&status["memory"]),
+        keys(app),
+        keys(&app["ports"][1]),
+        keys(&app["ports"][1]["backends"][0]),
+        keys(&admin::status(merging.1)["apps"][0]["merges"][0]),
+    ]
+    .concat()
+    {
         assert!(text.contains(&format!("`{key}`")), "docs/operations.md does not name `{key}` of /status");
     }
 }
@@ -277,7 +309,8 @@ fn port_options_are_those_of_the_page() {
         o if o.contains("time") || o == "slice" => "5s",
         _ => "5",
     };
-    let sets: Vec<String> = options.drain(..).flat_map(|o| ["--set".to_string(), format!("client.{o}={}", value(&o))]).collect();
+    let sets: Vec<String> =
+        options.drain(..).flat_map(|o| ["--set".to_string(), format!("client.{o}={}", value(&o))]).collect();
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
     let mut web: Process = Wireloom::run("static_web", &sets);
     web.kill();

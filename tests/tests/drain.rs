@@ -27,14 +27,20 @@ fn answer(stream: &mut TcpStream) -> std::io::Result<bool> {
         }
         let text = String::from_utf8_lossy(&seen).to_ascii_lowercase();
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length: usize = head.split("content-length: ").nth(1).and_then(|l| l.split("\r\n").next()).and_then(|l| l.parse().ok()).unwrap_or(0);
+        let length: usize = head
+            .split("content-length: ")
+            .nth(1)
+            .and_then(|l| l.split("\r\n").next())
+            .and_then(|l| l.parse().ok())
+            .unwrap_or(0);
         if body.len() >= length {
             return Ok(head.contains("connection: close"));
         }
     }
 }
 
-/// Asks until told that the connection ends, then connects anew, as clients with connections kept alive do.
+/// Asks until told that the connection ends, then connects anew, as clients with connections kept
+/// alive do.
 fn ask(port: u16, stop: &AtomicBool, seen: &Seen) {
     while !stop.load(Ordering::Relaxed) {
         // Nobody listens any more: the request goes elsewhere.
@@ -63,7 +69,8 @@ fn ask(port: u16, stop: &AtomicBool, seen: &Seen) {
     }
 }
 
-/// SIGTERM under 16 busy clients: each is told with an answer, and none sees an end that it was not told of.
+/// SIGTERM under 16 busy clients: each is told with an answer, and none sees an end that it was not
+/// told of.
 fn drains(mut front: Process) {
     let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
     let port = front.port;
@@ -119,9 +126,11 @@ fn an_answer_under_way_says_that_it_is_the_last() {
     assert_eq!(proxy.exit_code(Duration::from_secs(20)), Some(0), "{}", proxy.output());
 }
 
-/// A port without a place: who comes waits for one, and is told after a while that there is none. Nobody is reset.
+/// A port without a place: who comes waits for one, and is told after a while that there is none.
+/// Nobody is reset.
 fn full(engine: &str) {
-    let web = Wireloom::run("static_web", &["--engine", engine, "--set", "body=done", "--set", "client.max_connections=2"]);
+    let web =
+        Wireloom::run("static_web", &["--engine", engine, "--set", "body=done", "--set", "client.max_connections=2"]);
     let mut inside: Vec<Client> = (0..2).map(|_| Client::connect(web.port)).collect();
     for c in &mut inside {
         c.send(GET).take_until(b"done");
@@ -132,7 +141,10 @@ fn full(engine: &str) {
     std::thread::sleep(Duration::from_millis(150));
     inside.pop();
     let answer = String::from_utf8_lossy(&third.take_until(b"\r\n")).into_owned();
-    assert!(answer.starts_with("HTTP/1.1 200 ") || engine == "uring" && answer.starts_with("HTTP/1.1 503 "), "{engine}: {answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") || engine == "uring" && answer.starts_with("HTTP/1.1 503 "),
+        "{engine}: {answer}"
+    );
     assert!(start.elapsed() < Duration::from_millis(900), "{engine}: it waited for {:?}", start.elapsed());
     inside.push(third);
     let mut late: Vec<Client> = (0..8).map(|_| Client::connect(web.port)).collect();
@@ -144,7 +156,10 @@ fn full(engine: &str) {
         assert!(head.starts_with("http/1.1 503 ") && head.contains("connection: close"), "{engine}: {head}");
         c.take_until(b"503 Service Unavailable\n");
         let end = c.stream.read(&mut [0]);
-        assert!(matches!(&end, Ok(0)) || matches!(&end, Err(e) if e.kind() == ErrorKind::WouldBlock), "{engine}: {end:?}");
+        assert!(
+            matches!(&end, Ok(0)) || matches!(&end, Err(e) if e.kind() == ErrorKind::WouldBlock),
+            "{engine}: {end:?}"
+        );
     }
     for c in &mut inside {
         c.send(GET).take_until(b"done");
@@ -162,7 +177,10 @@ fn a_full_service_lets_wait_and_then_says_so() {
 fn a_client_that_leaves_cancels_its_request() {
     for cancel in [true, false] {
         let backend = Backend::new();
-        let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port]), "--set", &format!("client.cancel={cancel}")]);
+        let proxy = Wireloom::run(
+            "http_balancer",
+            &["--set", &servers(&[backend.port]), "--set", &format!("client.cancel={cancel}")],
+        );
         let mut c = Client::connect(proxy.port);
         c.send(GET);
         let mut server = backend.accept();
@@ -176,11 +194,19 @@ fn a_client_that_leaves_cancels_its_request() {
     }
 }
 
-/// A long poll is silent for longer than a stream may be, an event stream for longer than an answer may take to begin.
+/// A long poll is silent for longer than a stream may be, an event stream for longer than an answer
+/// may take to begin.
 #[test]
 fn silence_before_an_answer_and_within_it_have_times_of_their_own() {
     let backend = Backend::new();
-    let sets = ["--set", &servers(&[backend.port]), "--set", "backend.answer_timeout=1500ms", "--set", "backend.stream_timeout=400ms"];
+    let sets = [
+        "--set",
+        &servers(&[backend.port]),
+        "--set",
+        "backend.answer_timeout=1500ms",
+        "--set",
+        "backend.stream_timeout=400ms",
+    ];
     let proxy = Wireloom::run("http_balancer", &sets);
     let mut c = Client::connect(proxy.port);
     c.send(GET);

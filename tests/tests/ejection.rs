@@ -15,7 +15,8 @@ struct Load {
 
 impl Load {
     fn start(port: u16, clients: usize) -> Load {
-        let (stop, good, bad) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (stop, good, bad) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let threads = (0..clients)
             .map(|c| {
                 let (stop, good, bad) = (stop.clone(), good.clone(), bad.clone());

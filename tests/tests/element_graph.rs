@@ -1,5 +1,6 @@
-//! The graph of elements: what has more ways through it than anybody could compile is small, is compiled at once, and does the same
-//! interpreted as it was lowered and compiled with elements in their senders, or joined to.
+//! The graph of elements: what has more ways through it than anybody could compile is small, is
+//! compiled at once, and does the same interpreted as it was lowered and compiled with elements in
+//! their senders, or joined to.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use wireloom_interp::frames::{hex, samples, Mutator, Pair};
 use wireloom_ir::{walk, Module, StmtKind};
 use wireloom_tests::programs::{checked, checked_graph, compiled, interpreted, no_internal_errors};
 
-/// Elements with two ways out each, one behind the other: each counts, keeps a table, changes the packet and its mark, and has another
-/// element change it before it goes on.
+/// Elements with two ways out each, one behind the other: each counts, keeps a table, changes the
+/// packet and its mark, and has another element change it before it goes on.
 fn chain(n: usize) -> String {
     let mut text = "element Tap {
     in  x: packet
@@ -77,9 +78,16 @@ fn sixty_four_elements_with_two_ways_out_each() {
     // A `where` and a way out each; as lowered, nothing stands twice.
     assert_eq!((graph.elements.len(), graph.inputs.len()), (65, 65));
     assert!(graph.inputs.iter().all(|i| i.body.is_some()));
-    assert!(statements(&module) < 8 * statements(&graph), "{} statements of {}", statements(&module), statements(&graph));
+    assert!(
+        statements(&module) < 8 * statements(&graph),
+        "{} statements of {}",
+        statements(&module),
+        statements(&graph)
+    );
     let mut joined = 0;
-    module.bodies(&mut |b| walk::stmts(&b.block, &mut |s| joined += usize::from(matches!(s.kind, StmtKind::Output { .. }))));
+    module.bodies(&mut |b| {
+        walk::stmts(&b.block, &mut |s| joined += usize::from(matches!(s.kind, StmtKind::Output { .. })))
+    });
     assert!(joined > 4, "{joined} outputs are left");
     let Some(other) = compiled(&module).expect("C") else { return };
     let mut pair = Pair::new(&module, interpreted(&graph), other, &[]).expect("both start");

@@ -1,5 +1,6 @@
-//! The element library, `std/elements`: every file has its doc, example and test; the index of docs/ says what is there; all tests hold; and
-//! compiled code sends, packet for packet, what the interpreter does, for all elements on a capture of everything.
+//! The element library, `std/elements`: every file has its doc, example and test; the index of
+//! docs/ says what is there; all tests hold; and compiled code sends, packet for packet, what the
+//! interpreter does, for all elements on a capture of everything.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -47,18 +48,28 @@ fn between<'t>(text: &'t str, from: &str, to: &str) -> Option<&'t str> {
 fn element(path: &Path) -> Element {
     let file = path.strip_prefix(root()).expect("in the repository").display().to_string();
     let text = std::fs::read_to_string(path).expect("an element");
-    let part = |from: &str, to: &str, what: &str| between(&text, from, to).unwrap_or_else(|| panic!("{file} has no {what}")).to_string();
+    let part = |from: &str, to: &str, what: &str| {
+        between(&text, from, to).unwrap_or_else(|| panic!("{file} has no {what}")).to_string()
+    };
     assert_eq!(text.matches("\nelement ").count(), 1, "{file}: one element per file");
     assert!(text.contains("\ntest \""), "{file} has no test");
     let head = part("\nelement ", "\n}\n", "element");
     let name = head.split(|c: char| !c.is_alphanumeric()).next().unwrap_or("").to_string();
     let example = part("\napp example {\n", "\n}\n", "example");
-    let made = between(&example, &format!("= {name}"), "\n").unwrap_or_else(|| panic!("{file}: the example has no `{name}`"));
+    let made =
+        between(&example, &format!("= {name}"), "\n").unwrap_or_else(|| panic!("{file}: the example has no `{name}`"));
     // The call may go over several lines.
-    let args = if made.trim_end().ends_with('(') { format!("{}\n    )", between(&example, &format!("= {name}"), "\n    )").expect("the end of the arguments")) } else { made.to_string() };
+    let args = if made.trim_end().ends_with('(') {
+        format!("{}\n    )", between(&example, &format!("= {name}"), "\n    )").expect("the end of the arguments"))
+    } else {
+        made.to_string()
+    };
     let count = || -> Option<usize> {
         let digits = |t: &str| t.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok();
-        [args.strip_prefix('<'), args.split("n = ").nth(1), args.strip_prefix('(')].into_iter().flatten().find_map(digits)
+        [args.strip_prefix('<'), args.split("n = ").nth(1), args.strip_prefix('(')]
+            .into_iter()
+            .flatten()
+            .find_map(digits)
     };
     let (mut ins, mut outs) = (Vec::new(), Vec::new());
     for line in head.lines() {
@@ -66,11 +77,19 @@ fn element(path: &Path) -> Element {
         match words.as_slice() {
             ["in", n, "packet"] => ins.push(n.trim_end_matches(':').to_string()),
             ["out", n, "packet"] => outs.push((n.trim_end_matches(':').to_string(), None)),
-            ["out", n, "packet", _] => outs.push((n.trim_end_matches(':').to_string(), Some(count().unwrap_or_else(|| panic!("{file}: how many ways out?"))))),
+            ["out", n, "packet", _] => outs.push((
+                n.trim_end_matches(':').to_string(),
+                Some(count().unwrap_or_else(|| panic!("{file}: how many ways out?"))),
+            )),
             _ => {}
         }
     }
-    let comment: Vec<&str> = text.lines().take_while(|l| l.starts_with("//!")).map(|l| l[3..].trim()).take_while(|l| !l.is_empty()).collect();
+    let comment: Vec<&str> = text
+        .lines()
+        .take_while(|l| l.starts_with("//!"))
+        .map(|l| l[3..].trim())
+        .take_while(|l| !l.is_empty())
+        .collect();
     let comment = comment.join(" ");
     let module = path.file_stem().and_then(|s| s.to_str()).unwrap_or("").to_string();
     let group = path.parent().and_then(Path::file_name).and_then(|s| s.to_str()).unwrap_or("").to_string();
@@ -127,9 +146,11 @@ fn all_are_formatted() {
     assert_eq!(out.code, Some(0), "{}", out.text);
 }
 
-/// An app of many instances that all get every packet; each way out has a port. Its text, and how many ports.
+/// An app of many instances that all get every packet; each way out has a port. Its text, and how
+/// many ports.
 fn app(all: &[&Element]) -> (String, usize) {
-    let (mut uses, mut instances, mut wires, mut ins, mut ports) = (String::new(), String::new(), String::new(), Vec::new(), 0);
+    let (mut uses, mut instances, mut wires, mut ins, mut ports) =
+        (String::new(), String::new(), String::new(), Vec::new(), 0);
     for (i, e) in all.iter().enumerate() {
         writeln!(uses, "use std.elements.{}.{}", e.group, e.module).expect("a string");
         writeln!(instances, "    e{i} = {}.{}{}", e.module, e.name, e.args).expect("a string");
@@ -155,7 +176,12 @@ fn run(folder: &Path, name: &str, text: &str, ports: usize, interpret: bool) -> 
     let out = |i: usize| folder.join(format!("{name}-{interpret}-{i}.pcap"));
     let outs: Vec<String> = (0..ports).map(|i| format!("pcap:{}", out(i).display())).collect();
     let mut command = Command::new(Wireloom::binary());
-    command.arg("run").arg(&file).args(["--bind", &format!("wire=pcap:{}", folder.join("in.pcap").display()), "--bind", &format!("outs={}", outs.join(","))]);
+    command.arg("run").arg(&file).args([
+        "--bind",
+        &format!("wire=pcap:{}", folder.join("in.pcap").display()),
+        "--bind",
+        &format!("outs={}", outs.join(",")),
+    ]);
     if interpret {
         command.arg("--interpret");
     }
@@ -169,16 +195,28 @@ fn compiled_elements_send_what_interpreted_ones_do() {
     let Some(captures) = Captures::make("elements", "elements", &[]) else { return };
     let all = elements();
     // What draws numbers is compiled and run, but says something else each time.
-    let (drawing, sure): (Vec<&Element>, Vec<&Element>) = all.iter().partition(|e| ["random(", "random_bytes("].iter().any(|f| e.text.contains(f)));
+    let (drawing, sure): (Vec<&Element>, Vec<&Element>) =
+        all.iter().partition(|e| ["random(", "random_bytes("].iter().any(|f| e.text.contains(f)));
     let (text, ports) = app(&drawing);
     let sent = run(&captures.folder, "drawing", &text, ports, false);
     assert!(sent.iter().filter(|f| f.len() > 24).count() * 2 > ports, "most ways out are taken");
     let parts: Vec<&[&Element]> = sure.chunks(TOGETHER).collect();
     let counted: Vec<(usize, usize)> = std::thread::scope(|s| {
-        let halves: Vec<_> = (0..2).map(|half| s.spawn({
-            let (parts, folder) = (&parts, &captures.folder);
-            move || parts.iter().enumerate().filter(|(n, _)| n % 2 == half).map(|(n, part)| compared(folder, n, part)).collect::<Vec<_>>()
-        })).collect();
+        let halves: Vec<_> = (0..2)
+            .map(|half| {
+                s.spawn({
+                    let (parts, folder) = (&parts, &captures.folder);
+                    move || {
+                        parts
+                            .iter()
+                            .enumerate()
+                            .filter(|(n, _)| n % 2 == half)
+                            .map(|(n, part)| compared(folder, n, part))
+                            .collect::<Vec<_>>()
+                    }
+                })
+            })
+            .collect();
         halves.into_iter().flat_map(|h| h.join().expect("the other half holds")).collect()
     });
     let (taken, ways) = counted.iter().fold((0, 0), |(t, w), c| (t + c.0, w + c.1));

@@ -43,10 +43,17 @@ fn several() -> Vec<Vec<u8>> {
 fn right(app: &str, more: &[&str]) -> Vec<(u64, Vec<u8>)> {
     let service = Wireloom::run_file(&program(app), &[&["--interpret"], more].concat(), |_| {});
     let mut s = connect(service.port);
-    several().iter().map(|r| { s.write_all(r).expect("it is sent"); answer(&mut s) }).collect()
+    several()
+        .iter()
+        .map(|r| {
+            s.write_all(r).expect("it is sent");
+            answer(&mut s)
+        })
+        .collect()
 }
 
-/// Many clients at once, each with requests behind one another; all answers must be those of their requests, in order.
+/// Many clients at once, each with requests behind one another; all answers must be those of their
+/// requests, in order.
 fn crowd(port: u16, right: &[(u64, Vec<u8>)], clients: usize, rounds: usize) {
     let requests = several();
     std::thread::scope(|scope| {
@@ -75,7 +82,8 @@ fn pauses(page: u16) -> u64 {
     sample(&metrics(page), "wireloom_pauses_total")
 }
 
-/// With the shortest slices nearly every look at the clock is a pause. No answer differs from the interpreter's.
+/// With the shortest slices nearly every look at the clock is a pause. No answer differs from the
+/// interpreter's.
 fn as_interpreted(app: &str, args: &[&str], more: &[&str], clients: usize) {
     let page = free_port();
     let right = right(app, more);
@@ -104,7 +112,11 @@ fn pauses_around_a_call_change_no_answer() {
         return;
     }
     let page = free_port();
-    let busy = Wireloom::run_file(&program("busy"), &["--cores", "1", "--set", "client.slice=1us", "--admin", &format!("127.0.0.1:{page}")], |_| {});
+    let busy = Wireloom::run_file(
+        &program("busy"),
+        &["--cores", "1", "--set", "client.slice=1us", "--admin", &format!("127.0.0.1:{page}")],
+        |_| {},
+    );
     let servers = format!("servers=127.0.0.1:{}", busy.port);
     as_interpreted("front", &[], &["--set", &servers], 8);
     assert!(pauses(page) > 100);
@@ -149,7 +161,8 @@ fn light_beside(heavy: &[u8], busy: u16, light: u16) -> Vec<Duration> {
     })
 }
 
-/// A handler that takes far longer than 100 ms does not stop its core: neither a client of the same app nor one of another waits for it.
+/// A handler that takes far longer than 100 ms does not stop its core: neither a client of the same
+/// app nor one of another waits for it.
 #[test]
 fn a_long_handler_does_not_stop_its_core() {
     if plain() {
@@ -169,7 +182,8 @@ fn a_long_handler_does_not_stop_its_core() {
     let took = begin.elapsed();
     assert!(took > Duration::from_millis(100), "the heavy request takes {took:?} only");
     for port in [busy, beside] {
-        // A busy machine may stop any process for longer than a handler's slice: the best of three counts.
+        // A busy machine may stop any process for longer than a handler's slice: the best of three
+        // counts.
         let p99 = (0..3).map(|_| light_beside(&heavy, busy, port)[494]).min().expect("three tries");
         assert!(p99 < Duration::from_millis(20), "{p99:?} beside requests of {took:?}");
     }
@@ -184,13 +198,18 @@ fn clients_leave_while_their_handlers_are_paused() {
     }
     let page = free_port();
     for engine in ["epoll", "uring"] {
-        let service = Wireloom::run_file(&program("busy"), &["--cores", "0", "--engine", engine, "--admin", &format!("127.0.0.1:{page}")], |_| {});
+        let service = Wireloom::run_file(
+            &program("busy"),
+            &["--cores", "0", "--engine", engine, "--admin", &format!("127.0.0.1:{page}")],
+            |_| {},
+        );
         for round in 0..4u32 {
             let all: Vec<TcpStream> = (0..40)
                 .map(|k| {
                     let mut s = connect(service.port);
                     // Those that leave in order are served to the end.
-                    s.write_all(&request(if (k + round) % 2 == 0 { 20_000 } else { 1000 }, 4096, k)).expect("it is sent");
+                    s.write_all(&request(if (k + round) % 2 == 0 { 20_000 } else { 1000 }, 4096, k))
+                        .expect("it is sent");
                     s
                 })
                 .collect();
@@ -201,7 +220,15 @@ fn clients_leave_while_their_handlers_are_paused() {
                     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
                     use std::os::fd::AsRawFd;
                     // SAFETY: a socket of ours, and a struct of the size that is told.
-                    unsafe { libc::setsockopt(s.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, (&raw const linger).cast(), size_of::<libc::linger>() as u32) };
+                    unsafe {
+                        libc::setsockopt(
+                            s.as_raw_fd(),
+                            libc::SOL_SOCKET,
+                            libc::SO_LINGER,
+                            (&raw const linger).cast(),
+                            size_of::<libc::linger>() as u32,
+                        )
+                    };
                 } else if k % 4 == 0 {
                     s.shutdown(std::net::Shutdown::Write).expect("a socket");
                 }

@@ -1,4 +1,5 @@
-//! Faults around `http_balancer` on real sockets: lost, refusing, silent and half-open backends; slow and vanishing clients.
+//! Faults around `http_balancer` on real sockets: lost, refusing, silent and half-open backends;
+//! slow and vanishing clients.
 
 use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
@@ -30,7 +31,8 @@ fn still_serves(proxy: &Process, backend: &Backend) {
     client.expect("ok");
 }
 
-/// A backend lost in mid-answer: the client sees that the answer is cut, by length, by chunks, gently or by a reset.
+/// A backend lost in mid-answer: the client sees that the answer is cut, by length, by chunks,
+/// gently or by a reset.
 #[test]
 fn a_backend_lost_in_mid_answer_is_seen_as_truncation() {
     let backend = Backend::new();
@@ -54,7 +56,11 @@ fn a_backend_lost_in_mid_answer_is_seen_as_truncation() {
                 drop(server);
             }
             let rest = client.rest();
-            assert!(rest.len() < 900 && end.is_none_or(|e| !rest.ends_with(e.as_bytes())), "the cut is hidden: {}", show(&rest));
+            assert!(
+                rest.len() < 900 && end.is_none_or(|e| !rest.ends_with(e.as_bytes())),
+                "the cut is hidden: {}",
+                show(&rest)
+            );
         }
     }
     still_serves(&proxy, &backend);
@@ -70,7 +76,8 @@ fn a_refusing_backend_is_502_and_returns() {
         assert_eq!(status(&mut client), "502");
     }
     backend.listen();
-    // Every connection has a thread: the proxy may keep one idle whose client has gone while it was made.
+    // Every connection has a thread: the proxy may keep one idle whose client has gone while it was
+    // made.
     let server = std::thread::spawn(move || {
         while let Some(mut server) = backend.accept_within(Duration::from_secs(10)) {
             std::thread::spawn(move || {
@@ -93,7 +100,8 @@ fn a_refusing_backend_is_502_and_returns() {
     drop(server);
 }
 
-/// With one of two backends gone, every new client is served by the other, from the first on: the lost one has seen nothing.
+/// With one of two backends gone, every new client is served by the other, from the first on: the
+/// lost one has seen nothing.
 #[test]
 fn clients_move_away_from_a_lost_backend() {
     let good = Process::nginx("location / { return 200 ok; }");
@@ -146,7 +154,8 @@ fn a_backend_silent_in_mid_answer_ends_the_answer() {
     assert_eq!(show(&rest), show(b"some"));
 }
 
-/// Half-open: the kernel accepts, the process is stopped. And a full backlog: nobody accepts at all.
+/// Half-open: the kernel accepts, the process is stopped. And a full backlog: nobody accepts at
+/// all.
 #[test]
 fn a_stopped_backend_is_504() {
     let nginx = Process::nginx("location / { return 200 ok; }");
@@ -186,7 +195,8 @@ fn a_slow_client_is_408() {
     let mut client = Client::connect(proxy.port);
     let start = Instant::now();
     for byte in GET.as_bytes().iter().cycle() {
-        if std::io::Write::write_all(&mut client.stream, &[*byte]).is_err() || start.elapsed() > Duration::from_secs(9) {
+        if std::io::Write::write_all(&mut client.stream, &[*byte]).is_err() || start.elapsed() > Duration::from_secs(9)
+        {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -206,7 +216,8 @@ fn a_slow_client_is_408() {
     still_serves(&proxy, &backend);
 }
 
-/// A client gone in mid-body: the backend sees a broken request, not a complete one; the proxy goes on.
+/// A client gone in mid-body: the backend sees a broken request, not a complete one; the proxy goes
+/// on.
 #[test]
 fn a_client_gone_in_mid_body() {
     let backend = Backend::new();
@@ -229,7 +240,8 @@ fn a_client_gone_in_mid_body() {
     still_serves(&proxy, &backend);
 }
 
-/// A client that goes while its request is with the backend: the late answer is not given to anyone else.
+/// A client that goes while its request is with the backend: the late answer is not given to anyone
+/// else.
 #[test]
 fn a_client_gone_before_its_answer() {
     let backend = Backend::new();
@@ -244,7 +256,8 @@ fn a_client_gone_before_its_answer() {
     std::thread::sleep(Duration::from_millis(30));
     let mut next = Client::connect(proxy.port);
     next.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
-    // It may come over the first connection, once its answer was read to the end, or over a fresh one.
+    // It may come over the first connection, once its answer was read to the end, or over a fresh
+    // one.
     let mut server = backend.accept_or(first);
     assert!(show(&server.take_until(b"\r\n\r\n")).contains("/next"));
     server.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext");
@@ -267,7 +280,8 @@ fn a_half_closed_client_gets_its_answer() {
     client.expect("ok").expect_closed();
 }
 
-/// A pooled connection that the backend has closed in the meantime is no error for the next request.
+/// A pooled connection that the backend has closed in the meantime is no error for the next
+/// request.
 #[test]
 fn a_stale_pooled_connection_is_replaced() {
     let backend = Backend::new();

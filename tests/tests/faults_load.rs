@@ -1,4 +1,5 @@
-//! Pressure: slow readers, clients that never read, thousands of idle connections, no descriptors left, and the drain.
+//! Pressure: slow readers, clients that never read, thousands of idle connections, no descriptors
+//! left, and the drain.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -17,7 +18,8 @@ fn timed_get(client: &mut Client, end: &[u8]) -> Duration {
     start.elapsed()
 }
 
-/// Reads one byte a second of an answer of 200 MB; others are served at full speed, and memory stays flat.
+/// Reads one byte a second of an answer of 200 MB; others are served at full speed, and memory
+/// stays flat.
 #[test]
 fn a_reader_at_one_byte_a_second() {
     let nginx = Process::nginx("location = / { return 200 done; } location /big { }");
@@ -65,7 +67,8 @@ fn fill(stream: &mut TcpStream, bytes: &[u8], most: usize) -> usize {
     sent
 }
 
-/// Clients that pipeline without reading are stopped by backpressure; memory stays flat, others are served.
+/// Clients that pipeline without reading are stopped by backpressure; memory stays flat, others are
+/// served.
 #[test]
 fn pipelining_clients_that_do_not_read_static_web() {
     let web = Wireloom::run("static_web", &["--set", &format!("body={}", "b".repeat(60_000))]);
@@ -115,7 +118,9 @@ fn ten_thousand_idle_connections() {
     }
     let web = Wireloom::run("static_web", &["--set", "body=done"]);
     let nginx = Process::nginx("location / { return 200 done; }");
-    for (name, front) in [("static_web", web), ("http_balancer", Wireloom::run("http_balancer", &["--set", &servers(&[nginx.port])]))] {
+    for (name, front) in
+        [("static_web", web), ("http_balancer", Wireloom::run("http_balancer", &["--set", &servers(&[nginx.port])]))]
+    {
         let mut idle = Vec::with_capacity(n);
         for _ in 0..n {
             let mut c = Client::connect(front.port);
@@ -139,7 +144,8 @@ fn ten_thousand_idle_connections() {
     }
 }
 
-/// With 64 descriptors: those who are in are served, the rest wait, nothing spins, and all is well when some leave.
+/// With 64 descriptors: those who are in are served, the rest wait, nothing spins, and all is well
+/// when some leave.
 #[test]
 fn descriptors_exhausted() {
     let nginx = Process::nginx("location / { return 200 done; }");
@@ -220,7 +226,8 @@ fn the_drain_is_limited() {
     assert!(start.elapsed() > Duration::from_millis(700), "after {:?} only", start.elapsed());
 }
 
-/// `timeout` signals the process and then its group: that is one request to stop. A later one ends at once.
+/// `timeout` signals the process and then its group: that is one request to stop. A later one ends
+/// at once.
 #[test]
 fn the_same_signal_again_is_not_a_second_one() {
     let (mut proxy, _backend, _idle, _busy, _server) = under_way();

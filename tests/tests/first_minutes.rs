@@ -1,4 +1,5 @@
-//! What a user meets first: a cold start, a file to deploy, a terminal that closes, commands to running apps.
+//! What a user meets first: a cold start, a file to deploy, a terminal that closes, commands to
+//! running apps.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -25,7 +26,14 @@ fn a_cold_start_listens_first() {
     for engine in ["epoll", "uring"] {
         let port = free_port();
         let mut command = Command::new(Wireloom::binary());
-        command.current_dir(root()).args(["run", "apps/static_web.loom", "--engine", engine, "--set", &format!("port={port}")]);
+        command.current_dir(root()).args([
+            "run",
+            "apps/static_web.loom",
+            "--engine",
+            engine,
+            "--set",
+            &format!("port={port}"),
+        ]);
         command.env("XDG_CACHE_HOME", folder.file(engine)).env("WIRELOOM_CC", &slow);
         let web = Process::start_saying(engine, &mut command, port, "compiling static_web");
         let mut early: Vec<Client> = (0..5).map(|_| Client::connect(port)).collect();
@@ -41,13 +49,21 @@ fn a_cold_start_listens_first() {
     // Two of one port are told before anything is compiled.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let begin = Instant::now();
-    let out = Wireloom::command_with(&["run", "apps/static_web.loom", "--set", &format!("port={}", taken.local_addr().expect("its own").port())], |c| {
-        c.env("XDG_CACHE_HOME", folder.file("none")).env("WIRELOOM_CC", &slow);
-    });
-    assert!(out.code == Some(1) && out.text.contains("cannot listen on") && begin.elapsed() < Duration::from_secs(2), "{}", out.text);
+    let out = Wireloom::command_with(
+        &["run", "apps/static_web.loom", "--set", &format!("port={}", taken.local_addr().expect("its own").port())],
+        |c| {
+            c.env("XDG_CACHE_HOME", folder.file("none")).env("WIRELOOM_CC", &slow);
+        },
+    );
+    assert!(
+        out.code == Some(1) && out.text.contains("cannot listen on") && begin.elapsed() < Duration::from_secs(2),
+        "{}",
+        out.text
+    );
 }
 
-/// A cold start in two steps, as users have it: code that is not optimised serves until optimised code is there.
+/// A cold start in two steps, as users have it: code that is not optimised serves until optimised
+/// code is there.
 fn in_two_steps(c: &mut Command, folder: &Folder) {
     c.env_remove("WIRELOOM_START").env("XDG_CACHE_HOME", folder.file("cache"));
 }
@@ -71,17 +87,28 @@ fn optimised_code_takes_over_while_requests_flow() {
     let mut after = 0;
     while after < 100 {
         let (key, value) = (n % 50, n % 10);
-        early.send(format!("set k{key} 0 0 1\r\n{value}\r\nget k{key}\r\n")).expect(format!("STORED\r\nVALUE k{key} 0 1\r\n{value}\r\nEND\r\n"));
+        early
+            .send(format!("set k{key} 0 0 1\r\n{value}\r\nget k{key}\r\n"))
+            .expect(format!("STORED\r\nVALUE k{key} 0 1\r\n{value}\r\nEND\r\n"));
         n += 1;
-        if store.output().contains("kv_server runs optimised code from now on") { after += 1 }
+        if store.output().contains("kv_server runs optimised code from now on") {
+            after += 1
+        }
         assert!(Instant::now() < until, "{}", store.output());
     }
     assert!(n > 200, "the code was exchanged after {} requests: not while they flowed", n - 100);
     // The parser that had begun to read this message goes on in the new code.
-    waits.send("lu\r\nget late\r\nget early\r\n").expect("STORED\r\nVALUE late 0 4\r\nvalu\r\nEND\r\nVALUE early 0 5\r\nvalue\r\nEND\r\n");
+    waits
+        .send("lu\r\nget late\r\nget early\r\n")
+        .expect("STORED\r\nVALUE late 0 4\r\nvalu\r\nEND\r\nVALUE early 0 5\r\nvalue\r\nEND\r\n");
     store.signal(libc::SIGTERM);
     assert_eq!(store.exit_code(Duration::from_secs(5)), Some(0), "{}", store.output());
-    assert_eq!(kept(&folder).iter().filter(|n| n.ends_with(".so")).count(), 2, "both codes are kept: {:?}", kept(&folder));
+    assert_eq!(
+        kept(&folder).iter().filter(|n| n.ends_with(".so")).count(),
+        2,
+        "both codes are kept: {:?}",
+        kept(&folder)
+    );
     let again = Wireloom::run_with("kv_server", &[], |c| in_two_steps(c, &folder));
     assert!(!again.output().contains("compiling"), "{}", again.output());
 }
@@ -93,7 +120,13 @@ fn who_ends_early_does_not_wait_for_the_compiler() {
     let (compiler, _) = wireloom_codegen_c::find_compiler(None).expect("a C compiler");
     let slow = folder.file(&format!("slow-{compiler}"));
     // Optimised code takes a minute, by a child of a child.
-    executable(&slow, &format!("#!/bin/sh\ncase \"$*\" in *-O2*) sleep 60; echo late > {} ;; esac\nexec {compiler} \"$@\"\n", folder.name_of("late")));
+    executable(
+        &slow,
+        &format!(
+            "#!/bin/sh\ncase \"$*\" in *-O2*) sleep 60; echo late > {} ;; esac\nexec {compiler} \"$@\"\n",
+            folder.name_of("late")
+        ),
+    );
     let mut web = Wireloom::run_with("static_web", &[], |c| {
         in_two_steps(c, &folder);
         c.env("WIRELOOM_CC", &slow);
@@ -181,11 +214,20 @@ fn a_terminal_that_closes_ends_nothing() {
 #[test]
 fn fuzzing_ends_in_time() {
     let unit = "std.http.Request";
-    assert_eq!(Wireloom::command_within(&["fuzz", unit, "--seconds", "0"], Duration::from_secs(60)).code, Some(0), "compiled");
+    assert_eq!(
+        Wireloom::command_within(&["fuzz", unit, "--seconds", "0"], Duration::from_secs(60)).code,
+        Some(0),
+        "compiled"
+    );
     let begin = Instant::now();
     let out = Wireloom::command(&["fuzz", unit, "--seconds", "1"]);
     assert_eq!(out.code, Some(0), "{}", out.text);
-    assert!(!out.out.contains(" in 0 streams") && begin.elapsed() < Duration::from_secs(4), "{:?} {}", begin.elapsed(), out.text);
+    assert!(
+        !out.out.contains(" in 0 streams") && begin.elapsed() < Duration::from_secs(4),
+        "{:?} {}",
+        begin.elapsed(),
+        out.text
+    );
 }
 
 /// Root finds the apps of all users; who finds none is told where was looked.
@@ -211,7 +253,11 @@ fn apps_of_other_users() {
     std::fs::set_permissions(folder.file("tmp"), std::fs::Permissions::from_mode(0o1777)).expect("our own");
     let port = free_port();
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary).args(["run", "--interpret"]).arg(folder.file("static_web.loom"));
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&binary)
+        .args(["run", "--interpret"])
+        .arg(folder.file("static_web.loom"));
     command.args(["--set", &format!("port={port}")]).env("TMPDIR", folder.file("tmp")).env_remove("XDG_RUNTIME_DIR");
     let web = Process::start_ours("nobodys", &mut command, port);
     let pid = web.child.id().to_string();

@@ -1,5 +1,5 @@
-//! What frames a stream is passed on when it is accepted, never before: of a line that is refused nothing goes on, however its bytes come, by
-//! interpreter and compiled code.
+//! What frames a stream is passed on when it is accepted, never before: of a line that is refused
+//! nothing goes on, however its bytes come, by interpreter and compiled code.
 
 use wireloom_interp::differential::{contexts, passed_on, Event};
 use wireloom_ir::UnitId;
@@ -113,7 +113,12 @@ fn words_behind_a_large_value() {
         each_way(&t, unit, contexts(&t.module, unit)[0], input.as_bytes(), |event, passed, how| {
             // The value's own CRLF may wait for the line behind it.
             let held = passed == large.as_bytes() && good.is_empty();
-            assert!(held || passed == format!("{flow}{good}").as_bytes(), "{word:?}, {how}: passed on {} bytes of {}", passed.len(), flow.len() + good.len());
+            assert!(
+                held || passed == format!("{flow}{good}").as_bytes(),
+                "{word:?}, {how}: passed on {} bytes of {}",
+                passed.len(),
+                flow.len() + good.len()
+            );
             assert_eq!(is_refused(event), bad, "{word:?}, {how}: {event:?}");
         });
     }
@@ -130,7 +135,11 @@ fn the_end_of_a_large_value() {
         let input = format!("set k 0 0 {}\r\n{large}{end}", large.len());
         each_way(&t, unit, contexts(&t.module, unit)[0], input.as_bytes(), |event, passed, how| {
             let held = passed.strip_prefix(large.as_bytes());
-            assert!(held == Some(good.as_bytes()) && is_refused(event) == bad, "{end:?}, {how}: {event:?}, {} bytes", passed.len());
+            assert!(
+                held == Some(good.as_bytes()) && is_refused(event) == bad,
+                "{end:?}, {how}: {event:?}, {} bytes",
+                passed.len()
+            );
         });
     }
     no_internal_errors();

@@ -7,8 +7,17 @@ use wireloom_tests::folder::Folder;
 use wireloom_tests::Wireloom;
 
 const MESSAGES: &[&str] = &[
-    "std.http.Request", "std.http.Response", "std.memcached.Command", "std.memcached.Request", "std.memcached.Response",
-    "std.redis.Request", "std.redis.Response", "std.redis.Transaction", "std.redis.Executed", "std.redis.Page", "std.kv.Pair",
+    "std.http.Request",
+    "std.http.Response",
+    "std.memcached.Command",
+    "std.memcached.Request",
+    "std.memcached.Response",
+    "std.redis.Request",
+    "std.redis.Response",
+    "std.redis.Transaction",
+    "std.redis.Executed",
+    "std.redis.Page",
+    "std.kv.Pair",
 ];
 
 #[test]
@@ -23,7 +32,8 @@ fn every_message_sanitized() {
     }
 }
 
-/// Apps with frame ports, and what they need to be told. Those that send random bytes (aes_gateway, ipsec_gateway) cannot be compared.
+/// Apps with frame ports, and what they need to be told. Those that send random bytes (aes_gateway,
+/// ipsec_gateway) cannot be compared.
 const APPS: &[(&str, &[&str])] = &[
     ("dns_tap", &[]),
     ("dpi_balancer", &[]),
@@ -40,13 +50,13 @@ const APPS: &[(&str, &[&str])] = &[
     ("port_knocking", &[]),
 ];
 
-/// Those whose code is compiled with the sanitizers, which takes several times as long: ones that change frames most. All are if
-/// `WIRELOOM_FUZZ_SECONDS` is set.
+/// Those whose code is compiled with the sanitizers, which takes several times as long: ones that
+/// change frames most. All are if `WIRELOOM_FUZZ_SECONDS` is set.
 const SANITIZED: &[&str] = &["l4_balancer", "nat44", "packet_capture"];
 
-/// Every prefix and every changed byte of frames of most kinds, then random changes: no read past a frame, the same frames, faults, log and
-/// counters by the interpreter and by compiled code. `WIRELOOM_FUZZ_SECONDS` is the time per app for
-/// random ones.
+/// Every prefix and every changed byte of frames of most kinds, then random changes: no read past a
+/// frame, the same frames, faults, log and counters by the interpreter and by compiled code.
+/// `WIRELOOM_FUZZ_SECONDS` is the time per app for random ones.
 #[test]
 fn every_packet_app() {
     let long = std::env::var("WIRELOOM_FUZZ_SECONDS").ok();
@@ -68,7 +78,8 @@ fn every_packet_app() {
     }
 }
 
-/// Fields behind streams, where what was read is given away: what is asked of them, padding, and recovery by a length.
+/// Fields behind streams, where what was read is given away: what is asked of them, padding, and
+/// recovery by a length.
 const BEHIND_STREAMS: &[(&str, &str)] = &[
     ("Asked", "unit Asked { n: u8  data: stream bytes [n]  m: u8  word: bytes<255> [m]  require word < \"m\"  let high = word > \"Z\"
         line: text<20> until \"\\n\"  require high or len(word) < 9 }"),
@@ -86,7 +97,10 @@ fn fields_behind_streams_sanitized() {
     for (unit, text) in BEHIND_STREAMS {
         let file = folder.name_of(&format!("{}.loom", unit.to_lowercase()));
         std::fs::write(&file, format!("{text}\nprotocol p {{ request {unit} }}\n")).expect("the folder is writable");
-        let out = Wireloom::command_within(&["fuzz", &format!("{file}:{unit}"), "--seconds", "1", "--sanitize"], Duration::from_secs(120));
+        let out = Wireloom::command_within(
+            &["fuzz", &format!("{file}:{unit}"), "--seconds", "1", "--sanitize"],
+            Duration::from_secs(120),
+        );
         assert_eq!(out.code, Some(0), "{unit}: {}", out.text);
         assert!(out.out.contains("no difference"), "{unit}: {}", out.text);
         eprintln!("{unit}: {}", out.out.trim());
@@ -119,7 +133,8 @@ fn waiting(kept: u32, kind: u32) -> String {
     )
 }
 
-/// What is in tables and queues at the end counts: a program beside one that keeps something else, and beside itself.
+/// What is in tables and queues at the end counts: a program beside one that keeps something else,
+/// and beside itself.
 #[test]
 fn tables_and_queues_are_compared() {
     use std::sync::Arc;
@@ -132,9 +147,17 @@ fn tables_and_queues_are_compared() {
         Arc::new(wireloom_tests::programs::module_of(&file, None))
     };
     let run = |a: &Arc<wireloom_ir::Module>, b: &Arc<wireloom_ir::Module>, frames: u8| -> Result<Summary, String> {
-        let mut pair = Pair::new(a, wireloom_tests::programs::interpreted(a), wireloom_tests::programs::interpreted(b), &[])?;
+        let mut pair =
+            Pair::new(a, wireloom_tests::programs::interpreted(a), wireloom_tests::programs::interpreted(b), &[])?;
         for n in 0..frames {
-            pair.frame(&FrameIn { port: 0, instance: 0, time: 0, wire: 0, bytes: vec![n; 60 + usize::from(n)], rooms: (64, 64) })?;
+            pair.frame(&FrameIn {
+                port: 0,
+                instance: 0,
+                time: 0,
+                wire: 0,
+                bytes: vec![n; 60 + usize::from(n)],
+                rooms: (64, 64),
+            })?;
         }
         pair.finish()?;
         Ok(pair.sum)

@@ -1,7 +1,7 @@
-//! Generated programs: functions of random expressions and statements over integers of all widths, bytes, options, lists, tuples,
-//! records and nested matches, well typed by
-//! construction. What they compute, and the faults they end in, must be the same interpreted and compiled. Many functions make one
-//! module, so that the C compiler runs a few times only.
+//! Generated programs: functions of random expressions and statements over integers of all widths,
+//! bytes, options, lists, tuples, records and nested matches, well typed by construction. What they
+//! compute, and the faults they end in, must be the same interpreted and compiled. Many functions
+//! make one module, so that the C compiler runs a few times only.
 
 use std::fmt::Write;
 use wireloom_interp::differential::{Act, Mock};
@@ -33,8 +33,17 @@ impl Make {
         let n = self.pick(&[0, 1, 2, 3, 7, 10, 31, 100, 127, 200, 255]) as u64;
         match ty {
             "bool" => self.pick(&["true", "false"]).into(),
-            "bytes<64>" => format!("\"{}\"", self.pick(&["", "a", "Ab", "12", "x=1,y=2", "\\0\\xff", "18446744073709551615", "a, b"])),
-            "u32?" => if n % 3 == 0 { "none".into() } else { format!("some(u32({n}))") },
+            "bytes<64>" => format!(
+                "\"{}\"",
+                self.pick(&["", "a", "Ab", "12", "x=1,y=2", "\\0\\xff", "18446744073709551615", "a, b"])
+            ),
+            "u32?" => {
+                if n % 3 == 0 {
+                    "none".into()
+                } else {
+                    format!("some(u32({n}))")
+                }
+            }
             "list<u32, 8>" => format!("[u32({n}), u32({}), u32({})]", n / 2, n + 1),
             "u64" if n == 31 => "u64(18446744073709551615)".into(),
             "i8" => format!("i8({})", n & 127),
@@ -69,7 +78,9 @@ impl Make {
                 1 => format!("{}.first(|x| x > {})", self.expr("list<u32, 8>", 0), self.expr("u32", 0)),
                 _ => format!("some({})", self.expr("u32", d)),
             },
-            "list<u32, 8>" => format!("[x ^ {} for x in {} if x != {}]", self.expr("u32", 0), self.expr(ty, 0), self.expr("u32", 0)),
+            "list<u32, 8>" => {
+                format!("[x ^ {} for x in {} if x != {}]", self.expr("u32", 0), self.expr(ty, 0), self.expr("u32", 0))
+            }
             _ => self.integer(ty, d),
         }
     }
@@ -81,9 +92,19 @@ impl Make {
             1 => format!("({} or {})", self.expr("bool", d), self.expr("bool", d)),
             2 => format!("(not {})", self.expr("bool", d)),
             3 => format!("starts_with({}, {})", self.expr("bytes<64>", d), self.literal("bytes<64>")),
-            4 => format!("({} {} {})", self.expr("bytes<64>", d), self.pick(&["==", "!=", "<", "~="]), self.expr("bytes<64>", d)),
+            4 => format!(
+                "({} {} {})",
+                self.expr("bytes<64>", d),
+                self.pick(&["==", "!=", "<", "~="]),
+                self.expr("bytes<64>", d)
+            ),
             5 => format!("has_token({}, \"b\")", self.expr("bytes<64>", d)),
-            _ => format!("({} {} {})", self.expr(ty, d), self.pick(&["==", "!=", "<", "<=", ">", ">="]), self.expr(ty, d)),
+            _ => format!(
+                "({} {} {})",
+                self.expr(ty, d),
+                self.pick(&["==", "!=", "<", "<=", ">", ">="]),
+                self.expr(ty, d)
+            ),
         }
     }
 
@@ -91,8 +112,14 @@ impl Make {
         match self.rng.below(16) {
             12 => format!(
                 "(match {} {{ 0 => {}, 1..=9 | 100 => {}, x if x % 2 == 0 => {}, _ => {} }})",
-                { let on = self.pick(&["u8", "u16", "u32", "u64"]); self.expr(on, d) },
-                self.expr(ty, d), self.expr(ty, 0), self.expr(ty, 0), self.expr(ty, d)
+                {
+                    let on = self.pick(&["u8", "u16", "u32", "u64"]);
+                    self.expr(on, d)
+                },
+                self.expr(ty, d),
+                self.expr(ty, 0),
+                self.expr(ty, 0),
+                self.expr(ty, d)
             ),
             13 => {
                 let (p, q, other) = (self.name(), self.name(), self.pick(&INTS));
@@ -105,17 +132,29 @@ impl Make {
             }
             15 => format!(
                 "(match (Kind({}), {}) {{ (zero, _) => {}, (seven, true) => {}, (_, false) => {}, _ => {} }})",
-                self.expr("u8", d), self.expr("bool", d), self.expr(ty, 0), self.expr(ty, d), self.expr(ty, 0), self.expr(ty, 0)
+                self.expr("u8", d),
+                self.expr("bool", d),
+                self.expr(ty, 0),
+                self.expr(ty, d),
+                self.expr(ty, 0),
+                self.expr(ty, 0)
             ),
-            0 => format!("{ty}({})", { let from = self.pick(&INTS); self.expr(from, d) }),
+            0 => format!("{ty}({})", {
+                let from = self.pick(&INTS);
+                self.expr(from, d)
+            }),
             1 => format!("({} {} {})", self.expr(ty, d), self.pick(&["<<", ">>"]), self.literal("u8")),
             2 => format!("{}({}, {})", self.pick(&["min", "max"]), self.expr(ty, d), self.expr(ty, d)),
             3 => format!("({} {} {})", self.expr(ty, d), self.pick(&["+|", "-|"]), self.expr(ty, d)),
             // The divisor is never 0.
-            4 if !ty.starts_with('i') => format!("({} {} ({} | {ty}(1)))", self.expr(ty, d), self.pick(&["/", "%"]), self.expr(ty, d)),
+            4 if !ty.starts_with('i') => {
+                format!("({} {} ({} | {ty}(1)))", self.expr(ty, d), self.pick(&["/", "%"]), self.expr(ty, d))
+            }
             5 if ty == "u32" => format!("({} else {})", self.expr("u32?", d), self.expr("u32", d)),
             11 if ty == "u32" => format!("{}.count(|x| x >= {})", self.expr("list<u32, 8>", d), self.expr("u32", 0)),
-            6 if ty == "u32" => format!("(fold {} from u32(0) with |a, x| a * u32(31) + x)", self.expr("list<u32, 8>", 0)),
+            6 if ty == "u32" => {
+                format!("(fold {} from u32(0) with |a, x| a * u32(31) + x)", self.expr("list<u32, 8>", 0))
+            }
             7 if ty == "u64" => format!("hash({})", self.expr("bytes<64>", d)),
             8 if ty == "u64" => format!("(u64({}) else {})", self.expr("bytes<64>", d), self.expr("u64", 0)),
             9 if ty == "u32" => format!("crc32({})", self.expr("bytes<64>", d)),
@@ -140,10 +179,26 @@ impl Make {
     }
 
     fn statement(&mut self, depth: u32, out: &mut String) {
-        let assignable: Vec<(String, &'static str)> = self.vars.iter().filter(|v| v.2).map(|v| (v.0.clone(), v.1)).collect();
+        let assignable: Vec<(String, &'static str)> =
+            self.vars.iter().filter(|v| v.2).map(|v| (v.0.clone(), v.1)).collect();
         match self.rng.below(if depth == 0 { 2 } else { 5 }) {
             0 => {
-                let (name, ty) = (self.name(), self.pick(&["u8", "u32", "u64", "i8", "i16", "i32", "i64", "bool", "bytes<64>", "u32?", "list<u32, 8>"]));
+                let (name, ty) = (
+                    self.name(),
+                    self.pick(&[
+                        "u8",
+                        "u32",
+                        "u64",
+                        "i8",
+                        "i16",
+                        "i32",
+                        "i64",
+                        "bool",
+                        "bytes<64>",
+                        "u32?",
+                        "list<u32, 8>",
+                    ]),
+                );
                 let value = self.expr(ty, 3);
                 let _ = writeln!(out, "    var {name}: {ty} = {value}");
                 self.vars.push((name, ty, true));
@@ -174,7 +229,9 @@ impl Make {
 
     fn function(&mut self, n: usize, out: &mut String) {
         let _ = writeln!(out, "fn f{n}(a: u32, b: u64, s: bytes<64>, c: i32) -> u64 {{");
-        self.vars = [("a", "u32"), ("b", "u64"), ("s", "bytes<64>"), ("c", "i32")].map(|(n, t)| (n.to_string(), t, false)).to_vec();
+        self.vars = [("a", "u32"), ("b", "u64"), ("s", "bytes<64>"), ("c", "i32")]
+            .map(|(n, t)| (n.to_string(), t, false))
+            .to_vec();
         self.statements(6, 2, out);
         let mut sum = "hash(s)".to_string();
         for (name, ty, _) in self.vars.clone() {
@@ -189,7 +246,8 @@ impl Make {
         }
         let _ = writeln!(out, "    {sum}\n}}");
         let _ = writeln!(out, "test \"f{n}\" {{");
-        for args in ["0, 0, \"\", 0", "7, 1000, \"a, b\", 100", "4294967295, 18446744073709551615, \"12\", 2147483647"] {
+        for args in ["0, 0, \"\", 0", "7, 1000, \"a, b\", 100", "4294967295, 18446744073709551615, \"12\", 2147483647"]
+        {
             let _ = writeln!(out, "    log f{n}({args})");
         }
         out.push_str("}\n");
@@ -221,7 +279,8 @@ fn functions_compute_the_same() {
         let t = twins(&file);
         let meant = outcomes(&t.module, &t.interpreted);
         assert!(meant.len() == FUNCTIONS && meant.iter().all(|o| !o.4.is_empty()), "seed {seed}: {:?}", meant.first());
-        // Nothing in them can fault but for what is guarded by hand: all of them must come to their end.
+        // Nothing in them can fault but for what is guarded by hand: all of them must come to their
+        // end.
         let ended = meant.iter().filter(|o| o.1 == WL_T_DONE).count();
         assert!(ended * 10 >= FUNCTIONS * 9, "seed {seed}: only {ended} of {FUNCTIONS} functions come to their end");
         if let Some(compiled) = &t.compiled {

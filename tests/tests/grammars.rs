@@ -1,6 +1,6 @@
-//! Generated grammars: units of every field form. What the compiler accepts must be parsed alike by the interpreter and by compiled
-//! code, valid or damaged, whole or in pieces, and handlers must read the same values. Many units make one module, so that the C
-//! compiler runs a few times only.
+//! Generated grammars: units of every field form. What the compiler accepts must be parsed alike by
+//! the interpreter and by compiled code, valid or damaged, whole or in pieces, and handlers must
+//! read the same values. Many units make one module, so that the C compiler runs a few times only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,13 +18,61 @@ const ROUNDS: usize = 30;
 
 /// Every form that the generator knows.
 const FORMS: &[&str] = &[
-    "unsigned", "signed", "enum", "address", "little endian", "bit fields", "literal", "flag", "decimal", "decimal until", "hex",
-    "signed number as text", "varint", "bytes by length", "bytes until", "until peek", "trimmed until", "charset until", "charset run",
-    "bytes to end", "a long field", "computed length", "enum of text", "nested", "nested with parameters", "a unit in a length", "a unit until",
-    "list by count", "list until a delimiter", "list of units until a delimiter", "list until an item", "list by a fold", "list of units by count",
-    "list to end", "switch by literals", "switch by peeked literals", "switch by a value", "switch by bytes", "switch by conditions",
-    "switch by an option", "let of a number", "let of a bool", "let of bytes", "let of an option", "require", "recover until", "recover length", "skip", "pad",
-    "order", "stream of bytes", "stream of one unit", "stream of units", "stream until close", "parameters of a response",
+    "unsigned",
+    "signed",
+    "enum",
+    "address",
+    "little endian",
+    "bit fields",
+    "literal",
+    "flag",
+    "decimal",
+    "decimal until",
+    "hex",
+    "signed number as text",
+    "varint",
+    "bytes by length",
+    "bytes until",
+    "until peek",
+    "trimmed until",
+    "charset until",
+    "charset run",
+    "bytes to end",
+    "a long field",
+    "computed length",
+    "enum of text",
+    "nested",
+    "nested with parameters",
+    "a unit in a length",
+    "a unit until",
+    "list by count",
+    "list until a delimiter",
+    "list of units until a delimiter",
+    "list until an item",
+    "list by a fold",
+    "list of units by count",
+    "list to end",
+    "switch by literals",
+    "switch by peeked literals",
+    "switch by a value",
+    "switch by bytes",
+    "switch by conditions",
+    "switch by an option",
+    "let of a number",
+    "let of a bool",
+    "let of bytes",
+    "let of an option",
+    "require",
+    "recover until",
+    "recover length",
+    "skip",
+    "pad",
+    "order",
+    "stream of bytes",
+    "stream of one unit",
+    "stream of units",
+    "stream until close",
+    "parameters of a response",
 ];
 
 /// The code of what the compiler says against a module of one unit.
@@ -57,7 +105,8 @@ fn accepted(make: &mut Maker, refused: &mut BTreeMap<&'static str, usize>) -> Ve
 
 /// What a unit's handler makes of a message by each of both.
 fn handled(t: &Twins, mocks: &mut [Mock], unit: UnitId, message: &[u8]) -> Vec<Vec<Act>> {
-    let of = |on: &On| matches!(on, On::Message { protocol, .. } if t.module.protocols[protocol.index()].request == unit);
+    let of =
+        |on: &On| matches!(on, On::Message { protocol, .. } if t.module.protocols[protocol.index()].request == unit);
     let Some(handler) = t.module.handlers.iter().position(|h| of(&h.on)) else { return Vec::new() };
     mocks.iter_mut().map(|m| m.run_message(handler as u32, message, &[])).collect()
 }
@@ -77,14 +126,21 @@ fn compare(t: &Twins, compiled: &Program, mocks: &mut [Mock], unit: UnitId, seed
         let done = handled(t, mocks, unit, &message);
         let [a, b] = &done[..] else { continue };
         if let Some(n) = (0..a.len().max(b.len())).find(|n| a.get(*n) != b.get(*n)) {
-            return Err(format!("the handlers differ in act {n}: interpreted {:?}, compiled {:?}\nmessage: \"{}\"", a.get(n), b.get(n), message.escape_ascii()));
+            return Err(format!(
+                "the handlers differ in act {n}: interpreted {:?}, compiled {:?}\nmessage: \"{}\"",
+                a.get(n),
+                b.get(n),
+                message.escape_ascii()
+            ));
         }
     }
     Ok(sum)
 }
 
 fn named(m: &Module, name: &str) -> UnitId {
-    UnitId(m.units.iter().position(|u| u.name.rsplit('.').next() == Some(name)).expect("the unit is in the module") as u32)
+    UnitId(
+        m.units.iter().position(|u| u.name.rsplit('.').next() == Some(name)).expect("the unit is in the module") as u32
+    )
 }
 
 /// What both make of all these units: by unit the streams, or in what they differ.

@@ -1,5 +1,5 @@
-//! `http_balancer` as it comes: nobody gets another client's answer, whatever a backend writes too much, and nobody is answered on a
-//! connection that has been authenticated for another.
+//! `http_balancer` as it comes: nobody gets another client's answer, whatever a backend writes too
+//! much, and nobody is answered on a connection that has been authenticated for another.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,8 @@ use wireloom_tests::{admin, free_port, servers, Client, Process, Wireloom};
 const CLIENTS: usize = 32;
 const REQUESTS: usize = 40;
 
-/// Serves each connection by `answer`, which is told the request's head and what it has said on this connection so far.
+/// Serves each connection by `answer`, which is told the request's head and what it has said on
+/// this connection so far.
 fn backend(answer: impl Fn(&str, &mut String) -> Vec<u8> + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -66,9 +67,16 @@ fn mixed_up(port: u16) -> usize {
                     client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
                     let head = client.take_head();
                     assert!(head.starts_with("http/1.1 200"), "{head}");
-                    let length = head.split("content-length: ").nth(1).and_then(|t| t.split("\r\n").next()).and_then(|t| t.parse().ok());
+                    let length = head
+                        .split("content-length: ")
+                        .nth(1)
+                        .and_then(|t| t.split("\r\n").next())
+                        .and_then(|t| t.parse().ok());
                     let body = client.take(length.expect("a length"));
-                    wrong.fetch_add(usize::from(!body.starts_with(path.as_bytes()) || head.contains("set-cookie")), Relaxed);
+                    wrong.fetch_add(
+                        usize::from(!body.starts_with(path.as_bytes()) || head.contains("set-cookie")),
+                        Relaxed,
+                    );
                     if n % 8 == 0 {
                         std::thread::sleep(Duration::from_millis(5));
                     }
@@ -128,7 +136,8 @@ fn of_windows() -> u16 {
 fn ask(client: &mut Client, fields: &str) -> String {
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
     let head = client.take_head();
-    let length = head.split("content-length: ").nth(1).and_then(|t| t.split("\r\n").next()).and_then(|t| t.parse().ok());
+    let length =
+        head.split("content-length: ").nth(1).and_then(|t| t.split("\r\n").next()).and_then(|t| t.parse().ok());
     String::from_utf8_lossy(&client.take(length.expect("a length"))).into_owned()
 }
 

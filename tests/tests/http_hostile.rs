@@ -1,5 +1,5 @@
-//! Bad HTTP, from both sides (RFC 9110, RFC 9112): the status that says so, a closed connection, nothing forwarded; and the next client
-//! is served.
+//! Bad HTTP, from both sides (RFC 9110, RFC 9112): the status that says so, a closed connection,
+//! nothing forwarded; and the next client is served.
 
 use std::time::Duration;
 use wireloom_tests::{client::show, servers, Backend, Client, Wireloom};
@@ -117,7 +117,8 @@ fn bad_requests_in_pieces_are_refused_alike() {
     }
 }
 
-/// Bad chunks: what stood before them may have been forwarded, they never are, and the backend sees a broken request.
+/// Bad chunks: what stood before them may have been forwarded, they never are, and the backend sees
+/// a broken request.
 #[test]
 fn bad_chunks_are_not_forwarded() {
     let bodies: &[(&str, &str)] = &[
@@ -162,12 +163,17 @@ fn bad_chunks_are_not_forwarded() {
         assert_eq!(status_of(&reply), 400, "{name}: {}", show(&reply));
         let forwarded = server.rest();
         let whole = forwarded.ends_with(b"0\r\n\r\n") || forwarded.ends_with(body.as_bytes());
-        assert!(!forwarded.contains(&b';') && !forwarded.starts_with(b"8") && !forwarded.ends_with(b"5"), "{name}: {}", show(&forwarded));
+        assert!(
+            !forwarded.contains(&b';') && !forwarded.starts_with(b"8") && !forwarded.ends_with(b"5"),
+            "{name}: {}",
+            show(&forwarded)
+        );
         assert!(!whole, "{name}: the backend took it for complete: {}", show(&forwarded));
     }
 }
 
-/// Lines that frame chunks, what stands behind them, and what of both may go on (or less: the connection is reset).
+/// Lines that frame chunks, what stands behind them, and what of both may go on (or less: the
+/// connection is reset).
 const BAD_LINES: [(&str, &str); 8] = [
     ("5;\r\nhello\r\n0\r\n\r\n", ""),
     ("5;a=\"b\"c\r\nhello\r\n0\r\n\r\n", ""),
@@ -179,7 +185,8 @@ const BAD_LINES: [(&str, &str); 8] = [
     ("0\r\nA: b\r\nHost: c\r\n\r\n", "0\r\nA: b\r\n"),
 ];
 
-/// A request's line that is refused does not go on, nor does its beginning, wherever its bytes are parted.
+/// A request's line that is refused does not go on, nor does its beginning, wherever its bytes are
+/// parted.
 #[test]
 fn nothing_of_a_refused_line_reaches_a_backend() {
     for extra in [&[][..], &["--interpret"]] {
@@ -274,7 +281,8 @@ fn bad_responses_are_bad_gateway() {
         ("closed in the head", "HTTP/1.1 200 OK\r\nConte"),
     ];
     let backend = Backend::new();
-    let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port]), "--set", "backend.eject_after=1000"]);
+    let proxy =
+        Wireloom::run("http_balancer", &["--set", &servers(&[backend.port]), "--set", "backend.eject_after=1000"]);
     for (name, bytes) in bad {
         let mut client = Client::connect(proxy.port);
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -302,7 +310,8 @@ fn absolute_form_is_served() {
     client.expect("HTTP/1.1 204 No Content\r\n");
 }
 
-/// Chunks are read for a client of HTTP/1.0, however they come; its answer ends with the connection, and the backend's goes on.
+/// Chunks are read for a client of HTTP/1.0, however they come; its answer ends with the
+/// connection, and the backend's goes on.
 #[test]
 fn clients_of_http_1_0_get_what_is_in_chunks() {
     let backend = Backend::new();
@@ -321,7 +330,11 @@ fn clients_of_http_1_0_get_what_is_in_chunks() {
                 std::thread::sleep(Duration::from_micros(300));
             }
             let reply = show(&client.rest());
-            assert_eq!(reply, show(b"HTTP/1.1 200 OK\r\nETag: x\r\nconnection: close\r\n\r\nok..."), "pieces of {size}");
+            assert_eq!(
+                reply,
+                show(b"HTTP/1.1 200 OK\r\nETag: x\r\nconnection: close\r\n\r\nok..."),
+                "pieces of {size}"
+            );
         }
     }
 }
@@ -344,7 +357,8 @@ fn a_client_of_http_1_0_is_told_that_chunks_broke_off() {
     }
 }
 
-/// An empty line behind a body (old clients send one) is not the next request's, and a beginning of one is waited for.
+/// An empty line behind a body (old clients send one) is not the next request's, and a beginning of
+/// one is waited for.
 #[test]
 fn empty_lines_before_requests_are_ignored() {
     let backend = Backend::new();

@@ -1,5 +1,6 @@
-//! `backend.pipeline`: safe requests of many clients on few backend connections (RFC 9112 section 9.3.2), between scripted
-//! clients and backends. What ends the sharing of a connection is tested in full in the runtime (`core/tests/pipeline.rs`).
+//! `backend.pipeline`: safe requests of many clients on few backend connections (RFC 9112 section
+//! 9.3.2), between scripted clients and backends. What ends the sharing of a connection is tested
+//! in full in the runtime (`core/tests/pipeline.rs`).
 
 use std::time::Duration;
 use wireloom_tests::{require_tool, servers, Backend, Client, Process, Wireloom};
@@ -66,7 +67,13 @@ fn interim_answers_and_such_without_a_body_keep_their_places() {
     let p = pair();
     let (mut clients, mut server) = asking(&p, &["a", "b", "c"]);
     server.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
-    server.send([answer("1").as_str(), "HTTP/1.1 304 Not Modified\r\nContent-Length: 1000\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"].concat());
+    server.send(
+        [
+            answer("1").as_str(),
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 1000\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+        ]
+        .concat(),
+    );
     assert!(clients[0].take_head().starts_with("http/1.1 103"));
     expect_answer(&mut clients[0], "1");
     assert!(clients[1].take_head().starts_with("http/1.1 304"));
@@ -122,7 +129,9 @@ fn a_connection_lost_in_the_middle_is_made_good() {
 fn what_follows_a_bad_answer_is_believed_by_nobody() {
     let p = pair();
     let (mut clients, mut server) = asking(&p, &["a", "b"]);
-    server.send(["HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_string(), answer("bad")].concat());
+    server.send(
+        ["HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_string(), answer("bad")].concat(),
+    );
     assert!(clients[0].take_head().starts_with("http/1.1 502"));
     let mut again = p.backend.accept();
     assert_eq!(asked(&mut again), "b");
@@ -167,7 +176,8 @@ fn a_client_that_does_not_read_blocks_nobody() {
     feeder.join().expect("the backend has sent all").expect_closed();
 }
 
-/// A server that closes every connection after 40 answers; every client gets its own answers, and no other.
+/// A server that closes every connection after 40 answers; every client gets its own answers, and
+/// no other.
 #[test]
 fn nginx_that_ends_connections_loses_nothing() {
     if !require_tool("nginx") {

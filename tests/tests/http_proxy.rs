@@ -1,4 +1,5 @@
-//! What an HTTP/1.1 proxy must do (RFC 9110, RFC 9112), between a scripted client and a scripted backend.
+//! What an HTTP/1.1 proxy must do (RFC 9110, RFC 9112), between a scripted client and a scripted
+//! backend.
 
 use std::time::Duration;
 use wireloom_tests::{client::show, servers, Backend, Client, Process, Wireloom};
@@ -93,7 +94,8 @@ fn bodies_stream_both_ways_before_they_end() {
 fn chunked_request_in_single_bytes_arrives_whole() {
     let p = pair();
     let mut client = Client::connect(p.proxy.port);
-    let request = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;e=1\r\nhello\r\n0\r\nT: v\r\n\r\n";
+    let request =
+        b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;e=1\r\nhello\r\n0\r\nT: v\r\n\r\n";
     client.send_in_pieces(request, 1);
     let mut server = p.backend.accept();
     assert!(head(&mut server).starts_with("post /x http/1.1\r\n"));
@@ -187,7 +189,12 @@ fn an_upgrade_that_is_required_is_told() {
     head(&mut server);
     server.send("HTTP/1.1 426 Upgrade Required\r\nConnection: Upgrade, X\r\nUpgrade: HTTP/3.0\r\nX: y\r\nContent-Length: 2\r\n\r\nno");
     let answer = head(&mut client);
-    assert!(answer.contains("upgrade: http/3.0\r\n") && answer.contains("connection: upgrade\r\n") && !answer.contains("x: y"), "{answer}");
+    assert!(
+        answer.contains("upgrade: http/3.0\r\n")
+            && answer.contains("connection: upgrade\r\n")
+            && !answer.contains("x: y"),
+        "{answer}"
+    );
     client.expect("no");
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     head(&mut server);

@@ -1,6 +1,7 @@
-//! `http_balancer` with `pipeline=auto`: requests that arrive together go out together, to backends that are quick (docs/operations.md).
-//! Here on real sockets: everybody gets their own answer, slow answers and endless ones hold up nobody, and a backend that cannot do
-//! it is left alone. Each rule is tested in full in the runtime (`core/trust.rs`, `core/tests/together.rs`).
+//! `http_balancer` with `pipeline=auto`: requests that arrive together go out together, to backends
+//! that are quick (docs/operations.md). Here on real sockets: everybody gets their own answer, slow
+//! answers and endless ones hold up nobody, and a backend that cannot do it is left alone. Each
+//! rule is tested in full in the runtime (`core/pipelining_policy.rs`, `core/tests/together.rs`).
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +26,19 @@ struct Crowd {
 impl Crowd {
     fn before(backend: u16) -> Crowd {
         let admin = free_port();
-        let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend]), "--set", "backend.pipeline=auto", "--cores", "0", "--admin", &format!("127.0.0.1:{admin}")]);
+        let proxy = Wireloom::run(
+            "http_balancer",
+            &[
+                "--set",
+                &servers(&[backend]),
+                "--set",
+                "backend.pipeline=auto",
+                "--cores",
+                "0",
+                "--admin",
+                &format!("127.0.0.1:{admin}"),
+            ],
+        );
         let port = proxy.port;
         let clients = (0..CLIENTS).map(|_| Client::connect(port)).collect();
         Crowd { _proxy: proxy, port, admin, clients, asked: 0 }
@@ -38,7 +51,8 @@ impl Crowd {
         let numbers = self.asked..self.asked + AT_ONCE;
         self.asked += AT_ONCE;
         for (c, client) in self.clients.iter_mut().enumerate() {
-            let requests: Vec<String> = numbers.clone().map(|n| format!("GET {} HTTP/1.1\r\nHost: a\r\n\r\n", path(c, n))).collect();
+            let requests: Vec<String> =
+                numbers.clone().map(|n| format!("GET {} HTTP/1.1\r\nHost: a\r\n\r\n", path(c, n))).collect();
             client.send(requests.concat());
         }
         for (c, client) in self.clients.iter_mut().enumerate() {
@@ -135,10 +149,12 @@ fn answer(stream: &mut TcpStream, path: &str) -> std::io::Result<()> {
 }
 
 const SLOW: Duration = Duration::from_millis(1500);
-/// A round waits for no slow answer. It takes some milliseconds; the rest is for machines that do other work.
+/// A round waits for no slow answer. It takes some milliseconds; the rest is for machines that do
+/// other work.
 const SOON: Duration = Duration::from_millis(800);
 
-/// nginx closes connections now and then; requests that share are answered by the right server text, others go between them.
+/// nginx closes connections now and then; requests that share are answered by the right server
+/// text, others go between them.
 #[test]
 fn everybody_gets_their_own_answer() {
     if !require_tool("nginx") {
@@ -149,7 +165,9 @@ fn everybody_gets_their_own_answer() {
     c.warm();
     let mut other = Client::connect(c.port);
     for n in 0..100 {
-        other.send(format!("HEAD /{n} HTTP/1.1\r\nHost: a\r\n\r\nPOST /{n} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"));
+        other.send(format!(
+            "HEAD /{n} HTTP/1.1\r\nHost: a\r\n\r\nPOST /{n} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
+        ));
         c.round();
         assert!(other.take_head().starts_with("http/1.1 200"));
         other.take_head();
@@ -185,7 +203,8 @@ fn slow_answers_and_endless_ones_hold_up_nobody() {
     assert!(ticks.chunks(10).all(|t| t.starts_with(b"5\r\ntick\n")));
 }
 
-/// The slow requests come from clients of the crowd, in one write with quick ones, so that they lie on shared connections.
+/// The slow requests come from clients of the crowd, in one write with quick ones, so that they lie
+/// on shared connections.
 #[test]
 fn a_slow_answer_in_front_of_others_holds_them_up_for_a_moment() {
     let backend = Backend::start(false);

@@ -1,5 +1,6 @@
-//! One reading per byte sequence: tables of requests and answers with what must pass, byte for byte, and random mutations of requests,
-//! of which the balancer, an independent strict parser and nginx must see the same number, each the same.
+//! One reading per byte sequence: tables of requests and answers with what must pass, byte for
+//! byte, and random mutations of requests, of which the balancer, an independent strict parser and
+//! nginx must see the same number, each the same.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -32,7 +33,8 @@ fn post(fields: &str, body: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}")
 }
 
-/// Requests that are served, and what the backend gets: what is named, else the request with the client's address.
+/// Requests that are served, and what the backend gets: what is named, else the request with the
+/// client's address.
 fn good_requests() -> Vec<(&'static str, String, Option<String>)> {
     let as_is = |name, request: String| (name, request, None);
     let to = |name, request: String, wanted: String| (name, request, Some(wanted));
@@ -95,11 +97,13 @@ fn plain(message: &[u8]) -> (Vec<Vec<u8>>, Vec<u8>) {
     let head = &message[..at.saturating_sub(4)];
     let mut lines = head.split(|b| *b == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l));
     let start = lines.next().unwrap_or(b"").to_vec();
-    let mut fields: Vec<Vec<u8>> = lines.map(|l| {
-        let colon = l.iter().position(|b| *b == b':').unwrap_or(l.len());
-        let (name, value) = (l[..colon].to_ascii_lowercase(), l.get(colon + 1..).unwrap_or(b""));
-        [&name[..], b":", value.trim_ascii()].concat()
-    }).collect();
+    let mut fields: Vec<Vec<u8>> = lines
+        .map(|l| {
+            let colon = l.iter().position(|b| *b == b':').unwrap_or(l.len());
+            let (name, value) = (l[..colon].to_ascii_lowercase(), l.get(colon + 1..).unwrap_or(b""));
+            [&name[..], b":", value.trim_ascii()].concat()
+        })
+        .collect();
     fields.sort();
     fields.insert(0, start);
     (fields, message[at..].to_vec())
@@ -118,12 +122,17 @@ fn what_is_served_passes_byte_for_byte() {
             let mut got = server.take_until(b"\r\n\r\n");
             got.extend(server.take(plain(wanted.as_bytes()).1.len()));
             let (got, wanted) = (plain(&got), plain(wanted.as_bytes()));
-            assert!(got == wanted && server.seen.is_empty(), "{name}: sent {}\nwanted {wanted:?}\n   got {got:?}", show(request.as_bytes()));
+            assert!(
+                got == wanted && server.seen.is_empty(),
+                "{name}: sent {}\nwanted {wanted:?}\n   got {got:?}",
+                show(request.as_bytes())
+            );
             server.send(OK);
             assert!(client.take_head().starts_with("http/1.1 200 "), "{name}");
             client.expect("ok");
             if request.contains("HTTP/1.0") {
-                // The backend may take it for the last one of its connection, so no other follows there.
+                // The backend may take it for the last one of its connection, so no other follows
+                // there.
                 server.expect_closed();
                 to_backend = None;
             }
@@ -131,33 +140,115 @@ fn what_is_served_passes_byte_for_byte() {
     });
 }
 
-/// Requests that are refused: the status, and nothing at the backend. The plain ones are in http_hostile.rs.
+/// Requests that are refused: the status, and nothing at the backend. The plain ones are in
+/// http_hostile.rs.
 fn refused_requests() -> Vec<(String, u16)> {
     let mut all = Vec::new();
     for (coding, status) in [
-        ("xchunked", 501), ("\x0bchunked", 400), ("chunked;a=b", 501), ("\"chunked\"", 501), ("chunked,", 400), (",chunked", 400),
-        ("identity", 501), ("identity, chunked", 400), ("gzip, chunked", 400), ("", 501), ("chunked\0", 400), ("chunked, identity", 400),
-        ("x\r\nTransfer-Encoding: chunked", 400), ("chunked\r\nContent-Length: 0", 400), ("chunked\rX: y", 400), ("\r\n chunked", 400),
+        ("xchunked", 501),
+        ("\x0bchunked", 400),
+        ("chunked;a=b", 501),
+        ("\"chunked\"", 501),
+        ("chunked,", 400),
+        (",chunked", 400),
+        ("identity", 501),
+        ("identity, chunked", 400),
+        ("gzip, chunked", 400),
+        ("", 501),
+        ("chunked\0", 400),
+        ("chunked, identity", 400),
+        ("x\r\nTransfer-Encoding: chunked", 400),
+        ("chunked\r\nContent-Length: 0", 400),
+        ("chunked\rX: y", 400),
+        ("\r\n chunked", 400),
     ] {
         all.push((post(&format!("Transfer-Encoding: {coding}\r\n"), "0\r\n\r\n"), status));
     }
-    for length in ["+5", "5,5", "0x5", "5.0", "5e0", "5_0", "\u{b2}5", "\"5\"", "5;a", "5 5", "5\0", "99999999999999999999", "5\r\ncontent-LENGTH: 5", "-0"] {
+    for length in [
+        "+5",
+        "5,5",
+        "0x5",
+        "5.0",
+        "5e0",
+        "5_0",
+        "\u{b2}5",
+        "\"5\"",
+        "5;a",
+        "5 5",
+        "5\0",
+        "99999999999999999999",
+        "5\r\ncontent-LENGTH: 5",
+        "-0",
+    ] {
         all.push((post(&format!("Content-Length: {length}\r\n"), "hello"), 400));
     }
-    for host in [":80", "a:80:90", "a:b", "a:999999", "[::1", "a]", "[]", "[::1]x", "[g::]", "a\"b", "\u{e9}", "a\tb", "u@a", "a?b", "a#b", "a\\b", "a\r\nHost : b"] {
+    for host in [
+        ":80",
+        "a:80:90",
+        "a:b",
+        "a:999999",
+        "[::1",
+        "a]",
+        "[]",
+        "[::1]x",
+        "[g::]",
+        "a\"b",
+        "\u{e9}",
+        "a\tb",
+        "u@a",
+        "a?b",
+        "a#b",
+        "a\\b",
+        "a\r\nHost : b",
+    ] {
         all.push((format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400));
     }
-    for target in ["/a#b", "/\u{e9}", "/a\tb", "http:///x", "http://", "http://u@x/", "http://x#f", "http://x:y/", "https://", "https://u@x/", "ftp://x/", "*", "*x", "http://x y/", "a:80", "\\"] {
+    for target in [
+        "/a#b",
+        "/\u{e9}",
+        "/a\tb",
+        "http:///x",
+        "http://",
+        "http://u@x/",
+        "http://x#f",
+        "http://x:y/",
+        "https://",
+        "https://u@x/",
+        "ftp://x/",
+        "*",
+        "*x",
+        "http://x y/",
+        "a:80",
+        "\\",
+    ] {
         all.push((format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"), 400));
     }
-    for (version, status) in [("0.9", 505), ("2.0", 505), ("3.0", 505), ("1.10", 400), ("11", 400), ("01.1", 400), ("1,1", 400), ("+1.1", 400), ("1.+1", 400), ("1.", 400), (".1", 400)] {
+    for (version, status) in [
+        ("0.9", 505),
+        ("2.0", 505),
+        ("3.0", 505),
+        ("1.10", 400),
+        ("11", 400),
+        ("01.1", 400),
+        ("1,1", 400),
+        ("+1.1", 400),
+        ("1.+1", 400),
+        ("1.", 400),
+        (".1", 400),
+    ] {
         all.push((format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n"), status));
     }
     for start in ["\r\n\r\n\r\n\r\n\r\n", "\r\n\n", "\r", "\n", " ", "\0", "\u{feff}", "HTTP/1.1 200 OK\r\n", ":"] {
         all.push((format!("{start}{}", get("")), 400));
     }
     all.push(("GET http://x/ HTTP/1.1\r\n\r\n".into(), 400));
-    all.push((format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", (0..10_000).map(|i| format!("x-{i}: y\r\n")).collect::<String>()), 431));
+    all.push((
+        format!(
+            "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
+            (0..10_000).map(|i| format!("x-{i}: y\r\n")).collect::<String>()
+        ),
+        431,
+    ));
     all.push((get(&format!("X: {}\r\n", "a".repeat(65_536))), 431));
     all
 }
@@ -174,12 +265,16 @@ fn what_is_refused_does_not_pass() {
         for (request, status) in refused_requests() {
             let mut client = Client::connect(proxy.port);
             // What follows is never looked at: it may be what was smuggled.
-            let _ = std::io::Write::write_all(&mut client.stream, format!("{request}{}", get("Smuggled: yes\r\n")).as_bytes());
+            let _ = std::io::Write::write_all(
+                &mut client.stream,
+                format!("{request}{}", get("Smuggled: yes\r\n")).as_bytes(),
+            );
             let reply = client.rest();
             assert_eq!(status_of(&reply), status, "{}: {}", show(request.as_bytes()), show(&reply));
             assert_eq!(reply.windows(9).filter(|w| w == b"HTTP/1.1 ").count(), 1, "two answers: {}", show(&reply));
         }
-        // A backend connection is made when a request is passed on: after all this, the first is ours.
+        // A backend connection is made when a request is passed on: after all this, the first is
+        // ours.
         let mut last = Client::connect(proxy.port);
         last.send(get("Last: yes\r\n"));
         let mut server = backend.accept();
@@ -190,7 +285,8 @@ fn what_is_refused_does_not_pass() {
     });
 }
 
-/// Answers, the request they are to, what the client gets (a status; a body), and whether the backend's connection is used again.
+/// Answers, the request they are to, what the client gets (a status; a body), and whether the
+/// backend's connection is used again.
 #[test]
 fn answers_have_one_reading() {
     let head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".to_string();
@@ -249,7 +345,8 @@ fn answers_have_one_reading() {
                 server.rest();
             }
             client.expect(body);
-            // The answer to the next request on this connection comes from a fresh one, or from the same where nothing was left over.
+            // The answer to the next request on this connection comes from a fresh one, or from the
+            // same where nothing was left over.
             drop(server);
             client.send(get("Next: yes\r\n"));
             let mut next = backend.accept();
@@ -261,12 +358,15 @@ fn answers_have_one_reading() {
     });
 }
 
-/// A pooled connection that is closed under its request: GET is sent again, once; what may do harm twice never is.
+/// A pooled connection that is closed under its request: GET is sent again, once; what may do harm
+/// twice never is.
 #[test]
 fn only_safe_requests_are_repeated() {
     let backend = Backend::new();
     each_engine(backend.port, |proxy| {
-        for (method, again) in [("GET", true), ("HEAD", true), ("POST", false), ("PUT", false), ("DELETE", false), ("BREW", false)] {
+        for (method, again) in
+            [("GET", true), ("HEAD", true), ("POST", false), ("PUT", false), ("DELETE", false), ("BREW", false)]
+        {
             let mut client = Client::connect(proxy.port);
             client.send(get(""));
             let mut server = backend.accept();
@@ -288,12 +388,17 @@ fn only_safe_requests_are_repeated() {
     });
 }
 
-/// An answer before the request's end: the client gets it, the rest of the body is nobody's request.
+/// An answer before the request's end: the client gets it, the rest of the body is nobody's
+/// request.
 #[test]
 fn an_early_answer_ends_the_connection() {
     let backend = Backend::new();
     each_engine(backend.port, |proxy| {
-        for fields in ["Content-Length: 1000000\r\n", "Transfer-Encoding: chunked\r\n", "Content-Length: 60\r\nExpect: 100-continue\r\n"] {
+        for fields in [
+            "Content-Length: 1000000\r\n",
+            "Transfer-Encoding: chunked\r\n",
+            "Content-Length: 60\r\nExpect: 100-continue\r\n",
+        ] {
             let mut client = Client::connect(proxy.port);
             client.send(post(fields, ""));
             let mut server = backend.accept();
@@ -302,7 +407,8 @@ fn an_early_answer_ends_the_connection() {
             assert!(client.take_head().starts_with("http/1.1 413 "), "{fields}");
             client.expect("big");
             let _ = std::io::Write::write_all(&mut client.stream, get("Smuggled: yes\r\n").as_bytes());
-            // Either the body is read and dropped to its end, or the connection ends; the backend's is not used for another.
+            // Either the body is read and dropped to its end, or the connection ends; the backend's
+            // is not used for another.
             client.finish_sending();
             assert!(client.rest().is_empty(), "{fields}: the body was answered");
             let left = server.rest();
@@ -328,8 +434,8 @@ impl Random {
     }
 }
 
-/// A strict reading of a stream of requests, written without a look at std.http: the method and target of each, until the first byte
-/// that allows another reading.
+/// A strict reading of a stream of requests, written without a look at std.http: the method and
+/// target of each, until the first byte that allows another reading.
 fn strict_requests(mut b: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     while let Some((line, used)) = strict_request(b) {
@@ -349,8 +455,12 @@ fn strict_field(line: &[u8]) -> Option<(String, String)> {
     let token = |c: &u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(c);
     let (name, value) = (&line[..colon], &line[colon + 1..]);
     let visible = |c: &u8| *c == b'\t' || *c >= 32 && *c != 127;
-    (colon > 0 && name.iter().all(token) && value.iter().all(visible))
-        .then(|| (String::from_utf8_lossy(name).to_lowercase(), String::from_utf8_lossy(value).trim_matches([' ', '\t']).to_string()))
+    (colon > 0 && name.iter().all(token) && value.iter().all(visible)).then(|| {
+        (
+            String::from_utf8_lossy(name).to_lowercase(),
+            String::from_utf8_lossy(value).trim_matches([' ', '\t']).to_string(),
+        )
+    })
 }
 
 fn strict_request(b: &[u8]) -> Option<(String, usize)> {
@@ -377,12 +487,16 @@ fn strict_request(b: &[u8]) -> Option<(String, usize)> {
     let used = match (&length[..], &coding[..]) {
         ([], []) => 0,
         ([n], []) if !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()) => n.parse::<u32>().ok()? as usize,
-        // A body that is cut or broken: its head has passed, and may have been answered. It is the last.
-        ([], [c]) if version == "HTTP/1.1" && c.eq_ignore_ascii_case("chunked") => strict_chunks(&b[at..]).unwrap_or(b.len() - at),
+        // A body that is cut or broken: its head has passed, and may have been answered. It is the
+        // last.
+        ([], [c]) if version == "HTTP/1.1" && c.eq_ignore_ascii_case("chunked") => {
+            strict_chunks(&b[at..]).unwrap_or(b.len() - at)
+        }
         _ => return None,
     };
     let hosts = values("host").len();
-    (hosts == 1 || hosts == 0 && version == "HTTP/1.0").then(|| (format!("{method} {target}"), (at + used).min(b.len())))
+    (hosts == 1 || hosts == 0 && version == "HTTP/1.0")
+        .then(|| (format!("{method} {target}"), (at + used).min(b.len())))
 }
 
 fn strict_chunks(b: &[u8]) -> Option<usize> {
@@ -433,8 +547,30 @@ fn mutated(random: &mut Random, id: usize) -> Vec<u8> {
         bytes.extend(text.bytes());
     }
     const WORDS: [&str; 24] = [
-        "\r\n", "\n", "\r", "\0", " ", "\t", "\x0b", ":", ",", ";", "0", "+", "-", "0x", "\r\n ", "Content-Length: 3\r\n", "Transfer-Encoding: chunked\r\n",
-        "chunked", "Host: b\r\n", "Connection: close\r\n", "Connection: content-length\r\n", "\r\n0\r\n\r\n", "HTTP/1.0", "\u{a0}",
+        "\r\n",
+        "\n",
+        "\r",
+        "\0",
+        " ",
+        "\t",
+        "\x0b",
+        ":",
+        ",",
+        ";",
+        "0",
+        "+",
+        "-",
+        "0x",
+        "\r\n ",
+        "Content-Length: 3\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "chunked",
+        "Host: b\r\n",
+        "Connection: close\r\n",
+        "Connection: content-length\r\n",
+        "\r\n0\r\n\r\n",
+        "HTTP/1.0",
+        "\u{a0}",
     ];
     for _ in 0..random.below(3) {
         let at = random.below(bytes.len());
@@ -459,8 +595,9 @@ fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
     client.rest()
 }
 
-/// Random streams through the balancer: nginx behind it sees exactly the requests that a strict reader sees in what was forwarded, and
-/// those are a beginning of the ones that it sees in what the client has sent. None is one that was in a body.
+/// Random streams through the balancer: nginx behind it sees exactly the requests that a strict
+/// reader sees in what was forwarded, and those are a beginning of the ones that it sees in what
+/// the client has sent. None is one that was in a body.
 #[test]
 fn random_requests_have_one_reading() {
     if !require_tool("nginx") {
@@ -493,8 +630,13 @@ fn random_requests_have_one_reading() {
     }
     let seen = read();
     std::fs::remove_file(&log).ok();
-    assert!(!seen.contains("/evil"), "a body was taken for a request: {:?}", seen.lines().find(|l| l.contains("/evil")));
-    // Each as often as sent; a request whose body is broken may be answered by nginx before that shows, and its client be told 400.
+    assert!(
+        !seen.contains("/evil"),
+        "a body was taken for a request: {:?}",
+        seen.lines().find(|l| l.contains("/evil"))
+    );
+    // Each as often as sent; a request whose body is broken may be answered by nginx before that
+    // shows, and its client be told 400.
     assert!(seen.matches("\" 200 ").count() >= total, "nginx has seen fewer than were answered");
     let mut sent: HashMap<&str, usize> = HashMap::new();
     wanted.iter().flat_map(|w| &w.1).for_each(|s| *sent.entry(s).or_default() += 1);

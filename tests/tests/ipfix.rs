@@ -1,4 +1,5 @@
-//! flow_tracker's export as IPFIX: what comes to a collector is decoded by a script, by tshark and by nfdump; and its table as CSV.
+//! flow_tracker's export as IPFIX: what comes to a collector is decoded by a script, by tshark and
+//! by nfdump; and its table as CSV.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +37,21 @@ fn export(name: &str, cores: &str, domains: &str) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let collector = format!("collector={}", socket.local_addr().expect("an address"));
     let messages = collect(socket, || {
-        c.run("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--set", &collector, "--set", "name=edge one", "--cores", cores, "--rps", "on"]);
+        c.run(
+            "flow_tracker",
+            &[
+                "--bind",
+                "wire=pcap:@/in.pcap",
+                "--set",
+                &collector,
+                "--set",
+                "name=edge one",
+                "--cores",
+                cores,
+                "--rps",
+                "on",
+            ],
+        );
     });
     let mut bytes = Vec::new();
     for m in messages {
@@ -60,7 +75,10 @@ fn each_core_is_a_domain() {
 #[test]
 fn flows_as_csv() {
     let Some(c) = Captures::make("flow_tracker", "flows_csv", &[]) else { return };
-    c.run("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.csv", "--dump", "flows=@/flows.json"]);
+    c.run(
+        "flow_tracker",
+        &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.csv", "--dump", "flows=@/flows.json"],
+    );
     let text = std::fs::read_to_string(c.folder.join("flows.csv")).expect("written");
     let json: Vec<serde_json::Map<String, serde_json::Value>> =
         serde_json::from_str(&std::fs::read_to_string(c.folder.join("flows.json")).expect("written")).expect("JSON");
@@ -68,7 +86,8 @@ fn flows_as_csv() {
     let head: Vec<&str> = lines.next().expect("a first line").split(',').collect();
     assert_eq!(head, ["src", "dst", "sport", "dport", "proto", "packets", "bytes"]);
     let cell = |v: &serde_json::Value| v.as_str().map_or_else(|| v.to_string(), String::from);
-    let mut want: Vec<String> = json.iter().map(|row| head.iter().map(|h| cell(&row[*h])).collect::<Vec<_>>().join(",")).collect();
+    let mut want: Vec<String> =
+        json.iter().map(|row| head.iter().map(|h| cell(&row[*h])).collect::<Vec<_>>().join(",")).collect();
     let mut got: Vec<String> = lines.map(String::from).collect();
     want.sort();
     got.sort();

@@ -1,4 +1,5 @@
-//! `ipsec_gateway` against scapy's IPsec, and two gateways between real stacks in namespaces; against `ip xfrm` where the kernel has ESP.
+//! `ipsec_gateway` against scapy's IPsec, and two gateways between real stacks in namespaces;
+//! against `ip xfrm` where the kernel has ESP.
 
 use std::path::Path;
 use wireloom_tests::net::Net;
@@ -7,7 +8,8 @@ use wireloom_tests::Process;
 
 const TABLES: [&str; 4] = ["--load", "policies=@/policies.json", "--load", "inbound=@/inbound.json"];
 
-/// Both directions: what scapy gets from us and gives us, in order, or on several cores in any order.
+/// Both directions: what scapy gets from us and gives us, in order, or on several cores in any
+/// order.
 fn both_ways(c: &Captures, mark: &str, more: &[&str]) {
     let (wire, clear) = (format!("wire=pcap:@/out{mark}.pcap"), format!("plain=pcap:@/clear{mark}.pcap"));
     let (sealed, opened) = (format!("counters=@/out{mark}_counts.json"), format!("counters=@/clear{mark}_counts.json"));
@@ -33,8 +35,17 @@ fn scapy_understands_us_and_we_understand_scapy() {
 #[test]
 fn extended_sequence_numbers_and_outer_headers_of_ipv6() {
     let Some(c) = Captures::make("ipsec_esn", "ipsec_esn", &[]) else { return };
-    let before = ["--load", "sent=@/sent.json", "--dump", "sent=@/sent_then.json", "--dump", "counters=@/out_counts.json"];
-    c.run("ipsec_gateway", &[&["--bind", "plain=pcap:@/in.pcap", "--bind", "wire=pcap:@/out.pcap", "--out", "plain=pcap:@/told.pcap"], &TABLES[..], &before].concat());
+    let before =
+        ["--load", "sent=@/sent.json", "--dump", "sent=@/sent_then.json", "--dump", "counters=@/out_counts.json"];
+    c.run(
+        "ipsec_gateway",
+        &[
+            &["--bind", "plain=pcap:@/in.pcap", "--bind", "wire=pcap:@/out.pcap", "--out", "plain=pcap:@/told.pcap"],
+            &TABLES[..],
+            &before,
+        ]
+        .concat(),
+    );
     c.check(&["out"]);
     for (name, what, cores) in [("clear", "in", "0"), ("clear2", "cores", "0-1")] {
         let (plain, counters) = (format!("plain=pcap:@/{name}.pcap"), format!("counters=@/{name}_counts.json"));
@@ -54,15 +65,22 @@ fn numbers_go_on_after_a_restart() {
     };
     let run = |out: &str, more: &[&str]| {
         let wire = format!("wire=pcap:@/{out}.pcap");
-        c.run("ipsec_gateway", &[&["--bind", "plain=pcap:@/in.pcap", "--bind", &wire, "--out", "plain=null:x"], &TABLES[..], more].concat());
+        c.run(
+            "ipsec_gateway",
+            &[&["--bind", "plain=pcap:@/in.pcap", "--bind", &wire, "--out", "plain=null:x"], &TABLES[..], more]
+                .concat(),
+        );
     };
     run("first", &["--dump", "sent=@/first.json"]);
     run("second", &["--load", "sent=@/first.json", "--dump", "sent=@/second.json"]);
     assert_eq!((sent("first.json"), sent("second.json")), (150, 300));
     // An SA whose numbers are used up sends nothing.
-    std::fs::write(c.folder.join("full.json"), r#"[{"spi": 257, "last": 4294967290}]"#).expect("the folder is writable");
+    std::fs::write(c.folder.join("full.json"), r#"[{"spi": 257, "last": 4294967290}]"#)
+        .expect("the folder is writable");
     run("third", &["--load", "sent=@/full.json", "--dump", "counters=@/third.json"]);
-    let counts: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(c.folder.join("third.json")).expect("it was dumped")).expect("it is JSON");
+    let counts: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(c.folder.join("third.json")).expect("it was dumped"))
+            .expect("it is JSON");
     assert_eq!(counts["overflow"], 145, "{counts}");
 }
 
@@ -81,14 +99,37 @@ const CTR: &str = "0x00112233445566778899aabbccddeeff102132435465768798a9bacbdce
 const AUTH: &str = "0xa1b2c3d4e5f60718293a4b5c6d7e8f9001122334";
 
 fn row(name: &str, value: &str) -> String {
-    format!("\"{name}\": {}", if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) { value.to_string() } else { format!("\"{value}\"") })
+    format!(
+        "\"{name}\": {}",
+        if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
+            value.to_string()
+        } else {
+            format!("\"{value}\"")
+        }
+    )
 }
 
-/// The tables of one gateway: one SA by GCM towards `there`, one by CTR and HMAC from it, or the other way round.
-fn tables(folder: &Path, name: &str, net: &str, us: &str, peer: &str, macs: (&str, &str), swapped: bool) -> Vec<String> {
-    let (out, back) = if swapped { (("513", "aes_ctr_hmac_sha1", CTR, AUTH), ("512", "aes_gcm", GCM, "")) } else { (("512", "aes_gcm", GCM, ""), ("513", "aes_ctr_hmac_sha1", CTR, AUTH)) };
-    let sa = |s: (&str, &str, &str, &str), gateway: &str| [row("spi", s.0), row("suite", s.1), row("cipher", s.2), row("auth", s.3), row("gateway", gateway)].join(", ");
-    let policy = format!("[{{{}, {}, {}, {}}}]", row("key", net), row("source", us), row("peer", peer), sa(out, macs.0));
+/// The tables of one gateway: one SA by GCM towards `there`, one by CTR and HMAC from it, or the
+/// other way round.
+fn tables(
+    folder: &Path,
+    name: &str,
+    net: &str,
+    us: &str,
+    peer: &str,
+    macs: (&str, &str),
+    swapped: bool,
+) -> Vec<String> {
+    let (out, back) = if swapped {
+        (("513", "aes_ctr_hmac_sha1", CTR, AUTH), ("512", "aes_gcm", GCM, ""))
+    } else {
+        (("512", "aes_gcm", GCM, ""), ("513", "aes_ctr_hmac_sha1", CTR, AUTH))
+    };
+    let sa = |s: (&str, &str, &str, &str), gateway: &str| {
+        [row("spi", s.0), row("suite", s.1), row("cipher", s.2), row("auth", s.3), row("gateway", gateway)].join(", ")
+    };
+    let policy =
+        format!("[{{{}, {}, {}, {}}}]", row("key", net), row("source", us), row("peer", peer), sa(out, macs.0));
     let inbound = format!("[{{{}}}]", sa(back, macs.1));
     let write = |table: &str, text: String| {
         let file = folder.join(format!("{name}_{table}.json"));
@@ -106,16 +147,32 @@ fn traffic(net: &Net) {
     }
     let data: Vec<u8> = (0..1_000_000u32).flat_map(|i| i.to_be_bytes()).collect();
     std::fs::write(net.folder.join("big"), &data).expect("the folder is writable");
-    let _http = net.server("b", "http", &["python3", "-u", "-m", "http.server", "8000", "--bind", "10.2.0.2"], "Serving");
+    let _http =
+        net.server("b", "http", &["python3", "-u", "-m", "http.server", "8000", "--bind", "10.2.0.2"], "Serving");
     net.sh("a", &format!("curl -sS --fail --max-time 30 -o {}/got http://10.2.0.2:8000/big", net.folder.display()));
-    assert!(std::fs::read(net.folder.join("got")).expect("curl wrote it") == data, "what came through the tunnel is not what was sent");
+    assert!(
+        std::fs::read(net.folder.join("got")).expect("curl wrote it") == data,
+        "what came through the tunnel is not what was sent"
+    );
     let _iperf = net.iperf_server("b");
     let said = net.sh("a", "iperf3 -c 10.2.0.2 -t 1 -J | tr -d \"\\n\\t \"");
-    let rate = said.rsplit("\"sum_received\":").next().and_then(|s| s.split("\"bytes\":").nth(1)).and_then(|s| s.split(',').next()).and_then(|s| s.parse::<u64>().ok());
+    let rate = said
+        .rsplit("\"sum_received\":")
+        .next()
+        .and_then(|s| s.split("\"bytes\":").nth(1))
+        .and_then(|s| s.split(',').next())
+        .and_then(|s| s.parse::<u64>().ok());
     assert!(rate.is_some_and(|n| n > 100_000), "iperf3 received {rate:?} bytes: {said}");
 }
 
-const MAC: [&str; 6] = ["02:00:00:00:0a:02", "02:00:00:00:0a:01", "02:00:00:00:0c:01", "02:00:00:00:0c:02", "02:00:00:00:0b:01", "02:00:00:00:0b:02"];
+const MAC: [&str; 6] = [
+    "02:00:00:00:0a:02",
+    "02:00:00:00:0a:01",
+    "02:00:00:00:0c:01",
+    "02:00:00:00:0c:02",
+    "02:00:00:00:0b:01",
+    "02:00:00:00:0b:02",
+];
 
 fn host(net: &Net, ns: &str, dev: &str, address: &str, gateway: &str, mac: &str) {
     net.sh(ns, &format!("ip addr add {address}/24 dev {dev}; ip route add default via {gateway} mtu 1400; ip neigh replace {gateway} lladdr {mac} dev {dev} nud permanent"));
@@ -146,15 +203,25 @@ fn two_gateways_between_real_stacks() {
 
 /// The second gateway is now the kernel, if it has ESP.
 fn against_the_kernel(net: &Net, tables: &[String]) {
-    let state = |spi: &str, src: &str, dst: &str, how: &str| format!("ip xfrm state add src {src} dst {dst} proto esp spi {spi} mode tunnel {how}");
-    let gcm = state("0x200", "192.0.2.1", "192.0.2.2", &format!("replay-window 64 aead \"rfc4106(gcm(aes))\" {GCM} 128"));
-    let ctr = state("0x201", "192.0.2.2", "192.0.2.1", &format!("enc \"rfc3686(ctr(aes))\" {CTR} auth-trunc \"hmac(sha1)\" {AUTH} 96"));
+    let state = |spi: &str, src: &str, dst: &str, how: &str| {
+        format!("ip xfrm state add src {src} dst {dst} proto esp spi {spi} mode tunnel {how}")
+    };
+    let gcm =
+        state("0x200", "192.0.2.1", "192.0.2.2", &format!("replay-window 64 aead \"rfc4106(gcm(aes))\" {GCM} 128"));
+    let ctr = state(
+        "0x201",
+        "192.0.2.2",
+        "192.0.2.1",
+        &format!("enc \"rfc3686(ctr(aes))\" {CTR} auth-trunc \"hmac(sha1)\" {AUTH} 96"),
+    );
     let probe = net.try_sh("gb", &format!("{gcm} && {ctr}"));
     if probe.code != Some(0) {
         eprintln!("not tested against ip xfrm: this kernel has no ESP: {}", probe.text.trim());
         return;
     }
-    let policy = |src: &str, dst: &str, from: &str, to: &str, dir: &str| format!("ip xfrm policy add src {src} dst {dst} dir {dir} tmpl src {from} dst {to} proto esp mode tunnel");
+    let policy = |src: &str, dst: &str, from: &str, to: &str, dir: &str| {
+        format!("ip xfrm policy add src {src} dst {dst} dir {dir} tmpl src {from} dst {to} proto esp mode tunnel")
+    };
     net.sh("gb", &format!(
         "ip addr add 192.0.2.2/24 dev w0; ip addr add 10.2.0.1/24 dev p0; ip neigh replace 192.0.2.1 lladdr {} dev w0 nud permanent; \
          ip neigh replace 10.2.0.2 lladdr {} dev p0 nud permanent; ip route add 10.1.0.0/16 via 192.0.2.1; echo 1 > /proc/sys/net/ipv4/ip_forward; {}; {}; {}",

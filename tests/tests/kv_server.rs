@@ -1,4 +1,5 @@
-//! `kv_server` answers as memcached does, in both protocols: the dialogues and checks are those of the proxy's tests.
+//! `kv_server` answers as memcached does, in both protocols: the dialogues and checks are those of
+//! the proxy's tests.
 
 use wireloom_tests::memcached::binary_checks as checks;
 use wireloom_tests::memcached::text::{bad_lengths, BAD, BASIC, MANY};
@@ -83,7 +84,8 @@ fn binary() {
     }
 }
 
-/// Items of more than 1 MiB, with what memcached keeps beside the value, are refused; `set` takes away what was there.
+/// Items of more than 1 MiB, with what memcached keeps beside the value, are refused; `set` takes
+/// away what was there.
 #[test]
 fn items_of_a_mebibyte() {
     let kv = Service::kv();
@@ -91,10 +93,15 @@ fn items_of_a_mebibyte() {
     for (flags, beside) in [(0, 59), (1, 63)] {
         let most = (1 << 20) - beside - t.len();
         for (verb, size, answer, left) in [
-            ("set", most, "STORED", true), ("add", most + 1, "SERVER_ERROR object too large for cache", true),
-            ("replace", 1 << 20, "SERVER_ERROR object too large for cache", true), ("set", most + 1, "SERVER_ERROR object too large for cache", false),
+            ("set", most, "STORED", true),
+            ("add", most + 1, "SERVER_ERROR object too large for cache", true),
+            ("replace", 1 << 20, "SERVER_ERROR object too large for cache", true),
+            ("set", most + 1, "SERVER_ERROR object too large for cache", false),
         ] {
-            c.send(format!("{verb} {t} {flags} 0 {size}\r\n")).send("x".repeat(size)).send("\r\n").expect(format!("{answer}\r\n"));
+            c.send(format!("{verb} {t} {flags} 0 {size}\r\n"))
+                .send("x".repeat(size))
+                .send("\r\n")
+                .expect(format!("{answer}\r\n"));
             let stays = if left { "TOUCHED\r\n" } else { "NOT_FOUND\r\n" };
             c.send(format!("touch {t} 0\r\n")).expect(stays);
         }
@@ -110,7 +117,10 @@ fn a_full_table_evicts_and_stays_bounded() {
     for i in 0..2000 {
         c.send(format!("set {t}{i} 0 0 100000\r\n{value}\r\n")).expect("STORED\r\n");
     }
-    c.send(format!("get {t}1999\r\n")).expect(format!("VALUE {t}1999 0 100000\r\n")).expect(&value).expect("\r\nEND\r\n");
+    c.send(format!("get {t}1999\r\n"))
+        .expect(format!("VALUE {t}1999 0 100000\r\n"))
+        .expect(&value)
+        .expect("\r\nEND\r\n");
     c.send(format!("get {t}0\r\n"));
     if !wireloom_tests::plain() {
         c.expect("END\r\n");

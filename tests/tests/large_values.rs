@@ -1,5 +1,5 @@
-//! Values from 1 KiB to 100 MiB (`LARGE=512` for more MiB) through both proxies before real servers, and clients that take them slowly beside
-//! clients with small requests.
+//! Values from 1 KiB to 100 MiB (`LARGE=512` for more MiB) through both proxies before real
+//! servers, and clients that take them slowly beside clients with small requests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -30,7 +30,9 @@ impl Kind {
 
     fn set(&self, key: &str, size: usize) -> (Vec<u8>, &'static [u8], &'static [u8]) {
         match self.redis {
-            true => (format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${size}\r\n", key.len()).into_bytes(), b"\r\n", b"+OK\r\n"),
+            true => {
+                (format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${size}\r\n", key.len()).into_bytes(), b"\r\n", b"+OK\r\n")
+            }
             false => (format!("set {key} 0 0 {size}\r\n").into_bytes(), b"\r\n", b"STORED\r\n"),
         }
     }
@@ -86,7 +88,8 @@ fn redis_values_flow_through() {
     through(&Kind::redis());
 }
 
-/// A `set` without an answer is done when the next request is answered, however large it is; one that the server refuses leaves nothing.
+/// A `set` without an answer is done when the next request is answered, however large it is; one
+/// that the server refuses leaves nothing.
 #[test]
 fn large_sets_without_an_answer() {
     let kind = Kind::memcached();
@@ -122,7 +125,8 @@ fn large_binary_values() {
     c.expect_nothing_more();
 }
 
-/// Slow readers of large values beside clients with small requests: these are answered in time, and the slow ones get all of it.
+/// Slow readers of large values beside clients with small requests: these are answered in time, and
+/// the slow ones get all of it.
 fn beside(kind: &Kind) {
     let size = 24 * MIB;
     kind.put("big", &value(size));

@@ -1,4 +1,5 @@
-//! memcached's binary protocol through `memcached_proxy` before real servers. `PLAIN=1` asks one real server instead.
+//! memcached's binary protocol through `memcached_proxy` before real servers. `PLAIN=1` asks one
+//! real server instead.
 
 use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
@@ -115,7 +116,9 @@ fn unknown_opcodes_are_refused_in_step() {
         c.in_step();
     }
     // What no unit holds is refused with the words of its own command, too.
-    for refused in [Packet::request(op::GETK, &"k".repeat(4097)), Packet::store(op::SETQ, "k", &vec![b'x'; (4 << 20) + 1])] {
+    for refused in
+        [Packet::request(op::GETK, &"k".repeat(4097)), Packet::store(op::SETQ, "k", &vec![b'x'; (4 << 20) + 1])]
+    {
         let opcode = refused.opcode;
         let answer = c.ask(&refused.opaque(0xdead_beef));
         assert!(answer.status != 0 && answer.opaque == 0xdead_beef && answer.opcode == opcode, "{answer:?}");
@@ -123,7 +126,8 @@ fn unknown_opcodes_are_refused_in_step() {
     }
 }
 
-/// Lengths that contradict each other: an error or the end of the connection, never a wrong reading; the next client is served.
+/// Lengths that contradict each other: an error or the end of the connection, never a wrong
+/// reading; the next client is served.
 #[test]
 fn wrong_lengths_are_refused() {
     let service = Service::proxy(2, &[]);
@@ -154,7 +158,8 @@ fn wrong_lengths_are_refused() {
     }
 }
 
-/// Where key and extras are longer than the body, nobody knows where the next packet begins: the error, with the opaque, and the end.
+/// Where key and extras are longer than the body, nobody knows where the next packet begins: the
+/// error, with the opaque, and the end.
 #[test]
 fn lengths_that_contradict_each_other_are_told() {
     if plain() {
@@ -167,7 +172,14 @@ fn lengths_that_contradict_each_other_are_told() {
         let mut c = Client::connect(service.port);
         c.send(Packet::request(op::NOOP, "").bytes()).send(&packet);
         c.take(24);
-        let wanted = Packet { magic: 0x81, opcode: op::SET, status: 4, opaque: 0xdead_beef, value: b"Invalid arguments".to_vec(), ..Packet::default() };
+        let wanted = Packet {
+            magic: 0x81,
+            opcode: op::SET,
+            status: 4,
+            opaque: 0xdead_beef,
+            value: b"Invalid arguments".to_vec(),
+            ..Packet::default()
+        };
         assert_eq!(show(&c.rest()), show(&wanted.bytes()), "{at}");
     }
 }
@@ -222,8 +234,10 @@ fn bad_answers_of_a_backend_are_errors() {
         return;
     }
     let backend = Backend::new();
-    let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&[backend.port]), "--set", "binary.eject_after=1000"]);
-    let good = Packet { magic: 0x81, opcode: op::GET, extras: vec![0; 4], value: b"v".to_vec(), ..Packet::default() }.bytes();
+    let proxy =
+        Wireloom::run("memcached_proxy", &["--set", &servers(&[backend.port]), "--set", "binary.eject_after=1000"]);
+    let good =
+        Packet { magic: 0x81, opcode: op::GET, extras: vec![0; 4], value: b"v".to_vec(), ..Packet::default() }.bytes();
     let mut long_key = good.clone();
     long_key[3] = 200;
     for bad in [&b"\x55garbage garbage garbage garbage"[..], &good[..10], &long_key, b""] {
@@ -236,7 +250,8 @@ fn bad_answers_of_a_backend_are_errors() {
         let answer = Packet::take(&mut c);
         assert!(answer.status != 0 && answer.opaque == 8, "{answer:?}");
     }
-    // Cut within the value, when the client may have the head already: an error, or the end of its connection; never a whole answer.
+    // Cut within the value, when the client may have the head already: an error, or the end of its
+    // connection; never a whole answer.
     let mut c = Client::connect(proxy.port);
     c.send(Packet::request(op::GET, "k").opaque(8).bytes());
     let mut server = backend.accept();

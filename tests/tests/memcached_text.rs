@@ -1,4 +1,5 @@
-//! memcached's ASCII protocol through `memcached_proxy` before real servers. `PLAIN=1` asks one real server instead.
+//! memcached's ASCII protocol through `memcached_proxy` before real servers. `PLAIN=1` asks one
+//! real server instead.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -58,7 +59,8 @@ fn gets_and_cas() {
     c.expect("z\r\nEND\r\n").expect_nothing_more();
 }
 
-/// Any number of keys in one get, in a mixed order, with misses and repetitions: each server's come in the order asked.
+/// Any number of keys in one get, in a mixed order, with misses and repetitions: each server's come
+/// in the order asked.
 #[test]
 fn any_number_of_keys_is_joined() {
     let service = Service::proxy(3, &[]);
@@ -95,7 +97,11 @@ fn one_command_for_each_server() {
         let own: String = keys.iter().filter(|k| modulo_owner(k.as_bytes(), 2) == i).map(|k| format!("{k} ")).collect();
         let first = own.split(' ').next().expect("a key");
         let value = format!("VALUE {first} 0 1\r\n{i}\r\n");
-        backend.accept().expect(format!("get {own}\r\n")).send(format!("{value}END\r\n")).expect_silence(Duration::from_millis(50));
+        backend
+            .accept()
+            .expect(format!("get {own}\r\n"))
+            .send(format!("{value}END\r\n"))
+            .expect_silence(Duration::from_millis(50));
         wanted += &value;
     }
     c.expect(wanted + "END\r\n").expect_nothing_more();
@@ -107,7 +113,13 @@ fn http_ends_the_connection() {
     let service = Service::proxy(1, &[]);
     let t = tag();
     let long = "a".repeat(5000);
-    for head in ["POST / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\n", "PUT /x HTTP/1.0\r\n", "Host: a\r\n", &format!("POST /{long} HTTP/1.1\r\n")] {
+    for head in [
+        "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\n",
+        "PUT /x HTTP/1.0\r\n",
+        "Host: a\r\n",
+        &format!("POST /{long} HTTP/1.1\r\n"),
+    ] {
         if plain() && head.starts_with("Host") {
             continue;
         }
@@ -137,7 +149,8 @@ fn beyond_all_limits_is_refused_at_once() {
     }
 }
 
-/// A `set` that is too large takes away the value that was there, as a server does; other commands leave it.
+/// A `set` that is too large takes away the value that was there, as a server does; other commands
+/// leave it.
 #[test]
 fn a_refused_set_leaves_no_old_value() {
     for service in [Service::proxy(1, &[]), Service::kv()] {
@@ -145,25 +158,35 @@ fn a_refused_set_leaves_no_old_value() {
         let big = "y".repeat(2_000_000);
         for (command, left) in [("set", false), ("add", true), ("replace", true), ("append", true)] {
             c.send(format!("set {t} 0 0 1\r\na\r\n")).expect("STORED\r\n");
-            c.send(format!("{command} {t} 0 0 2000000\r\n{big}\r\n")).expect("SERVER_ERROR object too large for cache\r\n");
-            c.send(format!("get {t}\r\n")).expect(if left { format!("VALUE {t} 0 1\r\na\r\nEND\r\n") } else { "END\r\n".into() });
+            c.send(format!("{command} {t} 0 0 2000000\r\n{big}\r\n"))
+                .expect("SERVER_ERROR object too large for cache\r\n");
+            c.send(format!("get {t}\r\n")).expect(if left {
+                format!("VALUE {t} 0 1\r\na\r\nEND\r\n")
+            } else {
+                "END\r\n".into()
+            });
         }
-        c.send(format!("set {t} 0 0 1\r\na\r\nset {t} 0 0 2000000 noreply\r\n{big}\r\nget {t}\r\n")).expect("STORED\r\nEND\r\n");
+        c.send(format!("set {t} 0 0 1\r\na\r\nset {t} 0 0 2000000 noreply\r\n{big}\r\nget {t}\r\n"))
+            .expect("STORED\r\nEND\r\n");
         c.expect_nothing_more();
     }
 }
 
-/// Flags of more than 32 bits, `cas` without its number, `delete` with a time: answered as often as memcached answers, or once.
+/// Flags of more than 32 bits, `cas` without its number, `delete` with a time: answered as often as
+/// memcached answers, or once.
 #[test]
 fn odd_numbers() {
     for service in [Service::proxy(1, &[]), Service::kv()] {
         let (mut c, t) = (Client::connect(service.port), tag());
-        c.send(format!("set {t} 4294967296 0 1\r\na\r\nget {t}\r\n")).expect(format!("STORED\r\nVALUE {t} 0 1\r\na\r\nEND\r\n"));
+        c.send(format!("set {t} 4294967296 0 1\r\na\r\nget {t}\r\n"))
+            .expect(format!("STORED\r\nVALUE {t} 0 1\r\na\r\nEND\r\n"));
         c.send(format!("set {t} 18446744073709551615 0 1\r\na\r\nget {t}\r\n"));
         c.expect(format!("STORED\r\nVALUE {t} 4294967295 1\r\na\r\nEND\r\n"));
-        c.send(format!("delete {t} 10 noreply\r\ndelete {t} x noreply\r\nget {t}\r\n")).expect(format!("VALUE {t} 4294967295 1\r\na\r\nEND\r\n"));
+        c.send(format!("delete {t} 10 noreply\r\ndelete {t} x noreply\r\nget {t}\r\n"))
+            .expect(format!("VALUE {t} 4294967295 1\r\na\r\nEND\r\n"));
         if !plain() {
-            c.send(format!("cas {t} 0 0 1\r\nb\r\nget {t}\r\n")).expect(format!("ERROR\r\nVALUE {t} 4294967295 1\r\na\r\nEND\r\n"));
+            c.send(format!("cas {t} 0 0 1\r\nb\r\nget {t}\r\n"))
+                .expect(format!("ERROR\r\nVALUE {t} 4294967295 1\r\na\r\nEND\r\n"));
         }
         c.expect_nothing_more();
     }
@@ -263,7 +286,8 @@ fn bad_commands_are_answered_in_step() {
     c.expect_nothing_more();
 }
 
-/// Bad lengths and numbers: error lines only, nothing stored, in step again within the next commands.
+/// Bad lengths and numbers: error lines only, nothing stored, in step again within the next
+/// commands.
 #[test]
 fn bad_lengths_are_errors_and_change_nothing() {
     let service = Service::proxy(2, &[]);
@@ -275,11 +299,17 @@ fn bad_lengths_are_errors_and_change_nothing() {
         while lines.last().is_none_or(|l| l != "MN") {
             lines.push(c.take_line());
         }
-        // A cut message may take a part of what follows with it; not more than that, and nothing is stored.
-        let expected = |l: &String| ["ERROR", "CLIENT_ERROR", "SERVER_ERROR", "END", "MN"].iter().any(|e| l.starts_with(e));
+        // A cut message may take a part of what follows with it; not more than that, and nothing is
+        // stored.
+        let expected =
+            |l: &String| ["ERROR", "CLIENT_ERROR", "SERVER_ERROR", "END", "MN"].iter().any(|e| l.starts_with(e));
         c.send(format!("get {t}a\r\n"));
         lines.push(c.take_line());
-        if lines[0] == "END" || lines[0] == "MN" || !lines.iter().all(expected) || !lines.ends_with(&["MN".into(), "END".into()]) {
+        if lines[0] == "END"
+            || lines[0] == "MN"
+            || !lines.iter().all(expected)
+            || !lines.ends_with(&["MN".into(), "END".into()])
+        {
             wrong.push(format!("{name}: {lines:?}"));
         }
     }
@@ -290,7 +320,15 @@ fn bad_lengths_are_errors_and_change_nothing() {
 #[test]
 fn half_messages_change_nothing() {
     let service = Service::proxy(2, &[]);
-    for half in ["set @a 0 0 5\r\nabc", "set @a 0 0 5\r\nabcde", "set @a 0 ", "get @a", "mg", "\u{1}", "set @a 0 0 5\r\nabcde\r"] {
+    for half in [
+        "set @a 0 0 5\r\nabc",
+        "set @a 0 0 5\r\nabcde",
+        "set @a 0 ",
+        "get @a",
+        "mg",
+        "\u{1}",
+        "set @a 0 0 5\r\nabcde\r",
+    ] {
         for reset in [false, true] {
             let t = tag();
             let mut c = Client::connect(service.port);
@@ -299,7 +337,11 @@ fn half_messages_change_nothing() {
                 c.reset();
             } else {
                 let rest = c.finish_sending().rest();
-                assert!(rest.is_empty() || rest.starts_with(b"ERROR") || rest.starts_with(b"CLIENT_ERROR"), "{half}: {}", show(&rest));
+                assert!(
+                    rest.is_empty() || rest.starts_with(b"ERROR") || rest.starts_with(b"CLIENT_ERROR"),
+                    "{half}: {}",
+                    show(&rest)
+                );
             }
             let mut next = Client::connect(service.port);
             next.send(format!("get {t}a\r\n")).expect("END\r\n");
@@ -339,7 +381,9 @@ fn modulo_spreads_by_fnv1a() {
         let key = format!("spread{i}");
         c.send(format!("set {key} 0 0 1\r\nx\r\n")).expect("STORED\r\n");
         let owner = modulo_owner(key.as_bytes(), 3);
-        Client::connect(service.backends[owner].port).send(format!("get {key}\r\n")).expect(format!("VALUE {key} 0 1\r\n"));
+        Client::connect(service.backends[owner].port)
+            .send(format!("get {key}\r\n"))
+            .expect(format!("VALUE {key} 0 1\r\n"));
         held[owner] += 1;
     }
     assert!(held.iter().all(|n| *n > 10), "{held:?}");
@@ -394,8 +438,15 @@ fn bad_answers_of_a_backend_are_errors() {
         return;
     }
     let backend = Backend::new();
-    let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&[backend.port]), "--set", "ascii.eject_after=1000"]);
-    for bad in [&b"VALUE k 0 3\r\nabcdef\r\nEND\r\n"[..], b"VALUE k 0 -1\r\n", b"VALUE k 0 99999999999\r\nx", b"\0\0\0\0\r\nVALUE", b""] {
+    let proxy =
+        Wireloom::run("memcached_proxy", &["--set", &servers(&[backend.port]), "--set", "ascii.eject_after=1000"]);
+    for bad in [
+        &b"VALUE k 0 3\r\nabcdef\r\nEND\r\n"[..],
+        b"VALUE k 0 -1\r\n",
+        b"VALUE k 0 99999999999\r\nx",
+        b"\0\0\0\0\r\nVALUE",
+        b"",
+    ] {
         let mut c = Client::connect(proxy.port);
         c.send("get k\r\n");
         let mut server = backend.accept();

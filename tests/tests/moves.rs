@@ -1,4 +1,5 @@
-//! Connections move from a core that is busy to one that sleeps, between two requests, and nobody notices.
+//! Connections move from a core that is busy to one that sleeps, between two requests, and nobody
+//! notices.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -33,11 +34,17 @@ fn connect(port: u16) -> TcpStream {
 /// The sums that are right, from a client for itself.
 fn sums(port: u16) -> Vec<u64> {
     let mut s = connect(port);
-    (0..64).map(|k| { s.write_all(&request(k)).expect("it is sent"); answer(&mut s).0 }).collect()
+    (0..64)
+        .map(|k| {
+            s.write_all(&request(k)).expect("it is sent");
+            answer(&mut s).0
+        })
+        .collect()
 }
 
-/// A client that has up to three bursts under way, and rests now and then for a `rest` of milliseconds, until told to stop. Each answer must be that
-/// of its request, in order, and numbered by the connection's own session.
+/// A client that has up to three bursts under way, and rests now and then for a `rest` of
+/// milliseconds, until told to stop. Each answer must be that of its request, in order, and
+/// numbered by the connection's own session.
 fn ask(port: u16, right: &[u64], seed: u32, rest: u32, stop: &AtomicBool) {
     let mut s = connect(port);
     let mut write = s.try_clone().expect("a descriptor");
@@ -107,7 +114,8 @@ fn work(of: &Process) -> Vec<u64> {
     all.into_iter().map(|t| t.1).collect()
 }
 
-/// Two clients that keep the service busy are on a core each 100 ms later, whichever cores the kernel has given them.
+/// Two clients that keep the service busy are on a core each 100 ms later, whichever cores the
+/// kernel has given them.
 fn two_clients_have_a_core_each(engine: &str) {
     let _turn = alone();
     let page = free_port();
@@ -134,7 +142,10 @@ fn two_clients_have_a_core_each(engine: &str) {
         });
         let (least, most) = (used.iter().min().copied().unwrap_or(0), used.iter().max().copied().unwrap_or(0));
         // Clients share the machine with the service: a core that has one may still wait for it.
-        assert!(used.len() == 2 && least >= 2 && least * 25 >= most, "{engine}, try {tries}: the cores have worked for {used:?} ticks");
+        assert!(
+            used.len() == 2 && least >= 2 && least * 25 >= most,
+            "{engine}, try {tries}: the cores have worked for {used:?} ticks"
+        );
     }
 }
 
@@ -152,7 +163,8 @@ fn two_clients_have_a_core_each_uring() {
     }
 }
 
-/// Clients that work and rest by turns move again and again: all answers reach their askers, in order, and nothing is left.
+/// Clients that work and rest by turns move again and again: all answers reach their askers, in
+/// order, and nothing is left.
 #[test]
 fn answers_reach_their_askers() {
     if one_core() {

@@ -1,4 +1,5 @@
-//! The network functions in `apps/`, with the command lines that they are promised to run by, from capture to capture.
+//! The network functions in `apps/`, with the command lines that they are promised to run by, from
+//! capture to capture.
 
 use wireloom_tests::packets::Captures;
 
@@ -12,7 +13,10 @@ fn flow_tracker() {
 #[test]
 fn flow_tracker_on_two_cores() {
     let Some(c) = Captures::make("flow_tracker", "flow_tracker_2", &[]) else { return };
-    c.run("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1", "--rps", "on"]);
+    c.run(
+        "flow_tracker",
+        &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1", "--rps", "on"],
+    );
     c.check(&[]);
 }
 
@@ -33,7 +37,10 @@ fn dns_tap() {
 #[test]
 fn dpi_balancer() {
     let Some(c) = Captures::make("dns", "dpi_balancer", &[]) else { return };
-    c.run("dpi_balancer", &["--bind", "lan=pcap:@/in.pcap", "--bind", "workers=pcap:@/w0.pcap,pcap:@/w1.pcap,pcap:@/w2.pcap"]);
+    c.run(
+        "dpi_balancer",
+        &["--bind", "lan=pcap:@/in.pcap", "--bind", "workers=pcap:@/w0.pcap,pcap:@/w1.pcap,pcap:@/w2.pcap"],
+    );
     c.check(&["dpi_balancer"]);
 }
 
@@ -50,7 +57,10 @@ fn openflow_firewall(rules: &str) {
     let rules = ["--bind", "wire=pcap:@/in.pcap", "--load", "rules=@/rules.json"];
     c.run("openflow_firewall", &[&rules[..], &["--bind", "accepted=pcap:@/out.pcap"]].concat());
     c.check(&["out"]);
-    c.run("openflow_firewall", &[&rules[..], &["--bind", "accepted=pcap:@/exact.pcap", "--load", "exact=@/exact.json"]].concat());
+    c.run(
+        "openflow_firewall",
+        &[&rules[..], &["--bind", "accepted=pcap:@/exact.pcap", "--load", "exact=@/exact.json"]].concat(),
+    );
     c.check(&["exact"]);
 }
 
@@ -75,8 +85,20 @@ fn l4_balancer() {
     let dips: Vec<String> = (1..=8).map(|i| format!("10.0.0.{i}")).collect();
     let names: Vec<&str> = dips.iter().map(String::as_str).collect();
     let run = |encap: &str, dips: &[&str], file: &str, more: &[&str]| {
-        let (out, dips, encap) = (format!("out=pcap:@/{file}.pcap"), format!("dips={}", dips.join(",")), format!("encap={encap}"));
-        let args = ["--bind", "wire=pcap:@/in.pcap", "--bind", &out, "--set", "vip=192.0.2.1", "--set", &dips, "--set", &encap];
+        let (out, dips, encap) =
+            (format!("out=pcap:@/{file}.pcap"), format!("dips={}", dips.join(",")), format!("encap={encap}"));
+        let args = [
+            "--bind",
+            "wire=pcap:@/in.pcap",
+            "--bind",
+            &out,
+            "--set",
+            "vip=192.0.2.1",
+            "--set",
+            &dips,
+            "--set",
+            &encap,
+        ];
         c.run("l4_balancer", &[&args, more].concat());
     };
     for encap in ["ipip", "gre", "nvgre"] {
@@ -119,7 +141,10 @@ fn packet_capture() {
     let Some(c) = Captures::make("packet_capture", "packet_capture", &[]) else { return };
     for (name, set) in [("whole", "fields=false"), ("both", "both=true"), ("fields", "fields=true")] {
         let loggers: Vec<String> = (0..4).map(|i| format!("pcap:@/{name}{i}.pcap")).collect();
-        c.run("packet_capture", &["--bind", "wire=pcap:@/in.pcap", "--bind", &format!("loggers={}", loggers.join(",")), "--set", set]);
+        c.run(
+            "packet_capture",
+            &["--bind", "wire=pcap:@/in.pcap", "--bind", &format!("loggers={}", loggers.join(",")), "--set", set],
+        );
     }
     c.check(&[]);
 }
@@ -127,7 +152,10 @@ fn packet_capture() {
 #[test]
 fn pfabric_scheduler() {
     let Some(c) = Captures::make("pfabric_scheduler", "pfabric_scheduler", &[]) else { return };
-    c.run("pfabric_scheduler", &["--bind", "wire=pcap:@/in.pcap", "--bind", "link=pcap:@/out.pcap", "--set", "rate=10000000"]);
+    c.run(
+        "pfabric_scheduler",
+        &["--bind", "wire=pcap:@/in.pcap", "--bind", "link=pcap:@/out.pcap", "--set", "rate=10000000"],
+    );
     c.check(&[]);
 }
 
@@ -135,7 +163,8 @@ fn pfabric_scheduler() {
 fn packet_generator() {
     let Some(c) = Captures::make("packet_generator", "packet_generator", &[]) else { return };
     for (sizes, burst) in [("fixed", 1), ("uniform", 5), ("heavy", 4)] {
-        let (out, sizes_set, burst_set) = (format!("wire=pcap:@/{sizes}.pcap"), format!("sizes={sizes}"), format!("burst={burst}"));
+        let (out, sizes_set, burst_set) =
+            (format!("wire=pcap:@/{sizes}.pcap"), format!("sizes={sizes}"), format!("burst={burst}"));
         let mut args = vec!["--bind", &out];
         for set in ["rate=3000", "flows=300", "active=20", "size=1000", &sizes_set, &burst_set] {
             args.extend(["--set", set]);
@@ -150,13 +179,23 @@ fn l4_balancer_drains() {
     let Some(c) = Captures::make("l4_drain", "l4_drain", &[]) else { return };
     let admin = wireloom_tests::free_port().to_string();
     let args = [
-        "--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap", "--set", "vip=192.0.2.1", "--set",
-        "dips=10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4", "--pace", "--admin", &admin,
+        "--bind",
+        "wire=pcap:@/in.pcap",
+        "--bind",
+        "out=pcap:@/out.pcap",
+        "--set",
+        "vip=192.0.2.1",
+        "--set",
+        "dips=10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4",
+        "--pace",
+        "--admin",
+        &admin,
     ];
     let mut running = c.start("l4_balancer", &args);
     // The first flows come at once, those that follow seconds later.
     let admin = admin.parse().expect("a port");
-    let received = || wireloom_tests::admin::sample(&wireloom_tests::admin::metrics(admin), "wireloom_frames_received_total");
+    let received =
+        || wireloom_tests::admin::sample(&wireloom_tests::admin::metrics(admin), "wireloom_frames_received_total");
     while received() < 200 {
         assert!(running.child.try_wait().expect("the child is ours").is_none(), "{}", running.output());
         std::thread::sleep(std::time::Duration::from_millis(20));

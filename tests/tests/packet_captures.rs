@@ -1,4 +1,5 @@
-//! Captures of every kind that the runtime reads, against what tshark reads in them; damaged ones; and the order of a million frames on two cores.
+//! Captures of every kind that the runtime reads, against what tshark reads in them; damaged ones;
+//! and the order of a million frames on two cores.
 
 use std::io::Write;
 use std::process::Command;
@@ -10,7 +11,10 @@ use wireloom_tests::{Output, Wireloom};
 fn copy(from: &str, to: &str, more: &[&str]) -> Output {
     let (from, to) = (format!("wire={from}"), format!("out={to}"));
     let mut command = Command::new(Wireloom::binary());
-    command.current_dir(wireloom_tests::root()).args(["run", "tests/programs/copy.loom", "--bind", &from, "--bind", &to]).args(more);
+    command
+        .current_dir(wireloom_tests::root())
+        .args(["run", "tests/programs/copy.loom", "--bind", &from, "--bind", &to])
+        .args(more);
     finish_within(&mut command, Duration::from_secs(120))
 }
 
@@ -34,7 +38,11 @@ fn captures_are_read_as_tshark_reads_them() {
     for row in list(&c, "bad.json").as_array().into_iter().flatten() {
         let (name, why) = (row[0].as_str().unwrap_or_default(), row[1].as_str().unwrap_or_default());
         let o = copy(&path(name), &path("bad-out.pcap"), &[]);
-        assert!(o.code == Some(1) && why.split('|').any(|w| o.text.contains(w)) && o.text.contains(name), "{name}, which should say `{why}`:\n{}", o.text);
+        assert!(
+            o.code == Some(1) && why.split('|').any(|w| o.text.contains(w)) && o.text.contains(name),
+            "{name}, which should say `{why}`:\n{}",
+            o.text
+        );
     }
 }
 
@@ -52,8 +60,9 @@ fn frame(flow: u32, n: u32) -> [u8; 64] {
     f
 }
 
-/// One capture is read by one core, which hands over what belongs to the other: steering by software. What the cores send is written to
-/// one capture. Each handler sees its flow's frames in order, and so does the writer.
+/// One capture is read by one core, which hands over what belongs to the other: steering by
+/// software. What the cores send is written to one capture. Each handler sees its flow's frames in
+/// order, and so does the writer.
 #[test]
 fn a_million_frames_keep_their_order_on_two_cores() {
     let folder = std::env::temp_dir().join(format!("wireloom-order-{}", std::process::id()));
@@ -72,7 +81,11 @@ fn a_million_frames_keep_their_order_on_two_cores() {
     }
     std::fs::write(&input, &file).expect("the temporary folder is writable");
     let dump = format!("last={}", folder.join("last.json").display());
-    let o = copy(&format!("pcap:{}", input.display()), &format!("pcap:{}", output.display()), &["--cores", "0-1", "--rps", "on", "--dump", &dump]);
+    let o = copy(
+        &format!("pcap:{}", input.display()),
+        &format!("pcap:{}", output.display()),
+        &["--cores", "0-1", "--rps", "on", "--dump", &dump],
+    );
     assert_eq!(o.code, Some(0), "{}", o.text);
     assert!(o.text.contains("1000000 frames received, 1000000 sent, 0 without a way out, 0 faults"), "{}", o.text);
     let got = std::fs::read(&output).expect("it was written");
@@ -91,7 +104,8 @@ fn a_million_frames_keep_their_order_on_two_cores() {
     std::fs::remove_dir_all(&folder).ok();
 }
 
-/// A pipe through which nothing comes keeps nobody from ending, and what comes late is read as what was there.
+/// A pipe through which nothing comes keeps nobody from ending, and what comes late is read as what
+/// was there.
 #[test]
 fn captures_come_through_pipes() {
     let folder = std::env::temp_dir().join(format!("wireloom-pipe-{}", std::process::id()));
@@ -105,17 +119,27 @@ fn captures_come_through_pipes() {
         let (pipe, output) = (folder.join(name), folder.join(format!("{name}.pcap")));
         let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
         assert!(made.success());
-        // Open for reading, too, so that it opens at once; that end would keep the pipe open, so it goes when the other one has come.
+        // Open for reading, too, so that it opens at once; that end would keep the pipe open, so it
+        // goes when the other one has come.
         let mut first = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("a pipe");
         first.write_all(&header).and_then(|()| first.write_all(&record(1))).expect("the pipe has room");
         let (from, to) = (format!("wire=pcap:{}", pipe.display()), format!("out=pcap:{}", output.display()));
         let mut command = Command::new(Wireloom::binary());
-        command.current_dir(wireloom_tests::root()).args(["run", "tests/programs/copy.loom", "--bind", &from, "--bind", &to]);
+        command.current_dir(wireloom_tests::root()).args([
+            "run",
+            "tests/programs/copy.loom",
+            "--bind",
+            &from,
+            "--bind",
+            &to,
+        ]);
         let mut run = Process::start_saying("pipe", &mut command, u16::from(ends), "wireloom: ready ");
         let mut late = std::fs::OpenOptions::new().write(true).open(&pipe).expect("a pipe");
         drop(first);
         if ends {
-            late.write_all(&record(2)[..50]).and_then(|()| late.write_all(&record(2)[50..])).expect("the pipe has room");
+            late.write_all(&record(2)[..50])
+                .and_then(|()| late.write_all(&record(2)[50..]))
+                .expect("the pipe has room");
             drop(late);
         } else {
             run.signal(libc::SIGTERM);

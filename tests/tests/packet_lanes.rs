@@ -1,4 +1,5 @@
-//! Handlers that run for sixteen frames at a time send and count what the interpreter does, whatever the frames are.
+//! Handlers that run for sixteen frames at a time send and count what the interpreter does,
+//! whatever the frames are.
 
 use serde_json::Value;
 use std::path::Path;
@@ -8,7 +9,8 @@ use wireloom_tests::folder::Folder;
 use wireloom_tests::process::finish_within;
 use wireloom_tests::{root, Wireloom};
 
-/// Conditions over headers of all kinds, locals set in branches, counts of several frames' numbers, two ways out.
+/// Conditions over headers of all kinds, locals set in branches, counts of several frames' numbers,
+/// two ways out.
 const CONDITIONS: &str = r#"
 app conditions {
     param near: bool = true
@@ -41,7 +43,8 @@ app conditions {
 }
 "#;
 
-/// What a frame without TCP or UDP is tested by: headers up to IPv4, with numbers of several widths.
+/// What a frame without TCP or UDP is tested by: headers up to IPv4, with numbers of several
+/// widths.
 const SHORT: &str = r#"
 app short {
     port wire = nic("in"), low = nic("a"), high = nic("b")
@@ -62,7 +65,8 @@ app short {
 }
 "#;
 
-/// An exact table that every frame may change, so that their order matters; its keys lie at all kinds of places in their words.
+/// An exact table that every frame may change, so that their order matters; its keys lie at all
+/// kinds of places in their words.
 const TABLES: &str = r#"
 record Key { class: u8, src: ip, dst: ip, port: u16, near: bool }
 record Seen { frames: u64 = 0, bytes: u64 = 0, last: u16 = 0 }
@@ -136,7 +140,8 @@ CLASSES
 }
 "#;
 
-/// Frames that the handler changes, whose headers lie where they do in most: a field set, headers put in, lengths and sums that follow.
+/// Frames that the handler changes, whose headers lie where they do in most: a field set, headers
+/// put in, lengths and sums that follow.
 const CHANGES: &str = r#"
 record Key { src: ip4, port: u16 }
 record Seen { frames: u64 = 0 }
@@ -190,7 +195,8 @@ impl Draw {
     }
 }
 
-/// A frame of the shape that most have, or one in which something is otherwise: types, lengths, options, fragments, cut off anywhere.
+/// A frame of the shape that most have, or one in which something is otherwise: types, lengths,
+/// options, fragments, cut off anywhere.
 fn frame(d: &mut Draw, odd: u64) -> Vec<u8> {
     let tcp = d.one_in(2);
     let payload = d.next(40) as usize;
@@ -201,11 +207,24 @@ fn frame(d: &mut Draw, odd: u64) -> Vec<u8> {
     f.extend(if d.one_in(odd) { d.pick(&[0x86ddu16, 0x0806, 0x8100, 0x0801, 0x8847]) } else { 0x0800 }.to_be_bytes());
     f.push(if d.one_in(odd) { d.pick(&[0x44, 0x46, 0x4f, 0x65, 0x40]) } else { 0x45 });
     f.push(d.next(8) as u8 * 4);
-    f.extend(if d.one_in(odd) { d.pick(&[0, 19, 20, 21, 27, 28, total + 1, total.wrapping_sub(1), u16::MAX]) } else { total }.to_be_bytes());
+    f.extend(
+        if d.one_in(odd) {
+            d.pick(&[0, 19, 20, 21, 27, 28, total + 1, total.wrapping_sub(1), u16::MAX])
+        } else {
+            total
+        }
+        .to_be_bytes(),
+    );
     f.extend((d.next(65536) as u16).to_be_bytes());
     f.extend(if d.one_in(odd) { d.pick(&[0x2000u16, 0x0001, 0x1fff, 0x8000]) } else { 0x4000 }.to_be_bytes());
     f.push(if d.one_in(8) { 1 } else { 64 });
-    f.push(if d.one_in(odd) { d.pick(&[1, 47, 58, 0, 255]) } else if tcp { 6 } else { 17 });
+    f.push(if d.one_in(odd) {
+        d.pick(&[1, 47, 58, 0, 255])
+    } else if tcp {
+        6
+    } else {
+        17
+    });
     f.extend([0, 0]);
     f.extend([10, 0, d.next(2) as u8, d.next(3) as u8]);
     f.extend([192, 168, d.next(4) as u8, d.next(256) as u8]);
@@ -221,16 +240,24 @@ fn frame(d: &mut Draw, odd: u64) -> Vec<u8> {
         f.extend([0, 0]);
     }
     f.resize(34 + header + payload, 0xee);
-    if d.one_in(3) { f.resize(f.len().max(60), 0) }
-    if d.one_in(odd) { f.truncate(d.next(f.len() as u64 + 1) as usize) }
-    if f.is_empty() { f.push(0) }
+    if d.one_in(3) {
+        f.resize(f.len().max(60), 0)
+    }
+    if d.one_in(odd) {
+        f.truncate(d.next(f.len() as u64 + 1) as usize)
+    }
+    if f.is_empty() {
+        f.push(0)
+    }
     f
 }
 
-/// A capture of frames that all came at one time, so that batches are whole. Of those of other shapes there are stretches of few and of many.
+/// A capture of frames that all came at one time, so that batches are whole. Of those of other
+/// shapes there are stretches of few and of many.
 fn capture(path: &str, frames: usize) {
     let mut d = Draw(0x9e37_79b9_7f4a_7c15);
-    let mut file: Vec<u8> = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1].iter().flat_map(|w| w.to_le_bytes()).collect();
+    let mut file: Vec<u8> =
+        [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1].iter().flat_map(|w| w.to_le_bytes()).collect();
     for n in 0..frames {
         let odd = [400, 60, 12, 3][n * 4 / frames];
         let f = frame(&mut d, odd);
@@ -241,12 +268,24 @@ fn capture(path: &str, frames: usize) {
 }
 
 /// What a run leaves: the captures it has written, its counters, and the entries of a table.
-fn run(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &[String], interpret: bool) -> (Vec<Vec<u8>>, Value, Vec<String>) {
+fn run(
+    folder: &Folder,
+    app: &Path,
+    ports: &[&str],
+    table: Option<&str>,
+    args: &[String],
+    interpret: bool,
+) -> (Vec<Vec<u8>>, Value, Vec<String>) {
     let kind = if interpret { "interpreted" } else { "compiled" };
     let entries = folder.name_of(&format!("{kind}.json"));
     let out = |p: &str| folder.name_of(&format!("{kind}-{p}.pcap"));
     let mut command = Command::new(Wireloom::binary());
-    command.current_dir(root()).arg("run").arg(app).args(["--cores", "0", "--bind", &format!("wire=pcap:{}", folder.name_of("in.pcap"))]);
+    command.current_dir(root()).arg("run").arg(app).args([
+        "--cores",
+        "0",
+        "--bind",
+        &format!("wire=pcap:{}", folder.name_of("in.pcap")),
+    ]);
     for p in ports {
         command.args(["--bind", &format!("{p}=pcap:{}", out(p))]);
     }
@@ -267,18 +306,36 @@ fn run(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &
         list.iter().map(Value::to_string).collect()
     });
     rows.sort();
-    (ports.iter().map(|p| std::fs::read(out(p)).expect("a capture")).collect(), serde_json::from_str(&counters).expect("JSON"), rows)
+    (
+        ports.iter().map(|p| std::fs::read(out(p)).expect("a capture")).collect(),
+        serde_json::from_str(&counters).expect("JSON"),
+        rows,
+    )
 }
 
-/// Compiled and interpreted alike; all ways out are taken, all counters count; and there is code for many frames at once.
+/// Compiled and interpreted alike; all ways out are taken, all counters count; and there is code
+/// for many frames at once.
 fn agree(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &[String]) {
     let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
     assert!(emitted.out.contains("wl_lanes_words(g, "), "no code for many frames at once:\n{}", emitted.text);
-    let (compiled, interpreted) = (run(folder, app, ports, table, args, false), run(folder, app, ports, table, args, true));
-    assert!(compiled.2 == interpreted.2 && compiled.2.is_empty() == table.is_none(), "{}: {} and {} entries", folder.path().display(), compiled.2.len(), interpreted.2.len());
+    let (compiled, interpreted) =
+        (run(folder, app, ports, table, args, false), run(folder, app, ports, table, args, true));
+    assert!(
+        compiled.2 == interpreted.2 && compiled.2.is_empty() == table.is_none(),
+        "{}: {} and {} entries",
+        folder.path().display(),
+        compiled.2.len(),
+        interpreted.2.len()
+    );
     assert_eq!(compiled.1, interpreted.1, "{}: counters", app.display());
     for ((c, t), port) in compiled.0.iter().zip(&interpreted.0).zip(ports) {
-        assert!(c == t, "{}: what leaves through {port} is not the same ({} and {} bytes)", folder.path().display(), c.len(), t.len());
+        assert!(
+            c == t,
+            "{}: what leaves through {port} is not the same ({} and {} bytes)",
+            folder.path().display(),
+            c.len(),
+            t.len()
+        );
         assert!(c.len() > 24, "nothing leaves through {port}");
     }
 }
@@ -336,7 +393,13 @@ fn a_fault_comes_before_the_lookup() {
 
 #[test]
 fn a_parameter_leaves_much_out() {
-    let class = |n: u32| format!("if p.ip4.ttl == {n} {{ classes += {} }} else if p.ip4.id & 0xf == {n} {{ classes += {} }}\n", n + 1, 2 * n + 1);
+    let class = |n: u32| {
+        format!(
+            "if p.ip4.ttl == {n} {{ classes += {} }} else if p.ip4.id & 0xf == {n} {{ classes += {} }}\n",
+            n + 1,
+            2 * n + 1
+        )
+    };
     let text = LEFT_OUT.replace("CLASSES", &(0..12).map(class).collect::<String>());
     let folder = Folder::new("copies");
     std::fs::write(folder.file("app.loom"), &text).expect("the folder is writable");
@@ -352,7 +415,11 @@ fn frames_are_changed() {
     let app = folder.file("app.loom");
     std::fs::write(&app, CHANGES).expect("the folder is writable");
     let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
-    assert!(emitted.out.contains("_known(v, &f[k]"), "frames of which all is known are opened like others:\n{}", emitted.text);
+    assert!(
+        emitted.out.contains("_known(v, &f[k]"),
+        "frames of which all is known are opened like others:\n{}",
+        emitted.text
+    );
     on_text("changes", CHANGES, Some("seen"), &[]);
 }
 
@@ -368,10 +435,16 @@ fn rules(n: u64) -> String {
     let mut d = Draw(n);
     let rule = |i: u64| {
         let mut parts = vec![format!(r#""priority": {i}, "action": "{}""#, d.pick(&["accept", "drop"]))];
-        if d.one_in(2) { parts.push(format!(r#""src": "10.0.{}.{}/{}""#, d.next(2), d.next(3), d.pick(&[24, 32]))) }
+        if d.one_in(2) {
+            parts.push(format!(r#""src": "10.0.{}.{}/{}""#, d.next(2), d.next(3), d.pick(&[24, 32])))
+        }
         parts.push(format!(r#""dst": "192.168.{}.{}/{}""#, d.next(4), d.next(256) & 0xf0, d.pick(&[24, 28, 28, 28])));
-        if d.one_in(3) { parts.push(format!(r#""dport": {}"#, d.pick(&[53, 80, 2000, 1, 40000]))) }
-        if d.one_in(3) { parts.push(format!(r#""proto": {}"#, d.pick(&[6, 17, 1]))) }
+        if d.one_in(3) {
+            parts.push(format!(r#""dport": {}"#, d.pick(&[53, 80, 2000, 1, 40000])))
+        }
+        if d.one_in(3) {
+            parts.push(format!(r#""proto": {}"#, d.pick(&[6, 17, 1])))
+        }
         format!("{{{}}}", parts.join(", "))
     };
     format!("[{}]", (0..n).map(rule).collect::<Vec<_>>().join(",\n"))
@@ -381,7 +454,11 @@ fn firewall(name: &str, n: u64, args: &[&str]) {
     let folder = Folder::new(name);
     capture(&folder.name_of("in.pcap"), 8000);
     std::fs::write(folder.name_of("rules.json"), rules(n)).expect("the folder is writable");
-    std::fs::write(folder.name_of("exact.json"), r#"[{"src": "10.0.0.1", "dst": "192.168.1.7", "sport": 80, "dport": 53, "proto": 17, "action": "accept"}]"#).expect("the folder is writable");
+    std::fs::write(
+        folder.name_of("exact.json"),
+        r#"[{"src": "10.0.0.1", "dst": "192.168.1.7", "sport": 80, "dport": 53, "proto": 17, "action": "accept"}]"#,
+    )
+    .expect("the folder is writable");
     let mut all = vec!["--load".to_string(), format!("rules={}", folder.name_of("rules.json"))];
     all.extend(folder.arguments(args));
     agree(&folder, &root().join("apps/openflow_firewall.loom"), &["accepted"], None, &all);

@@ -1,6 +1,7 @@
-//! Packet apps between real stacks: `ping`, `curl`, `iperf3` and `traceroute` in namespaces with veth pairs, by AF_PACKET and by AF_XDP (the
-//! driver's path of veth; the generic one through a macvlan device). Nobody switches offloads off: TCP leaves checksums and
-//! segmentation to hardware that is not there.
+//! Packet apps between real stacks: `ping`, `curl`, `iperf3` and `traceroute` in namespaces with
+//! veth pairs, by AF_PACKET and by AF_XDP (the driver's path of veth; the generic one through a
+//! macvlan device). Nobody switches offloads off: TCP leaves checksums and segmentation to hardware
+//! that is not there.
 
 use wireloom_tests::net::Net;
 use wireloom_tests::process::{finish_within, require_tool};
@@ -32,7 +33,11 @@ fn hosts_talk(net: &Net) {
         assert_eq!(net.curl(h, "http://10.0.0.2/"), "h1");
         net.curl(h, &format!("-o {} http://10.0.0.2/big", big.display()));
         let got = std::fs::read(&big).expect("curl wrote it");
-        assert!(got.len() == 1 << 20 && got.iter().enumerate().all(|(i, b)| *b == (i * 7) as u8), "{} bytes", got.len());
+        assert!(
+            got.len() == 1 << 20 && got.iter().enumerate().all(|(i, b)| *b == (i * 7) as u8),
+            "{} bytes",
+            got.len()
+        );
     }
     drop(server);
     let iperf = net.iperf_server("h3");
@@ -54,7 +59,8 @@ fn switch(engine: &str, extra: &[&str]) {
     ends_well(&mut app);
 }
 
-/// Segments that one port takes whole are cut here where the way out is no port that has the kernel do it.
+/// Segments that one port takes whole are cut here where the way out is no port that has the kernel
+/// do it.
 #[test]
 fn segments_are_cut_for_ports_that_take_frames_only() {
     let Some(net) = star() else { return };
@@ -120,7 +126,8 @@ fn jumbo_frames_af_xdp() {
     jumbo_switch("afxdp");
 }
 
-/// A frame that cannot leave, as it is longer than the way out, is counted: none is lost in silence.
+/// A frame that cannot leave, as it is longer than the way out, is counted: none is lost in
+/// silence.
 fn frames_beyond_the_mtu_are_counted(engine: &str) {
     let Some(net) = Net::new(&["sw", "h0", "h1"], &ALL) else { return };
     for i in 0..2 {
@@ -155,7 +162,8 @@ fn frames_beyond_the_mtu_are_counted_af_xdp() {
 fn af_xdp_on_the_generic_path() {
     let Some(net) = star() else { return };
     for i in 0..4 {
-        let made = net.try_sh("sw", &format!("ip link add link p{i} name m{i} type macvlan mode passthru; ip link set m{i} up"));
+        let made = net
+            .try_sh("sw", &format!("ip link add link p{i} name m{i} type macvlan mode passthru; ip link set m{i} up"));
         if made.code != Some(0) {
             eprintln!("SKIPPED: no macvlan: {}", made.text);
             return;
@@ -195,12 +203,14 @@ fn nat(engine: &str) {
     net.iperf("a", "203.0.113.2", 20 << 20, "");
     net.iperf("b", "203.0.113.2", 20 << 20, "-R");
     drop(iperf);
-    // Errors come back to whom they are for: from the router on the way, and from the server that has nobody there.
+    // Errors come back to whom they are for: from the router on the way, and from the server that
+    // has nobody there.
     let trace = net.sh("a", "traceroute -n -q 1 -w 3 -m 4 -U -p 40000 203.0.113.2");
     assert!(trace.contains(" 1  10.1.0.1 ") && trace.contains(" 2  203.0.113.2 "), "{trace}");
     let late = net.try_sh("b", "ping -n -c 1 -t 1 -W 5 203.0.113.2").text;
     assert!(late.contains("From 10.1.0.1") && late.contains("Time to live exceeded"), "{late}");
-    // TCP by way of an error: what is too large for the server's link is said to the sender (path MTU).
+    // TCP by way of an error: what is too large for the server's link is said to the sender (path
+    // MTU).
     net.sh("r", "ip link set out mtu 1200");
     let server = net.http("s", 81);
     let said = net.curl("a", "--data-binary @/bin/sh http://203.0.113.2:81/");
@@ -220,7 +230,8 @@ fn nat44_af_xdp() {
     nat("afxdp");
 }
 
-/// A client, the balancer before a router, two servers with the tunnels' ends, which answer the client directly.
+/// A client, the balancer before a router, two servers with the tunnels' ends, which answer the
+/// client directly.
 fn balancer(engine: &str) {
     let Some(net) = Net::new(&["c", "lb", "r", "s1", "s2"], &ALL) else { return };
     net.link(("c", "vip", &mac(1)), ("lb", "wire", &mac(2)));
@@ -238,13 +249,28 @@ fn balancer(engine: &str) {
         let tunnel = net.try_sh(&s, &format!("ip link add in0 type ipip local 10.3.{i}.2 remote any"));
         if tunnel.code != Some(0) {
             // The kernel has no such tunnel: one of ours.
-            ends.push(net.app(&s, "tests/programs/decap.loom", &["--bind", "wire=afpacket:eth0", "--bind", "host=tun:in0"]));
+            ends.push(net.app(
+                &s,
+                "tests/programs/decap.loom",
+                &["--bind", "wire=afpacket:eth0", "--bind", "host=tun:in0"],
+            ));
         }
         net.sh(&s, "ip link set in0 up; ip addr add 192.0.2.1/32 dev in0; for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $f; done");
     }
     let servers: Vec<Process> = ["s1", "s2"].iter().map(|s| net.http(s, 80)).collect();
     let (wire, out) = (format!("wire={engine}:wire"), format!("out={engine}:out"));
-    let args = ["--bind", &wire, "--bind", &out, "--set", "vip=192.0.2.1", "--set", "dips=10.3.1.2,10.3.2.2", "--set", "gateway=02:00:00:00:00:04"];
+    let args = [
+        "--bind",
+        &wire,
+        "--bind",
+        &out,
+        "--set",
+        "vip=192.0.2.1",
+        "--set",
+        "dips=10.3.1.2,10.3.2.2",
+        "--set",
+        "gateway=02:00:00:00:00:04",
+    ];
     let mut app = net.app("lb", "l4_balancer", &args);
     let mut seen = [0, 0];
     for _ in 0..24 {
@@ -276,12 +302,16 @@ fn l4_balancer_af_xdp() {
     balancer("afxdp");
 }
 
-/// A host whose only way in is the app: the interface belongs to AF_XDP, the host's address is on the `kernel` port.
+/// A host whose only way in is the app: the interface belongs to AF_XDP, the host's address is on
+/// the `kernel` port.
 #[test]
 fn port_knocking_af_xdp() {
     let Some(net) = Net::new(&["c", "s"], &ALL) else { return };
     net.link(("c", "eth0", &mac(1)), ("s", "eth0", &mac(2)));
-    net.sh("c", "ip addr add 10.4.0.1/24 dev eth0; ip neigh add 10.4.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent");
+    net.sh(
+        "c",
+        "ip addr add 10.4.0.1/24 dev eth0; ip neigh add 10.4.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent",
+    );
     let mut app = net.app("s", "port_knocking", &["--bind", "wire=afxdp:eth0", "--bind", "kernel=kernel:in0"]);
     net.sh("s", "ip addr add 10.4.0.2/32 dev in0; ip route add 10.4.0.1/32 dev eth0 src 10.4.0.2; \
          ip neigh add 10.4.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent; for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $f; done");
@@ -318,12 +348,16 @@ for i in range(50):
     s.sendto(b'other' * i, ('10.5.0.2', 54))
 ";
 
-/// What passes between two hosts is seen by the tap, and only DNS by the monitor behind its second interface.
+/// What passes between two hosts is seen by the tap, and only DNS by the monitor behind its second
+/// interface.
 fn tap(engine: &str) {
     let Some(net) = Net::new(&["c", "tap", "mon"], &["dumpcap", "tshark"]) else { return };
     net.link(("c", "eth0", &mac(1)), ("tap", "lan", &mac(2)));
     net.link(("tap", "mon", &mac(3)), ("mon", "eth0", &mac(4)));
-    net.sh("c", "ip addr add 10.5.0.1/24 dev eth0; ip neigh add 10.5.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent");
+    net.sh(
+        "c",
+        "ip addr add 10.5.0.1/24 dev eth0; ip neigh add 10.5.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent",
+    );
     let (lan, mon) = (format!("lan={engine}:lan"), format!("mon={engine}:mon"));
     let mut app = net.app("tap", "dns_tap", &["--bind", &lan, "--bind", &mon]);
     let before = net.received("mon", "eth0");
@@ -339,9 +373,17 @@ fn tap(engine: &str) {
     net.until("the capture is written", || std::fs::metadata(&capture).is_ok_and(|m| m.len() > 50 * 71));
     dump.signal(libc::SIGINT);
     dump.exit_code(std::time::Duration::from_secs(10));
-    // All of them, whole, with the right checksums (the sender had left them to its hardware), in order.
+    // All of them, whole, with the right checksums (the sender had left them to its hardware), in
+    // order.
     let fields = "-T fields -e dns.id -e udp.dstport -e udp.checksum.status -e dns.qry.name";
-    let said = net.sh("mon", &format!("tshark -n -o udp.check_checksum:TRUE -r {} {fields} 2>{}", capture.display(), net.folder.join("tshark").display()));
+    let said = net.sh(
+        "mon",
+        &format!(
+            "tshark -n -o udp.check_checksum:TRUE -r {} {fields} 2>{}",
+            capture.display(),
+            net.folder.join("tshark").display()
+        ),
+    );
     let want: String = (0..50).map(|i| format!("0x{i:02x}01\t53\t1\texample.org\n")).collect();
     assert_eq!(said, want, "{}", dump.output());
 }
@@ -362,19 +404,39 @@ fn openflow_firewall_between_hosts() {
     let Some(net) = Net::new(&["c", "fw", "s"], &ALL) else { return };
     net.link(("c", "eth0", &mac(1)), ("fw", "in", &mac(2)));
     net.link(("s", "eth0", &mac(3)), ("fw", "out", &mac(4)));
-    net.sh("c", "ip addr add 10.6.0.1/24 dev eth0; ip neigh add 10.6.0.2 lladdr 02:00:00:00:00:03 dev eth0 nud permanent");
-    net.sh("s", "ip addr add 10.6.0.2/24 dev eth0; ip neigh add 10.6.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent");
+    net.sh(
+        "c",
+        "ip addr add 10.6.0.1/24 dev eth0; ip neigh add 10.6.0.2 lladdr 02:00:00:00:00:03 dev eth0 nud permanent",
+    );
+    net.sh(
+        "s",
+        "ip addr add 10.6.0.2/24 dev eth0; ip neigh add 10.6.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent",
+    );
     let rules = |name: &str, text: &str| {
         let path = net.folder.join(name);
         std::fs::write(&path, text).expect("the folder is writable");
         format!("rules={}", path.display())
     };
-    let there = rules("there", r#"[{"priority": 9, "dst": "10.6.0.2", "dport": [80, 5201], "proto": 6, "action": "accept"},
-        {"priority": 10, "dport": 81, "proto": 6, "action": "drop"}, {"priority": 1, "src": "10.6.0.0/24", "proto": 1, "action": "accept"}]"#);
-    let back = rules("back", r#"[{"priority": 9, "src": "10.6.0.2", "sport": [80, 5201], "proto": 6, "action": "accept"},
-        {"priority": 1, "proto": 1, "action": "accept"}]"#);
-    let mut out = net.app("fw", "openflow_firewall", &["--bind", "wire=afpacket:in", "--bind", "accepted=afpacket:out", "--load", &there]);
-    let mut home = net.app("fw", "openflow_firewall", &["--bind", "wire=afpacket:out", "--bind", "accepted=afpacket:in", "--load", &back]);
+    let there = rules(
+        "there",
+        r#"[{"priority": 9, "dst": "10.6.0.2", "dport": [80, 5201], "proto": 6, "action": "accept"},
+        {"priority": 10, "dport": 81, "proto": 6, "action": "drop"}, {"priority": 1, "src": "10.6.0.0/24", "proto": 1, "action": "accept"}]"#,
+    );
+    let back = rules(
+        "back",
+        r#"[{"priority": 9, "src": "10.6.0.2", "sport": [80, 5201], "proto": 6, "action": "accept"},
+        {"priority": 1, "proto": 1, "action": "accept"}]"#,
+    );
+    let mut out = net.app(
+        "fw",
+        "openflow_firewall",
+        &["--bind", "wire=afpacket:in", "--bind", "accepted=afpacket:out", "--load", &there],
+    );
+    let mut home = net.app(
+        "fw",
+        "openflow_firewall",
+        &["--bind", "wire=afpacket:out", "--bind", "accepted=afpacket:in", "--load", &back],
+    );
     net.ping("c", "10.6.0.2", 10, 56);
     let servers = [net.http("s", 80), net.http("s", 81), net.http("s", 79)];
     assert_eq!(net.curl("c", "http://10.6.0.2/"), "s");
@@ -390,7 +452,8 @@ fn openflow_firewall_between_hosts() {
     drop((iperf, servers));
 }
 
-/// The last section of the tutorial, word for word, in a network and a `/run` of its own; only the wait for `ready` is put in.
+/// The last section of the tutorial, word for word, in a network and a `/run` of its own; only the
+/// wait for `ready` is put in.
 #[test]
 fn the_tutorial_on_interfaces() {
     // SAFETY: a plain system call.
@@ -399,16 +462,27 @@ fn the_tutorial_on_interfaces() {
         return;
     }
     let text = std::fs::read_to_string(wireloom_tests::root().join("docs/tutorial-packets.md")).expect("the tutorial");
-    let block = |from: &str, fence: &str| text.split_once(from).and_then(|(_, t)| t.split_once(fence)?.1.split_once("```\n")).expect("it is there").0.to_string();
+    let block = |from: &str, fence: &str| {
+        text.split_once(from)
+            .and_then(|(_, t)| t.split_once(fence)?.1.split_once("```\n"))
+            .expect("it is there")
+            .0
+            .to_string()
+    };
     let folder = std::env::temp_dir().join(format!("wireloom-tutorial-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
     std::fs::write(folder.join("polite.loom"), block("## 3.", "file=polite.loom\n")).expect("the folder is writable");
-    let lines = block("## 5.", "```sh\n").replace(" &\n", " &\nuntil wireloom counter >/dev/null 2>&1; do kill -0 $! || exit 1; sleep 0.1; done\n");
+    let lines = block("## 5.", "```sh\n")
+        .replace(" &\n", " &\nuntil wireloom counter >/dev/null 2>&1; do kill -0 $! || exit 1; sleep 0.1; done\n");
     assert!(lines.contains("wireloom run polite.loom") && lines.contains("until"), "{lines}");
     std::os::unix::fs::symlink(Wireloom::binary(), folder.join("wireloom")).expect("the folder is writable");
     let script = format!("mount -t tmpfs none /run\nPATH=$PWD:$PATH\ntrap 'kill $!; wait' EXIT\n{lines}");
     let mut command = std::process::Command::new("unshare");
-    command.current_dir(&folder).args(["--net", "--mount", "sh", "-c", &script]).env_remove("WIRELOOM_SOCKETS").env_remove("XDG_RUNTIME_DIR");
+    command
+        .current_dir(&folder)
+        .args(["--net", "--mount", "sh", "-c", &script])
+        .env_remove("WIRELOOM_SOCKETS")
+        .env_remove("XDG_RUNTIME_DIR");
     let out = finish_within(&mut command, std::time::Duration::from_secs(120));
     let received = out.text.lines().find_map(|l| l.split_once("inside.received ")?.1.trim().parse::<u32>().ok());
     assert!(received.is_some_and(|n| n >= 20), "{received:?} frames came:\n{}", out.text);

@@ -1,5 +1,6 @@
-//! Slips on the command lines of packet apps, and runs that are longer than any script of `tests/packets`. In: captures of a few frames that
-//! are made here. Every slip ends in an error that names it, and no file is written that should not be.
+//! Slips on the command lines of packet apps, and runs that are longer than any script of
+//! `tests/packets`. In: captures of a few frames that are made here. Every slip ends in an error
+//! that names it, and no file is written that should not be.
 
 use std::process::Command;
 use std::time::Duration;
@@ -50,7 +51,12 @@ impl Files {
 
     fn refused(&self, app: &str, args: &[&str], why: &str) {
         let out = self.run(app, args);
-        assert!(out.code == Some(1) && out.text.contains(why), "{app} {args:?} ({:?}) does not say {why}:\n{}", out.code, out.text);
+        assert!(
+            out.code == Some(1) && out.text.contains(why),
+            "{app} {args:?} ({:?}) does not say {why}:\n{}",
+            out.code,
+            out.text
+        );
     }
 
     fn succeeds(&self, app: &str, args: &[&str]) {
@@ -92,19 +98,32 @@ fn ports_are_bound_once() {
     f.succeeds("dns_tap", &["--bind", "lan=pcap:@/in.pcap", "--out", "mon=pcap:@/out.pcap"]);
     assert_eq!(f.count("out.pcap"), 3);
     let both = ["--bind", "lan=pcap:@/in.pcap", "--bind", "mon=pcap:@/a.pcap"];
-    f.refused("dns_tap", &[&both[..], &["--out", "mon=pcap:@/b.pcap"]].concat(), "port `mon`: frames only leave through it");
+    f.refused(
+        "dns_tap",
+        &[&both[..], &["--out", "mon=pcap:@/b.pcap"]].concat(),
+        "port `mon`: frames only leave through it",
+    );
     f.refused("dns_tap", &[&both[..], &["--bind", "lan=pcap:@/in.pcap"]].concat(), "`--bind lan=…` is given twice");
     f.refused("dns_tap", &["--bind", "lan=pcap:@/in.pcap,"], "lacks a name, as in pcap:NAME");
     f.refused("dns_tap", &["--bind", "lan=memory:@/in.pcap*0"], "`0` is no number of rounds");
 }
 
-/// A name that is spelled wrong is not made a file that is written, and what is never written has no file.
+/// A name that is spelled wrong is not made a file that is written, and what is never written has
+/// no file.
 #[test]
 fn nothing_is_read_or_written_by_mistake() {
     let f = three_frames("nothing");
-    f.refused("nat44", &["--bind", "lan=pcap:@/im.pcap", "--bind", "wan=null", "--set", "public=192.0.2.1"], "port `lan`: cannot open");
+    f.refused(
+        "nat44",
+        &["--bind", "lan=pcap:@/im.pcap", "--bind", "wan=null", "--set", "public=192.0.2.1"],
+        "port `lan`: cannot open",
+    );
     assert!(!f.0.file("im.pcap").exists());
-    f.refused("flow_classifier", &["--bind", "wire=pcap:@/in.pcap", "--out", "wire=pcap:@/out.pcap"], "the app sends nothing to this port");
+    f.refused(
+        "flow_classifier",
+        &["--bind", "wire=pcap:@/in.pcap", "--out", "wire=pcap:@/out.pcap"],
+        "the app sends nothing to this port",
+    );
     assert!(!f.0.file("out.pcap").exists());
 }
 
@@ -142,12 +161,25 @@ fn what_is_dumped_is_written_over_nothing_that_is_read() {
     let wire = ["--bind", "wire=pcap:@/in.pcap"];
     std::fs::hard_link(f.0.file("in.pcap"), f.0.file("same.pcap")).expect("the folder has hard links");
     for name in ["in", "same"] {
-        f.refused("flow_tracker", &[&wire[..], &["--dump", &format!("flows=@/{name}.pcap")]].concat(), "is the file of port `wire`");
+        f.refused(
+            "flow_tracker",
+            &[&wire[..], &["--dump", &format!("flows=@/{name}.pcap")]].concat(),
+            "is the file of port `wire`",
+        );
     }
-    f.refused("dns_tap", &["--bind", "lan=pcap:@/in.pcap", "--bind", "mon=pcap:@/same.pcap"], "is the capture that port `lan` reads");
-    f.refused("flow_tracker", &[&wire[..], &["--dump", "flows=@/a.json", "--dump", "records=@/a.json"]].concat(), "is the file of --dump flows");
+    f.refused(
+        "dns_tap",
+        &["--bind", "lan=pcap:@/in.pcap", "--bind", "mon=pcap:@/same.pcap"],
+        "is the capture that port `lan` reads",
+    );
+    f.refused(
+        "flow_tracker",
+        &[&wire[..], &["--dump", "flows=@/a.json", "--dump", "records=@/a.json"]].concat(),
+        "is the file of --dump flows",
+    );
     assert_eq!(f.count("in.pcap"), 3);
-    // A run that does not begin leaves files as they are; one that does may load what it dumps over.
+    // A run that does not begin leaves files as they are; one that does may load what it dumps
+    // over.
     let flow = r#"[{"src":"192.0.2.7","dst":"192.0.2.8","sport":1,"dport":2,"proto":6,"packets":5,"bytes":6}]"#;
     std::fs::write(f.0.file("flows.json"), flow).expect("the folder is writable");
     let state = ["--load", "flows=@/flows.json", "--dump", "flows=@/flows.json"];
@@ -163,7 +195,11 @@ fn a_start_that_fails_is_no_run() {
     let f = three_frames("start");
     let args = |set: &[&str]| -> Vec<String> {
         let bound = ["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap", "--set", "vip=192.0.2.9"];
-        bound.iter().map(|s| s.to_string()).chain(set.iter().flat_map(|s| ["--set".to_string(), s.to_string()])).collect()
+        bound
+            .iter()
+            .map(|s| s.to_string())
+            .chain(set.iter().flat_map(|s| ["--set".to_string(), s.to_string()]))
+            .collect()
     };
     let many: Vec<String> = (1..=65).map(|i| format!("10.0.0.{i}")).collect();
     for (set, why) in [
@@ -176,14 +212,22 @@ fn a_start_that_fails_is_no_run() {
         let args = args(&set);
         f.refused("l4_balancer", &args.iter().map(String::as_str).collect::<Vec<_>>(), why);
     }
-    f.refused("aes_gateway", &["--bind", "plain=pcap:@/in.pcap", "--bind", "secret=pcap:@/out.pcap", "--set", "key=0011"], "cannot start: fault bad_key");
+    f.refused(
+        "aes_gateway",
+        &["--bind", "plain=pcap:@/in.pcap", "--bind", "secret=pcap:@/out.pcap", "--set", "key=0011"],
+        "cannot start: fault bad_key",
+    );
     for (app, set, why) in [
         ("http_balancer", "policy=random", "unknown_policy"),
         ("memcached_proxy", "distribution=Ketama", "unknown_distribution"),
         ("redis_proxy", "distribution=", "unknown_distribution"),
     ] {
         let port = format!("port={}", wireloom_tests::free_port());
-        f.refused(app, &["--set", "servers=127.0.0.1:1", "--set", &port, "--set", set], &format!("cannot start: fault {why}"));
+        f.refused(
+            app,
+            &["--set", "servers=127.0.0.1:1", "--set", &port, "--set", set],
+            &format!("cannot start: fault {why}"),
+        );
     }
 }
 
@@ -205,7 +249,11 @@ fn parameters_say_what_they_are() {
     let f = three_frames("params");
     let bound = ["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap"];
     f.refused("nat44", &bound, "give `--set public=192.0.2.1`");
-    f.refused("nat44", &[&bound[..], &["--set", "public=::1"]].concat(), "expected an IPv4 address, as in 192.0.2.1 (got `::1`)");
+    f.refused(
+        "nat44",
+        &[&bound[..], &["--set", "public=::1"]].concat(),
+        "expected an IPv4 address, as in 192.0.2.1 (got `::1`)",
+    );
     let station = ["--set", "public=192.0.2.1", "--set", "station=02:00"];
     f.refused("nat44", &[&bound[..], &station].concat(), "expected a MAC address, as in 02:00:00:00:00:01");
     std::fs::write(f.0.file("rules.json"), r#"[{"proto": "sctp", "action": "drop"}]"#).expect("the folder is writable");
@@ -214,14 +262,21 @@ fn parameters_say_what_they_are() {
 }
 
 fn nat44(f: &Files, more: &[&str]) {
-    f.succeeds("nat44", &[&["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1"], more].concat());
+    f.succeeds(
+        "nat44",
+        &[&["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1"], more]
+            .concat(),
+    );
 }
 
-/// Ports whose mappings have ended serve new hosts, hour after hour: five times as many flows as there are ports.
+/// Ports whose mappings have ended serve new hosts, hour after hour: five times as many flows as
+/// there are ports.
 #[test]
 fn nat44_gives_ports_again() {
     let f = Files::new("nat44");
-    let frame = |round: u8, i: u16| (u64::from(round) * 301_000_000_000 + u64::from(i) * 1000, framed(udp([10, 0, round, 1], 1024 + i)));
+    let frame = |round: u8, i: u16| {
+        (u64::from(round) * 301_000_000_000 + u64::from(i) * 1000, framed(udp([10, 0, round, 1], 1024 + i)))
+    };
     f.capture("in.pcap", ETHERNET, (0..5).flat_map(|round| (0..60_000).map(move |i| frame(round, i))));
     nat44(&f, &["--dump", "counters=@/counters.json"]);
     assert_eq!(f.count("out.pcap"), 300_000);
@@ -241,7 +296,8 @@ fn nat44_without_a_free_port() {
     assert!(f.text("counters.json").contains(r#""refused":20000"#));
 }
 
-/// A table whose key has IPv4's identification in it does not spread flows over the cores: what comes in order leaves in order.
+/// A table whose key has IPv4's identification in it does not spread flows over the cores: what
+/// comes in order leaves in order.
 #[test]
 fn nat44_keeps_flows_in_order_on_two_cores() {
     let f = Files::new("nat44-order");
@@ -268,14 +324,20 @@ fn nat44_keeps_flows_in_order_on_two_cores() {
 #[test]
 fn nat44_gives_each_port_once_on_two_cores() {
     let f = Files::new("nat44-once");
-    f.capture("in.pcap", ETHERNET, (0..50_000u32).map(|i| (u64::from(i) * 1000, framed(udp([10, 0, (i >> 8) as u8, i as u8], 4000)))));
+    f.capture(
+        "in.pcap",
+        ETHERNET,
+        (0..50_000u32).map(|i| (u64::from(i) * 1000, framed(udp([10, 0, (i >> 8) as u8, i as u8], 4000)))),
+    );
     nat44(&f, &["--cores", "0-1", "--rps", "on"]);
     let all = std::fs::read(f.0.file("out.pcap")).expect("the capture was written");
-    let ports: std::collections::HashSet<&[u8]> = all[24..].chunks(16 + 44).map(|record| &record[16 + 34..16 + 36]).collect();
+    let ports: std::collections::HashSet<&[u8]> =
+        all[24..].chunks(16 + 44).map(|record| &record[16 + 34..16 + 36]).collect();
     assert_eq!((ports.len(), all.len()), (50_000, 24 + 50_000 * 60));
 }
 
-/// A length that lies makes a header absent wherever a frame is looked at: its flow lies on one core.
+/// A length that lies makes a header absent wherever a frame is looked at: its flow lies on one
+/// core.
 #[test]
 fn lying_lengths_split_no_flow() {
     let f = Files::new("lies");
@@ -289,12 +351,20 @@ fn lying_lengths_split_no_flow() {
         (u64::from(i), framed(p))
     };
     f.capture("in.pcap", ETHERNET, (0..64).map(lie));
-    f.succeeds("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1", "--rps", "on"]);
+    f.succeeds(
+        "flow_tracker",
+        &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1", "--rps", "on"],
+    );
     let flows: serde_json::Value = serde_json::from_str(&f.text("flows.json")).expect("it is JSON");
-    assert_eq!((flows.as_array().map(Vec::len), &flows[0]["packets"], &flows[0]["sport"]), (Some(1), &64.into(), &0.into()), "{flows}");
+    assert_eq!(
+        (flows.as_array().map(Vec::len), &flows[0]["packets"], &flows[0]["sport"]),
+        (Some(1), &64.into(), &0.into()),
+        "{flows}"
+    );
 }
 
-/// Numbers, ranges, prefixes and names that cannot be: the row and the field are named, in JSON and CSV alike.
+/// Numbers, ranges, prefixes and names that cannot be: the row and the field are named, in JSON and
+/// CSV alike.
 #[test]
 fn rows_that_cannot_be_are_named() {
     let f = Files::new("rows");
@@ -304,7 +374,9 @@ fn rows_that_cannot_be_are_named() {
         let load = format!("{table}=@/{file}");
         f.run(app, &[bind, &["--load", &load]].concat())
     };
-    let firewall = |file: &str, text: &str| load("openflow_firewall", &["--bind", "wire=pcap:@/in.pcap", "--bind", "accepted=null:x"], "rules", file, text);
+    let firewall = |file: &str, text: &str| {
+        load("openflow_firewall", &["--bind", "wire=pcap:@/in.pcap", "--bind", "accepted=null:x"], "rules", file, text)
+    };
     let good = r#"{"priority": 1, "dport": [1024, 65535], "src": "10.0.0.0/8", "action": "drop"}"#;
     assert_eq!(firewall("good.json", &format!("[{good}]")).code, Some(0));
     for (field, value, said) in [
@@ -323,10 +395,19 @@ fn rows_that_cannot_be_are_named() {
         let bad = good.replace(&format!("\"{field}\": "), &format!("\"{field}\": {value}, \"was\": "));
         let bad = if bad == good { good.replace('}', &format!(", \"{field}\": {value}}}")) } else { drop_field(&bad) };
         let out = firewall("bad.json", &format!("[{good}, {bad}]"));
-        assert!(out.code == Some(1) && out.text.contains("bad.json: row 2: ") && out.text.contains(said), "{bad}\n{}", out.text);
+        assert!(
+            out.code == Some(1) && out.text.contains("bad.json: row 2: ") && out.text.contains(said),
+            "{bad}\n{}",
+            out.text
+        );
     }
     let out = firewall("bad.csv", "priority,dport,action\n1,80,drop\n2,70000,drop\n");
-    assert!(out.code == Some(1) && out.text.contains("bad.csv: row 2: `dport`: expected a number from 0 to 65535 (got `70000`)"), "{}", out.text);
+    assert!(
+        out.code == Some(1)
+            && out.text.contains("bad.csv: row 2: `dport`: expected a number from 0 to 65535 (got `70000`)"),
+        "{}",
+        out.text
+    );
     let out = firewall("columns.csv", "priority,dprt,action\n");
     let why = "columns.csv: the first line: `dprt` is no field of the table; did you mean `dport`?";
     assert!(out.code == Some(1) && out.text.contains(why), "{}", out.text);
@@ -337,7 +418,15 @@ fn rows_that_cannot_be_are_named() {
     assert!(out.code == Some(1) && out.text.contains("`priority` is given twice"), "{}", out.text);
     // A row of prefixes without its prefix is not one of all addresses.
     let row = r#"{"spi": 256, "suite": "aes_gcm", "source": "192.0.2.1", "peer": "192.0.2.2", "cipher": "", "auth": "", "gateway": "02:00:00:00:00:fe"}"#;
-    let gateway = |text: &str| load("ipsec_gateway", &["--bind", "plain=pcap:@/in.pcap", "--bind", "wire=null:x"], "policies", "policies.json", text);
+    let gateway = |text: &str| {
+        load(
+            "ipsec_gateway",
+            &["--bind", "plain=pcap:@/in.pcap", "--bind", "wire=null:x"],
+            "policies",
+            "policies.json",
+            text,
+        )
+    };
     let out = gateway(&format!("[{row}]"));
     assert!(out.code == Some(1) && out.text.contains("row 1: `key` is missing; it is a prefix"), "{}", out.text);
     let out = gateway(&format!("[{}]", row.replacen('{', r#"{"key": "10.0.0.0&255.0.255.0", "#, 1)));
@@ -354,7 +443,8 @@ fn drop_field(row: &str) -> String {
     serde_json::to_string(&row).expect("JSON")
 }
 
-/// A run that waits for the first frame of a pipe ends when it is told to, whether or not somebody has the pipe open.
+/// A run that waits for the first frame of a pipe ends when it is told to, whether or not somebody
+/// has the pipe open.
 #[test]
 fn a_silent_pipe_is_left() {
     for opened in [false, true] {
@@ -363,14 +453,22 @@ fn a_silent_pipe_is_left() {
         let name = std::ffi::CString::new(pipe.to_str().expect("a plain name")).expect("no zero in it");
         // SAFETY: a name that lives here.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        let _writer = opened.then(|| std::fs::File::options().read(true).write(true).open(&pipe).expect("the pipe is there"));
-        let mut run = Command::new(Wireloom::binary()).current_dir(root()).args(["run", "--interpret", "apps/dns_tap.loom", "--bind"])
-            .args([format!("lan=pcap:{}", pipe.display()), "--bind".into(), "mon=null".into()]).spawn().expect("it starts");
+        let _writer =
+            opened.then(|| std::fs::File::options().read(true).write(true).open(&pipe).expect("the pipe is there"));
+        let mut run = Command::new(Wireloom::binary())
+            .current_dir(root())
+            .args(["run", "--interpret", "apps/dns_tap.loom", "--bind"])
+            .args([format!("lan=pcap:{}", pipe.display()), "--bind".into(), "mon=null".into()])
+            .spawn()
+            .expect("it starts");
         std::thread::sleep(Duration::from_millis(700));
         assert!(run.try_wait().expect("a child").is_none(), "it waits");
         // SAFETY: our own child.
         unsafe { libc::kill(run.id() as libc::pid_t, libc::SIGTERM) };
-        let ended = (0..50).find_map(|_| { std::thread::sleep(Duration::from_millis(100)); run.try_wait().expect("a child") });
+        let ended = (0..50).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            run.try_wait().expect("a child")
+        });
         run.kill().ok();
         assert_eq!(ended.expect("it ends within five seconds").code(), Some(0));
     }
@@ -381,10 +479,22 @@ fn a_silent_pipe_is_left() {
 fn other_links_are_no_damage() {
     let f = Files::new("links");
     f.capture("in.pcap", 113, [(0, framed(udp([10, 0, 0, 1], 4000)))]);
-    f.refused("dns_tap", &["--bind", "lan=pcap:@/in.pcap", "--bind", "mon=null"], "link type 113 (Linux cooked, as of tcpdump -i any) is not supported");
+    f.refused(
+        "dns_tap",
+        &["--bind", "lan=pcap:@/in.pcap", "--bind", "mon=null"],
+        "link type 113 (Linux cooked, as of tcpdump -i any) is not supported",
+    );
     // pcapng: a section, an interface, a frame of 4 bytes.
-    let blocks = [&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28][..], &[1, 20, 113, 65535, 20], &[6, 36, 0, 0, 0, 4, 4, 0, 36]];
+    let blocks = [
+        &[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28][..],
+        &[1, 20, 113, 65535, 20],
+        &[6, 36, 0, 0, 0, 4, 4, 0, 36],
+    ];
     let bytes: Vec<u8> = blocks.concat().iter().flat_map(|n: &u32| n.to_le_bytes()).collect();
     std::fs::write(f.0.file("in.pcapng"), bytes).expect("the folder is writable");
-    f.refused("dns_tap", &["--bind", "lan=pcap:@/in.pcapng", "--bind", "mon=null"], "frame 1 of the capture cannot be read: link type 113");
+    f.refused(
+        "dns_tap",
+        &["--bind", "lan=pcap:@/in.pcapng", "--bind", "mon=null"],
+        "frame 1 of the capture cannot be read: link type 113",
+    );
 }

@@ -1,4 +1,5 @@
-//! Frames that are not looked into are told, interpreted and compiled alike, and go their way all the same: SNAP, and a third tag.
+//! Frames that are not looked into are told, interpreted and compiled alike, and go their way all
+//! the same: SNAP, and a third tag.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,10 +14,19 @@ fn app(handlers: &str) -> String {
 
 /// What an app asks for, and the faults that the frames are for it.
 const APPS: &[(&str, &[&str])] = &[
-    ("on fault(_f) { others += 1 }\n    on wire(p) { if p.ip4 { seen += 1 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
+    (
+        "on fault(_f) { others += 1 }\n    on wire(p) { if p.ip4 { seen += 1 }  p -> far }",
+        &["5 faults", "3 llc_frame", "2 too_many_tags"],
+    ),
     ("on wire(p) { if p.ip4 { seen += 1 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
-    ("on wire(p) { if p.udp and p.udp.dst == 53 { seen += 1 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
-    ("on wire(p) { if p.ip4 { seen += 1  insert Vlan { vid: 7, type: p.eth.type } before p.ip4 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
+    (
+        "on wire(p) { if p.udp and p.udp.dst == 53 { seen += 1 }  p -> far }",
+        &["5 faults", "3 llc_frame", "2 too_many_tags"],
+    ),
+    (
+        "on wire(p) { if p.ip4 { seen += 1  insert Vlan { vid: 7, type: p.eth.type } before p.ip4 }  p -> far }",
+        &["5 faults", "3 llc_frame", "2 too_many_tags"],
+    ),
     // Behind the tag nothing is asked for.
     ("on wire(p) { if p.vlan { seen += 1 }  p -> far }", &["2 faults", "2 llc_frame"]),
     ("on wire(p) { if p.eth { seen += 1 }  p -> far }", &[]),
@@ -47,8 +57,15 @@ fn what_is_not_looked_into_is_told() {
     let snap: Vec<u8> = [&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0][..], &IP].concat();
     let bridge = [0x42, 0x42, 3, 0, 0, 0, 0, 0];
     let frames = [
-        frame(&[], 0x0800, &IP), frame(&[5], 0x0800, &IP), frame(&[5, 6], 0x0800, &IP), frame(&[5, 6, 7], 0x0800, &IP), frame(&[5, 6, 7, 8], 0x0800, &IP),
-        frame(&[], snap.len() as u16, &snap), frame(&[5], snap.len() as u16, &snap), frame(&[], 38, &bridge), frame(&[], 0x0805, &IP),
+        frame(&[], 0x0800, &IP),
+        frame(&[5], 0x0800, &IP),
+        frame(&[5, 6], 0x0800, &IP),
+        frame(&[5, 6, 7], 0x0800, &IP),
+        frame(&[5, 6, 7, 8], 0x0800, &IP),
+        frame(&[], snap.len() as u16, &snap),
+        frame(&[5], snap.len() as u16, &snap),
+        frame(&[], 38, &bridge),
+        frame(&[], 0x0805, &IP),
     ];
     let mut all = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
     for f in &frames {
@@ -61,12 +78,19 @@ fn what_is_not_looked_into_is_told() {
     for ((handlers, faults), how) in runs {
         std::fs::write(folder.file("told.loom"), app(handlers)).expect("written");
         let mut command = Command::new(Wireloom::binary());
-        command.current_dir(folder.path()).args(["run", "told.loom", "--bind", "wire=pcap:in.pcap", "--bind", "far=pcap:out.pcap"]).args(how);
+        command
+            .current_dir(folder.path())
+            .args(["run", "told.loom", "--bind", "wire=pcap:in.pcap", "--bind", "far=pcap:out.pcap"])
+            .args(how);
         let out = finish_within(&mut command, Duration::from_secs(60));
         let said = &out.text;
         assert!(out.code == Some(0) && said.contains("9 frames received, 9 sent"), "{handlers} {how:?}: {said}");
         assert!(faults.iter().all(|f| said.contains(f)), "{handlers} {how:?}: {said}");
-        let others = ["faults", "llc_frame", "too_many_tags"].into_iter().filter(|f| !faults.iter().any(|t| t.contains(f)));
-        assert!(others.filter(|f| said.contains(f)).all(|f| f == "faults" && said.contains("0 faults")), "{handlers} {how:?}: {said}");
+        let others =
+            ["faults", "llc_frame", "too_many_tags"].into_iter().filter(|f| !faults.iter().any(|t| t.contains(f)));
+        assert!(
+            others.filter(|f| said.contains(f)).all(|f| f == "faults" && said.contains("0 faults")),
+            "{handlers} {how:?}: {said}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! State of packet apps, from capture to capture: queues, rings, limiters and meters. What compiled code does the interpreter does, and
-//! both do what a model written here says.
+//! State of packet apps, from capture to capture: queues, rings, limiters and meters. What compiled
+//! code does the interpreter does, and both do what a model written here says.
 
 use std::path::Path;
 use std::process::Command;
@@ -83,7 +83,8 @@ fn read(path: &Path) -> Frames {
     let (mut at, mut frames) = (24, Vec::new());
     while at < all.len() {
         let n = word(at + 8) as usize;
-        frames.push((u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4)), all[at + 16..at + 16 + n].to_vec()));
+        frames
+            .push((u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4)), all[at + 16..at + 16 + n].to_vec()));
         at += 16 + n;
     }
     frames
@@ -91,14 +92,16 @@ fn read(path: &Path) -> Frames {
 
 fn traffic(seed: u64, n: u16, gaps: &[u64]) -> Frames {
     let (mut r, mut time) = (Random(seed), EPOCH);
-    (0..n).map(|i| {
-        time += gaps[r.below(gaps.len() as u64) as usize];
-        (time, udp(r.below(4) as u8, 1000 + i, 53, 18 + r.below(300) as usize))
-    }).collect()
+    (0..n)
+        .map(|i| {
+            time += gaps[r.below(gaps.len() as u64) as usize];
+            (time, udp(r.below(4) as u8, 1000 + i, 53, 18 + r.below(300) as usize))
+        })
+        .collect()
 }
 
-/// Runs a program as compiled code and by the interpreter: the same frames must come out of every port, with as many faults and as many
-/// discarded by queues. Answers all three.
+/// Runs a program as compiled code and by the interpreter: the same frames must come out of every
+/// port, with as many faults and as many discarded by queues. Answers all three.
 fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> (Vec<Frames>, u64, u64) {
     let run = |way: &str, more: &[&str]| {
         let mut all: Vec<String> = vec!["--bind".into(), "wire=pcap:@/in.pcap".into()];
@@ -108,7 +111,9 @@ fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> (V
         all.extend(args.iter().map(|a| a.replace("@WAY", way)));
         all.extend(more.iter().map(|s| s.to_string()));
         let said = folder.run(program, &all.iter().map(String::as_str).collect::<Vec<_>>());
-        let number = |what: &str| said.split_once(what).and_then(|(s, _)| s.rsplit(' ').next()).and_then(|n| n.parse::<u64>().ok());
+        let number = |what: &str| {
+            said.split_once(what).and_then(|(s, _)| s.rsplit(' ').next()).and_then(|n| n.parse::<u64>().ok())
+        };
         let faults = number(" faults").unwrap_or_else(|| panic!("no number of faults: {said}"));
         assert!(said.contains(" 0 without a way out"), "{way}: {said}");
         let frames: Vec<Frames> = outs.iter().map(|o| read(&folder.file(&format!("{o}-{way}.pcap")))).collect();
@@ -170,22 +175,36 @@ fn queues_model(input: &Frames) -> (Frames, Frames, u64) {
     let (mut waiting, mut out, mut urgent): (Vec<Vec<u8>>, Frames, Frames) = (vec![], vec![], vec![]);
     // Timers begin with the capture.
     let mut due = input[0].0 + 10 * MS;
-    let tick = |now: u64, due: &mut u64, waiting: &mut Vec<Vec<u8>>, out: &mut Frames| while *due <= now {
-        if !waiting.is_empty() { out.push((*due, waiting.remove(0))) }
-        *due += 10 * MS;
+    let tick = |now: u64, due: &mut u64, waiting: &mut Vec<Vec<u8>>, out: &mut Frames| {
+        while *due <= now {
+            if !waiting.is_empty() {
+                out.push((*due, waiting.remove(0)))
+            }
+            *due += 10 * MS;
+        }
     };
     for (time, f) in input {
         tick(*time, &mut due, &mut waiting, &mut out);
         let way = usize::from(sport(f) % 3);
-        if ways[way].len() < 2 { ways[way].push(f) }
-        if ways[way].len() != 2 { continue }
+        if ways[way].len() < 2 {
+            ways[way].push(f)
+        }
+        if ways[way].len() != 2 {
+            continue;
+        }
         if ways[way][0].len() > 200 {
             ways[way].remove(0);
             discarded += 1;
         }
         let taken = ways[way].remove(0);
-        if way == 0 { urgent.push((*time, taken.clone())) }
-        if waiting.len() < 4 { waiting.push(taken.clone()) } else { discarded += 1 }
+        if way == 0 {
+            urgent.push((*time, taken.clone()))
+        }
+        if waiting.len() < 4 {
+            waiting.push(taken.clone())
+        } else {
+            discarded += 1
+        }
     }
     while !waiting.is_empty() {
         let now = due;
@@ -199,16 +218,26 @@ fn queues_model(input: &Frames) -> (Frames, Frames, u64) {
 #[test]
 fn queues_and_rings() {
     let folder = Folder::new("queues");
-    let program = QUEUES.replace("record { sport: u16, what: bytes<6> }", "Seen").replace("record_of(p.udp.src)", "Seen { sport: p.udp.src, what: \"first\" }");
-    std::fs::write(folder.file("queues.loom"), format!("record Seen {{ sport: u16, what: bytes<6> }}\n{program}")).unwrap();
+    let program = QUEUES
+        .replace("record { sport: u16, what: bytes<6> }", "Seen")
+        .replace("record_of(p.udp.src)", "Seen { sport: p.udp.src, what: \"first\" }");
+    std::fs::write(folder.file("queues.loom"), format!("record Seen {{ sport: u16, what: bytes<6> }}\n{program}"))
+        .unwrap();
     let input = traffic(7, 500, &[1000, MS, 3 * MS, 20 * MS]);
     write(&folder.file("in.pcap"), &input);
-    let (got, _, discarded) = both_ways(&folder, "queues.loom", &["out", "urgent"], &["--dump", "seen=@/seen-@WAY.json"]);
+    let (got, _, discarded) =
+        both_ways(&folder, "queues.loom", &["out", "urgent"], &["--dump", "seen=@/seen-@WAY.json"]);
     let (out, urgent, too_many) = queues_model(&input);
     assert_eq!((got, discarded), (vec![out, urgent], too_many));
     let seen = std::fs::read_to_string(folder.file("seen-c.json")).unwrap();
     assert_eq!(seen, std::fs::read_to_string(folder.file("seen-i.json")).unwrap());
-    let sports: Vec<u64> = serde_json::from_str::<serde_json::Value>(&seen).unwrap().as_array().unwrap().iter().map(|v| v["sport"].as_u64().unwrap()).collect();
+    let sports: Vec<u64> = serde_json::from_str::<serde_json::Value>(&seen)
+        .unwrap()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v["sport"].as_u64().unwrap())
+        .collect();
     assert_eq!(sports, [1497, 1498, 1499]);
 }
 
@@ -270,9 +299,13 @@ impl Bucket {
 fn mark(c: &mut Bucket, p: &mut Bucket, now: u64, n: u128, before: u8) -> u8 {
     c.fill(now);
     p.fill(now);
-    if before == 2 || !p.has(n) { return 2 }
+    if before == 2 || !p.has(n) {
+        return 2;
+    }
     p.take(n);
-    if before == 1 || !c.has(n) { return 1 }
+    if before == 1 || !c.has(n) {
+        return 1;
+    }
     c.take(n);
     0
 }
@@ -294,11 +327,17 @@ fn limiters_and_meters() {
         let color = mark(&mut c, &mut p, *time, n, 0);
         let mut to = vec![usize::from(color)];
         let (a, b) = &mut again[src];
-        if mark(a, b, *time, 1, color) == 0 { to.push(3) }
+        if mark(a, b, *time, 1, color) == 0 {
+            to.push(3)
+        }
         all.fill(*time);
         of[src].fill(*time);
-        if all.take(1) { to.push(4) }
-        if of[src].take(n) { to.push(5) }
+        if all.take(1) {
+            to.push(4)
+        }
+        if of[src].take(n) {
+            to.push(5)
+        }
         to.into_iter().for_each(|i| want[i].push((*time, f.clone())));
     }
     for ((name, got), want) in names.iter().zip(&got).zip(&want) {
@@ -367,9 +406,15 @@ fn kinds_of_tables_on_one_core_and_two() {
     std::fs::write(folder.file("kinds.loom"), KINDS).unwrap();
     let input = traffic(11, 3000, &[1000, MS, 2 * MS]);
     write(&folder.file("in.pcap"), &input);
-    let dumps = |way: &str| ["lengths", "sums", "names", "counted", "estimate"].iter().flat_map(|t| ["--dump".to_string(), format!("{t}=@/{t}-{way}.json")]).collect::<Vec<_>>();
+    let dumps = |way: &str| {
+        ["lengths", "sums", "names", "counted", "estimate"]
+            .iter()
+            .flat_map(|t| ["--dump".to_string(), format!("{t}=@/{t}-{way}.json")])
+            .collect::<Vec<_>>()
+    };
     let mut args = dumps("@WAY");
-    let (got, ..) = both_ways(&folder, "kinds.loom", &["out", "rare"], &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let (got, ..) =
+        both_ways(&folder, "kinds.loom", &["out", "rare"], &args.iter().map(String::as_str).collect::<Vec<_>>());
     let ones: Frames = input.iter().filter(|(_, f)| f[29] & 3 == 1).cloned().collect();
     assert_eq!(got[0], ones);
     let first = |src: u8| input.iter().find(|(_, f)| f[29] == src).cloned().unwrap();
@@ -377,7 +422,19 @@ fn kinds_of_tables_on_one_core_and_two() {
     rare.sort();
     assert_eq!(got[1], rare);
     args = dumps("2");
-    args.extend(["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out-2.pcap", "--bind", "rare=pcap:@/rare-2.pcap", "--cores", "all"].map(String::from));
+    args.extend(
+        [
+            "--bind",
+            "wire=pcap:@/in.pcap",
+            "--bind",
+            "out=pcap:@/out-2.pcap",
+            "--bind",
+            "rare=pcap:@/rare-2.pcap",
+            "--cores",
+            "all",
+        ]
+        .map(String::from),
+    );
     folder.run("kinds.loom", &args.iter().map(String::as_str).collect::<Vec<_>>());
     let mut lengths = vec![0; 16];
     let mut counted = vec![0; 4];
@@ -400,7 +457,11 @@ fn kinds_of_tables_on_one_core_and_two() {
     let text = |name: &str| std::fs::read_to_string(folder.file(name)).unwrap();
     assert!(text("sums-c.json").matches("frames").count() == 16 && text("names-c.json").contains("some bytes"));
     assert!(text("sums-c.json") == text("sums-i.json") && text("names-c.json") == text("names-i.json"));
-    assert!(text("sums-c.json") == text("sums-2.json") && !text("names-2.json").contains("torn"), "{}", text("names-2.json"));
+    assert!(
+        text("sums-c.json") == text("sums-2.json") && !text("names-2.json").contains("torn"),
+        "{}",
+        text("names-2.json")
+    );
     assert_eq!(rows(&folder.file("estimate-c.json")), rows(&folder.file("estimate-i.json")));
     assert_eq!(read(&folder.file("out-2.pcap")).len(), ones.len());
 }
@@ -417,7 +478,13 @@ fn explain_says_where_tables_are() {
         output.out
     };
     let said = explain();
-    for (table, what) in [("lengths", "shared (on several cores a lock at each use): its keys"), ("weights", "a copy per core"), ("sources", "shared (on several cores an atomic change"), ("rules", "a copy per core"), ("flows", "per core: frames are steered by")] {
+    for (table, what) in [
+        ("lengths", "shared (on several cores a lock at each use): its keys"),
+        ("weights", "a copy per core"),
+        ("sources", "shared (on several cores an atomic change"),
+        ("rules", "a copy per core"),
+        ("flows", "per core: frames are steered by"),
+    ] {
         let line = said.lines().find(|l| l.contains(&format!("table {table} "))).unwrap_or_else(|| panic!("{said}"));
         assert!(line.contains(what), "{line}");
     }
@@ -458,11 +525,26 @@ fn two_apps_on_one_port_do_what_each_does_alone() {
     write(&folder.file("in.pcap"), &input);
     let args = |low: &str, high: &str| -> Vec<String> {
         let mut all = vec!["--bind".to_string(), "wire=pcap:@/in.pcap".into()];
-        if !low.is_empty() { all.extend(["--bind".into(), format!("low=pcap:@/{low}"), "--dump".into(), format!("flows=@/flows-{low}.json")]) }
-        if !high.is_empty() { all.extend(["--bind".into(), format!("high=pcap:@/{high}"), "--dump".into(), format!("hosts=@/hosts-{high}.json")]) }
+        if !low.is_empty() {
+            all.extend([
+                "--bind".into(),
+                format!("low=pcap:@/{low}"),
+                "--dump".into(),
+                format!("flows=@/flows-{low}.json"),
+            ])
+        }
+        if !high.is_empty() {
+            all.extend([
+                "--bind".into(),
+                format!("high=pcap:@/{high}"),
+                "--dump".into(),
+                format!("hosts=@/hosts-{high}.json"),
+            ])
+        }
         all
     };
-    let run = |program: &str, args: Vec<String>| folder.run(program, &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let run =
+        |program: &str, args: Vec<String>| folder.run(program, &args.iter().map(String::as_str).collect::<Vec<_>>());
     let said = run("two.loom", args("low2", "high2"));
     assert!(said.contains("1800 frames received, 900 sent"), "{said}");
     run("small.loom", args("low1", ""));
@@ -476,8 +558,23 @@ fn two_apps_on_one_port_do_what_each_does_alone() {
     let file = folder.file("two.loom").display().to_string();
     let said = Wireloom::command(&["explain", &file]).out;
     let clusters = said.split("Clusters of port wire").nth(1).unwrap_or_else(|| panic!("{said}"));
-    assert!(clusters.contains("cluster 1: steered by ip4.src or ip6.src\n") && clusters.contains("large passes frames on; its key is the common one") && clusters.contains("small changes frames; its key, ip4.src, ip4.dst, tcp.src") && !clusters.contains("cluster 2"), "{clusters}");
-    let both = Wireloom::command(&["run", &file, "--bind", "wire=pcap:/tmp/none", "--bind", "low=pcap:/tmp/x.pcap", "--bind", "high=pcap:/tmp/x.pcap"]);
+    assert!(
+        clusters.contains("cluster 1: steered by ip4.src or ip6.src\n")
+            && clusters.contains("large passes frames on; its key is the common one")
+            && clusters.contains("small changes frames; its key, ip4.src, ip4.dst, tcp.src")
+            && !clusters.contains("cluster 2"),
+        "{clusters}"
+    );
+    let both = Wireloom::command(&[
+        "run",
+        &file,
+        "--bind",
+        "wire=pcap:/tmp/none",
+        "--bind",
+        "low=pcap:/tmp/x.pcap",
+        "--bind",
+        "high=pcap:/tmp/x.pcap",
+    ]);
     assert!(both.code == Some(1) && both.text.contains("two apps cannot write one capture"), "{}", both.text);
 }
 
@@ -508,7 +605,8 @@ app ports {
 }
 "#;
 
-/// Two apps of one key, one of another; one changes frames, one passes some on, one only counts; compiled and not, on one core and two.
+/// Two apps of one key, one of another; one changes frames, one passes some on, one only counts;
+/// compiled and not, on one core and two.
 #[test]
 fn three_apps_share_a_capture() {
     let folder = Folder::new("three");
@@ -527,11 +625,31 @@ fn three_apps_share_a_capture() {
     let mut even: Frames = input.iter().filter(|(_, f)| sport(f) % 2 == 0).cloned().collect();
     inside.sort();
     even.sort();
-    for extra in [&["--cores", "0"][..], &["--cores", "0-1"], &["--cores", "0-1", "--rps", "on"], &["--cores", "0-1", "--interpret"]] {
-        let args = ["--bind", "wire=pcap:@/in.pcap", "--bind", "inside=pcap:@/inside.pcap", "--bind", "even=pcap:@/even.pcap",
-            "--dump", "seen=@/seen.json", "--dump", "sent=@/sent.json", "--dump", "ports.of=@/of.json"];
+    for extra in [
+        &["--cores", "0"][..],
+        &["--cores", "0-1"],
+        &["--cores", "0-1", "--rps", "on"],
+        &["--cores", "0-1", "--interpret"],
+    ] {
+        let args = [
+            "--bind",
+            "wire=pcap:@/in.pcap",
+            "--bind",
+            "inside=pcap:@/inside.pcap",
+            "--bind",
+            "even=pcap:@/even.pcap",
+            "--dump",
+            "seen=@/seen.json",
+            "--dump",
+            "sent=@/sent.json",
+            "--dump",
+            "ports.of=@/of.json",
+        ];
         let said = folder.run("three.loom", &[&args[..], extra].concat());
-        assert!(said.contains(&format!("1800 frames received, {} sent, 0 without a way out, 0 faults", 600 + even.len())), "{extra:?}: {said}");
+        assert!(
+            said.contains(&format!("1800 frames received, {} sent, 0 without a way out, 0 faults", 600 + even.len())),
+            "{extra:?}: {said}"
+        );
         for (name, want) in [("inside", &inside), ("even", &even)] {
             let mut got = read(&folder.file(&format!("{name}.pcap")));
             got.sort();
@@ -539,11 +657,16 @@ fn three_apps_share_a_capture() {
         }
         // Every flow has a source port of its own, so one packet; of sources there are four.
         let count = |name: &str| {
-            let rows: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap();
+            let rows: serde_json::Value =
+                serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap();
             let values: Vec<u64> = rows.as_array().unwrap().iter().map(|r| r["value"].as_u64().unwrap()).collect();
             (values.len(), values.iter().sum::<u64>())
         };
-        assert_eq!((count("seen.json"), count("sent.json"), count("of.json")), ((600, 600), (4, 600), (600, 600)), "{extra:?}");
+        assert_eq!(
+            (count("seen.json"), count("sent.json"), count("of.json")),
+            ((600, 600), (4, 600), (600, 600)),
+            "{extra:?}"
+        );
     }
 }
 
@@ -551,51 +674,85 @@ fn three_apps_share_a_capture() {
 #[test]
 fn a_bare_log_tells_the_headers() {
     let folder = Folder::new("line");
-    std::fs::write(folder.file("line.loom"), "app line { port wire = nic(\"a\"), out = nic(\"b\")\n wire -> log -> out }\n").unwrap();
+    std::fs::write(
+        folder.file("line.loom"),
+        "app line { port wire = nic(\"a\"), out = nic(\"b\")\n wire -> log -> out }\n",
+    )
+    .unwrap();
     let eth = |kind: u16| [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &kind.to_be_bytes()].concat();
-    let ip = |proto: u8, rest: &[u8]| [&[0x45, 0, 0, 20 + rest.len() as u8, 0, 0, 0, 0, 64, proto, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2][..], rest].concat();
+    let ip = |proto: u8, rest: &[u8]| {
+        [&[0x45, 0, 0, 20 + rest.len() as u8, 0, 0, 0, 0, 64, proto, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2][..], rest].concat()
+    };
     let tcp = [&[4, 210, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0][..]].concat();
     let arp = [0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2];
     let from_to = "eth 02:00:00:00:00:01>02:00:00:00:00:02";
     let cases = [
         ([eth(0x0800), ip(6, &tcp)].concat(), format!("{from_to} ip4 10.0.0.1>10.0.0.2 ttl=64 tcp 1234>80 syn len=54")),
-        ([eth(0x8100), vec![0, 7, 8, 0], ip(1, &[8, 0, 0, 0, 0, 0, 0, 0])].concat(), format!("{from_to} vlan vid=7 ip4 10.0.0.1>10.0.0.2 ttl=64 icmp type=8 code=0 len=46")),
+        (
+            [eth(0x8100), vec![0, 7, 8, 0], ip(1, &[8, 0, 0, 0, 0, 0, 0, 0])].concat(),
+            format!("{from_to} vlan vid=7 ip4 10.0.0.1>10.0.0.2 ttl=64 icmp type=8 code=0 len=46"),
+        ),
         ([eth(0x0806), arp.to_vec()].concat(), format!("{from_to} arp 10.0.0.1>10.0.0.2 op=1 len=42")),
-        ([eth(0x0800), ip(4, &ip(17, &[0, 9, 0, 53, 0, 8, 0, 0]))].concat(), format!("{from_to} ip4 10.0.0.1>10.0.0.2 ttl=64 inner_ip4 10.0.0.1>10.0.0.2 ttl=64 inner_udp 9>53 len=62")),
+        (
+            [eth(0x0800), ip(4, &ip(17, &[0, 9, 0, 53, 0, 8, 0, 0]))].concat(),
+            format!("{from_to} ip4 10.0.0.1>10.0.0.2 ttl=64 inner_ip4 10.0.0.1>10.0.0.2 ttl=64 inner_udp 9>53 len=62"),
+        ),
         (eth(0x1234), format!("{from_to} len=14")),
         (vec![1, 2, 3], "len=3".into()),
     ];
     let frames: Frames = cases.iter().enumerate().map(|(n, (f, _))| (n as u64 * MS, f.clone())).collect();
     write(&folder.file("in.pcap"), &frames);
     for extra in [&[][..], &["--interpret"]] {
-        let said = folder.run("line.loom", &[&["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap"], extra].concat());
-        let lines: Vec<&str> = said.lines().filter_map(|l| l.split_once("line: ").map(|l| l.1)).filter(|l| l.contains("len=")).collect();
+        let said = folder
+            .run("line.loom", &[&["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap"], extra].concat());
+        let lines: Vec<&str> =
+            said.lines().filter_map(|l| l.split_once("line: ").map(|l| l.1)).filter(|l| l.contains("len=")).collect();
         assert_eq!(lines, cases.iter().map(|c| c.1.as_str()).collect::<Vec<_>>(), "{extra:?}");
     }
 }
 
-/// One capture under two names: the apps that read it are a cluster, by what the ports are bound to.
+/// One capture under two names: the apps that read it are a cluster, by what the ports are bound
+/// to.
 #[test]
 fn ports_bound_to_one_thing_are_one() {
     let folder = Folder::new("names");
-    let app = |name: &str, port: &str| format!("app {name} {{ port {port} = nic(\"{name}\")\n table seen: ip -> u64 {{ capacity 16 }}\n on {port}(p) where p.ip {{ seen[p.ip.src] += 1 }} }}\n");
+    let app = |name: &str, port: &str| {
+        format!("app {name} {{ port {port} = nic(\"{name}\")\n table seen: ip -> u64 {{ capacity 16 }}\n on {port}(p) where p.ip {{ seen[p.ip.src] += 1 }} }}\n")
+    };
     std::fs::write(folder.file("two.loom"), app("one", "lan") + &app("two", "wire")).unwrap();
     let input = traffic(9, 600, &[1000, MS]);
     write(&folder.file("in.pcap"), &input);
     let path = folder.file("two.loom").display().to_string();
     let explain = |binds: &[&str]| {
-        let args: Vec<&str> = ["explain", path.as_str()].into_iter().chain(binds.iter().flat_map(|b| ["--bind", b])).collect();
+        let args: Vec<&str> =
+            ["explain", path.as_str()].into_iter().chain(binds.iter().flat_map(|b| ["--bind", b])).collect();
         let out = wireloom_tests::Wireloom::command(&args);
         assert_eq!(out.code, Some(0), "{}", out.text);
         out.text
     };
     assert!(!explain(&[]).contains("Clusters") && !explain(&["lan=nic:a", "wire=nic:b"]).contains("Clusters"));
     let together = explain(&["lan=nic:a", "wire=nic:a"]);
-    assert!(together.contains("Clusters of port nic:a ") && together.contains("cluster 1: steered by ip4.src or ip6.src\n") && !together.contains("cluster 2"), "{together}");
-    let binds = ["--bind", "lan=pcap:@/in.pcap", "--bind", "wire=pcap:@/in.pcap", "--dump", "one.seen=@/one.json", "--dump", "two.seen=@/two.json"];
+    assert!(
+        together.contains("Clusters of port nic:a ")
+            && together.contains("cluster 1: steered by ip4.src or ip6.src\n")
+            && !together.contains("cluster 2"),
+        "{together}"
+    );
+    let binds = [
+        "--bind",
+        "lan=pcap:@/in.pcap",
+        "--bind",
+        "wire=pcap:@/in.pcap",
+        "--dump",
+        "one.seen=@/one.json",
+        "--dump",
+        "two.seen=@/two.json",
+    ];
     for extra in [&["--cores", "0"][..], &["--cores", "0-1"], &["--cores", "0-1", "--rps", "on"]] {
         folder.run("two.loom", &[&binds[..], extra].concat());
-        let rows = |name: &str| -> Vec<serde_json::Value> { serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap() };
+        let rows = |name: &str| -> Vec<serde_json::Value> {
+            serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap()
+        };
         for name in ["one.json", "two.json"] {
             // An entry per source: each is on one core.
             let sum: u64 = rows(name).iter().map(|r| r["value"].as_u64().unwrap()).sum();
@@ -640,19 +797,22 @@ app cached {
 }
 "#;
 
-/// A cache in front of a table changes nothing that a program sees, however often keys come, change, go and expire.
+/// A cache in front of a table changes nothing that a program sees, however often keys come,
+/// change, go and expire.
 #[test]
 fn a_cache_changes_nothing() {
     let folder = Folder::new("cached");
     std::fs::write(folder.file("cached.loom"), CACHED).unwrap();
     let (mut r, mut time) = (Random(11), EPOCH);
-    let input: Frames = (0..20_000).map(|_| {
-        // Far from the second after which entries expire: compiled tables count milliseconds.
-        time += if r.below(200) == 0 { 2000 * MS } else { [0, 0, 0, 1000, 2000, 100_000, MS][r.below(7) as usize] };
-        // A few keys come often.
-        let key = r.below(40).min(r.below(40)) as u16;
-        (time, udp(1, 1000 + key, 53, 18 + r.below(8) as usize))
-    }).collect();
+    let input: Frames = (0..20_000)
+        .map(|_| {
+            // Far from the second after which entries expire: compiled tables count milliseconds.
+            time += if r.below(200) == 0 { 2000 * MS } else { [0, 0, 0, 1000, 2000, 100_000, MS][r.below(7) as usize] };
+            // A few keys come often.
+            let key = r.below(40).min(r.below(40)) as u16;
+            (time, udp(1, 1000 + key, 53, 18 + r.below(8) as usize))
+        })
+        .collect();
     write(&folder.file("in.pcap"), &input);
     let (got, ..) = both_ways(&folder, "cached.loom", &["out", "wrong"], &[]);
     assert!(got[0].len() > 1000 && got[0].len() < 19_000, "{}", got[0].len());

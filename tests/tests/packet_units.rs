@@ -1,5 +1,6 @@
-//! Every header and message of `std/` against tshark, on captures that scapy makes: all fields of whole frames and messages; prefixes,
-//! captures that cut frames off, and every byte changed. What is in the captures and what must come of it is in `packets/units.py`.
+//! Every header and message of `std/` against tshark, on captures that scapy makes: all fields of
+//! whole frames and messages; prefixes, captures that cut frames off, and every byte changed. What
+//! is in the captures and what must come of it is in `packets/units.py`.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +14,8 @@ use wireloom_tests::Wireloom;
 
 /// `wireloom ARGS` in the captures' folder; what it prints goes to `NAME.log`.
 fn wireloom(folder: &Path, name: &str, args: &[&str]) -> String {
-    let output = finish_within(Command::new(Wireloom::binary()).current_dir(folder).args(args), Duration::from_secs(120));
+    let output =
+        finish_within(Command::new(Wireloom::binary()).current_dir(folder).args(args), Duration::from_secs(120));
     assert_eq!(output.code, Some(0), "{args:?} in {}:\n{}", folder.display(), output.text);
     std::fs::write(folder.join(format!("{name}.log")), &output.text).expect("the folder is writable");
     output.text
@@ -36,7 +38,8 @@ fn fields_agree_with_tshark() {
         }
     }
     captures.check(&[]);
-    // All headers again, frame by frame: every prefix and every changed byte, in memory that ends where the frame does.
+    // All headers again, frame by frame: every prefix and every changed byte, in memory that ends
+    // where the frame does.
     let fuzzed = wireloom(folder, "fuzz", &["fuzz", "fields.loom", "--frames", "frames.pcap", "--seconds", "0"]);
     assert!(fuzzed.contains("no difference"), "{fuzzed}");
     messages_survive(folder);
@@ -47,7 +50,8 @@ fn said(log: &str) -> Vec<String> {
     log.lines().filter_map(|l| Some(l[l.find("@ ")?..].to_string())).collect()
 }
 
-/// Every prefix of every message, and every byte of each changed: compiled code and interpreter find the same.
+/// Every prefix of every message, and every byte of each changed: compiled code and interpreter
+/// find the same.
 fn messages_survive(folder: &Path) {
     let text = std::fs::read_to_string(folder.join("payloads.json")).expect("the script wrote it");
     let list: Vec<serde_json::Value> = serde_json::from_str(&text).expect("it is JSON");
@@ -57,7 +61,8 @@ fn messages_survive(folder: &Path) {
         let (file, unit, bytes) = (format!("std/{}.loom", field("module")), field("unit"), unhex(&field("bytes")));
         let t = twins(&file);
         let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
-        let id = t.module.units.iter().position(|u| u.name == unit).unwrap_or_else(|| panic!("{unit} is no unit of {file}"));
+        let id =
+            t.module.units.iter().position(|u| u.name == unit).unwrap_or_else(|| panic!("{unit} is no unit of {file}"));
         let id = UnitId(id as u32);
         assert_eq!(contexts(&t.module, id), [0], "{unit}");
         let pair = Pair { module: &t.module, a: t.interpreted.table(), b: compiled.table(), unit: id, ctx: 0 };

@@ -25,14 +25,23 @@ mod whole_rules;
 fn every_file_is_in_a_binary() {
     let folder = wireloom_tests::root().join("tests/tests");
     let names = |ending: &str| -> Vec<String> {
-        let files = std::fs::read_dir(&folder).expect("the tests").flatten().map(|e| e.file_name().into_string().expect("a name"));
+        let files = std::fs::read_dir(&folder)
+            .expect("the tests")
+            .flatten()
+            .map(|e| e.file_name().into_string().expect("a name"));
         files.filter_map(|f| f.strip_suffix(ending).map(str::to_string)).collect()
     };
     let manifest = std::fs::read_to_string(folder.join("../Cargo.toml")).expect("the manifest");
-    let (roots, files): (Vec<_>, Vec<_>) = names(".rs").into_iter().partition(|n| manifest.contains(&format!("path = \"tests/{n}.rs\"")));
-    let text: String = roots.iter().map(|r| std::fs::read_to_string(folder.join(format!("{r}.rs"))).expect("a root")).collect();
+    let (roots, files): (Vec<_>, Vec<_>) =
+        names(".rs").into_iter().partition(|n| manifest.contains(&format!("path = \"tests/{n}.rs\"")));
+    let text: String =
+        roots.iter().map(|r| std::fs::read_to_string(folder.join(format!("{r}.rs"))).expect("a root")).collect();
     for f in files {
-        assert_eq!(text.matches(&format!("\nmod {f};\n")).count(), 1, "tests/tests/{f}.rs: name it in one of {roots:?}");
+        assert_eq!(
+            text.matches(&format!("\nmod {f};\n")).count(),
+            1,
+            "tests/tests/{f}.rs: name it in one of {roots:?}"
+        );
     }
 }
 
@@ -40,7 +49,9 @@ fn every_file_is_in_a_binary() {
 /// is there that would never run.
 #[test]
 fn crates_without_tests_have_none() {
-    let files = |folder: &std::path::Path| -> Vec<std::path::PathBuf> { std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect() };
+    let files = |folder: &std::path::Path| -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect()
+    };
     for crate_ in files(&wireloom_tests::root().join("crates")) {
         let manifest = std::fs::read_to_string(crate_.join("Cargo.toml")).expect("a manifest");
         if !manifest.contains("\ntest = false\n") {
@@ -49,7 +60,12 @@ fn crates_without_tests_have_none() {
         let mut left = vec![crate_.join("src")];
         while let Some(path) = left.pop() {
             match std::fs::read_to_string(&path) {
-                Ok(text) => assert!(!text.contains("#[test]"), "{} has tests that never run: {} says `test = false`", path.display(), crate_.display()),
+                Ok(text) => assert!(
+                    !text.contains("#[test]"),
+                    "{} has tests that never run: {} says `test = false`",
+                    path.display(),
+                    crate_.display()
+                ),
                 Err(_) => left.extend(files(&path)),
             }
         }

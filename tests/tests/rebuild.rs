@@ -1,5 +1,6 @@
-//! What is parsed and built again from its fields is the same message: every message of the standard library that a program can
-//! build, by interpreter and compiled code. Built again once more, it is the same bytes.
+//! What is parsed and built again from its fields is the same message: every message of the
+//! standard library that a program can build, by interpreter and compiled code. Built again once
+//! more, it is the same bytes.
 
 use std::sync::Arc;
 use wireloom_interp::generate::Generator;
@@ -24,12 +25,15 @@ fn again(module: &Module, program: &Program, message: &[u8]) -> Vec<u8> {
 /// The named fields and their values; bytes without a name (blanks, line ends) have several forms.
 fn fields(module: &Module, unit: UnitId, bytes: &[u8]) -> String {
     match parse_message(module, unit, bytes, 0, true) {
-        Parsed::Message { dump, used, .. } if used == bytes.len() => dump.lines().filter(|l| !l.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n"),
+        Parsed::Message { dump, used, .. } if used == bytes.len() => {
+            dump.lines().filter(|l| !l.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n")
+        }
         _ => format!("not read: {}", bytes.escape_ascii()),
     }
 }
 
-/// At least `least` messages must be made, `built` of a hundred built again, and `same` of a hundred to the byte.
+/// At least `least` messages must be made, `built` of a hundred built again, and `same` of a
+/// hundred to the byte.
 fn rebuilds(app: &str, least: usize, built: usize, same: usize) {
     rebuilds_of(app, 300, least, built, same);
 }
@@ -46,18 +50,33 @@ fn rebuilds_of(app: &str, tried: u64, least: usize, built: usize, same: usize) {
         let Some(message) = Generator::new(module, seed).message(unit, &args) else { continue };
         made += 1;
         let first = again(module, &t.interpreted, &message);
-        assert_eq!(first.escape_ascii().to_string(), again(module, compiled, &message).escape_ascii().to_string(), "{app}, seed {seed}: left interpreted, right compiled");
+        assert_eq!(
+            first.escape_ascii().to_string(),
+            again(module, compiled, &message).escape_ascii().to_string(),
+            "{app}, seed {seed}: left interpreted, right compiled"
+        );
         if first.is_empty() {
             continue;
         }
         done += 1;
         equal += usize::from(first == message);
-        assert_eq!(fields(module, unit, &message), fields(module, unit, &first), "{app}, seed {seed}: left as it came, right built again");
+        assert_eq!(
+            fields(module, unit, &message),
+            fields(module, unit, &first),
+            "{app}, seed {seed}: left as it came, right built again"
+        );
         let second = again(module, &t.interpreted, &first);
-        assert_eq!(first.escape_ascii().to_string(), second.escape_ascii().to_string(), "{app}, seed {seed}: built twice");
+        assert_eq!(
+            first.escape_ascii().to_string(),
+            second.escape_ascii().to_string(),
+            "{app}, seed {seed}: built twice"
+        );
     }
     eprintln!("{app}: {made} made, {done} built, {equal} to the byte");
-    assert!(made >= least && done * 100 >= made * built && equal * 100 >= made * same, "{app}: {made} made, {done} built, {equal} to the byte");
+    assert!(
+        made >= least && done * 100 >= made * built && equal * 100 >= made * same,
+        "{app}: {made} made, {done} built, {equal} to the byte"
+    );
     no_internal_errors();
 }
 

@@ -147,7 +147,9 @@ fn many_keys_are_joined_in_order() {
 fn a_thousand_commands_in_one_write() {
     let service = Service::proxy(2, &[]);
     let (mut c, t) = (Client::connect(service.port), tag());
-    let say: Vec<u8> = (0..500).flat_map(|i| [words(&format!("SET @{i} {i}"), &t), words(&format!("GET @{i}"), &t)].concat()).collect();
+    let say: Vec<u8> = (0..500)
+        .flat_map(|i| [words(&format!("SET @{i} {i}"), &t), words(&format!("GET @{i}"), &t)].concat())
+        .collect();
     c.send(say);
     for i in 0..500 {
         c.expect("+OK\r\n").expect(bulk(i.to_string().as_bytes()));
@@ -173,7 +175,8 @@ fn large_and_binary_values() {
     assert!(items.len() == 1000 && items[999] == Answer::bulk("item 999"));
 }
 
-/// Several keys in one command: answered as one server answers where all are on one, refused where they are not.
+/// Several keys in one command: answered as one server answers where all are on one, refused where
+/// they are not.
 #[test]
 fn several_keys_of_one_server() {
     if plain() {
@@ -181,18 +184,51 @@ fn several_keys_of_one_server() {
     }
     let (service, real) = (Service::proxy(2, &[]), Process::redis());
     let (mut ours, mut one) = (Client::connect(service.port), Client::connect(real.port));
-    let keys: Vec<String> = (0..).map(|i| format!("many{i}")).filter(|k| modulo_owner(k.as_bytes(), 2) == 0).take(3).collect();
+    let keys: Vec<String> =
+        (0..).map(|i| format!("many{i}")).filter(|k| modulo_owner(k.as_bytes(), 2) == 0).take(3).collect();
     let (a, b, c, far) = (&keys[0], &keys[1], &keys[2], &key_of(1, 2, "many"));
     let steps = "SET A abc;SET B abd;BITOP AND C A B;GET C;RENAME C A;MSETNX B 1 C 2;MSETNX A 1 C 2;LCS A B;COPY A C REPLACE;DEL A B C;SADD A 1 2;SADD B 2 3;SINTER A B;        SUNIONSTORE C A B;SCARD C;SDIFF A B;SINTERCARD 2 A B;SMOVE A B 1;DEL A B C;ZADD A 1 x;ZADD B 2 x;ZUNIONSTORE C 2 A B WEIGHTS 1 2;ZSCORE C x;        ZUNION 2 A B;ZUNIONSTORE C x A;ZMPOP 1 A MIN;ZRANGESTORE A B 0 -1;DEL A B C;RPUSH A 3 1 2;SORT A;SORT A DESC STORE B;LRANGE B 0 -1;LMOVE A B LEFT RIGHT;        RPOPLPUSH A B;LMPOP 2 C A LEFT;OBJECT ENCODING B;DEL A B C;XADD A 1-1 f v;XADD B 2-1 f v;XREAD COUNT 1 STREAMS A B 0 0;XGROUP CREATE A g 0;        XREADGROUP GROUP g me STREAMS A >;XPENDING A g;XACK A g 1-1;XINFO GROUPS A;DEL A B;PFADD A x y;PFADD B z;PFCOUNT A B;PFMERGE C A B;DEL A B C;        EVAL return{KEYS[1],KEYS[2],ARGV[1]} 2 A B x;EVALSHA 0000000000000000000000000000000000000000 1 A;GEOADD A 1 1 p 2 2 q;        GEORADIUS A 1 1 500 km STORE B;GEORADIUS A 1 1 500 km;ZCARD B;GEOSEARCHSTORE C A FROMMEMBER p BYRADIUS 500 km;SET A;GET A B;INCR;MSET A;PING a b";
     for step in steps.split(';') {
-        let step: Vec<&str> = step.split_whitespace().map(|w| match w { "A" => a, "B" => b, "C" => c, w => w }).collect();
+        let step: Vec<&str> = step
+            .split_whitespace()
+            .map(|w| match w {
+                "A" => a,
+                "B" => b,
+                "C" => c,
+                w => w,
+            })
+            .collect();
         let (got, wanted) = (ours.redis(&step), one.redis(&step));
         // The proxy has words of its own where it cannot find the keys.
-        assert!(got == wanted || (step.contains(&"x") && got.is_error() && wanted.is_error()), "{step:?}: {got:?} instead of {wanted:?}");
+        assert!(
+            got == wanted || (step.contains(&"x") && got.is_error() && wanted.is_error()),
+            "{step:?}: {got:?} instead of {wanted:?}"
+        );
     }
-    for step in ["RENAME A F", "BITOP AND A B F", "MSETNX A 1 F 2", "SUNION A F", "ZUNIONSTORE A 1 F", "ZINTER 2 A F", "SORT A STORE F", "EVAL x 2 A F", "XREAD STREAMS A F 0 0",
-        "GEORADIUS A 1 1 1 km STOREDIST F", "LMOVE A F LEFT LEFT", "SMOVE F A x", "PFMERGE A B F"] {
-        let step: Vec<&str> = step.split(' ').map(|w| match w { "A" => a, "B" => b, "F" => far, w => w }).collect();
+    for step in [
+        "RENAME A F",
+        "BITOP AND A B F",
+        "MSETNX A 1 F 2",
+        "SUNION A F",
+        "ZUNIONSTORE A 1 F",
+        "ZINTER 2 A F",
+        "SORT A STORE F",
+        "EVAL x 2 A F",
+        "XREAD STREAMS A F 0 0",
+        "GEORADIUS A 1 1 1 km STOREDIST F",
+        "LMOVE A F LEFT LEFT",
+        "SMOVE F A x",
+        "PFMERGE A B F",
+    ] {
+        let step: Vec<&str> = step
+            .split(' ')
+            .map(|w| match w {
+                "A" => a,
+                "B" => b,
+                "F" => far,
+                w => w,
+            })
+            .collect();
         assert!(matches!(ours.redis(&step), Answer::Error(e) if e.contains("different servers")), "{step:?}");
     }
     ours.expect_nothing_more();
@@ -217,8 +253,12 @@ fn inline_quotes_are_refused() {
 fn counts_and_sizes_are_plain_numbers() {
     let service = Service::proxy(1, &[]);
     for (request, what) in [
-        ("*01\r\n$4\r\nPING\r\n", "multibulk"), ("*00\r\n", "multibulk"), ("*1x\r\n", "multibulk"),
-        ("*1\r\n$04\r\nPING\r\n", "bulk"), ("*2\r\n$4\r\nECHO\r\n$00\r\n\r\n", "bulk"), ("*1\r\n$4x\r\n", "bulk"),
+        ("*01\r\n$4\r\nPING\r\n", "multibulk"),
+        ("*00\r\n", "multibulk"),
+        ("*1x\r\n", "multibulk"),
+        ("*1\r\n$04\r\nPING\r\n", "bulk"),
+        ("*2\r\n$4\r\nECHO\r\n$00\r\n\r\n", "bulk"),
+        ("*1\r\n$4x\r\n", "bulk"),
     ] {
         let wanted = format!("-ERR Protocol error: invalid {what} length\r\n");
         assert_eq!(show(&Client::connect(service.port).send(request).rest()), show(wanted.as_bytes()), "{request:?}");
@@ -235,10 +275,44 @@ fn refused_commands() {
     let service = Service::proxy(2, &[]);
     let (mut c, t) = (Client::connect(service.port), tag());
     for line in [
-        "EXEC", "SUBSCRIBE c", "PSUBSCRIBE c", "SSUBSCRIBE c", "PUBLISH c m", "EVAL return-1 0", "FLUSHALL", "FLUSHDB", "SCAN x", "SCAN 2", "RENAME a",
-        "WATCH a", "AUTH x", "SELECT 1", "MONITOR", "SHUTDOWN", "DEBUG SLEEP 1", "MIGRATE a", "OBJECT HELP", "WAIT 1 1", "nonsense", "SINTERSTORE", "SORT a BY w_*",
-        "COPY a a DB 1", "EVAL return(1) 4294967295 a", "CONFIG SET maxmemory 0", "CLIENT REPLY OFF", "CLIENT TRACKING ON", "CLIENT KILL x", "CLIENT SETNAME a\nb", "CLIENT SETINFO x y",
-        "SCRIPT LOAD x", "FUNCTION LIST", "DISCARD", "BLPOP a b", "HELLO x", "HELLO 2 AUTH", "HELLO 2 SETNAME",
+        "EXEC",
+        "SUBSCRIBE c",
+        "PSUBSCRIBE c",
+        "SSUBSCRIBE c",
+        "PUBLISH c m",
+        "EVAL return-1 0",
+        "FLUSHALL",
+        "FLUSHDB",
+        "SCAN x",
+        "SCAN 2",
+        "RENAME a",
+        "WATCH a",
+        "AUTH x",
+        "SELECT 1",
+        "MONITOR",
+        "SHUTDOWN",
+        "DEBUG SLEEP 1",
+        "MIGRATE a",
+        "OBJECT HELP",
+        "WAIT 1 1",
+        "nonsense",
+        "SINTERSTORE",
+        "SORT a BY w_*",
+        "COPY a a DB 1",
+        "EVAL return(1) 4294967295 a",
+        "CONFIG SET maxmemory 0",
+        "CLIENT REPLY OFF",
+        "CLIENT TRACKING ON",
+        "CLIENT KILL x",
+        "CLIENT SETNAME a\nb",
+        "CLIENT SETINFO x y",
+        "SCRIPT LOAD x",
+        "FUNCTION LIST",
+        "DISCARD",
+        "BLPOP a b",
+        "HELLO x",
+        "HELLO 2 AUTH",
+        "HELLO 2 SETNAME",
     ] {
         c.send(words(line, &t));
         let got = Answer::take(&mut c);
@@ -247,17 +321,20 @@ fn refused_commands() {
     }
 }
 
-/// A browser that was made to send a form to us: nothing of it is executed, and the connection ends.
+/// A browser that was made to send a form to us: nothing of it is executed, and the connection
+/// ends.
 #[test]
 fn http_is_no_command() {
     let service = Service::proxy(1, &[]);
     let t = tag();
-    for start in ["POST / HTTP/1.1\r\nHost: a\r\n\r\n", "Host: a\r\n", "post x\r\n", "*2\r\n$5\r\nhost:\r\n$1\r\na\r\n"] {
+    for start in ["POST / HTTP/1.1\r\nHost: a\r\n\r\n", "Host: a\r\n", "post x\r\n", "*2\r\n$5\r\nhost:\r\n$1\r\na\r\n"]
+    {
         let rest = Client::connect(service.port).send(format!("{start}SET {t}pwn 1\r\n")).rest();
         assert!(rest.is_empty(), "{start:?}: {}", show(&rest));
     }
     if !plain() {
-        let rest = Client::connect(service.port).send(format!("GET / HTTP/1.1\r\nHost: a\r\n\r\nSET {t}pwn 1\r\n")).rest();
+        let rest =
+            Client::connect(service.port).send(format!("GET / HTTP/1.1\r\nHost: a\r\n\r\nSET {t}pwn 1\r\n")).rest();
         assert!(rest.is_empty(), "{}", show(&rest));
     }
     Client::connect(service.port).send(request(&["GET", &format!("{t}pwn")])).expect("$-1\r\n");
@@ -291,11 +368,23 @@ fn resp3() {
     c.send("HELLO 3\r\n").expect("%7\r\n");
     c.take_until(b"modules\r\n*0\r\n");
     for (say, hear) in [
-        ("GET @none", "_\r\n"), ("HSET @h f v", ":1\r\n"), ("HGETALL @h", "%1\r\n$1\r\nf\r\n$1\r\nv\r\n"), ("ZADD @z 1.5 m", ":1\r\n"), ("ZSCORE @z m", ",1.5\r\n"),
-        ("SADD @s x", ":1\r\n"), ("SMEMBERS @s", "~1\r\n$1\r\nx\r\n"), ("MSET @1 a @2 b @3 c", "+OK\r\n"),
-        ("MGET @1 @none @3", "*3\r\n$1\r\na\r\n_\r\n$1\r\nc\r\n"), ("DEL @1 @2 @3", ":3\r\n"), ("CLIENT GETNAME", "_\r\n"),
-        ("BLPOP @l 0.01", "_\r\n"), ("LPUSH @l x", ":1\r\n"), ("BLPOP @l 1", "*2\r\n$L\r\n@l\r\n$1\r\nx\r\n"),
-        ("MULTI", "+OK\r\n"), ("HGETALL @h", "+QUEUED\r\n"), ("EXEC", "*1\r\n%1\r\n$1\r\nf\r\n$1\r\nv\r\n"),
+        ("GET @none", "_\r\n"),
+        ("HSET @h f v", ":1\r\n"),
+        ("HGETALL @h", "%1\r\n$1\r\nf\r\n$1\r\nv\r\n"),
+        ("ZADD @z 1.5 m", ":1\r\n"),
+        ("ZSCORE @z m", ",1.5\r\n"),
+        ("SADD @s x", ":1\r\n"),
+        ("SMEMBERS @s", "~1\r\n$1\r\nx\r\n"),
+        ("MSET @1 a @2 b @3 c", "+OK\r\n"),
+        ("MGET @1 @none @3", "*3\r\n$1\r\na\r\n_\r\n$1\r\nc\r\n"),
+        ("DEL @1 @2 @3", ":3\r\n"),
+        ("CLIENT GETNAME", "_\r\n"),
+        ("BLPOP @l 0.01", "_\r\n"),
+        ("LPUSH @l x", ":1\r\n"),
+        ("BLPOP @l 1", "*2\r\n$L\r\n@l\r\n$1\r\nx\r\n"),
+        ("MULTI", "+OK\r\n"),
+        ("HGETALL @h", "+QUEUED\r\n"),
+        ("EXEC", "*1\r\n%1\r\n$1\r\nf\r\n$1\r\nv\r\n"),
     ] {
         c.send(words(say, &t)).expect(hear.replace("$L", &format!("${}", t.len() + 1)).replace('@', &t));
     }
@@ -303,19 +392,51 @@ fn resp3() {
     c.send(words("GET @none", &t)).expect("$-1\r\n").expect_nothing_more();
 }
 
-/// Transactions of one server are executed as one; what cannot be queued refuses the whole, and nothing of it is executed.
+/// Transactions of one server are executed as one; what cannot be queued refuses the whole, and
+/// nothing of it is executed.
 #[test]
 fn transactions() {
     let service = Service::proxy(2, &[]);
     let (mut c, t) = (Client::connect(service.port), tag());
-    let far = (0..).map(|i| format!("{{{i}}}{t}")).find(|k| modulo_owner(&k.as_bytes()[1..k.find('}').unwrap_or(1)], 2) != modulo_owner(t.as_bytes(), 2)).expect("another server's key");
+    let far = (0..)
+        .map(|i| format!("{{{i}}}{t}"))
+        .find(|k| modulo_owner(&k.as_bytes()[1..k.find('}').unwrap_or(1)], 2) != modulo_owner(t.as_bytes(), 2))
+        .expect("another server's key");
     let steps = [
-        ("MULTI", "+OK"), ("SET {@}a 1", "+QUEUED"), ("INCR {@}a", "+QUEUED"), ("MSET {@}b x {@}c y", "+QUEUED"), ("GET {@}none", "+QUEUED"), ("EXEC", "[ +OK :2 +OK nil ]"),
-        ("GET {@}b", "$x"), ("MULTI", "+OK"), ("DEL {@}b", "+QUEUED"), ("DISCARD", "+OK"), ("GET {@}b", "$x"), ("EXEC", "-ERR"), ("DISCARD", "-ERR"),
-        ("MULTI", "+OK"), ("EXEC", "[ ]"), ("MULTI", "+OK"), ("MULTI", "-ERR"), ("DISCARD", "+OK"),
-        ("MULTI", "+OK"), ("SET {@}b lost", "+QUEUED"), ("nonsense", "-ERR"), ("SET {@}c lost", "+QUEUED"), ("EXEC", "-EXECABORT"), ("GET {@}b", "$x"), ("GET {@}c", "$y"),
-        ("MULTI", "+OK"), ("INCR {@}b", "+QUEUED"), ("SET {@}c z", "+QUEUED"), ("EXEC", "[ - +OK ]"), ("GET {@}c", "$z"),
-        ("MULTI", "+OK"), ("LPUSH {@}a x y", "+QUEUED"), ("HSET {@}h f v g w", "+QUEUED"), ("EXEC", "[ - :2 ]"),
+        ("MULTI", "+OK"),
+        ("SET {@}a 1", "+QUEUED"),
+        ("INCR {@}a", "+QUEUED"),
+        ("MSET {@}b x {@}c y", "+QUEUED"),
+        ("GET {@}none", "+QUEUED"),
+        ("EXEC", "[ +OK :2 +OK nil ]"),
+        ("GET {@}b", "$x"),
+        ("MULTI", "+OK"),
+        ("DEL {@}b", "+QUEUED"),
+        ("DISCARD", "+OK"),
+        ("GET {@}b", "$x"),
+        ("EXEC", "-ERR"),
+        ("DISCARD", "-ERR"),
+        ("MULTI", "+OK"),
+        ("EXEC", "[ ]"),
+        ("MULTI", "+OK"),
+        ("MULTI", "-ERR"),
+        ("DISCARD", "+OK"),
+        ("MULTI", "+OK"),
+        ("SET {@}b lost", "+QUEUED"),
+        ("nonsense", "-ERR"),
+        ("SET {@}c lost", "+QUEUED"),
+        ("EXEC", "-EXECABORT"),
+        ("GET {@}b", "$x"),
+        ("GET {@}c", "$y"),
+        ("MULTI", "+OK"),
+        ("INCR {@}b", "+QUEUED"),
+        ("SET {@}c z", "+QUEUED"),
+        ("EXEC", "[ - +OK ]"),
+        ("GET {@}c", "$z"),
+        ("MULTI", "+OK"),
+        ("LPUSH {@}a x y", "+QUEUED"),
+        ("HSET {@}h f v g w", "+QUEUED"),
+        ("EXEC", "[ - :2 ]"),
     ];
     for (say, hear) in steps {
         c.send(words(say, &t));
@@ -327,7 +448,14 @@ fn transactions() {
         check(&mut c, say, hear, &t);
     }
     if !plain() {
-        for (say, hear) in [("MULTI", "+OK"), ("SET {@}b lost", "+QUEUED"), ("SET FAR lost", "-ERR"), ("EXEC", "-EXECABORT"), ("GET {@}b", "$x"), ("GET FAR", "nil")] {
+        for (say, hear) in [
+            ("MULTI", "+OK"),
+            ("SET {@}b lost", "+QUEUED"),
+            ("SET FAR lost", "-ERR"),
+            ("EXEC", "-EXECABORT"),
+            ("GET {@}b", "$x"),
+            ("GET FAR", "nil"),
+        ] {
             c.send(words(&say.replace("FAR", &far), &t));
             check(&mut c, say, hear, &t);
         }
@@ -344,13 +472,23 @@ fn transactions_are_isolated() {
     let writer = std::thread::spawn(move || {
         let mut c = Client::connect(port);
         for i in 0..300 {
-            c.send([words("MULTI", &name), words(&format!("SET {{@}}a {i}"), &name), words(&format!("SET {{@}}b {i}"), &name), words("EXEC", &name)].concat());
+            c.send(
+                [
+                    words("MULTI", &name),
+                    words(&format!("SET {{@}}a {i}"), &name),
+                    words(&format!("SET {{@}}b {i}"), &name),
+                    words("EXEC", &name),
+                ]
+                .concat(),
+            );
             c.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n");
         }
     });
     let mut c = Client::connect(port);
     while !writer.is_finished() {
-        let Answer::Array(both) = c.redis(&["MGET", &format!("{{{t}}}a"), &format!("{{{t}}}b")]) else { panic!("an array") };
+        let Answer::Array(both) = c.redis(&["MGET", &format!("{{{t}}}a"), &format!("{{{t}}}b")]) else {
+            panic!("an array")
+        };
         assert_eq!(both[0], both[1]);
     }
     writer.join().expect("the writer is content");
@@ -363,7 +501,15 @@ fn nothing_overtakes_what_waits() {
     let (mut c, t) = (Client::connect(service.port), tag());
     let big = "x".repeat(300_000);
     for _ in 0..50 {
-        let say = [words("RPUSH @l a", &t), words("BLPOP @l 0", &t), words("LLEN @l", &t), words(&format!("SET @b {big}"), &t), words("STRLEN @b", &t), words("SET @b y", &t), words("STRLEN @b", &t)];
+        let say = [
+            words("RPUSH @l a", &t),
+            words("BLPOP @l 0", &t),
+            words("LLEN @l", &t),
+            words(&format!("SET @b {big}"), &t),
+            words("STRLEN @b", &t),
+            words("SET @b y", &t),
+            words("STRLEN @b", &t),
+        ];
         c.send(say.concat());
         c.expect(format!(":1\r\n*2\r\n${}\r\n{t}l\r\n$1\r\na\r\n:0\r\n+OK\r\n:300000\r\n+OK\r\n:1\r\n", t.len() + 1));
     }
@@ -383,7 +529,18 @@ fn all_servers_are_asked() {
         assert_eq!(c.redis(&["SET", n, "x"]), Answer::ok());
     }
     assert_eq!(c.redis(&["DBSIZE"]), Answer::Integer(300));
-    let sorted = |a: Answer| { let Answer::Array(a) = a else { panic!("an array") }; let mut v: Vec<String> = a.into_iter().map(|b| match b { Answer::Bulk(b) => String::from_utf8_lossy(&b).into_owned(), b => panic!("{b:?}") }).collect(); v.sort(); v };
+    let sorted = |a: Answer| {
+        let Answer::Array(a) = a else { panic!("an array") };
+        let mut v: Vec<String> = a
+            .into_iter()
+            .map(|b| match b {
+                Answer::Bulk(b) => String::from_utf8_lossy(&b).into_owned(),
+                b => panic!("{b:?}"),
+            })
+            .collect();
+        v.sort();
+        v
+    };
     names.sort();
     assert_eq!(sorted(c.redis(&["KEYS", "*"])), names);
     let (mut cursor, mut seen) = ("0".to_string(), Vec::new());
@@ -399,13 +556,22 @@ fn all_servers_are_asked() {
     seen.sort();
     seen.dedup();
     assert_eq!(seen, names);
-    let random: std::collections::HashSet<String> = (0..40).map(|_| match c.redis(&["RANDOMKEY"]) { Answer::Bulk(b) => String::from_utf8_lossy(&b).into_owned(), a => panic!("{a:?}") }).collect();
+    let random: std::collections::HashSet<String> = (0..40)
+        .map(|_| match c.redis(&["RANDOMKEY"]) {
+            Answer::Bulk(b) => String::from_utf8_lossy(&b).into_owned(),
+            a => panic!("{a:?}"),
+        })
+        .collect();
     assert!(random.len() > 10 && random.iter().all(|n| names.contains(n)));
     assert_eq!(c.redis(&["FLUSHALL"]), Answer::ok());
-    assert_eq!((c.redis(&["DBSIZE"]), c.redis(&["RANDOMKEY"]), c.redis(&["KEYS", "*"])), (Answer::Integer(0), Answer::Nil, Answer::Array(vec![])));
+    assert_eq!(
+        (c.redis(&["DBSIZE"]), c.redis(&["RANDOMKEY"]), c.redis(&["KEYS", "*"])),
+        (Answer::Integer(0), Answer::Nil, Answer::Array(vec![]))
+    );
 }
 
-/// Words and values of Redis's own limits: a list of 100,000, a value of 64 MiB in each direction, keys by the thousand.
+/// Words and values of Redis's own limits: a list of 100,000, a value of 64 MiB in each direction,
+/// keys by the thousand.
 #[test]
 fn large_things() {
     let service = Service::proxy(2, &[]);
@@ -426,7 +592,8 @@ fn large_things() {
     c.send(request(&[b"SETEX", name.as_bytes(), b"100", &big[..20 << 20]])).expect("+OK\r\n");
     assert_eq!(other.redis(&["STRLEN", &name]), Answer::Integer(20 << 20));
     let names: Vec<String> = (0..5000).map(|i| format!("{t}{i}")).collect();
-    let set: Vec<String> = std::iter::once("MSET".into()).chain(names.iter().flat_map(|n| [n.clone(), n.clone()])).collect();
+    let set: Vec<String> =
+        std::iter::once("MSET".into()).chain(names.iter().flat_map(|n| [n.clone(), n.clone()])).collect();
     c.send(request(&set)).expect("+OK\r\n");
     let with = |verb: &str| request(&std::iter::once(verb.to_string()).chain(names.clone()).collect::<Vec<_>>());
     c.send(with("MGET"));
@@ -446,8 +613,13 @@ fn passwords() {
     let proxy = |args: &[&str]| Wireloom::run("redis_proxy", &[&["--set", list.as_str()], args].concat());
     let good = proxy(&["--set", "password=sesame", "--set", "client_password=open"]);
     let mut c = Client::connect(good.port);
-    for line in ["GET a", "MULTI", "CLIENT ID", "HELLO 3", "AUTH shut", "AUTH someone open", "HELLO 2 AUTH default shut"] {
-        assert!(matches!(c.redis(&line.split(' ').collect::<Vec<_>>()), Answer::Error(e) if e.starts_with("NOAUTH") || e.starts_with("WRONGPASS")), "{line}");
+    for line in
+        ["GET a", "MULTI", "CLIENT ID", "HELLO 3", "AUTH shut", "AUTH someone open", "HELLO 2 AUTH default shut"]
+    {
+        assert!(
+            matches!(c.redis(&line.split(' ').collect::<Vec<_>>()), Answer::Error(e) if e.starts_with("NOAUTH") || e.starts_with("WRONGPASS")),
+            "{line}"
+        );
     }
     assert_eq!(c.redis(&["AUTH", "open"]), Answer::ok());
     for i in 0..20 {
@@ -475,8 +647,16 @@ fn passwords() {
 fn hostile_requests() {
     let service = Service::proxy(2, &[]);
     for bad in [
-        "*99999999999999999999\r\n", "*2147483648\r\n", "*x\r\n", "*1\r\n:1\r\n", "*1\r\n$-2\r\n", "*1\r\n$x\r\nGET\r\n",
-        "*2\r\n$3\r\nGET\r\n$99999999999\r\n", "*2\r\n$3\r\nGET\r\n$4294967296\r\n", "*2\r\n$3\r\nGET\r\n+a\r\n", "*2\r\n$3\r\nGET\r\n$-1\r\n",
+        "*99999999999999999999\r\n",
+        "*2147483648\r\n",
+        "*x\r\n",
+        "*1\r\n:1\r\n",
+        "*1\r\n$-2\r\n",
+        "*1\r\n$x\r\nGET\r\n",
+        "*2\r\n$3\r\nGET\r\n$99999999999\r\n",
+        "*2\r\n$3\r\nGET\r\n$4294967296\r\n",
+        "*2\r\n$3\r\nGET\r\n+a\r\n",
+        "*2\r\n$3\r\nGET\r\n$-1\r\n",
         "*1\r\n*1\r\n$4\r\nPING\r\n",
     ] {
         let mut c = Client::connect(service.port);
@@ -560,7 +740,8 @@ fn bad_answers_of_a_backend_are_errors() {
         let mut server = backend.accept();
         server.expect(request(&["GET", "k"])).send(bad).finish_sending();
         let rest = c.finish_sending().rest();
-        // Cut within what streams through, the client may have the beginning already: then its connection ends.
+        // Cut within what streams through, the client may have the beginning already: then its
+        // connection ends.
         let begun = bad.starts_with(b"$5") || bad.starts_with(b"*2");
         assert!(rest.starts_with(b"-ERR") || (begun && bad.starts_with(&rest)), "{}: {}", show(bad), show(&rest));
     }
@@ -583,13 +764,32 @@ fn redis_cli_and_benchmark() {
     assert_eq!(cli(&["LRANGE", "clilist", "0", "-1"]), "x\ny");
     assert_eq!(cli(&["DEL", "cli", "clilist", "none"]), "2");
     let out = Command::new("timeout")
-        .args(["60", "redis-benchmark", "-p", &port, "-t", "get,set,incr,lpush,mset", "-n", "20000", "-c", "20", "-P", "8", "-r", "1000", "-q"])
+        .args([
+            "60",
+            "redis-benchmark",
+            "-p",
+            &port,
+            "-t",
+            "get,set,incr,lpush,mset",
+            "-n",
+            "20000",
+            "-c",
+            "20",
+            "-P",
+            "8",
+            "-r",
+            "1000",
+            "-q",
+        ])
         .output()
         .expect("redis-benchmark runs");
     let text = String::from_utf8_lossy(&out.stdout).replace('\r', "\n");
     assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
     assert!(!text.contains("rror from server"), "{text}");
     for test in ["SET", "GET", "INCR", "LPUSH", "MSET"] {
-        assert!(text.contains(&format!("{test}: ")) || text.contains(&format!("{test} (")), "{test} is missing: {text}");
+        assert!(
+            text.contains(&format!("{test}: ")) || text.contains(&format!("{test} (")),
+            "{test} is missing: {text}"
+        );
     }
 }

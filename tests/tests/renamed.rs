@@ -46,7 +46,8 @@ fn judged(files: &[(PathBuf, String)], names: &BTreeMap<String, String>) -> Resu
         Some(sound) => Ok(sound),
         None => {
             let checked = wireloom_lang::compile(&world, main, None);
-            let said: String = checked.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.render(&checked.map, false)).collect();
+            let said: String =
+                checked.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.render(&checked.map, false)).collect();
             Err(format!("it is refused:\n{said}\nwhere before it was\n{}", text.lines().next().unwrap_or_default()))
         }
     }
@@ -58,9 +59,23 @@ fn read_by_c(c: &CSource, folder: &Folder) -> Result<(), String> {
     let file = folder.file("program.c");
     std::fs::write(&file, &c.text).expect("written");
     let mut command = Command::new(cc);
-    command.args(["-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits", "-march=native"]);
+    command.args([
+        "-std=c11",
+        "-D_GNU_SOURCE",
+        "-fsyntax-only",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-tautological-compare",
+        "-Wno-type-limits",
+        "-march=native",
+    ]);
     let out = command.arg("-I").arg(folder.path()).arg(&file).output().expect("the compiler starts");
-    if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).into_owned()) }
+    if out.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&out.stderr).into_owned())
+    }
 }
 
 /// The tests under the other names, compiled, do what they did under the first ones, interpreted.
@@ -79,7 +94,8 @@ fn do_the_same(before: Module, after: Module) -> Result<(), String> {
 
 #[test]
 fn names_mean_nothing() {
-    let library: Vec<_> = files("std").into_iter().map(|p| (Path::new("/std").join(p.file_name().expect("a file")), read(&p))).collect();
+    let library: Vec<_> =
+        files("std").into_iter().map(|p| (Path::new("/std").join(p.file_name().expect("a file")), read(&p))).collect();
     let programs: Vec<PathBuf> = ["apps", "tests/programs", "examples"].into_iter().flat_map(files).collect();
     let (known, folder, long) = (known(), Folder::new("renamed"), std::env::var_os(LONG).is_some());
     for (name, text) in HEADERS {
@@ -107,7 +123,8 @@ fn names_mean_nothing() {
             });
             if let Err(e) = same {
                 let text = renamed(&files.last().expect("the program").1, &names);
-                let kept = std::env::temp_dir().join(format!("wireloom-renamed-{}-{i}-{seed}.loom", std::process::id()));
+                let kept =
+                    std::env::temp_dir().join(format!("wireloom-renamed-{}-{i}-{seed}.loom", std::process::id()));
                 std::fs::write(&kept, text).expect("written");
                 wrong.push(format!("{} (kept as {}), seed {seed}: {e}", path.display(), kept.display()));
             }

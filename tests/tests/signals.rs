@@ -22,7 +22,8 @@ fn the_literate_cases_hold() {
 /// Status code and body.
 fn call(port: u16, path: &str) -> (u16, String) {
     let mut s = std::net::TcpStream::connect(("127.0.0.1", port)).expect("the admin page");
-    write!(s, "POST /signal/signalled/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n").expect("sent");
+    write!(s, "POST /signal/signalled/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n")
+        .expect("sent");
     let mut all = String::new();
     s.read_to_string(&mut all).expect("an answer");
     let code = all.split(' ').nth(1).and_then(|c| c.parse().ok()).unwrap_or(0);
@@ -40,7 +41,9 @@ fn signals(extra: &[&str]) {
         return;
     }
     let page = free_port();
-    let with_page = |c: &mut Command| { c.args(["--admin", &format!("127.0.0.1:{page}")]); };
+    let with_page = |c: &mut Command| {
+        c.args(["--admin", &format!("127.0.0.1:{page}")]);
+    };
     let app = Wireloom::run_file("crates/lang/tests/cases/signals.loom", extra, with_page);
     let mut c = Client::connect(app.port);
     c.send("a\n").expect("ok\n");
@@ -57,7 +60,13 @@ fn signals(extra: &[&str]) {
     assert_eq!(call(page, "ask?n=4").0, 500);
     c.send("c\n").expect("ok\n");
     assert_eq!(answer(page, "ask?n=4")["sum"], 4);
-    for (path, code) in [("none", 404), ("ask", 400), ("ask?n=x", 400), ("ask?n=1&m=2", 400), ("set?name=123456789012345678901&n=1&on=1&at=1.1.1.1:1", 400)] {
+    for (path, code) in [
+        ("none", 404),
+        ("ask", 400),
+        ("ask?n=x", 400),
+        ("ask?n=1&m=2", 400),
+        ("set?name=123456789012345678901&n=1&on=1&at=1.1.1.1:1", 400),
+    ] {
         assert_eq!(call(page, path).0, code, "{path}");
     }
 }

@@ -1,6 +1,7 @@
-//! Many messages with random faults, on real sockets: clients of both memcached protocols with values of their own through
-//! `memcached_proxy`, while its servers are killed, stopped and revived. No answer to the wrong client, none lost without an error,
-//! none twice. `SOAK=<messages>` sets the size (100,000 by default).
+//! Many messages with random faults, on real sockets: clients of both memcached protocols with
+//! values of their own through `memcached_proxy`, while its servers are killed, stopped and
+//! revived. No answer to the wrong client, none lost without an error, none twice.
+//! `SOAK=<messages>` sets the size (100,000 by default).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -69,8 +70,16 @@ impl Talker {
     fn check_value(&self, key: u64, value: &[u8]) {
         let text = String::from_utf8_lossy(value);
         let parts: Vec<&str> = text.splitn(4, '/').collect();
-        assert!(parts.len() == 4 && parts[3].bytes().all(|b| b == b'p'), "client {}: a broken value {text:.80}", self.id);
-        assert_eq!((parts[0], parts[1]), (self.id.to_string().as_str(), key.to_string().as_str()), "someone else's value");
+        assert!(
+            parts.len() == 4 && parts[3].bytes().all(|b| b == b'p'),
+            "client {}: a broken value {text:.80}",
+            self.id
+        );
+        assert_eq!(
+            (parts[0], parts[1]),
+            (self.id.to_string().as_str(), key.to_string().as_str()),
+            "someone else's value"
+        );
         assert!(parts[2].parse::<u64>().is_ok_and(|n| n <= self.sequence), "a value from the future: {text:.80}");
     }
 
@@ -133,7 +142,8 @@ impl Talker {
                 self.hear(a);
             }
             if self.own_errors > errors {
-                // As a real client would: no use in asking a lost server as fast as it can be refused.
+                // As a real client would: no use in asking a lost server as fast as it can be
+                // refused.
                 std::thread::sleep(Duration::from_millis(2));
             }
             self.tally.answered.fetch_add(asked.len() as u64, Relaxed);
@@ -154,12 +164,22 @@ impl Talker {
             Asked::Get(keys) => self.values(keys),
             Asked::BinarySet(opaque) => {
                 let got = Packet::take(&mut self.client);
-                assert_eq!((got.opcode, got.opaque), (op::SET, *opaque), "client {}: another's answer {got:?}", self.id);
+                assert_eq!(
+                    (got.opcode, got.opaque),
+                    (op::SET, *opaque),
+                    "client {}: another's answer {got:?}",
+                    self.id
+                );
                 self.error_if(got.status != 0);
             }
             Asked::BinaryGet(opaque, key) => {
                 let got = Packet::take(&mut self.client);
-                assert_eq!((got.opcode, got.opaque), (op::GETK, *opaque), "client {}: another's answer {got:?}", self.id);
+                assert_eq!(
+                    (got.opcode, got.opaque),
+                    (op::GETK, *opaque),
+                    "client {}: another's answer {got:?}",
+                    self.id
+                );
                 if got.status == 0 {
                     assert_eq!(got.key, self.key(*key).into_bytes());
                     self.check_value(*key, &got.value);
@@ -182,7 +202,8 @@ impl Talker {
         self.error_if(error);
     }
 
-    /// The values of these keys, each once at most, some missing; or an error. Those of one server come behind those of another.
+    /// The values of these keys, each once at most, some missing; or an error. Those of one server
+    /// come behind those of another.
     fn values(&mut self, keys: &[u64]) {
         let mut left = keys.to_vec();
         loop {
@@ -232,7 +253,9 @@ fn soak(options: &[&str]) {
     let backends: Vec<Process> = (0..4).map(|_| Process::memcached()).collect();
     let list = servers(&backends.iter().map(|b| b.port).collect::<Vec<_>>());
     let mut args = vec!["--set", list.as_str()];
-    for o in ["ascii.call_timeout=300ms", "binary.call_timeout=300ms", "ascii.eject_time=100ms", "binary.eject_time=100ms"] {
+    for o in
+        ["ascii.call_timeout=300ms", "binary.call_timeout=300ms", "ascii.eject_time=100ms", "binary.eject_time=100ms"]
+    {
         args.extend(["--set", o]);
     }
     args.extend(options);
@@ -244,7 +267,14 @@ fn soak(options: &[&str]) {
     let talkers: Vec<_> = (0..CLIENTS)
         .map(|id| {
             let random = Random(0x9e37_79b9 * (id as u64 + 1));
-            let mut talker = Talker { id, client: Client::connect(proxy.port), random, sequence: 0, own_errors: 0, tally: tally.clone() };
+            let mut talker = Talker {
+                id,
+                client: Client::connect(proxy.port),
+                random,
+                sequence: 0,
+                own_errors: 0,
+                tally: tally.clone(),
+            };
             std::thread::spawn(move || talker.run(messages))
         })
         .collect();

@@ -1,11 +1,11 @@
-//! Every message of the standard library: however a stream is cut, interpreter and compiled code read the same messages; what
-//! is parsed and built again from its fields is what was parsed.
+//! Every message of the standard library: however a stream is cut, interpreter and compiled code
+//! read the same messages; what is parsed and built again from its fields is what was parsed.
 
 use std::path::PathBuf;
+use wireloom_interp::api::parse_with;
 use wireloom_interp::differential::{contexts, is_message, Pair, Summary};
 use wireloom_interp::generate::Generator;
 use wireloom_interp::grammar::Grammar;
-use wireloom_interp::api::parse_with;
 use wireloom_interp::Parsed;
 use wireloom_ir::{Module, UnitId};
 use wireloom_tests::programs::{module, no_internal_errors, seeds, twins};
@@ -13,7 +13,8 @@ use wireloom_tests::root;
 
 fn library() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root().join("std")).expect("the library is there");
-    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "loom")).collect();
+    let mut files: Vec<PathBuf> =
+        entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "loom")).collect();
     files.sort();
     files
 }
@@ -43,13 +44,20 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
                 for &ctx in &contexts {
                     let pair = Pair { module: &t.module, a: t.interpreted.table(), b: compiled.table(), unit, ctx };
                     // SAFETY: both tables live as long as the process.
-                    sum.add(&unsafe { pair.compare_random(seed, 60) }.unwrap_or_else(|e| panic!("{}: {name}: {e}", file.display())));
+                    sum.add(
+                        &unsafe { pair.compare_random(seed, 60) }
+                            .unwrap_or_else(|e| panic!("{}: {name}: {e}", file.display())),
+                    );
                 }
             }
             eprintln!("{name}: {sum:?}");
-            // What lies in a packet is one message per try, and mostly not to be read where it is followed by another one.
+            // What lies in a packet is one message per try, and mostly not to be read where it is
+            // followed by another one.
             let (messages, bad) = if is_message(&t.module, unit) { (100, 10) } else { (4, 4) };
-            assert!(sum.messages > messages && sum.bad + sum.in_step > bad, "{name}: the streams are worth little: {sum:?}");
+            assert!(
+                sum.messages > messages && sum.bad + sum.in_step > bad,
+                "{name}: the streams are worth little: {sum:?}"
+            );
         }
     }
     no_internal_errors();
@@ -77,16 +85,27 @@ fn messages_end_where_they_end() {
                 if let Parsed::Message { used: first, dump: again, .. } = parse_with(&grammar, unit, &next, ctx, true) {
                     // Bytes until the connection ends take what follows, too.
                     ended += usize::from(first == used);
-                    assert!(first == used && again == dump || first == next.len(), "{name}: seed {seed}: {}", message.escape_ascii());
+                    assert!(
+                        first == used && again == dump || first == next.len(),
+                        "{name}: seed {seed}: {}",
+                        message.escape_ascii()
+                    );
                 }
                 for cut in (0..message.len()).step_by(1 + message.len() / 500) {
                     let part = parse_with(&grammar, unit, &message[..cut], ctx, false);
-                    assert!(!matches!(part, Parsed::Bad { .. }), "{name}: seed {seed}: refused after {cut} bytes: {}", message.escape_ascii());
+                    assert!(
+                        !matches!(part, Parsed::Bad { .. }),
+                        "{name}: seed {seed}: refused after {cut} bytes: {}",
+                        message.escape_ascii()
+                    );
                 }
             }
             eprintln!("{name}: {made} made, {ended} end before another one");
             // What lies in a packet may go on to the packet's end.
-            assert!(made >= 15 && (ended >= 10 || !is_message(&module, unit)), "{name}: {made} made, {ended} end before another one");
+            assert!(
+                made >= 15 && (ended >= 10 || !is_message(&module, unit)),
+                "{name}: {made} made, {ended} end before another one"
+            );
         }
     }
     no_internal_errors();

@@ -36,11 +36,15 @@ fn marks(path: &Path) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Lines of prose, with their numbers: comments of a source, or a page, without code, tables and what a bench has written.
+/// Lines of prose, with their numbers: comments of a source, or a page, without code, tables and
+/// what a bench has written.
 fn prose<'t>(path: &Path, text: &'t str) -> Vec<(usize, &'t str)> {
     let marks = marks(path);
     let (mut code, mut written) = (false, false);
-    let lines = text.lines().enumerate().filter(|(_, l)| marks.is_none_or(|all| all.iter().any(|m| l.trim_start().starts_with(m))));
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, l)| marks.is_none_or(|all| all.iter().any(|m| l.trim_start().starts_with(m))));
     lines
         .filter(|(_, l)| {
             let said = l.trim_start().trim_start_matches(['/', '!']);
@@ -82,7 +86,9 @@ fn nothing_names_what_lies_outside() {
         let text = std::fs::read_to_string(path).expect("a text");
         for (i, line) in text.lines().enumerate() {
             let lower = line.to_lowercase();
-            found.extend(forbidden.iter().filter(|w| lower.contains(*w)).map(|w| format!("{}:{}: {w}", path.display(), i + 1)));
+            found.extend(
+                forbidden.iter().filter(|w| lower.contains(*w)).map(|w| format!("{}:{}: {w}", path.display(), i + 1)),
+            );
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));

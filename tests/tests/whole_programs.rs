@@ -1,5 +1,6 @@
-//! Whole programs at random (`wireloom_tests::whole`): what the interpreter does with frames and requests, compiled code does, too. Many programs
-//! make one app, so that the C compiler runs a few times only. `make test-long` has ten thousand of them compared.
+//! Whole programs at random (`wireloom_tests::whole`): what the interpreter does with frames and
+//! requests, compiled code does, too. Many programs make one app, so that the C compiler runs a few
+//! times only. `make test-long` has ten thousand of them compared.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,11 +36,15 @@ fn accepted(kind: Kind, seed: u64, path: &PathBuf) -> (Vec<Parts>, usize) {
         match module(kind, std::slice::from_ref(&one), path) {
             Ok(_) => all.push(one),
             Err(why) => {
-                if std::env::var_os("WIRELOOM_REFUSED").is_some() { eprintln!("{why}") }
+                if std::env::var_os("WIRELOOM_REFUSED").is_some() {
+                    eprintln!("{why}")
+                }
                 refused += 1;
             }
         }
-        if all.len() == TOGETHER || n > 20 * TOGETHER as u64 { break }
+        if all.len() == TOGETHER || n > 20 * TOGETHER as u64 {
+            break;
+        }
     }
     (all, refused)
 }
@@ -52,7 +57,17 @@ fn packets(m: &Arc<Module>, path: &Path, seed: u64, programs: usize) -> Result<u
     let mut maker = Mutator::new(seed, samples(&[]), vec![], pair.inputs());
     for i in 0..EACH * programs {
         let f = maker.random();
-        pair.frame(&f).map_err(|e| format!("frame {i} on port {} at {}, {} bytes of {}, rooms {:?}: {}\n{e}", f.port, f.time, f.bytes.len(), f.wire, f.rooms, hex(&f.bytes)))?;
+        pair.frame(&f).map_err(|e| {
+            format!(
+                "frame {i} on port {} at {}, {} bytes of {}, rooms {:?}: {}\n{e}",
+                f.port,
+                f.time,
+                f.bytes.len(),
+                f.wire,
+                f.rooms,
+                hex(&f.bytes)
+            )
+        })?;
     }
     pair.finish()?;
     Ok(pair.sum.sent)
@@ -62,20 +77,38 @@ fn services(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> 
     let (meant, Some(other)) = (interpreted(m), compiled(m)?) else { return Ok(0) };
     // SAFETY: both tables live as long as the process.
     let [mut a, mut b] = [meant.table(), other.table()].map(|t| unsafe { Mock::new(t, m, &[]) });
-    let handlers: Vec<u32> = m.handlers.iter().enumerate().filter(|(_, h)| matches!(h.on, On::Message { .. })).map(|(i, _)| i as u32).collect();
+    let handlers: Vec<u32> = m
+        .handlers
+        .iter()
+        .enumerate()
+        .filter(|(_, h)| matches!(h.on, On::Message { .. }))
+        .map(|(i, _)| i as u32)
+        .collect();
     let (mut rng, mut now, mut done) = (Rng(seed), 1_000_000_000, 0);
     for i in 0..EACH * programs {
         let handler = handlers[rng.below(handlers.len() as u64) as usize];
         let mut word = |most| (0..rng.below(most)).map(|_| b"abAB,=1x"[rng.below(8) as usize]).collect::<Vec<u8>>();
         let (op, data, said) = (word(16), word(16), word(40));
         let request = [&op[..], b" ", rng.below(300).to_string().as_bytes(), b" ", &data[..], b"\n"].concat();
-        let answers = [Answer::Bytes([&said[..], b"\n"].concat()), Answer::Bytes(b"second\n".to_vec()), Answer::Fault(if rng.chance(50) { WL_F_LOST } else { WL_F_TIMEOUT })];
+        let answers = [
+            Answer::Bytes([&said[..], b"\n"].concat()),
+            Answer::Bytes(b"second\n".to_vec()),
+            Answer::Fault(if rng.chance(50) { WL_F_LOST } else { WL_F_TIMEOUT }),
+        ];
         let answers = &answers[..1 + rng.below(3) as usize];
         now += rng.below(4_000_000_000);
-        let [x, y] = [&mut a, &mut b].map(|mock| { mock.set_now(now); mock.run_message(handler, &request, answers) });
+        let [x, y] = [&mut a, &mut b].map(|mock| {
+            mock.set_now(now);
+            mock.run_message(handler, &request, answers)
+        });
         if x != y {
             let n = x.iter().zip(&y).take_while(|(x, y)| x == y).count();
-            return Err(format!("request {i}, \"{}\", answers {answers:?}, act {n}:\n  interpreted: {:?}\n  compiled:    {:?}", request.escape_ascii(), x.get(n), y.get(n)));
+            return Err(format!(
+                "request {i}, \"{}\", answers {answers:?}, act {n}:\n  interpreted: {:?}\n  compiled:    {:?}",
+                request.escape_ascii(),
+                x.get(n),
+                y.get(n)
+            ));
         }
         done += x.len() as u64;
     }
@@ -83,7 +116,10 @@ fn services(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> 
 }
 
 fn compare(kind: Kind, m: &Arc<Module>, path: &Path, seed: u64, programs: usize) -> Result<u64, String> {
-    match kind { Kind::Packets => packets(m, path, seed, programs), Kind::Service => services(m, seed, programs) }
+    match kind {
+        Kind::Packets => packets(m, path, seed, programs),
+        Kind::Service => services(m, seed, programs),
+    }
 }
 
 /// Which program of an app it is that differs.
@@ -106,7 +142,9 @@ const FEW: usize = 200;
 /// How many programs have each part of the language.
 fn count(programs: &[Parts], features: &mut [usize; FEATURES.len()]) {
     for p in programs {
-        for (n, (_, _, text)) in features.iter_mut().zip(FEATURES) { *n += usize::from(p.items.contains(text) || p.members.contains(text)) }
+        for (n, (_, _, text)) in features.iter_mut().zip(FEATURES) {
+            *n += usize::from(p.items.contains(text) || p.members.contains(text))
+        }
     }
 }
 
@@ -121,7 +159,9 @@ fn run(kind: Kind, apps: u64) {
         match made.and_then(|m| compare(kind, &m, &path, seed, programs.len())) {
             Ok(n) => {
                 done += n;
-                if std::env::var_os("WIRELOOM_REFUSED").is_none() { std::fs::remove_file(&path).ok(); }
+                if std::env::var_os("WIRELOOM_REFUSED").is_none() {
+                    std::fs::remove_file(&path).ok();
+                }
             }
             Err(e) => {
                 let which = alone(kind, &programs, seed);
@@ -130,7 +170,9 @@ fn run(kind: Kind, apps: u64) {
             }
         }
         (all, refused) = (all + programs.len(), refused + no);
-        if seed % 20 == 0 { eprintln!("{kind:?}: {all} programs, {} apps differ", wrong.len()) }
+        if seed % 20 == 0 {
+            eprintln!("{kind:?}: {all} programs, {} apps differ", wrong.len())
+        }
     }
     eprintln!("{kind:?}: {all} programs, {refused} refused by the checker, {done} acts");
     for (n, (_, name, _)) in features.iter().zip(FEATURES).filter(|(_, f)| f.0 == kind) {
@@ -147,14 +189,22 @@ fn run(kind: Kind, apps: u64) {
 fn of_packets_sanitized() {
     let path = file(Kind::Packets, 0);
     let (programs, _) = accepted(Kind::Packets, 777, &path);
-    std::fs::write(&path, app(Kind::Packets, &programs[..programs.len().min(3)])).expect("the temporary folder is writable");
-    let out = Wireloom::command_within(&["fuzz", &path.display().to_string(), "--seconds", "2", "--sanitize"], Duration::from_secs(300));
+    std::fs::write(&path, app(Kind::Packets, &programs[..programs.len().min(3)]))
+        .expect("the temporary folder is writable");
+    let out = Wireloom::command_within(
+        &["fuzz", &path.display().to_string(), "--seconds", "2", "--sanitize"],
+        Duration::from_secs(300),
+    );
     assert!(out.code == Some(0) && out.out.contains("no difference"), "{}: {}", path.display(), out.text);
     std::fs::remove_file(path).ok();
 }
 
 #[test]
-fn of_packets() { run(Kind::Packets, 2) }
+fn of_packets() {
+    run(Kind::Packets, 2)
+}
 
 #[test]
-fn of_services() { run(Kind::Service, 2) }
+fn of_services() {
+    run(Kind::Service, 2)
+}

@@ -1,4 +1,5 @@
-//! Rules changed a million times while packets flow through all cores: no packet sees a part of one.
+//! Rules changed a million times while packets flow through all cores: no packet sees a part of
+//! one.
 
 use serde_json::Value;
 use std::fmt::Write;
@@ -57,7 +58,8 @@ fn a_million_changes_and_none_is_seen_half() {
     let app = Controlled::run("whole", &["tests/programs/whole_rules.loom", "--bind", &wire, "--cores", "all"]);
     let counters = || -> Vec<(String, u64)> {
         let list = app.json(&["counter"]);
-        let pair = |c: &Value| (c["counter"].as_str().unwrap_or_default().to_string(), c["value"].as_u64().unwrap_or(0));
+        let pair =
+            |c: &Value| (c["counter"].as_str().unwrap_or_default().to_string(), c["value"].as_u64().unwrap_or(0));
         list.as_array().map_or(Vec::new(), |l| l.iter().map(pair).collect())
     };
     let of = |list: &[(String, u64)], name: &str| list.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v);
@@ -65,13 +67,19 @@ fn a_million_changes_and_none_is_seen_half() {
     let (mut line, mut changes, mut version) = (app.connect(), 0, 0);
     while changes < 1_000_000 {
         version += ROWS;
-        let flow = |i: u64| format!("\"src\":\"10.1.0.{}\",\"dst\":\"10.2.0.1\",\"sport\":1024,\"dport\":53,\"proto\":17", i % 64);
-        let range = |i: u64| format!("\"dst\":\"10.2.0.0/{}\",\"dport\":[1000,2999],\"priority\":{}", 16 + i % 2 * 8, i % 2);
-        // Where the whole rule is one entry, and where it is many; replaced, taken away, and put back.
+        let flow = |i: u64| {
+            format!("\"src\":\"10.1.0.{}\",\"dst\":\"10.2.0.1\",\"sport\":1024,\"dport\":53,\"proto\":17", i % 64)
+        };
+        let range =
+            |i: u64| format!("\"dst\":\"10.2.0.0/{}\",\"dport\":[1000,2999],\"priority\":{}", 16 + i % 2 * 8, i % 2);
+        // Where the whole rule is one entry, and where it is many; replaced, taken away, and put
+        // back.
         for _ in 0..4 {
             changes += change(&mut line, "insert", "exact", |i| format!("{},{}", flow(i), rule(version + i)));
             changes += change(&mut line, "insert", "shared", |i| format!("\"key\":{},{}", i % 4, rule(version + i)));
-            changes += change(&mut line, "insert", "routes", |i| format!("\"key\":\"{}\",{}", ["10.2.0.0/16", "10.9.0.0/16"][i as usize % 2], rule(version + i)));
+            changes += change(&mut line, "insert", "routes", |i| {
+                format!("\"key\":\"{}\",{}", ["10.2.0.0/16", "10.9.0.0/16"][i as usize % 2], rule(version + i))
+            });
         }
         changes += change(&mut line, "insert", "acl", |i| format!("{},{}", range(i), rule(version + i)));
         for table in ["exact", "shared", "routes", "acl"] {
@@ -85,7 +93,8 @@ fn a_million_changes_and_none_is_seen_half() {
     }
     let after = counters();
     assert!(of(&after, "seen") > before, "no packets flow: {after:?}");
-    // Packets did look between the changes: at many versions, and at rules of which one was changed already and the other was not.
+    // Packets did look between the changes: at many versions, and at rules of which one was changed
+    // already and the other was not.
     assert!(of(&after, "changes") > 1000 && of(&after, "apart") > 0, "{after:?}");
     assert_eq!((of(&after, "torn"), of(&after, "halves")), (0, 0), "{after:?}");
     eprintln!("{changes} changes, {} packets: {after:?}", of(&after, "seen") - before);

@@ -1,5 +1,6 @@
-//! `merge` on real sockets: random streams by compiled code and by the interpreter against a reference, one run after another,
-//! faults and what is counted of them, time limits, drain, and memory that stays flat.
+//! `merge` on real sockets: random streams by compiled code and by the interpreter against a
+//! reference, one run after another, faults and what is counted of them, time limits, drain, and
+//! memory that stays flat.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -38,7 +39,8 @@ fn read_all(stream: &mut TcpStream) -> Option<Vec<u8>> {
     }
 }
 
-/// Sends the streams, each from its own thread in pieces of random sizes; each then waits how its connection ends.
+/// Sends the streams, each from its own thread in pieces of random sizes; each then waits how its
+/// connection ends.
 fn send(port: u16, streams: &[Vec<u8>]) -> Vec<std::thread::JoinHandle<bool>> {
     let one = |(i, bytes): (usize, &Vec<u8>)| {
         let (bytes, mut s) = (bytes.clone(), TcpStream::connect(("127.0.0.1", port)).expect("the node accepts"));
@@ -73,10 +75,12 @@ impl Random {
     }
 }
 
-/// Keys that share long beginnings, end in zero bytes, are empty or long: whatever a comparison by parts could get wrong.
+/// Keys that share long beginnings, end in zero bytes, are empty or long: whatever a comparison by
+/// parts could get wrong.
 fn key(r: &mut Random) -> Vec<u8> {
     const ALPHABET: [u8; 6] = [0, 1, b'a', b'b', 0x7f, 0xff];
-    let n = [r.below(4), r.below(20), 6 + r.below(4), 13 + r.below(6), 30 + r.below(5), r.below(1000)][r.below(6) as usize];
+    let n =
+        [r.below(4), r.below(20), 6 + r.below(4), 13 + r.below(6), 30 + r.below(5), r.below(1000)][r.below(6) as usize];
     let same = r.below(n + 1);
     (0..n).map(|i| if i < same { b'a' } else { ALPHABET[r.below(6) as usize] }).collect()
 }
@@ -150,11 +154,18 @@ fn what_is_counted() {
     assert_eq!((number("messages_in"), number("messages_out")), (16, 9), "{m}");
     assert_eq!((number("bytes_in"), number("bytes_out")), (80, wanted.len() as u64 + 1), "{m}");
     let (mappers, out) = (port_of(&s, "mappers"), port_of(&s, "out"));
-    assert_eq!((&mappers["opened"], &mappers["open"], &mappers["bytes_in"], &mappers["requests"]), (&8.into(), &0.into(), &80.into(), &16.into()));
-    assert_eq!((&out["opened"], &out["bytes_out"], &out["requests"]), (&1.into(), &(wanted.len() + 1).into(), &9.into()));
+    assert_eq!(
+        (&mappers["opened"], &mappers["open"], &mappers["bytes_in"], &mappers["requests"]),
+        (&8.into(), &0.into(), &80.into(), &16.into())
+    );
+    assert_eq!(
+        (&out["opened"], &out["bytes_out"], &out["requests"]),
+        (&1.into(), &(wanted.len() + 1).into(), &9.into())
+    );
 }
 
-/// Each bad stream resets the reducer and all mappers, is counted with its kind, and the next run is whole.
+/// Each bad stream resets the reducer and all mappers, is counted with its kind, and the next run
+/// is whole.
 #[test]
 fn faults_end_the_run_and_only_that() {
     for cores in ["0", "0-1"] {
@@ -163,7 +174,17 @@ fn faults_end_the_run_and_only_that() {
         let wanted: String = (0..8).map(|i| format!("k{i}\t1\n")).collect();
         // Long lines follow, so that both ways of reading a line see the fault.
         let tail = "z".repeat(40) + "\t1\n" + &"zz\t1\n".repeat(30);
-        for (i, (bad, kind)) in [("b\t1\na\t1\n", "constraint"), ("a\tx\n", "malformed"), ("a\t-1\n", "malformed"), ("a\t\n", "malformed"), ("\n", "malformed"), ("a\t1 \n", "malformed")].iter().enumerate() {
+        for (i, (bad, kind)) in [
+            ("b\t1\na\t1\n", "constraint"),
+            ("a\tx\n", "malformed"),
+            ("a\t-1\n", "malformed"),
+            ("a\t\n", "malformed"),
+            ("\n", "malformed"),
+            ("a\t1 \n", "malformed"),
+        ]
+        .iter()
+        .enumerate()
+        {
             for at in [0, 7] {
                 let before = faults(&status(n.admin), kind);
                 let mut streams = good.clone();
@@ -229,7 +250,8 @@ fn a_connection_that_says_nothing_is_no_mapper() {
     assert_eq!(faults(&status(n.admin), "lost"), 0, "{}", status(n.admin));
 }
 
-/// The log says which mapper sent what cannot be merged, and where; and which mappers a run waits for.
+/// The log says which mapper sent what cannot be merged, and where; and which mappers a run waits
+/// for.
 #[test]
 fn long_words_and_missing_mappers_are_told() {
     let n = node(&["--set", "mappers.read_timeout=300ms"]);
@@ -239,7 +261,10 @@ fn long_words_and_missing_mappers_are_told() {
     assert_eq!(read_all(&mut n.reducer.accept().stream), None, "it was taken for whole");
     mappers.into_iter().for_each(|m| drop(m.join()));
     let log = n.front.output();
-    assert!(log.contains("message 2 cannot be merged (too_long at kv.Pair.key)") && log.contains("(127.0.0.1:"), "{log}");
+    assert!(
+        log.contains("message 2 cannot be merged (too_long at kv.Pair.key)") && log.contains("(127.0.0.1:"),
+        "{log}"
+    );
     let mut few: Vec<Client> = (0..6).map(|_| Client::connect(n.front.port)).collect();
     few.iter_mut().for_each(|c| {
         c.send("a\t1\n");
@@ -265,7 +290,10 @@ fn a_lost_reducer_resets_the_mappers() {
     for silent in [true, false] {
         let n = node(&[]);
         let streams = vec![vec![]; 8];
-        let mut eight: Vec<TcpStream> = streams.iter().map(|_: &Vec<u8>| TcpStream::connect(("127.0.0.1", n.front.port)).expect("the node accepts")).collect();
+        let mut eight: Vec<TcpStream> = streams
+            .iter()
+            .map(|_: &Vec<u8>| TcpStream::connect(("127.0.0.1", n.front.port)).expect("the node accepts"))
+            .collect();
         eight.iter_mut().for_each(|s| s.write_all(b"0\t1\n").expect("the node takes it"));
         let reducer = n.reducer.accept();
         std::thread::sleep(Duration::from_millis(50));
@@ -318,8 +346,8 @@ fn a_drain_finishes_the_run() {
         std::thread::sleep(Duration::from_millis(200));
         assert!(TcpStream::connect(("127.0.0.1", n.front.port)).is_err(), "a draining node takes no mappers");
         eight.iter_mut().for_each(|c| {
-        c.send("b\t1\n\n").finish_sending();
-    });
+            c.send("b\t1\n\n").finish_sending();
+        });
         assert_eq!(read_all(&mut reducer.stream).as_deref(), Some(&b"a\t8\nb\t8\n"[..]));
         assert_eq!(n.front.exit_code(Duration::from_secs(20)), Some(0));
     }
@@ -347,11 +375,14 @@ fn a_killed_node_is_an_error_to_the_reducer() {
     assert_eq!(read_all(&mut reducer.stream), None);
 }
 
-/// A reducer that does not read for a while: mappers are held back by full buffers, memory stays where it was.
+/// A reducer that does not read for a while: mappers are held back by full buffers, memory stays
+/// where it was.
 #[test]
 fn memory_is_flat_over_runs_and_stalls() {
     let n = node(&["--cores", "0-1"]);
-    let big: Vec<Vec<u8>> = (0..8).map(|i| (0..300_000).flat_map(|k| format!("word{:09}\t1\n", k * 8 + i).into_bytes()).collect()).collect();
+    let big: Vec<Vec<u8>> = (0..8)
+        .map(|i| (0..300_000).flat_map(|k| format!("word{:09}\t1\n", k * 8 + i).into_bytes()).collect())
+        .collect();
     let wanted: Vec<u8> = (0..2_400_000).flat_map(|k| format!("word{k:09}\t1\n").into_bytes()).collect();
     let mut first = 0;
     for run in 0..3 {

@@ -1,9 +1,9 @@
-/* floor_mux: the least a multiplexing memcached proxy can do (twemproxy's design point). One thread,
- * edge-triggered epoll. A key's hash picks the backend; each backend has ONE connection shared by all
- * clients; all output is sent once per batch of events. Understands the ASCII "get" of one key and
- * the binary get/getk. One GET may be outstanding per client: replies are not put back in order.
- * usage: floor_mux LISTENPORT BACKENDPORT[,BACKENDPORT...] [WAIT_US]
- * With WAIT_US it sleeps that long before each look at the sockets, to find more events per look. */
+/* floor_mux: the least a multiplexing memcached proxy can do (twemproxy's design point). One
+ * thread, edge-triggered epoll. A key's hash picks the backend; each backend has ONE connection
+ * shared by all clients; all output is sent once per batch of events. Understands the ASCII "get"
+ * of one key and the binary get/getk. One GET may be outstanding per client: replies are not put
+ * back in order. usage: floor_mux LISTENPORT BACKENDPORT[,BACKENDPORT...] [WAIT_US] With WAIT_US it
+ * sleeps that long before each look at the sockets, to find more events per look. */
 #define _GNU_SOURCE
 #include "common.h"
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* gen_streams: writes N sorted streams of "word\tcount\n" lines, DIR/stream0.txt and so on, and
- * prints as JSON what went in and what the combined stream must be. The mapper adds the mark of a whole
- * stream where the combiner wants one.
- * usage: gen_streams DIR TOTAL_MIB [STREAMS]
+ * prints as JSON what went in and what the combined stream must be. The mapper adds the mark of a
+ * whole stream where the combiner wants one. usage: gen_streams DIR TOTAL_MIB [STREAMS]
  *
  * One dictionary in sorted order feeds all streams: a word is 6 letters that count upwards and 0 to
  * 8 letters derived from its number, and is in each stream with probability one half. So on average

@@ -90,7 +90,8 @@ int main(int argc, char **argv) {
     capture(argv[1], "vip", EACH, ".pcap", each_flow_trace(), EACH);
     sized(argv[1], 64, 16384);
     sized(argv[1], 1500, 4096);
-    /* Further rules to insert while frames flow: of lower priority than the others, so that the verdicts stay. */
+    /* Further rules to insert while frames flow: of lower priority than the others, so that the
+       verdicts stay. */
     struct rule *more = make_rules(8192, 43);
     rules_json(create(argv[1], "more", 8192, ".json"), more, 8192, 0);
     return 0;

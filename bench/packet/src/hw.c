@@ -1,6 +1,8 @@
-/* hw JOB FRAMES [TRACE]: the hand-written limit. One core, the trace in memory (of so many frames), batches of 64; prints CPU ns per frame as JSON.
- * hw pcap FILE: counts the flows of a capture that is read from a file. hw list: the jobs. Needs AVX-512. Two programs are made of it:
- * with hw_*.c the C that is tuned to this machine (clang -O3 -march=native), with plain.c the plain one (clang-19 -O3 -march=native). */
+/* hw JOB FRAMES [TRACE]: the hand-written limit. One core, the trace in memory (of so many frames),
+ * batches of 64; prints CPU ns per frame as JSON. hw pcap FILE: counts the flows of a capture that
+ * is read from a file. hw list: the jobs. Needs AVX-512. Two programs are made of it: with hw_*.c
+ * the C that is tuned to this machine (clang -O3 -march=native), with plain.c the plain one
+ * (clang-19 -O3 -march=native). */
 #include "hw.h"
 #include <sys/resource.h>
 
@@ -55,8 +57,8 @@ int main(int argc, char **argv) {
     if (!j) { fprintf(stderr, "usage: hw JOB FRAMES [TRACE]; hw pcap FILE; hw list\n"); return 2; }
     if (argc == 4) trace_frames = j->frames = (uint32_t)strtoul(argv[3], NULL, 10);
     const uint64_t wanted = strtoull(argv[2], NULL, 10);
-    /* Tables are filled and memory is touched before the clock runs; then every flow comes as often as any: those that came first lie where they
-     * are looked for first, and take half as long. */
+    /* Tables are filled and memory is touched before the clock runs; then every flow comes as often
+     * as any: those that came first lie where they are looked for first, and take half as long. */
     const uint32_t warm = j->round ? MANY : 1, least = (uint32_t)((wanted + j->frames - 1) / j->frames), passes = (least + warm - 1) / warm * warm;
     j->setup();
     for (uint32_t i = 0; i < warm; i++) pass(j, i);

@@ -1,4 +1,5 @@
-/* Flow counters: open addressing, 32-byte entries, CRC32C hash, the whole batch fetched ahead, load factor at most a quarter. */
+/* Flow counters: open addressing, 32-byte entries, CRC32C hash, the whole batch fetched ahead, load
+   factor at most a quarter. */
 #include "hw.h"
 
 struct entry { struct key key; uint64_t packets, bytes; };

@@ -1,5 +1,6 @@
-/* Rules with masks and priorities: up to 16 compared at once, one after the other; more by tuple space, a table of buckets for each of the 12
- * masks, all 12 hashed and fetched at once, candidates verified in the order of the rules. */
+/* Rules with masks and priorities: up to 16 compared at once, one after the other; more by tuple
+ * space, a table of buckets for each of the 12 masks, all 12 hashed and fetched at once, candidates
+ * verified in the order of the rules. */
 #include "hw.h"
 
 #define MASKS 12u
@@ -8,7 +9,8 @@ static uint32_t *src, *src_mask, *dst, *dst_mask, *rest, *rest_mask, count;
 static uint8_t *verdict;              /* of rule + 1; 0: none fits */
 static uint8_t *trace;
 static uint64_t accepted, denied, unmatched;
-/* Of the masks: lanes of masks, buckets' bases and shifts, seeds. A bucket is two slots of tag << 16 | rule + 1. */
+/* Of the masks: lanes of masks, buckets' bases and shifts, seeds. A bucket is two slots of tag <<
+   16 | rule + 1. */
 static __m512i lane_src, lane_dst, lane_rest, lane_shift, lane_seed, lane_base;
 static uint64_t *bucket;
 

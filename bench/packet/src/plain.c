@@ -1,8 +1,9 @@
-/* The plain C, by which targets are judged: hand-written, on the frames and rules of
- * trace.h and behind the command line of hw.c. Of its matchers those that it quotes: linear for ten rules, vectors over tuple space for more;
- * of its flow tables the one that fetches a batch ahead and is at most a quarter full. Nothing in it is tuned further: hw_*.c is. It has no job
- * of 16K rules (its tables must be free of collisions, and with so many rules whole hashes of one mask collide whatever the seed) and none of
- * 32M flows. */
+/* The plain C, by which targets are judged: hand-written, on the frames and rules of trace.h and
+ * behind the command line of hw.c. Of its matchers those that it quotes: linear for ten rules,
+ * vectors over tuple space for more; of its flow tables the one that fetches a batch ahead and is
+ * at most a quarter full. Nothing in it is tuned further: hw_*.c is. It has no job of 16K rules
+ * (its tables must be free of collisions, and with so many rules whole hashes of one mask collide
+ * whatever the seed) and none of 32M flows. */
 #include "hw.h"
 
 #define B 64
@@ -112,7 +113,8 @@ static void t_lin512(uint32_t from) {
     vcount(V);
     counts.frames += B;
 }
-/* 16 lanes = 12 masks, one gather of tag << 16 | rule + 1 from tables without collisions, candidates verified in the order of the rules. */
+/* 16 lanes = 12 masks, one gather of tag << 16 | rule + 1 from tables without collisions,
+   candidates verified in the order of the rules. */
 static uint32_t *TV, TSm[12], TDm[12], TPm[12];
 static __m512i VS, VD, VP, VB, VSH, VSEED;
 AI uint32_t hv1(uint32_t a, uint32_t b, uint32_t c, uint32_t seed) { uint32_t h = (a * 0x9e3779b1u) ^ (b * 0x85ebca6bu) ^ (c * 0xc2b2ae35u) ^ seed; h ^= h >> 15; return h * 0x2c1b3c6du; }
@@ -195,7 +197,8 @@ static void rules_check(void) {
 }
 struct job rule_jobs[3] = {{"rules_10", 1u << 16, rules_10, t_lin512, NULL, rules_check}, {"rules_1k", 1u << 16, rules_1k, t_tssv, NULL, rules_check}};
 
-/* ---- layer 4: Maglev ring (65537), connection table, IP-in-IP in place, restored behind the batch ---- */
+/* ---- layer 4: Maglev ring (65537), connection table, IP-in-IP in place, restored behind the
+   batch ---- */
 
 #define RING 65537
 #define NREAL 100

@@ -1,4 +1,5 @@
-/* stream: a neighbour that goes through memory without end: copies 256 MiB, again and again, until it is killed. */
+/* stream: a neighbour that goes through memory without end: copies 256 MiB, again and again, until
+   it is killed. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

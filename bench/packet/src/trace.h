@@ -1,7 +1,8 @@
 /* trace.h: deterministic frames and rules that all programs of this bench share.
  *
- * Frames are 64 bytes of Ethernet, IPv4 and UDP or TCP, one behind the other. In: numbers of flows or rules and a seed. Out: the frames
- * in memory (large pages), which `gen` writes as captures and `hw` reads where they lie. */
+ * Frames are 64 bytes of Ethernet, IPv4 and UDP or TCP, one behind the other. In: numbers of flows
+ * or rules and a seed. Out: the frames in memory (large pages), which `gen` writes as captures and
+ * `hw` reads where they lie. */
 #ifndef TRACE_H
 #define TRACE_H
 #include <arpa/inet.h>
@@ -72,7 +73,8 @@ static inline struct tuple flow_tuple(uint32_t i) {
     uint32_t h = i * 2654435761u;
     return (struct tuple){0x0a000000u | (h & 0xffffff), 0xc0a80000u | ((i * 40503u) & 0xff), (uint16_t)(1024 + ((i >> 24) | ((h >> 24) << 3))), (uint16_t)(53 + (i & 3))};
 }
-/* `frames` frames of uniformly random flows, of each so many in a row. To one address if `vip` is not 0. */
+/* `frames` frames of uniformly random flows, of each so many in a row. To one address if `vip` is
+   not 0. */
 static inline uint8_t *burst_trace(uint32_t flows, uint32_t frames, uint64_t seed, uint32_t vip, uint32_t burst) {
     uint8_t *t = big_alloc((size_t)frames * FRAME);
     struct tuple f = {0};
@@ -88,7 +90,8 @@ static inline uint8_t *flow_trace(uint32_t flows, uint32_t frames, uint64_t seed
 extern uint32_t trace_frames;
 static inline uint32_t flow_frames(uint32_t flows) { return trace_frames ? trace_frames : flows > 100000 ? 1u << 21 : 1u << 18; }
 
-/* A frame of each of 2^21 flows to the VIP. Replayed MANY times, each time with other source ports, they are 32M flows. */
+/* A frame of each of 2^21 flows to the VIP. Replayed MANY times, each time with other source ports,
+   they are 32M flows. */
 #define EACH (1u << 21)
 #define MANY 16u
 static inline uint8_t *each_flow_trace(void) {

@@ -1,8 +1,10 @@
-/* xsk forward IN OUT: the plainest AF_XDP forwarder. It sends the frames of one interface out through
+/* xsk forward IN OUT: the plainest AF_XDP forwarder. It sends the frames of one interface out
+ * through
  *     the other, untouched: one queue, copy mode, batches of 64; it sleeps in poll() when idle.
- * xsk drop IF: an XDP program that drops all (the far end, which must not load the forwarder's core).
- * xsk send IF PCAP RATE SECONDS BURST: sends the frames of a capture, in bursts, RATE a second.
- * Each prints "ok" when it is ready and runs until it is killed. System calls only, no library. */
+ * xsk drop IF: an XDP program that drops all (the far end, which must not load the forwarder's
+ * core). xsk send IF PCAP RATE SECONDS BURST: sends the frames of a capture, in bursts, RATE a
+ * second. Each prints "ok" when it is ready and runs until it is killed. System calls only, no
+ * library. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/bpf.h>

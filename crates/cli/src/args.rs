@@ -6,12 +6,17 @@ use std::path::PathBuf;
 
 /// Wireloom: programs for what sits on the wire.
 #[derive(Parser)]
-#[command(name = "wireloom", version, max_term_width = 100, after_help = "\
+#[command(
+    name = "wireloom",
+    version,
+    max_term_width = 100,
+    after_help = "\
 First steps:
   wireloom run apps/static_web.loom --set port=8080        # serve; then: curl localhost:8080
   wireloom check my.loom                                   # types, bounds, grammars
   wireloom test my.loom                                    # the `test` blocks in the file
-  wireloom build apps/http_balancer.loom -o balancer       # one file to deploy: ./balancer --set …")]
+  wireloom build apps/http_balancer.loom -o balancer       # one file to deploy: ./balancer --set …"
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -75,14 +80,22 @@ Examples:
   wireloom graph apps/memcached_proxy.loom -o - | rsvg-convert -o graph.png
 Light or dark follows the viewer.")]
     Graph(Graph),
-    /// Report worst-case steps, suspensions and what they keep, and the whole memory bill; or explain an error code.
-    #[command(after_help = "Examples:\n  wireloom explain apps/memcached_proxy.loom\n  wireloom explain E0401\n  wireloom explain codes              # all codes")]
+    /// Report worst-case steps, suspensions and what they keep, and the whole memory bill; or
+    /// explain an error code.
+    #[command(
+        after_help = "Examples:\n  wireloom explain apps/memcached_proxy.loom\n  wireloom explain E0401\n  wireloom explain codes              # all codes"
+    )]
     Explain(Explain),
-    /// Feed a unit generated and mutated messages; compiled code and interpreter must agree and survive.
-    #[command(after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60\n  wireloom fuzz my.loom:Request --seed 7      # what a failure says to repeat it")]
+    /// Feed a unit generated and mutated messages; compiled code and interpreter must agree and
+    /// survive.
+    #[command(
+        after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60\n  wireloom fuzz my.loom:Request --seed 7      # what a failure says to repeat it"
+    )]
     Fuzz(Fuzz),
     /// Measure what an app with frame ports costs per frame, on one core, with frames from memory.
-    #[command(after_help = "Example:\n  wireloom bench apps/flow_tracker.loom --bind wire=trace.pcap     # CPU nanoseconds per frame")]
+    #[command(
+        after_help = "Example:\n  wireloom bench apps/flow_tracker.loom --bind wire=trace.pcap     # CPU nanoseconds per frame"
+    )]
     Bench(Bench),
     /// List, read and change the tables of a running app, while its packets flow.
     #[command(after_help = "\
@@ -201,7 +214,8 @@ pub struct Signal {
 
 #[derive(Args)]
 pub struct Bench {
-    /// Sources with apps, which share the process, its cores and ports of one name; FILE:APP is one app of a file with several.
+    /// Sources with apps, which share the process, its cores and ports of one name; FILE:APP is one
+    /// app of a file with several.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// A capture whose frames come in on a port, over and over.
@@ -222,7 +236,8 @@ pub struct Bench {
     /// About how many frames a run has.
     #[arg(long, default_value_t = 20_000_000)]
     pub frames: u64,
-    /// Each round has source ports of its own, so that there are so many times as many flows; at most 16.
+    /// Each round has source ports of its own, so that there are so many times as many flows; at
+    /// most 16.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub many: u8,
     /// Runs, of which the median is shown.
@@ -231,13 +246,16 @@ pub struct Bench {
     /// The CPUs to run on, one thread each: `0`, `0-1`, `all`.
     #[arg(long, value_name = "LIST", default_value = "0")]
     pub cores: String,
-    /// With several cores: the first receives the frames of all; without, each has a queue of its own.
+    /// With several cores: the first receives the frames of all; without, each has a queue of its
+    /// own.
     #[arg(long)]
     pub one_queue: bool,
-    /// With one queue: whether the core that receives hands frames to the others; `auto`: if the handler costs enough.
+    /// With one queue: whether the core that receives hands frames to the others; `auto`: if the
+    /// handler costs enough.
     #[arg(long, value_enum, default_value_t = crate::serve::args::Rps::Auto)]
     pub rps: crate::serve::args::Rps,
-    /// Leave out what each element costs, which takes a run of its own. Of several apps it is not told.
+    /// Leave out what each element costs, which takes a run of its own. Of several apps it is not
+    /// told.
     #[arg(long)]
     pub no_elements: bool,
     /// Print JSON.
@@ -262,14 +280,16 @@ pub struct Files {
 
 #[derive(Args)]
 pub struct Run {
-    /// Apps to run; several share the process and its cores. FILE:APP is one app of a file with several.
+    /// Apps to run; several share the process and its cores. FILE:APP is one app of a file with
+    /// several.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub serve: Serve,
     #[command(flatten)]
     pub compile: Compile,
-    /// Where the program is not in the cache: optimise it before it serves. Without it, code that is not optimised serves meanwhile.
+    /// Where the program is not in the cache: optimise it before it serves. Without it, code that
+    /// is not optimised serves meanwhile.
     #[arg(long)]
     pub optimized: bool,
 }
@@ -353,7 +373,8 @@ pub struct Explain {
     /// Files that are run together, or an error code such as E0401; `codes` lists all codes.
     #[arg(value_name = "FILE|CODE", required = true)]
     pub what: Vec<String>,
-    /// As for `run`: apps whose ports are bound to one thing share it; without, ports of one name are one.
+    /// As for `run`: apps whose ports are bound to one thing share it; without, ports of one name
+    /// are one.
     #[arg(long, value_name = "PORT=ENGINE:NAME")]
     pub bind: Vec<String>,
     /// As for `run`: parameters that name what ports are bound to.

@@ -1,13 +1,17 @@
 //! `wireloom bench`: what an app with frame ports costs per frame, as a whole and by element.
 //!
-//! In: an app, or several that share ports, and a capture per port. Out: CPU nanoseconds per frame. The captures are loaded into memory and replayed without a system
-//! call; a core's clock runs from the end of the first round, in which memory is touched and tables fill, to the end of the last one. Runs are
-//! repeated, and the median and the extremes shown. Taking frames from memory is part of the figure. With several cores each gets the
-//! frames of its own flows, as an interface with a queue per core would give them, and the busiest core counts. Ports that are not named
-//! lead nowhere. Of an app that has service ports, too, the packets are measured, and no connection is taken.
+//! In: an app, or several that share ports, and a capture per port. Out: CPU nanoseconds per frame.
+//! The captures are loaded into memory and replayed without a system call; a core's clock runs from
+//! the end of the first round, in which memory is touched and tables fill, to the end of the last
+//! one. Runs are repeated, and the median and the extremes shown. Taking frames from memory is part
+//! of the figure. With several cores each gets the frames of its own flows, as an interface with a
+//! queue per core would give them, and the busiest core counts. Ports that are not named lead
+//! nowhere. Of an app that has service ports, too, the packets are measured, and no connection is
+//! taken.
 //!
-//! By element: a further run of the same program, compiled with marks at the borders of elements, headers and tables (a store each); a
-//! thread looks at the mark some thousand times a second. The share of the looks is the share of the time.
+//! By element: a further run of the same program, compiled with marks at the borders of elements,
+//! headers and tables (a store each); a thread looks at the mark some thousand times a second. The
+//! share of the looks is the share of the time.
 
 use crate::args::Bench;
 use crate::{engine, load, run, sanitize, Failure, Outcome};
@@ -18,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wireloom_codegen_c::CompileOptions;
 use wireloom_ir::desc::{Desc, FrameEngine, PortKind, Value};
-use wireloom_ir::passes::cluster;
+use wireloom_ir::passes::affinity_groups;
 use wireloom_ir::{walk, FrameAct, Module, StmtKind};
 use wireloom_runtime::packet::{self, Frames, Inserts, Spent, Timing};
 use wireloom_runtime::{serve, AppSpec, Program, ServeOptions, Summary};
@@ -79,12 +83,13 @@ pub fn bench(args: Bench) -> Outcome {
     if let Some(m) = modules.iter().find(|m| !m.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }))) {
         return Err(Failure::Said(format!("app `{}` has no frame ports: `bench` measures what frames cost", m.app)));
     }
-    let bound = cluster::by_name(&modules);
-    let clusters = cluster::apply(&mut modules, &bound);
+    let bound = affinity_groups::by_name(&modules);
+    let clusters = affinity_groups::apply(&mut modules, &bound);
     let cpus = run::cpus(Some(&args.cores))?;
     run::for_cores(&mut modules, &cpus);
     let modules: Vec<Arc<Module>> = modules.into_iter().map(Arc::new).collect();
-    let programs = modules.iter().map(|m| Ok(engine::make(m, &args.compile)?.program)).collect::<Result<Vec<_>, Failure>>()?;
+    let programs =
+        modules.iter().map(|m| Ok(engine::make(m, &args.compile)?.program)).collect::<Result<Vec<_>, Failure>>()?;
     let descs: Vec<Desc> = modules.iter().zip(clusters).map(|(m, cluster)| Desc { cluster, ..m.desc() }).collect();
     let in_place = modules.len() == 1 && !changes_frames(&modules[0]) && args.many <= 1;
     let mut frames = Vec::new();
@@ -117,14 +122,24 @@ pub fn bench(args: Bench) -> Outcome {
         false => elements(&modules[0], &job)?,
     };
     let name = &modules.iter().map(|m| m.app.as_str()).collect::<Vec<_>>().join(" + ");
-    if args.json { print_json(name, &runs, &elements, job.cpus.len()) } else { print_text(name, &runs, &elements, job.cpus.len()) }
+    if args.json {
+        print_json(name, &runs, &elements, job.cpus.len())
+    } else {
+        print_text(name, &runs, &elements, job.cpus.len())
+    }
     Ok(())
 }
 
 /// Whether frames must be fresh in each round.
 fn changes_frames(m: &Module) -> bool {
     let mut changes = false;
-    m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| if let StmtKind::Frame { act, .. } = &s.kind { changes |= !matches!(act, FrameAct::Send { .. }) }));
+    m.bodies(&mut |b| {
+        walk::stmts(&b.block, &mut |s| {
+            if let StmtKind::Frame { act, .. } = &s.kind {
+                changes |= !matches!(act, FrameAct::Send { .. })
+            }
+        })
+    });
     changes
 }
 
@@ -137,7 +152,9 @@ impl Job {
         let timing = Arc::new(Timing { warm: self.warm, ..Timing::default() });
         let rounds = self.warm + self.rounds;
         let replay = |f: &Frames| Frames { rounds, timing: Some(timing.clone()), ..f.clone() };
-        let inserts = self.insert.as_ref().map(|(table, file)| Arc::new(Inserts { table: table.clone(), file: file.clone(), every: self.every, took: Default::default() }));
+        let inserts = self.insert.as_ref().map(|(table, file)| {
+            Arc::new(Inserts { table: table.clone(), file: file.clone(), every: self.every, took: Default::default() })
+        });
         let options = ServeOptions {
             cpus: self.cpus.clone(),
             frames: packet::Options {
@@ -151,7 +168,11 @@ impl Job {
             },
             ..ServeOptions::default()
         };
-        let spec = |((program, desc), sets): ((&Program, &Desc), &Vec<_>)| AppSpec { program: program.clone(), desc: desc.clone(), sets: sets.clone() };
+        let spec = |((program, desc), sets): ((&Program, &Desc), &Vec<_>)| AppSpec {
+            program: program.clone(),
+            desc: desc.clone(),
+            sets: sets.clone(),
+        };
         let summary = serve(programs.iter().zip(&self.descs).zip(&self.sets).map(spec).collect(), options)?;
         let spent = timing.spent.lock().unwrap_or_else(|e| e.into_inner());
         let mut took = inserts.map(|i| i.took.lock().unwrap_or_else(|e| e.into_inner()).clone()).unwrap_or_default();
@@ -183,7 +204,8 @@ impl Job {
 fn measured(spent: &[Spent], summary: Summary, inserts: Vec<u64>) -> Measured {
     let cores = spent.iter().map(|s| s.core).max().map_or(0, |c| c + 1);
     // A core with several ports measures each over about the same time.
-    let of = |core: usize, part: fn(&Spent) -> u64| spent.iter().filter(|s| s.core == core).map(part).max().unwrap_or(0);
+    let of =
+        |core: usize, part: fn(&Spent) -> u64| spent.iter().filter(|s| s.core == core).map(part).max().unwrap_or(0);
     let cpu: Vec<u64> = (0..cores).map(|c| of(c, |s| s.cpu_ns)).collect();
     Measured {
         frames: spent.iter().map(|s| s.frames).sum::<u64>().max(1),
@@ -231,14 +253,28 @@ fn per_frame(runs: &[Measured], part: fn(&Measured) -> u64) -> Spread {
 fn print_text(app: &str, runs: &[Measured], elements: &[(String, f64)], cores: usize) {
     let (t, frames) = (per_frame(runs, |r| r.busiest_ns), runs.first().map_or(0, |r| r.frames));
     let on = if cores == 1 { "one core".to_string() } else { format!("{cores} cores") };
-    println!("{app}: {:.1} ns per frame [{:.1}..{:.1}], {:.1} Mpps on {on}, {frames} frames in each of {} runs", t.median, t.low, t.high, 1000.0 / t.median, runs.len());
+    println!(
+        "{app}: {:.1} ns per frame [{:.1}..{:.1}], {:.1} Mpps on {on}, {frames} frames in each of {} runs",
+        t.median,
+        t.low,
+        t.high,
+        1000.0 / t.median,
+        runs.len()
+    );
     if cores > 1 {
         let (all, process) = (per_frame(runs, |r| r.all_ns), per_frame(runs, |r| r.process_ns));
-        println!("  the busiest core counts; all cores together {:.1} ns, with waiting {:.1} ns", all.median, process.median);
+        println!(
+            "  the busiest core counts; all cores together {:.1} ns, with waiting {:.1} ns",
+            all.median, process.median
+        );
     }
     let inserts = insert_spread(runs);
     if let Some((n, median, most)) = inserts {
-        println!("  {n} insertions while frames flowed: median {:.2} µs, 99 of 100 within {:.2} µs", median / 1000.0, most / 1000.0);
+        println!(
+            "  {n} insertions while frames flowed: median {:.2} µs, 99 of 100 within {:.2} µs",
+            median / 1000.0,
+            most / 1000.0
+        );
     }
     let sum: f64 = elements.iter().map(|e| e.1).sum();
     if sum > 0.0 {
@@ -269,7 +305,11 @@ fn print_json(app: &str, runs: &[Measured], elements: &[(String, f64)], cores: u
         })
         .collect();
     let elements: Vec<_> = elements.iter().map(|(name, ns)| serde_json::json!({ "element": name, "ns": ns })).collect();
-    let inserts = insert_spread(runs).map(|(n, median, most)| serde_json::json!({ "count": n, "median_ns": median, "p99_ns": most }));
+    let inserts = insert_spread(runs)
+        .map(|(n, median, most)| serde_json::json!({ "count": n, "median_ns": median, "p99_ns": most }));
     let t = per_frame(runs, |r| r.busiest_ns);
-    println!("{}", serde_json::json!({ "app": app, "cores": cores, "ns": t.median, "runs": each, "elements": elements, "inserts": inserts }));
+    println!(
+        "{}",
+        serde_json::json!({ "app": app, "cores": cores, "ns": t.median, "runs": each, "elements": elements, "inserts": inserts })
+    );
 }

@@ -24,24 +24,31 @@ pub fn build(args: Build) -> Outcome {
     Ok(())
 }
 
-/// The executable that the program is appended to: the runtime beside this one, or this one, with the compiler.
+/// The executable that the program is appended to: the runtime beside this one, or this one, with
+/// the compiler.
 fn base() -> io::Result<Vec<u8>> {
     let runtime = std::env::current_exe()?.with_file_name("wireloom-runtime");
     let id = payload::ID.as_bytes();
     match fs::read(&runtime) {
         Ok(bytes) if bytes.windows(id.len()).any(|w| w == id) => return Ok(bytes),
-        Ok(_) => eprintln!("wireloom: {} is of another version; the compiler goes into the file instead", runtime.display()),
+        Ok(_) => {
+            eprintln!("wireloom: {} is of another version; the compiler goes into the file instead", runtime.display())
+        }
         Err(e) => eprintln!("wireloom: {}: {e}; the compiler goes into the file instead", runtime.display()),
     }
     fs::read("/proc/self/exe")
 }
 
-/// Into a new file beside the target, and renamed: the target may be running, or the disk may fill up in the middle. Who may use it is the
-/// umask's to say.
+/// Into a new file beside the target, and renamed: the target may be running, or the disk may fill
+/// up in the middle. Who may use it is the umask's to say.
 fn write(target: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let partial = target.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
     let mut out = fs::OpenOptions::new().write(true).create_new(true).mode(0o777).open(&partial)?;
-    let written = parts.iter().try_for_each(|p| out.write_all(p)).and_then(|()| out.sync_all()).and_then(|()| fs::rename(&partial, target));
+    let written = parts
+        .iter()
+        .try_for_each(|p| out.write_all(p))
+        .and_then(|()| out.sync_all())
+        .and_then(|()| fs::rename(&partial, target));
     written.inspect_err(|_| drop(fs::remove_file(&partial)))
 }

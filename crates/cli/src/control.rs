@@ -43,7 +43,12 @@ impl Client {
     /// The process that is meant, or the only one there is.
     pub fn find(target: &Target) -> Result<Client, Failure> {
         if let Some(path) = &target.control {
-            let stream = connect(path).map_err(|e| Failure::Said(format!("cannot connect to {}: {e}; is the app running, with this --control?", path.display())))?;
+            let stream = connect(path).map_err(|e| {
+                Failure::Said(format!(
+                    "cannot connect to {}: {e}; is the app running, with this --control?",
+                    path.display()
+                ))
+            })?;
             return Ok(Client { stream, app: target.app.clone() });
         }
         let running = running();
@@ -51,29 +56,45 @@ impl Client {
             let app = target.app.as_ref().is_none_or(|a| r.apps.contains(a));
             app && target.pid.is_none_or(|p| p == r.pid)
         };
-        let list = |all: &[&Running]| all.iter().map(|r| format!("\n  --pid {:<8} {}", r.pid, r.apps.join(", "))).collect::<String>();
+        let list = |all: &[&Running]| {
+            all.iter().map(|r| format!("\n  --pid {:<8} {}", r.pid, r.apps.join(", "))).collect::<String>()
+        };
         let fitting: Vec<&Running> = running.iter().filter(fits).collect();
         match fitting[..] {
             [one] => {
-                let stream = connect(&one.path).map_err(|e| Failure::Said(format!("cannot connect to {}: {e}", one.path.display())))?;
+                let stream = connect(&one.path)
+                    .map_err(|e| Failure::Said(format!("cannot connect to {}: {e}", one.path.display())))?;
                 Ok(Client { stream, app: target.app.clone() })
             }
             [] if running.is_empty() => {
                 let folders: Vec<String> = control::known_folders().iter().map(|d| d.display().to_string()).collect();
                 // SAFETY: a plain system call.
-                let (whose, others) = if unsafe { libc::geteuid() } == 0 { ("", "") } else { (" of this user", " (root finds those of all users)") };
+                let (whose, others) = if unsafe { libc::geteuid() } == 0 {
+                    ("", "")
+                } else {
+                    (" of this user", " (root finds those of all users)")
+                };
                 let looked = format!("there is no control socket in {}{others}", folders.join(", "));
                 Err(Failure::Said(format!("no app{whose} is running: {looked}; start one with `wireloom run`, or name its socket: --control PATH")))
             }
             [] => {
                 let what = match (&target.app, target.pid) {
-                    (Some(a), _) => format!("no running app has the name `{a}`{}", wireloom_ir::near::hint(a, running.iter().flat_map(|r| r.apps.iter().map(String::as_str)))),
+                    (Some(a), _) => format!(
+                        "no running app has the name `{a}`{}",
+                        wireloom_ir::suggestions::hint(
+                            a,
+                            running.iter().flat_map(|r| r.apps.iter().map(String::as_str))
+                        )
+                    ),
                     (_, Some(p)) => format!("process {p} runs no app"),
                     _ => "no app fits".into(),
                 };
                 Err(Failure::Said(format!("{what}; running:{}", list(&running.iter().collect::<Vec<_>>()))))
             }
-            _ => Err(Failure::Said(format!("several apps are running; say which with --app or --pid:{}", list(&fitting)))),
+            _ => Err(Failure::Said(format!(
+                "several apps are running; say which with --app or --pid:{}",
+                list(&fitting)
+            ))),
         }
     }
 
@@ -90,11 +111,15 @@ impl Client {
         if self.stream.read_line(&mut answer).map_err(gone)? == 0 {
             return Err(gone(ErrorKind::UnexpectedEof.into()));
         }
-        let mut answer: Object = serde_json::from_str(&answer).map_err(|e| format!("the answer cannot be read: {e}"))?;
+        let mut answer: Object =
+            serde_json::from_str(&answer).map_err(|e| format!("the answer cannot be read: {e}"))?;
         match answer.get("ok").and_then(Value::as_bool) {
             Some(true) => Ok(answer),
             _ => {
-                let text = answer.remove("error").and_then(|e| e.as_str().map(str::to_string)).unwrap_or_else(|| "refused".into());
+                let text = answer
+                    .remove("error")
+                    .and_then(|e| e.as_str().map(str::to_string))
+                    .unwrap_or_else(|| "refused".into());
                 Err(Refused { text, answer })
             }
         }
@@ -128,7 +153,9 @@ fn running() -> Vec<Running> {
     for (path, pid) in control::sockets() {
         match hello(&path) {
             Some((pid, apps)) => all.push(Running { path, pid, apps }),
-            None if pid.is_some_and(|p| !Path::new(&format!("/proc/{p}")).exists()) && is_ours(&path) => drop(std::fs::remove_file(&path)),
+            None if pid.is_some_and(|p| !Path::new(&format!("/proc/{p}")).exists()) && is_ours(&path) => {
+                drop(std::fs::remove_file(&path))
+            }
             None => {}
         }
     }
@@ -167,12 +194,19 @@ pub fn columns(head: &[String], rows: &[Vec<Value>], widths: &mut Vec<usize>) ->
             *w = (*w).max(c.chars().count());
         }
     }
-    let numeric = |i: usize| rows.iter().all(|r| r.get(i).is_none_or(|v| v.is_number() || v.is_null())) && rows.iter().any(|r| r.get(i).is_some_and(Value::is_number));
+    let numeric = |i: usize| {
+        rows.iter().all(|r| r.get(i).is_none_or(|v| v.is_number() || v.is_null()))
+            && rows.iter().any(|r| r.get(i).is_some_and(Value::is_number))
+    };
     let right: Vec<bool> = (0..head.len()).map(numeric).collect();
     let line = |cells: &[String]| {
         let parts = cells.iter().enumerate().map(|(i, c)| {
             let pad = " ".repeat(widths[i].saturating_sub(c.chars().count()));
-            if right[i] { pad + c } else { format!("{c}{pad}") }
+            if right[i] {
+                pad + c
+            } else {
+                format!("{c}{pad}")
+            }
         });
         parts.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
     };

@@ -1,4 +1,5 @@
-//! From IR to a program that runs: compiled C where a C compiler is there, else the interpreter, and says so.
+//! From IR to a program that runs: compiled C where a C compiler is there, else the interpreter,
+//! and says so.
 
 use crate::args::Compile;
 use crate::Failure;
@@ -31,7 +32,9 @@ pub struct Later {
 impl Drop for Later {
     fn drop(&mut self) {
         self.stop.stop();
-        if let Some(thread) = self.thread.take() { thread.join().ok(); }
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
     }
 }
 
@@ -45,21 +48,27 @@ pub fn make_to_serve(module: &Arc<Module>, compile: &Compile) -> Result<Made, Fa
     make_telling(module, compile, Some(if module.desc().has_frames() { compiling } else { compiling_to_serve }))
 }
 
-/// As [`make_to_serve`], but a program that is not in the cache begins with code that is not optimised, which takes a fifth of the time to
-/// make. Optimised code takes its place as soon as it is there.
+/// As [`make_to_serve`], but a program that is not in the cache begins with code that is not
+/// optimised, which takes a fifth of the time to make. Optimised code takes its place as soon as it
+/// is there.
 pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
     // What a function in C keeps for itself would be lost with the first code.
-    if compile.interpret || compile.sanitize || extern_function(module).is_some() { return make_to_serve(module, compile) }
+    if compile.interpret || compile.sanitize || extern_function(module).is_some() {
+        return make_to_serve(module, compile);
+    }
     let source = wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options::default());
     let options = in_folder(module, &CompileOptions::default());
     match wireloom_codegen_c::cached(&source, &options) {
-        Ok(Some(library)) => return Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled, later: None }),
+        Ok(Some(library)) => {
+            return Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled, later: None })
+        }
         Ok(None) => {}
         // Where there is no compiler, or it fails, the usual way says so.
         Err(_) => return make_to_serve(module, compile),
     }
     let starting = if module.desc().has_frames() { compiling } else { compiling_to_serve };
-    let quick = compiled(module, &source, &CompileOptions { opt: 0, starting: Some(starting), ..CompileOptions::default() })?;
+    let quick =
+        compiled(module, &source, &CompileOptions { opt: 0, starting: Some(starting), ..CompileOptions::default() })?;
     let tiers = Tiers::new(Program::load(&quick.bytes)?);
     Ok(Made { program: tiers.program(), how: How::Compiled, later: Some(later(tiers, source, options)?) })
 }
@@ -73,14 +82,17 @@ fn later(tiers: Tiers, source: CSource, options: CompileOptions) -> Result<Later
         let exchanged = match wireloom_codegen_c::compile(&source, &options) {
             Err(CompileError::Stopped) => return,
             Err(e) => Err(e.to_string()),
-            Ok(library) => Program::load(&library.bytes).and_then(|better| tiers.exchange(better)).map_err(|e| e.to_string()),
+            Ok(library) => {
+                Program::load(&library.bytes).and_then(|better| tiers.exchange(better)).map_err(|e| e.to_string())
+            }
         };
         match exchanged {
             Ok(()) => eprintln!("wireloom: {name} runs optimised code from now on"),
             Err(e) => eprintln!("wireloom: {name} goes on with code that is not optimised: {e}"),
         }
     };
-    let thread = without_signals(|| std::thread::Builder::new().name("compile".into()).spawn(work)).map_err(|e| Failure::Said(format!("cannot start a thread: {e}")))?;
+    let thread = without_signals(|| std::thread::Builder::new().name("compile".into()).spawn(work))
+        .map_err(|e| Failure::Said(format!("cannot start a thread: {e}")))?;
     Ok(Later { stop, thread: Some(thread) })
 }
 
@@ -105,13 +117,19 @@ fn make_telling(module: &Arc<Module>, compile: &Compile, starting: Option<fn(&st
     let opt = if compile.sanitize { 1 } else { CompileOptions::default().opt };
     match library(module, &CompileOptions { sanitize: compile.sanitize, opt, starting, ..CompileOptions::default() }) {
         // The sanitizers read names and lines from the file.
-        Ok(Compiled { path: Some(path), .. }) if compile.sanitize => Ok(Made { program: Program::open(&path)?, how: How::Compiled, later: None }),
+        Ok(Compiled { path: Some(path), .. }) if compile.sanitize => {
+            Ok(Made { program: Program::open(&path)?, how: How::Compiled, later: None })
+        }
         Ok(library) => Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled, later: None }),
         Err(CompileError::NoCompiler { .. }) => {
             if let Some(f) = extern_function(module) {
-                return Err(Failure::Said(format!("no C compiler found (clang or gcc), and `{f}` is a function in C (`extern fn`)")));
+                return Err(Failure::Said(format!(
+                    "no C compiler found (clang or gcc), and `{f}` is a function in C (`extern fn`)"
+                )));
             }
-            eprintln!("wireloom: no C compiler found (clang or gcc): running by the interpreter, which is many times slower");
+            eprintln!(
+                "wireloom: no C compiler found (clang or gcc): running by the interpreter, which is many times slower"
+            );
             interpret(module)
         }
         Err(e) => Err(e.into()),
@@ -125,14 +143,19 @@ pub fn extern_function(module: &Module) -> Option<&str> {
 
 pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
     if let Some(f) = extern_function(module) {
-        return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): the interpreter cannot run it, only compiled code can")));
+        return Err(Failure::Said(format!(
+            "`{f}` is a function in C (`extern fn`): the interpreter cannot run it, only compiled code can"
+        )));
     }
     let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
     let merges = Box::leak(Box::new(wireloom_interp::InterpMerges::new(module.clone())));
-    // SAFETY: the tables and what they point to are leaked just above, so they live as long as the process.
+    // SAFETY: the tables and what they point to are leaked just above, so they live as long as the
+    // process.
     let program = unsafe {
         let packets = (program.table_self(), program.packets());
-        Program::from_table(program.table())?.with_merges(merges.this(), merges.entries()).with_packets(packets.0, packets.1)
+        Program::from_table(program.table())?
+            .with_merges(merges.this(), merges.entries())
+            .with_packets(packets.0, packets.1)
     };
     Ok(Made { program, how: How::Interpreted, later: None })
 }
@@ -153,10 +176,14 @@ fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Resu
     let starting = options.starting.or(std::io::stderr().is_terminal().then_some(compiling as fn(&str)));
     let options = CompileOptions { starting, ..in_folder(module, options) };
     let made = wireloom_codegen_c::compile(source, &options).map_err(|e| match e {
-        CompileError::Failed { command, messages } => CompileError::Failed { messages: crate::report::with_folder(module, source, &command, &messages), command },
+        CompileError::Failed { command, messages } => {
+            CompileError::Failed { messages: crate::report::with_folder(module, source, &command, &messages), command }
+        }
         e => e,
     })?;
-    if let Some(notice) = &made.notice { told_once(notice) }
+    if let Some(notice) = &made.notice {
+        told_once(notice)
+    }
     Ok(made)
 }
 

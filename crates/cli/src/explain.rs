@@ -3,7 +3,7 @@
 use crate::args::Explain;
 use crate::{load, run, Failure, Outcome};
 use std::path::Path;
-use wireloom_ir::passes::cluster;
+use wireloom_ir::passes::affinity_groups;
 use wireloom_runtime::packet;
 use wireloom_syntax::codes;
 
@@ -31,7 +31,7 @@ pub fn explain(args: Explain) -> Outcome {
         apps.extend(load::load_all(Path::new(file))?);
     }
     let bound = match args.bind.is_empty() && args.set.is_empty() {
-        true => cluster::by_name(&apps),
+        true => affinity_groups::by_name(&apps),
         false => {
             let descs: Vec<_> = apps.iter().map(wireloom_ir::Module::desc).collect();
             let bind = run::pairs("bind", "PORT=ENGINE:NAME, as in wire=pcap:in.pcap", &args.bind)?;
@@ -50,7 +50,13 @@ fn filled(text: &str) -> String {
         let mut column = 0;
         for word in line.split(' ') {
             let width = word.chars().count();
-            let apart = if column == 0 { "" } else if column + 1 + width > 100 { "\n" } else { " " };
+            let apart = if column == 0 {
+                ""
+            } else if column + 1 + width > 100 {
+                "\n"
+            } else {
+                " "
+            };
             column = if apart == " " { column + 1 + width } else { width };
             out.push_str(apart);
             out.push_str(word);
@@ -67,5 +73,9 @@ fn looks_like_code(text: &str) -> bool {
 /// `e0601`, `601` and `E0601` are the same code.
 fn code_of(text: &str) -> String {
     let short = (3..=4).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-    if short { format!("E{text:0>4}") } else { text.to_ascii_uppercase() }
+    if short {
+        format!("E{text:0>4}")
+    } else {
+        text.to_ascii_uppercase()
+    }
 }

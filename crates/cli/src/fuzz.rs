@@ -1,5 +1,7 @@
-//! `wireloom fuzz`: random streams of a unit's messages, half of them damaged, cut at random, through the interpreter and
-//! compiled code; of an app with frame ports, frames (`fuzz_frames`). The work is done in a process of its own: when that crashes, the seed that crashes it again is known.
+//! `wireloom fuzz`: random streams of a unit's messages, half of them damaged, cut at random,
+//! through the interpreter and compiled code; of an app with frame ports, frames (`fuzz_frames`).
+//! The work is done in a process of its own: when that crashes, the seed that crashes it again is
+//! known.
 
 use crate::args::{Compile, Fuzz};
 use crate::engine::{self, How};
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use wireloom_interp::differential::{contexts, Pair, Summary};
-use wireloom_ir::{near, Module, UnitId};
+use wireloom_ir::{suggestions, Module, UnitId};
 use wireloom_syntax::World;
 
 /// Streams per seed.
@@ -19,7 +21,11 @@ const ROUNDS: usize = 200;
 const NOTE: &str = "WIRELOOM_FUZZ_NOTE";
 
 pub fn fuzz(args: Fuzz) -> Outcome {
-    if sanitize::is_inner() { inner(args) } else { outer(args) }
+    if sanitize::is_inner() {
+        inner(args)
+    } else {
+        outer(args)
+    }
 }
 
 fn outer(args: Fuzz) -> Outcome {
@@ -57,14 +63,20 @@ fn inner(args: Fuzz) -> Outcome {
             all if all.is_empty() => format!("`wireloom fuzz {}` fuzzes an app with its frames", file.display()),
             all => format!("fuzz one of {all}"),
         };
-        return Err(Failure::Said(format!("{name} is no message of a protocol, and no test of its file parses it: {others}")));
+        return Err(Failure::Said(format!(
+            "{name} is no message of a protocol, and no test of its file parses it: {others}"
+        )));
     }
     if let Some(f) = engine::extern_function(&module) {
         return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): fuzzing compares with the interpreter, which cannot run it; fuzz a file with the units alone")));
     }
     let reference = engine::interpret(&module)?;
     let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
-    let whom = if matches!(made.how, How::Compiled) { "interpreter and compiled code" } else { "the interpreter, cut differently" };
+    let whom = if matches!(made.how, How::Compiled) {
+        "interpreter and compiled code"
+    } else {
+        "the interpreter, cut differently"
+    };
     let mut seed = args.seed.unwrap_or(1);
     eprintln!("wireloom: fuzzing {} for {} s: {whom}, first seed {seed}", module.unit(unit).name, args.seconds);
     let note = std::env::var_os(NOTE);
@@ -78,7 +90,8 @@ fn inner(args: Fuzz) -> Outcome {
         let ctx = contexts[(seed >> 33) as usize % contexts.len()];
         let pair = Pair { module: &module, a: reference.program.table(), b: made.program.table(), unit, ctx };
         // SAFETY: both tables live as long as the process.
-        let sum = unsafe { pair.compare_random_while(seed, ROUNDS, || Instant::now() < until) }.map_err(|e| Failure::Said(format!("{e}\nrepeat with --seed {seed}")))?;
+        let sum = unsafe { pair.compare_random_while(seed, ROUNDS, || Instant::now() < until) }
+            .map_err(|e| Failure::Said(format!("{e}\nrepeat with --seed {seed}")))?;
         if let (1.., Some(why)) = wireloom_interp::internal_errors() {
             return Err(Failure::Said(format!("internal error of the interpreter: {why}\nrepeat with --seed {seed}")));
         }
@@ -87,7 +100,11 @@ fn inner(args: Fuzz) -> Outcome {
     }
     println!(
         "no difference in {} streams: {} messages, {} faults in step, {} faults, {} KiB",
-        total.streams, total.messages, total.in_step, total.bad, total.bytes >> 10
+        total.streams,
+        total.messages,
+        total.in_step,
+        total.bad,
+        total.bytes >> 10
     );
     Ok(())
 }
@@ -113,11 +130,13 @@ fn place(text: &str) -> Result<(PathBuf, String), Failure> {
     };
     match world.resolve(Path::new("."), module) {
         Some((path, taken)) if taken == module.len() => Ok((path, unit.to_string())),
-        _ if module.is_empty() => Err(Failure::Said(format!("`{text}` names no unit; expected std.http.Request or file.loom:Unit"))),
+        _ if module.is_empty() => {
+            Err(Failure::Said(format!("`{text}` names no unit; expected std.http.Request or file.loom:Unit")))
+        }
         _ => {
             let name = module.join(".");
             let known = world::library();
-            let hint = near::lead(&name, known.iter().map(String::as_str));
+            let hint = suggestions::lead(&name, known.iter().map(String::as_str));
             Err(Failure::Said(format!("there is no module `{name}`{hint} expected std.http.Request or file.loom:Unit")))
         }
     }
@@ -128,6 +147,6 @@ fn find(module: &Module, name: &str) -> Result<UnitId, Failure> {
         return Ok(UnitId(i as u32));
     }
     let known: Vec<String> = module.units.iter().map(|u| short(&u.name)).collect();
-    let hint = near::lead(name, known.iter().map(String::as_str));
+    let hint = suggestions::lead(name, known.iter().map(String::as_str));
     Err(Failure::Said(format!("there is no unit `{name}`{hint} the file has {}", known.join(", "))))
 }

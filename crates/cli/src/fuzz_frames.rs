@@ -1,5 +1,6 @@
-//! `wireloom fuzz APP.loom` for an app with frame ports: frames, whole and damaged, through the interpreter and compiled code, and a
-//! comparison of what both do with each. Runs in the inner process of `fuzz`.
+//! `wireloom fuzz APP.loom` for an app with frame ports: frames, whole and damaged, through the
+//! interpreter and compiled code, and a comparison of what both do with each. Runs in the inner
+//! process of `fuzz`.
 
 use crate::args::Fuzz;
 use crate::engine::{self, How};
@@ -21,17 +22,26 @@ pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
     let module = Arc::new(load::load(Path::new(&args.unit))?);
     if !module.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. })) {
         let units = super::fuzz::messages(&module);
-        return Err(Failure::Said(format!("app `{}` has no frame ports; its messages are fuzzed by name, `wireloom fuzz {}:UNIT`: {units}", module.app, args.unit)));
+        return Err(Failure::Said(format!(
+            "app `{}` has no frame ports; its messages are fuzzed by name, `wireloom fuzz {}:UNIT`: {units}",
+            module.app, args.unit
+        )));
     }
     let sets: Vec<(String, String)> = args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?;
     let reference = engine::interpret(&module)?;
     let made = engine::make(&module, &args.compile)?;
-    let whom = if matches!(made.how, How::Compiled) { "interpreter and compiled code" } else { "the interpreter, twice" };
+    let whom =
+        if matches!(made.how, How::Compiled) { "interpreter and compiled code" } else { "the interpreter, twice" };
     let seed = args.seed.unwrap_or(1);
     let failed = |e: String| Failure::Said(format!("{e}\nrepeat with --seed {seed}"));
     eprintln!("wireloom: fuzzing {} for {} s: {whom}, seed {seed}", module.app, args.seconds);
     let mut pair = Pair::new(&module, reference.program, made.program, &sets).map_err(failed)?;
-    let addresses: Vec<[u8; 4]> = sets.iter().flat_map(|(_, v)| v.split(',')).filter_map(|t| t.parse::<std::net::Ipv4Addr>().ok()).map(|a| a.octets()).collect();
+    let addresses: Vec<[u8; 4]> = sets
+        .iter()
+        .flat_map(|(_, v)| v.split(','))
+        .filter_map(|t| t.parse::<std::net::Ipv4Addr>().ok())
+        .map(|a| a.octets())
+        .collect();
     let mut corpus = samples(&addresses);
     for file in &args.frames {
         let frames = Frames::load(file).map_err(Failure::Said)?;
@@ -74,12 +84,28 @@ impl Run<'_, '_> {
     fn one(&mut self, f: &FrameIn) -> Result<(), String> {
         if let Some(note) = &self.note {
             // The frame's length first: a longer one may have been noted before.
-            let text = format!("{}\n{} port {} rooms {:?} wire {}: {}\n", self.seed, self.pair.sum.frames, f.port, f.rooms, f.wire, hex(&f.bytes));
+            let text = format!(
+                "{}\n{} port {} rooms {:?} wire {}: {}\n",
+                self.seed,
+                self.pair.sum.frames,
+                f.port,
+                f.rooms,
+                f.wire,
+                hex(&f.bytes)
+            );
             note.write_all_at(text.as_bytes(), 0).map_err(|e| format!("cannot note the frame at hand: {e}"))?;
         }
         let said = self.pair.frame(f).map_err(|e| {
             let (n, wire) = (f.bytes.len(), f.wire);
-            format!("frame {} on port {}[{}] at {}, {n} bytes of {wire}, rooms {:?}: {}\n{e}", self.pair.sum.frames, f.port, f.instance, f.time, f.rooms, hex(&f.bytes))
+            format!(
+                "frame {} on port {}[{}] at {}, {n} bytes of {wire}, rooms {:?}: {}\n{e}",
+                self.pair.sum.frames,
+                f.port,
+                f.instance,
+                f.time,
+                f.rooms,
+                hex(&f.bytes)
+            )
         });
         if let (1.., Some(why)) = wireloom_interp::internal_errors() {
             return Err(format!("internal error of the interpreter: {why}\nat frame {}", hex(&f.bytes)));

@@ -1,5 +1,5 @@
-//! From a file to checked IR, with its diagnostics on standard error. A file with several apps gives a module of each; `FILE:APP`
-//! names one.
+//! From a file to checked IR, with its diagnostics on standard error. A file with several apps
+//! gives a module of each; `FILE:APP` names one.
 
 use crate::args::Files;
 use crate::world::CliWorld;
@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use wireloom_ir::passes::{run_all, run_on_graph};
-use wireloom_ir::{near, Module};
+use wireloom_ir::{suggestions, Module};
 use wireloom_lang::Checked;
 
-/// The apps of a file, each with its tests; a file without an app gives one module of what it has. Warnings are printed and go on;
-/// errors are printed and end the command.
+/// The apps of a file, each with its tests; a file without an app gives one module of what it has.
+/// Warnings are printed and go on; errors are printed and end the command.
 pub fn load_all(path: &Path) -> Result<Vec<Module>, Failure> {
     finish_all(compile_apps(path), path, false, run_all)
 }
@@ -31,10 +31,14 @@ fn finish_all(all: Vec<Checked>, path: &Path, bare: bool, passes: fn(&mut Module
 }
 
 /// The only app of a file, or the one named, without its tests.
-pub fn load(path: &Path) -> Result<Module, Failure> { load_after(path, run_all) }
+pub fn load(path: &Path) -> Result<Module, Failure> {
+    load_after(path, run_all)
+}
 
 /// The same with its graph of elements as it was lowered.
-pub fn load_graph(path: &Path) -> Result<Module, Failure> { load_after(path, run_on_graph) }
+pub fn load_graph(path: &Path) -> Result<Module, Failure> {
+    load_after(path, run_on_graph)
+}
 
 fn load_after(path: &Path, passes: fn(&mut Module)) -> Result<Module, Failure> {
     let mut all = finish_all(compile_apps(path), path, true, passes)?;
@@ -54,7 +58,9 @@ pub fn apps(path: &Path) -> Result<Vec<Module>, Failure> {
             let path = path.display();
             Err(Failure::Said(format!("{path} has no app to run; `wireloom test {path}` runs its tests")))
         }
-        Some(m) => Err(Failure::Said(format!("app `{}` of {} has no port: it would do nothing", m.app, path.display()))),
+        Some(m) => {
+            Err(Failure::Said(format!("app `{}` of {} has no port: it would do nothing", m.app, path.display())))
+        }
         None => Ok(all),
     }
 }
@@ -73,7 +79,11 @@ fn finish(checked: Checked, path: &Path, bare: bool, passes: fn(&mut Module)) ->
         return Ok(module);
     }
     let list: Vec<String> = errors.iter().map(|e| format!("\n  {e}")).collect();
-    Err(Failure::Said(format!("internal error: the compiler made an invalid program of {}; please report it{}", path.display(), list.concat())))
+    Err(Failure::Said(format!(
+        "internal error: the compiler made an invalid program of {}; please report it{}",
+        path.display(),
+        list.concat()
+    )))
 }
 
 /// `FILE` or `FILE:APP`.
@@ -98,7 +108,8 @@ fn compile_apps(path: &Path) -> Vec<Checked> {
     let (path, app) = target(path);
     let mut first = wireloom_lang::compile(&CliWorld::new(), &path, app.as_deref());
     if !path.exists() {
-        first.diagnostics = first.diagnostics.into_iter().map(|d| if d.code == "E0010" { hint_of_file(d, &path) } else { d }).collect();
+        first.diagnostics =
+            first.diagnostics.into_iter().map(|d| if d.code == "E0010" { hint_of_file(d, &path) } else { d }).collect();
     }
     let others: Vec<String> = if app.is_some() { Vec::new() } else { first.apps.iter().skip(1).cloned().collect() };
     let mut all = vec![first];
@@ -110,7 +121,9 @@ fn compile_apps(path: &Path) -> Vec<Checked> {
 fn hint_of_file(d: wireloom_syntax::Diagnostic, path: &Path) -> wireloom_syntax::Diagnostic {
     let with_suffix = |p: PathBuf| p.is_file().then(|| p.display().to_string());
     let plain = path.with_extension("loom");
-    let found = with_suffix(plain.clone()).or_else(|| with_suffix(Path::new("apps").join(plain.file_name()?))).or_else(|| neighbour(path));
+    let found = with_suffix(plain.clone())
+        .or_else(|| with_suffix(Path::new("apps").join(plain.file_name()?)))
+        .or_else(|| neighbour(path));
     match found {
         Some(found) => d.hint(format!("did you mean `{found}`?")),
         None => d,
@@ -120,8 +133,12 @@ fn hint_of_file(d: wireloom_syntax::Diagnostic, path: &Path) -> wireloom_syntax:
 /// The file beside it whose name is nearest.
 fn neighbour(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let names: Vec<String> = std::fs::read_dir(folder).ok()?.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
-    let near = near::nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str).filter(|n| n.ends_with(".loom")))?;
+    let names: Vec<String> =
+        std::fs::read_dir(folder).ok()?.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    let near = suggestions::nearest(
+        path.file_name()?.to_str()?,
+        names.iter().map(String::as_str).filter(|n| n.ends_with(".loom")),
+    )?;
     Some(path.with_file_name(near).display().to_string())
 }
 
@@ -165,7 +182,12 @@ pub fn check(args: Files) -> Outcome {
         (errors, warnings) = (errors + e, warnings + w);
     }
     if !args.json {
-        eprintln!("checked {}: {}, {}", number(args.files.len(), "file"), number(errors, "error"), number(warnings, "warning"));
+        eprintln!(
+            "checked {}: {}, {}",
+            number(args.files.len(), "file"),
+            number(errors, "error"),
+            number(warnings, "warning")
+        );
     }
     if errors > 0 {
         return Err(Failure::Silent);

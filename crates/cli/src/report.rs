@@ -1,4 +1,5 @@
-//! What is kept when the C compiler refuses generated code: that is a mistake of ours, and can be mended with what lies in the folder.
+//! What is kept when the C compiler refuses generated code: that is a mistake of ours, and can be
+//! mended with what lies in the folder.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -13,7 +14,10 @@ pub fn with_folder(module: &Module, source: &CSource, command: &str, messages: &
         None => "This is a mistake of Wireloom, not of the program.".to_string(),
     };
     let kept = match keep(&std::env::temp_dir(), module, source, &format!("{command}\n{messages}")) {
-        Some(folder) => format!("Please report it with the folder {}: it holds the program, the C and these messages.", folder.display()),
+        Some(folder) => format!(
+            "Please report it with the folder {}: it holds the program, the C and these messages.",
+            folder.display()
+        ),
         None => "Please report it with the program.".to_string(),
     };
     format!("{messages}\n{whose}\n{kept}")

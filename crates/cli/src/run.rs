@@ -8,7 +8,7 @@ use crate::{load, sanitize, Failure, Outcome};
 use std::sync::Arc;
 use std::time::Instant;
 use wireloom_ir::desc::Desc;
-use wireloom_ir::passes::{cluster, steer};
+use wireloom_ir::passes::{affinity_groups, flow_affinity};
 use wireloom_ir::Module;
 use wireloom_runtime::packet;
 
@@ -22,7 +22,7 @@ pub fn run(args: Run) -> Outcome {
     }
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let bound = bound(&descs, &args.serve.set, serve::frames(&args.serve)?)?;
-    let clusters = cluster::apply(&mut modules, &bound);
+    let clusters = affinity_groups::apply(&mut modules, &bound);
     for_cores(&mut modules, &cpus(args.serve.cores.as_deref())?);
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let sets = sets(&descs.iter().collect::<Vec<_>>(), &args.serve.set)?;
@@ -30,7 +30,11 @@ pub fn run(args: Run) -> Outcome {
     let (mut programs, mut later) = (Vec::new(), Vec::new());
     let at_once = args.optimized || std::env::var_os("WIRELOOM_START").is_some_and(|v| v == "optimized");
     for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
-        let made = if at_once { engine::make_to_serve(&module, &args.compile)? } else { engine::make_in_tiers(&module, &args.compile)? };
+        let made = if at_once {
+            engine::make_to_serve(&module, &args.compile)?
+        } else {
+            engine::make_in_tiers(&module, &args.compile)?
+        };
         let interpreted = matches!(made.how, How::Interpreted);
         later.extend(made.later);
         programs.push((made.program, Desc { cluster, ..module.desc() }, interpreted));
@@ -46,15 +50,16 @@ pub fn run(args: Run) -> Outcome {
 /// Apps on one core have their tables to themselves; no CPU named is one core.
 pub fn for_cores(modules: &mut [Module], cpus: &[usize]) {
     if cpus.len() <= 1 {
-        modules.iter_mut().for_each(steer::alone);
+        modules.iter_mut().for_each(flow_affinity::alone);
     }
 }
 
 /// What each app's ports that are read are bound to.
-pub fn bound(descs: &[Desc], set: &[String], frames: packet::Options) -> Result<cluster::Bound, Failure> {
+pub fn bound(descs: &[Desc], set: &[String], frames: packet::Options) -> Result<affinity_groups::Bound, Failure> {
     let descs: Vec<&Desc> = descs.iter().collect();
     let sets = sets(&descs, set)?;
-    let (mut all, packets) = (vec![Vec::new(); descs.len()], (0..descs.len()).filter(|n| descs[*n].has_frames()).collect::<Vec<_>>());
+    let (mut all, packets) =
+        (vec![Vec::new(); descs.len()], (0..descs.len()).filter(|n| descs[*n].has_frames()).collect::<Vec<_>>());
     // One alone shares nothing.
     if packets.len() > 1 {
         let apps: Vec<_> = packets.iter().map(|n| (descs[*n], sets[*n].as_slice())).collect();
@@ -64,4 +69,3 @@ pub fn bound(descs: &[Desc], set: &[String], frames: packet::Options) -> Result<
     }
     Ok(all)
 }
-

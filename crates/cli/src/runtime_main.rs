@@ -1,4 +1,5 @@
-//! `wireloom-runtime`: what `wireloom build` appends a program to. It has no compiler: it runs the program that it carries.
+//! `wireloom-runtime`: what `wireloom build` appends a program to. It has no compiler: it runs the
+//! program that it carries.
 
 mod serve;
 
@@ -12,7 +13,10 @@ fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
     serve::ended(match serve::payload::of_this_executable() {
         Ok(Some(payload)) => serve::built(payload),
-        Ok(None) => Err("this executable carries no program: its end is missing or damaged, or `wireloom build` has not made it".into()),
+        Ok(None) => Err(
+            "this executable carries no program: its end is missing or damaged, or `wireloom build` has not made it"
+                .into(),
+        ),
         Err(e) => Err(e.into()),
     })
 }

@@ -1,5 +1,6 @@
-//! Runs a command once more in a process of its own: one that survives its crash, and that has the sanitizers' runtime loaded
-//! where the command is to load code compiled with them (a shared object cannot bring it along).
+//! Runs a command once more in a process of its own: one that survives its crash, and that has the
+//! sanitizers' runtime loaded where the command is to load code compiled with them (a shared object
+//! cannot bring it along).
 
 use crate::args::Compile;
 use crate::{Failure, Outcome};
@@ -19,9 +20,12 @@ pub fn run_again(sanitize: bool, extra: &[String]) -> Result<ExitStatus, Failure
     Ok(again(sanitize, extra)?.status()?)
 }
 
-/// Puts this process in the place of itself, with the sanitizers' runtime loaded, where `compile` asks for them.
+/// Puts this process in the place of itself, with the sanitizers' runtime loaded, where `compile`
+/// asks for them.
 pub fn load(compile: &Compile) -> Outcome {
-    if !compile.sanitize || is_inner() { return Ok(()) }
+    if !compile.sanitize || is_inner() {
+        return Ok(());
+    }
     Err(again(true, &[])?.exec().into())
 }
 
@@ -30,7 +34,8 @@ fn again(sanitize: bool, extra: &[String]) -> Result<Command, Failure> {
     command.args(std::env::args_os().skip(1)).args(extra).env(INNER, "1");
     if sanitize {
         command.env("LD_PRELOAD", runtime()?);
-        // Programs are kept to the end of the process: no leaks. Handlers that pause have stacks of their own.
+        // Programs are kept to the end of the process: no leaks. Handlers that pause have stacks of
+        // their own.
         command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=0");
         command.env("UBSAN_OPTIONS", "print_stacktrace=1:abort_on_error=1");
     }
@@ -40,8 +45,16 @@ fn again(sanitize: bool, extra: &[String]) -> Result<Command, Failure> {
 /// The shared runtime of AddressSanitizer that goes with the compiler.
 fn runtime() -> Result<PathBuf, Failure> {
     let (cc, _) = wireloom_codegen_c::find_compiler(None)?;
-    let name = if cc.contains("clang") { format!("libclang_rt.asan-{}.so", std::env::consts::ARCH) } else { "libasan.so".to_string() };
+    let name = if cc.contains("clang") {
+        format!("libclang_rt.asan-{}.so", std::env::consts::ARCH)
+    } else {
+        "libasan.so".to_string()
+    };
     let said = Command::new(&cc).arg(format!("-print-file-name={name}")).output()?;
     let path = PathBuf::from(String::from_utf8_lossy(&said.stdout).trim());
-    if path.is_file() { Ok(path) } else { Err(Failure::Said(format!("{cc} has no {name}: the sanitizers' runtime is not installed"))) }
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(Failure::Said(format!("{cc} has no {name}: the sanitizers' runtime is not installed")))
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{json, Map, Value};
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Instant;
-use wireloom_runtime::rows;
+use wireloom_runtime::table_io;
 
 /// Rows of a request: enough to make its cost small beside theirs.
 const BATCH: usize = 2000;
@@ -33,10 +33,18 @@ pub fn table(args: Table) -> Outcome {
             if args.target.json {
                 print(&plain(answer));
             } else if found {
-                let values = answer.get("values").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![answer["value"].clone()]);
+                let values = answer
+                    .get("values")
+                    .and_then(Value::as_array)
+                    .cloned()
+                    .unwrap_or_else(|| vec![answer["value"].clone()]);
                 print(&objects(&values));
             }
-            if found { Ok(()) } else { Err(Failure::Said(format!("table `{name}` has no such entry"))) }
+            if found {
+                Ok(())
+            } else {
+                Err(Failure::Said(format!("table `{name}` has no such entry")))
+            }
         }
         TableDo::Insert => {
             let answer = client.ask(json!({ "do": "insert", "table": name, "rows": [fields()?] }))?;
@@ -105,7 +113,17 @@ fn list(client: &mut Client, args: &Table) -> Outcome {
         let list = v.as_array().map_or(&[][..], |l| l);
         Value::String(list.iter().filter_map(|f| f["name"].as_str()).collect::<Vec<_>>().join(" "))
     };
-    let row = |t: &Value| vec![t["app"].clone(), t["table"].clone(), t["kind"].clone(), t["entries"].clone(), t["capacity"].clone(), names(&t["key"]), names(&t["value"])];
+    let row = |t: &Value| {
+        vec![
+            t["app"].clone(),
+            t["table"].clone(),
+            t["kind"].clone(),
+            t["entries"].clone(),
+            t["capacity"].clone(),
+            names(&t["key"]),
+            names(&t["value"]),
+        ]
+    };
     let head = ["app", "table", "kind", "entries", "capacity", "key", "value"].map(String::from);
     print(&columns(&head, &tables.iter().map(row).collect::<Vec<_>>(), &mut Vec::new()));
     Ok(())
@@ -113,19 +131,32 @@ fn list(client: &mut Client, args: &Table) -> Outcome {
 
 // ---- all entries ----
 
-/// All entries, a page at a time; entries that several cores have are given once. `page` says whether to go on.
-fn pages(client: &mut Client, table: &str, mut page: impl FnMut(&[String], Vec<Object>) -> Result<bool, Failure>) -> Outcome {
+/// All entries, a page at a time; entries that several cores have are given once. `page` says
+/// whether to go on.
+fn pages(
+    client: &mut Client,
+    table: &str,
+    mut page: impl FnMut(&[String], Vec<Object>) -> Result<bool, Failure>,
+) -> Outcome {
     let (mut cursor, mut seen) = (Value::Null, std::collections::HashSet::new());
     loop {
         let answer = client.ask(json!({ "do": "read", "table": table, "cursor": cursor, "limit": BATCH }))?;
         let core = |c: &Value| c.get(0).and_then(Value::as_u64).unwrap_or(0);
         let next = answer.get("cursor").cloned().unwrap_or(Value::Null);
-        let head: Vec<String> = answer.get("columns").and_then(Value::as_array).map_or(Vec::new(), |c| c.iter().filter_map(|n| n.as_str().map(String::from)).collect());
+        let head: Vec<String> = answer
+            .get("columns")
+            .and_then(Value::as_array)
+            .map_or(Vec::new(), |c| c.iter().filter_map(|n| n.as_str().map(String::from)).collect());
         let rows = answer.get("rows").and_then(Value::as_array).cloned().unwrap_or_default();
         // Only where there is a second core's part, or the first is not over.
         let several = core(&cursor) > 0 || !next.is_null();
-        let fresh = rows.into_iter().filter(|r| !several || seen.insert(rows::fingerprint(&r.to_string())));
-        let rows = fresh.filter_map(|r| match r { Value::Object(o) => Some(o), _ => None }).collect();
+        let fresh = rows.into_iter().filter(|r| !several || seen.insert(table_io::fingerprint(&r.to_string())));
+        let rows = fresh
+            .filter_map(|r| match r {
+                Value::Object(o) => Some(o),
+                _ => None,
+            })
+            .collect();
         if !page(&head, rows)? || next.is_null() {
             return Ok(());
         }
@@ -148,7 +179,9 @@ fn read(client: &mut Client, name: &str, args: &Table) -> Outcome {
         Ok(print(&text) && !more)
     })?;
     if more {
-        eprintln!("wireloom: the first {limit} entries; `--limit 0` shows all, `wireloom table {name} dump FILE` writes them");
+        eprintln!(
+            "wireloom: the first {limit} entries; `--limit 0` shows all, `wireloom table {name} dump FILE` writes them"
+        );
     }
     Ok(())
 }
@@ -178,12 +211,16 @@ fn write_all(client: &mut Client, name: &str, out: impl Write, csv: bool, limit:
     let (mut count, limit) = (0, limit.filter(|n| *n > 0).unwrap_or(u64::MAX));
     pages(client, name, |head, rows| {
         if csv && count == 0 {
-            writeln!(out, "{}", head.iter().map(|h| rows::quoted(h)).collect::<Vec<_>>().join(","))?;
+            writeln!(out, "{}", head.iter().map(|h| table_io::quoted(h)).collect::<Vec<_>>().join(","))?;
         }
         for row in rows.into_iter().take((limit - count) as usize) {
             let value = Value::Object(row);
             match csv {
-                true => writeln!(out, "{}", cells(&value, head).iter().map(rows::csv_field).collect::<Vec<_>>().join(","))?,
+                true => writeln!(
+                    out,
+                    "{}",
+                    cells(&value, head).iter().map(table_io::csv_field).collect::<Vec<_>>().join(",")
+                )?,
                 false => write!(out, "{}{}", if count == 0 { "[" } else { ",\n" }, ordered(&value, head))?,
             }
             count += 1;
@@ -200,7 +237,9 @@ fn write_all(client: &mut Client, name: &str, out: impl Write, csv: bool, limit:
 // ---- bulk ----
 
 fn load(client: &mut Client, name: &str, args: &Table) -> Outcome {
-    let (path, rest) = args.rest.split_first().ok_or_else(|| Failure::Said(format!("`wireloom table {name} load FILE`: which file? `-` is standard input")))?;
+    let (path, rest) = args.rest.split_first().ok_or_else(|| {
+        Failure::Said(format!("`wireloom table {name} load FILE`: which file? `-` is standard input"))
+    })?;
     no_more(rest)?;
     let told = |e: &str| Failure::Said(format!("{}: {e}", if path == "-" { "standard input" } else { path }));
     let text = match path.as_str() {
@@ -213,7 +252,9 @@ fn load(client: &mut Client, name: &str, args: &Table) -> Outcome {
     };
     let named = Path::new(path).extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
     let json = !args.csv && !named && (path != "-" || text.trim_start().starts_with(['[', '{']));
-    let (names, rows) = if json { rows::json_rows(&text).map(|r| (Vec::new(), r)) } else { rows::csv_rows(&text) }.map_err(|e| told(&e))?;
+    let (names, rows) =
+        if json { table_io::json_rows(&text).map(|r| (Vec::new(), r)) } else { table_io::csv_rows(&text) }
+            .map_err(|e| told(&e))?;
     // Asked once even if there are no rows: the table and the fields must be there.
     let mut names = Some(names);
     let (begin, total, mut done, mut entries) = (Instant::now(), rows.len(), 0, 0);
@@ -232,7 +273,11 @@ fn load(client: &mut Client, name: &str, args: &Table) -> Outcome {
     }
     let seconds = begin.elapsed().as_secs_f64();
     if args.target.json {
-        print(&plain(Map::from_iter([("rows".into(), total.into()), ("entries".into(), entries.into()), ("seconds".into(), seconds.into())])));
+        print(&plain(Map::from_iter([
+            ("rows".into(), total.into()),
+            ("entries".into(), entries.into()),
+            ("seconds".into(), seconds.into()),
+        ])));
     } else {
         let each = seconds * 1e6 / total.max(1) as f64;
         print(&format!("{total} rows loaded, {entries} entries, in {seconds:.2} s ({each:.1} µs each)\n"));

@@ -52,12 +52,22 @@ struct Tally {
     told: bool,
 }
 
-/// Some tests of one module, by the interpreter and by compiled code. Those of one of `several` apps are shown with its name.
-fn tests_of(module: &Arc<Module>, path: &Path, several: bool, wanted: &[usize], compile: &Compile, tally: &mut Tally) -> Outcome {
+/// Some tests of one module, by the interpreter and by compiled code. Those of one of `several`
+/// apps are shown with its name.
+fn tests_of(
+    module: &Arc<Module>,
+    path: &Path,
+    several: bool,
+    wanted: &[usize],
+    compile: &Compile,
+    tally: &mut Tally,
+) -> Outcome {
     let mut programs = Vec::new();
     let in_c = engine::extern_function(module);
     match in_c {
-        Some(f) if !compile.interpret => eprintln!("wireloom: `{f}` is a function in C: tests run as compiled code only, not by the interpreter"),
+        Some(f) if !compile.interpret => {
+            eprintln!("wireloom: `{f}` is a function in C: tests run as compiled code only, not by the interpreter")
+        }
         _ => programs.push(("interpreter", engine::interpret(module)?.program)),
     }
     if !compile.interpret && (in_c.is_some() || !tally.told) {
@@ -73,7 +83,11 @@ fn tests_of(module: &Arc<Module>, path: &Path, several: bool, wanted: &[usize], 
             .iter()
             .filter_map(|(how, program)| run(module, i, program).err().map(|e| format!("    {how}: {e}")))
             .collect();
-        let of = if several && matches!(test.kind, TestKind::Sim { .. }) { format!("{}: ", module.app) } else { String::new() };
+        let of = if several && matches!(test.kind, TestKind::Sim { .. }) {
+            format!("{}: ", module.app)
+        } else {
+            String::new()
+        };
         println!("{} {of}{} ... {}", path.display(), test.name, if failures.is_empty() { "ok" } else { "FAILED" });
         if failures.is_empty() {
             tally.passed += 1;
@@ -122,7 +136,11 @@ fn code(module: &Module, handler: HandlerId, program: &Program) -> Result<(), St
     }
     let at = module.places.get(at as usize);
     let shown = at.map_or(String::new(), |p| format!(" at {} ({})", place(module, &p.span), p.name));
-    Err(if kind == FaultKind::EXPECT.0 { format!("does not hold{shown}") } else { format!("fault {}{shown}", fault_name(module, kind)) })
+    Err(if kind == FaultKind::EXPECT.0 {
+        format!("does not hold{shown}")
+    } else {
+        format!("fault {}{shown}", fault_name(module, kind))
+    })
 }
 
 /// The play of one test: the connections it has opened so far.
@@ -133,7 +151,12 @@ struct Play<'m> {
     peers: Vec<(SimPort, Peer, Vec<u8>)>,
 }
 
-fn simulate(module: &Module, params: &[(String, String)], steps: &[(Span, SimStep)], program: &Program) -> Result<(), String> {
+fn simulate(
+    module: &Module,
+    params: &[(String, String)],
+    steps: &[(Span, SimStep)],
+    program: &Program,
+) -> Result<(), String> {
     let mut sets = params.to_vec();
     // Parameters that a test does not care about: any address will do in a simulated network.
     for p in &module.params {
@@ -177,9 +200,13 @@ fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, 
                 services.step(step).map_err(told)?;
             }
             SimStep::SeeNothing(at) if !of_frames(at) => services.step(step).map_err(told)?,
-            SimStep::Send(..) | SimStep::See(..) | SimStep::SeeClosed(_) | SimStep::Close(_) | SimStep::Reset(_) | SimStep::Refuse(_) | SimStep::Accept(_) => {
-                services.step(step).map_err(told)?
-            }
+            SimStep::Send(..)
+            | SimStep::See(..)
+            | SimStep::SeeClosed(_)
+            | SimStep::Close(_)
+            | SimStep::Reset(_)
+            | SimStep::Refuse(_)
+            | SimStep::Accept(_) => services.step(step).map_err(told)?,
             _ => {
                 packets.sim.beside(&services.sim);
                 packets.all(std::slice::from_ref(&(*span, step.clone())))?;
@@ -233,12 +260,18 @@ impl<'m> Play<'m> {
             SimStep::Refuse(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Refuse),
             SimStep::Accept(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Accept),
             SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
-            SimStep::Run(_) | SimStep::Give(_) | SimStep::SeeSame(_) | SimStep::Check(..) | SimStep::At(..) | SimStep::Repeat { .. } => return Err("this is a step of packets".into()),
+            SimStep::Run(_)
+            | SimStep::Give(_)
+            | SimStep::SeeSame(_)
+            | SimStep::Check(..)
+            | SimStep::At(..)
+            | SimStep::Repeat { .. } => return Err("this is a step of packets".into()),
         }
         Ok(())
     }
 
-    /// A backend's connection that has ended is followed by another; a client stays, to see what becomes of it.
+    /// A backend's connection that has ended is followed by another; a client stays, to see what
+    /// becomes of it.
     fn forget(&mut self, i: usize) {
         self.sim.settle();
         if self.is_backend(&self.peers[i].0) {
@@ -280,7 +313,9 @@ impl<'m> Play<'m> {
         let name = self.name(at);
         self.sim.settle();
         let peer = if self.is_backend(at) {
-            self.sim.backend(&name, at.conn as usize).ok_or_else(|| format!("the program has no connection to {name}[{}]", at.conn))?
+            self.sim
+                .backend(&name, at.conn as usize)
+                .ok_or_else(|| format!("the program has no connection to {name}[{}]", at.conn))?
         } else {
             self.sim.client(&name).ok_or_else(|| format!("{name} does not accept"))?
         };

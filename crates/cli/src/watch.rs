@@ -24,7 +24,8 @@ pub fn counter(args: Counter) -> Outcome {
         Some(s) if s.is_finite() && (0.01..=86_400.0).contains(&s) => Some(Duration::from_secs_f64(s)),
         Some(s) => return Err(Failure::Said(format!("`--watch {s}`: expected seconds, from 0.01 to a day"))),
     };
-    let (mut before, mut at, mut rounds): (BTreeMap<(String, String), u64>, _, _) = (BTreeMap::new(), Instant::now(), 0);
+    let (mut before, mut at, mut rounds): (BTreeMap<(String, String), u64>, _, _) =
+        (BTreeMap::new(), Instant::now(), 0);
     loop {
         let status = match client.ask(json!({ "do": "status" })) {
             // Whoever watches an app to its end has seen all.
@@ -36,7 +37,9 @@ pub fn counter(args: Counter) -> Outcome {
         };
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed().as_secs_f64();
         let samples = chosen(samples(&status, args.all || !args.names.is_empty()), &args)?;
-        let rate = |s: &Sample| before.get(&(s.app.clone(), s.name.clone())).map(|b| s.value.saturating_sub(*b) as f64 / elapsed);
+        let rate = |s: &Sample| {
+            before.get(&(s.app.clone(), s.name.clone())).map(|b| s.value.saturating_sub(*b) as f64 / elapsed)
+        };
         let text = if args.target.json {
             let row = |s: &Sample| json!({ "app": s.app, "counter": s.name, "value": s.value, "per_s": rate(s) });
             Value::Array(samples.iter().map(row).collect()).to_string() + "\n"
@@ -109,12 +112,14 @@ fn chosen(all: Vec<Sample>, args: &Counter) -> Result<Vec<Sample>, Failure> {
     let all: Vec<Sample> = all.into_iter().filter(app).collect();
     if let Some(missing) = args.names.iter().find(|n| !all.iter().any(|s| s.name == **n)) {
         let known: Vec<&str> = all.iter().map(|s| s.name.as_str()).collect();
-        let hint = wireloom_ir::near::lead(missing, known.iter().copied());
+        let hint = wireloom_ir::suggestions::lead(missing, known.iter().copied());
         let list = if known.is_empty() { "none".into() } else { known.join(", ") };
         return Err(Failure::Said(format!("there is no counter `{missing}`{hint} there are: {list}")));
     }
     if all.is_empty() && args.names.is_empty() && !args.all {
-        return Err(Failure::Said("the app declares no counters; `--all` shows what its ports count, and faults".into()));
+        return Err(Failure::Said(
+            "the app declares no counters; `--all` shows what its ports count, and faults".into(),
+        ));
     }
     Ok(all.into_iter().filter(|s| args.names.is_empty() || args.names.contains(&s.name)).collect())
 }
@@ -137,7 +142,9 @@ pub fn signal(args: Signal) -> Outcome {
         (Some(sum), _) => print(&format!("{}\n", text(sum))),
         (None, all) if all.iter().all(Value::is_null) => true,
         (None, [one]) => print(&format!("{}\n", text(one))),
-        (None, all) => print(&all.iter().enumerate().map(|(i, v)| format!("core {i}: {}\n", text(v))).collect::<String>()),
+        (None, all) => {
+            print(&all.iter().enumerate().map(|(i, v)| format!("core {i}: {}\n", text(v))).collect::<String>())
+        }
     };
     Ok(())
 }
@@ -151,13 +158,18 @@ fn list(client: &mut Client, json: bool) -> Outcome {
     }
     let signals = signals.as_array().cloned().unwrap_or_default();
     if signals.is_empty() {
-        return Err(Failure::Said("the app has no signals of its own; `wireloom table` reads and changes its tables".into()));
+        return Err(Failure::Said(
+            "the app has no signals of its own; `wireloom table` reads and changes its tables".into(),
+        ));
     }
     let args = |s: &Value| {
-        let arg = |a: &Value| format!("{}={}", a["name"].as_str().unwrap_or_default(), a["is"].as_str().unwrap_or_default());
+        let arg =
+            |a: &Value| format!("{}={}", a["name"].as_str().unwrap_or_default(), a["is"].as_str().unwrap_or_default());
         s["args"].as_array().map_or(String::new(), |l| l.iter().map(arg).collect::<Vec<_>>().join(", "))
     };
-    let row = |s: &Value| vec![s["app"].clone(), s["signal"].clone(), args(s).into(), s["doc"].as_str().unwrap_or_default().trim().into()];
+    let row = |s: &Value| {
+        vec![s["app"].clone(), s["signal"].clone(), args(s).into(), s["doc"].as_str().unwrap_or_default().trim().into()]
+    };
     let head = ["app", "signal", "arguments", "about"].map(String::from);
     print(&columns(&head, &signals.iter().map(row).collect::<Vec<_>>(), &mut Vec::new()));
     Ok(())

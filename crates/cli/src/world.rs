@@ -1,6 +1,8 @@
-//! The compiler's view of the disk: the user's files, and a standard library that is part of the binary.
+//! The compiler's view of the disk: the user's files, and a standard library that is part of the
+//! binary.
 //!
-//! `WIRELOOM_STD` names a folder to use instead of the built-in library (for work on the library itself).
+//! `WIRELOOM_STD` names a folder to use instead of the built-in library (for work on the library
+//! itself).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,10 @@ fn built_in(path: &Path) -> Option<&'static str> {
 
 /// The modules of the built-in library: `std.http`.
 pub fn library() -> Vec<String> {
-    files::FILES.iter().filter_map(|(n, _)| Some(format!("std.{}", n.strip_suffix(".loom")?.replace('/', ".")))).collect()
+    files::FILES
+        .iter()
+        .filter_map(|(n, _)| Some(format!("std.{}", n.strip_suffix(".loom")?.replace('/', "."))))
+        .collect()
 }
 
 impl World for CliWorld {

@@ -1,6 +1,8 @@
-//! Arrays: a place for each number below the capacity, zero at first, in each core's memory or in that of all.
+//! Arrays: a place for each number below the capacity, zero at first, in each core's memory or in
+//! that of all.
 //!
-//! Places that all cores use are guarded by locks in turn (place i by lock i modulo their number); a number or a truth is read without one.
+//! Places that all cores use are guarded by locks in turn (place i by lock i modulo their number);
+//! a number or a truth is read without one.
 
 use crate::body::BodyGen;
 use crate::expr::may_fault;
@@ -9,40 +11,63 @@ use crate::names;
 use crate::parser::line;
 use wireloom_ir::*;
 
-fn is_shared(m: &Module, t: &Table) -> bool { m.sharing(t) == Sharing::One }
+fn is_shared(m: &Module, t: &Table) -> bool {
+    m.sharing(t) == Sharing::One
+}
 
 impl Gen<'_> {
     /// Members of the per-core state, or of what all cores share.
     fn arrays(&mut self, shared: bool) -> String {
         let m = self.m;
         let mut text = String::new();
-        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| t.kind == TableKind::Array && is_shared(m, t) == shared) {
+        for (i, t) in
+            m.tables.iter().enumerate().filter(|(_, t)| t.kind == TableKind::Array && is_shared(m, t) == shared)
+        {
             let (n, value, cap) = (names::table(m, TableId(i as u32)), self.stored(t.value), t.capacity);
             text.push_str(&match shared {
-                true => format!("struct {{\n_Alignas(64) wl_stripe stripe[{}];\n{value} slot[{cap}];\n}} {n};\n", t.locks()),
+                true => {
+                    format!("struct {{\n_Alignas(64) wl_stripe stripe[{}];\n{value} slot[{cap}];\n}} {n};\n", t.locks())
+                }
                 false => format!("{value} {n}[{cap}];\n"),
             });
         }
         text
     }
 
-    pub fn array_members(&mut self) -> String { self.arrays(false) }
+    pub fn array_members(&mut self) -> String {
+        self.arrays(false)
+    }
 
-    pub fn shared_arrays(&mut self) -> String { self.arrays(true) }
+    pub fn shared_arrays(&mut self) -> String {
+        self.arrays(true)
+    }
 }
 
 /// Where an array's places lie, and how they are guarded.
-struct Places { slots: String, stripes: Option<String>, value: TyId, locks: u64, whole: bool }
+struct Places {
+    slots: String,
+    stripes: Option<String>,
+    value: TyId,
+    locks: u64,
+    whole: bool,
+}
 
 impl Places {
-    fn at(&self, i: &str) -> String { format!("{}[{i}]", self.slots) }
-
-    /// Locks place `i`, and sets `stripe` to what is to be unlocked; nothing, if the core is alone with it.
-    fn lock(&self, i: &str, stripe: &str) -> String {
-        self.stripes.as_ref().map_or(String::new(), |s| format!("{stripe} = &{s}[{i} & {}];\nwl_lock(&{stripe}->lock);\n", self.locks - 1))
+    fn at(&self, i: &str) -> String {
+        format!("{}[{i}]", self.slots)
     }
 
-    fn unlock(&self, stripe: &str) -> String { self.stripes.as_ref().map_or(String::new(), |_| format!("wl_table_unlock({stripe});\n")) }
+    /// Locks place `i`, and sets `stripe` to what is to be unlocked; nothing, if the core is alone
+    /// with it.
+    fn lock(&self, i: &str, stripe: &str) -> String {
+        self.stripes.as_ref().map_or(String::new(), |s| {
+            format!("{stripe} = &{s}[{i} & {}];\nwl_lock(&{stripe}->lock);\n", self.locks - 1)
+        })
+    }
+
+    fn unlock(&self, stripe: &str) -> String {
+        self.stripes.as_ref().map_or(String::new(), |_| format!("wl_table_unlock({stripe});\n"))
+    }
 
     /// Does something with place `i` under its lock, if there is one.
     fn guarded(&self, i: &str, done: &str) -> String {
@@ -52,19 +77,30 @@ impl Places {
 
     fn store(&self, g: &mut Gen, i: &str, v: &str) -> String {
         let at = self.at(i);
-        if self.stripes.is_some() && self.whole { format!("__atomic_store_n(&{at}, {v}, __ATOMIC_RELAXED);") } else { g.store(self.value, &at, v) }
+        if self.stripes.is_some() && self.whole {
+            format!("__atomic_store_n(&{at}, {v}, __ATOMIC_RELAXED);")
+        } else {
+            g.store(self.value, &at, v)
+        }
     }
 
-    /// Sets `dst` to place `i`, which is there. Its bytes are copied: the place may be filled anew before they are used.
+    /// Sets `dst` to place `i`, which is there. Its bytes are copied: the place may be filled anew
+    /// before they are used.
     fn read(&self, g: &mut Gen, i: &str, dst: &str) -> String {
         let at = self.at(i);
-        if self.stripes.is_some() && self.whole { return format!("{dst} = __atomic_load_n(&{at}, __ATOMIC_RELAXED);\n") }
+        if self.stripes.is_some() && self.whole {
+            return format!("{dst} = __atomic_load_n(&{at}, __ATOMIC_RELAXED);\n");
+        }
         self.guarded(i, &self.copy(g, i, dst))
     }
 
     fn copy(&self, g: &mut Gen, i: &str, dst: &str) -> String {
         let load = g.load(self.value, &self.at(i));
-        if layout::has_bytes(g.m, self.value) { format!("{dst} = {}({load}, x);\n", g.copier(self.value)) } else { format!("{dst} = {load};\n") }
+        if layout::has_bytes(g.m, self.value) {
+            format!("{dst} = {}({load}, x);\n", g.copier(self.value))
+        } else {
+            format!("{dst} = {load};\n")
+        }
     }
 }
 
@@ -73,9 +109,18 @@ impl<'m> BodyGen<'_, 'm> {
         let m = self.g.m;
         let (t, n) = (&m.tables[id.index()], names::table(m, id));
         let shared = is_shared(m, t);
-        let whole = matches!(self.g.cty(t.value).as_str(), "bool" | "uint8_t" | "uint16_t" | "uint32_t" | "uint64_t" | "int8_t" | "int16_t" | "int32_t" | "int64_t");
+        let whole = matches!(
+            self.g.cty(t.value).as_str(),
+            "bool" | "uint8_t" | "uint16_t" | "uint32_t" | "uint64_t" | "int8_t" | "int16_t" | "int32_t" | "int64_t"
+        );
         let slots = if shared { format!("wl_shared(x)->{n}.slot") } else { format!("wl_state(x)->{n}") };
-        Places { slots, stripes: shared.then(|| format!("wl_shared(x)->{n}.stripe")), value: t.value, locks: t.locks(), whole }
+        Places {
+            slots,
+            stripes: shared.then(|| format!("wl_shared(x)->{n}.stripe")),
+            value: t.value,
+            locks: t.locks(),
+            whole,
+        }
     }
 
     pub fn array(&mut self, id: TableId, s: &'m StmtKind) {
@@ -99,15 +144,24 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "if (WL_UNLIKELY(i_ >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
                 line!(self, "{}}}", places.guarded("i_", &format!("{store}\n")));
             }
-            StmtKind::TableUpdate { key, entry, body, place, .. } => self.update_place(&places, cap, key, *entry, body, *place),
+            StmtKind::TableUpdate { key, entry, body, place, .. } => {
+                self.update_place(&places, cap, key, *entry, body, *place)
+            }
             StmtKind::TableRemove { key, dst, .. } => {
                 let (text, at) = (self.expr(key), places.at("i_"));
                 let set = dst.map(|d| format!("{} = i_ < {cap};\n", self.name(d))).unwrap_or_default();
                 line!(self, "{{ uint64_t i_ = {text};");
                 self.check(may_fault(key));
-                line!(self, "{set}if (i_ < {cap}) {{ {}}}\n}}", places.guarded("i_", &format!("memset(&{at}, 0, sizeof {at});\n")));
+                line!(
+                    self,
+                    "{set}if (i_ < {cap}) {{ {}}}\n}}",
+                    places.guarded("i_", &format!("memset(&{at}, 0, sizeof {at});\n"))
+                );
             }
-            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {cap};") }
+            StmtKind::TableLen { dst, .. } => {
+                let dst = self.name(*dst);
+                line!(self, "{dst} = {cap};")
+            }
             StmtKind::TableNext { cursor, key, value: v, more, .. } => {
                 let c = self.g.cty(t.key);
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));

@@ -1,9 +1,11 @@
-//! Statements: handlers (which can be resumed), functions, what a protocol says on a fault or passes on before an answer.
+//! Statements: handlers (which can be resumed), functions, what a protocol says on a fault or
+//! passes on before an answer.
 //!
-//! Locals are C locals at the top of the function, so that a jump to a resume point passes no declaration. At an `Await` the
-//! live ones are stored in the task's frame, together with the bounds of the loops around it, and loaded behind it.
+//! Locals are C locals at the top of the function, so that a jump to a resume point passes no
+//! declaration. At an `Await` the live ones are stored in the task's frame, together with the
+//! bounds of the loops around it, and loaded behind it.
 
-use crate::ahead::{Ahead, Kept};
+use crate::batch_lookup::{BatchPlan, HoistedState};
 use crate::expr::{may_fault, Scope};
 use crate::gen::Gen;
 use crate::names;
@@ -14,12 +16,19 @@ use wireloom_ir::*;
 /// What the statements belong to: how they fault, return and reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    Handler { on: On },
+    Handler {
+        on: On,
+    },
     /// A handler of frames.
     Frame,
-    Func { ret: TyId },
-    /// What a protocol tells a client without a handler; `msg`: the local of the message it is about.
-    Protocol { msg: u32 },
+    Func {
+        ret: TyId,
+    },
+    /// What a protocol tells a client without a handler; `msg`: the local of the message it is
+    /// about.
+    Protocol {
+        msg: u32,
+    },
 }
 
 pub(crate) struct BodyGen<'g, 'm> {
@@ -45,12 +54,13 @@ pub(crate) struct BodyGen<'g, 'm> {
     call_flags: Vec<&'static str>,
     next_call: usize,
     pub views: Vec<(LocalId, UnitId)>,
-    /// Items of answers are given in the order in which they were asked for: it is kept over suspensions.
+    /// Items of answers are given in the order in which they were asked for: it is kept over
+    /// suspensions.
     in_order: bool,
     /// What was found out for the whole batch before the handler runs.
-    pub ahead: Option<Ahead<'m>>,
+    pub ahead: Option<BatchPlan<'m>>,
     /// What is kept beside the state for the length of a batch.
-    pub kept: Kept,
+    pub kept: HoistedState,
     /// Keys that are put together where they are used.
     pub late: BTreeSet<LocalId>,
     /// With marks: the handler's name, and what was marked last.
@@ -64,13 +74,34 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     pub fn new(g: &'g mut Gen<'m>, owner: Owner, body: &'m Body) -> Self {
         let scope = Scope::of_locals(g, &body.locals);
         BodyGen {
-            g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
-            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), in_order: takes_order(&body.block), ahead: None, kept: Kept::default(), late: BTreeSet::new(),
-            title: String::new(), marked: String::new(), pauses: false,
+            g,
+            owner,
+            out: String::new(),
+            scope,
+            locals: &body.locals,
+            resumes: 0,
+            frame: Vec::new(),
+            loops: Vec::new(),
+            decls: String::new(),
+            temps: 0,
+            locked: Vec::new(),
+            loop_locks: Vec::new(),
+            call_flags: call_flags(&body.block),
+            next_call: 0,
+            views: Vec::new(),
+            in_order: takes_order(&body.block),
+            ahead: None,
+            kept: HoistedState::default(),
+            late: BTreeSet::new(),
+            title: String::new(),
+            marked: String::new(),
+            pauses: false,
         }
     }
 
-    pub fn name(&self, l: LocalId) -> String { self.scope.locals.get(l.index()).map_or_else(|| "none".into(), |l| l.0.clone()) }
+    pub fn name(&self, l: LocalId) -> String {
+        self.scope.locals.get(l.index()).map_or_else(|| "none".into(), |l| l.0.clone())
+    }
 
     pub fn temp(&mut self, ty: &str) -> String {
         self.temps += 1;
@@ -83,7 +114,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     pub fn declare(&mut self, from: usize) {
         let mut text = String::new();
         for (i, l) in self.locals.iter().enumerate().skip(from) {
-            if self.is_unused(LocalId(i as u32)) || self.late.contains(&LocalId(i as u32)) { continue }
+            if self.is_unused(LocalId(i as u32)) || self.late.contains(&LocalId(i as u32)) {
+                continue;
+            }
             let (c, name) = (self.g.cty(l.ty), names::local(l, i));
             text.push_str(&match self.g.m.ty(l.ty) {
                 Ty::List(..) => format!("{c} {name};\n{name}.n = 0;\n"),
@@ -96,9 +129,13 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     }
 
     /// Whether what a local would hold has been used before the handler runs.
-    pub fn is_unused(&self, l: LocalId) -> bool { self.ahead.as_ref().is_some_and(|a| a.unused.contains(&l)) }
+    pub fn is_unused(&self, l: LocalId) -> bool {
+        self.ahead.as_ref().is_some_and(|a| a.unused.contains(&l))
+    }
 
-    pub fn expr(&mut self, e: &Expr) -> String { self.g.expr(&self.scope, e) }
+    pub fn expr(&mut self, e: &Expr) -> String {
+        self.g.expr(&self.scope, e)
+    }
 
     /// Leaves with the fault in `x`.
     pub fn leave_fault(&mut self) -> String {
@@ -124,9 +161,13 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     /// A condition as a C expression that is safe to branch on.
     pub fn condition(&mut self, e: &Expr) -> String {
-        if let Some(n) = self.kept.setting(e) { return format!("kept.when_{n}") }
+        if let Some(n) = self.kept.setting(e) {
+            return format!("kept.when_{n}");
+        }
         let text = self.expr(e);
-        if !may_fault(e) { return text }
+        if !may_fault(e) {
+            return text;
+        }
         let t = self.temp("bool");
         line!(self, "{t} = {text};");
         self.check(true);
@@ -138,18 +179,31 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let mut rest = block.as_slice();
         while let Some(s) = rest.first() {
             let run = rest.iter().take_while(|s| matches!(&s.kind, StmtKind::Emit(e) if self.joins(e))).count();
-            if run > 1 { self.emit_run(&rest[..run]) } else { self.stmt(s) }
+            if run > 1 {
+                self.emit_run(&rest[..run])
+            } else {
+                self.stmt(s)
+            }
             rest = &rest[run.max(1)..];
         }
         self.marked.clear();
     }
 
-    /// Notes that what follows belongs to the element of a statement, or to the table that it is about.
+    /// Notes that what follows belongs to the element of a statement, or to the table that it is
+    /// about.
     fn mark(&mut self, s: &Stmt) {
-        if self.g.marks.is_none() || self.owner != Owner::Frame { return }
+        if self.g.marks.is_none() || self.owner != Owner::Frame {
+            return;
+        }
         let table = match &s.kind {
-            StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
-            | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } => Some(*table),
+            StmtKind::TableGet { table, .. }
+            | StmtKind::TablePut { table, .. }
+            | StmtKind::TableRemove { table, .. }
+            | StmtKind::TableUpdate { table, .. }
+            | StmtKind::TableLen { table, .. }
+            | StmtKind::TableNext { table, .. }
+            | StmtKind::TableInsert { table, .. }
+            | StmtKind::TableDelete { table, .. } => Some(*table),
             _ => None,
         };
         let m = self.g.m;
@@ -158,7 +212,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             (None, Some(element)) => format!("element {}", element.name),
             (None, None) => self.title.clone(),
         };
-        if name == self.marked { return }
+        if name == self.marked {
+            return;
+        }
         let text = self.g.mark(&name);
         line!(self, "{text}");
         self.marked = name;
@@ -168,7 +224,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     pub fn origin(&mut self, s: &Stmt) {
         self.mark(s);
         if self.g.lines && s.span.line > 0 {
-            if let Some(file) = self.g.m.files.get(s.span.file as usize) { line!(self, "#line {} {}", s.span.line, names::literal(file.as_bytes())) }
+            if let Some(file) = self.g.m.files.get(s.span.file as usize) {
+                line!(self, "#line {} {}", s.span.line, names::literal(file.as_bytes()))
+            }
         }
     }
 
@@ -179,7 +237,10 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Output { wire, frame, mark, .. } => self.output(*wire, *frame, mark),
             StmtKind::SendFrame { port, index, parts, .. } => self.send_frame(*port, index, parts),
             StmtKind::Set(l, _) if self.is_unused(*l) => {}
-            StmtKind::Set(l, e) if self.late.contains(l) => { let text = self.expr(e); self.scope.locals[l.index()].0 = format!("({text})") }
+            StmtKind::Set(l, e) if self.late.contains(l) => {
+                let text = self.expr(e);
+                self.scope.locals[l.index()].0 = format!("({text})")
+            }
             StmtKind::Set(l, e) if matches!(&*e.kind, ExprKind::Local(from) if from == l) => {}
             StmtKind::Set(l, e) => {
                 let (name, text) = (self.name(*l), self.expr(e));
@@ -209,7 +270,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Count(c, e) => {
                 let text = self.expr(e);
-                if self.kept.counters.contains(&c.0) { line!(self, "kept.c{} += {text};", c.0) } else { line!(self, "wl_state(x)->counter[{}] += {text};", c.0) }
+                if self.kept.counters.contains(&c.0) {
+                    line!(self, "kept.c{} += {text};", c.0)
+                } else {
+                    line!(self, "wl_state(x)->counter[{}] += {text};", c.0)
+                }
                 self.check_stmt(&s.kind);
             }
             StmtKind::Push(l, e) => {
@@ -220,8 +285,12 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::If { cond, then, other } => {
                 let c = self.condition(cond);
-                if self.send_if(&c, then, other) { return }
-                if self.choose(&c, then, other) { return }
+                if self.send_if(&c, then, other) {
+                    return;
+                }
+                if self.choose(&c, then, other) {
+                    return;
+                }
                 line!(self, "if ({}) {{", bare(&c));
                 self.block(then);
                 if !other.is_empty() {
@@ -239,7 +308,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Break | StmtKind::Continue => {
                 let unlock = self.unlocks(self.loop_locks.last().copied().unwrap_or(0));
-                let (at, word) = (self.loops.last().map(|l| l.0.clone()).unwrap_or_default(), matches!(s.kind, StmtKind::Break));
+                let (at, word) =
+                    (self.loops.last().map(|l| l.0.clone()).unwrap_or_default(), matches!(s.kind, StmtKind::Break));
                 // By label: the statement may stand in a C switch.
                 line!(self, "{unlock}goto {}_{at};", if word { "break" } else { "next" });
             }
@@ -254,10 +324,16 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 let leave = self.leave_fault();
                 line!(self, "wl_fail(x, {}, {}); {leave}", kind.0, place.0);
             }
-            StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
-            | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. } => {
-                self.table(&s.kind)
-            }
+            StmtKind::TableGet { .. }
+            | StmtKind::TablePut { .. }
+            | StmtKind::TableRemove { .. }
+            | StmtKind::TableUpdate { .. }
+            | StmtKind::TableLen { .. }
+            | StmtKind::TableNext { .. }
+            | StmtKind::TableInsert { .. }
+            | StmtKind::TableDelete { .. }
+            | StmtKind::TablePush { .. }
+            | StmtKind::TablePop { .. } => self.table(&s.kind),
             StmtKind::GroupBegin { port, .. } => {
                 line!(self, "wl_group_begin(x, x->core->port[{}].n);", port.0);
                 self.check(true);
@@ -273,7 +349,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 self.check(true);
             }
             StmtKind::Queue { port, index, act, dst } => self.queue(*port, index, *act, *dst),
-            StmtKind::Call { port, index, msg, within, response_args } => self.call(*port, index, msg, within.as_ref(), response_args),
+            StmtKind::Call { port, index, msg, within, response_args } => {
+                self.call(*port, index, msg, within.as_ref(), response_args)
+            }
             StmtKind::Await { hold, live, .. } => self.suspend(*hold, live),
             StmtKind::BindPart { dst, part } => {
                 let (name, text) = (self.name(*dst), self.expr(part));
@@ -310,7 +388,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let Outgoing::Pass { msg: of, .. } = msg else { return };
         let Ty::Msg(unit) = *self.g.m.ty(self.locals[dst.index()].ty) else { return };
         self.build(msg);
-        let (u, name, ok, end, of) = (names::unit(self.g.m, unit), self.name(dst), self.name(ok), self.end_of(*of), self.name(*of));
+        let (u, name, ok, end, of) =
+            (names::unit(self.g.m, unit), self.name(dst), self.name(ok), self.end_of(*of), self.name(*of));
         self.views.push((dst, unit));
         line!(self, "{{ wl_parser *v_ = &view_{name}.p;\nmemset(&view_{name}, 0, sizeof view_{name});\nv_->ctx = {of}.view->ctx;");
         line!(self, "{ok} = wl_parse_head({u}_parse, v_, wl_built(x), {end} - {of}.head);");
@@ -331,12 +410,19 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     }
 
     fn switch(&mut self, on: &Expr, cases: &'m [(Vec<u64>, Block)], default: &'m Block) {
-        if self.fails_as(on, cases, default) { return }
+        if self.fails_as(on, cases, default) {
+            return;
+        }
         let text = self.condition(on);
-        let unsigned = match self.g.m.ty(on.ty) { Ty::Int(b) => format!("(uint{}_t)", crate::types::int_width(*b)), _ => String::new() };
+        let unsigned = match self.g.m.ty(on.ty) {
+            Ty::Int(b) => format!("(uint{}_t)", crate::types::int_width(*b)),
+            _ => String::new(),
+        };
         line!(self, "switch ({unsigned}({text})) {{");
         for (values, block) in cases {
-            if values.is_empty() { continue }
+            if values.is_empty() {
+                continue;
+            }
             let labels: Vec<_> = values.iter().map(|v| format!("case UINT64_C({v}):")).collect();
             line!(self, "{} {{", labels.join(" "));
             self.block(block);
@@ -347,18 +433,29 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "break;\n}}\n}}");
     }
 
-    /// A switch in which each value is the kind of the fault that it leads to: what a call has failed with.
+    /// A switch in which each value is the kind of the fault that it leads to: what a call has
+    /// failed with.
     fn fails_as(&mut self, on: &Expr, cases: &'m [(Vec<u64>, Block)], default: &'m Block) -> bool {
         let fault = |b: &'m Block| match b.as_slice() {
             [Stmt { kind: StmtKind::Fault { kind, place }, .. }] => Some((u64::from(kind.0), place.0)),
             _ => None,
         };
         let Some((other, place)) = fault(default) else { return false };
-        let kinds: Vec<u64> = cases.iter().filter_map(|(v, b)| fault(b).filter(|f| f.1 == place && v.as_slice() == [f.0]).map(|f| f.0)).collect();
-        if kinds.len() != cases.len() || kinds.is_empty() { return false }
+        let kinds: Vec<u64> = cases
+            .iter()
+            .filter_map(|(v, b)| fault(b).filter(|f| f.1 == place && v.as_slice() == [f.0]).map(|f| f.0))
+            .collect();
+        if kinds.len() != cases.len() || kinds.is_empty() {
+            return false;
+        }
         let (text, leave) = (self.expr(on), self.leave_fault());
         let known: Vec<_> = kinds.iter().map(|k| format!("k_ == {k}")).collect();
-        line!(self, "{{ uint16_t k_ = (uint16_t)({});\nwl_fail(x, {} ? k_ : {other}, {place}); {leave} }}", bare(&text), known.join(" || "));
+        line!(
+            self,
+            "{{ uint16_t k_ = (uint16_t)({});\nwl_fail(x, {} ? k_ : {other}, {place}); {leave} }}",
+            bare(&text),
+            known.join(" || ")
+        );
         true
     }
 
@@ -373,12 +470,16 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.loop_body(&i, Some(&end), body, pauses);
     }
 
-    fn pauses_in(&self, s: &StmtKind) -> bool { self.pauses && passes::pauses::is_long(self.g.m, s, self.locals) }
+    fn pauses_in(&self, s: &StmtKind) -> bool {
+        self.pauses && passes::pauses::is_long(self.g.m, s, self.locals)
+    }
 
     fn loop_body(&mut self, i: &str, end: Option<&str>, body: &'m Block, pauses: bool) {
         let depth = self.loops.len();
         // The counter comes last: `break` and `continue` are named after it.
-        if let Some(end) = end { self.loops.push((end.to_string(), "uint64_t")) }
+        if let Some(end) = end {
+            self.loops.push((end.to_string(), "uint64_t"))
+        }
         self.loops.push((i.to_string(), "uint64_t"));
         self.loop_locks.push(self.locked.len());
         self.block(body);
@@ -425,7 +526,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let (mut save, mut restore) = (String::new(), String::new());
         for &l in live {
             let ty = self.locals[l.index()].ty;
-            if matches!(self.g.m.ty(ty), Ty::Msg(_)) { continue }
+            if matches!(self.g.m.ty(ty), Ty::Msg(_)) {
+                continue;
+            }
             let name = self.name(l);
             let (stored, at) = (self.g.stored(ty), format!("frame->{name}"));
             save.push_str(&(self.g.store(ty, &at, &name) + "\n"));
@@ -438,15 +541,21 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             self.add_frame(c.to_string(), name);
         }
         let leave = self.leave_fault();
-        if self.in_order { line!(self, "if (!wl_group_keep(x, t)) {{ {leave} }}") }
+        if self.in_order {
+            line!(self, "if (!wl_group_keep(x, t)) {{ {leave} }}")
+        }
         line!(self, "{save}t->pc = {n};\nreturn WL_T_SUSPEND;\nR{n}:;\n{restore}held = {};", hold as u8);
     }
 
     fn add_frame(&mut self, ty: String, name: String) {
-        if !self.frame.iter().any(|(_, n)| *n == name) { self.frame.push((ty, name)) }
+        if !self.frame.iter().any(|(_, n)| *n == name) {
+            self.frame.push((ty, name))
+        }
     }
 
-    pub fn resumes(&self) -> u32 { self.resumes }
+    pub fn resumes(&self) -> u32 {
+        self.resumes
+    }
 
     /// Logs the parts' text, one after another.
     fn log(&mut self, parts: &[Expr]) {
@@ -463,7 +572,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 _ => continue,
             });
         }
-        if texts.is_empty() { return }
+        if texts.is_empty() {
+            return;
+        }
         // One text is logged where it is.
         let line = match &texts[..] {
             [one] => one.clone(),
@@ -491,16 +602,23 @@ fn takes_order(block: &Block) -> bool {
     found
 }
 
-/// For each call in the order of statements, what the first await after it asks for (after the last: all awaits together).
+/// For each call in the order of statements, what the first await after it asks for (after the
+/// last: all awaits together).
 fn call_flags(block: &Block) -> Vec<&'static str> {
-    enum Op { Call, Await(bool, bool) }
+    enum Op {
+        Call,
+        Await(bool, bool),
+    }
     let mut ops = Vec::new();
     walk::stmts(block, &mut |s| match &s.kind {
         StmtKind::Call { .. } => ops.push(Op::Call),
         StmtKind::Await { hold, hold_req, .. } => ops.push(Op::Await(*hold, *hold_req)),
         _ => {}
     });
-    let all = ops.iter().fold((false, false), |a, o| match o { Op::Await(h, r) => (a.0 || *h, a.1 || *r), Op::Call => a });
+    let all = ops.iter().fold((false, false), |a, o| match o {
+        Op::Await(h, r) => (a.0 || *h, a.1 || *r),
+        Op::Call => a,
+    });
     let text = |(hold, req)| match (hold, req) {
         (false, false) => "0",
         (true, false) => "WL_C_HOLD",
@@ -510,21 +628,31 @@ fn call_flags(block: &Block) -> Vec<&'static str> {
     let mut flags = Vec::new();
     for (i, o) in ops.iter().enumerate() {
         if let Op::Call = o {
-            let next = ops[i..].iter().find_map(|o| match o { Op::Await(h, r) => Some((*h, *r)), Op::Call => None });
+            let next = ops[i..].iter().find_map(|o| match o {
+                Op::Await(h, r) => Some((*h, *r)),
+                Op::Call => None,
+            });
             flags.push(text(next.unwrap_or(all)));
         }
     }
     flags
 }
 
-/// A condition without the parentheses around the whole of it (clang warns of them in an `if`). A statement expression keeps its own.
+/// A condition without the parentheses around the whole of it (clang warns of them in an `if`). A
+/// statement expression keeps its own.
 fn bare(text: &str) -> &str {
     let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else { return text };
-    if text.contains(['"', '\'']) { return text; }
+    if text.contains(['"', '\'']) {
+        return text;
+    }
     let mut depth = 0i32;
     let closes_early = inner.bytes().any(|b| {
         depth += (b == b'(') as i32 - (b == b')') as i32;
         depth < 0
     });
-    if closes_early || inner.starts_with('{') { text } else { bare(inner) }
+    if closes_early || inner.starts_with('{') {
+        text
+    } else {
+        bare(inner)
+    }
 }

@@ -1,8 +1,10 @@
-//! The folder of compiled programs. What lies in it is run, so it must be this user's alone: mode 0700, no link, owned by who asks.
+//! The folder of compiled programs. What lies in it is run, so it must be this user's alone: mode
+//! 0700, no link, owned by who asks.
 //!
-//! All is done below the folder's descriptor, so that nobody can exchange the folder between check and use. Files are 0600,
-//! written aside and renamed. A result carries a digest of its content and of what it was made from: a file that was cut or
-//! damaged, or that lies under another's name, is as good as none.
+//! All is done below the folder's descriptor, so that nobody can exchange the folder between check
+//! and use. Files are 0600, written aside and renamed. A result carries a digest of its content and
+//! of what it was made from: a file that was cut or damaged, or that lies under another's name, is
+//! as good as none.
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use std::ffi::CString;
@@ -20,7 +22,9 @@ use std::time::{Duration, Instant};
 pub(crate) struct Sha(Context);
 
 impl Sha {
-    pub(crate) fn new() -> Sha { Sha(Context::new(&SHA256)) }
+    pub(crate) fn new() -> Sha {
+        Sha(Context::new(&SHA256))
+    }
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.0.update(&(bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
@@ -30,7 +34,9 @@ impl Sha {
         out.copy_from_slice(self.0.finish().as_ref());
         out
     }
-    pub(crate) fn hex(self) -> String { self.end().iter().map(|b| format!("{b:02x}")).collect() }
+    pub(crate) fn hex(self) -> String {
+        self.end().iter().map(|b| format!("{b:02x}")).collect()
+    }
 }
 
 /// A folder of this user's alone.
@@ -49,7 +55,8 @@ struct Remover {
 }
 
 /// Compilers whose parent was killed may still write: then it is tried again.
-const REMOVE: &str = "trap '' INT TERM HUP QUIT; read -r _; for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- \"$1\" && exit; sleep 1; done";
+const REMOVE: &str =
+    "trap '' INT TERM HUP QUIT; read -r _; for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- \"$1\" && exit; sleep 1; done";
 
 impl Remover {
     fn of(path: &Path) -> Remover {
@@ -65,16 +72,20 @@ impl Drop for Remover {
         // Where there is no shell this does all.
         let _ = fs::remove_dir_all(&self.path);
         // Waiting closes the pipe.
-        if let Some(mut shell) = self.shell.take() { let _ = shell.wait(); }
+        if let Some(mut shell) = self.shell.take() {
+            let _ = shell.wait();
+        }
     }
 }
 
 impl Folder {
-    /// The folder, made if it is not there. One of ours that others may read is closed to them; one that others own, may write to, or
-    /// have set a link for is an error.
+    /// The folder, made if it is not there. One of ours that others may read is closed to them; one
+    /// that others own, may write to, or have set a link for is an error.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         if let Some(above) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-            if !above.is_dir() { fs::DirBuilder::new().recursive(true).mode(0o700).create(above)? }
+            if !above.is_dir() {
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(above)?
+            }
         }
         let name = c_string(path)?;
         // SAFETY: plain system calls; the name is a C string.
@@ -89,7 +100,9 @@ impl Folder {
     pub(crate) fn passing() -> io::Result<Folder> {
         let mut name = c_string(&std::env::temp_dir().join("wireloom-XXXXXX"))?.into_bytes_with_nul();
         // SAFETY: a C string that may be written to.
-        if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() { return Err(io::Error::last_os_error()) }
+        if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
+            return Err(io::Error::last_os_error());
+        }
         name.pop();
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
         let remover = Remover::of(&path);
@@ -110,19 +123,29 @@ impl Folder {
     }
 
     fn checked(fd: RawFd, path: PathBuf) -> io::Result<Folder> {
-        if fd < 0 { return Err(io::Error::last_os_error()) }
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
         // SAFETY: opened just now, owned by nobody else.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         let meta = file.metadata()?;
-        if let Some(why) = not_ours(&meta) { return Err(io::Error::new(io::ErrorKind::PermissionDenied, why)) }
-        if meta.mode() & 0o7777 != 0o700 { file.set_permissions(fs::Permissions::from_mode(0o700))? }
+        if let Some(why) = not_ours(&meta) {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        if meta.mode() & 0o7777 != 0o700 {
+            file.set_permissions(fs::Permissions::from_mode(0o700))?
+        }
         Ok(Folder { fd: file.into(), path, passing: None })
     }
 
-    pub(crate) fn path(&self) -> &Path { &self.path }
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
 
     /// The folder's descriptor, for a child process to go to.
-    pub(crate) fn raw(&self) -> RawFd { self.fd.as_raw_fd() }
+    pub(crate) fn raw(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
 
     /// A file's content; None if there is none that is ours.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
@@ -131,7 +154,9 @@ impl Folder {
             Err(_) => return Ok(None),
         };
         let meta = file.metadata()?;
-        if !meta.is_file() || not_ours(&meta).is_some() { return Ok(None) }
+        if !meta.is_file() || not_ours(&meta).is_some() {
+            return Ok(None);
+        }
         let mut bytes = Vec::with_capacity(meta.len() as usize);
         file.read_to_end(&mut bytes)?;
         Ok(Some(bytes))
@@ -145,7 +170,9 @@ impl Folder {
         let (from, to) = (c_string(Path::new(&part))?, c_string(Path::new(name))?);
         // SAFETY: a plain system call below a descriptor of ours; the names are C strings.
         let done = unsafe { libc::renameat(self.raw(), from.as_ptr(), self.raw(), to.as_ptr()) };
-        if done == 0 { return Ok(()) }
+        if done == 0 {
+            return Ok(());
+        }
         let error = io::Error::last_os_error();
         self.remove(&part);
         Err(error)
@@ -153,7 +180,9 @@ impl Folder {
 
     /// Writes a file if its content is not this already.
     pub(crate) fn ensure(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        if self.read(name)?.is_some_and(|there| there == bytes) { return Ok(()) }
+        if self.read(name)?.is_some_and(|there| there == bytes) {
+            return Ok(());
+        }
         self.write(name, bytes)
     }
 
@@ -198,7 +227,9 @@ impl Folder {
         let name = c_string(Path::new(name))?;
         // SAFETY: a plain system call below a descriptor of ours; the name is a C string.
         let fd = unsafe { libc::openat(self.raw(), name.as_ptr(), flags | libc::O_CLOEXEC, 0o600) };
-        if fd < 0 { return Err(io::Error::last_os_error()) }
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
         // SAFETY: opened just now, owned by nobody else.
         Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
@@ -213,7 +244,9 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Drop for Turn<'_> {
-    fn drop(&mut self) { self.folder.remove(&self.name) }
+    fn drop(&mut self) {
+        self.folder.remove(&self.name)
+    }
 }
 
 fn same(a: &File, b: &File) -> bool {
@@ -233,12 +266,15 @@ fn seal(name: &str, bytes: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
 /// Why others could have written what is there.
 fn not_ours(meta: &fs::Metadata) -> Option<&'static str> {
     // SAFETY: a plain system call.
-    if meta.uid() != unsafe { libc::geteuid() } { return Some("it belongs to another user") }
+    if meta.uid() != unsafe { libc::geteuid() } {
+        return Some("it belongs to another user");
+    }
     (meta.mode() & 0o022 != 0).then_some("others may write to it")
 }
 
 fn c_string(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a zero byte in a file's name"))
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a zero byte in a file's name"))
 }
 
 /// For names of files that are being written.
@@ -253,9 +289,13 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn scratch() -> Folder { Folder::passing().unwrap() }
+    fn scratch() -> Folder {
+        Folder::passing().unwrap()
+    }
 
-    fn mode(path: &Path, mode: u32) { fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap() }
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+    }
 
     #[test]
     fn a_folder_that_others_may_write_to_is_refused() {
@@ -313,7 +353,9 @@ mod tests {
     #[test]
     fn what_belongs_to_another_user_is_none() {
         // SAFETY: a plain system call.
-        if unsafe { libc::geteuid() } != 0 { return }
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
         let top = scratch();
         top.put("a", b"some code").unwrap();
         std::os::unix::fs::chown(top.path().join("a"), Some(65534), None).unwrap();

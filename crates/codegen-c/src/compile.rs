@@ -1,7 +1,7 @@
 //! From C text to a shared object: finds a compiler, compiles once per content ([`crate::cache`]).
 //!
-//! The name of the result is a hash of all that it depends on: source, headers, extern files with what they include, compiler
-//! version, flags.
+//! The name of the result is a hash of all that it depends on: source, headers, extern files with
+//! what they include, compiler version, flags.
 
 use crate::cache::{unique, Folder, Sha};
 use crate::{CSource, Stop, HEADERS};
@@ -17,7 +17,8 @@ use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// AddressSanitizer and UndefinedBehaviorSanitizer (the process that loads the result must preload their runtime).
+    /// AddressSanitizer and UndefinedBehaviorSanitizer (the process that loads the result must
+    /// preload their runtime).
     pub sanitize: bool,
     /// `-O` level.
     pub opt: u8,
@@ -25,7 +26,8 @@ pub struct CompileOptions {
     pub portable: bool,
     /// The compiler to use; None: what `$WIRELOOM_CC` says, else the newest clang, else gcc.
     pub cc: Option<String>,
-    /// Where results are kept; a folder that is not safe is not used (see [`compile`]). Empty: nowhere.
+    /// Where results are kept; a folder that is not safe is not used (see [`compile`]). Empty:
+    /// nowhere.
     pub cache_dir: PathBuf,
     /// Headers from here instead of the built-in ones (for work on them).
     pub include_dir: Option<PathBuf>,
@@ -39,11 +41,22 @@ pub struct CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { sanitize: false, opt: 2, portable: false, cc: None, cache_dir: default_cache_dir(), include_dir: None, extern_dir: PathBuf::from("."), starting: None, beside: None }
+        CompileOptions {
+            sanitize: false,
+            opt: 2,
+            portable: false,
+            cc: None,
+            cache_dir: default_cache_dir(),
+            include_dir: None,
+            extern_dir: PathBuf::from("."),
+            starting: None,
+            beside: None,
+        }
     }
 }
 
-/// `$XDG_CACHE_HOME/wireloom` or `~/.cache/wireloom`; empty without either. In a home of another user, as `sudo` leaves it, nothing is made.
+/// `$XDG_CACHE_HOME/wireloom` or `~/.cache/wireloom`; empty without either. In a home of another
+/// user, as `sudo` leaves it, nothing is made.
 fn default_cache_dir() -> PathBuf {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").filter(|h| is_ours(h)).map(|h| h.join(".cache")));
@@ -71,10 +84,18 @@ const CLANGS: std::ops::RangeInclusive<u32> = 11..=29;
 
 #[derive(Debug)]
 pub enum CompileError {
-    NoCompiler { tried: Vec<String> },
-    Io { path: PathBuf, error: io::Error },
+    NoCompiler {
+        tried: Vec<String>,
+    },
+    Io {
+        path: PathBuf,
+        error: io::Error,
+    },
     /// The compiler refused the file: a bug of this crate, or a mistake in an `extern` file.
-    Failed { command: String, messages: String },
+    Failed {
+        command: String,
+        messages: String,
+    },
     /// By [`Stop::stop`].
     Stopped,
 }
@@ -83,7 +104,11 @@ impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CompileError::NoCompiler { tried } => {
-                write!(f, "no C compiler found (tried {}); install clang, or run with the interpreter", tried.join(", "))
+                write!(
+                    f,
+                    "no C compiler found (tried {}); install clang, or run with the interpreter",
+                    tried.join(", ")
+                )
             }
             CompileError::Io { path, error } => write!(f, "{}: {error}", path.display()),
             CompileError::Failed { command, messages } => write!(f, "the C compiler failed:\n{command}\n{messages}"),
@@ -103,22 +128,28 @@ pub fn find_compiler(wanted: Option<&str>) -> Result<(String, String), CompileEr
         None => newest_clang(&dirs).or_else(|| Some(("gcc".to_string(), find("gcc", &dirs)?))),
     };
     // Asking a compiler for its version costs 20 ms; its file's size and time say as much.
-    found.map(|(cc, path)| (cc, stamp(&path))).ok_or_else(|| CompileError::NoCompiler { tried: named.map_or_else(|| vec!["clang".into(), "gcc".into()], |c| vec![c]) })
+    found.map(|(cc, path)| (cc, stamp(&path))).ok_or_else(|| CompileError::NoCompiler {
+        tried: named.map_or_else(|| vec!["clang".into(), "gcc".into()], |c| vec![c]),
+    })
 }
 
 /// A path that begins here is one from the root: the compiler is started in another folder.
 fn named_from_anywhere(name: &str) -> String {
-    if !name.contains('/') { return name.to_string() }
+    if !name.contains('/') {
+        return name.to_string();
+    }
     std::path::absolute(name).map_or_else(|_| name.to_string(), |p| p.to_string_lossy().into_owned())
 }
 
-/// Newer ones know newer processors: what they make of packet programs takes up to a fifth less time.
+/// Newer ones know newer processors: what they make of packet programs takes up to a fifth less
+/// time.
 fn newest_clang(dirs: &OsStr) -> Option<(String, PathBuf)> {
     let names = CLANGS.map(|v| format!("clang-{v}")).chain(["clang".to_string()]);
     names.filter_map(|name| find(&name, dirs).map(|path| (name, path))).max_by_key(|(_, path)| version(path))
 }
 
-/// Of a compiler that lies in `…/llvm-19/…` or is called `clang-19`, once links are followed; else 0.
+/// Of a compiler that lies in `…/llvm-19/…` or is called `clang-19`, once links are followed;
+/// else 0.
 fn version(path: &Path) -> u32 {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let parts = real.components().filter_map(|c| c.as_os_str().to_str()?.rsplit_once('-'));
@@ -127,7 +158,9 @@ fn version(path: &Path) -> u32 {
 
 /// A command in one of the folders of a `PATH`.
 fn find(name: &str, dirs: &OsStr) -> Option<PathBuf> {
-    if name.contains('/') { return Path::new(name).is_file().then(|| PathBuf::from(name)) }
+    if name.contains('/') {
+        return Path::new(name).is_file().then(|| PathBuf::from(name));
+    }
     std::env::split_paths(dirs).map(|d| d.join(name)).find(|p| p.is_file())
 }
 
@@ -138,15 +171,21 @@ fn stamp(path: &Path) -> String {
     format!("{} {} {}", real.display(), meta.map_or(0, |m| m.len()), time.map_or(0, |t| t.as_nanos()))
 }
 
-/// Compiles a source to a shared object. The second time it costs no more than a look, if there is a folder to keep it in that is
-/// this user's alone; else all is made in one of our own, which is removed at once.
+/// Compiles a source to a shared object. The second time it costs no more than a look, if there is
+/// a folder to keep it in that is this user's alone; else all is made in one of our own, which is
+/// removed at once.
 pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
     kept_or(source, options, |job, name| {
-        if let Some(starting) = options.starting { starting(&source.name) }
+        if let Some(starting) = options.starting {
+            starting(&source.name)
+        }
         let io = |error| job.io(name, error);
-        let _turn = job.folder.turn(name, TURN, || options.beside.as_ref().is_some_and(Stop::is_stopped)).map_err(io)?;
+        let _turn =
+            job.folder.turn(name, TURN, || options.beside.as_ref().is_some_and(Stop::is_stopped)).map_err(io)?;
         // Who had the turn before may have made it.
-        if let Some(bytes) = job.folder.get(name).map_err(io)? { return Ok(bytes) }
+        if let Some(bytes) = job.folder.get(name).map_err(io)? {
+            return Ok(bytes);
+        }
         let bytes = job.compile(name)?;
         job.folder.put(name, &bytes).map_err(io)?;
         Ok(bytes)
@@ -166,14 +205,20 @@ pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compi
 }
 
 /// What was kept of a source; else what `make` makes.
-fn kept_or<E: From<CompileError>>(source: &CSource, options: &CompileOptions, make: impl FnOnce(&Job, &str) -> Result<Vec<u8>, E>) -> Result<Compiled, E> {
+fn kept_or<E: From<CompileError>>(
+    source: &CSource,
+    options: &CompileOptions,
+    make: impl FnOnce(&Job, &str) -> Result<Vec<u8>, E>,
+) -> Result<Compiled, E> {
     let (cc, version) = find_compiler(options.cc.as_deref())?;
     let (folder, notice) = folder(options)?;
     let job = Job::new(&cc, source, options, &folder)?;
     let name = format!("{}-{}.so", source.name, job.id(&version)?);
     let io = |error| CompileError::Io { path: folder.path().join(&name), error };
     let path = notice.is_none().then(|| folder.path().join(&name));
-    if let Some(bytes) = folder.get(&name).map_err(io)? { return Ok(Compiled { bytes, path, notice }) }
+    if let Some(bytes) = folder.get(&name).map_err(io)? {
+        return Ok(Compiled { bytes, path, notice });
+    }
     let bytes = make(&job, &name)?;
     Ok(Compiled { bytes, path, notice })
 }
@@ -208,24 +253,54 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(cc: &'a str, source: &'a CSource, options: &'a CompileOptions, folder: &'a Folder) -> Result<Job<'a>, CompileError> {
+    fn new(
+        cc: &'a str,
+        source: &'a CSource,
+        options: &'a CompileOptions,
+        folder: &'a Folder,
+    ) -> Result<Job<'a>, CompileError> {
         let headers = headers(options)?;
         let mut sha = Sha::new();
-        for (name, text) in &headers { sha.add(name.as_bytes()); sha.add(text.as_bytes()) }
+        for (name, text) in &headers {
+            sha.add(name.as_bytes());
+            sha.add(text.as_bytes())
+        }
         let include = format!("include-{}", sha.hex());
         // The compiler runs in the folder.
-        let dir = std::path::absolute(Path::new(".").join(&options.extern_dir)).map_err(|error| CompileError::Io { path: options.extern_dir.clone(), error })?;
+        let dir = std::path::absolute(Path::new(".").join(&options.extern_dir))
+            .map_err(|error| CompileError::Io { path: options.extern_dir.clone(), error })?;
         let externs = source.externs.iter().map(|e| dir.join(e)).collect();
-        Ok(Job { cc, source, flags: flags(options, cc.contains("clang")), portable: options.portable, folder, include, headers, externs, beside: options.beside.as_ref() })
+        Ok(Job {
+            cc,
+            source,
+            flags: flags(options, cc.contains("clang")),
+            portable: options.portable,
+            folder,
+            include,
+            headers,
+            externs,
+            beside: options.beside.as_ref(),
+        })
     }
 
     /// A hash of all that goes in.
     fn id(&self, version: &str) -> Result<String, CompileError> {
         let mut sha = Sha::new();
-        for part in [self.cc, version, self.include.as_str(), self.source.text.as_str()].into_iter().chain(self.flags.iter().map(String::as_str)) { sha.add(part.as_bytes()) }
-        if !self.portable { sha.add(cpu().as_bytes()) }
-        for name in ["CPATH", "C_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"] { sha.add(std::env::var_os(name).unwrap_or_default().as_encoded_bytes()) }
-        for header in LIBC { sha.add(stamp(Path::new(header)).as_bytes()) }
+        for part in [self.cc, version, self.include.as_str(), self.source.text.as_str()]
+            .into_iter()
+            .chain(self.flags.iter().map(String::as_str))
+        {
+            sha.add(part.as_bytes())
+        }
+        if !self.portable {
+            sha.add(cpu().as_bytes())
+        }
+        for name in ["CPATH", "C_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"] {
+            sha.add(std::env::var_os(name).unwrap_or_default().as_encoded_bytes())
+        }
+        for header in LIBC {
+            sha.add(stamp(Path::new(header)).as_bytes())
+        }
         for e in &self.externs {
             sha.add(&read(e)?);
             sha.add(&self.preprocessed(e)?);
@@ -271,29 +346,42 @@ impl<'a> Job<'a> {
 
     /// Compiles what is still C, and makes the shared object.
     fn link(&self, files: &[String], out: &str) -> Result<(), CompileError> {
-        self.run(self.command().args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&self.externs)).map(drop)
+        self.run(
+            self.command().args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&self.externs),
+        )
+        .map(drop)
     }
 
     fn write_headers(&self) -> Result<(), CompileError> {
         let dir = self.folder.inner(&self.include).map_err(|e| self.io(&self.include, e))?;
-        self.headers.iter().try_for_each(|(name, text)| dir.ensure(name, text.as_bytes())).map_err(|e| self.io(&self.include, e))
+        self.headers
+            .iter()
+            .try_for_each(|(name, text)| dir.ensure(name, text.as_bytes()))
+            .map_err(|e| self.io(&self.include, e))
     }
 
-    /// The compiler, to run in the folder, which its descriptor names; what it writes is this user's alone.
+    /// The compiler, to run in the folder, which its descriptor names; what it writes is this
+    /// user's alone.
     fn command(&self) -> Command {
         let mut command = Command::new(self.cc);
         let folder = self.folder.raw();
         let niceness = if self.beside.is_some() { BESIDE } else { 0 };
-        // SAFETY: system calls that are safe after `fork`; the descriptor is open as long as `self`.
+        // SAFETY: system calls that are safe after `fork`; the descriptor is open as long as
+        // `self`.
         unsafe {
             command.pre_exec(move || {
                 libc::umask(0o077);
                 libc::nice(niceness);
-                // Threads that leave signals to others start compilers, too, which must be stopped by them.
+                // Threads that leave signals to others start compilers, too, which must be stopped
+                // by them.
                 let mut none = std::mem::zeroed();
                 libc::sigemptyset(&mut none);
                 libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-                if libc::fchdir(folder) == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+                if libc::fchdir(folder) == 0 {
+                    Ok(())
+                } else {
+                    Err(io::Error::last_os_error())
+                }
             });
         }
         command
@@ -301,7 +389,11 @@ impl<'a> Job<'a> {
 
     fn run(&self, command: &mut Command) -> Result<Output, CompileError> {
         let text = |c: &Command| {
-            std::iter::once(c.get_program()).chain(c.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+            std::iter::once(c.get_program())
+                .chain(c.get_args())
+                .map(OsStr::to_string_lossy)
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let output = match self.beside {
             None => command.output(),
@@ -310,15 +402,21 @@ impl<'a> Job<'a> {
         match output {
             Ok(output) if output.status.success() => Ok(output),
             _ if self.beside.is_some_and(Stop::is_stopped) => Err(CompileError::Stopped),
-            Ok(output) => Err(CompileError::Failed { command: text(command), messages: String::from_utf8_lossy(&output.stderr).into_owned() }),
+            Ok(output) => Err(CompileError::Failed {
+                command: text(command),
+                messages: String::from_utf8_lossy(&output.stderr).into_owned(),
+            }),
             Err(error) => Err(CompileError::Io { path: PathBuf::from(command.get_program()), error }),
         }
     }
 
-    fn io(&self, name: &str, error: io::Error) -> CompileError { CompileError::Io { path: self.folder.path().join(name), error } }
+    fn io(&self, name: &str, error: io::Error) -> CompileError {
+        CompileError::Io { path: self.folder.path().join(name), error }
+    }
 }
 
-/// How much a compiler that runs beside a service gives way: it gets a quarter of what the service gets of a core that both want.
+/// How much a compiler that runs beside a service gives way: it gets a quarter of what the service
+/// gets of a core that both want.
 const BESIDE: i32 = 6;
 
 /// Headers of the system that change with each version of its C library.
@@ -326,19 +424,34 @@ const LIBC: [&str; 2] = ["/usr/include/features.h", "/usr/include/string.h"];
 
 fn flags(o: &CompileOptions, clang: bool) -> Vec<String> {
     let mut f: Vec<String> =
-        ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-plt"].map(String::from).to_vec();
+        ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-plt"]
+            .map(String::from)
+            .to_vec();
     // Warnings of generated code are for those who work on it.
     let strict = std::env::var_os("WIRELOOM_WERROR").is_some_and(|v| !v.is_empty());
-    let warnings: &[&str] = if strict { &["-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits"] } else { &["-w"] };
+    let warnings: &[&str] = if strict {
+        &["-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits"]
+    } else {
+        &["-w"]
+    };
     f.extend(warnings.iter().map(|w| w.to_string()));
     // The checker limits nesting; clang's own limit is lower than ours.
-    if clang { f.push("-fbracket-depth=8192".into()) }
+    if clang {
+        f.push("-fbracket-depth=8192".into())
+    }
     f.push(format!("-O{}", o.opt));
-    if !o.portable { f.push("-march=native".into()) }
+    if !o.portable {
+        f.push("-march=native".into())
+    }
     if o.sanitize {
-        f.extend(["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"].map(String::from));
+        f.extend(
+            ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+                .map(String::from),
+        );
         // The program that loads the object brings the runtime of the sanitizers.
-        if clang { f.push("-shared-libasan".into()) }
+        if clang {
+            f.push("-shared-libasan".into())
+        }
     }
     f
 }
@@ -346,7 +459,10 @@ fn flags(o: &CompileOptions, clang: bool) -> Vec<String> {
 /// What `-march=native` depends on.
 fn cpu() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    text.lines().filter(|l| l.starts_with("flags") || l.starts_with("Features") || l.starts_with("model name")).take(2).collect()
+    text.lines()
+        .filter(|l| l.starts_with("flags") || l.starts_with("Features") || l.starts_with("model name"))
+        .take(2)
+        .collect()
 }
 
 fn headers(o: &CompileOptions) -> Result<Vec<(String, String)>, CompileError> {
@@ -361,13 +477,16 @@ fn headers(o: &CompileOptions) -> Result<Vec<(String, String)>, CompileError> {
     Ok(all)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, CompileError> { fs::read(path).map_err(|error| CompileError::Io { path: path.to_path_buf(), error }) }
+fn read(path: &Path) -> Result<Vec<u8>, CompileError> {
+    fs::read(path).map_err(|error| CompileError::Io { path: path.to_path_buf(), error })
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `clang` may be newer than those whose names say how new they are, or older; one of which nothing is known is the last resort.
+    /// `clang` may be newer than those whose names say how new they are, or older; one of which
+    /// nothing is known is the last resort.
     #[test]
     fn the_newest_clang_is_taken() {
         let dir = std::env::temp_dir().join(format!("wireloom-clangs-{}", unique()));

@@ -45,7 +45,10 @@ pub(crate) enum At {
 impl Scope {
     pub fn of_locals(g: &Gen, locals: &[Local]) -> Self {
         let _ = g;
-        Scope { locals: locals.iter().enumerate().map(|(i, l)| (names::local(l, i), l.ty)).collect(), ..Scope::default() }
+        Scope {
+            locals: locals.iter().enumerate().map(|(i, l)| (names::local(l, i), l.ty)).collect(),
+            ..Scope::default()
+        }
     }
 }
 
@@ -54,9 +57,16 @@ impl Gen<'_> {
     pub fn msg_inst(&self, s: &Scope, l: LocalId) -> Option<Inst> {
         let (name, ty) = s.locals.get(l.index())?;
         let Ty::Msg(u) = self.m.ty(*ty) else { return None };
-        if self.is_frame(*u) { return Some(Inst { unit: *u, at: name.clone(), base: format!("{name}->p"), head: Some(Head::Frame) }) }
+        if self.is_frame(*u) {
+            return Some(Inst { unit: *u, at: name.clone(), base: format!("{name}->p"), head: Some(Head::Frame) });
+        }
         let view = names::unit(self.m, *u);
-        Some(Inst { head: None, unit: *u, at: format!("((const {view}_view *)(const void *){name}.view)->f"), base: format!("{name}.base") })
+        Some(Inst {
+            head: None,
+            unit: *u,
+            at: format!("((const {view}_view *)(const void *){name}.view)->f"),
+            base: format!("{name}.base"),
+        })
     }
 
     fn root(&mut self, s: &Scope, root: Root) -> At {
@@ -82,7 +92,9 @@ impl Gen<'_> {
                 },
                 Step::Index(e) => match at {
                     At::Field(inst, f) => {
-                        let FieldKind::List { element, .. } = self.m.unit(inst.unit).fields[f.index()].kind else { return At::Field(inst, f) };
+                        let FieldKind::List { element, .. } = self.m.unit(inst.unit).fields[f.index()].kind else {
+                            return At::Field(inst, f);
+                        };
                         let i = self.expr(s, e);
                         let item = format!("{}.{}.at[{i}]", inst.at, names::field(self.m, inst.unit, f));
                         At::Item(inst, element, item)
@@ -98,20 +110,33 @@ impl Gen<'_> {
     fn inside(&self, at: &At) -> Option<Inst> {
         match at {
             At::Unit(i) => Some(i.clone()),
-            At::Field(i, f) if i.head == Some(Head::Frame) => match self.layers(i.unit).iter().position(|l| l.header == *f) {
-                Some(n) => Some(self.header_inst(i.unit, n as u32, self.layers(i.unit)[n].unit, &i.at, &format!("{0}->p + {0}->at[{n}]", i.at))),
-                None => Some(i.clone()),
-            },
+            At::Field(i, f) if i.head == Some(Head::Frame) => {
+                match self.layers(i.unit).iter().position(|l| l.header == *f) {
+                    Some(n) => Some(self.header_inst(
+                        i.unit,
+                        n as u32,
+                        self.layers(i.unit)[n].unit,
+                        &i.at,
+                        &format!("{0}->p + {0}->at[{n}]", i.at),
+                    )),
+                    None => Some(i.clone()),
+                }
+            }
             At::Field(Inst { head: Some(_), .. }, _) => self.inside_header(at),
             At::Field(i, f) => match &self.m.unit(i.unit).fields[f.index()].kind {
-                FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => {
-                    Some(Inst { unit: *unit, at: format!("{}.{}", i.at, names::field(self.m, i.unit, *f)), base: i.base.clone(), head: None })
-                }
+                FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => Some(Inst {
+                    unit: *unit,
+                    at: format!("{}.{}", i.at, names::field(self.m, i.unit, *f)),
+                    base: i.base.clone(),
+                    head: None,
+                }),
                 FieldKind::Switch { .. } => Some(i.clone()),
                 _ => None,
             },
             At::Item(i, element, item) => match &self.m.unit(i.unit).fields[element.index()].kind {
-                FieldKind::Unit { unit, .. } => Some(Inst { unit: *unit, at: format!("{item}.v"), base: i.base.clone(), head: None }),
+                FieldKind::Unit { unit, .. } => {
+                    Some(Inst { unit: *unit, at: format!("{item}.v"), base: i.base.clone(), head: None })
+                }
                 _ => None,
             },
         }
@@ -155,7 +180,9 @@ impl Gen<'_> {
     /// A list field as a list value.
     fn list_value(&mut self, i: &Inst, f: FieldId, element: FieldId, ty: TyId) -> String {
         let m = self.m;
-        if !matches!(m.ty(ty), Ty::List(..)) { return self.zero(ty) }
+        if !matches!(m.ty(ty), Ty::List(..)) {
+            return self.zero(ty);
+        }
         let (c, list) = (self.cty(ty), names::field_of(m, i.unit, f));
         let name = format!("list_of_{list}");
         if self.first(&name) {
@@ -177,11 +204,15 @@ impl Gen<'_> {
         match at {
             At::Unit(Inst { head: Some(Head::Frame), at, .. }) => format!("wl_b({at}->p, {at}->n)"),
             At::Unit(Inst { head: Some(Head::Header { view, layer, .. }), .. }) => header_bytes(view, *layer),
-            At::Field(i @ Inst { head: Some(Head::Frame), .. }, f) => match self.layers(i.unit).iter().position(|l| l.header == *f || l.switch == *f) {
-                Some(n) => header_bytes(&i.at, n as u32),
-                None => "wl_b(NULL, 0)".into(),
-            },
-            At::Field(i @ Inst { head: Some(Head::Header { view, frame, layer }), .. }, f) => self.header_raw(i, view, *frame, *layer, *f),
+            At::Field(i @ Inst { head: Some(Head::Frame), .. }, f) => {
+                match self.layers(i.unit).iter().position(|l| l.header == *f || l.switch == *f) {
+                    Some(n) => header_bytes(&i.at, n as u32),
+                    None => "wl_b(NULL, 0)".into(),
+                }
+            }
+            At::Field(i @ Inst { head: Some(Head::Header { view, frame, layer }), .. }, f) => {
+                self.header_raw(i, view, *frame, *layer, *f)
+            }
             At::Unit(i) => match i.at.strip_suffix(".f").or(i.at.strip_suffix("->f")) {
                 // A whole message: what is held of it.
                 Some(_) if i.base.ends_with(".base") => {
@@ -196,7 +227,9 @@ impl Gen<'_> {
     }
 
     /// Lvalue of a field's extent in the view.
-    pub fn extent_of(&self, i: &Inst, f: FieldId) -> String { format!("{}.{}__x", i.at, names::field(self.m, i.unit, f)) }
+    pub fn extent_of(&self, i: &Inst, f: FieldId) -> String {
+        format!("{}.{}__x", i.at, names::field(self.m, i.unit, f))
+    }
 
     /// An integer constant of a type.
     pub fn int(&mut self, v: u128, ty: TyId) -> String {
@@ -208,7 +241,13 @@ impl Gen<'_> {
             Ty::Int(b) => {
                 let bits = *b as u32;
                 let cut = ((v as u64) << (64 - bits)) as i64 >> (64 - bits);
-                if cut == i64::MIN { "INT64_MIN".into() } else if cut < 0 { format!("(int{}_t)({cut})", int_width(*b)) } else { format!("(int{}_t){cut}", int_width(*b)) }
+                if cut == i64::MIN {
+                    "INT64_MIN".into()
+                } else if cut < 0 {
+                    format!("(int{}_t)({cut})", int_width(*b))
+                } else {
+                    format!("(int{}_t){cut}", int_width(*b))
+                }
             }
             Ty::UInt(b) => {
                 let n = v as u64;
@@ -227,7 +266,12 @@ impl Gen<'_> {
         match self.m.ty(ty) {
             Ty::UInt(b) if *b > 64 => format!("(unsigned __int128)({text})"),
             Ty::UInt(b) if [8, 16, 32, 64].contains(b) => format!("(uint{b}_t)({text})"),
-            Ty::UInt(b) => format!("(uint{}_t)(({text}) & {:#x}u{})", int_width(*b), (1u128 << b) - 1, if *b > 32 { "ll" } else { "" }),
+            Ty::UInt(b) => format!(
+                "(uint{}_t)(({text}) & {:#x}u{})",
+                int_width(*b),
+                (1u128 << b) - 1,
+                if *b > 32 { "ll" } else { "" }
+            ),
             Ty::Int(b) if [8, 16, 32, 64].contains(b) => format!("(int{b}_t)({text})"),
             Ty::Int(b) => format!("(int{}_t)wl_sext((uint64_t)({text}), {b})", int_width(*b)),
             Ty::Bool => format!("(bool)({text})"),
@@ -235,7 +279,9 @@ impl Gen<'_> {
         }
     }
 
-    pub fn exprs(&mut self, s: &Scope, es: &[Expr]) -> Vec<String> { es.iter().map(|e| self.expr(s, e)).collect() }
+    pub fn exprs(&mut self, s: &Scope, es: &[Expr]) -> Vec<String> {
+        es.iter().map(|e| self.expr(s, e)).collect()
+    }
 
     pub fn expr(&mut self, s: &Scope, e: &Expr) -> String {
         match &*e.kind {
@@ -243,7 +289,9 @@ impl Gen<'_> {
             ExprKind::FrameInstance(l) => format!("(uint32_t){}->f->instance", local(s, *l)),
             ExprKind::FrameTime(l) => format!("{}->f->time", local(s, *l)),
             ExprKind::Payload(l, None) => format!("wl_b({0}->p + {0}->top, {0}->end - {0}->top)", local(s, *l)),
-            ExprKind::Payload(l, Some(n)) => format!("wl_b({0}->p + {0}->to[{n}], (uint32_t)({0}->lim[{n}] - {0}->to[{n}]))", local(s, *l)),
+            ExprKind::Payload(l, Some(n)) => {
+                format!("wl_b({0}->p + {0}->to[{n}], (uint32_t)({0}->lim[{n}] - {0}->to[{n}]))", local(s, *l))
+            }
             ExprKind::ChecksumOk(l, n) => match self.msg_inst(s, *l) {
                 Some(i) => format!("wl_view_sum_ok({}, {}_headers, {n})", i.at, names::unit(self.m, i.unit)),
                 None => "false".into(),
@@ -275,21 +323,27 @@ impl Gen<'_> {
                 self.raw(&at)
             }
             ExprKind::Case(p, n) => match self.resolve(s, p) {
-                At::Field(i @ Inst { head: Some(Head::Frame), .. }, f) => match self.layers(i.unit).iter().position(|l| l.switch == f) {
-                    Some(k) => format!("({}WL_HAS({}, {k}))", if *n == 0 { "" } else { "!" }, i.at),
-                    None => "false".into(),
-                },
+                At::Field(i @ Inst { head: Some(Head::Frame), .. }, f) => {
+                    match self.layers(i.unit).iter().position(|l| l.switch == f) {
+                        Some(k) => format!("({}WL_HAS({}, {k}))", if *n == 0 { "" } else { "!" }, i.at),
+                        None => "false".into(),
+                    }
+                }
                 At::Field(i, f) => format!("({}.{}__case == {n})", i.at, names::field(self.m, i.unit, f)),
                 _ => "false".into(),
             },
             ExprKind::Acc => s.acc.clone().unwrap_or_else(|| "0".into()),
-            ExprKind::HasMsg(l) => s.locals.get(l.index()).map_or_else(|| "false".into(), |l| format!("({}.view != NULL)", l.0)),
+            ExprKind::HasMsg(l) => {
+                s.locals.get(l.index()).map_or_else(|| "false".into(), |l| format!("({}.view != NULL)", l.0))
+            }
             ExprKind::PartStatus(i) => format!("(uint16_t)wl_part(x->task, {}).status", self.expr(s, i)),
             ExprKind::Parts => "x->task->parts".into(),
             ExprKind::Unary(op, a) => self.unary(s, *op, a, e.ty),
             ExprKind::Binary(op, a, b) => self.binary(s, *op, a, b, e.ty),
             ExprKind::Cast(a) => {
-                if let Some(v4) = mapped(self.m, a).filter(|_| *self.m.ty(e.ty) == Ty::Ip) { return format!("wl_v4_ip({})", self.expr(s, v4)) }
+                if let Some(v4) = mapped(self.m, a).filter(|_| *self.m.ty(e.ty) == Ty::Ip) {
+                    return format!("wl_v4_ip({})", self.expr(s, v4));
+                }
                 let text = self.expr(s, a);
                 match (self.m.ty(a.ty), self.m.ty(e.ty)) {
                     (Ty::Bool | Ty::UInt(_) | Ty::Int(_), Ty::Bool | Ty::UInt(_) | Ty::Int(_)) => self.fit(text, e.ty),
@@ -309,7 +363,9 @@ impl Gen<'_> {
             ExprKind::Unwrap(a) => format!("({}).v", self.expr(s, a)),
             ExprKind::Make(parts) => {
                 let parts = self.exprs(s, parts);
-                if *self.m.ty(e.ty) == Ty::Endpoint { return format!("wl_ep_of({})", parts.join(", ")) }
+                if *self.m.ty(e.ty) == Ty::Endpoint {
+                    return format!("wl_ep_of({})", parts.join(", "));
+                }
                 format!("({}){{{}}}", self.cty(e.ty), if parts.is_empty() { "".into() } else { parts.join(", ") })
             }
             ExprKind::Get(a, n) => {
@@ -319,14 +375,21 @@ impl Gen<'_> {
             }
             ExprKind::MakeList(items) => {
                 let items = self.exprs(s, items);
-                format!("({}){{{}, {{{}}}}}", self.cty(e.ty), items.len(), if items.is_empty() { "0".into() } else { items.join(", ") })
+                format!(
+                    "({}){{{}, {{{}}}}}",
+                    self.cty(e.ty),
+                    items.len(),
+                    if items.is_empty() { "0".into() } else { items.join(", ") }
+                )
             }
             ExprKind::ListLen(a) => format!("({}).n", self.expr(s, a)),
             ExprKind::ListGet(a, i) => self.list_get(s, a, i),
             ExprKind::Call(f, args) => {
                 let args: String = args.iter().map(|a| format!(", {}", self.expr(s, a))).collect();
                 match &self.m.funcs[f.index()].body {
-                    FuncBody::Extern { symbol, .. } => format!("{}({})", names::extern_fn(symbol), args.trim_start_matches(", ")),
+                    FuncBody::Extern { symbol, .. } => {
+                        format!("{}({})", names::extern_fn(symbol), args.trim_start_matches(", "))
+                    }
                     FuncBody::Body(_) => format!("{}(x{args})", names::func(self.m, *f)),
                 }
             }
@@ -399,7 +462,12 @@ impl Gen<'_> {
             Eq => return self.equal(a.ty, &x, &y),
             Ne => return format!("!{}", self.equal(a.ty, &x, &y)),
             Lt | Le | Gt | Ge => {
-                let sign = match op { Lt => "<", Le => "<=", Gt => ">", _ => ">=" };
+                let sign = match op {
+                    Lt => "<",
+                    Le => "<=",
+                    Gt => ">",
+                    _ => ">=",
+                };
                 return match self.m.ty(a.ty) {
                     Ty::Bytes(_) => format!("(wl_cmp({x}, {y}) {sign} 0)"),
                     Ty::Ip => format!("(memcmp({x}.b, {y}.b, 16) {sign} 0)"),
@@ -410,10 +478,20 @@ impl Gen<'_> {
         }
         let Some((bits, signed)) = int_of(self.m, ty) else { return self.zero(ty) };
         let wide = bits > 64;
-        let c = if wide { "unsigned __int128" } else if bits > 32 { "uint64_t" } else { "uint32_t" };
+        let c = if wide {
+            "unsigned __int128"
+        } else if bits > 32 {
+            "uint64_t"
+        } else {
+            "uint32_t"
+        };
         let plain = |o: &str| format!("({c})({x}) {o} ({c})({y})");
         let (max, min) = if signed { ((1i128 << (bits - 1)) - 1, -(1i128 << (bits - 1))) } else { (0, 0) };
-        let limits = format!("{}, {}", if min == i64::MIN as i128 { "INT64_MIN".into() } else { format!("INT64_C({min})") }, format_args!("INT64_C({max})"));
+        let limits = format!(
+            "{}, {}",
+            if min == i64::MIN as i128 { "INT64_MIN".into() } else { format!("INT64_C({min})") },
+            format_args!("INT64_C({max})")
+        );
         let text = match op {
             Add => plain("+"),
             Sub => plain("-"),
@@ -429,7 +507,9 @@ impl Gen<'_> {
             SubSat if signed => format!("wl_subs_sat({x}, {y}, {limits})"),
             AddSat if wide => format!("({x} + {y} < {x} ? ~(unsigned __int128)0 : {x} + {y})"),
             SubSat if wide => format!("({x} > {y} ? {x} - {y} : 0)"),
-            AddSat => format!("wl_add_sat({x}, {y}, UINT64_C({}))", if bits == 64 { u64::MAX } else { (1 << bits) - 1 }),
+            AddSat => {
+                format!("wl_add_sat({x}, {y}, UINT64_C({}))", if bits == 64 { u64::MAX } else { (1 << bits) - 1 })
+            }
             SubSat => format!("wl_sub_sat({x}, {y})"),
             Shl if wide => format!("({y} < 128 ? {x} << {y} : 0)"),
             Shr if wide => format!("({y} < 128 ? {x} >> {y} : 0)"),
@@ -455,7 +535,11 @@ impl Gen<'_> {
                 _ => format!("({value} >= {lo}u && {value} <= {hi}u)"),
             })
             .collect();
-        if parts.is_empty() { "false".into() } else { format!("({})", parts.join(" || ")) }
+        if parts.is_empty() {
+            "false".into()
+        } else {
+            format!("({})", parts.join(" || "))
+        }
     }
 
     fn in_ranges_of(&mut self, s: &Scope, a: &Expr, ranges: &[(u64, u64)]) -> String {
@@ -486,7 +570,10 @@ impl Gen<'_> {
         if self.first(&helper) {
             let eq = if caseless { "wl_eq_case" } else { "wl_eq" };
             let name_at = format!("wl_at(p, l->at[i].v.{})", names::field(m, item, name));
-            let value_at = value.map_or_else(|| "wl_b(NULL, 0)".into(), |v| format!("wl_at(p, l->at[i].v.{})", names::field(m, item, v)));
+            let value_at = value.map_or_else(
+                || "wl_b(NULL, 0)".into(),
+                |v| format!("wl_at(p, l->at[i].v.{})", names::field(m, item, v)),
+            );
             let head = format!("const struct {list_ty}_l *l, const uint8_t *p, wl_bytes name");
             let each = format!("for (uint32_t i = 0; i < l->n; i++) if ({eq}({name_at}, name)");
             self.helpers.push_str(&match what {
@@ -531,7 +618,11 @@ impl Gen<'_> {
             Builtin::FindBytes => format!("wl_find({}, {})", arg(0), arg(1)),
             Builtin::Slice => format!("wl_slice({}, {}, {})", arg(0), arg(1), arg(2)),
             Builtin::ByteAt => format!("wl_byte({}, {})", arg(0), arg(1)),
-            Builtin::Concat => format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", a.len(), if a.is_empty() { "{0}".into() } else { a.join(", ") }),
+            Builtin::Concat => format!(
+                "wl_concat(x, {}, (wl_bytes[]){{{}}})",
+                a.len(),
+                if a.is_empty() { "{0}".into() } else { a.join(", ") }
+            ),
             Builtin::ParseU64 => format!("wl_parse_u64({})", arg(0)),
             Builtin::TextU64 if signed => format!("wl_text_i64(x, {})", arg(0)),
             Builtin::TextU64 => format!("wl_text_u64(x, {})", arg(0)),
@@ -545,11 +636,21 @@ impl Gen<'_> {
             Builtin::Be32 => format!("wl_be32_bytes(x, {})", arg(0)),
             Builtin::FromBe32 => format!("wl_from_be32({})", arg(0)),
             Builtin::UnixTime => "(x->core->wall / 1000000000u)".into(),
-            Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal | Builtin::HmacSha1 | Builtin::HmacSha256 | Builtin::Sha1
-            | Builtin::Sha256 => format!("wl_crypto(x, {}, {}, (wl_bytes[]){{{}}})", crypto_op(b), a.len(), a.join(", ")),
+            Builtin::AesCtr
+            | Builtin::AesCbcEncrypt
+            | Builtin::AesCbcDecrypt
+            | Builtin::AesGcmSeal
+            | Builtin::HmacSha1
+            | Builtin::HmacSha256
+            | Builtin::Sha1
+            | Builtin::Sha256 => {
+                format!("wl_crypto(x, {}, {}, (wl_bytes[]){{{}}})", crypto_op(b), a.len(), a.join(", "))
+            }
             Builtin::AesGcmOpen => format!("wl_crypto_open(x, (wl_bytes[]){{{}}})", a.join(", ")),
             Builtin::ConstantTimeEq => format!("wl_same_secret({}, {})", arg(0), arg(1)),
-            Builtin::RandomBytes => format!("wl_crypto(x, WL_X_RANDOM, 1, (wl_bytes[]){{wl_b(NULL, (uint32_t)({}))}})", arg(0)),
+            Builtin::RandomBytes => {
+                format!("wl_crypto(x, WL_X_RANDOM, 1, (wl_bytes[]){{wl_b(NULL, (uint32_t)({}))}})", arg(0))
+            }
             Builtin::FromHex => format!("wl_from_hex(x, {})", arg(0)),
             Builtin::UnixNanos => "x->core->wall".into(),
             Builtin::Keep => format!("{}({}, x)", self.copier(ty), arg(0)),
@@ -575,9 +676,13 @@ fn mapped<'e>(m: &Module, e: &'e Expr) -> Option<&'e Expr> {
     }
 }
 
-fn local(s: &Scope, l: LocalId) -> &str { s.locals.get(l.index()).map_or("NULL", |l| l.0.as_str()) }
+fn local(s: &Scope, l: LocalId) -> &str {
+    s.locals.get(l.index()).map_or("NULL", |l| l.0.as_str())
+}
 
-fn header_bytes(view: &str, layer: u32) -> String { format!("wl_b({view}->p + {view}->at[{layer}], (uint32_t)({view}->to[{layer}] - {view}->at[{layer}]))") }
+fn header_bytes(view: &str, layer: u32) -> String {
+    format!("wl_b({view}->p + {view}->at[{layer}], (uint32_t)({view}->to[{layer}] - {view}->at[{layer}]))")
+}
 
 /// The runtime's number of an operation.
 pub(crate) fn crypto_op(b: Builtin) -> &'static str {
@@ -611,7 +716,24 @@ pub(crate) fn takes_scratch(b: Builtin) -> bool {
     use Builtin::*;
     matches!(
         b,
-        Lower | Upper | Concat | TextU64 | TextIp | Be32 | AesCtr | AesCbcEncrypt | AesCbcDecrypt | AesGcmSeal | AesGcmOpen | HmacSha1 | HmacSha256 | Sha1 | Sha256
-            | RandomBytes | FromHex | HttpDate | Keep
+        Lower
+            | Upper
+            | Concat
+            | TextU64
+            | TextIp
+            | Be32
+            | AesCtr
+            | AesCbcEncrypt
+            | AesCbcDecrypt
+            | AesGcmSeal
+            | AesGcmOpen
+            | HmacSha1
+            | HmacSha256
+            | Sha1
+            | Sha256
+            | RandomBytes
+            | FromHex
+            | HttpDate
+            | Keep
     )
 }

@@ -1,8 +1,9 @@
 //! Frames: where the headers of a frame unit are, and how their fields are read.
 //!
-//! A frame local is a `wl_view *` (support/frame.h). `NAME_open` walks the layers once, front to back, and notes of each header
-//! that is there its first byte, its end and the end of its payload. Only layers that the program asks for, and those that lead to
-//! them, are looked at. Fields are loaded where they are read; what lies behind a field of variable size has a slot in the view.
+//! A frame local is a `wl_view *` (support/frame.h). `NAME_parse` walks the layers once, front to
+//! back, and notes of each header that is there its first byte, its end and the end of its payload.
+//! Only layers that the program asks for, and those that lead to them, are looked at. Fields are
+//! loaded where they are read; what lies behind a field of variable size has a slot in the view.
 
 use crate::expr::{At, Inst, Scope};
 use crate::gen::Gen;
@@ -28,12 +29,13 @@ pub(crate) struct Frames {
     pub needed: BTreeMap<u32, BTreeSet<u32>>,
     /// Those of them that the program itself asks for.
     pub asked: BTreeMap<u32, BTreeSet<u32>>,
-    /// Units that have a `NAME_usual`, and a `NAME_most`.
+    /// Units that have a `NAME_fast`, and a `NAME_most`.
     pub usual: BTreeSet<u32>,
     pub most: BTreeSet<u32>,
     /// Handlers of frames that may fault or take scratch.
     pub scratch: BTreeSet<usize>,
-    /// Slots by (frame unit, layer, field); the length of the field, if it varies, is in the next slot.
+    /// Slots by (frame unit, layer, field); the length of the field, if it varies, is in the next
+    /// slot.
     pub slots: BTreeMap<(u32, u32, u32), u32>,
     /// The layer of each pair of slots.
     pub slot_layers: Vec<u32>,
@@ -53,26 +55,43 @@ pub(crate) enum Head {
 }
 
 impl Gen<'_> {
-    pub fn is_frame(&self, u: UnitId) -> bool { self.m.unit(u).frame.is_some() }
+    pub fn is_frame(&self, u: UnitId) -> bool {
+        self.m.unit(u).frame.is_some()
+    }
 
-    pub fn layers(&self, u: UnitId) -> &[Layer] { self.m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers) }
+    pub fn layers(&self, u: UnitId) -> &[Layer] {
+        self.m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers)
+    }
 
-    /// Finds out which layers are asked for, and gives slots to what lies behind fields of variable size.
+    /// Finds out which layers are asked for, and gives slots to what lies behind fields of variable
+    /// size.
     pub fn plan_frames(&mut self) {
         let m = self.m;
         let mut moved = false;
-        m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| {
-            moved |= matches!(&s.kind, StmtKind::Frame { act: FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. }, .. });
-        }));
+        m.bodies(&mut |b| {
+            walk::stmts(&b.block, &mut |s| {
+                moved |= matches!(
+                    &s.kind,
+                    StmtKind::Frame {
+                        act: FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. },
+                        ..
+                    }
+                );
+            })
+        });
         self.frames.moved = moved;
         for u in 0..m.units.len() {
             let id = UnitId(u as u32);
-            if !self.is_frame(id) { continue }
+            if !self.is_frame(id) {
+                continue;
+            }
             let (asked, needed) = wireloom_ir::frame::needed_layers(m, id);
             self.frames.asked.insert(id.0, asked);
             self.frames.layers = self.frames.layers.max(self.layers(id).len());
             for (n, l) in self.layers(id).to_vec().iter().enumerate() {
-                if needed.contains(&(n as u32)) { self.plan_slots(id, n as u32, l.unit) }
+                if needed.contains(&(n as u32)) {
+                    self.plan_slots(id, n as u32, l.unit)
+                }
             }
             self.frames.needed.insert(id.0, needed);
         }
@@ -96,7 +115,9 @@ impl Gen<'_> {
     pub fn offset(&self, frame: UnitId, layer: u32, header: UnitId, f: FieldId) -> Offset {
         // Fields of a nested unit have numbers of their own, and no slots.
         let own = self.layers(frame).get(layer as usize).is_some_and(|l| l.unit == header);
-        if let Some(s) = self.frames.slots.get(&(frame.0, layer, f.0)).filter(|_| own) { return Offset::Slot(*s) }
+        if let Some(s) = self.frames.slots.get(&(frame.0, layer, f.0)).filter(|_| own) {
+            return Offset::Slot(*s);
+        }
         fixed_offset(self.m, header, f).map_or(Offset::Unknown, Offset::Fixed)
     }
 
@@ -108,16 +129,20 @@ impl Gen<'_> {
             Offset::Fixed(0) => i.base.clone(),
             Offset::Fixed(n) => format!("{} + {n}", i.base),
             Offset::Slot(s) => format!("{view}->p + {view}->slot[{s}]"),
-            Offset::Unknown => return match &field.kind {
-                FieldKind::Let { value } => {
-                    let inner = Scope { this: Some(i.clone()), ..Scope::default() };
-                    format!("({})", self.expr(&inner, value))
+            Offset::Unknown => {
+                return match &field.kind {
+                    FieldKind::Let { value } => {
+                        let inner = Scope { this: Some(i.clone()), ..Scope::default() };
+                        format!("({})", self.expr(&inner, value))
+                    }
+                    _ => self.zero(ty),
                 }
-                _ => self.zero(ty),
-            },
+            }
         };
         match &field.kind {
-            FieldKind::UInt { bytes, shift, bits, big, signed, .. } => self.load_uint(&at, *bytes, *shift, *bits, *big, *signed, ty),
+            FieldKind::UInt { bytes, shift, bits, big, signed, .. } => {
+                self.load_uint(&at, *bytes, *shift, *bits, *big, *signed, ty)
+            }
             FieldKind::Bytes { .. } => match (field_size(m, field), self.offset(frame, layer, i.unit, f)) {
                 (Some(n), _) => format!("wl_b({at}, {n})"),
                 (None, Offset::Slot(s)) => format!("wl_b({at}, {view}->slot[{}])", s + 1),
@@ -131,17 +156,23 @@ impl Gen<'_> {
         }
     }
 
-    /// A field of whichever of several headers is there, at the same place in each (TCP's ports and UDP's): one load for all of them. None: it
-    /// is another expression.
+    /// A field of whichever of several headers is there, at the same place in each (TCP's ports and
+    /// UDP's): one load for all of them. None: it is another expression.
     pub fn either_header(&mut self, s: &Scope, e: &Expr) -> Option<String> {
         let ExprKind::If(_, yes, _) = &*e.kind else { return None };
-        if !self.has_rules() { return None }
+        if !self.has_rules() {
+            return None;
+        }
         let (_, view, at, kind) = self.fixed_read(s, yes)?;
         let FieldKind::UInt { bytes, shift, bits, big, signed, .. } = kind else { return None };
         let (mut list, mut rest) = (Vec::new(), e);
         while let ExprKind::If(cond, yes, no) = &*rest.kind {
-            let Some(found) = self.fixed_read(s, yes).filter(|f| f.1 == view && f.2 == at && f.3 == kind) else { break };
-            if self.asks_for(s, cond) != Some((found.0, view.clone())) { break }
+            let Some(found) = self.fixed_read(s, yes).filter(|f| f.1 == view && f.2 == at && f.3 == kind) else {
+                break;
+            };
+            if self.asks_for(s, cond) != Some((found.0, view.clone())) {
+                break;
+            }
             list.push(found.0);
             rest = no;
         }
@@ -149,16 +180,27 @@ impl Gen<'_> {
         let last = self.fixed_read(s, rest).filter(|f| f.1 == view && f.2 == at && f.3 == kind).map(|f| f.0);
         let there: Vec<String> = list.iter().map(|n| format!("WL_HAS({view}, {n})")).collect();
         list.extend(last);
-        if there.is_empty() || list.len() < 2 { return None }
-        let first = list.iter().rev().skip(1).fold(format!("{view}->at[{}]", list[list.len() - 1]), |text, n| format!("wl_choose(WL_HAS({view}, {n}), {view}->at[{n}], {text})"));
+        if there.is_empty() || list.len() < 2 {
+            return None;
+        }
+        let first = list.iter().rev().skip(1).fold(format!("{view}->at[{}]", list[list.len() - 1]), |text, n| {
+            format!("wl_choose(WL_HAS({view}, {n}), {view}->at[{n}], {text})")
+        });
         let load = self.load_uint(&format!("({view}->p + {first} + {at})"), bytes, shift, bits, big, signed, e.ty);
-        Some(if last.is_some() { load } else { format!("(({}) ? {load} : {})", there.join(" || "), self.expr(s, rest)) })
+        Some(if last.is_some() {
+            load
+        } else {
+            format!("(({}) ? {load} : {})", there.join(" || "), self.expr(s, rest))
+        })
     }
 
     /// A field at a fixed place of a header: the header, the view, the place and the field.
     fn fixed_read(&mut self, s: &Scope, e: &Expr) -> Option<(u32, String, u32, FieldKind)> {
         let ExprKind::Read(path) = &*e.kind else { return None };
-        let At::Field(Inst { head: Some(Head::Header { view, frame, layer }), unit, .. }, f) = self.resolve(s, path) else { return None };
+        let At::Field(Inst { head: Some(Head::Header { view, frame, layer }), unit, .. }, f) = self.resolve(s, path)
+        else {
+            return None;
+        };
         let Offset::Fixed(at) = self.offset(frame, layer, unit, f) else { return None };
         let own = self.layers(frame)[layer as usize].unit == unit;
         own.then(|| (layer, view, at, self.m.unit(unit).fields[f.index()].kind.clone()))
@@ -208,7 +250,9 @@ impl Gen<'_> {
         };
         let c = self.cty(ty);
         let whole = bits as u32 == bytes as u32 * 8;
-        if signed { return format!("({c})wl_sext((uint64_t)({load}) >> {shift}, {bits})") }
+        if signed {
+            return format!("({c})wl_sext((uint64_t)({load}) >> {shift}, {bits})");
+        }
         match (whole, shift) {
             (true, _) => format!("({c})({load})"),
             (false, 0) => format!("({c})(({load}) & {:#x}u)", mask(bits)),
@@ -217,7 +261,12 @@ impl Gen<'_> {
     }
 
     pub fn header_inst(&self, frame: UnitId, layer: u32, header: UnitId, view: &str, base: &str) -> Inst {
-        Inst { unit: header, at: view.into(), base: base.into(), head: Some(Head::Header { view: view.into(), frame, layer }) }
+        Inst {
+            unit: header,
+            at: view.into(),
+            base: base.into(),
+            head: Some(Head::Header { view: view.into(), frame, layer }),
+        }
     }
 
     /// A `wl_header` initialiser.
@@ -241,4 +290,6 @@ impl Gen<'_> {
     }
 }
 
-fn mask(bits: u8) -> u128 { (1u128 << bits) - 1 }
+fn mask(bits: u8) -> u128 {
+    (1u128 << bits) - 1
+}

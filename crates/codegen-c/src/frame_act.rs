@@ -1,5 +1,5 @@
-//! What handlers do to frames: fields set in place, headers put in and taken out, frames sent; and the function that runs a handler
-//! over a batch.
+//! What handlers do to frames: fields set in place, headers put in and taken out, frames sent; and
+//! the function that runs a handler over a batch.
 
 use crate::body::BodyGen;
 use crate::expr::{may_fault, Scope};
@@ -13,10 +13,14 @@ use wireloom_ir::*;
 
 impl<'m> BodyGen<'_, 'm> {
     fn frame_unit_of(&self, l: LocalId) -> UnitId {
-        match self.g.m.ty(self.locals[l.index()].ty) { Ty::Msg(u) => *u, _ => UnitId(0) }
+        match self.g.m.ty(self.locals[l.index()].ty) {
+            Ty::Msg(u) => *u,
+            _ => UnitId(0),
+        }
     }
 
-    /// Name of the unit, number of layers, and the arguments that functions of frame.h take for them.
+    /// Name of the unit, number of layers, and the arguments that functions of frame.h take for
+    /// them.
     fn frame_args(&self, l: LocalId) -> (String, String) {
         let u = self.frame_unit_of(l);
         let name = names::unit(self.g.m, u);
@@ -37,10 +41,15 @@ impl<'m> BodyGen<'_, 'm> {
             }
             FrameAct::Restore { copy } => line!(self, "wl_view_restore({v}, &wl_state(x)->saved[{copy}]);"),
             FrameAct::Remove { layer } => {
-                line!(self, "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);");
+                line!(
+                    self,
+                    "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);"
+                );
                 line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
             }
-            FrameAct::Insert { before, parts, place, .. } if self.fixed_size(parts).is_some() => self.put(frame, *before, parts, *place),
+            FrameAct::Insert { before, parts, place, .. } if self.fixed_size(parts).is_some() => {
+                self.put(frame, *before, parts, *place)
+            }
             FrameAct::Insert { before, parts, place, .. } => {
                 self.frame_parts(parts);
                 let (pos, end) = place_before(&v, *before);
@@ -48,7 +57,10 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {args}, {pos}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
             }
             FrameAct::Payload { layer, body, place, .. } => {
-                let (pos, end) = match layer { Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
+                let (pos, end) = match layer {
+                    Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")),
+                    None => (format!("{v}->top"), format!("{v}->end")),
+                };
                 self.payload(&View { v, headers, layers, pos, end }, body, *place);
             }
             FrameAct::Send { port, index, last } => {
@@ -63,24 +75,38 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// A branch that does no more than to send a frame as it is: without a jump, as what becomes of a frame cannot be foretold. False: it is another.
+    /// A branch that does no more than to send a frame as it is: without a jump, as what becomes of
+    /// a frame cannot be foretold. False: it is another.
     pub fn send_if(&mut self, cond: &str, then: &'m Block, other: &Block) -> bool {
-        let ([Stmt { kind: StmtKind::Frame { frame, act: FrameAct::Send { port, index, last: true } }, .. }], []) = (&then[..], &other[..]) else { return false };
+        let ([Stmt { kind: StmtKind::Frame { frame, act: FrameAct::Send { port, index, last: true } }, .. }], []) =
+            (&then[..], &other[..])
+        else {
+            return false;
+        };
         let ExprKind::Int(instance) = *index.kind else { return false };
-        if self.g.frames.moved { return false }
+        if self.g.frames.moved {
+            return false;
+        }
         line!(self, "wl_view_pass_if({}, {cond}, {}, {instance});", self.name(*frame), port.0);
         true
     }
 
-    /// A branch that does no more than to set integers and to count, where rules say what becomes of a frame: each value is chosen, without a jump,
-    /// as that cannot be foretold. (What exact tables answer can: a choice would only make the rest wait for them.) False: it is another.
+    /// A branch that does no more than to set integers and to count, where rules say what becomes
+    /// of a frame: each value is chosen, without a jump, as that cannot be foretold. (What exact
+    /// tables answer can: a choice would only make the rest wait for them.) False: it is another.
     pub fn choose(&mut self, cond: &str, then: &'m Block, other: &'m Block) -> bool {
         let mut size = 0;
-        if self.ahead.as_ref().is_none_or(|a| a.masked.is_none()) { return false }
-        if !self.is_choice(then, &mut size) || !self.is_choice(other, &mut size) || size > CHOSEN { return false }
+        if self.ahead.as_ref().is_none_or(|a| a.masked.is_none()) {
+            return false;
+        }
+        if !self.is_choice(then, &mut size) || !self.is_choice(other, &mut size) || size > CHOSEN {
+            return false;
+        }
         line!(self, "{{ const uint64_t if_ = wl_whole((bool)({cond}));");
         self.chosen(then, "if_");
-        if !other.is_empty() { line!(self, "const uint64_t else_ = if_ ^ 1;\n(void)else_;") }
+        if !other.is_empty() {
+            line!(self, "const uint64_t else_ = if_ ^ 1;\n(void)else_;")
+        }
         self.chosen(other, "else_");
         line!(self, "}}");
         true
@@ -92,9 +118,18 @@ impl<'m> BodyGen<'_, 'm> {
         block.iter().all(|s| {
             *size += 1;
             match &s.kind {
-                StmtKind::Set(l, e) => number(e) && is_cheap(e) && !self.is_unused(*l) && matches!(m.ty(self.locals[l.index()].ty), Ty::Bool | Ty::UInt(1..=64)),
+                StmtKind::Set(l, e) => {
+                    number(e)
+                        && is_cheap(e)
+                        && !self.is_unused(*l)
+                        && matches!(m.ty(self.locals[l.index()].ty), Ty::Bool | Ty::UInt(1..=64))
+                }
                 StmtKind::Count(c, e) => is_cheap(e) && self.kept.counters.contains(&c.0),
-                StmtKind::If { cond, then, other } => (self.kept.setting(cond).is_some() || is_cheap(cond)) && other.is_empty() && self.is_choice(then, size),
+                StmtKind::If { cond, then, other } => {
+                    (self.kept.setting(cond).is_some() || is_cheap(cond))
+                        && other.is_empty()
+                        && self.is_choice(then, size)
+                }
                 _ => false,
             }
         })
@@ -103,8 +138,14 @@ impl<'m> BodyGen<'_, 'm> {
     fn chosen(&mut self, block: &'m Block, when: &str) {
         for s in block {
             match &s.kind {
-                StmtKind::Set(l, e) => { let (name, text) = (self.name(*l), self.expr(e)); line!(self, "{name} = {when} ? {text} : {name};") }
-                StmtKind::Count(c, e) => { let text = self.expr(e); line!(self, "kept.c{} += (uint64_t)({text}) & (0 - {when});", c.0) }
+                StmtKind::Set(l, e) => {
+                    let (name, text) = (self.name(*l), self.expr(e));
+                    line!(self, "{name} = {when} ? {text} : {name};")
+                }
+                StmtKind::Count(c, e) => {
+                    let text = self.expr(e);
+                    line!(self, "kept.c{} += (uint64_t)({text}) & (0 - {when});", c.0)
+                }
                 StmtKind::If { cond, then, .. } => {
                     let c = self.condition(cond);
                     line!(self, "{{ const uint64_t and_ = {when} & ({c});");
@@ -117,8 +158,8 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// Puts parts of fixed size before a header, or behind all. Which headers lie before and behind them is known: of those that are there, each
-    /// leads to the next.
+    /// Puts parts of fixed size before a header, or behind all. Which headers lie before and behind
+    /// them is known: of those that are there, each leads to the next.
     fn put(&mut self, frame: LocalId, before: Option<u32>, parts: &'m [Part], place: PlaceId) {
         let (v, u) = (self.name(frame), self.frame_unit_of(frame));
         let (headers, leave, n) = (self.frame_args(frame).0, self.leave_fault(), self.fixed_parts(parts));
@@ -129,21 +170,40 @@ impl<'m> BodyGen<'_, 'm> {
         let needed: Vec<u32> = self.g.frames.needed.get(&u.0).into_iter().flatten().copied().filter(there).collect();
         for k in needed.iter().filter(|k| before.is_some_and(|b| **k == b || leads_to(&layers, b, **k))) {
             let there = if before == Some(*k) { String::new() } else { format!("if (WL_HAS({v}, {k})) ") };
-            let slots: String = self.g.frames.slots.iter().filter(|((f, l, _), _)| (*f, l) == (u.0, k)).map(|(_, s)| format!(" {v}->slot[{s}] = (uint16_t)({v}->slot[{s}] + {n});")).collect();
+            let slots: String = self
+                .g
+                .frames
+                .slots
+                .iter()
+                .filter(|((f, l, _), _)| (*f, l) == (u.0, k))
+                .map(|(_, s)| format!(" {v}->slot[{s}] = (uint16_t)({v}->slot[{s}] + {n});"))
+                .collect();
             line!(self, "{there}{{ wl_layer_moved({v}, {k}, {n});{slots} }}");
         }
         let around: Vec<u32> = needed.into_iter().filter(|k| before.is_none_or(|b| leads_to(&layers, *k, b))).collect();
-        for k in &around { line!(self, "if (WL_HAS({v}, {k})) wl_layer_grown({v}, {headers}, {k}, {n});") }
-        let sums = |k: &&u32| matches!(self.g.m.unit(layers[**k as usize].unit).header.checksum.map(|c| c.over), Some(Over::Message | Over::Transport { .. }));
+        for k in &around {
+            line!(self, "if (WL_HAS({v}, {k})) wl_layer_grown({v}, {headers}, {k}, {n});")
+        }
+        let sums = |k: &&u32| {
+            matches!(
+                self.g.m.unit(layers[**k as usize].unit).header.checksum.map(|c| c.over),
+                Some(Over::Message | Over::Transport { .. })
+            )
+        };
         let sums: Vec<u32> = around.iter().rev().filter(sums).copied().collect();
-        for k in sums { line!(self, "if (WL_HAS({v}, {k})) wl_layer_resum({v}, {headers}, {k});") }
+        for k in sums {
+            line!(self, "if (WL_HAS({v}, {k})) wl_layer_resum({v}, {headers}, {k});")
+        }
         line!(self, "}}");
     }
 
-    /// Bytes of parts that are integers only, and whose checksums cover no more than their own header.
+    /// Bytes of parts that are integers only, and whose checksums cover no more than their own
+    /// header.
     fn fixed_size(&self, parts: &[Part]) -> Option<u32> {
         let own = |u: UnitId| matches!(self.g.m.unit(u).header.checksum.map(|c| c.over), None | Some(Over::Header));
-        if !parts.iter().all(|p| p.unit.is_none_or(own)) { return None }
+        if !parts.iter().all(|p| p.unit.is_none_or(own)) {
+            return None;
+        }
         let size = |s: &Stmt| match &s.kind {
             StmtKind::Emit(Emit::UInt { bytes, .. }) => Some(u32::from(*bytes)),
             _ => None,
@@ -151,7 +211,8 @@ impl<'m> BodyGen<'_, 'm> {
         parts.iter().flat_map(|p| &p.body).map(size).sum()
     }
 
-    /// Builds such parts in `built_`, which the C compiler can keep in registers; opens a block, as [`Self::frame_parts`] does.
+    /// Builds such parts in `built_`, which the C compiler can keep in registers; opens a block, as
+    /// [`Self::frame_parts`] does.
     fn fixed_parts(&mut self, parts: &'m [Part]) -> u32 {
         let total = self.fixed_size(parts).unwrap_or(0);
         line!(self, "{{ uint8_t built_[{}];", total.max(1));
@@ -167,7 +228,12 @@ impl<'m> BodyGen<'_, 'm> {
             }
         }
         self.check(fallible);
-        line!(self, "const wl_piece part_[{}] = {{{}}};", parts.len().max(1), if pieces.is_empty() { "{0, NULL}".into() } else { pieces.join(", ") });
+        line!(
+            self,
+            "const wl_piece part_[{}] = {{{}}};",
+            parts.len().max(1),
+            if pieces.is_empty() { "{0, NULL}".into() } else { pieces.join(", ") }
+        );
         total
     }
 
@@ -185,7 +251,8 @@ impl<'m> BodyGen<'_, 'm> {
     /// Joins to an element that is compiled once: its faults are ours.
     pub fn output(&mut self, wire: WireId, frame: LocalId, mark: &Expr) {
         let Some(to) = self.g.m.input_of(wire) else { return };
-        let (name, v, text, leave) = (names::input(self.g.m, to), self.name(frame), self.expr(mark), self.leave_fault());
+        let (name, v, text, leave) =
+            (names::input(self.g.m, to), self.name(frame), self.expr(mark), self.leave_fault());
         line!(self, "if (WL_UNLIKELY({name}(x, {v}, {text}) != WL_T_DONE)) {{ {leave} }}");
     }
 
@@ -193,7 +260,12 @@ impl<'m> BodyGen<'_, 'm> {
         let (text, dst) = (self.expr(index), self.name(dst));
         line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
         self.check(may_fault(index));
-        let word = match act { QueueAct::Pop => "POP", QueueAct::Drop => "DROP", QueueAct::Len => "LEN", QueueAct::First => "FIRST" };
+        let word = match act {
+            QueueAct::Pop => "POP",
+            QueueAct::Drop => "DROP",
+            QueueAct::Len => "LEN",
+            QueueAct::First => "FIRST",
+        };
         line!(self, "{dst} = packets.queue(x->core, {}, i_, WL_Q_{word}); }}", port.0);
     }
 
@@ -216,10 +288,15 @@ impl<'m> BodyGen<'_, 'm> {
         let size = field_size(m, field).unwrap_or(0);
         let (at, from, len) = match self.g.offset(u, layer, header, f) {
             // The words around it: sums go over pairs of bytes from the header's first one.
-            Offset::Fixed(n) => (format!("h_ + {n}"), format!("h_ + {}", n & !1), ((n + size).next_multiple_of(2) - (n & !1)).to_string()),
+            Offset::Fixed(n) => (
+                format!("h_ + {n}"),
+                format!("h_ + {}", n & !1),
+                ((n + size).next_multiple_of(2) - (n & !1)).to_string(),
+            ),
             Offset::Slot(s) => {
                 let at = format!("{v}->p + {v}->slot[{s}]");
-                let len = if field_size(m, field).is_none() { format!("{v}->slot[{}]", s + 1) } else { size.to_string() };
+                let len =
+                    if field_size(m, field).is_none() { format!("{v}->slot[{}]", s + 1) } else { size.to_string() };
                 (at.clone(), at, len)
             }
             Offset::Unknown => return,
@@ -237,23 +314,44 @@ impl<'m> BodyGen<'_, 'm> {
             .collect();
         let is_sum = own.checksum.is_some_and(|c| c.field == f);
         let sums = !is_sum && (sum.is_some() || !inner.is_empty());
-        // A byte alone: its word is changed in a register. Read again right behind a store of half of it, it would wait for the store.
+        // A byte alone: its word is changed in a register. Read again right behind a store of half
+        // of it, it would wait for the store.
         let pair = match self.g.offset(u, layer, header, f) {
-            Offset::Fixed(n) if sums && size == 1 && sum.and_then(|c| fixed_offset(m, header, c.field)).is_some_and(|s| s > n | 1) => Some(n & 1),
+            Offset::Fixed(n)
+                if sums
+                    && size == 1
+                    && sum.and_then(|c| fixed_offset(m, header, c.field)).is_some_and(|s| s > n | 1) =>
+            {
+                Some(n & 1)
+            }
             _ => None,
         };
         let place = from.clone();
-        let (at, from) = match pair { Some(n) => (format!("pair_ + {n}"), "pair_".to_string()), None => (at, from) };
-        if pair.is_some() { line!(self, "uint8_t pair_[2];\nmemcpy(pair_, {place}, 2);") }
-        if sums { line!(self, "uint64_t was_ = wl_sum({from}, {len}, 0);") }
-        let own_length = match self.g.offset(u, layer, header, f) { Offset::Slot(s) if field_size(m, field).is_none() => Some(format!("{v}->slot[{}]", s + 1)), _ => None };
+        let (at, from) = match pair {
+            Some(n) => (format!("pair_ + {n}"), "pair_".to_string()),
+            None => (at, from),
+        };
+        if pair.is_some() {
+            line!(self, "uint8_t pair_[2];\nmemcpy(pair_, {place}, 2);")
+        }
+        if sums {
+            line!(self, "uint64_t was_ = wl_sum({from}, {len}, 0);")
+        }
+        let own_length = match self.g.offset(u, layer, header, f) {
+            Offset::Slot(s) if field_size(m, field).is_none() => Some(format!("{v}->slot[{}]", s + 1)),
+            _ => None,
+        };
         let store = match &own_length {
             Some(n) => format!("if (val_.n == {n}) memmove({at}, val_.p, val_.n);"),
             None => store(&at, field, "val_"),
         };
         line!(self, "{store}");
-        if pair.is_some() { line!(self, "memcpy({place}, pair_, 2);") }
-        if sums { line!(self, "uint64_t now_ = wl_sum({from}, {len}, 0);") }
+        if pair.is_some() {
+            line!(self, "memcpy({place}, pair_, 2);")
+        }
+        if sums {
+            line!(self, "uint64_t now_ = wl_sum({from}, {len}, 0);")
+        }
         if let Some(c) = sum {
             let optional = matches!(c.over, Over::Transport { optional: true, .. });
             let off = fixed_offset(m, header, c.field).unwrap_or(0);
@@ -265,8 +363,16 @@ impl<'m> BodyGen<'_, 'm> {
             line!(self, "if (WL_HAS({v}, {n}) && {v}->net[{n}] == {layer}) wl_sum_fix({v}->p + {v}->at[{n}] + {off}, was_, now_, {optional});");
         }
         // Headers further out whose checksum covers this one.
-        let outer = (0..layers.len() as u32).any(|n| leads_to(&layers, n, layer) && matches!(m.unit(layers[n as usize].unit).header.checksum.map(|c| c.over), Some(Over::Message | Over::Transport { .. })));
-        if outer { line!(self, "wl_view_resum({v}, {headers}, {layer}, {v}->at[{layer}]);") }
+        let outer = (0..layers.len() as u32).any(|n| {
+            leads_to(&layers, n, layer)
+                && matches!(
+                    m.unit(layers[n as usize].unit).header.checksum.map(|c| c.over),
+                    Some(Over::Message | Over::Transport { .. })
+                )
+        });
+        if outer {
+            line!(self, "wl_view_resum({v}, {headers}, {layer}, {v}->at[{layer}]);")
+        }
         line!(self, "}}");
     }
 }
@@ -279,29 +385,60 @@ fn is_cheap(e: &Expr) -> bool {
     let (mut cheap, mut size) = (!may_fault(e), 0);
     walk::expr(e, &mut |e| {
         size += 1;
-        cheap &= matches!(&*e.kind, ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Local(_) | ExprKind::Cast(_) | ExprKind::Get(..) | ExprKind::Unwrap(_) | ExprKind::IsSome(_)
-            | ExprKind::Unary(UnOp::Not, _) | ExprKind::Binary(BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::Add | BinOp::Sub | BinOp::BitAnd | BinOp::BitOr, ..));
+        cheap &= matches!(
+            &*e.kind,
+            ExprKind::Int(_)
+                | ExprKind::Bool(_)
+                | ExprKind::Local(_)
+                | ExprKind::Cast(_)
+                | ExprKind::Get(..)
+                | ExprKind::Unwrap(_)
+                | ExprKind::IsSome(_)
+                | ExprKind::Unary(UnOp::Not, _)
+                | ExprKind::Binary(
+                    BinOp::Eq
+                        | BinOp::Ne
+                        | BinOp::Lt
+                        | BinOp::Le
+                        | BinOp::Gt
+                        | BinOp::Ge
+                        | BinOp::Add
+                        | BinOp::Sub
+                        | BinOp::BitAnd
+                        | BinOp::BitOr,
+                    ..
+                )
+        );
     });
     cheap && size <= 6
 }
 
 /// Where a header begins and its payload ends; without one, what lies behind all headers.
 fn place_before(v: &str, layer: Option<u32>) -> (String, String) {
-    match layer { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) }
+    match layer {
+        Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")),
+        None => (format!("{v}->top"), format!("{v}->end")),
+    }
 }
 
 /// Writes a value into its container.
 fn store(at: &str, field: &Field, value: &str) -> String {
     match &field.kind {
-        FieldKind::UInt { bytes, shift, bits, big, .. } if u32::from(*bits) == u32::from(*bytes) * 8 && *shift == 0 => match (bytes, big) {
-            (1, _) => format!("*({at}) = (uint8_t){value};"),
-            (2 | 4 | 8, _) => {
-                let w = *bytes as u32 * 8;
-                let swapped = if *big { format!("__builtin_bswap{w}((uint{w}_t){value})") } else { value.to_string() };
-                format!("{{ uint{w}_t w_ = {swapped}; memcpy({at}, &w_, {bytes}); }}")
+        FieldKind::UInt { bytes, shift, bits, big, .. } if u32::from(*bits) == u32::from(*bytes) * 8 && *shift == 0 => {
+            match (bytes, big) {
+                (1, _) => format!("*({at}) = (uint8_t){value};"),
+                (2 | 4 | 8, _) => {
+                    let w = *bytes as u32 * 8;
+                    let swapped =
+                        if *big { format!("__builtin_bswap{w}((uint{w}_t){value})") } else { value.to_string() };
+                    format!("{{ uint{w}_t w_ = {swapped}; memcpy({at}, &w_, {bytes}); }}")
+                }
+                (n, _) => format!(
+                    "for (unsigned i_ = 0; i_ < {n}; i_++) ({at})[{}] = (uint8_t)({value} >> (8 * i_));",
+                    if *big { format!("{n} - 1 - i_") } else { "i_".into() }
+                ),
             }
-            (n, _) => format!("for (unsigned i_ = 0; i_ < {n}; i_++) ({at})[{}] = (uint8_t)({value} >> (8 * i_));", if *big { format!("{n} - 1 - i_") } else { "i_".into() }),
-        },
+        }
         FieldKind::UInt { bytes, shift, bits, big, .. } => {
             let mask = ((1u128 << bits) - 1) << shift;
             let index = |i: &str| if *big { format!("{bytes} - 1 - {i}") } else { i.to_string() };
@@ -310,13 +447,17 @@ fn store(at: &str, field: &Field, value: &str) -> String {
                 index("i_")
             )
         }
-        _ => format!("if ({value}.n == {n}) memcpy({at}, {value}.p, {n});", n = "sizeof_field_").replace("sizeof_field_", &field_len(field)),
+        _ => format!("if ({value}.n == {n}) memcpy({at}, {value}.p, {n});", n = "sizeof_field_")
+            .replace("sizeof_field_", &field_len(field)),
     }
 }
 
 fn field_len(field: &Field) -> String {
     match &field.kind {
-        FieldKind::Bytes { extent: Extent::Length(e), .. } => match &*e.kind { ExprKind::Int(n) => n.to_string(), _ => "0".into() },
+        FieldKind::Bytes { extent: Extent::Length(e), .. } => match &*e.kind {
+            ExprKind::Int(n) => n.to_string(),
+            _ => "0".into(),
+        },
         _ => "0".into(),
     }
 }
@@ -332,21 +473,27 @@ impl<'m> Gen<'m> {
         format!("&{name}")
     }
 
-    pub fn has_frames(&self) -> bool { self.m.handlers.iter().any(|h| h.on.frame_unit().is_some()) || self.sends_frames() }
+    pub fn has_frames(&self) -> bool {
+        self.m.handlers.iter().any(|h| h.on.frame_unit().is_some()) || self.sends_frames()
+    }
 
     fn sends_frames(&self) -> bool {
         let mut any = false;
-        self.m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| any |= matches!(s.kind, StmtKind::Frame { .. } | StmtKind::SendFrame { .. })));
+        self.m.bodies(&mut |b| {
+            walk::stmts(&b.block, &mut |s| any |= matches!(s.kind, StmtKind::Frame { .. } | StmtKind::SendFrame { .. }))
+        });
         any
     }
 
     /// What stands before everything else in a file with frames.
     pub fn frame_head(&self) -> String {
-        let keyed = self.m.tables.iter().any(crate::keyed::is_keyed);
-        if !self.has_frames() && !keyed { return String::new() }
+        let keyed = self.m.tables.iter().any(crate::match_tables::is_keyed);
+        if !self.has_frames() && !keyed {
+            return String::new();
+        }
         let layers: Vec<String> = self.frames.slot_layers.iter().map(u32::to_string).collect();
         format!(
-            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"wild_each.h\"\n#include \"lanes.h\"\n#include \"sketch.h\"\n{}\n",
+            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"core_hash_table.h\"\n#include \"tuple_space.h\"\n#include \"tuple_space_batch.h\"\n#include \"simd.h\"\n#include \"sketch.h\"\n{}\n",
             self.frames.layers.max(1),
             2 * self.frames.slot_layers.len().max(1),
             if self.has_frames() { Self::frame_statics(&layers) } else { String::new() }
@@ -365,7 +512,9 @@ impl<'m> Gen<'m> {
 
     /// The functions that run handlers over batches, and the table that the runtime gets.
     pub fn frame_entry(&mut self) {
-        if !self.has_frames() { return }
+        if !self.has_frames() {
+            return;
+        }
         let m = self.m;
         self.code.push_str(
             "/* A frame's handling has ended in a fault: the runtime counts it, and runs fault handlers behind the batch. */\n\
@@ -385,22 +534,29 @@ impl<'m> Gen<'m> {
              WL_PARTED wl_packets packets = {{.batch = batch, .steer = {steer}}};\n\n\
              __attribute__((visibility(\"default\"))) wl_packets *wireloom_packets(void) {{ return &packets; }}\n"
         );
-        self.code.push_str(&crate::parts::apart(&[], &text));
+        self.code.push_str(&crate::split::apart(&[], &text));
     }
 }
 
 impl Gen<'_> {
-    /// The steering function, as a C name: frames of one flow key have one hash. What is wrong in a frame is counted where it is handled.
+    /// The steering function, as a C name: frames of one flow key have one hash. What is wrong in a
+    /// frame is counted where it is handled.
     fn steer(&mut self) -> String {
         let m = self.m;
-        if m.steer.is_empty() { return "NULL".into() }
+        if m.steer.is_empty() {
+            return "NULL".into();
+        }
         let mut cases = String::new();
         for s in &m.steer {
             let msg = m.types.iter().position(|t| *t == Ty::Msg(s.unit)).map_or(TyId(0), |n| TyId(n as u32));
             let scope = Scope { locals: vec![("(&v)".into(), msg)], ..Scope::default() };
             let unit = names::unit(m, s.unit);
-            let usual = if self.frames.usual.contains(&s.unit.0) { format!("if (WL_UNLIKELY(!{unit}_usual(&v, &f))) ") } else { String::new() };
-            let mut text = format!("case {}: {{\nwl_view v;\n{usual}{unit}_open(NULL, &v, &f);\n", s.port.0);
+            let usual = if self.frames.usual.contains(&s.unit.0) {
+                format!("if (WL_UNLIKELY(!{unit}_fast(&v, &f))) ")
+            } else {
+                String::new()
+            };
+            let mut text = format!("case {}: {{\nwl_view v;\n{usual}{unit}_parse(NULL, &v, &f);\n", s.port.0);
             for k in &s.keys {
                 let value = self.expr(&scope, k);
                 text.push_str(&match m.ty(k.ty) {

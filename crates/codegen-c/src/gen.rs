@@ -29,7 +29,8 @@ pub(crate) struct Gen<'m> {
     pub values: BTreeSet<(u32, u32)>,
     /// List fields whose items must be in the view.
     pub items: BTreeSet<(u32, u32)>,
-    /// Tables with masks that one body both reads and changes: bytes of their values are copied when they are read.
+    /// Tables with masks that one body both reads and changes: bytes of their values are copied
+    /// when they are read.
     pub rewritten: BTreeSet<u32>,
     pub frames: Frames,
     /// Which handlers and functions pause in their long loops.
@@ -58,29 +59,32 @@ impl<'m> Gen<'m> {
         }
     }
 
-    /// Notes the extents that edits need: of the fields they replace, of the lists they change and of the items they remove.
+    /// Notes the extents that edits need: of the fields they replace, of the lists they change and
+    /// of the items they remove.
     pub fn mark_edited(&mut self) {
         let m = self.m;
         let (mut extents, mut items) = (Vec::new(), Vec::new());
-        m.bodies(&mut |body| walk::stmts(&body.block, &mut |s| {
-            let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) else { return };
-            for e in edits {
-                let (path, removes) = match e {
-                    Edit::Set { field, .. } => (field, false),
-                    Edit::Remove { list, .. } => (list, true),
-                    Edit::Append { list, .. } => (list, false),
-                };
-                let path = Path { root: Root::Local(*msg), steps: path.iter().map(|f| Step::Field(*f)).collect() };
-                let mut last = None;
-                m.follow(&path, walk::Scope::locals(&body.locals), &mut |u, f| last = Some((u, f)));
-                let Some((u, f)) = last else { continue };
-                extents.push((u.0, f.0));
-                if let (true, FieldKind::List { element, .. }) = (removes, &m.unit(u).fields[f.index()].kind) {
-                    extents.push((u.0, element.0));
-                    items.push((u.0, f.0));
+        m.bodies(&mut |body| {
+            walk::stmts(&body.block, &mut |s| {
+                let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) else { return };
+                for e in edits {
+                    let (path, removes) = match e {
+                        Edit::Set { field, .. } => (field, false),
+                        Edit::Remove { list, .. } => (list, true),
+                        Edit::Append { list, .. } => (list, false),
+                    };
+                    let path = Path { root: Root::Local(*msg), steps: path.iter().map(|f| Step::Field(*f)).collect() };
+                    let mut last = None;
+                    m.follow(&path, walk::Scope::locals(&body.locals), &mut |u, f| last = Some((u, f)));
+                    let Some((u, f)) = last else { continue };
+                    extents.push((u.0, f.0));
+                    if let (true, FieldKind::List { element, .. }) = (removes, &m.unit(u).fields[f.index()].kind) {
+                        extents.push((u.0, element.0));
+                        items.push((u.0, f.0));
+                    }
                 }
-            }
-        }));
+            })
+        });
         self.extents.extend(extents);
         self.items.extend(items);
     }
@@ -88,12 +92,17 @@ impl<'m> Gen<'m> {
     /// A statement that notes where the program is now; empty without marks.
     pub fn mark(&mut self, name: &str) -> String {
         let Some(names) = &mut self.marks else { return String::new() };
-        let n = names.iter().position(|n| n == name).unwrap_or_else(|| { names.push(name.to_string()); names.len() - 1 });
+        let n = names.iter().position(|n| n == name).unwrap_or_else(|| {
+            names.push(name.to_string());
+            names.len() - 1
+        });
         format!("wl_mark({n}); /* {} */\n", names::comment(name))
     }
 
     /// True the first time a helper of this name is asked for.
-    pub fn first(&mut self, name: &str) -> bool { self.done.insert(name.to_string()) }
+    pub fn first(&mut self, name: &str) -> bool {
+        self.done.insert(name.to_string())
+    }
 
     /// The C constant for a set of bytes.
     pub fn set(&mut self, set: &ByteSet) -> String {
@@ -103,7 +112,11 @@ impl<'m> Gen<'m> {
             let map = set.0.map(|w| format!("UINT64_C({w:#x})")).join(", ");
             let nibble = |high: bool| {
                 (0..16u8)
-                    .map(|lo| (0..8u8).fold(0u8, |a, hi| a | (set.has((hi + if high { 8 } else { 0 }) << 4 | lo) as u8) << hi).to_string())
+                    .map(|lo| {
+                        (0..8u8)
+                            .fold(0u8, |a, hi| a | (set.has((hi + if high { 8 } else { 0 }) << 4 | lo) as u8) << hi)
+                            .to_string()
+                    })
                     .collect::<Vec<_>>()
                     .join(", ")
             };
@@ -144,7 +157,9 @@ pub(crate) fn indent(text: &str) -> String {
     for line in text.lines() {
         let line = line.trim();
         if line.is_empty() {
-            if !out.ends_with("\n\n") { out.push('\n') }
+            if !out.ends_with("\n\n") {
+                out.push('\n')
+            }
             continue;
         }
         let (mut open, mut close, mut lead, mut leading) = (0usize, 0usize, 0usize, true);
@@ -152,19 +167,39 @@ pub(crate) fn indent(text: &str) -> String {
         for c in line.chars() {
             match quote {
                 Some(q) => {
-                    if escaped { escaped = false } else if c == '\\' { escaped = true } else if c == q { quote = None }
+                    if escaped {
+                        escaped = false
+                    } else if c == '\\' {
+                        escaped = true
+                    } else if c == q {
+                        quote = None
+                    }
                 }
                 None if c == '"' || c == '\'' => quote = Some(c),
                 None if prev == '/' && (c == '*' || c == '/') => break,
-                None if c == '{' => { open += 1; leading = false }
-                None if c == '}' => { close += 1; if leading { lead += 1 } }
+                None if c == '{' => {
+                    open += 1;
+                    leading = false
+                }
+                None if c == '}' => {
+                    close += 1;
+                    if leading {
+                        lead += 1
+                    }
+                }
                 None => leading = false,
             }
             prev = c;
         }
-        let label = line.ends_with(":;") || line.starts_with('#') || (line.starts_with("case ") || line.starts_with("default:")) && depth > 0;
+        let label = line.ends_with(":;")
+            || line.starts_with('#')
+            || (line.starts_with("case ") || line.starts_with("default:")) && depth > 0;
         let at = depth.saturating_sub(lead + label as usize);
-        if !line.starts_with('#') { for _ in 0..at { out.push_str("    ") } }
+        if !line.starts_with('#') {
+            for _ in 0..at {
+                out.push_str("    ")
+            }
+        }
         out.push_str(line);
         out.push('\n');
         depth = (depth + open).saturating_sub(close);

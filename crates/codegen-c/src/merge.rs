@@ -1,9 +1,10 @@
 //! Merge nodes: sorted inputs combined, by looking at the keys of all their next messages at once.
 //!
-//! A call consumes byte windows until one runs dry. Keys are kept as numbers (their first bytes), so that one vector
-//! instruction or two finds the least and all the inputs that have it; these are combined in the order of the inputs and
-//! the result is written: the cost per message hardly depends on chance, as that of a tournament's branches does. The message
-//! that is being combined lives in the state, so that it outlasts the windows.
+//! A call consumes byte windows until one runs dry. Keys are kept as numbers (their first bytes),
+//! so that one vector instruction or two finds the least and all the inputs that have it; these are
+//! combined in the order of the inputs and the result is written: the cost per message hardly
+//! depends on chance, as that of a tournament's branches does. The message that is being combined
+//! lives in the state, so that it outlasts the windows.
 
 use crate::expr::Scope;
 use crate::gen::Gen;
@@ -23,7 +24,8 @@ struct LineField {
     code: String,
 }
 
-/// The parts of the combining code: locals at entry, saving them at exit, the first message's values, combining another's.
+/// The parts of the combining code: locals at entry, saving them at exit, the first message's
+/// values, combining another's.
 #[derive(Default)]
 struct Combine {
     enter: String,
@@ -33,7 +35,9 @@ struct Combine {
 }
 
 /// Values that live in a C local.
-fn plain(m: &Module, ty: TyId) -> bool { matches!(m.ty(ty), Ty::UInt(_) | Ty::Int(_) | Ty::Bool) }
+fn plain(m: &Module, ty: TyId) -> bool {
+    matches!(m.ty(ty), Ty::UInt(_) | Ty::Int(_) | Ty::Bool)
+}
 
 /// The delimiter, if it is a single byte that is consumed.
 fn one_byte(u: &Until) -> Option<u8> {
@@ -48,24 +52,32 @@ impl Gen<'_> {
     pub fn mark_merged(&mut self) {
         for m in &self.m.merges {
             self.values.insert((m.unit.0, m.key.0));
-            for v in &m.values { self.values.insert((m.unit.0, v.field.0)); }
+            for v in &m.values {
+                self.values.insert((m.unit.0, v.field.0));
+            }
         }
     }
 
     pub fn merges(&mut self) {
         let m = self.m;
-        if m.merges.is_empty() { return }
+        if m.merges.is_empty() {
+            return;
+        }
         let mut table = String::new();
         for (i, merge) in m.merges.iter().enumerate() {
             self.merge(i, merge);
-            table.push_str(&format!("{{sizeof(merge_{i}), {}, {}, merge_{i}_run}},\n", merge.inputs, self.message_max(merge)));
+            table.push_str(&format!(
+                "{{sizeof(merge_{i}), {}, {}, merge_{i}_run}},\n",
+                merge.inputs,
+                self.message_max(merge)
+            ));
         }
         let text = format!(
             "static const wl_merge merge_table[] = {{\n{table}}};\n\n__attribute__((visibility(\"default\"))) const wl_merge *wireloom_merges(uint32_t *count) {{\n\
              *count = {};\nreturn merge_table;\n}}\n",
             m.merges.len()
         );
-        self.code.push_str(&crate::parts::apart(&[], &text));
+        self.code.push_str(&crate::split::apart(&[], &text));
     }
 
     /// Writers may write past a message's end, by less than this.
@@ -75,7 +87,9 @@ impl Gen<'_> {
     }
 
     /// Key as a C integer that orders as the key does, if it is one.
-    fn int_key(&self, merge: &Merge) -> Option<(u8, bool)> { int_of(self.m, self.m.unit(merge.unit).fields[merge.key.index()].ty) }
+    fn int_key(&self, merge: &Merge) -> Option<(u8, bool)> {
+        int_of(self.m, self.m.unit(merge.unit).fields[merge.key.index()].ty)
+    }
 
     fn merge(&mut self, i: usize, merge: &Merge) {
         self.merge_types(i, merge);
@@ -86,7 +100,13 @@ impl Gen<'_> {
     }
 
     /// C type of a value as an input keeps it: bytes as a part of its message.
-    fn input_value(&mut self, ty: TyId) -> String { if matches!(self.m.ty(ty), Ty::Bytes(_)) { "wl_ext".into() } else { self.cty(ty) } }
+    fn input_value(&mut self, ty: TyId) -> String {
+        if matches!(self.m.ty(ty), Ty::Bytes(_)) {
+            "wl_ext".into()
+        } else {
+            self.cty(ty)
+        }
+    }
 
     fn merge_types(&mut self, i: usize, merge: &Merge) {
         let m = self.m;
@@ -164,7 +184,9 @@ impl Gen<'_> {
             ),
         };
         let mut values = String::new();
-        for (k, v) in merge.values.iter().enumerate() { let _ = writeln!(values, "in->value{k} = v->f.{};", names::field(m, merge.unit, v.field)); }
+        for (k, v) in merge.values.iter().enumerate() {
+            let _ = writeln!(values, "in->value{k} = v->f.{};", names::field(m, merge.unit, v.field));
+        }
         let _ = write!(
             self.code,
             "/* A key that is not above the one before it, which is the key at hand: lower is a fault. */\n\
@@ -188,19 +210,28 @@ impl Gen<'_> {
         );
     }
 
-    /// Where a message is a line of plain fields, each up to a byte: code that reads one of at most 32 bytes without a branch
-    /// that depends on its contents, but for "anything else", which the parser proper decides. False: not such a unit.
+    /// Where a message is a line of plain fields, each up to a byte: code that reads one of at most
+    /// 32 bytes without a branch that depends on its contents, but for "anything else", which the
+    /// parser proper decides. False: not such a unit.
     fn merge_quick(&mut self, i: usize, merge: &Merge) -> bool {
         let unit = self.m.unit(merge.unit);
-        let Some(lines) = unit.body.iter().map(|f| self.line_field(merge, *f)).collect::<Option<Vec<_>>>() else { return false };
-        if self.int_key(merge).is_some() { return false }
+        let Some(lines) = unit.body.iter().map(|f| self.line_field(merge, *f)).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        if self.int_key(merge).is_some() {
+            return false;
+        }
         let mut stops = std::collections::BTreeSet::new();
         let mut body = String::new();
         for l in &lines {
             stops.extend(&l.stops);
             stops.insert(l.delimiter);
             let any = l.stops.iter().map(|b| format!("b{b}")).collect::<Vec<_>>().join(" | ");
-            let _ = writeln!(body, "e = wl_line_next({any}, pos);\nbad |= (b{} >> e & 1) ^ 1;\n{}pos = e + 1;", l.delimiter, l.code);
+            let _ = writeln!(
+                body,
+                "e = wl_line_next({any}, pos);\nbad |= (b{} >> e & 1) ^ 1;\n{}pos = e + 1;",
+                l.delimiter, l.code
+            );
         }
         let masks: String = stops.iter().map(|b| format!("const uint64_t b{b} = wl_line_has(block, {b});\n")).collect();
         let _ = write!(
@@ -216,7 +247,9 @@ impl Gen<'_> {
     fn line_field(&mut self, merge: &Merge, f: FieldId) -> Option<LineField> {
         let m = self.m;
         let field = &m.unit(merge.unit).fields[f.index()];
-        if field.within.is_some() || field.computed.is_some() { return None }
+        if field.within.is_some() || field.computed.is_some() {
+            return None;
+        }
         let value = merge.values.iter().position(|v| v.field == f);
         match &field.kind {
             FieldKind::Bytes { min, max, class, extent: Extent::Until(u), trim: None, caseless: false } => {
@@ -224,10 +257,16 @@ impl Gen<'_> {
                 let mut set = class.map_or(ByteSet::EMPTY, |c| c.complement());
                 set.add(delimiter);
                 let stops: Vec<u8> = set.iter().collect();
-                if stops.len() > 4 { return None }
+                if stops.len() > 4 {
+                    return None;
+                }
                 let mut code = String::new();
-                if *min > 0 { let _ = writeln!(code, "bad |= e - pos < {min};"); }
-                if *max < 32 { let _ = writeln!(code, "bad |= e - pos > {max};"); }
+                if *min > 0 {
+                    let _ = writeln!(code, "bad |= e - pos < {min};");
+                }
+                if *max < 32 {
+                    let _ = writeln!(code, "bad |= e - pos > {max};");
+                }
                 if f == merge.key {
                     code.push_str("in->key = (wl_ext){pos, e - pos};\n*hi = wl_key_hi_at(p + pos, e - pos);\n*lo = wl_key_lo_at(p + pos, e - pos);\n");
                 } else if let Some(k) = value {
@@ -238,12 +277,21 @@ impl Gen<'_> {
             FieldKind::Number { radix: 10, digits, exact: false, until: Some(u) } => {
                 let delimiter = one_byte(u)?;
                 let (bits, false) = int_of(m, field.ty)? else { return None };
-                if f == merge.key { return None }
+                if f == merge.key {
+                    return None;
+                }
                 let mut code = String::from("{ uint64_t number = wl_digits8(p + pos, e - pos, &bad);\n");
-                if *digits < 8 { let _ = writeln!(code, "bad |= e - pos > {digits};"); }
-                if bits < 27 { let _ = writeln!(code, "bad |= number >> {bits};"); }
+                if *digits < 8 {
+                    let _ = writeln!(code, "bad |= e - pos > {digits};");
+                }
+                if bits < 27 {
+                    let _ = writeln!(code, "bad |= number >> {bits};");
+                }
                 match value {
-                    Some(k) => { let c = self.cty(field.ty); let _ = writeln!(code, "in->value{k} = ({c})number; }}"); }
+                    Some(k) => {
+                        let c = self.cty(field.ty);
+                        let _ = writeln!(code, "in->value{k} = ({c})number; }}");
+                    }
                     None => code.push_str("(void)number; }\n"),
                 }
                 Some(LineField { delimiter, stops: vec![delimiter], code })
@@ -266,7 +314,8 @@ impl Gen<'_> {
             )
         };
         let load = format!("merge_{i}_load(s, &w[k], k, at)");
-        // The block's own slack covers what is read behind a line's end, up to 16 bytes behind its 32nd.
+        // The block's own slack covers what is read behind a line's end, up to 16 bytes behind its
+        // 32nd.
         let load = if quick {
             format!(
                 "if (WL_LIKELY(w[k].n - w[k].pos >= WL_SLACK && merge_{i}_quick(p + in->len, &next, &hi, &lo))) {{\np += in->len;\n*in = next;\n\
@@ -303,7 +352,8 @@ impl Gen<'_> {
         );
     }
 
-    /// Code that takes a message's values, and code that combines them with those at hand. Plain values are at hand in locals.
+    /// Code that takes a message's values, and code that combines them with those at hand. Plain
+    /// values are at hand in locals.
     fn combine(&mut self, merge: &Merge) -> Combine {
         let m = self.m;
         let scope = Scope::of_locals(self, &merge.locals);
@@ -315,7 +365,11 @@ impl Gen<'_> {
         }
         for (k, v) in merge.values.iter().enumerate() {
             let ty = m.unit(merge.unit).fields[v.field.index()].ty;
-            let value = if matches!(m.ty(ty), Ty::Bytes(_)) { format!("wl_at(p, in->value{k})") } else { format!("in->value{k}") };
+            let value = if matches!(m.ty(ty), Ty::Bytes(_)) {
+                format!("wl_at(p, in->value{k})")
+            } else {
+                format!("in->value{k}")
+            };
             let at_hand = if plain(m, ty) {
                 let _ = writeln!(c.enter, "{} acc{k} = s->value{k};", self.cty(ty));
                 let _ = writeln!(c.exit, "s->value{k} = acc{k};");
@@ -335,7 +389,8 @@ impl Gen<'_> {
         c
     }
 
-    /// Code that writes the combined message at `o`: fields in wire order, those without a value as when a message is built.
+    /// Code that writes the combined message at `o`: fields in wire order, those without a value as
+    /// when a message is built.
     fn emit_message(&mut self, merge: &Merge) -> String {
         let m = self.m;
         let unit = m.unit(merge.unit);
@@ -350,7 +405,9 @@ impl Gen<'_> {
                     } else if let Some(v) = &value {
                         let _ = writeln!(out, "{{ wl_bytes b_ = {v};\nwl_copy(o, b_.p, b_.n);\no += b_.n; }}");
                     }
-                    if let Extent::Until(u) = extent { delimiter(u, &mut out) }
+                    if let Extent::Until(u) = extent {
+                        delimiter(u, &mut out)
+                    }
                 }
                 FieldKind::UInt { bytes, big, advance: true, .. } => {
                     let v = value.unwrap_or_else(|| "0".into());
@@ -360,8 +417,14 @@ impl Gen<'_> {
                     let v = value.unwrap_or_else(|| "0".into());
                     let width = if *exact { *digits } else { 0 };
                     let signed = int_of(m, field.ty).is_some_and(|t| t.1);
-                    let _ = writeln!(out, "o = wl_w_number(o, {}, {radix}, {width});", if signed { format!("wl_w_sign(&o, {v})") } else { format!("(uint64_t)({v})") });
-                    if let Some(u) = until { delimiter(u, &mut out) }
+                    let _ = writeln!(
+                        out,
+                        "o = wl_w_number(o, {}, {radix}, {width});",
+                        if signed { format!("wl_w_sign(&o, {v})") } else { format!("(uint64_t)({v})") }
+                    );
+                    if let Some(u) = until {
+                        delimiter(u, &mut out)
+                    }
                 }
                 FieldKind::Varint { .. } => {
                     let v = value.unwrap_or_else(|| "0".into());
@@ -381,7 +444,7 @@ impl Gen<'_> {
     /// The value of a field of the combined message as a C expression.
     fn merged_value(&mut self, merge: &Merge, f: FieldId) -> Option<String> {
         let field = &self.m.unit(merge.unit).fields[f.index()];
-        if let Some(k) = merge.values.iter().position(|v| v.field == f) { 
+        if let Some(k) = merge.values.iter().position(|v| v.field == f) {
             let at = if plain(self.m, field.ty) { format!("acc{k}") } else { format!("s->value{k}") };
             return Some(self.load(field.ty, &at));
         }
@@ -393,12 +456,21 @@ impl Gen<'_> {
             });
         }
         let c = field.computed.as_ref()?;
-        let parts: Vec<_> = c.lengths.iter().filter_map(|l| self.merged_value(merge, *l)).map(|v| format!("(int64_t)({v}).n")).collect();
+        let parts: Vec<_> = c
+            .lengths
+            .iter()
+            .filter_map(|l| self.merged_value(merge, *l))
+            .map(|v| format!("(int64_t)({v}).n"))
+            .collect();
         Some(format!("({} + {})", if parts.is_empty() { "0".into() } else { parts.join(" + ") }, c.plus))
     }
 }
 
 fn delimiter(u: &Until, out: &mut String) {
-    if u.peek { return }
-    if let Some(d) = u.delimiters.first() { let _ = writeln!(out, "memcpy(o, {}, {});\no += {};", names::literal(d), d.len(), d.len()); }
+    if u.peek {
+        return;
+    }
+    if let Some(d) = u.delimiters.first() {
+        let _ = writeln!(out, "memcpy(o, {}, {});\no += {};", names::literal(d), d.len(), d.len());
+    }
 }

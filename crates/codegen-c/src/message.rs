@@ -8,7 +8,9 @@ use wireloom_ir::*;
 
 impl<'m> BodyGen<'_, 'm> {
     /// Whether a message leaves as the bytes it came in.
-    fn untouched(msg: &Outgoing) -> bool { matches!(msg, Outgoing::Pass { edits, .. } if edits.is_empty()) }
+    fn untouched(msg: &Outgoing) -> bool {
+        matches!(msg, Outgoing::Pass { edits, .. } if edits.is_empty())
+    }
 
     /// Whether a message local is the one that started the handler.
     fn is_request(&self, l: LocalId) -> bool {
@@ -57,7 +59,10 @@ impl<'m> BodyGen<'_, 'm> {
                 match (edits.is_empty(), request) {
                     (true, true) => (format!("wl_b({name}.base, {name}.head)"), tail.into()),
                     // A reply that is held lies there whole.
-                    (true, false) => (format!("wl_b({name}.base, held ? wl_held({name}) : {name}.head)"), format!("held ? WL_TAIL_NONE : {tail}")),
+                    (true, false) => (
+                        format!("wl_b({name}.base, held ? wl_held({name}) : {name}.head)"),
+                        format!("held ? WL_TAIL_NONE : {tail}"),
+                    ),
                     (false, true) => ("wl_built(x)".into(), tail.into()),
                     (false, false) => ("wl_built(x)".into(), format!("held ? WL_TAIL_NONE : {tail}")),
                 }
@@ -65,7 +70,8 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// The message with its edits: a walk from the first byte to the last, `from` being the first byte not yet copied.
+    /// The message with its edits: a walk from the first byte to the last, `from` being the first
+    /// byte not yet copied.
     fn edit(&mut self, msg: LocalId, edits: &'m [Edit]) {
         let name = self.name(msg);
         let from = self.temp("uint32_t");
@@ -130,7 +136,8 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// Leaves out items of a list: each reaches to the next one's start, so its delimiter goes with it.
+    /// Leaves out items of a list: each reaches to the next one's start, so its delimiter goes with
+    /// it.
     fn remove(&mut self, msg: LocalId, name: &str, from: &str, list: &[FieldId], index: LocalId, cond: &Expr) {
         let Some((i, f)) = self.edited(msg, list) else { return };
         let (member, x) = (format!("{}.{}", i.at, names::field(self.g.m, i.unit, f)), self.g.extent_of(&i, f));
@@ -188,12 +195,19 @@ impl<'m> BodyGen<'_, 'm> {
                 }
                 _ => {}
             }
-            if close { line!(self, "flags |= WL_R_CLOSE;") }
+            if close {
+                line!(self, "flags |= WL_R_CLOSE;")
+            }
             return;
         }
         let (head, tail) = self.parts(msg);
         let nothing = matches!(msg, Outgoing::Nothing);
-        let flags = match (close, nothing) { (false, false) => "0", (true, false) => "WL_R_CLOSE", (false, true) => "WL_R_NOTHING", _ => "WL_R_CLOSE | WL_R_NOTHING" };
+        let flags = match (close, nothing) {
+            (false, false) => "0",
+            (true, false) => "WL_R_CLOSE",
+            (false, true) => "WL_R_NOTHING",
+            _ => "WL_R_CLOSE | WL_R_NOTHING",
+        };
         line!(self, "x->core->host->reply(t, {head}, {tail}, {flags});");
     }
 
@@ -205,7 +219,8 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "x->core->host->send(t, {}, i_, {head}, {tail}); }}", port.0);
     }
 
-    /// Whether it may be added in one go with what is before and behind it: not so large that their sum could be too large for a number.
+    /// Whether it may be added in one go with what is before and behind it: not so large that their
+    /// sum could be too large for a number.
     pub fn joins(&self, e: &Emit) -> bool {
         let Emit::Bytes(e) = e else { return constant(e).is_some() };
         matches!(self.g.m.ty(e.ty), Ty::Bytes(max) if *max <= 16 << 20)
@@ -213,14 +228,20 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Adds several: constants next to each other as one, in room that is made once.
     pub fn emit_run(&mut self, run: &'m [Stmt]) {
-        if let Some(first) = run.first() { self.origin(first) }
+        if let Some(first) = run.first() {
+            self.origin(first)
+        }
         let mut pieces: Vec<Result<Vec<u8>, &Expr>> = Vec::new();
         for s in run {
             let StmtKind::Emit(e) = &s.kind else { continue };
             match (constant(e), pieces.last_mut()) {
                 (Some(more), Some(Ok(text))) => text.extend(more),
                 (Some(text), _) => pieces.push(Ok(text)),
-                (None, _) => if let Emit::Bytes(e) = e { pieces.push(Err(e)) },
+                (None, _) => {
+                    if let Emit::Bytes(e) = e {
+                        pieces.push(Err(e))
+                    }
+                }
             }
         }
         if let [Ok(text)] = pieces.as_slice() {
@@ -256,7 +277,9 @@ impl<'m> BodyGen<'_, 'm> {
                 let text = self.expr(value);
                 match bytes {
                     1 => line!(self, "wl_put_u8(x, (uint8_t)({text}));"),
-                    _ if matches!(self.g.m.ty(value.ty), Ty::Int(_)) => line!(self, "wl_put_uint(x, (unsigned __int128)(uint64_t)({text}), {bytes}, {big});"),
+                    _ if matches!(self.g.m.ty(value.ty), Ty::Int(_)) => {
+                        line!(self, "wl_put_uint(x, (unsigned __int128)(uint64_t)({text}), {bytes}, {big});")
+                    }
                     _ => line!(self, "wl_put_uint(x, {text}, {bytes}, {big});"),
                 }
             }
@@ -289,9 +312,14 @@ impl<'m> BodyGen<'_, 'm> {
 /// The bytes of what is the same each time.
 fn constant(e: &Emit) -> Option<Vec<u8>> {
     match e {
-        Emit::Bytes(e) => match &*e.kind { ExprKind::Bytes(b) => Some(b.clone()), _ => None },
+        Emit::Bytes(e) => match &*e.kind {
+            ExprKind::Bytes(b) => Some(b.clone()),
+            _ => None,
+        },
         Emit::Number { value, radix: 10, width } => match *value.kind {
-            ExprKind::Int(n) if n <= u128::from(u32::MAX >> 1) => Some(format!("{n:0width$}", width = usize::from(*width)).into_bytes()),
+            ExprKind::Int(n) if n <= u128::from(u32::MAX >> 1) => {
+                Some(format!("{n:0width$}", width = usize::from(*width)).into_bytes())
+            }
             _ => None,
         },
         _ => None,

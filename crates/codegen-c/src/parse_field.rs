@@ -13,22 +13,32 @@ impl Parser<'_, '_> {
         match kind {
             Extent::Length(e) => self.bytes_length(inst, field, begins, e, &b),
             Extent::Until(u) => {
-                if begins { self.end_head(false) }
+                if begins {
+                    self.end_head(false)
+                }
                 self.bytes_until(field, u, &b);
             }
             Extent::Run => {
-                if begins { self.end_head(false) }
+                if begins {
+                    self.end_head(false)
+                }
                 self.bytes_run(field, &b);
             }
             Extent::ToEnd | Extent::Close => {
-                if begins { self.end_head(true) } else { self.ends_with_connection() }
+                if begins {
+                    self.end_head(true)
+                } else {
+                    self.ends_with_connection()
+                }
                 self.bytes_to_end(field, &b);
             }
         }
     }
 
     /// Only the end of the connection tells where the message ends.
-    fn ends_with_connection(&mut self) { line!(self, "v->p.flags |= WL_M_UNTIL_EOF;") }
+    fn ends_with_connection(&mut self) {
+        line!(self, "v->p.flags |= WL_M_UNTIL_EOF;")
+    }
 
     fn bytes_length(&mut self, inst: &Inst, field: &Field, begins: bool, e: &Expr, b: &Bytes) {
         let s = self.scope(inst);
@@ -43,7 +53,9 @@ impl Parser<'_, '_> {
             }
         }
         let text = self.expr(&s, e);
-        if self.phase == Phase::Head && !begins { return self.whole_run(field, b, &text, Some(e)) }
+        if self.phase == Phase::Head && !begins {
+            return self.whole_run(field, b, &text, Some(e));
+        }
         // In the tail, what the length is computed of may be gone when more has come.
         let run = self.run_of(field, b, e, &text);
         match self.phase {
@@ -72,16 +84,23 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Waits for all of a field of `n` bytes. `check`: the expression that `n` is, if nobody has looked at its value yet.
+    /// Waits for all of a field of `n` bytes. `check`: the expression that `n` is, if nobody has
+    /// looked at its value yet.
     fn whole_run(&mut self, field: &Field, b: &Bytes, n: &str, check: Option<&Expr>) {
         let label = self.label();
         line!(self, "{{ uint64_t n_ = {n};");
-        if let Some(e) = check { self.length_check(field, b, e) }
+        if let Some(e) = check {
+            self.length_check(field, b, e)
+        }
         line!(self, "if (end - pos < n_) {}", self.wait(label, field));
         self.value(field, b, "(uint32_t)n_");
         if let Some(allowed) = b.allowed() {
             let set = self.g.set(&allowed.complement());
-            line!(self, "if (wl_scan_set(p, pos, pos + (uint32_t)n_, &{set}) != pos + (uint32_t)n_) {}", self.bad(field));
+            line!(
+                self,
+                "if (wl_scan_set(p, pos, pos + (uint32_t)n_, &{set}) != pos + (uint32_t)n_) {}",
+                self.bad(field)
+            );
         }
         line!(self, "pos += (uint32_t)n_; }}");
     }
@@ -98,14 +117,19 @@ impl Parser<'_, '_> {
     fn length_check(&mut self, field: &Field, b: &Bytes, e: &Expr) {
         self.check(e);
         line!(self, "if (n_ > UINT64_C({})) {}", b.max, self.too_long(field));
-        if b.min > 0 && b.trim.is_none() { line!(self, "if (n_ < {}) {}", b.min, self.bad(field)) }
+        if b.min > 0 && b.trim.is_none() {
+            line!(self, "if (n_ < {}) {}", b.min, self.bad(field))
+        }
     }
 
-    /// A run of known length in the tail: passed on as it comes. Where no byte needs a look the runtime does it alone.
+    /// A run of known length in the tail: passed on as it comes. Where no byte needs a look the
+    /// runtime does it alone.
     fn tail_run(&mut self, field: &Field, b: &Bytes, run: &str) {
         // Without a look at its bytes nothing can be wrong in it.
         let looks = b.class.is_some() && b.max <= grammar::tail::HELD_BYTES;
-        if looks || b.trim.is_some() || self.keeps(b) { return self.whole_run(field, b, run, None) }
+        if looks || b.trim.is_some() || self.keeps(b) {
+            return self.whole_run(field, b, run, None);
+        }
         self.commit();
         line!(self, "{}", self.value_text(b, "pos", &format!("(uint32_t){run}")));
         match &b.class {
@@ -114,7 +138,11 @@ impl Parser<'_, '_> {
                 let set = self.g.set(&c.complement());
                 let label = self.label();
                 line!(self, "{{ uint32_t n_ = end - pos < {run} ? end - pos : (uint32_t){run};");
-                line!(self, "uint32_t i = wl_scan_set(p, pos, pos + n_, &{set});\nif (i != pos + n_) {}", self.bad_at(field, b, "i"));
+                line!(
+                    self,
+                    "uint32_t i = wl_scan_set(p, pos, pos + n_, &{set});\nif (i != pos + n_) {}",
+                    self.bad_at(field, b, "i")
+                );
                 line!(self, "pos += n_;\nfrom = pos;\n{run} -= n_;\nif ({run}) {} }}", self.wait(label, field));
             }
         }
@@ -133,38 +161,60 @@ impl Parser<'_, '_> {
         [b.extent, b.store].iter().flatten().map(|x| format!("{x} = {ext}; ")).collect()
     }
 
-    /// Stores the value of a field that is complete, from `pos` on, trimmed; checks what is left of it.
+    /// Stores the value of a field that is complete, from `pos` on, trimmed; checks what is left of
+    /// it.
     fn value(&mut self, field: &Field, b: &Bytes, n: &str) {
         let Some(trim) = &b.trim else {
             let text = self.value_text(b, "pos", n);
-            if !text.is_empty() { line!(self, "{text}") }
+            if !text.is_empty() {
+                line!(self, "{text}")
+            }
             return;
         };
-        if let Some(x) = b.extent { line!(self, "{x} = (wl_ext){{pos, {n}}};") }
+        if let Some(x) = b.extent {
+            line!(self, "{x} = (wl_ext){{pos, {n}}};")
+        }
         let inside = b.class.is_some_and(|c| trim.iter().all(|t| c.has(t)));
-        if b.store.is_none() && b.min == 0 && (inside || b.class.is_none()) { return }
+        if b.store.is_none() && b.min == 0 && (inside || b.class.is_none()) {
+            return;
+        }
         let set = self.g.set(trim);
         line!(self, "{{ wl_ext e_ = wl_trim(p, (wl_ext){{pos, {n}}}, &{set});");
-        if b.min > 0 { line!(self, "if (e_.n < {}) {}", b.min, self.bad(field)) }
+        if b.min > 0 {
+            line!(self, "if (e_.n < {}) {}", b.min, self.bad(field))
+        }
         if let (Some(c), false) = (&b.class, inside) {
             let set = self.g.set(&c.complement());
             line!(self, "if (wl_scan_set(p, e_.o, e_.o + e_.n, &{set}) != e_.o + e_.n) {}", self.bad(field));
         }
-        if let Some(at) = b.store { line!(self, "{at} = e_;") }
+        if let Some(at) = b.store {
+            line!(self, "{at} = e_;")
+        }
         line!(self, "}}");
     }
 
-    /// Whether a field of the tail is kept until it is complete: the grammar may read it ([`grammar::late`]).
-    fn keeps(&self, b: &Bytes) -> bool { b.store.is_some() && b.max <= grammar::tail::KEPT_BYTES }
+    /// Whether a field of the tail is kept until it is complete: the grammar may read it
+    /// ([`grammar::late`]).
+    fn keeps(&self, b: &Bytes) -> bool {
+        b.store.is_some() && b.max <= grammar::tail::KEPT_BYTES
+    }
 
-    /// Whether checked bytes of a field, where it lies in the tail, are given away before its end is found: of long ones. Of others a
-    /// fault stands at their first byte, from where a delimiter to recover by is looked for.
-    fn flows(&self, b: &Bytes) -> bool { b.max > grammar::tail::HELD_BYTES && b.trim.is_none() && !self.keeps(b) }
+    /// Whether checked bytes of a field, where it lies in the tail, are given away before its end
+    /// is found: of long ones. Of others a fault stands at their first byte, from where a delimiter
+    /// to recover by is looked for.
+    fn flows(&self, b: &Bytes) -> bool {
+        b.max > grammar::tail::HELD_BYTES && b.trim.is_none() && !self.keeps(b)
+    }
 
-    /// A fault of a byte in a field: in the tail it stands there if the bytes before it may be gone.
-    fn bad_at(&self, field: &Field, b: &Bytes, at: &str) -> String { self.fault_at(self.bad(field), b, at) }
+    /// A fault of a byte in a field: in the tail it stands there if the bytes before it may be
+    /// gone.
+    fn bad_at(&self, field: &Field, b: &Bytes, at: &str) -> String {
+        self.fault_at(self.bad(field), b, at)
+    }
 
-    fn too_long_at(&self, field: &Field, b: &Bytes, at: &str) -> String { self.fault_at(self.too_long(field), b, at) }
+    fn too_long_at(&self, field: &Field, b: &Bytes, at: &str) -> String {
+        self.fault_at(self.too_long(field), b, at)
+    }
 
     fn fault_at(&self, fault: String, b: &Bytes, at: &str) -> String {
         match self.phase {
@@ -177,7 +227,9 @@ impl Parser<'_, '_> {
 
     /// Declares where the field began: `pos`, or what was given away before counts too.
     fn begin_long(&mut self, b: &Bytes) -> Option<String> {
-        if self.phase != Phase::Tail || !self.flows(b) { return None }
+        if self.phase != Phase::Tail || !self.flows(b) {
+            return None;
+        }
         self.commit();
         let run = self.slot("uint32_t");
         line!(self, "{run} = 0;\n{}", self.value_text(b, "pos", "0"));
@@ -188,40 +240,69 @@ impl Parser<'_, '_> {
     fn end_long(&mut self, field: &Field, b: &Bytes, run: Option<&str>, n: &str) {
         match run {
             None => {
-                if b.min > 0 && b.trim.is_none() { line!(self, "if ({n} < {}) {}", b.min, self.bad(field)) }
+                if b.min > 0 && b.trim.is_none() {
+                    line!(self, "if ({n} < {}) {}", b.min, self.bad(field))
+                }
                 self.value(field, b, n);
             }
             Some(run) => {
-                if b.min > 0 { line!(self, "if ({run} + {n} < {}) {}", b.min, self.bad(field)) }
-                for x in [b.extent, b.store].iter().flatten() { line!(self, "{x}.n = {run} + {n};") }
+                if b.min > 0 {
+                    line!(self, "if ({run} + {n} < {}) {}", b.min, self.bad(field))
+                }
+                for x in [b.extent, b.store].iter().flatten() {
+                    line!(self, "{x}.n = {run} + {n};")
+                }
             }
         }
     }
 
-    /// Bytes up to a delimiter. One scan looks for whatever can end the field: a delimiter's first byte or a byte that is
-    /// not allowed. The first event in the order of bytes decides: delimiter, too long, not allowed.
+    /// Bytes up to a delimiter. One scan looks for whatever can end the field: a delimiter's first
+    /// byte or a byte that is not allowed. The first event in the order of bytes decides:
+    /// delimiter, too long, not allowed.
     fn bytes_until(&mut self, field: &Field, u: &Until, b: &Bytes) {
         let run = self.begin_long(b);
         let mut stop = b.class.map_or(ByteSet::EMPTY, |c| c.complement());
-        for t in b.trim.iter().flat_map(|t| t.iter()) { stop.0[(t >> 6) as usize] &= !(1 << (t & 63)) }
+        for t in b.trim.iter().flat_map(|t| t.iter()) {
+            stop.0[(t >> 6) as usize] &= !(1 << (t & 63))
+        }
         let allowed = stop.complement();
-        for d in &u.delimiters { if let Some(&c) = d.first() { stop.add(c) } }
+        for d in &u.delimiters {
+            if let Some(&c) = d.first() {
+                stop.add(c)
+            }
+        }
         let scan = self.scan_text(&stop);
         let label = self.label();
         let gone = run.as_deref().unwrap_or("0");
         line!(self, "{{ uint32_t room_ = {}u - {gone}, lim_ = end - pos > room_ ? pos + room_ + 1 : end, i = pos + v->p.scan, dl = 0;", b.max.min(u32::MAX as u64 - 1));
-        line!(self, "for (;;) {{\ni = {scan};\nif (i == lim_) {{\nif (end - pos > room_) {}", self.too_long_at(field, b, "pos + room_"));
+        line!(
+            self,
+            "for (;;) {{\ni = {scan};\nif (i == lim_) {{\nif (end - pos > room_) {}",
+            self.too_long_at(field, b, "pos + room_")
+        );
         self.suspend_long(field, run.as_deref(), label);
         line!(self, "}}\nint m_;");
         for d in &u.delimiters {
-            line!(self, "m_ = wl_match(p + i, end - i, {}, {});\nif (m_ > 0) {{ dl = {}; break; }}\nif (m_ < 0) {{", names::literal(d), d.len(), d.len());
+            line!(
+                self,
+                "m_ = wl_match(p + i, end - i, {}, {});\nif (m_ > 0) {{ dl = {}; break; }}\nif (m_ < 0) {{",
+                names::literal(d),
+                d.len(),
+                d.len()
+            );
             self.suspend_long(field, run.as_deref(), label);
             line!(self, "}}");
         }
         line!(self, "if (i - pos == room_) {}", self.too_long_at(field, b, "i"));
         if b.class.is_some() {
-            let starts: ByteSet = u.delimiters.iter().filter_map(|d| d.first()).fold(ByteSet::EMPTY, |mut s, c| { s.add(*c); s });
-            let legal = starts.iter().filter(|c| allowed.has(*c)).fold(ByteSet::EMPTY, |mut s, c| { s.add(c); s });
+            let starts: ByteSet = u.delimiters.iter().filter_map(|d| d.first()).fold(ByteSet::EMPTY, |mut s, c| {
+                s.add(*c);
+                s
+            });
+            let legal = starts.iter().filter(|c| allowed.has(*c)).fold(ByteSet::EMPTY, |mut s, c| {
+                s.add(c);
+                s
+            });
             if legal == ByteSet::EMPTY {
                 line!(self, "{}", self.bad_at(field, b, "i"));
             } else {
@@ -262,8 +343,16 @@ impl Parser<'_, '_> {
         let scan = self.scan_text(&stop);
         let label = self.label();
         let gone = run.as_deref().unwrap_or("0");
-        line!(self, "{{ uint32_t room_ = {}u - {gone}, lim_ = end - pos > room_ ? pos + room_ + 1 : end, i = pos + v->p.scan;", b.max.min(u32::MAX as u64 - 1));
-        line!(self, "i = {scan};\nif (i - pos > room_) {}\nif (i == end && !eof) {{", self.too_long_at(field, b, "pos + room_"));
+        line!(
+            self,
+            "{{ uint32_t room_ = {}u - {gone}, lim_ = end - pos > room_ ? pos + room_ + 1 : end, i = pos + v->p.scan;",
+            b.max.min(u32::MAX as u64 - 1)
+        );
+        line!(
+            self,
+            "i = {scan};\nif (i - pos > room_) {}\nif (i == end && !eof) {{",
+            self.too_long_at(field, b, "pos + room_")
+        );
         self.suspend_long(field, run.as_deref(), label);
         line!(self, "}}\nv->p.scan = 0;");
         self.end_long(field, b, run.as_deref(), "(i - pos)");
@@ -276,7 +365,8 @@ impl Parser<'_, '_> {
         let label = self.label();
         line!(self, "{{ uint32_t i = end, room_ = {}u - {gone};", b.max.min(u32::MAX as u64 - 1));
         if let Some(allowed) = b.allowed() {
-            // The first in the order of the bytes decides: one that is not allowed, or one too many.
+            // The first in the order of the bytes decides: one that is not allowed, or one too
+            // many.
             let set = self.g.set(&allowed.complement());
             line!(self, "uint32_t lim_ = end - pos > room_ ? pos + room_ : end;\nuint32_t bad_ = wl_scan_set(p, pos + v->p.scan, lim_, &{set});\nif (bad_ != lim_) {}", self.bad_at(field, b, "bad_"));
         }
@@ -288,7 +378,14 @@ impl Parser<'_, '_> {
         line!(self, "pos = i;\n{}}}", gone_on(run.as_deref()));
     }
 
-    pub fn number(&mut self, field: &Field, shape: (u8, u8, bool), until: Option<&Until>, store: Option<&str>, extent: Option<&str>) {
+    pub fn number(
+        &mut self,
+        field: &Field,
+        shape: (u8, u8, bool),
+        until: Option<&Until>,
+        store: Option<&str>,
+        extent: Option<&str>,
+    ) {
         let (radix, digits, exact) = shape;
         let (bits, signed) = int_of(self.g.m, field.ty).unwrap_or((64, false));
         let label = self.label();
@@ -301,13 +398,20 @@ impl Parser<'_, '_> {
         let minus = if signed {
             line!(self, "uint32_t minus = end != pos && p[pos] == '-';");
             "minus"
-        } else { "0" };
+        } else {
+            "0"
+        };
         let from = if signed { "pos + minus".to_string() } else { "pos".into() };
         let most = digits as u32 + !(exact && until.is_none()) as u32;
         line!(self, "wl_num n_ = {};", call(&format!("p + {from}"), &format!("end - ({from})"), most));
         line!(self, "uint32_t after = {from} + n_.digits;");
         if exact && until.is_none() {
-            line!(self, "if (n_.digits < {digits}) {{ if (after == end) {} {} }}", self.wait(label, field), self.bad(field));
+            line!(
+                self,
+                "if (n_.digits < {digits}) {{ if (after == end) {} {} }}",
+                self.wait(label, field),
+                self.bad(field)
+            );
         } else {
             line!(self, "if (n_.digits > {digits}) {}", self.too_long(field));
             let at_eof = if until.is_some() { "" } else { " && (!eof || n_.digits == 0)" };
@@ -319,13 +423,24 @@ impl Parser<'_, '_> {
             line!(self, "uint32_t dl = 0; int m_;");
             for (i, d) in u.delimiters.iter().enumerate() {
                 let test = format!("(m_ = wl_match(p + after, end - after, {}, {})) != 0", names::literal(d), d.len());
-                line!(self, "{}if ({test}) {{ if (m_ < 0) {} dl = {}; }}", if i > 0 { "else " } else { "" }, self.wait(label, field), d.len());
+                line!(
+                    self,
+                    "{}if ({test}) {{ if (m_ < 0) {} dl = {}; }}",
+                    if i > 0 { "else " } else { "" },
+                    self.wait(label, field),
+                    d.len()
+                );
             }
             line!(self, "if (!dl) {}", self.bad(field));
         }
         let top = if bits >= 64 { u64::MAX } else { (1u64 << bits) - 1 };
         if signed {
-            line!(self, "if (n_.over || n_.v > UINT64_C({}) + minus) {}\nif (minus) n_.v = 0 - n_.v;", top >> 1, self.bad(field));
+            line!(
+                self,
+                "if (n_.over || n_.v > UINT64_C({}) + minus) {}\nif (minus) n_.v = 0 - n_.v;",
+                top >> 1,
+                self.bad(field)
+            );
         } else if top == u64::MAX {
             line!(self, "if (n_.over) {}", self.bad(field));
         } else {
@@ -335,8 +450,13 @@ impl Parser<'_, '_> {
             let test = self.g.in_ranges(&low_bits("n_.v", int_of(self.g.m, field.ty)), ranges, 64);
             line!(self, "if (!{test}) {}", self.bad(field));
         }
-        if let Some(x) = extent { line!(self, "{x} = (wl_ext){{pos, after - pos}};") }
-        if let Some(at) = store { let c = self.g.cty(field.ty); line!(self, "{at} = ({c})n_.v;") }
+        if let Some(x) = extent {
+            line!(self, "{x} = (wl_ext){{pos, after - pos}};")
+        }
+        if let Some(at) = store {
+            let c = self.g.cty(field.ty);
+            line!(self, "{at} = ({c})n_.v;")
+        }
         let skip = if until.is_some_and(|u| !u.peek) { " + dl" } else { "" };
         line!(self, "(void){minus};\npos = after{skip}; }}");
         self.ensured = 0;
@@ -348,13 +468,20 @@ impl Parser<'_, '_> {
         line!(self, "{{ unsigned __int128 n_ = 0; uint32_t i = 0;\nfor (;; i++) {{");
         line!(self, "if (i == {max_bytes}) {}\nif (end - pos == i) {}", self.too_long(field), self.wait(label, field));
         line!(self, "uint8_t c = p[pos + i];\nif (i < 18) n_ |= (unsigned __int128)(c & 127) << (7 * i);\nif (c < 128) break;\n}}");
-        if bits < 128 { line!(self, "if (n_ >> {bits}) {}", self.bad(field)) }
+        if bits < 128 {
+            line!(self, "if (n_ >> {bits}) {}", self.bad(field))
+        }
         if let Some(ranges) = &field.within {
             let test = self.g.in_ranges(&low_bits("n_", int_of(self.g.m, field.ty)), ranges, 64);
             line!(self, "if (!{test}) {}", self.bad(field));
         }
-        if let Some(x) = extent { line!(self, "{x} = (wl_ext){{pos, i + 1}};") }
-        if let Some(at) = store { let c = self.g.cty(field.ty); line!(self, "{at} = ({c})n_;") }
+        if let Some(x) = extent {
+            line!(self, "{x} = (wl_ext){{pos, i + 1}};")
+        }
+        if let Some(at) = store {
+            let c = self.g.cty(field.ty);
+            line!(self, "{at} = ({c})n_;")
+        }
         line!(self, "pos += i + 1; }}");
         self.ensured = 0;
     }
@@ -366,8 +493,12 @@ impl Parser<'_, '_> {
         let all = self.g.keeps_items(inst.unit, f, element);
         let item = if all { format!("{member}.at[{member}.n]") } else { format!("{member}.at[0]") };
         let s = self.scope(inst);
-        if let Some(x) = extent { line!(self, "{x}.o = pos;") }
-        if matches!(kind, ListExtent::ToEnd) { self.ends_with_connection() }
+        if let Some(x) = extent {
+            line!(self, "{x}.o = pos;")
+        }
+        if matches!(kind, ListExtent::ToEnd) {
+            self.ends_with_connection()
+        }
         line!(self, "{member}.n = 0;");
         let acc = match kind {
             ListExtent::Fold { init, .. } => {
@@ -399,13 +530,17 @@ impl Parser<'_, '_> {
             self.check(step);
         }
         line!(self, "{member}.n++;");
-        if !grammar::passed_at_once(self.g.m, inst.unit, f) { self.commit() }
+        if !grammar::passed_at_once(self.g.m, inst.unit, f) {
+            self.commit()
+        }
         line!(self, "}}");
         if let Some(x) = extent {
             let dl = if matches!(kind, ListExtent::Until(u) if !u.peek) { " - v->p.scan" } else { "" };
             line!(self, "{x}.n = pos{dl} - {x}.o;");
         }
-        if matches!(kind, ListExtent::Until(_)) { line!(self, "v->p.scan = 0;") }
+        if matches!(kind, ListExtent::Until(_)) {
+            line!(self, "v->p.scan = 0;")
+        }
         self.ensured = 0;
     }
 
@@ -440,7 +575,9 @@ impl Parser<'_, '_> {
 
     fn item(&self, inst: &Inst, element: FieldId, item: &str) -> Item {
         match &self.field_of(inst.unit, element).kind {
-            FieldKind::Unit { unit, .. } => Item::Unit(Inst { unit: *unit, at: format!("{item}.v"), base: inst.base.clone(), head: None }),
+            FieldKind::Unit { unit, .. } => {
+                Item::Unit(Inst { unit: *unit, at: format!("{item}.v"), base: inst.base.clone(), head: None })
+            }
             _ => Item::Plain(inst.clone(), element, item.to_string()),
         }
     }
@@ -452,7 +589,9 @@ impl Parser<'_, '_> {
         let plain = !matches!(field.kind, FieldKind::Unit { .. } | FieldKind::List { .. } | FieldKind::Switch { .. });
         let store = plain && (all || field.value_used);
         let member = match field.kind {
-            FieldKind::List { .. } | FieldKind::Switch { .. } => format!("{item}.{}", names::field(self.g.m, inst.unit, element)),
+            FieldKind::List { .. } | FieldKind::Switch { .. } => {
+                format!("{item}.{}", names::field(self.g.m, inst.unit, element))
+            }
             _ => value.clone(),
         };
         self.ensured = 0;
@@ -468,9 +607,13 @@ impl Parser<'_, '_> {
                 let text = self.expr(&s, len);
                 line!(self, "{run} = {text};");
                 self.check(len);
-                if let Some(x) = extent { line!(self, "{x} = (wl_ext){{pos, (uint32_t){run}}};") }
+                if let Some(x) = extent {
+                    line!(self, "{x} = (wl_ext){{pos, (uint32_t){run}}};")
+                }
                 self.commit();
-                if self.phase == Phase::Tail { return self.skip_run(field, &run) }
+                if self.phase == Phase::Tail {
+                    return self.skip_run(field, &run);
+                }
                 line!(self, "if ({run}) {{");
                 self.end_head(false);
                 self.skip_run(field, &run);
@@ -495,22 +638,46 @@ impl Parser<'_, '_> {
 
     fn stream_until(&mut self, field: &Field, u: &Until, _b: &Bytes) {
         let mut stop = ByteSet::EMPTY;
-        for d in &u.delimiters { if let Some(&c) = d.first() { stop.add(c) } }
+        for d in &u.delimiters {
+            if let Some(&c) = d.first() {
+                stop.add(c)
+            }
+        }
         let scan = self.scan_text(&stop);
         self.commit();
         let label = self.label();
         line!(self, "{{ uint32_t i = pos, lim_ = end, dl = 0;\nfor (;; i++) {{\ni = {scan};\nif (i == lim_) {{ pos = from = i; {} {} }}\nint m_;", self.rebase(), self.wait(label, field));
         for d in &u.delimiters {
-            line!(self, "m_ = wl_match(p + i, end - i, {}, {});\nif (m_ > 0) {{ dl = {}; break; }}", names::literal(d), d.len(), d.len());
+            line!(
+                self,
+                "m_ = wl_match(p + i, end - i, {}, {});\nif (m_ > 0) {{ dl = {}; break; }}",
+                names::literal(d),
+                d.len(),
+                d.len()
+            );
             line!(self, "if (m_ < 0) {{ pos = from = i; {} {} }}", self.rebase(), self.wait(label, field));
         }
         line!(self, "}}\npos = from = i{};\n(void)dl; }}", if u.peek { "" } else { " + dl" });
     }
 
     /// Offsets count from the head's end again, so that they stay small however long a stream is.
-    fn rebase(&self) -> &'static str { if self.counts { "v->passed += pos - v->p.head;\nWL_REBASE" } else { "WL_REBASE" } }
+    fn rebase(&self) -> &'static str {
+        if self.counts {
+            "v->passed += pos - v->p.head;\nWL_REBASE"
+        } else {
+            "WL_REBASE"
+        }
+    }
 
-    pub fn stream_unit(&mut self, inst: &Inst, field: &Field, unit: UnitId, args: &[Expr], until: Option<&Expr>, member: &str) {
+    pub fn stream_unit(
+        &mut self,
+        inst: &Inst,
+        field: &Field,
+        unit: UnitId,
+        args: &[Expr],
+        until: Option<&Expr>,
+        member: &str,
+    ) {
         self.end_head(false);
         let _ = field;
         self.commit();
@@ -534,8 +701,15 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Behind a long field its bytes, which were passed on as they came, are not held. `run`: as of `begin_long`.
-fn gone_on(run: Option<&str>) -> &'static str { if run.is_some() { "from = pos;\n" } else { "" } }
+/// Behind a long field its bytes, which were passed on as they came, are not held. `run`: as of
+/// `begin_long`.
+fn gone_on(run: Option<&str>) -> &'static str {
+    if run.is_some() {
+        "from = pos;\n"
+    } else {
+        ""
+    }
+}
 
 /// A bytes field's bounds and where its value and extent go.
 struct Bytes<'a> {
@@ -549,10 +723,15 @@ struct Bytes<'a> {
 
 impl Bytes<'_> {
     /// What the bytes may be, those at both ends included that are trimmed away.
-    fn allowed(&self) -> Option<ByteSet> { self.class.map(|c| self.trim.map_or(c, |t| c.union(&t))) }
+    fn allowed(&self) -> Option<ByteSet> {
+        self.class.map(|c| self.trim.map_or(c, |t| c.union(&t)))
+    }
 }
 
 /// Ranges hold the bits of a number at its own width; a negative one comes with more ones in front.
 pub(crate) fn low_bits(value: &str, int: Option<(u8, bool)>) -> String {
-    match int { Some((bits, true)) if bits < 64 => format!("({value} & UINT64_C({:#x}))", (1u64 << bits) - 1), _ => value.into() }
+    match int {
+        Some((bits, true)) if bits < 64 => format!("({value} & UINT64_C({:#x}))", (1u64 << bits) - 1),
+        _ => value.into(),
+    }
 }

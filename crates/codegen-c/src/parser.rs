@@ -1,16 +1,19 @@
-//! A message unit's parser: one coroutine that walks the grammar, nested units inlined, and can stop at any byte.
+//! A message unit's parser: one coroutine that walks the grammar, nested units inlined, and can
+//! stop at any byte.
 //!
-//! `NAME_step(v, p, base, pos, end, eof, used)` works on the bytes `p + pos … p + end`; offsets count from the message's first
-//! byte (`p` is where that byte is or would be), `base` is the offset of the first byte given. It stops by noting a resume
-//! point in `v->p.pc` and going to `more`; the next call jumps back to that label. `pos` moves only past complete fields (in
-//! the tail also past checked parts of long ones), so nothing that is needed again is ever given away.
+//! `NAME_step(v, p, base, pos, end, eof, used)` works on the bytes `p + pos … p + end`; offsets
+//! count from the message's first byte (`p` is where that byte is or would be), `base` is the
+//! offset of the first byte given. It stops by noting a resume point in `v->p.pc` and going to
+//! `more`; the next call jumps back to that label. `pos` moves only past complete fields (in the
+//! tail also past checked parts of long ones), so nothing that is needed again is ever given away.
 //!
-//! The head ends dynamically where the first field that begins the tail is reached (`wireloom_ir::grammar::tail`).
+//! The head ends dynamically where the first field that begins the tail is reached
+//! (`wireloom_ir::grammar::tail`).
 
 use crate::expr::{may_fault, Inst, Scope};
 use crate::gen::Gen;
 use crate::names;
-use crate::parts::apart;
+use crate::split::apart;
 use wireloom_ir::*;
 
 /// How far the head is, seen from the code being emitted.
@@ -32,8 +35,8 @@ pub(crate) struct Parser<'g, 'm> {
     pub ensured: u64,
     slots: Vec<(&'static str, String)>,
     pub streams: bool,
-    /// Whether the view counts the bytes by which offsets were set back (`v->passed`): of a message with streams, where something in it
-    /// depends on how far it is.
+    /// Whether the view counts the bytes by which offsets were set back (`v->passed`): of a message
+    /// with streams, where something in it depends on how far it is.
     pub counts: bool,
     /// Whether something in it says what of the tail is passed on.
     passes: bool,
@@ -56,12 +59,26 @@ impl<'g, 'm> Parser<'g, 'm> {
         let depends = |kind: &FieldKind| matches!(kind, FieldKind::Align { .. } | FieldKind::Recover { .. });
         let passes = |kind: &FieldKind| matches!(kind, FieldKind::Pass { how: Pass::When(_) });
         Parser {
-            counts: streams && grammar::tail::has(g.m, message, &depends), passes: grammar::tail::has(g.m, message, &passes), cuts: 0, g, message, out: String::new(), labels: 0, phase, ensured: 0, slots: Vec::new(), streams,
-            recovers: Vec::new(), has_recover: false, uses_fx: false,
+            counts: streams && grammar::tail::has(g.m, message, &depends),
+            passes: grammar::tail::has(g.m, message, &passes),
+            cuts: 0,
+            g,
+            message,
+            out: String::new(),
+            labels: 0,
+            phase,
+            ensured: 0,
+            slots: Vec::new(),
+            streams,
+            recovers: Vec::new(),
+            has_recover: false,
+            uses_fx: false,
         }
     }
 
-    pub fn field_of(&self, u: UnitId, f: FieldId) -> &'m Field { &self.g.m.unit(u).fields[f.index()] }
+    pub fn field_of(&self, u: UnitId, f: FieldId) -> &'m Field {
+        &self.g.m.unit(u).fields[f.index()]
+    }
 
     /// A new resume point; the bytes known to be there are forgotten.
     pub fn label(&mut self) -> u32 {
@@ -84,45 +101,70 @@ impl<'g, 'm> Parser<'g, 'm> {
         format!("v->{name}")
     }
 
-    pub fn wait(&self, label: u32, f: &Field) -> String { format!("WAIT({label}, {})", f.place.0) }
-    pub fn bad(&self, f: &Field) -> String { format!("FAIL({}, {})", f.bad.0, f.place.0) }
-    pub fn too_long(&self, f: &Field) -> String { format!("FAIL({}, {})", f.too_long.0, f.place.0) }
+    pub fn wait(&self, label: u32, f: &Field) -> String {
+        format!("WAIT({label}, {})", f.place.0)
+    }
+    pub fn bad(&self, f: &Field) -> String {
+        format!("FAIL({}, {})", f.bad.0, f.place.0)
+    }
+    pub fn too_long(&self, f: &Field) -> String {
+        format!("FAIL({}, {})", f.too_long.0, f.place.0)
+    }
 
-    pub fn scope(&self, inst: &Inst) -> Scope { Scope { this: Some(inst.clone()), ..Scope::default() } }
+    pub fn scope(&self, inst: &Inst) -> Scope {
+        Scope { this: Some(inst.clone()), ..Scope::default() }
+    }
 
     /// A grammar expression as C; what it may fault with is checked by [`Self::check`].
     pub fn expr(&mut self, s: &Scope, e: &Expr) -> String {
-        if may_fault(e) { self.uses_fx = true }
+        if may_fault(e) {
+            self.uses_fx = true
+        }
         self.g.expr(s, e)
     }
 
     /// After code that has evaluated `e`.
     pub fn check(&mut self, e: &Expr) {
-        if may_fault(e) { line!(self, "if (WL_UNLIKELY(x->fault)) FAIL(x->fault, x->place);\nx->tmp_n = 0;") }
+        if may_fault(e) {
+            line!(self, "if (WL_UNLIKELY(x->fault)) FAIL(x->fault, x->place);\nx->tmp_n = 0;")
+        }
     }
 
     /// Whether the head ends before this field.
-    fn begins_tail(&self, u: UnitId, f: FieldId) -> bool { grammar::begins_tail(self.g.m, self.message, u, f) }
+    fn begins_tail(&self, u: UnitId, f: FieldId) -> bool {
+        grammar::begins_tail(self.g.m, self.message, u, f)
+    }
 
     /// Ends the head here, if it has not ended.
     pub fn end_head(&mut self, until_eof: bool) {
         let eof = if until_eof { " | WL_M_UNTIL_EOF" } else { "" };
         if self.phase == Phase::Tail {
-            if until_eof { line!(self, "v->p.flags |= WL_M_UNTIL_EOF;") }
+            if until_eof {
+                line!(self, "v->p.flags |= WL_M_UNTIL_EOF;")
+            }
             return;
         }
         let label = self.reserve();
         let u = names::unit(self.g.m, self.message);
-        if self.phase == Phase::Either { line!(self, "if (!(v->p.flags & WL_IN_TAIL)) {{") } else { line!(self, "{{") }
+        if self.phase == Phase::Either {
+            line!(self, "if (!(v->p.flags & WL_IN_TAIL)) {{")
+        } else {
+            line!(self, "{{")
+        }
         line!(self, "HEAD({label}, {u}_flags(v, p){eof})\n}}\nL{label}:;");
-        if self.phase == Phase::Either && until_eof { line!(self, "v->p.flags |= WL_M_UNTIL_EOF;") }
+        if self.phase == Phase::Either && until_eof {
+            line!(self, "v->p.flags |= WL_M_UNTIL_EOF;")
+        }
         self.phase = Phase::Tail;
         self.ensured = 0;
     }
 
-    /// What stands before this point is accepted: it is passed on. Where only a part of it is, piece by piece.
+    /// What stands before this point is accepted: it is passed on. Where only a part of it is,
+    /// piece by piece.
     pub fn commit(&mut self) {
-        if self.phase == Phase::Head { return }
+        if self.phase == Phase::Head {
+            return;
+        }
         if self.passes {
             let label = self.reserve();
             line!(self, "if (v->cut_n) {{ v->resume = {label}; goto release; }}\nL{label}:;");
@@ -133,27 +175,42 @@ impl<'g, 'm> Parser<'g, 'm> {
 
     pub fn fields(&mut self, inst: &Inst, list: &[FieldId]) {
         for (i, &f) in list.iter().enumerate() {
-            if self.ensured == 0 { self.ensure_run(inst, &list[i..]) }
+            if self.ensured == 0 {
+                self.ensure_run(inst, &list[i..])
+            }
             self.named_field(inst, f);
         }
     }
 
-    /// One length check for the run of fixed-size fields that begins here. A field whose value can be wrong ends the run, so
-    /// that a fault is seen as soon as its bytes are there.
+    /// One length check for the run of fixed-size fields that begins here. A field whose value can
+    /// be wrong ends the run, so that a fault is seen as soon as its bytes are there.
     fn ensure_run(&mut self, inst: &Inst, list: &[FieldId]) {
         let (mut size, mut fields, mut last) = (0u64, 0, None);
         for &f in list {
             let field = self.field_of(inst.unit, f);
             match &field.kind {
                 FieldKind::UInt { bytes, advance, .. } => {
-                    if *advance { size += *bytes as u64; fields += 1 }
+                    if *advance {
+                        size += *bytes as u64;
+                        fields += 1
+                    }
                     last = Some(field);
-                    if field.within.is_some() { break }
+                    if field.within.is_some() {
+                        break;
+                    }
                 }
-                FieldKind::Bytes { min, max, class: None, extent: Extent::Length(e), .. } if !self.begins_tail(inst.unit, f) => match *e.kind {
-                    ExprKind::Int(n) if n <= 256 && (*min..=*max).contains(&(n as u64)) => { size += n as u64; fields += 1; last = Some(field) }
-                    _ => break,
-                },
+                FieldKind::Bytes { min, max, class: None, extent: Extent::Length(e), .. }
+                    if !self.begins_tail(inst.unit, f) =>
+                {
+                    match *e.kind {
+                        ExprKind::Int(n) if n <= 256 && (*min..=*max).contains(&(n as u64)) => {
+                            size += n as u64;
+                            fields += 1;
+                            last = Some(field)
+                        }
+                        _ => break,
+                    }
+                }
                 FieldKind::Nothing => {}
                 _ => break,
             }
@@ -166,7 +223,9 @@ impl<'g, 'm> Parser<'g, 'm> {
 
     /// Waits for so many bytes, unless they are known to be there; they are about to be consumed.
     pub fn need(&mut self, size: u64, f: &Field) {
-        if self.ensured >= size { return }
+        if self.ensured >= size {
+            return;
+        }
         let label = self.label();
         line!(self, "if (end - pos < {size}) {}", self.wait(label, f));
     }
@@ -180,56 +239,79 @@ impl<'g, 'm> Parser<'g, 'm> {
         let m = self.g.m;
         let name = names::field(m, inst.unit, f);
         let field = self.field_of(inst.unit, f);
-        if let Some(n) = &field.name { line!(self, "/* {} */", names::comment(n)) }
+        if let Some(n) = &field.name {
+            line!(self, "/* {} */", names::comment(n))
+        }
         let value = format!("{}.{name}", inst.at);
         let extent = self.g.has_extent(inst.unit, f).then(|| self.g.extent_of(inst, f));
         let store = self.g.stores(inst.unit, f).then_some(value.as_str());
         self.field(inst, f, &value, store, extent.as_deref());
     }
 
-    /// One field. `member`: its lvalue in the unit's struct; `store`: where its value goes; `extent`: where its extent goes.
+    /// One field. `member`: its lvalue in the unit's struct; `store`: where its value goes;
+    /// `extent`: where its extent goes.
     pub fn field(&mut self, inst: &Inst, f: FieldId, member: &str, store: Option<&str>, extent: Option<&str>) {
         let field = self.field_of(inst.unit, f);
-        if self.begins_tail(inst.unit, f) && !matches!(field.kind, FieldKind::Bytes { .. } | FieldKind::StreamBytes { .. }) {
+        if self.begins_tail(inst.unit, f)
+            && !matches!(field.kind, FieldKind::Bytes { .. } | FieldKind::StreamBytes { .. })
+        {
             self.end_head(matches!(field.kind, FieldKind::List { extent: ListExtent::ToEnd, .. }));
         }
         let begins = self.begins_tail(inst.unit, f);
         match &field.kind {
             FieldKind::UInt { bytes, shift, bits, big, signed, advance } => {
                 self.need(*bytes as u64, field);
-                if let Some(x) = extent { line!(self, "{x} = (wl_ext){{pos, {bytes}}};") }
+                if let Some(x) = extent {
+                    line!(self, "{x} = (wl_ext){{pos, {bytes}}};")
+                }
                 if store.is_some() || field.within.is_some() {
                     let raw = load_int(*bytes, *big);
                     let value = int_value(&raw, *bytes, *shift, *bits, *signed);
                     self.checked_value(field, &value, *bits, store);
                 }
-                if *advance { self.consume(*bytes as u64) }
+                if *advance {
+                    self.consume(*bytes as u64)
+                }
             }
-            FieldKind::Number { radix, digits, exact, until } => self.number(field, (*radix, *digits, *exact), until.as_ref(), store, extent),
+            FieldKind::Number { radix, digits, exact, until } => {
+                self.number(field, (*radix, *digits, *exact), until.as_ref(), store, extent)
+            }
             FieldKind::Varint { max_bytes } => self.varint(field, *max_bytes, store, extent),
             FieldKind::Bytes { .. } => self.bytes(inst, field, begins, store, extent),
             FieldKind::Literal { values } => {
                 self.literal(field, values);
                 line!(self, "if (!dl) {}", self.bad(field));
-                if let Some(x) = extent { line!(self, "{x} = (wl_ext){{pos, dl}};") }
+                if let Some(x) = extent {
+                    line!(self, "{x} = (wl_ext){{pos, dl}};")
+                }
                 line!(self, "pos += dl;\n}}");
                 self.ensured = 0;
             }
             FieldKind::Flag { value } => {
                 self.literal(field, std::slice::from_ref(value));
-                if let Some(x) = extent { line!(self, "{x} = (wl_ext){{pos, dl}};") }
-                if let Some(at) = store { line!(self, "{at} = dl != 0;") }
+                if let Some(x) = extent {
+                    line!(self, "{x} = (wl_ext){{pos, dl}};")
+                }
+                if let Some(at) = store {
+                    line!(self, "{at} = dl != 0;")
+                }
                 line!(self, "pos += dl;\n}}");
                 self.ensured = 0;
             }
             FieldKind::Unit { unit, args } => {
-                if let Some(x) = extent { line!(self, "{x}.o = pos;") }
+                if let Some(x) = extent {
+                    line!(self, "{x}.o = pos;")
+                }
                 self.nested(inst, *unit, args, member);
-                if let Some(x) = extent { line!(self, "{x}.n = pos - {x}.o;") }
+                if let Some(x) = extent {
+                    line!(self, "{x}.n = pos - {x}.o;")
+                }
             }
             FieldKind::List { .. } => self.list(inst, f, member, extent),
             FieldKind::StreamBytes { extent: e } => self.stream_bytes(inst, field, e, extent),
-            FieldKind::StreamUnit { unit, args, until } => self.stream_unit(inst, field, *unit, args, until.as_ref(), member),
+            FieldKind::StreamUnit { unit, args, until } => {
+                self.stream_unit(inst, field, *unit, args, until.as_ref(), member)
+            }
             FieldKind::Switch { cases } => self.switch(inst, field, cases, member, extent),
             FieldKind::Let { value } => self.computed(inst, field, value, store),
             FieldKind::Require { cond } => {
@@ -254,12 +336,22 @@ impl<'g, 'm> Parser<'g, 'm> {
     /// A number that must be in its ranges and goes to `store`.
     fn checked_value(&mut self, field: &Field, value: &str, bits: u8, store: Option<&str>) {
         let Some(ranges) = &field.within else {
-            if let Some(at) = store { let fit = self.g.cty(field.ty); line!(self, "{at} = ({fit})({value});") }
+            if let Some(at) = store {
+                let fit = self.g.cty(field.ty);
+                line!(self, "{at} = ({fit})({value});")
+            }
             return;
         };
-        let test = self.g.in_ranges(&crate::parse_field::low_bits("n_", crate::types::int_of(self.g.m, field.ty)), ranges, bits as u32);
+        let test = self.g.in_ranges(
+            &crate::parse_field::low_bits("n_", crate::types::int_of(self.g.m, field.ty)),
+            ranges,
+            bits as u32,
+        );
         line!(self, "{{ uint64_t n_ = (uint64_t)({value});\nif (WL_UNLIKELY(!{test})) {}", self.bad(field));
-        if let Some(at) = store { let fit = self.g.cty(field.ty); line!(self, "{at} = ({fit})n_;") }
+        if let Some(at) = store {
+            let fit = self.g.cty(field.ty);
+            line!(self, "{at} = ({fit})n_;")
+        }
         line!(self, "}}");
     }
 
@@ -284,7 +376,13 @@ impl<'g, 'm> Parser<'g, 'm> {
         line!(self, "{{ uint32_t dl = 0; int m_; (void)m_;");
         for (i, v) in values.iter().enumerate() {
             let test = format!("(m_ = wl_match(p + pos, end - pos, {}, {})) != 0", names::literal(v), v.len());
-            line!(self, "{}if ({test}) {{ if (m_ < 0) {} dl = {}; }}", if i > 0 { "else " } else { "" }, self.wait(label, field), v.len());
+            line!(
+                self,
+                "{}if ({test}) {{ if (m_ < 0) {} dl = {}; }}",
+                if i > 0 { "else " } else { "" },
+                self.wait(label, field),
+                v.len()
+            );
         }
     }
 
@@ -302,27 +400,44 @@ impl<'g, 'm> Parser<'g, 'm> {
     }
 
     /// How far the parser is behind the message's first byte, however long its streams are.
-    fn distance(&self) -> &'static str { if self.counts { "(v->passed + pos)" } else { "pos" } }
+    fn distance(&self) -> &'static str {
+        if self.counts {
+            "(v->passed + pos)"
+        } else {
+            "pos"
+        }
+    }
 
     fn unit_body(&mut self, inst: &Inst) {
         let unit = self.g.m.unit(inst.unit);
-        if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) { line!(self, "{}.start_ = {};", inst.at, self.distance()) }
+        if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) {
+            line!(self, "{}.start_ = {};", inst.at, self.distance())
+        }
         self.fields(inst, &unit.body);
     }
 
     fn switch(&mut self, inst: &Inst, field: &Field, cases: &[Case], member: &str, extent: Option<&str>) {
         let case = format!("{member}__case");
-        if let Some(x) = extent { line!(self, "{x}.o = pos;") }
+        if let Some(x) = extent {
+            line!(self, "{x}.o = pos;")
+        }
         let label = self.label();
         line!(self, "{{ uint32_t k_ = 0; int m_; (void)m_;\ndo {{");
         let mut open = true;
         for (i, c) in cases.iter().enumerate() {
             match &c.guard {
-                Guard::Literal { values, peek } => for v in values {
-                    let test = format!("(m_ = wl_match(p + pos, end - pos, {}, {})) != 0", names::literal(v), v.len());
-                    let k = if *peek { 0 } else { v.len() };
-                    line!(self, "if ({test}) {{ if (m_ < 0) {} {case} = {i}; k_ = {k}; break; }}", self.wait(label, field));
-                },
+                Guard::Literal { values, peek } => {
+                    for v in values {
+                        let test =
+                            format!("(m_ = wl_match(p + pos, end - pos, {}, {})) != 0", names::literal(v), v.len());
+                        let k = if *peek { 0 } else { v.len() };
+                        line!(
+                            self,
+                            "if ({test}) {{ if (m_ < 0) {} {case} = {i}; k_ = {k}; break; }}",
+                            self.wait(label, field)
+                        );
+                    }
+                }
                 Guard::When(e) => {
                     let s = self.scope(inst);
                     let text = self.expr(&s, e);
@@ -330,12 +445,22 @@ impl<'g, 'm> Parser<'g, 'm> {
                     self.check(e);
                     line!(self, "if (c_) {{ {case} = {i}; break; }} }}");
                 }
-                Guard::Else => { line!(self, "{case} = {i};"); open = false }
-                Guard::Fault(kind) => { line!(self, "FAIL({}, {})", kind.0, field.place.0); open = false }
+                Guard::Else => {
+                    line!(self, "{case} = {i};");
+                    open = false
+                }
+                Guard::Fault(kind) => {
+                    line!(self, "FAIL({}, {})", kind.0, field.place.0);
+                    open = false
+                }
             }
-            if !open { break }
+            if !open {
+                break;
+            }
         }
-        if open { line!(self, "{}", self.bad(field)) }
+        if open {
+            line!(self, "{}", self.bad(field))
+        }
         line!(self, "}} while (0);\npos += k_;\n}}\nswitch ({case}) {{");
         let before = self.phase;
         let mut after = Vec::new();
@@ -346,7 +471,9 @@ impl<'g, 'm> Parser<'g, 'm> {
             line!(self, "case {i}: {{{name}");
             self.fields(inst, &c.fields);
             line!(self, "break;\n}}");
-            if !matches!(c.guard, Guard::Fault(_)) { after.push(self.phase) }
+            if !matches!(c.guard, Guard::Fault(_)) {
+                after.push(self.phase)
+            }
         }
         line!(self, "default: break;\n}}");
         self.phase = match after.first() {
@@ -355,7 +482,9 @@ impl<'g, 'm> Parser<'g, 'm> {
             _ => Phase::Either,
         };
         self.ensured = 0;
-        if let Some(x) = extent { line!(self, "{x}.n = pos - {x}.o;") }
+        if let Some(x) = extent {
+            line!(self, "{x}.n = pos - {x}.o;")
+        }
     }
 
     fn recover(&mut self, inst: &Inst, how: &Recover) {
@@ -375,11 +504,15 @@ impl<'g, 'm> Parser<'g, 'm> {
         }
     }
 
-    /// From here on bytes of the tail are passed on or not. Where that changes the runtime is told, between two bytes, when those before are
-    /// accepted.
+    /// From here on bytes of the tail are passed on or not. Where that changes the runtime is told,
+    /// between two bytes, when those before are accepted.
     fn pass(&mut self, inst: &Inst, how: &Pass) {
         match how {
-            Pass::As { endless, .. } => if *endless { line!(self, "v->p.flags |= WL_M_ENDS;") },
+            Pass::As { endless, .. } => {
+                if *endless {
+                    line!(self, "v->p.flags |= WL_M_ENDS;")
+                }
+            }
             Pass::When(_) if self.phase == Phase::Head => {}
             Pass::When(e) => {
                 let s = self.scope(inst);
@@ -387,7 +520,10 @@ impl<'g, 'm> Parser<'g, 'm> {
                 let label = self.reserve();
                 line!(self, "{{ bool c_ = {text};");
                 self.check(e);
-                line!(self, "if (v->p.flags & WL_IN_TAIL && c_ == (((v->p.flags & WL_M_OMIT) != 0) != (v->cut_n & 1))) {{");
+                line!(
+                    self,
+                    "if (v->p.flags & WL_IN_TAIL && c_ == (((v->p.flags & WL_M_OMIT) != 0) != (v->cut_n & 1))) {{"
+                );
                 line!(self, "if (pos == from) {{ v->p.flags ^= WL_M_OMIT; v->p.pc = {label}; RETURN(WL_MORE) }}");
                 line!(self, "if (v->cut_n && v->cuts[v->cut_n - 1] == pos) v->cut_n--; else v->cuts[v->cut_n++] = pos;\n}}\n}}\nL{label}:;");
                 self.ensured = 0;
@@ -401,11 +537,14 @@ impl<'g, 'm> Parser<'g, 'm> {
         let label = self.reserve();
         let recovers = std::mem::take(&mut self.recovers);
         line!(self, "bad:;\nv->p.fault = fk;\nv->p.place = fp;");
-        if self.passes { line!(self, "v->cut_n = 0;") }
+        if self.passes {
+            line!(self, "v->cut_n = 0;")
+        }
         line!(self, "if (v->recover == 0 || fk == WL_F_TRUNCATED) RETURN(WL_BAD)");
         let here = self.distance();
         line!(self, "if (v->recover == 1 && v->recover_at < {here}) RETURN(WL_BAD)");
-        // In the head, the search for a delimiter starts where `recover` stands; in the tail that place may be gone.
+        // In the head, the search for a delimiter starts where `recover` stands; in the tail that
+        // place may be gone.
         line!(self, "if (v->recover > 1 && !(v->p.flags & WL_IN_TAIL)) pos = (uint32_t)v->recover_at;");
         line!(self, "v->p.pc = {label};\nv->p.scan = 0;\nif (!(v->p.flags & WL_IN_TAIL)) {{");
         line!(self, "v->p.head = from = pos;\nv->p.flags |= WL_IN_TAIL | WL_M_IN_STEP;\nRETURN(WL_HEAD)\n}}\nv->p.flags |= WL_M_IN_STEP;");
@@ -420,11 +559,21 @@ impl<'g, 'm> Parser<'g, 'm> {
             line!(self, "if (v->recover == {}) for (; pos < end; pos++) {{", i + 2);
             let firsts: Vec<u8> = u.delimiters.iter().filter_map(|d| d.first().copied()).collect();
             if let [a] | [a, _] = firsts[..] {
-                line!(self, "pos = wl_scan_two(p, pos, end, {a}, {});\nif (pos == end) break;", firsts[firsts.len() - 1]);
+                line!(
+                    self,
+                    "pos = wl_scan_two(p, pos, end, {a}, {});\nif (pos == end) break;",
+                    firsts[firsts.len() - 1]
+                );
             }
             line!(self, "int m_;");
             for d in &u.delimiters {
-                line!(self, "if ((m_ = wl_match(p + pos, end - pos, {}, {})) > 0) {{ pos += {}; from = pos; RETURN(WL_BAD) }}", names::literal(d), d.len(), d.len());
+                line!(
+                    self,
+                    "if ((m_ = wl_match(p + pos, end - pos, {}, {})) > 0) {{ pos += {}; from = pos; RETURN(WL_BAD) }}",
+                    names::literal(d),
+                    d.len(),
+                    d.len()
+                );
                 line!(self, "if (m_ < 0 && !eof) {{ from = pos; RETURN(WL_MORE) }}");
             }
             line!(self, "}}");
@@ -437,23 +586,31 @@ impl<'g, 'm> Parser<'g, 'm> {
     fn finish(&mut self) {
         if self.phase != Phase::Tail {
             let u = names::unit(self.g.m, self.message);
-            line!(self, "if (!(v->p.flags & WL_IN_TAIL)) {{ v->p.flags |= {u}_flags(v, p) | WL_IN_TAIL; v->p.head = pos; }}");
+            line!(
+                self,
+                "if (!(v->p.flags & WL_IN_TAIL)) {{ v->p.flags |= {u}_flags(v, p) | WL_IN_TAIL; v->p.head = pos; }}"
+            );
         }
         self.commit();
         line!(self, "RETURN(WL_WHOLE)");
     }
 
-    /// What was held is accepted, but not all of it is passed on: the runtime is given it piece by piece.
+    /// What was held is accepted, but not all of it is passed on: the runtime is given it piece by
+    /// piece.
     fn release_code(&mut self) {
         self.passes &= self.phase != Phase::Head;
-        if !self.passes { return }
+        if !self.passes {
+            return;
+        }
         let label = self.reserve();
         line!(self, "release:;\nv->p.pc = {label};\nL{label}:;");
         line!(self, "if (v->cut < v->cut_n) {{ from = v->cuts[v->cut++]; v->p.flags ^= WL_M_OMIT; RETURN(WL_MORE) }}");
         line!(self, "v->cut = v->cut_n = 0;\nv->p.pc = v->resume;\ngoto next;");
     }
 
-    pub fn next_labels(&self) -> u32 { self.labels }
+    pub fn next_labels(&self) -> u32 {
+        self.labels
+    }
 }
 
 /// C text that reads an integer at `pos`.
@@ -476,7 +633,11 @@ fn int_value(raw: &str, bytes: u8, shift: u8, bits: u8, signed: bool) -> String 
         _ if bits >= 64 => format!("({raw} >> {shift})"),
         _ => format!("((uint64_t)({raw} >> {shift}) & UINT64_C({:#x}))", (1u64 << bits) - 1),
     };
-    if signed && bits <= 64 { format!("wl_sext((uint64_t){cut}, {bits})") } else { cut }
+    if signed && bits <= 64 {
+        format!("wl_sext((uint64_t){cut}, {bits})")
+    } else {
+        cut
+    }
 }
 
 impl Gen<'_> {
@@ -489,27 +650,57 @@ impl Gen<'_> {
         let inst = Inst { unit: u, at: "v->f".into(), base: "p".into(), head: None };
         for param in &unit.params {
             let c = p.g.cty(param.ty);
-            line!(p, "v->f.{} = ({c})(v->p.ctx >> {} & UINT64_C({:#x}));", names::param(&param.name), param.shift, param.mask());
+            line!(
+                p,
+                "v->f.{} = ({c})(v->p.ctx >> {} & UINT64_C({:#x}));",
+                names::param(&param.name),
+                param.shift,
+                param.mask()
+            );
         }
-        if unit.body.iter().any(|_| true) { p.unit_body(&inst) }
+        if unit.body.iter().any(|_| true) {
+            p.unit_body(&inst)
+        }
         p.finish();
         p.release_code();
-        if p.has_recover { p.skip_code() } else { line!(p, "bad:;\nv->p.fault = fk;\nv->p.place = fp;\nRETURN(WL_BAD)") }
-        let (body, labels, slots, fx, recover, counts) = (p.out.clone(), p.next_labels(), p.slots.clone(), p.uses_fx, p.has_recover, p.counts);
+        if p.has_recover {
+            p.skip_code()
+        } else {
+            line!(p, "bad:;\nv->p.fault = fk;\nv->p.place = fp;\nRETURN(WL_BAD)")
+        }
+        let (body, labels, slots, fx, recover, counts) =
+            (p.out.clone(), p.next_labels(), p.slots.clone(), p.uses_fx, p.has_recover, p.counts);
         let (passes, cuts) = (p.passes, p.cuts.max(1));
-        let mut view = format!("/* What the parser of {} keeps. */\ntypedef struct {name}_view {{\nwl_parser p;\nuint32_t from;\n", names::comment(&unit.name));
-        if passes { view.push_str(&format!("uint32_t cuts[{cuts}], cut, cut_n;\nuint16_t resume;\n")) }
-        if counts { view.push_str("uint64_t passed;\n") }
-        if recover { view.push_str("uint32_t recover;\nuint64_t recover_at;\n") }
-        for (ty, n) in &slots { view.push_str(&format!("{ty} {n};\n")) }
+        let mut view = format!(
+            "/* What the parser of {} keeps. */\ntypedef struct {name}_view {{\nwl_parser p;\nuint32_t from;\n",
+            names::comment(&unit.name)
+        );
+        if passes {
+            view.push_str(&format!("uint32_t cuts[{cuts}], cut, cut_n;\nuint16_t resume;\n"))
+        }
+        if counts {
+            view.push_str("uint64_t passed;\n")
+        }
+        if recover {
+            view.push_str("uint32_t recover;\nuint64_t recover_at;\n")
+        }
+        for (ty, n) in &slots {
+            view.push_str(&format!("{ty} {n};\n"))
+        }
         view.push_str(&format!("{name} f;\n}} {name}_view;\n\n"));
         self.types.push_str(&view);
         self.flags_function(u);
         let dispatch: String = (1..=labels).map(|i| format!("case {i}: goto L{i};\n")).collect();
         let reset = self.clear_view(u);
         let next = if passes { "next:;\n" } else { "" };
-        let scratch = if fx { "uint8_t tmp[WL_GRAMMAR_TMP];\nwl_fx fx = {.tmp = tmp, .tmp_max = sizeof tmp}, *x = &fx;\n" } else { "" };
-        let parse = format!("int {name}_parse(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof)");
+        let scratch = if fx {
+            "uint8_t tmp[WL_GRAMMAR_TMP];\nwl_fx fx = {.tmp = tmp, .tmp_max = sizeof tmp}, *x = &fx;\n"
+        } else {
+            ""
+        };
+        let parse = format!(
+            "int {name}_parse(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof)"
+        );
         let tail = format!("int {name}_tail(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof, uint32_t *used)");
         let text = format!(
             "/* unit {} */\nstatic int {name}_step({name}_view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {{\n\
@@ -527,8 +718,9 @@ impl Gen<'_> {
         self.code.push_str(&apart(&[parse, tail], &text));
     }
 
-    /// What a parser does with its view before the first byte: all but `wl_parser` becomes zero. The items of the unit's own
-    /// lists are left out: they are most of a view, and none beyond a list's `n` is ever read.
+    /// What a parser does with its view before the first byte: all but `wl_parser` becomes zero.
+    /// The items of the unit's own lists are left out: they are most of a view, and none beyond a
+    /// list's `n` is ever read.
     fn clear_view(&self, u: UnitId) -> String {
         let view = format!("{}_view", names::unit(self.m, u));
         let mut text = String::new();
@@ -549,15 +741,30 @@ impl Gen<'_> {
     /// Facts about a complete head, from the clauses of the protocols that use the unit.
     fn flags_function(&mut self, u: UnitId) {
         let name = names::unit(self.m, u);
-        let scope = Scope { this: Some(Inst { unit: u, at: "v->f".into(), base: "p".into(), head: None }), ..Scope::default() };
+        let scope =
+            Scope { this: Some(Inst { unit: u, at: "v->f".into(), base: "p".into(), head: None }), ..Scope::default() };
         let mut text = String::new();
         let m = self.m;
         for p in &m.protocols {
-            let request = [(&p.close_request, "WL_M_CLOSE"), (&p.no_reply, "WL_M_NO_REPLY"), (&p.alone, "WL_M_ALONE"), (&p.repeat, "WL_M_REPEAT"), (&p.private_request, "WL_M_PRIVATE")];
-            let response = [(&p.close_response, "WL_M_CLOSE"), (&p.interim, "WL_M_INTERIM"), (&p.tunnel, "WL_M_TUNNEL"), (&p.refusal, "WL_M_REFUSAL"), (&p.private_response, "WL_M_PRIVATE")];
+            let request = [
+                (&p.close_request, "WL_M_CLOSE"),
+                (&p.no_reply, "WL_M_NO_REPLY"),
+                (&p.alone, "WL_M_ALONE"),
+                (&p.repeat, "WL_M_REPEAT"),
+                (&p.private_request, "WL_M_PRIVATE"),
+            ];
+            let response = [
+                (&p.close_response, "WL_M_CLOSE"),
+                (&p.interim, "WL_M_INTERIM"),
+                (&p.tunnel, "WL_M_TUNNEL"),
+                (&p.refusal, "WL_M_REFUSAL"),
+                (&p.private_response, "WL_M_PRIVATE"),
+            ];
             let both = p.response == Some(p.request);
             let mut side = |here: bool, test: &str, clauses: &[(&Option<Expr>, &str)]| {
-                if !here { return }
+                if !here {
+                    return;
+                }
                 for (clause, flag) in clauses {
                     let Some(e) = clause else { continue };
                     let c = self.expr(&scope, e);
@@ -570,7 +777,9 @@ impl Gen<'_> {
         }
         let fx = if text.contains("(x, ") || text.contains("(x)") {
             "uint8_t tmp[WL_GRAMMAR_TMP];\nwl_fx fx = {.tmp = tmp, .tmp_max = sizeof tmp}, *x = &fx;\n"
-        } else { "" };
+        } else {
+            ""
+        };
         self.code.push_str(&format!(
             "static uint32_t {name}_flags(const {name}_view *v, const uint8_t *p) {{\nuint32_t flags = 0;\n(void)v; (void)p;\n{fx}{text}return flags;\n}}\n"
         ));

@@ -1,6 +1,7 @@
-//! A frame's payload replaced. What is made of a part of the old payload (a slice of it, bytes before and behind it, a cipher over it)
-//! is made in place: the part stays where it is, and the headers move. Whether it is such a part is seen when the program runs, so
-//! it may be named by `let`; what comes from elsewhere is copied.
+//! A frame's payload replaced. What is made of a part of the old payload (a slice of it, bytes
+//! before and behind it, a cipher over it) is made in place: the part stays where it is, and the
+//! headers move. Whether it is such a part is seen when the program runs, so it may be named by
+//! `let`; what comes from elsewhere is copied.
 
 use crate::body::BodyGen;
 use crate::expr::{crypto_op, may_fault};
@@ -8,10 +9,20 @@ use crate::parser::line;
 use wireloom_ir::*;
 
 /// A frame's view and the payload in it, as C expressions.
-pub(crate) struct View { pub v: String, pub headers: String, pub layers: usize, pub pos: String, pub end: String }
+pub(crate) struct View {
+    pub v: String,
+    pub headers: String,
+    pub layers: usize,
+    pub pos: String,
+    pub end: String,
+}
 
 /// New bytes: what stays, and what comes before and behind it.
-struct Layout<'m> { before: &'m [Expr], core: &'m Expr, behind: &'m [Expr] }
+struct Layout<'m> {
+    before: &'m [Expr],
+    core: &'m Expr,
+    behind: &'m [Expr],
+}
 
 /// Bytes that a GCM tag takes.
 const TAG: u32 = 16;
@@ -20,7 +31,10 @@ const TAG: u32 = 16;
 fn layout<'m>(m: &Module, body: &'m Block) -> Option<Layout<'m>> {
     let [Stmt { kind: StmtKind::Emit(Emit::Bytes(e)), .. }] = body.as_slice() else { return None };
     let e = uncast(e);
-    let parts = match &*e.kind { ExprKind::Builtin(Builtin::Concat, parts) => parts.as_slice(), _ => std::slice::from_ref(e) };
+    let parts = match &*e.kind {
+        ExprKind::Builtin(Builtin::Concat, parts) => parts.as_slice(),
+        _ => std::slice::from_ref(e),
+    };
     let may_stay = |p: &Expr| match &*uncast(p).kind {
         ExprKind::Payload(..) | ExprKind::Local(_) | ExprKind::Builtin(Builtin::Slice, _) => true,
         ExprKind::Builtin(b, _) => b.is_cipher(),
@@ -31,7 +45,12 @@ fn layout<'m>(m: &Module, body: &'m Block) -> Option<Layout<'m>> {
 }
 
 /// Another maximum of bytes is no other value.
-fn uncast(e: &Expr) -> &Expr { match &*e.kind { ExprKind::Cast(inner) => uncast(inner), _ => e } }
+fn uncast(e: &Expr) -> &Expr {
+    match &*e.kind {
+        ExprKind::Cast(inner) => uncast(inner),
+        _ => e,
+    }
+}
 
 impl<'m> BodyGen<'_, 'm> {
     pub fn payload(&mut self, to: &View, body: &'m Block, place: PlaceId) {
@@ -54,7 +73,9 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Bytes in scratch: what they were read from may move.
     fn aside(&mut self, parts: &[Expr]) -> String {
-        if parts.is_empty() { return "wl_b(NULL, 0)".into() }
+        if parts.is_empty() {
+            return "wl_b(NULL, 0)".into();
+        }
         let texts: Vec<_> = parts.iter().map(|p| self.expr(p)).collect();
         format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", texts.len(), texts.join(", "))
     }
@@ -68,7 +89,12 @@ impl<'m> BodyGen<'_, 'm> {
         let (before, behind) = (self.aside(l.before), self.aside(l.behind));
         let texts: Vec<_> = args.iter().map(|a| self.expr(a)).collect();
         let (n, tag) = (args.len(), if cipher == Some(Builtin::AesGcmSeal) { TAG } else { 0 });
-        line!(self, "{{ wl_bytes before_ = {before}, behind_ = {behind}, a_[{n}] = {{{}}}, *core_ = &a_[{}];", texts.join(", "), n - 1);
+        line!(
+            self,
+            "{{ wl_bytes before_ = {before}, behind_ = {behind}, a_[{n}] = {{{}}}, *core_ = &a_[{}];",
+            texts.join(", "),
+            n - 1
+        );
         self.check(l.before.len() + l.behind.len() > 0 || args.iter().any(may_fault));
         if cipher.is_some() {
             // The vector may lie in the payload.
@@ -84,7 +110,10 @@ impl<'m> BodyGen<'_, 'm> {
             line!(self, "core_->p = at_;\nif (WL_UNLIKELY(x->core->host->crypto({}, a_, {n}, at_) < 0)) {{ wl_fail(x, WL_F_CONSTRAINT, {}); {leave} }}", crypto_op(b), place.0);
         }
         line!(self, "wl_copy_few(at_ + core_->n + {tag}, behind_.p, behind_.n);\nwl_view_grown({v}, {headers}, {layers}, {pos});\n}} else {{");
-        let core = match cipher { Some(b) => format!("wl_crypto(x, {}, {n}, a_)", crypto_op(b)), None => "*core_".into() };
+        let core = match cipher {
+            Some(b) => format!("wl_crypto(x, {}, {n}, a_)", crypto_op(b)),
+            None => "*core_".into(),
+        };
         // It comes from elsewhere.
         line!(self, "wl_bytes new_ = {core};\nif (!wl_view_free({v}, new_)) {{ wl_begin(x); wl_put(x, new_); new_ = wl_built(x); }}");
         self.check(true);

@@ -3,15 +3,16 @@
 use crate::body::{BodyGen, Owner};
 use crate::expr::{takes_scratch, Scope};
 use crate::gen::Gen;
-use crate::late::late_keys;
+use crate::late_keys::late_keys;
 use crate::names;
-use crate::parts::apart;
 use crate::parser::line;
+use crate::split::apart;
 use wireloom_ir::*;
 
 /// Largest scratch of one activation.
 const SCRATCH_MAX: u64 = 8 << 20;
-/// The same where items are put into groups: those of one large request, and their groups' bytes. Of it only what is used is there.
+/// The same where items are put into groups: those of one large request, and their groups' bytes.
+/// Of it only what is used is there.
 const GROUP_SCRATCH_MAX: u64 = 64 << 20;
 
 impl<'m> Gen<'m> {
@@ -21,12 +22,22 @@ impl<'m> Gen<'m> {
         self.functions();
         let m = self.m;
         let mut frames = Vec::new();
-        for id in m.inputs_in_order().into_iter().rev() { self.input(id) }
-        for (i, h) in m.handlers.iter().enumerate() { frames.push(self.handler(i, h)) }
+        for id in m.inputs_in_order().into_iter().rev() {
+            self.input(id)
+        }
+        for (i, h) in m.handlers.iter().enumerate() {
+            frames.push(self.handler(i, h))
+        }
         for (i, p) in m.protocols.iter().enumerate() {
-            if let Some(body) = &p.on_log { self.note(i, p, body) }
-            if let Some(body) = &p.on_fault { self.fault_reply(i, p, body) }
-            if let Some(body) = &p.on_interim { self.interim(i, p, body) }
+            if let Some(body) = &p.on_log {
+                self.note(i, p, body)
+            }
+            if let Some(body) = &p.on_fault {
+                self.fault_reply(i, p, body)
+            }
+            if let Some(body) = &p.on_interim {
+                self.interim(i, p, body)
+            }
         }
         self.tables_and_entry(&frames);
     }
@@ -34,17 +45,29 @@ impl<'m> Gen<'m> {
     fn state_structs(&mut self) {
         let m = self.m;
         let mut text = String::from("/* Of one core. Counters come first. */\ntypedef struct app_state {\n");
-        if !m.counters.is_empty() { text.push_str(&format!("uint64_t counter[{}];\n", m.counters.len())) }
-        for (i, s) in m.states.iter().enumerate() { text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::state(m, StateId(i as u32)))) }
+        if !m.counters.is_empty() {
+            text.push_str(&format!("uint64_t counter[{}];\n", m.counters.len()))
+        }
+        for (i, s) in m.states.iter().enumerate() {
+            text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::state(m, StateId(i as u32))))
+        }
         let scratch = self.scratch();
         let flows = self.flow_members() + &self.array_members() + &self.keyed_members();
-        let rest = if self.has_frames() { format!("uint8_t rest[{}]; /* of handlers of frames, see wl_lanes_try */\n", self.m.handlers.len().max(1)) } else { String::new() };
+        let rest = if self.has_frames() {
+            format!("uint8_t rest[{}]; /* of handlers of frames, see wl_lanes_try */\n", self.m.handlers.len().max(1))
+        } else {
+            String::new()
+        };
         let saved = self.saved_frames();
-        if saved > 0 { text.push_str(&format!("wl_saved saved[{saved}]; /* frames that elements have for themselves */\n")) }
+        if saved > 0 {
+            text.push_str(&format!("wl_saved saved[{saved}]; /* frames that elements have for themselves */\n"))
+        }
         text.push_str(&format!("uint8_t scratch[{scratch}];\n{rest}{flows}}} app_state;\n"));
         if !m.sessions.is_empty() {
             text.push_str("/* Of one client connection. */\ntypedef struct app_session {\n");
-            for (i, s) in m.sessions.iter().enumerate() { text.push_str(&format!("{} {};\n", self.stored(s.ty), names::session(m, SessionId(i as u32)))) }
+            for (i, s) in m.sessions.iter().enumerate() {
+                text.push_str(&format!("{} {};\n", self.stored(s.ty), names::session(m, SessionId(i as u32))))
+            }
             text.push_str("} app_session;\n#define wl_session(x) ((app_session *)(x)->conn->session)\n");
         }
         text.push_str("#define wl_state(x) ((app_state *)(x)->core->state)\n\n");
@@ -55,7 +78,13 @@ impl<'m> Gen<'m> {
     /// How many frames are kept at a time, one in another.
     fn saved_frames(&self) -> u32 {
         let mut most = 0;
-        self.m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| if let StmtKind::Frame { act: FrameAct::Save { copy }, .. } = &s.kind { most = most.max(copy + 1) }));
+        self.m.bodies(&mut |b| {
+            walk::stmts(&b.block, &mut |s| {
+                if let StmtKind::Frame { act: FrameAct::Save { copy }, .. } = &s.kind {
+                    most = most.max(copy + 1)
+                }
+            })
+        });
         most
     }
 
@@ -66,15 +95,27 @@ impl<'m> Gen<'m> {
         // Functions do not recurse: as many rounds as functions reach a fixed point.
         for _ in 0..m.funcs.len() {
             for (i, f) in m.funcs.iter().enumerate() {
-                if let FuncBody::Body(b) = &f.body { of_func[i] = self.block_scratch(&b.block, &of_func) }
+                if let FuncBody::Body(b) = &f.body {
+                    of_func[i] = self.block_scratch(&b.block, &of_func)
+                }
             }
         }
-        let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().flat_map(|p| [&p.on_log, &p.on_fault, &p.on_interim]).flatten());
+        let bodies = m
+            .handlers
+            .iter()
+            .map(|h| &h.body)
+            .chain(m.protocols.iter().flat_map(|p| [&p.on_log, &p.on_fault, &p.on_interim]).flatten());
         // Of inputs that are joined to, each at most once for each output that leads there.
         let mut of_input = vec![0u64; m.inputs.len()];
-        let joined = |block: &Block, of_input: &[u64]| m.outputs(block).into_iter().fold(self.block_scratch(block, &of_func), |n, i| n.saturating_add(of_input[i.index()]));
+        let joined = |block: &Block, of_input: &[u64]| {
+            m.outputs(block)
+                .into_iter()
+                .fold(self.block_scratch(block, &of_func), |n, i| n.saturating_add(of_input[i.index()]))
+        };
         for id in m.inputs_in_order().into_iter().rev() {
-            if let Some(b) = m.input_body(id) { of_input[id.index()] = joined(&b.block, &of_input) }
+            if let Some(b) = m.input_body(id) {
+                of_input[id.index()] = joined(&b.block, &of_input)
+            }
         }
         bodies.map(|b| joined(&b.block, &of_input)).max().unwrap_or(0).clamp(256, self.scratch_max())
     }
@@ -82,7 +123,11 @@ impl<'m> Gen<'m> {
     fn scratch_max(&self) -> u64 {
         let mut groups = false;
         self.m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| groups |= matches!(s.kind, StmtKind::GroupBegin { .. })));
-        if groups { GROUP_SCRATCH_MAX } else { SCRATCH_MAX }
+        if groups {
+            GROUP_SCRATCH_MAX
+        } else {
+            SCRATCH_MAX
+        }
     }
 
     fn block_scratch(&self, block: &Block, funcs: &[u64]) -> u64 {
@@ -91,12 +136,16 @@ impl<'m> Gen<'m> {
             let mut own = 0u64;
             walk::stmt_exprs(&s.kind, &mut |e| own = own.saturating_add(self.expr_scratch(e, funcs)));
             match &s.kind {
-                StmtKind::TableGet { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TablePop { table, .. } => {
+                StmtKind::TableGet { table, .. }
+                | StmtKind::TableUpdate { table, .. }
+                | StmtKind::TablePop { table, .. } => {
                     own = own.saturating_add(layout::bytes_in(self.m, self.m.tables[table.index()].value))
                 }
                 StmtKind::TableNext { table, .. } => {
                     let t = &self.m.tables[table.index()];
-                    own = own.saturating_add(layout::bytes_in(self.m, t.key)).saturating_add(layout::bytes_in(self.m, t.value));
+                    own = own
+                        .saturating_add(layout::bytes_in(self.m, t.key))
+                        .saturating_add(layout::bytes_in(self.m, t.value));
                 }
                 StmtKind::Render { .. } => own = own.saturating_add(64 << 10),
                 // The parts' texts are put together in scratch, those too that lie in a message.
@@ -106,15 +155,24 @@ impl<'m> Gen<'m> {
                 }
                 StmtKind::GroupBegin { max, .. } => own = own.saturating_add(18 * u64::from(*max) + 16),
                 StmtKind::Emit(Emit::InOrder { .. }) => own = own.saturating_add(16 * 65_536),
-                StmtKind::GroupAdd { parts, .. } => own = parts.iter().fold(own.saturating_add(18), |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty))),
+                StmtKind::GroupAdd { parts, .. } => {
+                    own = parts
+                        .iter()
+                        .fold(own.saturating_add(18), |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty)))
+                }
                 _ => {}
             }
             own = own.saturating_add(self.key_scratch(&s.kind));
             // Conditions of edits are evaluated once per item where items are removed.
-            if walk::outgoing(&s.kind).is_some_and(removes) { own = own.saturating_mul(128) }
+            if walk::outgoing(&s.kind).is_some_and(removes) {
+                own = own.saturating_mul(128)
+            }
             let mut inner = 0u64;
             walk::stmt_blocks(&s.kind, &mut |b| inner = inner.saturating_add(self.block_scratch(b, funcs)));
-            let rounds = match &s.kind { StmtKind::For { max, .. } | StmtKind::Loop { max, .. } => *max, _ => 1 };
+            let rounds = match &s.kind {
+                StmtKind::For { max, .. } | StmtKind::Loop { max, .. } => *max,
+                _ => 1,
+            };
             total = total.saturating_add(own).saturating_add(inner.saturating_mul(rounds));
         }
         total.min(GROUP_SCRATCH_MAX)
@@ -124,7 +182,9 @@ impl<'m> Gen<'m> {
     pub fn expr_scratch(&self, e: &Expr, funcs: &[u64]) -> u64 {
         let mut total = 0u64;
         walk::expr(e, &mut |e| match &*e.kind {
-            ExprKind::Builtin(b, _) if takes_scratch(*b) => total = total.saturating_add(layout::bytes_in(self.m, e.ty).clamp(48, SCRATCH_MAX)),
+            ExprKind::Builtin(b, _) if takes_scratch(*b) => {
+                total = total.saturating_add(layout::bytes_in(self.m, e.ty).clamp(48, SCRATCH_MAX))
+            }
             ExprKind::GroupBytes(_) => total = total.saturating_add(layout::bytes_in(self.m, e.ty)),
             ExprKind::Call(f, _) => total = total.saturating_add(funcs.get(f.index()).copied().unwrap_or(0)),
             _ => {}
@@ -138,7 +198,9 @@ impl<'m> Gen<'m> {
         let mut of_func = vec![0u64; m.funcs.len()];
         for _ in 0..m.funcs.len() {
             for (i, f) in m.funcs.iter().enumerate() {
-                if let FuncBody::Body(b) = &f.body { of_func[i] = self.block_scratch(&b.block, &of_func) }
+                if let FuncBody::Body(b) = &f.body {
+                    of_func[i] = self.block_scratch(&b.block, &of_func)
+                }
             }
         }
         let mut most = 256;
@@ -146,7 +208,9 @@ impl<'m> Gen<'m> {
             m.unit_exprs(UnitId(u as u32), &mut |e, _| most = most.max(self.expr_scratch(e, &of_func)));
         }
         for p in &m.protocols {
-            for e in p.request_clauses().into_iter().chain(p.response_clauses()).flatten() { most += self.expr_scratch(e, &of_func) }
+            for e in p.request_clauses().into_iter().chain(p.response_clauses()).flatten() {
+                most += self.expr_scratch(e, &of_func)
+            }
         }
         most.min(1 << 20)
     }
@@ -156,13 +220,22 @@ impl<'m> Gen<'m> {
         let mut protos = String::new();
         for (id, f) in m.funcs.iter().enumerate() {
             let params: Vec<_> = match &f.body {
-                FuncBody::Body(b) => b.locals.iter().take(f.params as usize).enumerate().map(|(i, l)| format!("{} {}", self.cty(l.ty), names::local(l, i))).collect(),
+                FuncBody::Body(b) => b
+                    .locals
+                    .iter()
+                    .take(f.params as usize)
+                    .enumerate()
+                    .map(|(i, l)| format!("{} {}", self.cty(l.ty), names::local(l, i)))
+                    .collect(),
                 FuncBody::Extern { .. } => Vec::new(),
             };
             let ret = self.cty(f.ret);
             if let FuncBody::Body(_) = &f.body {
                 let params: String = params.iter().map(|p| format!(", {p}")).collect();
-                protos.push_str(&format!("static inline {ret} {}(wl_fx *x{params});\n", names::func(m, FuncId(id as u32))));
+                protos.push_str(&format!(
+                    "static inline {ret} {}(wl_fx *x{params});\n",
+                    names::func(m, FuncId(id as u32))
+                ));
             }
         }
         protos.push_str(&self.extern_protos());
@@ -170,7 +243,13 @@ impl<'m> Gen<'m> {
         for (id, f) in m.funcs.iter().enumerate() {
             let FuncBody::Body(body) = &f.body else { continue };
             let ret = self.cty(f.ret);
-            let params: String = body.locals.iter().take(f.params as usize).enumerate().map(|(i, l)| format!(", {} {}", self.cty(l.ty), names::local(l, i))).collect();
+            let params: String = body
+                .locals
+                .iter()
+                .take(f.params as usize)
+                .enumerate()
+                .map(|(i, l)| format!(", {} {}", self.cty(l.ty), names::local(l, i)))
+                .collect();
             let zero = self.zero(f.ret);
             let mut b = BodyGen::new(self, Owner::Func { ret: f.ret }, body);
             b.pauses = b.g.pauses.funcs[id];
@@ -203,7 +282,12 @@ impl<'m> Gen<'m> {
             let FuncBody::Extern { file, symbol } = &func.body else { continue };
             self.externs.insert(file.clone());
             let args: Vec<_> = args.iter().map(|t| self.cty(*t)).collect();
-            out.push_str(&format!("{} {}({}) __asm__(\"{symbol}\");\n", self.cty(func.ret), names::extern_fn(symbol), if args.is_empty() { "void".into() } else { args.join(", ") }));
+            out.push_str(&format!(
+                "{} {}({}) __asm__(\"{symbol}\");\n",
+                self.cty(func.ret),
+                names::extern_fn(symbol),
+                if args.is_empty() { "void".into() } else { args.join(", ") }
+            ));
         }
         out
     }
@@ -218,7 +302,12 @@ impl<'m> Gen<'m> {
         let mut b = BodyGen::new(self, Owner::Handler { on: h.on }, &h.body);
         b.pauses = b.g.pauses.pauses(i);
         b.declare(0);
-        let first = |i: u32, v: &str, b: &mut BodyGen| if b.locals.len() > i as usize { let n = b.name(LocalId(i)); line!(b, "{n} = {v};") };
+        let first = |i: u32, v: &str, b: &mut BodyGen| {
+            if b.locals.len() > i as usize {
+                let n = b.name(LocalId(i));
+                line!(b, "{n} = {v};")
+            }
+        };
         match h.on {
             On::Message { .. } => first(0, "t->req", &mut b),
             On::Opened(_) | On::Greeting(_) | On::Closed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
@@ -229,27 +318,55 @@ impl<'m> Gen<'m> {
             On::Signal(n) => {
                 let args: Vec<_> = b.g.m.signals[n as usize].args.iter().map(|(_, t)| *t).collect();
                 for (i, t) in args.into_iter().enumerate() {
-                    let part = match t { desc::ParamType::Bytes(_) => "b", desc::ParamType::Endpoint => "ep", _ => "u" };
-                    let cast = match t.value() { Ty::UInt(_) => { let ty = b.locals[i].ty; format!("({})", b.g.cty(ty)) } _ => String::new() };
-                    first(i as u32, &format!("{cast}((const wl_param *)(const void *)t->req.base)[{i}].{part}"), &mut b);
+                    let part = match t {
+                        desc::ParamType::Bytes(_) => "b",
+                        desc::ParamType::Endpoint => "ep",
+                        _ => "u",
+                    };
+                    let cast = match t.value() {
+                        Ty::UInt(_) => {
+                            let ty = b.locals[i].ty;
+                            format!("({})", b.g.cty(ty))
+                        }
+                        _ => String::new(),
+                    };
+                    first(
+                        i as u32,
+                        &format!("{cast}((const wl_param *)(const void *)t->req.base)[{i}].{part}"),
+                        &mut b,
+                    );
                 }
             }
             On::Start | On::End | On::Every(_) | On::Test(_) | On::Frame { .. } | On::Check { .. } => {}
         }
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);
-        let (decls, out, frame, resumes, views) = (b.decls.clone(), b.out.clone(), b.frame.clone(), b.resumes(), b.views.clone());
+        let (decls, out, frame, resumes, views) =
+            (b.decls.clone(), b.out.clone(), b.frame.clone(), b.resumes(), b.views.clone());
         // Of a handler that pauses others may run in between.
         let place = if self.pauses.pauses(i) { "" } else { "static _Thread_local " };
-        let locals: Vec<_> = views.iter().map(|(l, u)| format!("{place}{}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
+        let locals: Vec<_> = views
+            .iter()
+            .map(|(l, u)| {
+                format!(
+                    "{place}{}_view view_{};\n",
+                    names::unit(self.m, *u),
+                    names::local(&h.body.locals[l.index()], l.index())
+                )
+            })
+            .collect();
         let frame_ty = (!frame.is_empty()).then(|| format!("frame_{i}"));
         if let Some(f) = &frame_ty {
             let members: String = frame.iter().map(|(t, n)| format!("{t} {n};\n")).collect();
-            self.types.push_str(&format!("/* What {} keeps while it is suspended. */\ntypedef struct {f} {{\n{members}}} {f};\n", names::comment(&h.name)));
+            self.types.push_str(&format!(
+                "/* What {} keeps while it is suspended. */\ntypedef struct {f} {{\n{members}}} {f};\n",
+                names::comment(&h.name)
+            ));
         }
         let frame_decl = frame_ty.as_ref().map(|f| format!("{f} *frame = t->frame;\n")).unwrap_or_default();
         let dispatch: String = (1..=resumes).map(|i| format!("case {i}: goto R{i};\n")).collect();
-        let dispatch = if resumes > 0 { format!("switch (t->pc) {{\n{dispatch}default: break;\n}}\n") } else { String::new() };
+        let dispatch =
+            if resumes > 0 { format!("switch (t->pc) {{\n{dispatch}default: break;\n}}\n") } else { String::new() };
         // Compiled for size: signals are many, and all these run now and then.
         let rare = if matches!(h.on, On::Signal(_) | On::Start | On::End) { "WL_RARE " } else { "" };
         let proto = format!("int {name}(wl_fx *x, wl_task *t)");
@@ -274,10 +391,21 @@ impl<'m> Gen<'m> {
         b.block(&body.block);
         let (frame, mark) = (b.name(LocalId(0)), b.name(LocalId(1)));
         let (decls, out, views) = (b.decls, b.out, b.views);
-        let locals: String = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&body.locals[l.index()], l.index()))).collect();
+        let locals: String = views
+            .iter()
+            .map(|(l, u)| {
+                format!(
+                    "static _Thread_local {}_view view_{};\n",
+                    names::unit(self.m, *u),
+                    names::local(&body.locals[l.index()], l.index())
+                )
+            })
+            .collect();
         let fault = if out.contains("goto fault;") { "fault:;\nreturn WL_T_FAULT;\n" } else { "" };
         let proto = format!("int {}(wl_fx *x, wl_view *{frame}, uint32_t {mark})", names::input(self.m, id));
-        let of = input.element.map_or(String::new(), |e| format!("element {}: ", names::comment(&self.m.elements[e.index()].name)));
+        let of = input
+            .element
+            .map_or(String::new(), |e| format!("element {}: ", names::comment(&self.m.elements[e.index()].name)));
         let text = format!("/* {of}{} */\nstatic {proto} {{\n(void)x;\n(void){frame};\n(void){mark};\n{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n", names::comment(&input.name));
         self.code.push_str(&apart(&[proto], &text));
     }
@@ -286,9 +414,13 @@ impl<'m> Gen<'m> {
     fn frame_handler(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         self.frame_unit(unit);
         let ahead = self.ahead(h, unit);
-        let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.ahead_type(i, a)));
+        let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.batch_entry_type(i, a)));
         let kept = self.kept(h, ahead.as_ref());
-        let (third, back) = if kept.is_empty() { (String::new(), String::new()) } else { (format!(", wl_kept_{i} *keep"), kept.back()) };
+        let (third, back) = if kept.is_empty() {
+            (String::new(), String::new())
+        } else {
+            (format!(", wl_kept_{i} *keep"), kept.back())
+        };
         if !kept.is_empty() {
             let text = self.kept_type(i, &kept);
             self.code.push_str(&text);
@@ -302,12 +434,28 @@ impl<'m> Gen<'m> {
         b.block(&h.body.block);
         let (decls, out, views) = (b.decls, b.out, b.views);
         let frame = names::local(&h.body.locals[0], 0);
-        let locals: String = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
+        let locals: String = views
+            .iter()
+            .map(|(l, u)| {
+                format!(
+                    "static _Thread_local {}_view view_{};\n",
+                    names::unit(self.m, *u),
+                    names::local(&h.body.locals[l.index()], l.index())
+                )
+            })
+            .collect();
         // As values, not behind the pointer: then they are registers for the length of a batch.
-        let (begin, end) = if third.is_empty() { (String::new(), "") } else { (format!("wl_kept_{i} kept = *keep;\n"), back.as_str()) };
+        let (begin, end) = if third.is_empty() {
+            (String::new(), "")
+        } else {
+            (format!("wl_kept_{i} kept = *keep;\n"), back.as_str())
+        };
         let done = if out.contains("goto done;") { "done:;\n" } else { "" };
-        let fault = if out.contains("goto fault;") { format!("fault:;\n{end}return WL_T_FAULT;\n") } else { String::new() };
-        if ["(x", "x->"].iter().any(|x| decls.contains(x) || out.contains(x)) { self.frames.scratch.insert(i); }
+        let fault =
+            if out.contains("goto fault;") { format!("fault:;\n{end}return WL_T_FAULT;\n") } else { String::new() };
+        if ["(x", "x->"].iter().any(|x| decls.contains(x) || out.contains(x)) {
+            self.frames.scratch.insert(i);
+        }
         self.code.push_str(&format!(
             "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}{third}) {{\n(void)x;\n{begin}{locals}{decls}{out}{done}{end}return WL_T_DONE;\n{fault}}}\n\n",
             names::comment(&h.name), names::ident(&h.name), second.unwrap_or_default()
@@ -317,14 +465,19 @@ impl<'m> Gen<'m> {
     fn fault_reply(&mut self, i: usize, p: &Protocol, body: &'m Body) {
         let mut b = BodyGen::new(self, Owner::Protocol { msg: 2 }, body);
         b.declare(0);
-        let values = ["f->kind", "(f->side & WL_SIDE_IN_STEP) != 0", "req ? *req : (wl_msg){0}", "wl_b(f->start, f->start_n)"].map(String::from);
+        let values =
+            ["f->kind", "(f->side & WL_SIDE_IN_STEP) != 0", "req ? *req : (wl_msg){0}", "wl_b(f->start, f->start_n)"]
+                .map(String::from);
         let params = p.response.map_or(&[][..], |u| &b.g.m.unit(u).params);
         let asked = params.iter().map(|p| format!("f->ctx >> {} & UINT64_C({:#x})", p.shift, p.mask()));
         for (n, v) in values.into_iter().chain(asked).enumerate().take(body.locals.len()) {
             let (l, ty) = (b.name(LocalId(n as u32)), body.locals[n].ty);
             match n < Protocol::FAULT_LOCALS {
                 true => line!(b, "{l} = {v};"),
-                false => { let c = b.g.cty(ty); line!(b, "{l} = ({c})({v});") }
+                false => {
+                    let c = b.g.cty(ty);
+                    line!(b, "{l} = ({c})({v});")
+                }
             }
         }
         b.block(&body.block);
@@ -352,7 +505,9 @@ impl<'m> Gen<'m> {
     fn note(&mut self, i: usize, p: &Protocol, body: &'m Body) {
         let (decls, mut out) = self.given_message(body, "*req");
         for label in ["done", "fault"] {
-            if out.contains(&format!("goto {label};")) { out.push_str(&format!("{label}:;\n")) }
+            if out.contains(&format!("goto {label};")) {
+                out.push_str(&format!("{label}:;\n"))
+            }
         }
         self.code.push_str(&format!(
             "/* protocol {}: a line of the access log */\nstatic void note_{i}(wl_fx *x, const wl_msg *req) {{\n{decls}{out}}}\n\n",
@@ -381,21 +536,45 @@ impl<'m> Gen<'m> {
                 format!("[{u}] = {{sizeof({name}_view), {}, UINT64_C({whole}), {name}_parse, {name}_tail}},\n", unit.head_max.min(u32::MAX as u64))
             })
             .collect();
-        let cases: String = m.handlers.iter().enumerate().filter(|(_, h)| h.on.frame_unit().is_none()).map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name))).collect();
-        let replies: String =
-            m.protocols.iter().enumerate().filter(|(_, p)| p.on_fault.is_some()).map(|(i, _)| format!("case {i}: return fault_reply_{i}(x, f, req);\n")).collect();
-        let interim: String =
-            m.protocols.iter().enumerate().filter(|(_, p)| p.on_interim.is_some()).map(|(i, _)| format!("case {i}: return interim_{i}(x, rep);\n")).collect();
-        let notes: String = m.protocols.iter().enumerate().filter(|(_, p)| p.on_log.is_some()).map(|(i, _)| format!("case {i}: note_{i}(x, req); break;\n")).collect();
+        let cases: String = m
+            .handlers
+            .iter()
+            .enumerate()
+            .filter(|(_, h)| h.on.frame_unit().is_none())
+            .map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name)))
+            .collect();
+        let replies: String = m
+            .protocols
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.on_fault.is_some())
+            .map(|(i, _)| format!("case {i}: return fault_reply_{i}(x, f, req);\n"))
+            .collect();
+        let interim: String = m
+            .protocols
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.on_interim.is_some())
+            .map(|(i, _)| format!("case {i}: return interim_{i}(x, rep);\n"))
+            .collect();
+        let notes: String = m
+            .protocols
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.on_log.is_some())
+            .map(|(i, _)| format!("case {i}: note_{i}(x, req); break;\n"))
+            .collect();
         let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };
         if frame != "0" {
-            let members: String = frames.iter().flatten().map(|f| format!("{f} {}; ", f.replace("frame_", "f"))).collect();
+            let members: String =
+                frames.iter().flatten().map(|f| format!("{f} {}; ", f.replace("frame_", "f"))).collect();
             self.code.push_str(&format!("union frames {{ {members}}};\n"));
         }
         let mut init = String::new();
         for (i, s) in m.states.iter().enumerate() {
             let Some(e) = &s.init else { continue };
-            let (text, at) = (self.expr(&Scope::default(), e), format!("wl_state(x)->s_{}", names::state(m, StateId(i as u32))));
+            let (text, at) =
+                (self.expr(&Scope::default(), e), format!("wl_state(x)->s_{}", names::state(m, StateId(i as u32))));
             init.push_str(&(self.store(s.ty, &at, &text) + "\n"));
         }
         init.push_str(&self.flow_init());
@@ -403,8 +582,16 @@ impl<'m> Gen<'m> {
         let (shared_size, shared_init) = self.shared_init();
         // Without batches the tables' numbers are published behind every handler.
         let flush = if self.has_frames() { String::new() } else { self.keyed_at_batch_end() };
-        let cases = if flush.is_empty() { cases } else { cases.replace(": return ", ": end = ").replace("(x, t);\n", "(x, t); break;\n") };
-        let (before, after) = if flush.is_empty() { ("", "default: return WL_T_DONE;\n}\n".to_string()) } else { ("int end = WL_T_DONE;\n", format!("default: break;\n}}\n{flush}return end;\n")) };
+        let cases = if flush.is_empty() {
+            cases
+        } else {
+            cases.replace(": return ", ": end = ").replace("(x, t);\n", "(x, t); break;\n")
+        };
+        let (before, after) = if flush.is_empty() {
+            ("", "default: return WL_T_DONE;\n}\n".to_string())
+        } else {
+            ("int end = WL_T_DONE;\n", format!("default: break;\n}}\n{flush}return end;\n"))
+        };
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";
         let (own_tmp, tmp_size) = match self.pauses.any() {
@@ -441,7 +628,13 @@ impl<'m> Gen<'m> {
         let mut all: Vec<UnitId> = m.protocols.iter().flat_map(|p| [Some(p.request), p.response]).flatten().collect();
         all.extend(m.merges.iter().map(|m| m.unit));
         m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| all.extend(walk::parsed_unit(&s.kind))));
-        m.bodies(&mut |b| for l in &b.locals { if let Ty::Msg(u) = m.ty(l.ty) { all.push(*u) } });
+        m.bodies(&mut |b| {
+            for l in &b.locals {
+                if let Ty::Msg(u) = m.ty(l.ty) {
+                    all.push(*u)
+                }
+            }
+        });
         all.retain(|u| !self.is_frame(*u));
         all.sort();
         all.dedup();

@@ -12,7 +12,8 @@ pub struct Stop(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     stopped: bool,
-    /// Groups of processes, by their first one, which was not waited for yet: so no number can have come to mean another one.
+    /// Groups of processes, by their first one, which was not waited for yet: so no number can have
+    /// come to mean another one.
     running: Vec<i32>,
 }
 
@@ -22,21 +23,28 @@ impl Stop {
         let mut state = self.state();
         state.stopped = true;
         for group in &state.running {
-            // SAFETY: a plain system call. A compiler removes what it has begun to write at SIGTERM.
+            // SAFETY: a plain system call. A compiler removes what it has begun to write at
+            // SIGTERM.
             unsafe { libc::kill(-group, libc::SIGTERM) };
         }
     }
 
-    pub fn is_stopped(&self) -> bool { self.state().stopped }
+    pub fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
 
-    fn state(&self) -> MutexGuard<'_, State> { self.0.lock().unwrap_or_else(PoisonError::into_inner) }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// Runs a command to its end, or until it is stopped. A compiler is several processes.
     pub(crate) fn output(&self, command: &mut Command) -> io::Result<Output> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = {
             let mut state = self.state();
-            if state.stopped { return Err(io::ErrorKind::Interrupted.into()) }
+            if state.stopped {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let child = command.spawn()?;
             state.running.push(child.id() as i32);
             child
@@ -59,7 +67,9 @@ fn said(child: &mut Child) -> io::Result<(Vec<u8>, Vec<u8>)> {
 
 fn all(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    if let Some(mut pipe) = pipe { pipe.read_to_end(&mut bytes)?; }
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes)?;
+    }
     Ok(bytes)
 }
 
@@ -77,7 +87,9 @@ mod tests {
             // A child of a child holds the pipes.
             move || stop.output(Command::new("sh").args(["-c", "sleep 60; true"]))
         });
-        while stop.0.lock().unwrap().running.is_empty() { std::thread::sleep(Duration::from_millis(1)) }
+        while stop.0.lock().unwrap().running.is_empty() {
+            std::thread::sleep(Duration::from_millis(1))
+        }
         stop.stop();
         assert!(!sleeper.join().unwrap().unwrap().status.success());
         assert!(stop.output(&mut Command::new("true")).is_err() && begin.elapsed() < Duration::from_secs(30));

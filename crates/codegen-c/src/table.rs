@@ -1,6 +1,7 @@
 //! Tables: their memory, the encoding of keys and values as bytes, and the statements on them.
 //!
-//! Encoded: integers as they lie in memory, bytes and lists behind a 32-bit length, an option as one byte and the value.
+//! Encoded: integers as they lie in memory, bytes and lists behind a 32-bit length, an option as
+//! one byte and the value.
 
 use crate::body::BodyGen;
 use crate::expr::may_fault;
@@ -13,21 +14,45 @@ use wireloom_ir::*;
 const STACK_KEY: u64 = 4096;
 
 /// An exact table that all cores use.
-fn is_hashed(m: &Module, t: &Table) -> bool { t.kind == TableKind::Exact && !crate::flow::is_flow(m, t) }
+fn is_hashed(m: &Module, t: &Table) -> bool {
+    t.kind == TableKind::Exact && !crate::core_table::is_flow(m, t)
+}
 
 /// The runtime counts buckets in 32 bits; a table of more entries has several in each.
 const BUCKETS_MAX: u64 = 1 << 31;
 
-struct Geometry { stripes: u64, buckets: u64, inline: u64, entry: u64, block: u64, blocks: u64 }
+struct Geometry {
+    stripes: u64,
+    buckets: u64,
+    inline: u64,
+    entry: u64,
+    block: u64,
+    blocks: u64,
+}
 
 fn geometry(m: &Module, t: &Table) -> Geometry {
     let whole = encoded_max(m, t.key).saturating_add(encoded_max(m, t.value));
     let all_inline = t.memory == 0 || whole <= 96;
     let inline = if all_inline { whole } else { 64 };
-    let block = if all_inline { 60 } else if whole <= 4096 { 124 } else if whole <= 65536 { 252 } else { 1020 };
+    let block = if all_inline {
+        60
+    } else if whole <= 4096 {
+        124
+    } else if whole <= 65536 {
+        252
+    } else {
+        1020
+    };
     let blocks = if all_inline { 0 } else { (t.memory / (block + 4)).min(u32::MAX as u64 - 2) };
     let stripes = (t.capacity / 1024).next_power_of_two().clamp(1, 64);
-    Geometry { stripes, buckets: t.capacity.next_power_of_two().min(BUCKETS_MAX).max(stripes), inline, entry: (40 + inline).next_multiple_of(8), block, blocks }
+    Geometry {
+        stripes,
+        buckets: t.capacity.next_power_of_two().min(BUCKETS_MAX).max(stripes),
+        inline,
+        entry: (40 + inline).next_multiple_of(8),
+        block,
+        blocks,
+    }
 }
 
 fn encoded_max(m: &Module, ty: TyId) -> u64 {
@@ -44,10 +69,17 @@ fn encoded_max(m: &Module, ty: TyId) -> u64 {
 impl Gen<'_> {
     pub fn table_structs(&mut self) {
         let m = self.m;
-        if m.tables.is_empty() { return }
-        let mut text = format!("/* Of all cores. Statistics come first. */\ntypedef struct app_shared {{\nwl_table_stats stats[{}];\n", m.tables.len());
+        if m.tables.is_empty() {
+            return;
+        }
+        let mut text = format!(
+            "/* Of all cores. Statistics come first. */\ntypedef struct app_shared {{\nwl_table_stats stats[{}];\n",
+            m.tables.len()
+        );
         for (i, t) in m.tables.iter().enumerate() {
-            if !is_hashed(m, t) { continue }
+            if !is_hashed(m, t) {
+                continue;
+            }
             let g = geometry(m, t);
             text.push_str(&format!(
                 "struct {{\nwl_table t;\n_Alignas(64) wl_stripe stripe[{}];\nuint32_t bucket[{}];\n_Alignas(8) uint8_t entry[UINT64_C({})];\nuint8_t block[UINT64_C({})];\n}} {}; /* capacity {} */\n",
@@ -63,10 +95,14 @@ impl Gen<'_> {
     /// Size of the shared memory and the code that sets it up.
     pub fn shared_init(&mut self) -> (String, String) {
         let m = self.m;
-        if m.tables.is_empty() { return ("0".into(), String::new()) }
+        if m.tables.is_empty() {
+            return ("0".into(), String::new());
+        }
         let mut text = String::from("app_shared *s = shared;\n");
         for (i, t) in m.tables.iter().enumerate() {
-            if !is_hashed(m, t) { continue }
+            if !is_hashed(m, t) {
+                continue;
+            }
             let (g, n) = (geometry(m, t), names::table(m, TableId(i as u32)));
             text.push_str(&format!(
                 "s->{n}.t = (wl_table){{\n.stats = &s->stats[{i}], .stripe = s->{n}.stripe, .bucket = s->{n}.bucket, .entry = s->{n}.entry, .block = s->{n}.block,\n\
@@ -81,21 +117,49 @@ impl Gen<'_> {
 
     /// Scratch that a statement's key is encoded in.
     pub fn key_scratch(&self, s: &StmtKind) -> u64 {
-        let (StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }) = s else { return 0 };
+        let (StmtKind::TableGet { table, .. }
+        | StmtKind::TablePut { table, .. }
+        | StmtKind::TableRemove { table, .. }
+        | StmtKind::TableUpdate { table, .. }) = s
+        else {
+            return 0;
+        };
         let max = encoded_max(self.m, self.m.tables[table.index()].key);
-        if max > STACK_KEY { max } else { 0 }
+        if max > STACK_KEY {
+            max
+        } else {
+            0
+        }
     }
 
     /// Defines size, encoder and decoder of a type; answers the suffix of their names.
     fn codec(&mut self, ty: TyId) -> String {
         let c = self.cty(ty);
         let name = mangle(&c);
-        if !self.first(&format!("codec {name}")) { return name }
-        let fixed = |n: u64| (format!("(void)v;\nreturn {n};"), "wl_give(c, &v, sizeof v);".to_string(), "wl_take(c, &v, sizeof v);".to_string());
+        if !self.first(&format!("codec {name}")) {
+            return name;
+        }
+        let fixed = |n: u64| {
+            (
+                format!("(void)v;\nreturn {n};"),
+                "wl_give(c, &v, sizeof v);".to_string(),
+                "wl_take(c, &v, sizeof v);".to_string(),
+            )
+        };
         let (size, enc, dec) = match self.m.ty(ty).clone() {
-            Ty::Bytes(_) => ("return 4 + v.n;".into(), "wl_give_bytes(c, v);".into(), "v = wl_take_bytes(c, x);".into()),
-            Ty::Endpoint => ("(void)v;\nreturn 20;".into(), "wl_give(c, &v, 20);".into(), "memset(&v, 0, sizeof v);\nwl_take(c, &v, 20);".into()),
-            Ty::Bool => ("(void)v;\nreturn 1;".into(), "uint8_t b = v;\nwl_give(c, &b, 1);".into(), "uint8_t b;\nwl_take(c, &b, 1);\nv = b != 0;".into()),
+            Ty::Bytes(_) => {
+                ("return 4 + v.n;".into(), "wl_give_bytes(c, v);".into(), "v = wl_take_bytes(c, x);".into())
+            }
+            Ty::Endpoint => (
+                "(void)v;\nreturn 20;".into(),
+                "wl_give(c, &v, 20);".into(),
+                "memset(&v, 0, sizeof v);\nwl_take(c, &v, 20);".into(),
+            ),
+            Ty::Bool => (
+                "(void)v;\nreturn 1;".into(),
+                "uint8_t b = v;\nwl_give(c, &b, 1);".into(),
+                "uint8_t b;\nwl_take(c, &b, 1);\nv = b != 0;".into(),
+            ),
             Ty::UInt(_) | Ty::Int(_) | Ty::Ip | Ty::Unit => fixed(layout::size(self.m, ty).max(1)),
             Ty::Option(t) => {
                 let i = self.codec(t);
@@ -113,14 +177,22 @@ impl Gen<'_> {
                     format!("wl_take(c, &v.n, 4);\nif (v.n > {max}) v.n = {max};\nfor (uint32_t i = 0; i < v.n; i++) v.v[i] = dec_{i}(c, x);"),
                 )
             }
-            Ty::Msg(_) => ("(void)v;\nreturn 0;".into(), "(void)c;\n(void)v;".into(), "memset(&v, 0, sizeof v);\n(void)c;".into()),
+            Ty::Msg(_) => {
+                ("(void)v;\nreturn 0;".into(), "(void)c;\n(void)v;".into(), "memset(&v, 0, sizeof v);\n(void)c;".into())
+            }
             Ty::Record(_) | Ty::Tuple(_) => {
                 let parts: Vec<_> = self.members(ty).into_iter().map(|(n, t)| (n, self.codec(t))).collect();
                 let sum = parts.iter().map(|(n, i)| format!("size_{i}(v.{n})")).collect::<Vec<_>>().join(" + ");
                 (
                     format!("(void)v;\nreturn {};", if sum.is_empty() { "0" } else { &sum }),
-                    format!("(void)c; (void)v;\n{}", parts.iter().map(|(n, i)| format!("enc_{i}(c, v.{n});\n")).collect::<String>()),
-                    format!("(void)c;\n{}", parts.iter().map(|(n, i)| format!("v.{n} = dec_{i}(c, x);\n")).collect::<String>()),
+                    format!(
+                        "(void)c; (void)v;\n{}",
+                        parts.iter().map(|(n, i)| format!("enc_{i}(c, v.{n});\n")).collect::<String>()
+                    ),
+                    format!(
+                        "(void)c;\n{}",
+                        parts.iter().map(|(n, i)| format!("v.{n} = dec_{i}(c, x);\n")).collect::<String>()
+                    ),
                 )
             }
         };
@@ -137,18 +209,26 @@ impl Gen<'_> {
     pub fn copier(&mut self, ty: TyId) -> String {
         let c = self.cty(ty);
         let name = format!("keep_{}", mangle(&c));
-        if !self.first(&name) { return name }
+        if !self.first(&name) {
+            return name;
+        }
         let body = match self.m.ty(ty).clone() {
-            Ty::Bytes(_) => "uint8_t *p = wl_tmp(x, v.n);\nif (!p) return (wl_bytes){0};\nmemcpy(p, v.p, v.n);\nv.p = p;\n".into(),
+            Ty::Bytes(_) => {
+                "uint8_t *p = wl_tmp(x, v.n);\nif (!p) return (wl_bytes){0};\nmemcpy(p, v.p, v.n);\nv.p = p;\n".into()
+            }
             Ty::Option(t) if layout::has_bytes(self.m, t) => format!("if (v.has) v.v = {}(v.v, x);\n", self.copier(t)),
-            Ty::List(t, _) if layout::has_bytes(self.m, t) => format!("for (uint32_t i = 0; i < v.n; i++) v.v[i] = {}(v.v[i], x);\n", self.copier(t)),
+            Ty::List(t, _) if layout::has_bytes(self.m, t) => {
+                format!("for (uint32_t i = 0; i < v.n; i++) v.v[i] = {}(v.v[i], x);\n", self.copier(t))
+            }
             Ty::Record(_) | Ty::Tuple(_) => {
-                let parts: Vec<_> = self.members(ty).into_iter().filter(|(_, t)| layout::has_bytes(self.m, *t)).collect();
+                let parts: Vec<_> =
+                    self.members(ty).into_iter().filter(|(_, t)| layout::has_bytes(self.m, *t)).collect();
                 parts.into_iter().map(|(n, t)| format!("v.{n} = {}(v.{n}, x);\n", self.copier(t))).collect()
             }
             _ => String::new(),
         };
-        self.helpers.push_str(&format!("static inline {c} {name}({c} v, wl_fx *x) {{\n(void)x;\n{body}return v;\n}}\n"));
+        self.helpers
+            .push_str(&format!("static inline {c} {name}({c} v, wl_fx *x) {{\n(void)x;\n{body}return v;\n}}\n"));
         name
     }
 }
@@ -169,17 +249,35 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "uint32_t kn_ = size_{codec}(key_);\nwl_cursor kc_ = wl_flat(kb_, kn_);\nenc_{codec}(&kc_, key_);");
     }
 
-    fn table_at(&self, t: TableId) -> String { format!("&wl_shared(x)->{}.t", names::table(self.g.m, t)) }
+    fn table_at(&self, t: TableId) -> String {
+        format!("&wl_shared(x)->{}.t", names::table(self.g.m, t))
+    }
 
     pub fn table(&mut self, s: &'m StmtKind) {
         let m = self.g.m;
-        let (StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
-            | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. }
-            | StmtKind::TablePush { table, .. } | StmtKind::TablePop { table, .. }) = s else { return };
+        let (StmtKind::TableGet { table, .. }
+        | StmtKind::TablePut { table, .. }
+        | StmtKind::TableRemove { table, .. }
+        | StmtKind::TableUpdate { table, .. }
+        | StmtKind::TableLen { table, .. }
+        | StmtKind::TableNext { table, .. }
+        | StmtKind::TableInsert { table, .. }
+        | StmtKind::TableDelete { table, .. }
+        | StmtKind::TablePush { table, .. }
+        | StmtKind::TablePop { table, .. }) = s
+        else {
+            return;
+        };
         let t = &m.tables[table.index()];
-        if t.kind == TableKind::Array { return self.array(*table, s) }
-        if crate::keyed::is_keyed(t) { return self.keyed(*table, s) }
-        if crate::flow::is_flow(m, t) { return self.flow(s) }
+        if t.kind == TableKind::Array {
+            return self.array(*table, s);
+        }
+        if crate::match_tables::is_keyed(t) {
+            return self.keyed(*table, s);
+        }
+        if crate::core_table::is_flow(m, t) {
+            return self.flow(s);
+        }
         match s {
             StmtKind::TableGet { table, key, dst } => {
                 let dst = self.name(*dst);
@@ -208,7 +306,8 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableNext { table, cursor, key, value, more, .. } => {
                 let t = &m.tables[table.index()];
                 let (at, keys, values) = (self.table_at(*table), self.g.codec(t.key), self.g.codec(t.value));
-                let (cursor, key, value, more) = (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
+                let (cursor, key, value, more) =
+                    (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
                 // Each core walks its own part; the whole of a shared table is the first one's.
                 line!(self, "{{ wl_stripe *s_ = NULL;\nif (x->core->index) {cursor} = UINT64_MAX;\nwl_entry *e_ = wl_table_next({at}, &{cursor}, x->core->now, &s_);\n{more} = e_ != NULL;");
                 line!(self, "if (e_) {{ wl_cursor c_ = wl_entry_bytes({at}, e_); {key} = dec_{keys}(&c_, x); {value} = dec_{values}(&c_, x); wl_table_unlock(s_); }} }}");
@@ -227,15 +326,27 @@ impl<'m> BodyGen<'_, 'm> {
         let at = self.table_at(table);
         self.key(t, key);
         let codec = self.g.codec(t.value);
-        line!(self, "wl_stripe *s_;\nwl_entry *e_ = wl_table_find({at}, kb_, kn_, x->core->now, &s_);\n{has} = e_ != NULL;");
-        line!(self, "if (e_) {{ wl_cursor c_ = wl_value({at}, e_); {value} = dec_{codec}(&c_, x); }}\nwl_table_unlock(s_); }}");
+        line!(
+            self,
+            "wl_stripe *s_;\nwl_entry *e_ = wl_table_find({at}, kb_, kn_, x->core->now, &s_);\n{has} = e_ != NULL;"
+        );
+        line!(
+            self,
+            "if (e_) {{ wl_cursor c_ = wl_value({at}, e_); {value} = dec_{codec}(&c_, x); }}\nwl_table_unlock(s_); }}"
+        );
         self.check(layout::has_bytes(self.g.m, t.value));
     }
 
     /// Writes `val_` to the entry found and unlocks its stripe.
     fn write_entry(&mut self, at: &str, codec: &str, stripe: &str, place: u32) {
-        line!(self, "wl_entry *e_ = wl_table_place({at}, kb_, kn_, size_{codec}(val_), x->core->now, {stripe}, i_, h_);");
-        line!(self, "if (e_) {{ wl_cursor c_ = wl_value({at}, e_); enc_{codec}(&c_, val_); }}\nwl_table_unlock({stripe});");
+        line!(
+            self,
+            "wl_entry *e_ = wl_table_place({at}, kb_, kn_, size_{codec}(val_), x->core->now, {stripe}, i_, h_);"
+        );
+        line!(
+            self,
+            "if (e_) {{ wl_cursor c_ = wl_value({at}, e_); enc_{codec}(&c_, val_); }}\nwl_table_unlock({stripe});"
+        );
         line!(self, "if (!e_) wl_fail(x, WL_F_FULL, {place});");
     }
 

@@ -1,13 +1,16 @@
 //! C types of IR types, and the small functions on values: equality, hash, stored form.
 //!
-//! A value has two forms. In registers and locals, bytes are a slice (`wl_bytes`). Stored (state, session, frame), bytes
-//! lie inline with room for the type's maximum; `put_…` and `get_…` go between the two.
+//! A value has two forms. In registers and locals, bytes are a slice (`wl_bytes`). Stored (state,
+//! session, frame), bytes lie inline with room for the type's maximum; `put_…` and `get_…` go
+//! between the two.
 
 use crate::gen::Gen;
 use crate::names::{self, ident, mangle};
 use wireloom_ir::*;
 
-pub(crate) fn int_width(bits: u8) -> u32 { (layout::int_bytes(bits) * 8) as u32 }
+pub(crate) fn int_width(bits: u8) -> u32 {
+    (layout::int_bytes(bits) * 8) as u32
+}
 
 /// A scalar's width and signedness.
 pub(crate) fn int_of(m: &Module, ty: TyId) -> Option<(u8, bool)> {
@@ -46,7 +49,10 @@ impl Gen<'_> {
                 let inner = self.cty(t);
                 let name = format!("wl_list_{}_{max}", mangle(&inner));
                 if self.first(&name) {
-                    self.types.push_str(&format!("typedef struct {name} {{ uint32_t n; {inner} v[{}]; }} {name};\n", max.max(1)));
+                    self.types.push_str(&format!(
+                        "typedef struct {name} {{ uint32_t n; {inner} v[{}]; }} {name};\n",
+                        max.max(1)
+                    ));
                 }
                 name
             }
@@ -70,7 +76,9 @@ impl Gen<'_> {
 
     fn define_struct(&mut self, name: &str, fields: &[(String, String)]) -> String {
         let text: String = fields.iter().map(|(c, n)| format!("{c} {n}; ")).collect();
-        if self.first(name) { self.types.push_str(&format!("typedef struct {name} {{ {text}}} {name};\n")) }
+        if self.first(name) {
+            self.types.push_str(&format!("typedef struct {name} {{ {text}}} {name};\n"))
+        }
         name.to_string()
     }
 
@@ -107,14 +115,19 @@ impl Gen<'_> {
                 let name = format!("eq_{}", mangle(&c));
                 if self.first(&name) {
                     let body = match kind {
-                        Ty::Option(t) => format!("return a.has == b.has && (!a.has || {});", self.equal(t, "a.v", "b.v")),
+                        Ty::Option(t) => {
+                            format!("return a.has == b.has && (!a.has || {});", self.equal(t, "a.v", "b.v"))
+                        }
                         Ty::List(t, _) => {
                             let e = self.equal(t, "a.v[i]", "b.v[i]");
                             format!("if (a.n != b.n) return false;\nfor (uint32_t i = 0; i < a.n; i++) if (!{e}) return false;\nreturn true;")
                         }
                         _ => {
-                            let parts: Vec<_> =
-                                self.members(ty).iter().map(|(n, t)| self.equal(*t, &format!("a.{n}"), &format!("b.{n}"))).collect();
+                            let parts: Vec<_> = self
+                                .members(ty)
+                                .iter()
+                                .map(|(n, t)| self.equal(*t, &format!("a.{n}"), &format!("b.{n}")))
+                                .collect();
                             format!("return {};", if parts.is_empty() { "true".into() } else { parts.join(" && ") })
                         }
                     };
@@ -140,11 +153,21 @@ impl Gen<'_> {
                 let name = format!("hash_{}", mangle(&c));
                 if self.first(&name) {
                     let body = match kind {
-                        Ty::Option(t) => format!("h = wl_h_int(h, v.has, 1);\nif (v.has) h = {};\n", self.hash(t, "h", "v.v")),
-                        Ty::List(t, _) => format!("for (uint32_t i = 0; i < v.n; i++) h = {};\n", self.hash(t, "h", "v.v[i]")),
-                        _ => self.members(ty).iter().map(|(n, t)| format!("h = {};\n", self.hash(*t, "h", &format!("v.{n}")))).collect(),
+                        Ty::Option(t) => {
+                            format!("h = wl_h_int(h, v.has, 1);\nif (v.has) h = {};\n", self.hash(t, "h", "v.v"))
+                        }
+                        Ty::List(t, _) => {
+                            format!("for (uint32_t i = 0; i < v.n; i++) h = {};\n", self.hash(t, "h", "v.v[i]"))
+                        }
+                        _ => self
+                            .members(ty)
+                            .iter()
+                            .map(|(n, t)| format!("h = {};\n", self.hash(*t, "h", &format!("v.{n}"))))
+                            .collect(),
                     };
-                    self.helpers.push_str(&format!("static inline uint64_t {name}(uint64_t h, {c} v) {{\n{body}return h;\n}}\n"));
+                    self.helpers.push_str(&format!(
+                        "static inline uint64_t {name}(uint64_t h, {c} v) {{\n{body}return h;\n}}\n"
+                    ));
                 }
                 format!("{name}({h}, {v})")
             }
@@ -153,7 +176,9 @@ impl Gen<'_> {
 
     /// The type in which a value is stored. Types without bytes are stored as they are.
     pub fn stored(&mut self, ty: TyId) -> String {
-        if !layout::has_bytes(self.m, ty) { return self.cty(ty) }
+        if !layout::has_bytes(self.m, ty) {
+            return self.cty(ty);
+        }
         let (name, body) = match self.m.ty(ty).clone() {
             Ty::Bytes(n) => (format!("s_bytes_{n}"), format!("uint32_t n; uint8_t b[{}];", n.max(1))),
             Ty::Option(t) => {
@@ -168,27 +193,44 @@ impl Gen<'_> {
                 let parts: Vec<_> = self.members(ty).iter().map(|(n, t)| (n.clone(), self.stored(*t))).collect();
                 let tag = match self.m.ty(ty) {
                     Ty::Record(r) => format!("s_{}", names::record(self.m, *r)),
-                    _ => format!("s_tup{}_{}", parts.len(), parts.iter().map(|(_, s)| mangle(s)).collect::<Vec<_>>().join("_")),
+                    _ => format!(
+                        "s_tup{}_{}",
+                        parts.len(),
+                        parts.iter().map(|(_, s)| mangle(s)).collect::<Vec<_>>().join("_")
+                    ),
                 };
                 (tag, parts.iter().map(|(n, s)| format!("{s} {n}; ")).collect())
             }
         };
-        if self.first(&name) { self.types.push_str(&format!("typedef struct {name} {{ {body} }} {name};\n")) }
+        if self.first(&name) {
+            self.types.push_str(&format!("typedef struct {name} {{ {body} }} {name};\n"))
+        }
         name
     }
 
     /// A statement that stores value `v` at lvalue `at`.
     pub fn store(&mut self, ty: TyId, at: &str, v: &str) -> String {
-        if !layout::has_bytes(self.m, ty) { return format!("{at} = {v};") }
+        if !layout::has_bytes(self.m, ty) {
+            return format!("{at} = {v};");
+        }
         let (s, c) = (self.stored(ty), self.cty(ty));
         let name = format!("put_{}", mangle(&s));
         if self.first(&name) {
             let body = match self.m.ty(ty).clone() {
                 // The checker proves the bound; the clamp keeps memory safe whatever it did.
-                Ty::Bytes(n) => format!("uint32_t n = v.n > {n}u ? {n}u : v.n;\nif (n) memmove(d->b, v.p, n);\nd->n = n;\n"),
+                Ty::Bytes(n) => {
+                    format!("uint32_t n = v.n > {n}u ? {n}u : v.n;\nif (n) memmove(d->b, v.p, n);\nd->n = n;\n")
+                }
                 Ty::Option(t) => format!("if (v.has) {{ {} }}\nd->has = v.has;\n", self.store(t, "d->v", "v.v")),
-                Ty::List(t, _) => format!("for (uint32_t i = 0; i < v.n; i++) {{ {} }}\nd->n = v.n;\n", self.store(t, "d->v[i]", "v.v[i]")),
-                _ => self.members(ty).iter().map(|(n, t)| self.store(*t, &format!("d->{n}"), &format!("v.{n}")) + "\n").collect(),
+                Ty::List(t, _) => format!(
+                    "for (uint32_t i = 0; i < v.n; i++) {{ {} }}\nd->n = v.n;\n",
+                    self.store(t, "d->v[i]", "v.v[i]")
+                ),
+                _ => self
+                    .members(ty)
+                    .iter()
+                    .map(|(n, t)| self.store(*t, &format!("d->{n}"), &format!("v.{n}")) + "\n")
+                    .collect(),
             };
             self.helpers.push_str(&format!("static inline void {name}({s} *d, {c} v) {{\n{body}}}\n"));
         }
@@ -197,18 +239,30 @@ impl Gen<'_> {
 
     /// The value stored at lvalue `at`; its bytes point into the store.
     pub fn load(&mut self, ty: TyId, at: &str) -> String {
-        if !layout::has_bytes(self.m, ty) { return at.into() }
+        if !layout::has_bytes(self.m, ty) {
+            return at.into();
+        }
         let (s, c) = (self.stored(ty), self.cty(ty));
         let name = format!("get_{}", mangle(&s));
         if self.first(&name) {
             let body = match self.m.ty(ty).clone() {
                 Ty::Bytes(_) => "return wl_b(d->b, d->n);".into(),
-                Ty::Option(t) => format!("{c} v = {{0}};\nif (d->has) {{ v.has = true; v.v = {}; }}\nreturn v;", self.load(t, "d->v")),
+                Ty::Option(t) => format!(
+                    "{c} v = {{0}};\nif (d->has) {{ v.has = true; v.v = {}; }}\nreturn v;",
+                    self.load(t, "d->v")
+                ),
                 Ty::List(t, _) => {
-                    format!("{c} v;\nv.n = d->n;\nfor (uint32_t i = 0; i < v.n; i++) v.v[i] = {};\nreturn v;", self.load(t, "d->v[i]"))
+                    format!(
+                        "{c} v;\nv.n = d->n;\nfor (uint32_t i = 0; i < v.n; i++) v.v[i] = {};\nreturn v;",
+                        self.load(t, "d->v[i]")
+                    )
                 }
                 _ => {
-                    let sets: String = self.members(ty).iter().map(|(n, t)| format!("v.{n} = {};\n", self.load(*t, &format!("d->{n}")))).collect();
+                    let sets: String = self
+                        .members(ty)
+                        .iter()
+                        .map(|(n, t)| format!("v.{n} = {};\n", self.load(*t, &format!("d->{n}"))))
+                        .collect();
                     format!("{c} v;\n{sets}return v;")
                 }
             };

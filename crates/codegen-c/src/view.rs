@@ -1,7 +1,7 @@
 //! Structs for what a parser keeps of a unit: the used values and extents of its fields.
 //!
-//! Fields of different cases of one switch share their room. A message's view is `wl_parser`, the parser's own slots,
-//! and the unit's struct `f`.
+//! Fields of different cases of one switch share their room. A message's view is `wl_parser`, the
+//! parser's own slots, and the unit's struct `f`.
 
 use crate::gen::Gen;
 use crate::names;
@@ -11,16 +11,21 @@ impl Gen<'_> {
     /// Whether a list keeps all its items (else one is enough, for the grammar's own use).
     pub fn keeps_items(&self, u: UnitId, f: FieldId, element: FieldId) -> bool {
         let fields = &self.m.unit(u).fields;
-        fields[f.index()].value_used || fields[element.index()].value_used || self.has_extent(u, element) || self.items.contains(&(u.0, f.0))
+        fields[f.index()].value_used
+            || fields[element.index()].value_used
+            || self.has_extent(u, element)
+            || self.items.contains(&(u.0, f.0))
     }
 
     /// Whether a field's value is a member of the struct.
     pub fn stores(&self, u: UnitId, f: FieldId) -> bool {
         let field = &self.m.unit(u).fields[f.index()];
         match &field.kind {
-            FieldKind::UInt { .. } | FieldKind::Number { .. } | FieldKind::Varint { .. } | FieldKind::Flag { .. } | FieldKind::Bytes { .. } => {
-                field.value_used || self.values.contains(&(u.0, f.0))
-            }
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Bytes { .. } => field.value_used || self.values.contains(&(u.0, f.0)),
             FieldKind::Let { .. } => field.value_used && !grammar::computed::again(self.m, field),
             _ => false,
         }
@@ -39,12 +44,20 @@ impl Gen<'_> {
     /// Defines the struct of a unit (and of those nested in it) and gives its name.
     pub fn unit_struct(&mut self, u: UnitId) -> String {
         let name = names::unit(self.m, u);
-        if !self.first(&format!("unit {}", u.0)) { return name }
+        if !self.first(&format!("unit {}", u.0)) {
+            return name;
+        }
         let unit = self.m.unit(u);
         let mut text = String::new();
-        for p in &unit.params { text.push_str(&format!("{} {};\n", self.cty(p.ty), names::param(&p.name))) }
-        if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) { text.push_str("uint64_t start_;\n") }
-        for &f in &unit.body { self.field_members(u, f, &mut text) }
+        for p in &unit.params {
+            text.push_str(&format!("{} {};\n", self.cty(p.ty), names::param(&p.name)))
+        }
+        if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) {
+            text.push_str("uint64_t start_;\n")
+        }
+        for &f in &unit.body {
+            self.field_members(u, f, &mut text)
+        }
         let doc = names::comment(&unit.name);
         self.types.push_str(&format!("/* unit {doc} */\ntypedef struct {name} {{\n{text}}} {name};\n"));
         name
@@ -54,7 +67,9 @@ impl Gen<'_> {
         let m = self.m;
         let field = &m.unit(u).fields[f.index()];
         let name = names::field(m, u, f);
-        if self.has_extent(u, f) { text.push_str(&format!("wl_ext {name}__x;\n")) }
+        if self.has_extent(u, f) {
+            text.push_str(&format!("wl_ext {name}__x;\n"))
+        }
         match &field.kind {
             FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => {
                 let inner = self.unit_struct(*unit);
@@ -68,10 +83,18 @@ impl Gen<'_> {
                 text.push_str(&format!("uint16_t {name}__case;\nunion {{\n"));
                 for case in cases {
                     let mut inner = String::new();
-                    for &f in &case.fields { self.field_members(u, f, &mut inner) }
-                    if !inner.is_empty() { text.push_str(&format!("struct {{\n{inner}}};\n")) }
+                    for &f in &case.fields {
+                        self.field_members(u, f, &mut inner)
+                    }
+                    if !inner.is_empty() {
+                        text.push_str(&format!("struct {{\n{inner}}};\n"))
+                    }
                 }
-                if text.ends_with("union {\n") { text.truncate(text.len() - "union {\n".len()) } else { text.push_str("};\n") }
+                if text.ends_with("union {\n") {
+                    text.truncate(text.len() - "union {\n".len())
+                } else {
+                    text.push_str("};\n")
+                }
             }
             _ if self.stores(u, f) => {
                 let c = self.stored_in_view(u, f);
@@ -92,7 +115,8 @@ impl Gen<'_> {
                 item.push_str(&format!("{inner} v; "));
             }
             FieldKind::List { .. } | FieldKind::Switch { .. } => {
-                // Lists of lists and of switches have no items that could be named; their parser's members are kept once.
+                // Lists of lists and of switches have no items that could be named; their parser's
+                // members are kept once.
                 let mut inner = String::new();
                 self.field_members(u, element, &mut inner);
                 item.push_str(&inner);
@@ -103,9 +127,17 @@ impl Gen<'_> {
             }
             _ => {}
         }
-        if self.has_extent(u, element) { item.push_str("wl_ext x; ") }
-        let at = if item.is_empty() { String::new() } else { format!(" struct {{ {item}}} at[{}];", if all { max.max(1) } else { 1 }) };
-        if self.first(&name) { self.types.push_str(&format!("struct {name} {{ uint32_t n;{at} }};\n")) }
+        if self.has_extent(u, element) {
+            item.push_str("wl_ext x; ")
+        }
+        let at = if item.is_empty() {
+            String::new()
+        } else {
+            format!(" struct {{ {item}}} at[{}];", if all { max.max(1) } else { 1 })
+        };
+        if self.first(&name) {
+            self.types.push_str(&format!("struct {name} {{ uint32_t n;{at} }};\n"))
+        }
         name
     }
 }

@@ -8,7 +8,18 @@ fn small() -> Module {
     let mut b = Build::new();
     let (b250, u32t, none) = (b.b(250), b.u(32), b.ty(Ty::Unit));
     let mut u = b.unit("echo.Line");
-    let word = u.add("word", b250, FieldKind::Bytes { min: 1, max: 250, class: Some(ByteSet::range(b'!', b'~')), extent: Extent::Until(until(&[b" "])), trim: None, caseless: false });
+    let word = u.add(
+        "word",
+        b250,
+        FieldKind::Bytes {
+            min: 1,
+            max: 250,
+            class: Some(ByteSet::range(b'!', b'~')),
+            extent: Extent::Until(until(&[b" "])),
+            trim: None,
+            caseless: false,
+        },
+    );
     u.add("times", u32t, FieldKind::Number { radix: 10, digits: 3, exact: false, until: None });
     u.add("", none, FieldKind::Literal { values: vec![bytes(b"\r\n"), bytes(b"\n")] });
     let line = u.done(None, false);
@@ -17,20 +28,40 @@ fn small() -> Module {
     b.m.counters.push(Counter { name: "lines".into(), doc: String::new() });
     let msg = b.ty(Ty::Msg(line));
     b.m.ports.push(Port {
-        name: "client".into(), span: Span::default(), kind: desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(7))),
-        protocols: vec![ProtocolId(0)], options: desc::PortOptions::default(), ketama: false, maglev: false,
+        name: "client".into(),
+        span: Span::default(),
+        kind: desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(7))),
+        protocols: vec![ProtocolId(0)],
+        options: desc::PortOptions::default(),
+        ketama: false,
+        maglev: false,
     });
     let stmt = |line, kind| Stmt { span: Span { line, ..Span::default() }, kind };
     let one = b.int(64, 1);
     let text = Expr::new(b250, ExprKind::Read(Path { root: Root::Local(LocalId(0)), steps: vec![Step::Field(word)] }));
     let end = Expr::new(b250, ExprKind::Bytes(b" 1\r\n".to_vec()));
     b.m.handlers.push(Handler {
-        name: "client".into(), span: Span::default(), on: On::Message { port: PortId(0), protocol: ProtocolId(0) }, steps: 3,
+        name: "client".into(),
+        span: Span::default(),
+        on: On::Message { port: PortId(0), protocol: ProtocolId(0) },
+        steps: 3,
         body: Body {
             locals: vec![Local { name: "req".into(), ty: msg, in_frame: false }],
             block: vec![
                 stmt(3, StmtKind::Count(CounterId(0), one)),
-                stmt(4, StmtKind::Reply { close: false, msg: Outgoing::Built { unit: line, body: vec![stmt(4, StmtKind::Emit(Emit::Bytes(text))), stmt(4, StmtKind::Emit(Emit::Bytes(end)))] } }),
+                stmt(
+                    4,
+                    StmtKind::Reply {
+                        close: false,
+                        msg: Outgoing::Built {
+                            unit: line,
+                            body: vec![
+                                stmt(4, StmtKind::Emit(Emit::Bytes(text))),
+                                stmt(4, StmtKind::Emit(Emit::Bytes(end))),
+                            ],
+                        },
+                    },
+                ),
             ],
         },
     });

@@ -3,7 +3,9 @@ mod common;
 use common::*;
 use wireloom_ir::*;
 
-fn module() -> Module { module_of(5, false) }
+fn module() -> Module {
+    module_of(5, false)
+}
 
 /// `key<TAB>count<LF>`; keys are text, or numbers.
 fn module_of(inputs: u32, numbers: bool) -> Module {
@@ -11,7 +13,11 @@ fn module_of(inputs: u32, numbers: bool) -> Module {
     let (b1k, u64t) = (b.b(1024), b.u(64));
     let mut u = b.unit("kv.Pair");
     let number = |end: &[u8]| FieldKind::Number { radix: 10, digits: 20, exact: false, until: Some(until(&[end])) };
-    let key = if numbers { u.add("key", u64t, number(b"\t")) } else { u.add("key", b1k, blob(1024, Some(class()), Extent::Until(until(&[b"\t"])))) };
+    let key = if numbers {
+        u.add("key", u64t, number(b"\t"))
+    } else {
+        u.add("key", b1k, blob(1024, Some(class()), Extent::Until(until(&[b"\t"]))))
+    };
     let count = u.add("count", u64t, number(b"\n"));
     u.unit.max = 1100;
     let unit = u.done(None, false);
@@ -20,16 +26,27 @@ fn module_of(inputs: u32, numbers: bool) -> Module {
     let get = |l| Expr::new(u64t, ExprKind::Local(LocalId(l)));
     let combined = b.bin(BinOp::Add, get(0), get(1));
     b.m.merges.push(Merge {
-        name: "words".into(), span: Span::default(), from: PortId(0), to: PortId(1), inputs, unit, key,
-        values: vec![MergeValue { field: count, a: LocalId(0), b: LocalId(1), combined }], locals: vec![local("a"), local("b")],
+        name: "words".into(),
+        span: Span::default(),
+        from: PortId(0),
+        to: PortId(1),
+        inputs,
+        unit,
+        key,
+        values: vec![MergeValue { field: count, a: LocalId(0), b: LocalId(1), combined }],
+        locals: vec![local("a"), local("b")],
     });
     b.m
 }
 
 /// All but tab and line feed.
-fn class() -> ByteSet { ByteSet::of(b"\t\n").complement() }
+fn class() -> ByteSet {
+    ByteSet::of(b"\t\n").complement()
+}
 
-fn merged(inputs: &[&str]) -> String { merged_by(&module(), inputs) }
+fn merged(inputs: &[&str]) -> String {
+    merged_by(&module(), inputs)
+}
 
 fn merged_by(m: &Module, inputs: &[&str]) -> String {
     let out = drive(m, "merge", inputs);
@@ -40,7 +57,13 @@ fn merged_by(m: &Module, inputs: &[&str]) -> String {
 #[test]
 fn equal_keys_are_combined() {
     assert_eq!(
-        merged(&["a\t1/b\t2/longer-than-eight\t5/", "a\t10/a\t100/c\t1/", "", "longer-than-eighu\t7/z\t1/", "longer-than-eight\t6/z\t18446744073709551615/"]),
+        merged(&[
+            "a\t1/b\t2/longer-than-eight\t5/",
+            "a\t10/a\t100/c\t1/",
+            "",
+            "longer-than-eighu\t7/z\t1/",
+            "longer-than-eight\t6/z\t18446744073709551615/"
+        ]),
         "a\t111/b\t2/c\t1/longer-than-eight\t11/longer-than-eighu\t7/z\t0/"
     );
     assert_eq!(merged(&["x\t1/"]), "x\t1/");
@@ -56,7 +79,10 @@ fn faults_name_the_input() {
 }
 
 /// Some of these keys in order, with counts; and their sums.
-fn streams(n: usize, keys: &std::collections::BTreeSet<String>) -> (Vec<String>, std::collections::BTreeMap<String, u64>) {
+fn streams(
+    n: usize,
+    keys: &std::collections::BTreeSet<String>,
+) -> (Vec<String>, std::collections::BTreeMap<String, u64>) {
     let mut seed = 1u64;
     let mut random = move |below: u64| {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -67,7 +93,8 @@ fn streams(n: usize, keys: &std::collections::BTreeSet<String>) -> (Vec<String>,
         let mut text = String::new();
         for k in keys {
             for _ in 0..[0, 1, 1, 2][random(4) as usize] {
-                let count = [random(10), random(100_000_000), 99_999_999, 100_000_000 + random(1 << 30), 0][random(5) as usize];
+                let count =
+                    [random(10), random(100_000_000), 99_999_999, 100_000_000 + random(1 << 30), 0][random(5) as usize];
                 *sums.entry(k.clone()).or_insert(0) += count;
                 text += &format!("{k}\t{}{count}/", "0".repeat(random(3) as usize));
             }
@@ -98,7 +125,13 @@ fn more_inputs_than_a_word_has_bits() {
 #[test]
 fn keys_that_are_numbers() {
     let m = module_of(5, true);
-    assert_eq!(merged_by(&m, &["5\t1/10\t2/18446744073709551615\t1/", "5\t1/9\t1/", "", "0\t3/10\t5/10\t1/", "18446744073709551615\t2/"]), "0\t3/5\t2/9\t1/10\t8/18446744073709551615\t3/");
+    assert_eq!(
+        merged_by(
+            &m,
+            &["5\t1/10\t2/18446744073709551615\t1/", "5\t1/9\t1/", "", "0\t3/10\t5/10\t1/", "18446744073709551615\t2/"]
+        ),
+        "0\t3/5\t2/9\t1/10\t8/18446744073709551615\t3/"
+    );
     assert!(merged_by(&m, &["10\t1/9\t1/", "1\t1/"]).ends_with("BAD input 0 fault 4"));
 }
 
@@ -111,8 +144,12 @@ fn faults_in_long_windows() {
         let out = merged(&["a\t1/", &text]);
         assert!(out.ends_with(&format!("BAD input 1 fault {fault}")), "{line:?}: {out}");
     };
-    for line in ["b\tx/", "b\t/", "b\t-1/", "/", "b/", "b\t1 /", "b\t1\t/", "b\t99999999999999999999/", "\t:/"] { bad(line, 1) }
-    for line in ["/c\t1/", "B\t1/"] { bad(line, if line.starts_with('/') { 1 } else { 4 }) }
+    for line in ["b\tx/", "b\t/", "b\t-1/", "/", "b/", "b\t1 /", "b\t1\t/", "b\t99999999999999999999/", "\t:/"] {
+        bad(line, 1)
+    }
+    for line in ["/c\t1/", "B\t1/"] {
+        bad(line, if line.starts_with('/') { 1 } else { 4 })
+    }
     bad(&format!("{}\t1/", "k".repeat(1025)), 2);
     bad("c\t1/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\t1/", 4);
     bad("cccccccccccccccccccd\t1/cccccccccccccccccccc\t1/", 4);

@@ -20,44 +20,77 @@ fn plain(harness: &str, arch: &str, args: &[&str]) {
     let exe = cache().join(format!("{harness}.{}.exe", std::process::id()));
     std::fs::create_dir_all(cache()).unwrap();
     let built = std::process::Command::new(&cc)
-        .args(["-std=c11", "-D_GNU_SOURCE", "-g", "-O1", arch, "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
-        .arg("-I").arg(dir.join("../../support")).arg("-o").arg(&exe).arg(dir.join("tests/harness").join(format!("{harness}.c"))).output().unwrap();
+        .args([
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-g",
+            "-O1",
+            arch,
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-fsanitize=address,undefined",
+            "-fno-sanitize-recover=all",
+        ])
+        .arg("-I")
+        .arg(dir.join("../../support"))
+        .arg("-o")
+        .arg(&exe)
+        .arg(dir.join("tests/harness").join(format!("{harness}.c")))
+        .output()
+        .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let out = std::process::Command::new(&exe).args(args).env("ASAN_OPTIONS", "detect_leaks=0").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "good", "{}", String::from_utf8_lossy(&out.stderr));
     std::fs::remove_file(exe).unwrap();
 }
 
-/// Tables of one core: use, removal, expiry, eviction, walks, lookups of a batch, against a list; with vectors and without.
+/// Tables of one core: use, removal, expiry, eviction, walks, lookups of a batch, against a list;
+/// with vectors and without.
 #[test]
 fn flow_tables() {
-    for arch in ["-march=native", "-march=x86-64"] { plain("flow", arch, &[]) }
+    for arch in ["-march=native", "-march=x86-64"] {
+        plain("flow", arch, &[])
+    }
 }
 
 /// Wildcard tables against the plain meaning, with vectors and without.
 #[test]
 fn wildcard_tables() {
-    for arch in ["-march=native", "-march=x86-64"] { plain("wild", arch, &["20000"]) }
+    for arch in ["-march=native", "-march=x86-64"] {
+        plain("wild", arch, &["20000"])
+    }
 }
 
 /// Lookups of whole batches, with vectors and without.
 #[test]
 fn wildcard_batches() {
-    for arch in ["-march=native", "-march=x86-64"] { plain("wild_each", arch, &["500"]) }
+    for arch in ["-march=native", "-march=x86-64"] {
+        plain("wild_each", arch, &["500"])
+    }
 }
 
-/// Sixteen frames at a time, with all vector instructions there are and with those of the first processors that had any; without, there are no lanes.
+/// Sixteen frames at a time, with all vector instructions there are and with those of the first
+/// processors that had any; without, there are no lanes.
 #[test]
 fn lanes() {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512cd") {
+    if is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512cd")
+    {
         plain("lanes", "-march=skylake-avx512", &[]);
     }
-    for arch in ["-march=native", "-march=x86-64"] { plain("lanes", arch, &[]) }
+    for arch in ["-march=native", "-march=x86-64"] {
+        plain("lanes", arch, &[])
+    }
 }
 
 /// Searches and comparisons of text against their plain meaning, with vectors and without.
 #[test]
 fn texts() {
-    for arch in ["-march=native", "-march=x86-64-v3", "-march=x86-64"] { plain("text", arch, &[]) }
+    for arch in ["-march=native", "-march=x86-64-v3", "-march=x86-64"] {
+        plain("text", arch, &[])
+    }
 }

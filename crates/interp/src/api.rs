@@ -1,4 +1,5 @@
-//! What tests, `wireloom test` and fuzzers call: parse a message and see its fields; run a test block.
+//! What tests, `wireloom test` and fuzzers call: parse a message and see its fields; run a test
+//! block.
 
 use crate::differential::Mock;
 use crate::eval::field_name;
@@ -30,7 +31,8 @@ pub fn parse_message(module: &Module, unit: UnitId, bytes: &[u8], ctx: u64, eof:
 
 /// As [`parse_message`], with grammars that are ready.
 pub fn parse_with(g: &Grammar, unit: UnitId, bytes: &[u8], ctx: u64, eof: bool) -> Parsed {
-    let mut v = View { parser: wl_parser { ctx, ..wl_parser::default() }, extra: Default::default(), slots: Vec::new() };
+    let mut v =
+        View { parser: wl_parser { ctx, ..wl_parser::default() }, extra: Default::default(), slots: Vec::new() };
     let mut answer = g.parse(unit, &mut v, bytes, eof);
     let head = v.parser.head as usize;
     let mut used = head;
@@ -129,7 +131,8 @@ pub struct Failure {
     pub message: String,
 }
 
-/// Runs a `test` block of code. Simulated runs ([`TestKind::Sim`]) need the runtime: `wireloom test` does those.
+/// Runs a `test` block of code. Simulated runs ([`TestKind::Sim`]) need the runtime:
+/// `wireloom test` does those.
 pub fn eval_test(module: &Module, test: usize) -> Result<(), Failure> {
     let failure = |kind, place, message: String| Err(Failure { kind, place, message });
     let Some(Test { name, kind: TestKind::Code(handler), .. }) = module.tests.get(test) else {

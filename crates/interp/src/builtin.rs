@@ -38,7 +38,8 @@ pub fn crc32(b: &[u8]) -> u32 {
     })
 }
 
-/// A number below `below`: one step of splitmix64 on a core's random state, scaled by multiplication.
+/// A number below `below`: one step of splitmix64 on a core's random state, scaled by
+/// multiplication.
 pub fn random_below(seed: &mut u64, below: u64) -> u64 {
     ((random(seed) as u128 * below as u128) >> 64) as u64
 }
@@ -146,8 +147,8 @@ pub fn parse_u64(b: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether `token` is in the comma separated list (RFC 9110 5.6.1): ASCII caseless, blanks around items and empty items
-/// ignored. An item with parameters (`a;q=1`) is not the token `a`.
+/// Whether `token` is in the comma separated list (RFC 9110 5.6.1): ASCII caseless, blanks around
+/// items and empty items ignored. An item with parameters (`a;q=1`) is not the token `a`.
 pub fn has_token(list: &[u8], token: &[u8]) -> bool {
     list.split(|&b| b == b',').any(|item| {
         let item = trim(item, |b| b == b' ' || b == b'\t');
@@ -172,7 +173,8 @@ pub fn trim(mut b: &[u8], blank: impl Fn(u8) -> bool) -> &[u8] {
     b
 }
 
-/// Instance of the first point on the ring (pairs of point and instance, sorted by point) not below `hash`.
+/// Instance of the first point on the ring (pairs of point and instance, sorted by point) not below
+/// `hash`.
 pub fn ring_lookup(ring: &[u32], hash: u32) -> u32 {
     let pairs: Vec<(u32, u32)> = ring.chunks_exact(2).map(|p| (p[0], p[1])).collect();
     match pairs.get(pairs.partition_point(|(point, _)| *point < hash)).or(pairs.first()) {

@@ -1,27 +1,40 @@
 //! Runs two programs over the same bytes and compares what they do.
 //!
-//! Parsers ([`trace_stream`]): a byte stream is given in pieces, as the runtime would, to `parse` and `tail`; what counts
-//! is every message's length, flags and fault, never how many calls it took. Handlers ([`Mock`]): a host that only
-//! notes calls, replies and sends, and answers calls from a script. Both take any `wl_program`: the interpreter with
-//! different cuts, or the interpreter and compiled C.
+//! Parsers ([`trace_stream`]): a byte stream is given in pieces, as the runtime would, to `parse`
+//! and `tail`; what counts is every message's length, flags and fault, never how many calls it
+//! took. Handlers ([`Mock`]): a host that only notes calls, replies and sends, and answers calls
+//! from a script. Both take any `wl_program`: the interpreter with different cuts, or the
+//! interpreter and compiled C.
 
 mod view;
 
 use crate::generate::{Generator, Rng};
 use std::os::raw::c_int;
-use wireloom_ir::*;
 use view::{parser, pass_run, view, View};
-use wireloom_runtime::core::app;
+use wireloom_ir::*;
 use wireloom_runtime::abi::*;
+use wireloom_runtime::core::app;
 
 /// What a parser did with a stream of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// `omitted`: the sum of the places of all bytes that are not passed on.
-    Message { head: u32, total: u64, flags: u32, omitted: u64 },
+    Message {
+        head: u32,
+        total: u64,
+        flags: u32,
+        omitted: u64,
+    },
     /// A fault after which the stream goes on `total` bytes behind the message's start.
-    InStep { total: u64, kind: u16, place: u32 },
-    Bad { kind: u16, place: u32 },
+    InStep {
+        total: u64,
+        kind: u16,
+        place: u32,
+    },
+    Bad {
+        kind: u16,
+        place: u32,
+    },
     /// The bytes ended inside a message, and the parser rightly waits.
     Waiting,
     /// Something the ABI forbids.
@@ -32,8 +45,8 @@ pub enum Event {
 const FLAGS: u32 = 31 | WL_M_ENDS;
 const MOST_EVENTS: usize = 10_000;
 
-/// One call of `parse` (`tail`: of `tail`). The bytes are given in a buffer of just their size, so that a sanitizer
-/// sees a read past them. Answers the code and the bytes used.
+/// One call of `parse` (`tail`: of `tail`). The bytes are given in a buffer of just their size, so
+/// that a sanitizer sees a read past them. Answers the code and the bytes used.
 ///
 /// # Safety
 /// The table is valid.
@@ -55,12 +68,19 @@ unsafe fn feed(t: &wl_program, unit: u32, v: &mut [u64], bytes: &[u8], eof: bool
     }
 }
 
-/// Parses a stream of messages of one unit; `cuts` are the sizes of the pieces in which it arrives (then the rest at
-/// once), `eof` whether it ends after them.
+/// Parses a stream of messages of one unit; `cuts` are the sizes of the pieces in which it arrives
+/// (then the rest at once), `eof` whether it ends after them.
 ///
 /// # Safety
 /// `table` and all it names are valid.
-pub unsafe fn trace_stream(table: *const wl_program, unit: u32, input: &[u8], ctx: u64, cuts: &[usize], eof: bool) -> Vec<Event> {
+pub unsafe fn trace_stream(
+    table: *const wl_program,
+    unit: u32,
+    input: &[u8],
+    ctx: u64,
+    cuts: &[usize],
+    eof: bool,
+) -> Vec<Event> {
     // SAFETY: by contract.
     let mut s = unsafe { Stream::new(table, unit, input, cuts, eof) };
     let mut events = Vec::new();
@@ -81,11 +101,19 @@ pub unsafe fn trace_stream(table: *const wl_program, unit: u32, input: &[u8], ct
     events
 }
 
-/// What of the tail of the message at the front of `input` is passed on, however it ends; `cuts` and `eof` as of [`trace_stream`].
+/// What of the tail of the message at the front of `input` is passed on, however it ends; `cuts`
+/// and `eof` as of [`trace_stream`].
 ///
 /// # Safety
 /// `table` and all it names are valid.
-pub unsafe fn passed_on(table: *const wl_program, unit: u32, input: &[u8], ctx: u64, cuts: &[usize], eof: bool) -> (Event, Vec<u8>) {
+pub unsafe fn passed_on(
+    table: *const wl_program,
+    unit: u32,
+    input: &[u8],
+    ctx: u64,
+    cuts: &[usize],
+    eof: bool,
+) -> (Event, Vec<u8>) {
     // SAFETY: by contract.
     let mut s = unsafe { Stream::new(table, unit, input, cuts, eof) };
     let event = s.message(ctx);
@@ -134,7 +162,16 @@ impl<'a> Stream<'a> {
         let mut v = view(self.t, self.unit, ctx);
         let code = loop {
             // SAFETY: the table is valid by the contract of trace_stream.
-            let (code, _) = unsafe { feed(self.t, self.unit, &mut v, &self.input[self.start..self.have.max(self.start)], self.at_end(), false) };
+            let (code, _) = unsafe {
+                feed(
+                    self.t,
+                    self.unit,
+                    &mut v,
+                    &self.input[self.start..self.have.max(self.start)],
+                    self.at_end(),
+                    false,
+                )
+            };
             if code != WL_MORE {
                 break code;
             }
@@ -148,7 +185,9 @@ impl<'a> Stream<'a> {
         let p = parser(&v);
         let there = (self.have.max(self.start) - self.start) as u64;
         match code {
-            WL_WHOLE | WL_HEAD if p.head as u64 > there => Event::Broken(format!("a head of {} bytes of {there}", p.head)),
+            WL_WHOLE | WL_HEAD if p.head as u64 > there => {
+                Event::Broken(format!("a head of {} bytes of {there}", p.head))
+            }
             WL_WHOLE => Event::Message { head: p.head, total: p.head as u64, flags: p.flags & FLAGS, omitted: 0 },
             WL_HEAD => self.tail(v, p.head),
             _ => Event::Bad { kind: p.fault, place: p.place },
@@ -192,14 +231,16 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Of [`random_cuts`]: so many pieces at the beginning, and so many bytes at the end, are cut finely whatever the length.
+/// Of [`random_cuts`]: so many pieces at the beginning, and so many bytes at the end, are cut
+/// finely whatever the length.
 const FINE: usize = 1000;
 const LAST: usize = 200;
 /// The rest of a long input makes twice as many pieces.
 const COARSE: u64 = 100;
 
-/// Sizes of random pieces for an input of `n` bytes. Behind the first thousand pieces, and but for the last bytes, those of long inputs are
-/// larger: a message's bytes are given again with each piece, so that a megabyte in single bytes would take minutes.
+/// Sizes of random pieces for an input of `n` bytes. Behind the first thousand pieces, and but for
+/// the last bytes, those of long inputs are larger: a message's bytes are given again with each
+/// piece, so that a megabyte in single bytes would take minutes.
 pub fn random_cuts(rng: &mut Rng, n: usize) -> Vec<usize> {
     let largest = [1, 2, 3, 7, 40, 1500][rng.below(6) as usize];
     let (mut cuts, mut sum) = (Vec::new(), 0);
@@ -212,12 +253,16 @@ pub fn random_cuts(rng: &mut Rng, n: usize) -> Vec<usize> {
     cuts
 }
 
-/// The first difference between two traces. Where the input ends inside a message only the kind counts: programs may
-/// wait for the bytes of several fields at once.
+/// The first difference between two traces. Where the input ends inside a message only the kind
+/// counts: programs may wait for the bytes of several fields at once.
 pub fn difference(a: &[Event], b: &[Event]) -> Option<String> {
     for i in 0..a.len().max(b.len()) {
         let same = match (a.get(i), b.get(i)) {
-            (Some(Event::Bad { kind: x, .. }), Some(Event::Bad { kind: y, .. })) if x == y && *x == FaultKind::TRUNCATED.0 => true,
+            (Some(Event::Bad { kind: x, .. }), Some(Event::Bad { kind: y, .. }))
+                if x == y && *x == FaultKind::TRUNCATED.0 =>
+            {
+                true
+            }
             (Some(Event::Broken(_)), _) | (_, Some(Event::Broken(_))) => false,
             (x, y) => x == y,
         };
@@ -228,9 +273,9 @@ pub fn difference(a: &[Event], b: &[Event]) -> Option<String> {
     None
 }
 
-/// The contexts (`wl_parser::ctx`) in which a unit is parsed as a message: 0 as a request, and as a response one for
-/// every value of its parameters (some of them, where there are many). Units that some code gives to `parse` are as
-/// requests. None if the unit is only part of others.
+/// The contexts (`wl_parser::ctx`) in which a unit is parsed as a message: 0 as a request, and as a
+/// response one for every value of its parameters (some of them, where there are many). Units that
+/// some code gives to `parse` are as requests. None if the unit is only part of others.
 pub fn contexts(m: &Module, unit: UnitId) -> Vec<u64> {
     let mut all = Vec::new();
     if m.protocols.iter().any(|p| p.request == unit) || (!is_message(m, unit) && is_parsed(m, unit)) {
@@ -251,7 +296,9 @@ pub fn is_message(m: &Module, unit: UnitId) -> bool {
 /// Whether `parse` is used on a unit of this module. Frames have parsers of another kind.
 fn is_parsed(m: &Module, unit: UnitId) -> bool {
     let mut found = false;
-    m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| found |= matches!(&s.kind, StmtKind::Parse { unit: u, .. } if *u == unit)));
+    m.bodies(&mut |b| {
+        walk::stmts(&b.block, &mut |s| found |= matches!(&s.kind, StmtKind::Parse { unit: u, .. } if *u == unit))
+    });
     found && m.unit(unit).frame.is_none() && m.unit(unit).params.is_empty()
 }
 
@@ -289,20 +336,26 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Compares both on bytes that are there as a whole, as `parse` in a program does: how long the message is, or whether it is none.
+    /// Compares both on bytes that are there as a whole, as `parse` in a program does: how long the
+    /// message is, or whether it is none.
     ///
     /// # Safety
     /// Both tables are valid.
     unsafe fn compare_whole(&self, input: &[u8]) -> Result<(), String> {
         // SAFETY: by contract.
-        let [a, b] = [self.a, self.b].map(|t| unsafe { trace_stream(t, self.unit.0, input, self.ctx, &[], true) }.into_iter().next());
+        let [a, b] = [self.a, self.b]
+            .map(|t| unsafe { trace_stream(t, self.unit.0, input, self.ctx, &[], true) }.into_iter().next());
         let same = match (&a, &b) {
             (Some(Event::Message { total: x, .. }), Some(Event::Message { total: y, .. })) => x == y,
             (Some(Event::Bad { kind: x, .. }), Some(Event::Bad { kind: y, .. })) => x == y,
             _ => a.is_none() && b.is_none(),
         };
         let name = &self.module.unit(self.unit).name;
-        if same { Ok(()) } else { Err(format!("{name}: of the whole bytes a makes {a:?} and b {b:?}\ninput: \"{}\"", input.escape_ascii())) }
+        if same {
+            Ok(())
+        } else {
+            Err(format!("{name}: of the whole bytes a makes {a:?} and b {b:?}\ninput: \"{}\"", input.escape_ascii()))
+        }
     }
 
     /// Compares both on `rounds` random streams, half of them damaged.
@@ -318,7 +371,12 @@ impl Pair<'_> {
     ///
     /// # Safety
     /// Both tables are valid.
-    pub unsafe fn compare_random_while(&self, seed: u64, rounds: usize, go_on: impl Fn() -> bool) -> Result<Summary, String> {
+    pub unsafe fn compare_random_while(
+        &self,
+        seed: u64,
+        rounds: usize,
+        go_on: impl Fn() -> bool,
+    ) -> Result<Summary, String> {
         let mut g = Generator::new(self.module, seed);
         let mut rng = Rng(seed ^ 0x5eed);
         let args = crate::grammar::Grammar::new(std::sync::Arc::new(self.module.clone())).args(self.unit, self.ctx);
@@ -374,13 +432,35 @@ impl Summary {
 /// What a handler did, tails resolved to their bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    Call { port: u32, index: u32, bytes: Vec<u8>, timeout: u64, ctx: u64 },
-    Reply { bytes: Vec<u8>, flags: u32 },
-    Send { port: u32, index: u32, bytes: Vec<u8> },
+    Call {
+        port: u32,
+        index: u32,
+        bytes: Vec<u8>,
+        timeout: u64,
+        ctx: u64,
+    },
+    Reply {
+        bytes: Vec<u8>,
+        flags: u32,
+    },
+    Send {
+        port: u32,
+        index: u32,
+        bytes: Vec<u8>,
+    },
     Close,
-    Log { level: u32, text: Vec<u8> },
-    Fault { kind: u16, place: u32 },
-    FaultReply { bytes: Vec<u8>, flags: u32 },
+    Log {
+        level: u32,
+        text: Vec<u8>,
+    },
+    Fault {
+        kind: u16,
+        place: u32,
+    },
+    FaultReply {
+        bytes: Vec<u8>,
+        flags: u32,
+    },
     /// What the answer before it is counted as, where something is said.
     Outcome(u32),
     Done,
@@ -476,12 +556,16 @@ impl<'a> Mock<'a> {
             log: Some(log),
             fault: Some(fault),
             crypto: Some(wireloom_runtime::crypto::entry),
-            pause: Some(wireloom_runtime::core::lanes::run_on),
+            pause: Some(wireloom_runtime::core::stacks::run_on),
             keep: Some(keep),
         });
         let load = vec![0u32; INSTANCES as usize];
         let up = vec![1u8; INSTANCES as usize];
-        let ring: Vec<u32> = (0..64u32).flat_map(|i| [i << 26, i % INSTANCES]).chain([INSTANCES + 1]).chain((0..=INSTANCES).map(|i| i % INSTANCES)).collect();
+        let ring: Vec<u32> = (0..64u32)
+            .flat_map(|i| [i << 26, i % INSTANCES])
+            .chain([INSTANCES + 1])
+            .chain((0..=INSTANCES).map(|i| i % INSTANCES))
+            .collect();
         let maglev: Vec<u32> = (0..101u32).map(|i| i * 7 % INSTANCES).collect();
         let port = |p: &Port| wl_port {
             n: if matches!(p.kind, desc::PortKind::Connect(_)) { INSTANCES } else { 0 },
@@ -559,7 +643,8 @@ impl<'a> Mock<'a> {
         self.core.now = now;
     }
 
-    /// Runs a handler without a message or connection; answers its result, and its fault's kind and place.
+    /// Runs a handler without a message or connection; answers its result, and its fault's kind and
+    /// place.
     pub fn run_plain(&mut self, handler: u32) -> (c_int, u16, u32) {
         let mut frame = vec![0u64; (self.t.frame_size as usize).div_ceil(8) + 1];
         let mut task = self.task(handler, &mut frame, std::ptr::null_mut(), wl_msg::default());
@@ -584,8 +669,8 @@ impl<'a> Mock<'a> {
         }
     }
 
-    /// Gives a request to the handler of a listen port; calls are answered from `answers`, in order, over and over.
-    /// Answers everything the handler did.
+    /// Gives a request to the handler of a listen port; calls are answered from `answers`, in
+    /// order, over and over. Answers everything the handler did.
     pub fn run_message(&mut self, handler: u32, request: &[u8], answers: &[Answer]) -> Vec<Act> {
         let On::Message { protocol, .. } = self.m.handlers[handler as usize].on else { return vec![Act::NoRequest] };
         let unit = self.m.protocols[protocol.index()].request;
@@ -593,7 +678,8 @@ impl<'a> Mock<'a> {
         let Some(mut req) = self.keep(unit.0, 0, request, false) else { return vec![Act::NoRequest] };
         self.notes.request_tail = req.tail().to_vec();
         let peer = "192.0.2.7:4711".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
-        let local = "198.51.100.1:80".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
+        let local =
+            "198.51.100.1:80".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
         let mut conn = wl_conn { session: self.session.as_mut_ptr().cast(), peer, local, port: 0, instance: 0, id: 9 };
         let mut frame = vec![0u64; (self.t.frame_size as usize).div_ceil(8) + 1];
         let msg = req.msg();
@@ -647,7 +733,8 @@ impl<'a> Mock<'a> {
         let Some(function) = self.t.fault_reply else { return };
         self.core.out.p = self.core.out.start;
         // SAFETY: the core and the fault are whole.
-        let flags = unsafe { function(self.t.self_, &mut *self.core, protocol, f, req.map_or(std::ptr::null(), |r| r)) };
+        let flags =
+            unsafe { function(self.t.self_, &mut *self.core, protocol, f, req.map_or(std::ptr::null(), |r| r)) };
         let out = self.core.out;
         // SAFETY: `start` to `p` were written by the program.
         let bytes = unsafe { std::slice::from_raw_parts(out.start, out.p as usize - out.start as usize) }.to_vec();

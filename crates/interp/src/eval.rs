@@ -1,5 +1,5 @@
-//! Expressions. They are pure; whatever could fail was guarded before. Where a guard is missing after all, the answer is
-//! [`Stop::Internal`], never a panic.
+//! Expressions. They are pure; whatever could fail was guarded before. Where a guard is missing
+//! after all, the answer is [`Stop::Internal`], never a panic.
 
 use crate::builtin;
 use crate::exec::Activation;
@@ -12,7 +12,10 @@ use wireloom_runtime::crypto;
 /// Why evaluation or execution ends early.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
-    Fault { kind: FaultKind, place: PlaceId },
+    Fault {
+        kind: FaultKind,
+        place: PlaceId,
+    },
     /// The module breaks a rule that the checker should have ensured.
     Internal(String),
 }
@@ -95,7 +98,9 @@ impl<'a> Env<'a> {
             },
             ExprKind::Make(es) => match (self.all(es)?, self.module.ty(e.ty)) {
                 (parts, Ty::Endpoint) => match parts.as_slice() {
-                    [Value::Ip(ip), Value::Int(port)] => Value::Endpoint(crate::value::Endpoint { ip: *ip, port: *port as u16 }),
+                    [Value::Ip(ip), Value::Int(port)] => {
+                        Value::Endpoint(crate::value::Endpoint { ip: *ip, port: *port as u16 })
+                    }
                     _ => return internal("an endpoint of something else than an address and a port"),
                 },
                 (parts, _) => Value::Record(parts),
@@ -161,19 +166,29 @@ impl<'a> Env<'a> {
             ExprKind::FrameInstance(_) => Value::Int(act.with_frame(|f| u128::from(f.instance))?),
             ExprKind::FrameTime(_) => Value::Int(act.with_frame(|f| u128::from(f.time))?),
             ExprKind::Payload(_, layer) => act.with_frame(|f| Value::bytes(f.payload(*layer)))?,
-            ExprKind::ChecksumOk(_, layer) => Value::Bool(act.with_frame(|f| f.checksum_ok(self.module, *layer as usize))?),
+            ExprKind::ChecksumOk(_, layer) => {
+                Value::Bool(act.with_frame(|f| f.checksum_ok(self.module, *layer as usize))?)
+            }
             ExprKind::Parts => Value::Int(act.parts() as u128),
             ExprKind::PortLen(p) => Value::Int(act.port(*p)?.len as u128),
             ExprKind::PortUp(p, i) => Value::Bool(act.port(*p)?.up(self.int(i)?)?),
             ExprKind::PortLoad(p, i) => Value::Int(act.port(*p)?.load(self.int(i)?)? as u128),
-            ExprKind::GroupCount(i) => Value::Int(act.groups.borrow().get(self.int(i)? as usize).map_or(0, |g| g.0.into())),
-            ExprKind::GroupBytes(i) => Value::bytes(act.groups.borrow().get(self.int(i)? as usize).map_or(&[][..], |g| &g.1)),
+            ExprKind::GroupCount(i) => {
+                Value::Int(act.groups.borrow().get(self.int(i)? as usize).map_or(0, |g| g.0.into()))
+            }
+            ExprKind::GroupBytes(i) => {
+                Value::bytes(act.groups.borrow().get(self.int(i)? as usize).map_or(&[][..], |g| &g.1))
+            }
             ExprKind::Modula(p, h) => {
                 let (h, slots) = (self.int(h)? as usize, act.port(*p)?.slots);
                 Value::Int(if slots.is_empty() { 0 } else { slots[h % slots.len()] as u128 })
             }
             ExprKind::Ketama(p, k) => {
-                let h = if matches!(self.module.ty(k.ty), Ty::Bytes(_)) { builtin::md5_u32(&self.bytes(k)?) } else { self.int(k)? as u32 };
+                let h = if matches!(self.module.ty(k.ty), Ty::Bytes(_)) {
+                    builtin::md5_u32(&self.bytes(k)?)
+                } else {
+                    self.int(k)? as u32
+                };
                 Value::Int(builtin::ring_lookup(act.port(*p)?.ring, h) as u128)
             }
             ExprKind::Maglev(p, h) => {
@@ -275,7 +290,9 @@ impl<'a> Env<'a> {
 
     /// Follows steps that begin with a field of `node`.
     fn walk<'b>(&self, node: &'b Node, steps: &[Step]) -> Res<&'b FieldNode> {
-        let Some((Step::Field(f), rest)) = steps.split_first() else { return internal("a path must begin with a field") };
+        let Some((Step::Field(f), rest)) = steps.split_first() else {
+            return internal("a path must begin with a field");
+        };
         match node.field(*f) {
             Some(found) => self.walk_on(found, rest),
             None => {
@@ -307,7 +324,8 @@ impl<'a> Env<'a> {
         })
     }
 
-    /// Calls `each` with the second field's bytes of every item whose first field is `name`, until it says to stop.
+    /// Calls `each` with the second field's bytes of every item whose first field is `name`, until
+    /// it says to stop.
     fn named(&self, list: &Path, name: &Value, mut each: impl FnMut(&[u8]) -> bool) -> Res<()> {
         let Value::Bytes(name) = name else { return internal("a field name that is no byte string") };
         self.with_field(list, |node, buf| {
@@ -404,7 +422,13 @@ impl<'a> Env<'a> {
             Builtin::Upper => Value::bytes(&bytes(0)?.to_ascii_uppercase()),
             Builtin::StartsWith => Value::Bool(bytes(0)?.starts_with(bytes(1)?)),
             Builtin::EndsWith => Value::Bool(bytes(0)?.ends_with(bytes(1)?)),
-            Builtin::FindBytes => Value::Option(builtin::find(bytes(0)?.get((if args.len() > 2 { int(2)? as usize } else { 0 })..).unwrap_or_default(), bytes(1)?).map(|i| Box::new(n(i as u64)))),
+            Builtin::FindBytes => Value::Option(
+                builtin::find(
+                    bytes(0)?.get((if args.len() > 2 { int(2)? as usize } else { 0 })..).unwrap_or_default(),
+                    bytes(1)?,
+                )
+                .map(|i| Box::new(n(i as u64))),
+            ),
             Builtin::Slice => {
                 let b = bytes(0)?;
                 let clamp = |v: u128| usize::try_from(v).unwrap_or(usize::MAX).min(b.len());
@@ -450,8 +474,15 @@ impl<'a> Env<'a> {
                 Some(act) => n(act.wall() / 1_000_000_000),
                 None => return internal("the time outside a handler"),
             },
-            Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal | Builtin::AesGcmOpen | Builtin::HmacSha1
-            | Builtin::HmacSha256 | Builtin::Sha1 | Builtin::Sha256 => {
+            Builtin::AesCtr
+            | Builtin::AesCbcEncrypt
+            | Builtin::AesCbcDecrypt
+            | Builtin::AesGcmSeal
+            | Builtin::AesGcmOpen
+            | Builtin::HmacSha1
+            | Builtin::HmacSha256
+            | Builtin::Sha1
+            | Builtin::Sha256 => {
                 let parts = (0..vals.len()).map(bytes).collect::<Res<Vec<_>>>()?;
                 let made = builtin::crypto(b).and_then(|op| crypto::compute(op, &parts));
                 match (b, made) {

@@ -1,8 +1,10 @@
-//! Packet programs side by side: in come two programs of one module and frames; every frame is handled by both, and what they do with it
-//! (frames sent, faults, log lines, counters) is compared, and at the end what their tables and queues hold.
+//! Packet programs side by side: in come two programs of one module and frames; every frame is
+//! handled by both, and what they do with it (frames sent, faults, log lines, counters) is
+//! compared, and at the end what their tables and queues hold.
 //!
-//! A frame lies in memory of just its size and rooms, so that a sanitizer sees a read past it. [`Mutator`] makes the frames: every
-//! prefix and every changed byte of the ones it is given, then random changes without end.
+//! A frame lies in memory of just its size and rooms, so that a sanitizer sees a read past it.
+//! [`Mutator`] makes the frames: every prefix and every changed byte of the ones it is given, then
+//! random changes without end.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -51,7 +53,9 @@ impl Runner {
     fn new(app: Arc<App>, seed: u64) -> Result<Runner, String> {
         let packets = app.program.packets().ok_or("the app has no frame ports")?;
         let on = |i| desc::HandlerOn::Frame { port: i as u32 };
-        let handlers: Vec<_> = (0..app.desc.ports.len()).map(|i| app.desc.handlers.iter().position(|h| h.on == on(i)).map(|h| h as u32)).collect();
+        let handlers: Vec<_> = (0..app.desc.ports.len())
+            .map(|i| app.desc.handlers.iter().position(|h| h.on == on(i)).map(|h| h as u32))
+            .collect();
         // SAFETY: this core is the only one that runs the program in this process.
         let made = unsafe { Host::new(&app, packets, handlers) };
         let mut core = AppCore::new(app, host::table(), 0, 1, seed);
@@ -76,7 +80,13 @@ impl Runner {
     fn task(&mut self, handler: u32, args: &[wl_param]) {
         self.core.reset_out();
         let mut frame = vec![0u64; self.core.frame_words + 1];
-        let mut task = wl_task { core: &mut *self.core.wl, frame: frame.as_mut_ptr().cast(), handler, req: wl_msg { base: args.as_ptr().cast(), ..wl_msg::default() }, ..wl_task::default() };
+        let mut task = wl_task {
+            core: &mut *self.core.wl,
+            frame: frame.as_mut_ptr().cast(),
+            handler,
+            req: wl_msg { base: args.as_ptr().cast(), ..wl_msg::default() },
+            ..wl_task::default()
+        };
         let table = self.core.app.program.table();
         // SAFETY: the task and its frame live here; the program obeys the ABI.
         let code = table.run.map_or(WL_T_DONE, |run| unsafe { run(table.self_, &mut task) });
@@ -121,7 +131,9 @@ pub struct Summary {
 impl<'a> Pair<'a> {
     /// `a` is the reference.
     pub fn new(module: &'a Module, a: Program, b: Program, sets: &[(String, String)]) -> Result<Pair<'a>, String> {
-        let make = |p: Program| App::new(p, module.desc(), sets).map_err(|e| e.to_string()).and_then(|app| Runner::new(app, 42));
+        let make = |p: Program| {
+            App::new(p, module.desc(), sets).map_err(|e| e.to_string()).and_then(|app| Runner::new(app, 42))
+        };
         let (a, b) = (make(a)?, make(b)?);
         let mut header_places = HashSet::new();
         for u in &module.units {
@@ -142,13 +154,27 @@ impl<'a> Pair<'a> {
         Ok(pair)
     }
 
-    /// Ports that are read, each with the number of its instances and whether its frames begin with Ethernet.
+    /// Ports that are read, each with the number of its instances and whether its frames begin with
+    /// Ethernet.
     pub fn inputs(&self) -> Vec<(usize, u16, bool)> {
         let ethernet = |h: u32| match self.module.handlers[h as usize].on {
-            On::Frame { unit, .. } => self.module.unit(unit).frame.as_ref().and_then(|f| f.layers.first()).is_some_and(|l| self.module.unit(l.unit).name.contains("Eth")),
+            On::Frame { unit, .. } => self
+                .module
+                .unit(unit)
+                .frame
+                .as_ref()
+                .and_then(|f| f.layers.first())
+                .is_some_and(|l| self.module.unit(l.unit).name.contains("Eth")),
             _ => false,
         };
-        let ports = self.a.host.handlers.iter().enumerate().filter_map(|(i, h)| h.map(|h| (i, h))).filter(|(i, _)| !self.a.host.is_queue(*i as u32));
+        let ports = self
+            .a
+            .host
+            .handlers
+            .iter()
+            .enumerate()
+            .filter_map(|(i, h)| h.map(|h| (i, h)))
+            .filter(|(i, _)| !self.a.host.is_queue(*i as u32));
         ports.map(|(i, h)| (i, self.a.core.ports[i].load.len().clamp(1, 65_535) as u16, ethernet(h))).collect()
     }
 
@@ -186,7 +212,9 @@ impl<'a> Pair<'a> {
 
     fn compare(&mut self) -> Result<(), String> {
         let (a, b): (Vec<Did>, Vec<Did>) = (self.a.host.did.drain(..).collect(), self.b.host.did.drain(..).collect());
-        self.sum.header_faults += a.iter().filter(|d| matches!(d, Did::Fault { place, .. } if self.header_places.contains(place))).count() as u64;
+        self.sum.header_faults +=
+            a.iter().filter(|d| matches!(d, Did::Fault { place, .. } if self.header_places.contains(place))).count()
+                as u64;
         for d in &a {
             match d {
                 Did::Sent { .. } => self.sum.sent += 1,
@@ -221,7 +249,9 @@ fn places(m: &Module, u: UnitId, into: &mut HashSet<u32>) {
 fn shown(d: Option<&Did>) -> String {
     match d {
         None => "nothing".into(),
-        Some(Did::Sent { port, instance, bytes }) => format!("to {port}[{instance}], {} bytes: {}", bytes.len(), hex(bytes)),
+        Some(Did::Sent { port, instance, bytes }) => {
+            format!("to {port}[{instance}], {} bytes: {}", bytes.len(), hex(bytes))
+        }
         Some(Did::Log { level, text }) => format!("log {level}: {}", String::from_utf8_lossy(text)),
         Some(Did::Fault { kind, place }) => format!("fault {kind} at place {place}"),
     }

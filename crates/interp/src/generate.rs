@@ -1,9 +1,10 @@
-//! Messages from a grammar: random valid ones and mutations of them, for differential and property tests and for
-//! `wireloom fuzz`; and plain rendering of a message from its fields' values.
+//! Messages from a grammar: random valid ones and mutations of them, for differential and property
+//! tests and for `wireloom fuzz`; and plain rendering of a message from its fields' values.
 //!
-//! A random message is made field by field. Each field is parsed as soon as it is made, so that lengths and guards that
-//! depend on it can be evaluated. Lengths that stand before what they measure are chosen first ([`Computed`]).
-//! What comes out is kept only if it parses as a whole: the generator need not know every constraint.
+//! A random message is made field by field. Each field is parsed as soon as it is made, so that
+//! lengths and guards that depend on it can be evaluated. Lengths that stand before what they
+//! measure are chosen first ([`Computed`]). What comes out is kept only if it parses as a whole:
+//! the generator need not know every constraint.
 
 use crate::eval::{Env, Item, Seen};
 use crate::grammar::parse::Parser;
@@ -95,7 +96,12 @@ impl<'a> Generator<'a> {
 
     /// A valid message: made, if that succeeds in some attempts; else one of the module's tests.
     pub fn message(&mut self, unit: UnitId, args: &[Value]) -> Option<Vec<u8>> {
-        let known: Vec<Vec<u8>> = self.samples.iter().filter(|(u, b)| *u == unit && self.is_whole(unit, args, b)).map(|s| s.1.clone()).collect();
+        let known: Vec<Vec<u8>> = self
+            .samples
+            .iter()
+            .filter(|(u, b)| *u == unit && self.is_whole(unit, args, b))
+            .map(|s| s.1.clone())
+            .collect();
         let attempts = if known.is_empty() { 200 } else { 20 };
         let made = (0..attempts).find_map(|_| {
             let mut buf = Vec::new();
@@ -111,7 +117,8 @@ impl<'a> Generator<'a> {
         node.is_ok_and(|n| n.end == bytes.len())
     }
 
-    /// Several messages one after the other, made or taken from the module's tests, some of them damaged.
+    /// Several messages one after the other, made or taken from the module's tests, some of them
+    /// damaged.
     pub fn stream(&mut self, unit: UnitId, args: &[Value], count: usize, damage_percent: u64) -> Vec<u8> {
         let mut all = Vec::new();
         for _ in 0..count {
@@ -150,7 +157,8 @@ impl<'a> Generator<'a> {
 
     fn unit(&mut self, id: UnitId, args: Vec<Value>, buf: &mut Vec<u8>) -> Made<Node> {
         let def = self.m.unit(id);
-        let mut g = Making { node: Node::new(id, def, buf.len(), args), def, lengths: HashMap::new(), bits: Vec::new() };
+        let mut g =
+            Making { node: Node::new(id, def, buf.len(), args), def, lengths: HashMap::new(), bits: Vec::new() };
         self.fields(&mut g, &def.body, buf)?;
         g.node.end = buf.len();
         Ok(g.node)
@@ -171,7 +179,11 @@ impl<'a> Generator<'a> {
             }
             let container = g.bits.iter().fold(0u128, |a, (_, v)| a | v).to_le_bytes();
             let low = &container[..bytes as usize];
-            if big { buf.extend(low.iter().rev()) } else { buf.extend_from_slice(low) }
+            if big {
+                buf.extend(low.iter().rev())
+            } else {
+                buf.extend_from_slice(low)
+            }
             let group = std::mem::take(&mut g.bits);
             return group.into_iter().try_for_each(|(f, _)| self.note(g, f, start, buf));
         }
@@ -179,7 +191,8 @@ impl<'a> Generator<'a> {
         self.note(g, f, start, buf)
     }
 
-    /// Parses what was made, for the expressions that follow. Where that needs bytes still to be made it is left out.
+    /// Parses what was made, for the expressions that follow. Where that needs bytes still to be
+    /// made it is left out.
     fn note(&mut self, g: &mut Making, f: FieldId, start: usize, buf: &[u8]) -> Made<()> {
         let mut p = Parser::new(self.m, buf, true);
         match p.field(g.def, &mut g.node, f, start) {
@@ -213,7 +226,9 @@ impl<'a> Generator<'a> {
                 }
                 buf.push(v as u8);
             }
-            FieldKind::Bytes { min, max, class, extent, .. } => self.bytes(g, f, *min, *max, class.as_ref(), extent, buf)?,
+            FieldKind::Bytes { min, max, class, extent, .. } => {
+                self.bytes(g, f, *min, *max, class.as_ref(), extent, buf)?
+            }
             FieldKind::StreamBytes { extent } => self.bytes(g, f, 0, LARGEST, None, extent, buf)?,
             FieldKind::Literal { values } => buf.extend(self.rng.pick(values).ok_or(GiveUp)?),
             FieldKind::Flag { value } => {
@@ -230,7 +245,12 @@ impl<'a> Generator<'a> {
                     buf.push(0);
                 }
             }
-            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => {}
+            FieldKind::UInt { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Nothing => {}
         }
         Ok(())
     }
@@ -284,7 +304,16 @@ impl<'a> Generator<'a> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn bytes(&mut self, g: &mut Making, f: FieldId, min: u64, max: u64, class: Option<&ByteSet>, extent: &Extent, buf: &mut Vec<u8>) -> Made<()> {
+    fn bytes(
+        &mut self,
+        g: &mut Making,
+        f: FieldId,
+        min: u64,
+        max: u64,
+        class: Option<&ByteSet>,
+        extent: &Extent,
+        buf: &mut Vec<u8>,
+    ) -> Made<()> {
         let mut set = class.copied().unwrap_or(ByteSet::ALL);
         let n = match extent {
             Extent::Length(e) => {
@@ -325,7 +354,14 @@ impl<'a> Generator<'a> {
         self.unit(unit, args, buf)
     }
 
-    fn stream_units(&mut self, g: &Making, unit: UnitId, args: &[Expr], until: Option<&Expr>, buf: &mut Vec<u8>) -> Made<()> {
+    fn stream_units(
+        &mut self,
+        g: &Making,
+        unit: UnitId,
+        args: &[Expr],
+        until: Option<&Expr>,
+        buf: &mut Vec<u8>,
+    ) -> Made<()> {
         for _ in 0..40 {
             let start = buf.len();
             let item = self.nested(g, unit, args, buf)?;
@@ -340,7 +376,14 @@ impl<'a> Generator<'a> {
         Err(GiveUp)
     }
 
-    fn list(&mut self, g: &mut Making<'a>, element: FieldId, max: u32, extent: &ListExtent, buf: &mut Vec<u8>) -> Made<()> {
+    fn list(
+        &mut self,
+        g: &mut Making<'a>,
+        element: FieldId,
+        max: u32,
+        extent: &ListExtent,
+        buf: &mut Vec<u8>,
+    ) -> Made<()> {
         let int = |this: &Self, g: &Making, e: &Expr, buf: &[u8], acc| {
             let env = Env { acc, ..this.env(&g.node, buf) };
             env.int(e).ok().and_then(|v| u64::try_from(v).ok()).ok_or(GiveUp)
@@ -354,7 +397,8 @@ impl<'a> Generator<'a> {
                     }
                     let start = buf.len();
                     self.field(g, element, buf)?;
-                    let item = Parser::new(self.m, buf, true).shape(g.def, &mut g.node, element, start).map_err(|_| GiveUp)?;
+                    let item =
+                        Parser::new(self.m, buf, true).shape(g.def, &mut g.node, element, start).map_err(|_| GiveUp)?;
                     let env = Env { item: Some(Item { node: &item, buf }), acc: Some(acc), ..self.env(&g.node, buf) };
                     if !holds.as_ref().map_or(Ok(true), |h| env.truth(h)).map_err(|_| GiveUp)? {
                         return Err(GiveUp);
@@ -414,8 +458,8 @@ struct Making<'a> {
 
 // ---- rendering ----
 
-/// Appends a message whose named fields have the given values; computed and literal fields are filled in, others are
-/// zero or empty.
+/// Appends a message whose named fields have the given values; computed and literal fields are
+/// filled in, others are zero or empty.
 pub fn render(m: &Module, unit: UnitId, given: &dyn Fn(FieldId) -> Option<Value>, out: &mut Vec<u8>) {
     let def = m.unit(unit);
     let value = |f: FieldId| match (&def.fields[f.index()].computed, given(f)) {
@@ -436,7 +480,11 @@ pub fn render(m: &Module, unit: UnitId, given: &dyn Fn(FieldId) -> Option<Value>
                 if *advance {
                     let all = container.to_le_bytes();
                     let low = &all[..*bytes as usize];
-                    if *big { out.extend(low.iter().rev()) } else { out.extend_from_slice(low) }
+                    if *big {
+                        out.extend(low.iter().rev())
+                    } else {
+                        out.extend_from_slice(low)
+                    }
                     container = 0;
                 }
             }

@@ -1,8 +1,9 @@
 //! Merge nodes behind the C ABI (`wl_merge`), so that `run` works without a C compiler.
 //!
-//! A call parses the message at hand of every input once and combines the least ones until an input runs dry or the output is
-//! full. Between calls all is kept in the state's plain bytes, which nobody has to free: the message that is being combined,
-//! as its own wire form, and the last key of each input.
+//! A call parses the message at hand of every input once and combines the least ones until an input
+//! runs dry or the output is full. Between calls all is kept in the state's plain bytes, which
+//! nobody has to free: the message that is being combined, as its own wire form, and the last key
+//! of each input.
 
 use crate::eval::Stop;
 use crate::merge::{combine, order, record, render, unsorted, NoRecord, Record};
@@ -227,16 +228,22 @@ unsafe extern "C" fn run<const N: usize>(
     // SAFETY: `this` is what `InterpMerges::this` gave; the rest is as the ABI promises.
     let (m, windows, out, at) = unsafe {
         let m = &*(this as *const Module);
-        (m, std::slice::from_raw_parts_mut(windows, inputs as usize), std::slice::from_raw_parts_mut(out, cap as usize), &mut *at)
+        (
+            m,
+            std::slice::from_raw_parts_mut(windows, inputs as usize),
+            std::slice::from_raw_parts_mut(out, cap as usize),
+            &mut *at,
+        )
     };
     let merge = &m.merges[N];
     let inputs = windows.len().min(merge.inputs as usize);
     // SAFETY: as above.
     let state = unsafe { std::slice::from_raw_parts_mut(state.cast::<u8>(), state_size(m, merge)) };
-    let ended = catch_unwind(AssertUnwindSafe(|| call(m, merge, state, &mut windows[..inputs], out))).unwrap_or_else(|_| {
-        crate::note_internal("panic in an interpreted merge");
-        (End::Bad(0, crate::INTERNAL, PlaceId(0)), 0, 0)
-    });
+    let ended =
+        catch_unwind(AssertUnwindSafe(|| call(m, merge, state, &mut windows[..inputs], out))).unwrap_or_else(|_| {
+            crate::note_internal("panic in an interpreted merge");
+            (End::Bad(0, crate::INTERNAL, PlaceId(0)), 0, 0)
+        });
     *at = wl_merge_at { used: ended.1 as u32, messages: ended.2, ..wl_merge_at::default() };
     match ended.0 {
         End::Dry(k) => {

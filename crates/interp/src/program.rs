@@ -1,8 +1,9 @@
 //! The interpreter as a `wl_program`: the function table of `wireloom.h` over a module.
 //!
-//! Every function catches panics: one would be an internal error of the interpreter, never of the process. The table's
-//! `self_` is the [`Inner`] that the [`InterpProgram`] owns; a core's data hangs off the core's state memory, a waiting
-//! task's off its frame, tables off the shared memory, so the runtime need not know of any.
+//! Every function catches panics: one would be an internal error of the interpreter, never of the
+//! process. The table's `self_` is the [`Inner`] that the [`InterpProgram`] owns; a core's data
+//! hangs off the core's state memory, a waiting task's off its frame, tables off the shared memory,
+//! so the runtime need not know of any.
 
 use crate::eval::Stop;
 use crate::exec::activation::{Activation, Collected, CoreData, Suspended};
@@ -22,7 +23,8 @@ use std::sync::{Arc, Mutex};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 
-/// Bytes of a task's frame: the number of its entry in [`CoreData::tasks`], plus 1; 0 = it has not begun.
+/// Bytes of a task's frame: the number of its entry in [`CoreData::tasks`], plus 1; 0 = it has not
+/// begun.
 const FRAME: u32 = 8;
 
 type Tables = Vec<Mutex<Table>>;
@@ -62,8 +64,8 @@ pub struct InterpProgram {
     inner: Box<Inner>,
 }
 
-// SAFETY: `Inner` is immutable but for two locked lists; what the pointers in them name belongs to one core each, or is
-// behind locks itself.
+// SAFETY: `Inner` is immutable but for two locked lists; what the pointers in them name belongs to
+// one core each, or is behind locks itself.
 unsafe impl Send for InterpProgram {}
 // SAFETY: as above.
 unsafe impl Sync for InterpProgram {}
@@ -82,7 +84,11 @@ impl InterpProgram {
     /// The functions of its frame ports; null if it has none. Valid as long as `self`.
     pub fn packets(&self) -> *mut wl_packets {
         let frames = self.module().ports.iter().any(|p| matches!(p.kind, desc::PortKind::Frames { .. }));
-        if frames { self.inner.packets.get() } else { std::ptr::null_mut() }
+        if frames {
+            self.inner.packets.get()
+        } else {
+            std::ptr::null_mut()
+        }
     }
 
     pub fn grammar(&self) -> &Grammar {
@@ -105,8 +111,22 @@ pub fn program(module: Arc<Module>) -> InterpProgram {
     let on_interim = module.protocols.iter().map(|p| flat(&p.on_interim)).collect();
     let grammar = Grammar::new(module.clone());
     let units: Vec<wl_unit> = (0..module.units.len()).map(|u| unit_entry(&grammar, UnitId(u as u32))).collect();
-    let inner = Box::new(Inner { grammar, handlers, on_log, on_fault, on_interim, cores: Mutex::default(), tables: Mutex::default(),
-        packets: UnsafeCell::new(wl_packets { batch: Some(batch), steer: None, transmit: None, queue: None, serve: None }) });
+    let inner = Box::new(Inner {
+        grammar,
+        handlers,
+        on_log,
+        on_fault,
+        on_interim,
+        cores: Mutex::default(),
+        tables: Mutex::default(),
+        packets: UnsafeCell::new(wl_packets {
+            batch: Some(batch),
+            steer: None,
+            transmit: None,
+            queue: None,
+            serve: None,
+        }),
+    });
     let table = wl_program {
         abi: WL_ABI,
         units: units.len() as u32,
@@ -160,8 +180,8 @@ fn guarded<T>(or: T, f: impl FnOnce() -> T) -> T {
 /// # Safety
 /// `p` is a view of the unit's `view_size`.
 unsafe fn load(g: &Grammar, unit: UnitId, p: *mut wl_parser) -> View {
-    // SAFETY: a view begins with wl_parser and Extra and has room for the slots; before the first parse() all but the
-    // parser may be anything, which is why slots are read only in a tail.
+    // SAFETY: a view begins with wl_parser and Extra and has room for the slots; before the first
+    // parse() all but the parser may be anything, which is why slots are read only in a tail.
     unsafe {
         let parser = p.read();
         if parser.pc == 0 {
@@ -207,7 +227,14 @@ unsafe fn input<'a>(buf: *const u8, n: u32) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(buf, n as usize) }
 }
 
-unsafe extern "C" fn parse(this: *mut c_void, unit: u32, p: *mut wl_parser, buf: *const u8, n: u32, eof: c_int) -> c_int {
+unsafe extern "C" fn parse(
+    this: *mut c_void,
+    unit: u32,
+    p: *mut wl_parser,
+    buf: *const u8,
+    n: u32,
+    eof: c_int,
+) -> c_int {
     guarded(WL_BAD, || {
         // SAFETY: called through our table, with what the ABI promises.
         unsafe {
@@ -220,7 +247,15 @@ unsafe extern "C" fn parse(this: *mut c_void, unit: u32, p: *mut wl_parser, buf:
     })
 }
 
-unsafe extern "C" fn tail(this: *mut c_void, unit: u32, p: *mut wl_parser, buf: *const u8, n: u32, eof: c_int, used: *mut u32) -> c_int {
+unsafe extern "C" fn tail(
+    this: *mut c_void,
+    unit: u32,
+    p: *mut wl_parser,
+    buf: *const u8,
+    n: u32,
+    eof: c_int,
+    used: *mut u32,
+) -> c_int {
     guarded(WL_BAD, || {
         // SAFETY: as for parse; `used` is writable.
         unsafe {
@@ -243,7 +278,16 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
             let inner = inner(this);
             let m = &inner.grammar.module;
             let table = |t: &wireloom_ir::Table| {
-                Mutex::new(Table::new(Limits { capacity: if matches!(t.kind, TableKind::Bloom | TableKind::CountMin) { u64::MAX } else { t.capacity }, idle: t.idle, evict_lru: t.evict_lru, memory: t.memory }))
+                Mutex::new(Table::new(Limits {
+                    capacity: if matches!(t.kind, TableKind::Bloom | TableKind::CountMin) {
+                        u64::MAX
+                    } else {
+                        t.capacity
+                    },
+                    idle: t.idle,
+                    evict_lru: t.evict_lru,
+                    memory: t.memory,
+                }))
             };
             let tables = Box::into_raw(Box::new(m.tables.iter().map(table).collect::<Tables>()));
             inner.tables.lock().unwrap_or_else(|e| e.into_inner()).push(tables);
@@ -259,9 +303,18 @@ unsafe extern "C" fn init_core(this: *mut c_void, core: *mut wl_core) {
             let inner = inner(this);
             let m = &inner.grammar.module;
             let states = m.states.iter().map(|s| Value::zero(m, s.ty)).collect();
-            let data = Box::into_raw(Box::new(RefCell::new(CoreData { states, rings: m.tables.iter().map(|_| Default::default()).collect(), ..CoreData::default() })));
+            let data = Box::into_raw(Box::new(RefCell::new(CoreData {
+                states,
+                rings: m.tables.iter().map(|_| Default::default()).collect(),
+                ..CoreData::default()
+            })));
             inner.cores.lock().unwrap_or_else(|e| e.into_inner()).push(data);
-            (*core).state.cast::<u8>().add(layout::counters_size(m) as usize).cast::<*mut RefCell<CoreData>>().write_unaligned(data);
+            (*core)
+                .state
+                .cast::<u8>()
+                .add(layout::counters_size(m) as usize)
+                .cast::<*mut RefCell<CoreData>>()
+                .write_unaligned(data);
             for (i, s) in m.states.iter().enumerate() {
                 let Some(init) = &s.init else { continue };
                 let act = activation(inner, core, std::ptr::null_mut());
@@ -329,11 +382,15 @@ unsafe extern "C" fn batch(this: *mut c_void, core: *mut wl_core, handler: u32, 
 /// As for [`activation`]; the frame lies in a buffer with the rooms that it says.
 unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_frame) {
     let m = &inner.grammar.module;
-    let (Some(h), Some(body)) = (m.handlers.get(handler as usize), inner.handlers.get(handler as usize)) else { return };
+    let (Some(h), Some(body)) = (m.handlers.get(handler as usize), inner.handlers.get(handler as usize)) else {
+        return;
+    };
     let Some(unit) = h.on.frame_unit() else { return };
     // SAFETY: by contract.
     let tell = |kind: u16, place: u32| unsafe {
-        if let Some(count) = (*(*core).host).fault { count(core, u32::from(kind), place) }
+        if let Some(count) = (*(*core).host).fault {
+            count(core, u32::from(kind), place)
+        }
     };
     // SAFETY: n bytes are there.
     let bytes = unsafe { input(f.p, f.n) }.to_vec();
@@ -343,7 +400,9 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
     let act = unsafe { activation(inner, core, std::ptr::null_mut()) };
     *act.frame.borrow_mut() = Some(frame);
     let mut locals = exec::fresh_locals(m, &h.body, body.locals);
-    if let Some(l) = locals.first_mut() { *l = Value::Msg(MsgRef::Frame(unit)) }
+    if let Some(l) = locals.first_mut() {
+        *l = Value::Msg(MsgRef::Frame(unit))
+    }
     let end = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new());
     if let Err(stop) = end {
         let (kind, place) = fault_of(stop);
@@ -371,7 +430,9 @@ unsafe extern "C" fn run(this: *mut c_void, task: *mut wl_task) -> c_int {
             };
             let Some(body) = inner.handlers.get(handler) else { return WL_T_FAULT };
             match exec::run(&act.env(), body, &mut locals, &mut pc, &mut Vec::new()) {
-                Ok(Flow::Suspend { .. }) if !act.keep_order() => fail(&mut *task, Stop::Fault { kind: FaultKind::OVERLOAD, place: PlaceId(0) }),
+                Ok(Flow::Suspend { .. }) if !act.keep_order() => {
+                    fail(&mut *task, Stop::Fault { kind: FaultKind::OVERLOAD, place: PlaceId(0) })
+                }
                 Ok(Flow::Suspend { hold }) => {
                     let own = act.own.take();
                     suspend(&act, task, Suspended { pc, locals, own, hold });
@@ -433,7 +494,11 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
         On::Signal(n) => {
             let args = &m.signals[n as usize].args;
             // SAFETY: the runtime gives a value per argument.
-            let list: &[wl_param] = if args.is_empty() { &[] } else { unsafe { std::slice::from_raw_parts(task.req.base.cast(), args.len()) } };
+            let list: &[wl_param] = if args.is_empty() {
+                &[]
+            } else {
+                unsafe { std::slice::from_raw_parts(task.req.base.cast(), args.len()) }
+            };
             for (i, (v, (_, ty))) in list.iter().zip(args).enumerate() {
                 // SAFETY: as above; an argument's bytes live as long as its signal runs.
                 set(i, unsafe { crate::exec::activation::param_value(v, *ty) });
@@ -506,13 +571,21 @@ unsafe extern "C" fn note(this: *mut c_void, core: *mut wl_core, proto: u32, req
     })
 }
 
-unsafe extern "C" fn fault_reply(this: *mut c_void, core: *mut wl_core, proto: u32, fault: *const wl_fault, req: *const wl_msg) -> u32 {
+unsafe extern "C" fn fault_reply(
+    this: *mut c_void,
+    core: *mut wl_core,
+    proto: u32,
+    fault: *const wl_fault,
+    req: *const wl_msg,
+) -> u32 {
     guarded(0, || {
         // SAFETY: as for run; `fault` is valid, `req` is null or valid.
         unsafe {
             let inner = inner(this);
             (*core).out.p = (*core).out.start;
-            let (Some(p), Some(Some(body))) = (inner.grammar.module.protocols.get(proto as usize), inner.on_fault.get(proto as usize)) else {
+            let (Some(p), Some(Some(body))) =
+                (inner.grammar.module.protocols.get(proto as usize), inner.on_fault.get(proto as usize))
+            else {
                 return WL_R_CLOSE;
             };
             let collected = RefCell::new(Collected::default());
@@ -521,7 +594,12 @@ unsafe extern "C" fn fault_reply(this: *mut c_void, core: *mut wl_core, proto: u
             let f = *fault;
             let start = f.start.get(..f.start_n as usize).unwrap_or_default();
             let request = if req.is_null() { MsgRef::Absent } else { MsgRef::Request(p.request) };
-            let mut locals = vec![Value::Int(f.kind as u128), Value::Bool(f.side as u32 & WL_SIDE_IN_STEP != 0), Value::Msg(request), Value::bytes(start)];
+            let mut locals = vec![
+                Value::Int(f.kind as u128),
+                Value::Bool(f.side as u32 & WL_SIDE_IN_STEP != 0),
+                Value::Msg(request),
+                Value::bytes(start),
+            ];
             locals.extend(p.response.map(|u| inner.grammar.args(u, f.ctx)).unwrap_or_default());
             if let Some(b) = &p.on_fault {
                 let fresh = exec::fresh_locals(&inner.grammar.module, b, body.locals);
@@ -540,7 +618,9 @@ unsafe extern "C" fn interim(this: *mut c_void, core: *mut wl_core, proto: u32, 
             (*core).out.p = (*core).out.start;
             let m = &inner.grammar.module;
             let protocol = m.protocols.get(proto as usize).and_then(|p| Some((p.on_interim.as_ref()?, p.response?)));
-            let (Some((b, unit)), Some(Some(body))) = (protocol, inner.on_interim.get(proto as usize)) else { return 0 };
+            let (Some((b, unit)), Some(Some(body))) = (protocol, inner.on_interim.get(proto as usize)) else {
+                return 0;
+            };
             let collected = RefCell::new(Collected::default());
             let mut act = activation(inner, core, std::ptr::null_mut());
             (act.request, act.collect) = (answer, Some(&collected));
@@ -551,7 +631,8 @@ unsafe extern "C" fn interim(this: *mut c_void, core: *mut wl_core, proto: u32, 
     })
 }
 
-/// Builds what a protocol tells a client without a handler, and answers the flags; none where that faults.
+/// Builds what a protocol tells a client without a handler, and answers the flags; none where that
+/// faults.
 fn told(act: &Activation, body: &Code, mut locals: Vec<Value>, collected: &RefCell<Collected>) -> Option<u32> {
     if let Err(stop) = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new()) {
         if let Stop::Internal(why) = stop {

@@ -1,5 +1,5 @@
-//! Values, and their two byte forms: a fixed-size one (sessions, parser slots) in which all zeros is the zero value, and
-//! the canonical one that `hash` and table keys are made of.
+//! Values, and their two byte forms: a fixed-size one (sessions, parser slots) in which all zeros
+//! is the zero value, and the canonical one that `hash` and table keys are made of.
 
 use std::sync::Arc;
 use wireloom_ir::{Module, Ty, TyId, UnitId};
@@ -42,7 +42,11 @@ pub enum Value {
 
 /// The all-ones mask of an integer width.
 pub fn mask(bits: u8) -> u128 {
-    if bits >= 128 { u128::MAX } else { (1u128 << bits) - 1 }
+    if bits >= 128 {
+        u128::MAX
+    } else {
+        (1u128 << bits) - 1
+    }
 }
 
 /// A two's complement integer of `bits` bits, as a signed number.
@@ -94,7 +98,9 @@ impl Value {
             Ty::Ip => Value::Ip([0; 16]),
             Ty::Option(_) => Value::NONE,
             Ty::List(..) => Value::List(Vec::new()),
-            Ty::Record(r) => Value::Record(m.records[r.index()].fields.iter().map(|(_, t)| Value::zero(m, *t)).collect()),
+            Ty::Record(r) => {
+                Value::Record(m.records[r.index()].fields.iter().map(|(_, t)| Value::zero(m, *t)).collect())
+            }
             Ty::Tuple(ts) => Value::Record(ts.iter().map(|t| Value::zero(m, *t)).collect()),
             Ty::Msg(_) => Value::Msg(MsgRef::Absent),
         }
@@ -117,7 +123,8 @@ pub fn fixed_size(m: &Module, ty: TyId) -> usize {
     }
 }
 
-/// Writes the fixed-size form; `out` has [`fixed_size`] bytes. A value past its type's maximum is cut.
+/// Writes the fixed-size form; `out` has [`fixed_size`] bytes. A value past its type's maximum is
+/// cut.
 pub fn put_fixed(m: &Module, ty: TyId, v: &Value, out: &mut [u8]) {
     match (m.ty(ty), v) {
         (Ty::Bool, Value::Bool(b)) => out[0] = *b as u8,
@@ -199,9 +206,10 @@ pub fn member_types(m: &Module, ty: TyId) -> Vec<TyId> {
     }
 }
 
-/// The canonical form: what `hash` hashes and what makes two table keys equal. Integers are little endian at their width
-/// in whole bytes, an endpoint is its address and its port big endian. `delimited`: bytes get their length in front, so
-/// that different keys never have the same form (`hash` leaves it out).
+/// The canonical form: what `hash` hashes and what makes two table keys equal. Integers are little
+/// endian at their width in whole bytes, an endpoint is its address and its port big endian.
+/// `delimited`: bytes get their length in front, so that different keys never have the same form
+/// (`hash` leaves it out).
 pub fn canonical(m: &Module, ty: TyId, v: &Value, delimited: bool, out: &mut Vec<u8>) {
     match (m.ty(ty), v) {
         (Ty::Bool, Value::Bool(b)) => out.push(*b as u8),
@@ -251,8 +259,16 @@ pub fn from_canonical(m: &Module, ty: TyId, b: &mut &[u8]) -> Value {
     match m.ty(ty) {
         Ty::Bool => Value::Bool(number(b, 1) != 0),
         Ty::UInt(bits) | Ty::Int(bits) => Value::Int(number(b, (*bits as usize).div_ceil(8).min(16))),
-        Ty::Bytes(_) => { let n = number(b, 4) as usize; Value::bytes(take(b, n)) }
-        Ty::Ip => { let mut ip = [0; 16]; let a = take(b, 16); ip[..a.len()].copy_from_slice(a); Value::Ip(ip) }
+        Ty::Bytes(_) => {
+            let n = number(b, 4) as usize;
+            Value::bytes(take(b, n))
+        }
+        Ty::Ip => {
+            let mut ip = [0; 16];
+            let a = take(b, 16);
+            ip[..a.len()].copy_from_slice(a);
+            Value::Ip(ip)
+        }
         Ty::Endpoint => {
             let mut e = Endpoint::default();
             let a = take(b, 16);
@@ -260,9 +276,20 @@ pub fn from_canonical(m: &Module, ty: TyId, b: &mut &[u8]) -> Value {
             e.port = take(b, 2).iter().fold(0, |a, b| a << 8 | u16::from(*b));
             Value::Endpoint(e)
         }
-        Ty::Option(t) => if number(b, 1) != 0 { Value::some(from_canonical(m, *t, b)) } else { Value::NONE },
-        Ty::List(t, _) => { let n = number(b, 4); Value::List((0..n).map_while(|_| (!b.is_empty()).then(|| from_canonical(m, *t, b))).collect()) }
-        Ty::Record(_) | Ty::Tuple(_) => Value::Record(member_types(m, ty).into_iter().map(|t| from_canonical(m, t, b)).collect()),
+        Ty::Option(t) => {
+            if number(b, 1) != 0 {
+                Value::some(from_canonical(m, *t, b))
+            } else {
+                Value::NONE
+            }
+        }
+        Ty::List(t, _) => {
+            let n = number(b, 4);
+            Value::List((0..n).map_while(|_| (!b.is_empty()).then(|| from_canonical(m, *t, b))).collect())
+        }
+        Ty::Record(_) | Ty::Tuple(_) => {
+            Value::Record(member_types(m, ty).into_iter().map(|t| from_canonical(m, t, b)).collect())
+        }
         Ty::Unit | Ty::Msg(_) => Value::zero(m, ty),
     }
 }

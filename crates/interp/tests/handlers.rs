@@ -25,7 +25,11 @@ fn forwards_with_edits() {
     let mut mock = unsafe { Mock::new(program.table(), program.module(), &[]) };
     let answers = [Answer::Bytes(line("yes", b"hello"))];
     let acts = mock.run_message(FORWARD, &line("xyz", b"ab"), &answers);
-    let [Act::Call { port: 1, bytes, timeout: 50_000_000, .. }, Act::Reply { bytes: back, flags: 0 }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
+    let [Act::Call { port: 1, bytes, timeout: 50_000_000, .. }, Act::Reply { bytes: back, flags: 0 }, Act::Done] =
+        &acts[..]
+    else {
+        panic!("{acts:?}")
+    };
     assert_eq!((text(bytes), text(back)), (text(&line("XYZ", b"ab")), text(&line("yesyes", b"hello"))));
     // Not begun with x: as it came. Its size is known now, and the session has seen two requests.
     let acts = mock.run_message(FORWARD, &line("abc", b"123"), &answers);
@@ -34,7 +38,9 @@ fn forwards_with_edits() {
     let [_, Act::Reply { bytes, flags: 1 }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
     assert_eq!(text(bytes), "sorry 3 11 3\\r\\n\\r\\n");
     let acts = mock.run_message(FORWARD, &line("abc", &[b'y'; 5001]), &answers);
-    let [Act::Fault { kind: 32, place: 1 }, Act::FaultReply { bytes, flags: 0 }] = &acts[..] else { panic!("{acts:?}") };
+    let [Act::Fault { kind: 32, place: 1 }, Act::FaultReply { bytes, flags: 0 }] = &acts[..] else {
+        panic!("{acts:?}")
+    };
     assert_eq!(text(bytes), "ERROR 032 with request\\r\\n");
     no_internal_errors();
 }
@@ -45,7 +51,8 @@ fn joins_all_answers() {
     let program = interpreted(&app.m);
     // SAFETY: the table lives as long as the mock.
     let mut mock = unsafe { Mock::new(program.table(), program.module(), &[]) };
-    let answers = [Answer::Bytes(line("a", b"one")), Answer::Bytes(line("b", b"")), Answer::Bytes(line("c", &[b'z'; 5000]))];
+    let answers =
+        [Answer::Bytes(line("a", b"one")), Answer::Bytes(line("b", b"")), Answer::Bytes(line("c", &[b'z'; 5000]))];
     let acts = mock.run_message(JOIN, &line("k", b"q"), &answers);
     let want = line("k", &[b"one".as_slice(), &[b'z'; 5000]].concat());
     assert_eq!(acts.len(), 5, "{acts:?}");
@@ -64,7 +71,8 @@ fn as_compiled() {
     let mut made = Generator::new(&app.m, 11);
     let mut rng = Rng(5);
     // SAFETY: both tables live as long as the mocks.
-    let (mut a, mut b) = unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
+    let (mut a, mut b) =
+        unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
     let mut replies = 0;
     for round in 0..400 {
         let now = 1_000_000_000 + round * 3;
@@ -96,7 +104,8 @@ fn calculates_as_compiled() {
     let program = interpreted(&app.m);
     let mut made = Generator::new(&app.m, 3);
     // SAFETY: both tables live as long as the mocks.
-    let (mut a, mut b) = unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
+    let (mut a, mut b) =
+        unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
     for round in 0..300 {
         let Some(mut request) = made.message(app.line, &[]) else { continue };
         if round % 3 == 0 {
@@ -107,7 +116,12 @@ fn calculates_as_compiled() {
             [Act::Reply { bytes, .. }, ..] => text(bytes),
             other => format!("{other:?}"),
         };
-        assert!(matches!(x[..], [Act::Reply { .. }, Act::Done]), "{} {:?}", show(&x), wireloom_interp::internal_errors());
+        assert!(
+            matches!(x[..], [Act::Reply { .. }, Act::Done]),
+            "{} {:?}",
+            show(&x),
+            wireloom_interp::internal_errors()
+        );
         assert_eq!(show(&x), show(&y), "round {round}, request {}", text(&request));
     }
     no_internal_errors();
@@ -121,8 +135,12 @@ fn http_proxy_as_compiled() {
     let c = compiled(&app.m).unwrap_or(program.table());
     let mut made = Generator::new(&app.m, 8);
     // SAFETY: both tables live as long as the mocks.
-    let (mut a, mut b) = unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
-    let (chunked, other) = (b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\nconnection: x\r\n\r\n3\r\nabc\r\n0\r\n\r\n", b"HTTP/1.1 204\r\n\r\n");
+    let (mut a, mut b) =
+        unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
+    let (chunked, other) = (
+        b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\nconnection: x\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        b"HTTP/1.1 204\r\n\r\n",
+    );
     let acts = a.run_message(0, chunked, &[Answer::Bytes(other.to_vec())]);
     let [Act::Call { bytes, .. }, Act::Reply { bytes: back, .. }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
     let want = "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\nvia: us\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
@@ -131,7 +149,9 @@ fn http_proxy_as_compiled() {
     let no = [wireloom_interp::value::Value::Bool(false)];
     let mut replies = 0;
     for round in 0..150 {
-        let (Some(request), Some(answer)) = (made.message(app.line, &no), made.message(app.line, &no)) else { continue };
+        let (Some(request), Some(answer)) = (made.message(app.line, &no), made.message(app.line, &no)) else {
+            continue;
+        };
         let answers = [Answer::Bytes(answer)];
         let (x, y) = (a.run_message(0, &request, &answers), b.run_message(0, &request, &answers));
         assert_eq!(x, y, "round {round}, request {}", text(&request));
@@ -151,7 +171,8 @@ fn tests_run() {
 #[test]
 fn merges() {
     let m = units::merging();
-    let pair = |key: &str, count: u32| [&(key.len() as u16).to_be_bytes()[..], &count.to_be_bytes(), key.as_bytes()].concat();
+    let pair =
+        |key: &str, count: u32| [&(key.len() as u16).to_be_bytes()[..], &count.to_be_bytes(), key.as_bytes()].concat();
     let a = [pair("a", 1), pair("b", 2), pair("d", u32::MAX)].concat();
     let b = [pair("b", 3), pair("b", 4), pair("c", 5), pair("d", 2)].concat();
     let want = [pair("a", 1), pair("b", 9), pair("c", 5), pair("d", 1)].concat();

@@ -36,90 +36,232 @@ pub enum StmtKind {
     Count(CounterId, Expr),
     /// Appends to a list local; guarded by the lowering so that it cannot be full.
     Push(LocalId, Expr),
-    If { cond: Expr, then: Block, other: Block },
+    If {
+        cond: Expr,
+        then: Block,
+        other: Block,
+    },
     /// On an integer; values are constants.
-    Switch { on: Expr, cases: Vec<(Vec<u64>, Block)>, default: Block },
+    Switch {
+        on: Expr,
+        cases: Vec<(Vec<u64>, Block)>,
+        default: Block,
+    },
     /// `for var in from..to`; `max` is a proven bound on the number of rounds.
-    For { var: LocalId, from: Expr, to: Expr, max: u64, body: Block },
+    For {
+        var: LocalId,
+        from: Expr,
+        to: Expr,
+        max: u64,
+        body: Block,
+    },
     /// At most `max` rounds.
-    Loop { max: u64, body: Block },
+    Loop {
+        max: u64,
+        body: Block,
+    },
     Break,
     Continue,
     Return(Option<Expr>),
     /// Faults unless the condition holds.
-    Require { cond: Expr, kind: FaultKind, place: PlaceId },
-    Fault { kind: FaultKind, place: PlaceId },
+    Require {
+        cond: Expr,
+        kind: FaultKind,
+        place: PlaceId,
+    },
+    Fault {
+        kind: FaultKind,
+        place: PlaceId,
+    },
 
-    /// `dst` (an option of the value) = the entry. Its bytes are copied to the core's scratch: valid until the handler's next
-    /// suspension or end.
-    TableGet { table: TableId, key: Expr, dst: LocalId },
-    TablePut { table: TableId, key: Expr, value: Expr, place: PlaceId },
+    /// `dst` (an option of the value) = the entry. Its bytes are copied to the core's scratch:
+    /// valid until the handler's next suspension or end.
+    TableGet {
+        table: TableId,
+        key: Expr,
+        dst: LocalId,
+    },
+    TablePut {
+        table: TableId,
+        key: Expr,
+        value: Expr,
+        place: PlaceId,
+    },
     /// `dst`: bool local, whether it was there.
-    TableRemove { table: TableId, key: Expr, dst: Option<LocalId> },
-    /// Reads the entry into `entry` (a zero value if missing), runs `body`, writes `entry` back, atomically.
-    TableUpdate { table: TableId, key: Expr, entry: LocalId, body: Block, place: PlaceId },
+    TableRemove {
+        table: TableId,
+        key: Expr,
+        dst: Option<LocalId>,
+    },
+    /// Reads the entry into `entry` (a zero value if missing), runs `body`, writes `entry` back,
+    /// atomically.
+    TableUpdate {
+        table: TableId,
+        key: Expr,
+        entry: LocalId,
+        body: Block,
+        place: PlaceId,
+    },
     /// u64
-    TableLen { table: TableId, dst: LocalId },
+    TableLen {
+        table: TableId,
+        dst: LocalId,
+    },
 
-    /// Issues a call; the reply becomes part `n` of the task, n = calls issued since the last `Await`.
-    Call { port: PortId, index: Expr, msg: Outgoing, within: Option<Expr>, response_args: Vec<Expr> },
-    /// Suspends until all issued calls are answered. `hold`: replies are kept whole; `hold_req`: the request is read after this
-    /// point (set by the liveness pass, as is `live`).
-    Await { hold: bool, hold_req: bool, live: Vec<LocalId> },
+    /// Issues a call; the reply becomes part `n` of the task, n = calls issued since the last
+    /// `Await`.
+    Call {
+        port: PortId,
+        index: Expr,
+        msg: Outgoing,
+        within: Option<Expr>,
+        response_args: Vec<Expr>,
+    },
+    /// Suspends until all issued calls are answered. `hold`: replies are kept whole; `hold_req`:
+    /// the request is read after this point (set by the liveness pass, as is `live`).
+    Await {
+        hold: bool,
+        hold_req: bool,
+        live: Vec<LocalId>,
+    },
     /// Binds a message local to a part. Only after checking [`ExprKind::PartStatus`].
-    BindPart { dst: LocalId, part: Expr },
-    Reply { msg: Outgoing, close: bool },
-    /// In front of `Reply`: what the answer is counted as, a u32: its `status` times 256, and its class's number in
-    /// [`crate::Protocol::classes`], from 1. 0: nothing is known.
+    BindPart {
+        dst: LocalId,
+        part: Expr,
+    },
+    Reply {
+        msg: Outgoing,
+        close: bool,
+    },
+    /// In front of `Reply`: what the answer is counted as, a u32: its `status` times 256, and its
+    /// class's number in [`crate::Protocol::classes`], from 1. 0: nothing is known.
     Outcome(Expr),
-    Send { port: PortId, index: Expr, msg: Outgoing },
+    Send {
+        port: PortId,
+        index: Expr,
+        msg: Outgoing,
+    },
     /// Closes the task's connection when its output is sent.
     Close,
     Log(Vec<Expr>),
     /// Adds to the message being built (only inside an [`Outgoing`] or [`Edit`]).
     Emit(Emit),
-    /// Parses constant or computed bytes as a whole message (tests): `ok` (bool) says whether, `dst` is the message.
-    Parse { unit: UnitId, bytes: Expr, dst: LocalId, ok: LocalId },
+    /// Parses constant or computed bytes as a whole message (tests): `ok` (bool) says whether,
+    /// `dst` is the message.
+    Parse {
+        unit: UnitId,
+        bytes: Expr,
+        dst: LocalId,
+        ok: LocalId,
+    },
     /// Renders a built message to bytes in the core's scratch (tests, `bytes_of`).
-    Render { msg: Outgoing, dst: LocalId },
-    /// Reads a changed message as its next reader will: `ok` (bool) says whether its head (all of it, where it is held) is one of its
-    /// unit, `dst` is that message until another one is built.
-    Reread { msg: Outgoing, dst: LocalId, ok: LocalId },
+    Render {
+        msg: Outgoing,
+        dst: LocalId,
+    },
+    /// Reads a changed message as its next reader will: `ok` (bool) says whether its head (all of
+    /// it, where it is held) is one of its unit, `dst` is that message until another one is built.
+    Reread {
+        msg: Outgoing,
+        dst: LocalId,
+        ok: LocalId,
+    },
 
     /// A new frame, its parts one behind the other, leaves through an instance of a frame port.
-    SendFrame { port: PortId, index: Expr, parts: Vec<Part>, place: PlaceId },
-    /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that has ended; a fault there is one here.
-    /// `mark` (u32) goes with it. `last`: the frame is not used again (set by the `last` pass).
-    Output { wire: WireId, frame: LocalId, mark: Expr, last: bool },
-    /// Frames (a message local whose unit has [`Unit::frame`]). Layers are indices into `Frame::layers`; the header is known to be there.
-    Frame { frame: LocalId, act: FrameAct },
-    /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on, over some thousand empty places at
-    /// most; `more` (bool) tells whether `key` and `value` were set. A cursor of all ones is behind the last entry. Entries added or removed meanwhile may or may not be seen; none is seen twice. `mask` (of the key's
-    /// type) and `priority` (u32; of an LPM table the prefix's length) are for tables whose entries have masks.
-    TableNext { table: TableId, cursor: LocalId, key: LocalId, value: LocalId, more: LocalId, masked: Option<(LocalId, LocalId)> },
-    /// Adds or replaces the entry of a wildcard or LPM table with this key, mask and (wildcard) priority. `mask` has the key's type: the
-    /// bits that must agree; of an LPM table, ones followed by zeros.
-    TableInsert { table: TableId, key: Expr, mask: Expr, priority: Expr, value: Expr, place: PlaceId },
+    SendFrame {
+        port: PortId,
+        index: Expr,
+        parts: Vec<Part>,
+        place: PlaceId,
+    },
+    /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that
+    /// has ended; a fault there is one here. `mark` (u32) goes with it. `last`: the frame is not
+    /// used again (set by the `last` pass).
+    Output {
+        wire: WireId,
+        frame: LocalId,
+        mark: Expr,
+        last: bool,
+    },
+    /// Frames (a message local whose unit has [`Unit::frame`]). Layers are indices into
+    /// `Frame::layers`; the header is known to be there.
+    Frame {
+        frame: LocalId,
+        act: FrameAct,
+    },
+    /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on,
+    /// over some thousand empty places at most; `more` (bool) tells whether `key` and `value` were
+    /// set. A cursor of all ones is behind the last entry. Entries added or removed meanwhile may
+    /// or may not be seen; none is seen twice. `mask` (of the key's type) and `priority` (u32; of
+    /// an LPM table the prefix's length) are for tables whose entries have masks.
+    TableNext {
+        table: TableId,
+        cursor: LocalId,
+        key: LocalId,
+        value: LocalId,
+        more: LocalId,
+        masked: Option<(LocalId, LocalId)>,
+    },
+    /// Adds or replaces the entry of a wildcard or LPM table with this key, mask and (wildcard)
+    /// priority. `mask` has the key's type: the bits that must agree; of an LPM table, ones
+    /// followed by zeros.
+    TableInsert {
+        table: TableId,
+        key: Expr,
+        mask: Expr,
+        priority: Expr,
+        value: Expr,
+        place: PlaceId,
+    },
     /// Removes it; `dst` (bool): whether it was there.
-    TableDelete { table: TableId, key: Expr, mask: Expr, priority: Expr, dst: Option<LocalId> },
+    TableDelete {
+        table: TableId,
+        key: Expr,
+        mask: Expr,
+        priority: Expr,
+        dst: Option<LocalId>,
+    },
     /// Adds a value to a ring, behind the others; `dst` (bool): whether there was room.
-    TablePush { table: TableId, value: Expr, dst: LocalId },
+    TablePush {
+        table: TableId,
+        value: Expr,
+        dst: LocalId,
+    },
     /// Takes the oldest value of a ring: `dst` is an option of it. Bytes as for `TableGet`.
-    TablePop { table: TableId, dst: LocalId },
-    /// Forgets the groups that there were, and makes one, empty, for each instance of a port, at most `max`. They last until the handler's
-    /// next suspension or end.
-    GroupBegin { port: PortId, max: u32 },
+    TablePop {
+        table: TableId,
+        dst: LocalId,
+    },
+    /// Forgets the groups that there were, and makes one, empty, for each instance of a port, at
+    /// most `max`. They last until the handler's next suspension or end.
+    GroupBegin {
+        port: PortId,
+        max: u32,
+    },
     /// Adds an item to the group of an instance (guarded): its parts, one behind the other.
-    GroupAdd { index: Expr, parts: Vec<Expr> },
-    /// The bytes from which [`Emit::InOrder`] takes the items of part n; said of all parts, from 0 on.
-    GroupRun { part: Expr, bytes: Expr },
+    GroupAdd {
+        index: Expr,
+        parts: Vec<Expr>,
+    },
+    /// The bytes from which [`Emit::InOrder`] takes the items of part n; said of all parts, from 0
+    /// on.
+    GroupRun {
+        part: Expr,
+        bytes: Expr,
+    },
     /// About a queue of frames, a port of the engine `Queue`: what `dst` gets depends on the act.
-    Queue { port: PortId, index: Expr, act: QueueAct, dst: LocalId },
+    Queue {
+        port: PortId,
+        index: Expr,
+        act: QueueAct,
+        dst: LocalId,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueAct {
-    /// The oldest frame is handled by the queue's handler once the handler at hand has ended; bool: whether there was one.
+    /// The oldest frame is handled by the queue's handler once the handler at hand has ended; bool:
+    /// whether there was one.
     Pop,
     /// The oldest frame is gone; bool: whether there was one.
     Drop,
@@ -129,40 +271,72 @@ pub enum QueueAct {
     First,
 }
 
-/// Part of a new frame, or of what is inserted: a header (lengths and checksums that its unit declares are filled in once all parts
-/// are there) or plain bytes.
+/// Part of a new frame, or of what is inserted: a header (lengths and checksums that its unit
+/// declares are filled in once all parts are there) or plain bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Part { pub unit: Option<UnitId>, pub body: Block }
+pub struct Part {
+    pub unit: Option<UnitId>,
+    pub body: Block,
+}
 
 /// What is done to a frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FrameAct {
-    /// Changes a header's fixed-width field in place. Checksums that cover it are updated incrementally (RFC 1624); a checksum
-    /// field itself is just set.
-    Set { layer: u32, field: FieldId, value: Expr },
-    /// Puts headers and bytes, one behind the other (at most `max` bytes), before a header (None: behind the last one that is there).
-    /// Lengths that cover the place follow, and their checksums. Taken from the headroom; too little: fault `overload`.
-    Insert { before: Option<u32>, parts: Vec<Part>, max: u32, place: PlaceId },
+    /// Changes a header's fixed-width field in place. Checksums that cover it are updated
+    /// incrementally (RFC 1624); a checksum field itself is just set.
+    Set {
+        layer: u32,
+        field: FieldId,
+        value: Expr,
+    },
+    /// Puts headers and bytes, one behind the other (at most `max` bytes), before a header (None:
+    /// behind the last one that is there). Lengths that cover the place follow, and their
+    /// checksums. Taken from the headroom; too little: fault `overload`.
+    Insert {
+        before: Option<u32>,
+        parts: Vec<Part>,
+        max: u32,
+        place: PlaceId,
+    },
     /// Takes a header out.
-    Remove { layer: u32 },
-    /// Replaces the payload behind a header (None: behind the last one) by what the body emits, at most `max` bytes; lengths and
-    /// checksums follow.
-    Payload { layer: Option<u32>, body: Block, max: u32, place: PlaceId },
+    Remove {
+        layer: u32,
+    },
+    /// Replaces the payload behind a header (None: behind the last one) by what the body emits, at
+    /// most `max` bytes; lengths and checksums follow.
+    Payload {
+        layer: Option<u32>,
+        body: Block,
+        max: u32,
+        place: PlaceId,
+    },
     /// Computes a header's checksum anew.
-    Checksum { layer: u32 },
-    /// Keeps the frame as it is now, and makes it that again: in between it is an element's own. `copy` is a pair's number; the `copies` pass drops
-    /// pairs that change nothing for what comes behind them, and makes it the number of pairs around.
-    Save { copy: u32 },
-    Restore { copy: u32 },
-    /// The frame as it is now leaves through an instance of a port. `last`: the handler does not use it again (set by the `last` pass),
-    /// so it is moved, else copied.
-    Send { port: PortId, index: Expr, last: bool },
+    Checksum {
+        layer: u32,
+    },
+    /// Keeps the frame as it is now, and makes it that again: in between it is an element's own.
+    /// `copy` is a pair's number; the `copies` pass drops pairs that change nothing for what comes
+    /// behind them, and makes it the number of pairs around.
+    Save {
+        copy: u32,
+    },
+    Restore {
+        copy: u32,
+    },
+    /// The frame as it is now leaves through an instance of a port. `last`: the handler does not
+    /// use it again (set by the `last` pass), so it is moved, else copied.
+    Send {
+        port: PortId,
+        index: Expr,
+        last: bool,
+    },
 }
 
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outgoing {
-    /// A parsed message as its original bytes, with edits; its tail is passed on. Edits are in wire order of their fields.
+    /// A parsed message as its original bytes, with edits; its tail is passed on. Edits are in wire
+    /// order of their fields.
     Pass { msg: LocalId, edits: Vec<Edit> },
     /// Built by emits, no tail.
     Built { unit: UnitId, body: Block },
@@ -172,11 +346,14 @@ pub enum Outgoing {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Edit {
-    /// Replaces the extent of a field (a path of fields through nested units and taken cases) by what the body emits, if `cond`.
+    /// Replaces the extent of a field (a path of fields through nested units and taken cases) by
+    /// what the body emits, if `cond`.
     Set { field: Vec<FieldId>, cond: Option<Expr>, body: Block },
-    /// Removes the items (with their delimiters) of a list for which the condition holds; `index` (u32 local) is the item's index.
+    /// Removes the items (with their delimiters) of a list for which the condition holds; `index`
+    /// (u32 local) is the item's index.
     Remove { list: Vec<FieldId>, index: LocalId, cond: Expr },
-    /// Adds what the body emits after the last item of a list, if `cond`. Comes after a `Remove` on the same list.
+    /// Adds what the body emits after the last item of a list, if `cond`. Comes after a `Remove` on
+    /// the same list.
     Append { list: Vec<FieldId>, cond: Option<Expr>, body: Block },
 }
 
@@ -184,15 +361,35 @@ pub enum Edit {
 pub enum Emit {
     Bytes(Expr),
     /// The low `bytes` bytes of an integer.
-    UInt { value: Expr, bytes: u8, big: bool },
+    UInt {
+        value: Expr,
+        bytes: u8,
+        big: bool,
+    },
     /// As text, without leading zeros, or padded to `width` digits.
-    Number { value: Expr, radix: u8, width: u8 },
+    Number {
+        value: Expr,
+        radix: u8,
+        width: u8,
+    },
     Varint(Expr),
-    /// Bytes that are read again: `count` (u64; all ones: any number) items of a unit, at most `max`; else the message is at fault.
-    Items { unit: UnitId, bytes: Expr, count: Expr, max: u32 },
-    /// An item of a unit for each that was put into a group before the last suspension, in that order: each from the run of its group's
-    /// part ([`StmtKind::GroupRun`]). A run that ends before, or is not at its end then, is the fault `bad_reply`. `count` and `max` as of `Items`.
-    InOrder { unit: UnitId, count: Expr, max: u32 },
+    /// Bytes that are read again: `count` (u64; all ones: any number) items of a unit, at most
+    /// `max`; else the message is at fault.
+    Items {
+        unit: UnitId,
+        bytes: Expr,
+        count: Expr,
+        max: u32,
+    },
+    /// An item of a unit for each that was put into a group before the last suspension, in that
+    /// order: each from the run of its group's part ([`StmtKind::GroupRun`]). A run that ends
+    /// before, or is not at its end then, is the fault `bad_reply`. `count` and `max` as of
+    /// `Items`.
+    InOrder {
+        unit: UnitId,
+        count: Expr,
+        max: u32,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -212,7 +409,8 @@ pub struct Path {
 pub enum Root {
     /// A message local.
     Local(LocalId),
-    /// The unit being parsed (grammar expressions: the innermost unit), or the message of a protocol's clause.
+    /// The unit being parsed (grammar expressions: the innermost unit), or the message of a
+    /// protocol's clause.
     This,
     /// The item at hand of a list or stream extent.
     Item,
@@ -237,7 +435,8 @@ pub enum ExprKind {
     Session(SessionId),
     /// This core's part of a counter.
     Counter(CounterId),
-    /// A parameter of the unit at hand (grammar and protocol clauses), or of a message local's unit.
+    /// A parameter of the unit at hand (grammar and protocol clauses), or of a message local's
+    /// unit.
     UnitParam(Root, u32),
 
     /// A field's value. Where the field is inside a switch case, the case is known to be taken.
@@ -258,10 +457,11 @@ pub enum ExprKind {
     Parts,
 
     Unary(UnOp, Expr),
-    /// Operands have one type (shifts: the right one is u32); `And`/`Or` do not evaluate the right side in vain.
+    /// Operands have one type (shifts: the right one is u32); `And`/`Or` do not evaluate the right
+    /// side in vain.
     Binary(BinOp, Expr, Expr),
-    /// Between integer types: extends or cuts. Between bytes types: only the maximum changes. Between `ip` and u128: the 16 bytes as
-    /// a number, the first byte the highest.
+    /// Between integer types: extends or cuts. Between bytes types: only the maximum changes.
+    /// Between `ip` and u128: the 16 bytes as a number, the first byte the highest.
     Cast(Expr),
     If(Expr, Expr, Expr),
     /// In one of the inclusive ranges.
@@ -283,32 +483,46 @@ pub enum ExprKind {
     Call(FuncId, Vec<Expr>),
     Builtin(Builtin, Vec<Expr>),
 
-    /// On a list field of units with a first (name) and a second (value) bytes field: value of the first item of this name,
-    /// an option of bytes. Compares as the name field says (caseless).
-    Find { list: Path, name: Expr },
+    /// On a list field of units with a first (name) and a second (value) bytes field: value of the
+    /// first item of this name, an option of bytes. Compares as the name field says (caseless).
+    Find {
+        list: Path,
+        name: Expr,
+    },
     /// How many items have this name, u32.
-    CountOf { list: Path, name: Expr },
-    /// Whether any item of this name has the token in its comma separated value (RFC 9110 5.6.1; ASCII caseless).
-    AnyToken { list: Path, name: Expr, token: Expr },
+    CountOf {
+        list: Path,
+        name: Expr,
+    },
+    /// Whether any item of this name has the token in its comma separated value (RFC 9110 5.6.1;
+    /// ASCII caseless).
+    AnyToken {
+        list: Path,
+        name: Expr,
+        token: Expr,
+    },
 
     PortLen(PortId),
     PortUp(PortId, Expr),
     PortLoad(PortId, Expr),
-    /// Instance by ketama of the key (bytes: by their MD5; u32: by this hash) / by Maglev of the hash / by the remainder of a hash (u32),
-    /// each as often as it weighs; u32.
+    /// Instance by ketama of the key (bytes: by their MD5; u32: by this hash) / by Maglev of the
+    /// hash / by the remainder of a hash (u32), each as often as it weighs; u32.
     Ketama(PortId, Expr),
     Modula(PortId, Expr),
     Maglev(PortId, Expr),
 
-    /// Items in the group of an instance, u32; their bytes, one behind the other, in the core's scratch.
+    /// Items in the group of an instance, u32; their bytes, one behind the other, in the core's
+    /// scratch.
     GroupCount(Expr),
     GroupBytes(Expr),
 
-    /// The frame's length in bytes, u32; the port instance it came from, u32; its time, u64 ns since 1970.
+    /// The frame's length in bytes, u32; the port instance it came from, u32; its time, u64 ns
+    /// since 1970.
     FrameLen(LocalId),
     FrameInstance(LocalId),
     FrameTime(LocalId),
-    /// The bytes behind a header (None: behind the last one that is there), up to the end that the lengths around it give.
+    /// The bytes behind a header (None: behind the last one that is there), up to the end that the
+    /// lengths around it give.
     Payload(LocalId, Option<u32>),
     /// Whether a header's checksum is right (absent optional ones are), bool.
     ChecksumOk(LocalId, u32),
@@ -328,17 +542,36 @@ pub enum ExprKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum UnOp { Neg, Not, BitNot }
+pub enum UnOp {
+    Neg,
+    Not,
+    BitNot,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BinOp {
-    Add, Sub, Mul,
+    Add,
+    Sub,
+    Mul,
     /// Guarded: the divisor is not 0.
-    Div, Rem,
-    AddSat, SubSat, And, Or, BitAnd, BitOr, BitXor,
+    Div,
+    Rem,
+    AddSat,
+    SubSat,
+    And,
+    Or,
+    BitAnd,
+    BitOr,
+    BitXor,
     /// By less than the width (else 0).
-    Shl, Shr,
-    Eq, Ne, Lt, Le, Gt, Ge,
+    Shl,
+    Shr,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
     /// Bytes, but for ASCII case.
     EqCase,
 }
@@ -348,15 +581,21 @@ pub enum BinOp {
 pub enum Builtin {
     /// bytes → u64
     LenBytes,
-    /// any scalar, bytes, tuple, record, endpoint → u64: FNV-1a 64 over the value's bytes (integers little endian at their
-    /// width in whole bytes; endpoint: 16 bytes and the port big endian), then the murmur3 finaliser (fmix64).
+    /// any scalar, bytes, tuple, record, endpoint → u64: FNV-1a 64 over the value's bytes (integers
+    /// little endian at their width in whole bytes; endpoint: 16 bytes and the port big endian),
+    /// then the murmur3 finaliser (fmix64).
     Hash,
-    Fnv1a32, Fnv1a64, Crc32,
+    Fnv1a32,
+    Fnv1a64,
+    Crc32,
     /// bytes → u32: md5's first 4 bytes, little endian
     Md5U32,
-    Min, Max,
-    Lower, Upper,
-    StartsWith, EndsWith,
+    Min,
+    Max,
+    Lower,
+    Upper,
+    StartsWith,
+    EndsWith,
     /// (bytes, bytes) → u32?
     FindBytes, // where a third operand (u64) is given, from that byte on, and counted from there
     /// (bytes, from u64, to u64) → bytes; clamped to the bytes there are
@@ -372,27 +611,33 @@ pub enum Builtin {
     /// ip or endpoint's ip → bytes
     TextIp,
     /// endpoint → ip, u16
-    EndpointIp, EndpointPort,
+    EndpointIp,
+    EndpointPort,
     /// (bytes, bytes) → bool: the token is in the comma separated list
     HasToken,
     /// bytes → bool: every byte in the set given as a 32-byte constant
     AllIn,
     /// u32 → 4 bytes, big endian (`be32(x)`); bytes → u32 (`from_be32(b)`; missing bytes are zero)
-    Be32, FromBe32,
+    Be32,
+    FromBe32,
     /// → u64: seconds since 1970 (`unix_time`), read once per batch
     UnixTime,
-    /// (key of 16 or 32 bytes, counter block of 16, data) → bytes as long as the data; sizes are guarded, here and below
+    /// (key of 16 or 32 bytes, counter block of 16, data) → bytes as long as the data; sizes are
+    /// guarded, here and below
     AesCtr,
     /// (key, vector of 16 bytes, whole blocks) → bytes as long
-    AesCbcEncrypt, AesCbcDecrypt,
+    AesCbcEncrypt,
+    AesCbcDecrypt,
     /// (key, nonce of 12 bytes, associated data, data) → bytes, the tag of 16 bytes behind them
     AesGcmSeal,
     /// (key, nonce, associated data, data and tag) → bytes?: none if they are not authentic
     AesGcmOpen,
     /// (key, parts …) → 20, 32 bytes: over the parts, one behind the other
-    HmacSha1, HmacSha256,
+    HmacSha1,
+    HmacSha256,
     /// parts … → 20, 32 bytes
-    Sha1, Sha256,
+    Sha1,
+    Sha256,
     /// (bytes, bytes) → bool, in a time that depends on the lengths alone
     ConstantTimeEq,
     /// a constant u64 → as many bytes, secure
@@ -408,10 +653,15 @@ pub enum Builtin {
 }
 
 impl Builtin {
-    /// Whether the last operand is data that becomes the result, byte for byte in its place (a tag may follow).
-    pub fn is_cipher(self) -> bool { matches!(self, Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal) }
+    /// Whether the last operand is data that becomes the result, byte for byte in its place (a tag
+    /// may follow).
+    pub fn is_cipher(self) -> bool {
+        matches!(self, Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal)
+    }
 }
 
 impl Expr {
-    pub fn new(ty: TyId, kind: ExprKind) -> Self { Expr { ty, kind: Box::new(kind) } }
+    pub fn new(ty: TyId, kind: ExprKind) -> Self {
+        Expr { ty, kind: Box::new(kind) }
+    }
 }

@@ -1,8 +1,9 @@
 //! What the runtime must know of a program before it runs it: ports, protocols, limits, names.
 //!
-//! The compiler derives a [`Desc`] from the IR; the runtime takes it together with a `wl_program` (compiled
-//! C or the interpreter). It is plain data so that `wireloom build` can carry it inside the executable (JSON).
-//! Indices here are the indices of the C ABI (`support/wireloom.h`): ports, units, handlers, places in order.
+//! The compiler derives a [`Desc`] from the IR; the runtime takes it together with a `wl_program`
+//! (compiled C or the interpreter). It is plain data so that `wireloom build` can carry it inside
+//! the executable (JSON). Indices here are the indices of the C ABI (`support/wireloom.h`): ports,
+//! units, handlers, places in order.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -16,7 +17,8 @@ pub struct Desc {
     pub protocols: Vec<ProtocolDesc>,
     pub units: Vec<String>,
     pub handlers: Vec<HandlerDesc>,
-    /// `counter` declarations: a `u64` each, at `offset` bytes in the core's state; summed over cores when shown.
+    /// `counter` declarations: a `u64` each, at `offset` bytes in the core's state; summed over
+    /// cores when shown.
     pub counters: Vec<CounterDesc>,
     /// Tables, for metrics: the program keeps `wl_table_stats` at `offset` in the shared memory.
     pub tables: Vec<CounterDesc>,
@@ -41,7 +43,8 @@ pub struct Desc {
     /// What `tables` are, one each.
     #[serde(default)]
     pub table_info: Vec<TableInfo>,
-    /// Apps of one process with the same number have the same steering hash for a frame. None: an app for itself.
+    /// Apps of one process with the same number have the same steering hash for a frame. None: an
+    /// app for itself.
     #[serde(default)]
     pub cluster: Option<u32>,
 }
@@ -61,7 +64,8 @@ pub struct TableInfo {
     pub half: Half,
 }
 
-/// Which cores of an app with frame ports and service ports ([`crate::halves`]); all apps else are one whole.
+/// Which cores of an app with frame ports and service ports ([`crate::halves`]); all apps else are
+/// one whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Half {
     #[default]
@@ -121,11 +125,12 @@ pub enum ParamValue {
 pub struct PortDesc {
     pub name: String,
     pub kind: PortKind,
-    /// Index into `protocols` of each alternative; a listening connection takes the first whose `first` set
-    /// holds its first byte. A connect port has exactly one.
+    /// Index into `protocols` of each alternative; a listening connection takes the first whose
+    /// `first` set holds its first byte. A connect port has exactly one.
     pub protocols: Vec<u32>,
     pub options: PortOptions,
-    /// Whether the program picks instances by ketama / Maglev on this port (the runtime then builds the table).
+    /// Whether the program picks instances by ketama / Maglev on this port (the runtime then builds
+    /// the table).
     pub ketama: bool,
     pub maglev: bool,
     /// Of frames: the program sends some there.
@@ -138,7 +143,8 @@ pub enum PortKind {
     Listen(Value),
     /// `connect tcp(x)`: an endpoint or a list of endpoints.
     Connect(Value),
-    /// `nic(x)`, `pcap(x)`, …: whole frames. `names` is a name or a list of names, one per instance; `--bind` replaces both.
+    /// `nic(x)`, `pcap(x)`, …: whole frames. `names` is a name or a list of names, one per
+    /// instance; `--bind` replaces both.
     Frames { engine: FrameEngine, names: Value },
 }
 
@@ -158,8 +164,8 @@ pub enum FrameEngine {
     Udp,
     /// Back into the program, on the same core: what is sent to it is handled by its handler.
     Loop,
-    /// Inside the program: frames that are sent to it wait, first in, first out, until they are taken. Its names are how many
-    /// frames each instance holds.
+    /// Inside the program: frames that are sent to it wait, first in, first out, until they are
+    /// taken. Its names are how many frames each instance holds.
     Queue,
 }
 
@@ -170,28 +176,35 @@ pub enum Value {
     Param(u32),
 }
 
-/// Most bytes of messages that one core holds: heads being received, what is kept over a call. Beyond it: `overload`.
+/// Most bytes of messages that one core holds: heads being received, what is kept over a call.
+/// Beyond it: `overload`.
 pub const POOL_HELD: u64 = 256 << 20;
 /// Most bytes of output that wait on one core. Beyond it: `overload`.
 pub const POOL_QUEUES: u64 = 256 << 20;
-/// Bytes of the runtime's own about an open connection, and about a request under way (task, place in the order, call), at most.
+/// Bytes of the runtime's own about an open connection, and about a request under way (task, place
+/// in the order, call), at most.
 pub const CONNECTION: u64 = 512;
 pub const REQUEST: u64 = 1024;
-/// Handlers of a core that may be paused at a time, and the part of a stack that each uses besides its locals.
+/// Handlers of a core that may be paused at a time, and the part of a stack that each uses besides
+/// its locals.
 pub const PAUSED: u64 = 256;
 pub const PAUSED_STACK: u64 = 32 << 10;
-/// The same of each further call that a request makes at once, with its answer's places in the request's lists (which grow by doubling).
+/// The same of each further call that a request makes at once, with its answer's places in the
+/// request's lists (which grow by doubling).
 pub const CALL: u64 = 512;
-/// Buffers for frames, of each core: bytes and number of the usual ones and of those for the largest frames.
+/// Buffers for frames, of each core: bytes and number of the usual ones and of those for the
+/// largest frames.
 pub const FRAME_BUFFER: u64 = 4096;
 pub const FRAME_BUFFERS: u64 = 2048;
 pub const LARGE_FRAME_BUFFER: u64 = 262_144 + FRAME_BUFFER;
 pub const LARGE_FRAME_BUFFERS: u64 = 160;
-/// The shortest period of a timer beside packets, in nanoseconds; that of one beside connections is a millisecond.
+/// The shortest period of a timer beside packets, in nanoseconds; that of one beside connections is
+/// a millisecond.
 pub const LEAST_PERIOD: u64 = 10_000;
 
-/// Limits and times of a port; every one has a default and can be set in the program (`port … { idle 60s }`),
-/// from a parameter or on the command line (`--set PORT.idle=60s`). Times are in nanoseconds.
+/// Limits and times of a port; every one has a default and can be set in the program
+/// (`port … { idle 60s }`), from a parameter or on the command line (`--set PORT.idle=60s`). Times
+/// are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortOptions {
     pub connect_timeout: u64,
@@ -199,41 +212,48 @@ pub struct PortOptions {
     pub answer_timeout: u64,
     /// Between two pieces of an answer that comes bit by bit.
     pub stream_timeout: u64,
-    /// From a message's first byte to its head's last (slow client: `WL_F_IDLE`), and between bytes of a tail.
+    /// From a message's first byte to its head's last (slow client: `WL_F_IDLE`), and between bytes
+    /// of a tail.
     pub read_timeout: u64,
     /// Connection without a message under way.
     pub idle_timeout: u64,
     /// A peer that takes no output.
     pub write_timeout: u64,
-    /// Connections at once: accepted ones of a listen port; per backend and core of an exclusive connect port.
+    /// Connections at once: accepted ones of a listen port; per backend and core of an exclusive
+    /// connect port.
     pub max_connections: u32,
-    /// Listen: how long a connection over `max_connections` waits in the accept queue before it is told `overload`.
+    /// Listen: how long a connection over `max_connections` waits in the accept queue before it is
+    /// told `overload`.
     pub accept_timeout: u64,
     /// Listen: a client that ends its direction while it awaits answers is taken to have left.
     pub cancel: bool,
-    /// Listen: how long the messages of one connection may use a core before others have their turn.
+    /// Listen: how long the messages of one connection may use a core before others have their
+    /// turn.
     pub slice: u64,
     /// Listen: most requests of one connection under way.
     pub max_outstanding: u32,
     /// Connect, pipelined: shared connections per backend and core.
     pub connections: u32,
-    /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share; 1: none do. 0 (`auto`): what the
-    /// runtime finds good for the backend.
+    /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share;
+    /// 1: none do. 0 (`auto`): what the runtime finds good for the backend.
     pub pipeline: u32,
     /// Connect, exclusive: which requests go out on idle connections.
     #[serde(default)]
     pub reuse: Reuse,
-    /// Connect: whether a request that no backend has seen goes to another server when the one named cannot be reached.
+    /// Connect: whether a request that no backend has seen goes to another server when the one
+    /// named cannot be reached.
     #[serde(default)]
     pub failover: Failover,
-    /// Connect: failures in a row before a backend is ejected, and the time between two attempts to reach it then.
+    /// Connect: failures in a row before a backend is ejected, and the time between two attempts to
+    /// reach it then.
     pub eject_after: u32,
     pub eject_time: u64,
-    /// Streams of a merge: the byte behind the last message, without which a stream is not whole. 0: the end of the connection
-    /// is the end of the stream.
+    /// Streams of a merge: the byte behind the last message, without which a stream is not whole.
+    /// 0: the end of the connection is the end of the stream.
     #[serde(default)]
     pub end_mark: u8,
-    /// Frame ports: a frame may be a segment beyond the MTU (GSO), and checksums may be left to the kernel.
+    /// Frame ports: a frame may be a segment beyond the MTU (GSO), and checksums may be left to the
+    /// kernel.
     #[serde(default)]
     pub offload: bool,
 }
@@ -251,7 +271,8 @@ pub enum Reuse {
 }
 
 impl Reuse {
-    pub const NAMES: &'static [(Reuse, &'static str)] = &[(Reuse::Safe, "safe"), (Reuse::Never, "never"), (Reuse::Always, "always")];
+    pub const NAMES: &'static [(Reuse, &'static str)] =
+        &[(Reuse::Safe, "safe"), (Reuse::Never, "never"), (Reuse::Always, "always")];
 }
 
 /// What becomes of a request whose server is down or cannot be reached.
@@ -272,10 +293,25 @@ impl Default for PortOptions {
     fn default() -> Self {
         const S: u64 = 1_000_000_000;
         PortOptions {
-            connect_timeout: 2 * S, answer_timeout: 60 * S, stream_timeout: 300 * S, read_timeout: 30 * S, idle_timeout: 300 * S,
-            write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1, pipeline: 1,
-            reuse: Reuse::Safe, failover: Failover::None, eject_after: 3, eject_time: S, end_mark: 0, offload: false,
-            accept_timeout: S, cancel: false, slice: 50_000,
+            connect_timeout: 2 * S,
+            answer_timeout: 60 * S,
+            stream_timeout: 300 * S,
+            read_timeout: 30 * S,
+            idle_timeout: 300 * S,
+            write_timeout: 60 * S,
+            max_connections: 65_536,
+            max_outstanding: 128,
+            connections: 1,
+            pipeline: 1,
+            reuse: Reuse::Safe,
+            failover: Failover::None,
+            eject_after: 3,
+            eject_time: S,
+            end_mark: 0,
+            offload: false,
+            accept_timeout: S,
+            cancel: false,
+            slice: 50_000,
         }
     }
 }
@@ -301,7 +337,8 @@ pub struct ProtocolDesc {
     pub logs: bool,
     /// Bits of `ctx` given to a request's parser by the runtime: none today; kept 0.
     pub default_ctx: u64,
-    /// A response's parameters look at `draining`: in a drain an answer says that it is its connection's last.
+    /// A response's parameters look at `draining`: in a drain an answer says that it is its
+    /// connection's last.
     #[serde(default)]
     pub tells_drain: bool,
 }
@@ -318,8 +355,8 @@ pub enum Sharing {
 pub enum Order {
     /// Answers come in the order of the requests.
     InOrder,
-    /// Answers carry an id, at this offset and width (bytes, both in request and response, in the head). The
-    /// runtime puts its own id in and the client's back.
+    /// Answers carry an id, at this offset and width (bytes, both in request and response, in the
+    /// head). The runtime puts its own id in and the client's back.
     ById { offset: u32, width: u8 },
 }
 
@@ -374,22 +411,36 @@ pub enum FrameUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HandlerOn {
     /// A message on listen port `port`, in its protocol alternative `alternative`.
-    Message { port: u32, alternative: u32 },
+    Message {
+        port: u32,
+        alternative: u32,
+    },
     /// A frame on a frame port.
-    Frame { port: u32 },
+    Frame {
+        port: u32,
+    },
     /// A message on a connect port that answers no request (a one-way protocol).
-    Opened { port: u32 },
+    Opened {
+        port: u32,
+    },
     /// A connection of a connect port is there, and is greeted first.
-    Greeting { port: u32 },
-    Closed { port: u32 },
+    Greeting {
+        port: u32,
+    },
+    Closed {
+        port: u32,
+    },
     /// Any fault of the app; the fault is in task->fault and task->place.
     Fault,
     /// Every `period` ns.
-    Every { period: u64 },
+    Every {
+        period: u64,
+    },
     Start,
     /// When all else is done.
     End,
-    /// `task->req.base` names the arguments, a `wl_param` each. The handler hands its result to `reply`.
+    /// `task->req.base` names the arguments, a `wl_param` each. The handler hands its result to
+    /// `reply`.
     Signal,
     /// Run by the other half's cores ([`Desc::half`]).
     Elsewhere,
@@ -433,8 +484,9 @@ pub struct SignalDesc {
     pub result: ResultType,
 }
 
-/// How a signal's result is written: a leaf as its length, `:` and its text (`4:true`, `2:-7`, bytes as they are); an option as
-/// `-`, or `+` and its value; a record as its fields one after the other; no value as nothing.
+/// How a signal's result is written: a leaf as its length, `:` and its text (`4:true`, `2:-7`,
+/// bytes as they are); an option as `-`, or `+` and its value; a record as its fields one after the
+/// other; no value as nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ResultType {
     Nothing,
@@ -479,45 +531,109 @@ pub struct MergeDesc {
 }
 
 impl crate::Module {
-    /// Whether what requests do leaves something on their core: `state` that they change, tables of which each core has its own.
+    /// Whether what requests do leaves something on their core: `state` that they change, tables of
+    /// which each core has its own.
     pub fn keeps_on_core(&self) -> bool {
-        use crate::StmtKind::{SetState, TableDelete, TableInsert, TablePop, TablePush, TablePut, TableRemove, TableUpdate};
-        let own = |t: &crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == crate::Sharing::Parts);
+        use crate::StmtKind::{
+            SetState, TableDelete, TableInsert, TablePop, TablePush, TablePut, TableRemove, TableUpdate,
+        };
+        let own =
+            |t: &crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == crate::Sharing::Parts);
         let mut keeps = false;
         for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. })) {
-            crate::walk::stmts(&h.body.block, &mut |s| keeps |= match &s.kind {
-                SetState(..) => true,
-                TablePut { table, .. } | TableUpdate { table, .. } | TableRemove { table, .. } | TableInsert { table, .. } | TableDelete { table, .. } | TablePush { table, .. }
-                | TablePop { table, .. } => own(table),
-                _ => false,
+            crate::walk::stmts(&h.body.block, &mut |s| {
+                keeps |= match &s.kind {
+                    SetState(..) => true,
+                    TablePut { table, .. }
+                    | TableUpdate { table, .. }
+                    | TableRemove { table, .. }
+                    | TableInsert { table, .. }
+                    | TableDelete { table, .. }
+                    | TablePush { table, .. }
+                    | TablePop { table, .. } => own(table),
+                    _ => false,
+                }
             });
         }
         keeps
     }
 
-    /// What the runtime must know of this program. Its grammars have been analysed and its passes run. Handlers of `test`
-    /// blocks come last in a module and are left out: the runtime never starts them.
+    /// What the runtime must know of this program. Its grammars have been analysed and its passes
+    /// run. Handlers of `test` blocks come last in a module and are left out: the runtime never
+    /// starts them.
     pub fn desc(&self) -> Desc {
-        let halves = crate::halves::of(self).unwrap_or_default();
+        let halves = crate::core_partition::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
         let pauses = crate::passes::pauses::plan(self);
         Desc {
             app: self.app.clone(),
-            params: self.params.iter().map(|p| ParamDesc { name: p.name.clone(), ty: p.ty, form: p.form.clone(), default: p.default.clone(), doc: p.doc.clone() }).collect(),
+            params: self
+                .params
+                .iter()
+                .map(|p| ParamDesc {
+                    name: p.name.clone(),
+                    ty: p.ty,
+                    form: p.form.clone(),
+                    default: p.default.clone(),
+                    doc: p.doc.clone(),
+                })
+                .collect(),
             ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p)).collect(),
             protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
             units: self.units.iter().map(|u| u.name.clone()).collect(),
-            handlers: self.handlers.iter().enumerate().map_while(|(n, h)| handler_desc(self, h, pauses.least(n), half(&halves.handlers, n))).collect(),
-            counters: self.counters.iter().enumerate()
-                .map(|(n, c)| CounterDesc { name: c.name.clone(), offset: crate::layout::counter_offset(crate::CounterId(n as u32)), doc: c.doc.clone(), half: half(&halves.counters, n) }).collect(),
-            tables: self.tables.iter().enumerate()
-                .map(|(n, t)| CounterDesc { name: t.name.clone(), offset: crate::layout::table_stats_offset(crate::TableId(n as u32)), doc: String::new(), half: Half::Both }).collect(),
+            handlers: self
+                .handlers
+                .iter()
+                .enumerate()
+                .map_while(|(n, h)| handler_desc(self, h, pauses.least(n), half(&halves.handlers, n)))
+                .collect(),
+            counters: self
+                .counters
+                .iter()
+                .enumerate()
+                .map(|(n, c)| CounterDesc {
+                    name: c.name.clone(),
+                    offset: crate::layout::counter_offset(crate::CounterId(n as u32)),
+                    doc: c.doc.clone(),
+                    half: half(&halves.counters, n),
+                })
+                .collect(),
+            tables: self
+                .tables
+                .iter()
+                .enumerate()
+                .map(|(n, t)| CounterDesc {
+                    name: t.name.clone(),
+                    offset: crate::layout::table_stats_offset(crate::TableId(n as u32)),
+                    doc: String::new(),
+                    half: Half::Both,
+                })
+                .collect(),
             places: self.places.iter().map(|p| place_desc(self, p)).collect(),
             faults: self.faults.clone(),
-            merges: self.merges.iter()
-                .map(|g| MergeDesc { name: g.name.clone(), from: g.from.0, to: g.to.0, inputs: g.inputs, unit: g.unit.0 }).collect(),
-            copied_tables: self.tables.iter().filter(|t| self.sharing(t) == crate::Sharing::Copies).map(|t| t.name.clone()).collect(),
-            local_tables: self.tables.iter().filter(|t| self.sharing(t) != crate::Sharing::One).map(|t| t.name.clone()).collect(),
+            merges: self
+                .merges
+                .iter()
+                .map(|g| MergeDesc {
+                    name: g.name.clone(),
+                    from: g.from.0,
+                    to: g.to.0,
+                    inputs: g.inputs,
+                    unit: g.unit.0,
+                })
+                .collect(),
+            copied_tables: self
+                .tables
+                .iter()
+                .filter(|t| self.sharing(t) == crate::Sharing::Copies)
+                .map(|t| t.name.clone())
+                .collect(),
+            local_tables: self
+                .tables
+                .iter()
+                .filter(|t| self.sharing(t) != crate::Sharing::One)
+                .map(|t| t.name.clone())
+                .collect(),
             table_info: (0..self.tables.len()).map(|n| table_info(self, n, half(&halves.tables, n))).collect(),
             per_core: self.keeps_on_core(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
@@ -571,7 +687,16 @@ fn port_desc(m: &crate::Module, n: usize, p: &crate::Port) -> PortDesc {
 fn is_sent_to(m: &crate::Module, n: usize) -> bool {
     use crate::{FrameAct, StmtKind};
     let mut sent = false;
-    m.bodies(&mut |b| crate::walk::stmts(&b.block, &mut |s| if let StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } | StmtKind::SendFrame { port, .. } | StmtKind::Send { port, .. } = &s.kind { sent |= port.index() == n }));
+    m.bodies(&mut |b| {
+        crate::walk::stmts(&b.block, &mut |s| {
+            if let StmtKind::Frame { act: FrameAct::Send { port, .. }, .. }
+            | StmtKind::SendFrame { port, .. }
+            | StmtKind::Send { port, .. } = &s.kind
+            {
+                sent |= port.index() == n
+            }
+        })
+    });
     sent || m.wires.iter().any(|w| matches!(w.to, crate::Target::Port { port, .. } if port.index() == n))
 }
 
@@ -594,29 +719,52 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
 
 fn tells_drain(p: &crate::Protocol) -> bool {
     let mut tells = false;
-    for e in &p.response_args { crate::walk::expr(e, &mut |e| tells |= matches!(*e.kind, crate::ExprKind::Draining)) }
+    for e in &p.response_args {
+        crate::walk::expr(e, &mut |e| tells |= matches!(*e.kind, crate::ExprKind::Draining))
+    }
     tells
 }
 
 fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<SignalDesc> {
     let crate::On::Signal(s) = h.on else { return None };
     let s = m.signals.get(s as usize)?;
-    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), forms: s.forms.clone(), defaults: s.defaults.clone(), masked: s.masked, result: s.result.clone() })
+    Some(SignalDesc {
+        name: s.name.clone(),
+        doc: s.doc.clone(),
+        handler: n as u32,
+        args: s.args.clone(),
+        forms: s.forms.clone(),
+        defaults: s.defaults.clone(),
+        masked: s.masked,
+        result: s.result.clone(),
+    })
 }
 
 fn table_info(m: &crate::Module, n: usize, half: Half) -> TableInfo {
     use crate::StmtKind::{TableInsert, TablePush, TablePut, TableUpdate};
     // Copies are alike on all cores, whoever writes them.
     let (t, mut written) = (&m.tables[n], false);
-    let handlers = m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))).map(|h| &h.body);
+    let handlers =
+        m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))).map(|h| &h.body);
     for body in handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())) {
         crate::walk::stmts(&body.block, &mut |s| {
-            if let TablePut { table, .. } | TableUpdate { table, .. } | TableInsert { table, .. } | TablePush { table, .. } = &s.kind { written |= table.index() == n }
+            if let TablePut { table, .. }
+            | TableUpdate { table, .. }
+            | TableInsert { table, .. }
+            | TablePush { table, .. } = &s.kind
+            {
+                written |= table.index() == n
+            }
         });
     }
     let half = if t.local { Half::Packets } else { half };
     TableInfo {
-        written: written && m.sharing(t) != crate::Sharing::Copies, kind: crate::text::table_kind(t.kind).into(), capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru, half,
+        written: written && m.sharing(t) != crate::Sharing::Copies,
+        kind: crate::text::table_kind(t.kind).into(),
+        capacity: t.capacity,
+        idle: t.idle,
+        evict_lru: t.evict_lru,
+        half,
     }
 }
 
@@ -624,7 +772,10 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
     let on = match h.on {
         crate::On::Message { port, protocol } => {
             let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
-            HandlerOn::Message { port: port.0, alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32 }
+            HandlerOn::Message {
+                port: port.0,
+                alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32,
+            }
         }
         crate::On::Frame { port, .. } => HandlerOn::Frame { port: port.0 },
         crate::On::Opened(port) => HandlerOn::Opened { port: port.0 },
@@ -637,7 +788,16 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         crate::On::Signal(_) => HandlerOn::Signal,
         crate::On::Test(_) | crate::On::Check { .. } => return None,
     };
-    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, pauses, begins: begins(m, h.on.frame_unit()), frames: h.frame_use(), sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()), half })
+    Some(HandlerDesc {
+        name: h.name.clone(),
+        on,
+        steps: h.steps,
+        pauses,
+        begins: begins(m, h.on.frame_unit()),
+        frames: h.frame_use(),
+        sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()),
+        half,
+    })
 }
 
 fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {
@@ -645,16 +805,38 @@ fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {
     let first = frame.layers.iter().filter(|l| l.after.iter().any(|a| a.layer.is_none()));
     let mut kinds = first.map(|l| m.units[l.unit.index()].header.link);
     let one = kinds.next().unwrap_or_default();
-    if kinds.all(|k| k == one) { one } else { Begins::Any }
+    if kinds.all(|k| k == one) {
+        one
+    } else {
+        Begins::Any
+    }
 }
 
-/// Whether a block, or a function that it calls, may send frames or take them from queues. `seen`: functions that have been looked at.
+/// Whether a block, or a function that it calls, may send frames or take them from queues. `seen`:
+/// functions that have been looked at.
 fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32>) -> bool {
     use crate::StmtKind::{Frame, Output, Queue, Send, SendFrame};
     let (mut sends, mut calls) = (false, Vec::new());
-    crate::walk::stmts(block, &mut |s| sends |= matches!(&s.kind, Frame { act: crate::FrameAct::Send { .. }, .. } | SendFrame { .. } | Send { .. } | Queue { .. } | Output { .. }));
-    crate::walk::block_exprs(block, &mut |e| if let crate::ExprKind::Call(f, _) = &*e.kind { calls.push(*f) });
-    sends || calls.into_iter().any(|f| seen.insert(f.0) && matches!(&m.funcs[f.index()].body, crate::FuncBody::Body(body) if sends_frames(m, &body.block, seen)))
+    crate::walk::stmts(block, &mut |s| {
+        sends |= matches!(
+            &s.kind,
+            Frame { act: crate::FrameAct::Send { .. }, .. }
+                | SendFrame { .. }
+                | Send { .. }
+                | Queue { .. }
+                | Output { .. }
+        )
+    });
+    crate::walk::block_exprs(block, &mut |e| {
+        if let crate::ExprKind::Call(f, _) = &*e.kind {
+            calls.push(*f)
+        }
+    });
+    sends
+        || calls.into_iter().any(|f| {
+            seen.insert(f.0)
+                && matches!(&m.funcs[f.index()].body, crate::FuncBody::Body(body) if sends_frames(m, &body.block, seen))
+        })
 }
 
 fn place_desc(m: &crate::Module, p: &crate::Place) -> PlaceDesc {

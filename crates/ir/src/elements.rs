@@ -1,13 +1,15 @@
-//! The graph of a program's elements: instances, the wires between them, and what each does with a packet that comes to it.
+//! The graph of a program's elements: instances, the wires between them, and what each does with a
+//! packet that comes to it.
 //!
-//! A handler or an input gives a packet to a wire by [`StmtKind::Output`]; the wire says where it goes. The target has the packet for
-//! itself: what it changes is not seen by its sender. Targets do not lead back to themselves. After the pass
-//! [`crate::passes::inline_elements`] an input without a body stands in its senders; the others are compiled once, and joined to.
+//! A handler or an input gives a packet to a wire by [`StmtKind::Output`]; the wire says where it
+//! goes. The target has the packet for itself: what it changes is not seen by its sender. Targets
+//! do not lead back to themselves. After the pass [`crate::passes::inline_elements`] an input
+//! without a body stands in its senders; the others are compiled once, and joined to.
 
 use crate::*;
 
-/// An instance of an element. One that stands in several wirings, each with another way on behind it, is here once for each; its
-/// states, tables and counters are the same.
+/// An instance of an element. One that stands in several wirings, each with another way on behind
+/// it, is here once for each; its states, tables and counters are the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Element {
     /// Names of the instances around it, and its own: `edge.count`.
@@ -32,10 +34,14 @@ pub struct Wire {
 pub enum Target {
     Input(InputId),
     /// An instance of a frame port or of a queue.
-    Port { port: PortId, index: u32 },
+    Port {
+        port: PortId,
+        index: u32,
+    },
 }
 
-/// What is done with the packets of a wire: by an element, or by nodes of a wiring of the app or of a compound element.
+/// What is done with the packets of a wire: by an element, or by nodes of a wiring of the app or of
+/// a compound element.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Input {
     /// The element's `in`, or the way out that the nodes follow.
@@ -44,8 +50,8 @@ pub struct Input {
     pub element: Option<ElementId>,
     pub span: Span,
     pub unit: UnitId,
-    /// Local 0 is the packet (a `Msg` of the unit), local 1 its mark (u32). It ends behind its last statement, without a return.
-    /// None: it stands in each of its senders.
+    /// Local 0 is the packet (a `Msg` of the unit), local 1 its mark (u32). It ends behind its last
+    /// statement, without a return. None: it stands in each of its senders.
     pub body: Option<Body>,
     /// Worst-case steps, by the bounds pass.
     pub steps: u64,
@@ -57,31 +63,46 @@ pub const INPUT_LOCALS: usize = 2;
 impl Module {
     /// Where a wire leads, if it leads to an input.
     pub fn input_of(&self, wire: WireId) -> Option<InputId> {
-        match self.wires.get(wire.index())?.to { Target::Input(id) => Some(id), Target::Port { .. } => None }
+        match self.wires.get(wire.index())?.to {
+            Target::Input(id) => Some(id),
+            Target::Port { .. } => None,
+        }
     }
 
     /// The body of an input that is joined to.
-    pub fn input_body(&self, id: InputId) -> Option<&Body> { self.inputs.get(id.index())?.body.as_ref() }
+    pub fn input_body(&self, id: InputId) -> Option<&Body> {
+        self.inputs.get(id.index())?.body.as_ref()
+    }
 
     /// Inputs that a block gives packets to, each as often as it does.
     pub fn outputs(&self, block: &Block) -> Vec<InputId> {
         let mut found = Vec::new();
-        walk::stmts(block, &mut |s| if let StmtKind::Output { wire, .. } = &s.kind { found.extend(self.input_of(*wire)) });
+        walk::stmts(block, &mut |s| {
+            if let StmtKind::Output { wire, .. } = &s.kind {
+                found.extend(self.input_of(*wire))
+            }
+        });
         found
     }
 
     /// All inputs, senders before their targets; those on a circle are left out.
     pub fn inputs_in_order(&self) -> Vec<InputId> {
-        let targets: Vec<Vec<InputId>> = self.inputs.iter().map(|i| i.body.as_ref().map_or(vec![], |b| self.outputs(&b.block))).collect();
+        let targets: Vec<Vec<InputId>> =
+            self.inputs.iter().map(|i| i.body.as_ref().map_or(vec![], |b| self.outputs(&b.block))).collect();
         let mut senders = vec![0usize; self.inputs.len()];
-        for t in targets.iter().flatten() { senders[t.index()] += 1 }
-        let mut order: Vec<InputId> = (0..self.inputs.len() as u32).map(InputId).filter(|i| senders[i.index()] == 0).collect();
+        for t in targets.iter().flatten() {
+            senders[t.index()] += 1
+        }
+        let mut order: Vec<InputId> =
+            (0..self.inputs.len() as u32).map(InputId).filter(|i| senders[i.index()] == 0).collect();
         let mut at = 0;
         while let Some(i) = order.get(at).copied() {
             at += 1;
             for t in &targets[i.index()] {
                 senders[t.index()] -= 1;
-                if senders[t.index()] == 0 { order.push(*t) }
+                if senders[t.index()] == 0 {
+                    order.push(*t)
+                }
             }
         }
         order
@@ -90,7 +111,9 @@ impl Module {
     /// Whether an input, or what it gives packets to, uses a table.
     pub fn input_uses_tables(&self, id: InputId) -> bool {
         let mut uses = false;
-        if let Some(body) = self.input_body(id) { self.reached(&body.block, &mut |b| walk::stmts(b, &mut |s| uses |= uses_table(&s.kind))) }
+        if let Some(body) = self.input_body(id) {
+            self.reached(&body.block, &mut |b| walk::stmts(b, &mut |s| uses |= uses_table(&s.kind)))
+        }
         uses
     }
 
@@ -99,18 +122,32 @@ impl Module {
         f(block);
         let (mut open, mut seen) = (self.outputs(block), vec![false; self.inputs.len()]);
         while let Some(i) = open.pop() {
-            let Some(body) = self.input_body(i).filter(|_| !std::mem::replace(&mut seen[i.index()], true)) else { continue };
+            let Some(body) = self.input_body(i).filter(|_| !std::mem::replace(&mut seen[i.index()], true)) else {
+                continue;
+            };
             f(&body.block);
             open.extend(self.outputs(&body.block));
         }
     }
 }
 
-/// Whether a statement uses a table. None of these stands in an update of a table, nor in what a packet is given to from there.
+/// Whether a statement uses a table. None of these stands in an update of a table, nor in what a
+/// packet is given to from there.
 pub fn uses_table(s: &StmtKind) -> bool {
     use StmtKind::*;
-    matches!(s, TableGet { .. } | TablePut { .. } | TableRemove { .. } | TableUpdate { .. } | TableLen { .. } | TableNext { .. } | TableInsert { .. } | TableDelete { .. }
-        | TablePush { .. } | TablePop { .. })
+    matches!(
+        s,
+        TableGet { .. }
+            | TablePut { .. }
+            | TableRemove { .. }
+            | TableUpdate { .. }
+            | TableLen { .. }
+            | TableNext { .. }
+            | TableInsert { .. }
+            | TableDelete { .. }
+            | TablePush { .. }
+            | TablePop { .. }
+    )
 }
 
 /// Whether a statement changes a frame itself.

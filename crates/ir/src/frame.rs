@@ -8,11 +8,19 @@ use std::collections::BTreeSet;
 /// A program with `on fault` asks for all. Headers that are never there (see [`is_looked_for`]) are
 /// added where they could stand.
 pub fn needed_layers(m: &Module, u: UnitId) -> (BTreeSet<u32>, BTreeSet<u32>) {
-    if m.unit(u).frame.is_none() { return Default::default() }
+    if m.unit(u).frame.is_none() {
+        return Default::default();
+    }
     let asked = asked_layers(m, u);
     let all = layers(m, u);
-    let mut needed = leading_to(m, u, if m.handlers.iter().any(|h| h.on == On::Fault) { (0..all.len() as u32).collect() } else { asked.clone() });
-    let told = |n: &usize| is_refused(m, all[*n].unit) && (0..all[*n].after.len()).any(|i| is_looked_for(m, all, &needed, *n, i));
+    let mut needed = leading_to(
+        m,
+        u,
+        if m.handlers.iter().any(|h| h.on == On::Fault) { (0..all.len() as u32).collect() } else { asked.clone() },
+    );
+    let told = |n: &usize| {
+        is_refused(m, all[*n].unit) && (0..all[*n].after.len()).any(|i| is_looked_for(m, all, &needed, *n, i))
+    };
     let told: Vec<u32> = (0..all.len()).filter(told).map(|n| n as u32).collect();
     needed.extend(told);
     (asked, needed)
@@ -23,7 +31,8 @@ pub fn needed_layers(m: &Module, u: UnitId) -> (BTreeSet<u32>, BTreeSet<u32>) {
 /// program looks for others behind the same header.
 pub fn is_looked_for(m: &Module, layers: &[Layer], needed: &BTreeSet<u32>, n: usize, i: usize) -> bool {
     let here = layers[n].after[i].layer;
-    let other = |k: &u32| !is_refused(m, layers[*k as usize].unit) && layers[*k as usize].after.iter().any(|a| a.layer == here);
+    let other =
+        |k: &u32| !is_refused(m, layers[*k as usize].unit) && layers[*k as usize].after.iter().any(|a| a.layer == here);
     !is_refused(m, layers[n].unit) || needed.iter().any(other)
 }
 
@@ -36,7 +45,9 @@ pub fn is_refused(m: &Module, header: UnitId) -> bool {
     })
 }
 
-fn layers(m: &Module, u: UnitId) -> &[Layer] { m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers) }
+fn layers(m: &Module, u: UnitId) -> &[Layer] {
+    m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers)
+}
 
 fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
     let layers = layers(m, u);
@@ -47,41 +58,67 @@ fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
         let is = |l: LocalId| body.locals.get(l.index()).is_some_and(|l| *m.ty(l.ty) == Ty::Msg(u));
         walk::block_exprs(&body.block, &mut |e| match &*e.kind {
             ExprKind::Payload(l, None) if is(*l) => all = true,
-            ExprKind::Payload(l, Some(n)) | ExprKind::ChecksumOk(l, n) if is(*l) => { asked.insert(*n); }
-            _ => if let Some(Path { root: Root::Local(l), steps }) = walk::path_of(e) {
-                if let (true, Some(Step::Field(f))) = (is(*l), steps.first()) { asked.extend(by_field(*f)) }
-            },
+            ExprKind::Payload(l, Some(n)) | ExprKind::ChecksumOk(l, n) if is(*l) => {
+                asked.insert(*n);
+            }
+            _ => {
+                if let Some(Path { root: Root::Local(l), steps }) = walk::path_of(e) {
+                    if let (true, Some(Step::Field(f))) = (is(*l), steps.first()) {
+                        asked.extend(by_field(*f))
+                    }
+                }
+            }
         });
         walk::stmts(&body.block, &mut |s| match &s.kind {
             StmtKind::Frame { frame, act } if is(*frame) => match act {
                 // The place of a change must be known, and what covers it: what leads there.
-                FrameAct::Insert { before: Some(n), .. } | FrameAct::Remove { layer: n } | FrameAct::Payload { layer: Some(n), .. } => { asked.insert(*n); }
+                FrameAct::Insert { before: Some(n), .. }
+                | FrameAct::Remove { layer: n }
+                | FrameAct::Payload { layer: Some(n), .. } => {
+                    asked.insert(*n);
+                }
                 FrameAct::Insert { before: None, .. } | FrameAct::Payload { layer: None, .. } => all = true,
-                FrameAct::Set { layer, .. } => { asked.insert(*layer); asked.extend(summed_with(m, layers, *layer)) }
-                FrameAct::Checksum { layer } => { asked.insert(*layer); }
+                FrameAct::Set { layer, .. } => {
+                    asked.insert(*layer);
+                    asked.extend(summed_with(m, layers, *layer))
+                }
+                FrameAct::Checksum { layer } => {
+                    asked.insert(*layer);
+                }
                 FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
             },
             _ => {}
         });
     });
     for e in m.steer.iter().filter(|s| s.unit == u).flat_map(|s| &s.keys) {
-        walk::expr(e, &mut |e| if let Some(Path { root: Root::Local(LocalId(0)), steps }) = walk::path_of(e) {
-            if let Some(Step::Field(f)) = steps.first() { asked.extend(by_field(*f)) }
+        walk::expr(e, &mut |e| {
+            if let Some(Path { root: Root::Local(LocalId(0)), steps }) = walk::path_of(e) {
+                if let Some(Step::Field(f)) = steps.first() {
+                    asked.extend(by_field(*f))
+                }
+            }
         });
     }
-    if all { (0..layers.len() as u32).collect() } else { asked }
+    if all {
+        (0..layers.len() as u32).collect()
+    } else {
+        asked
+    }
 }
 
 /// Layers, those that they come after, and those that may be in the place of any.
 fn leading_to(m: &Module, u: UnitId, mut needed: BTreeSet<u32>) -> BTreeSet<u32> {
     let layers = layers(m, u);
     loop {
-        let mut more: BTreeSet<u32> = needed.iter().flat_map(|n| layers[*n as usize].after.iter().filter_map(|a| a.layer)).collect();
+        let mut more: BTreeSet<u32> =
+            needed.iter().flat_map(|n| layers[*n as usize].after.iter().filter_map(|a| a.layer)).collect();
         for n in &needed {
             let n = *n as usize;
             more.extend((0..layers[n].after.len()).flat_map(|i| alternatives(m, layers, n, i)).map(|k| k as u32));
         }
-        if more.is_subset(&needed) { return needed }
+        if more.is_subset(&needed) {
+            return needed;
+        }
         needed.extend(more);
     }
 }
@@ -104,7 +141,13 @@ pub fn leads_to(layers: &[Layer], from: u32, to: u32) -> bool {
 /// Bytes by which a field moves the position; of bit fields only the last one of a group does.
 pub fn step(m: &Module, f: &Field) -> u32 {
     match &f.kind {
-        FieldKind::UInt { bytes, advance, .. } => if *advance { u32::from(*bytes) } else { 0 },
+        FieldKind::UInt { bytes, advance, .. } => {
+            if *advance {
+                u32::from(*bytes)
+            } else {
+                0
+            }
+        }
         _ => field_size(m, f).unwrap_or(0),
     }
 }
@@ -113,10 +156,25 @@ pub fn step(m: &Module, f: &Field) -> u32 {
 pub fn field_size(m: &Module, f: &Field) -> Option<u32> {
     Some(match &f.kind {
         FieldKind::UInt { bytes, .. } => u32::from(*bytes),
-        FieldKind::Bytes { extent: Extent::Length(e), .. } => match &*e.kind { ExprKind::Int(n) => u32::try_from(*n).ok()?, _ => return None },
+        FieldKind::Bytes { extent: Extent::Length(e), .. } => match &*e.kind {
+            ExprKind::Int(n) => u32::try_from(*n).ok()?,
+            _ => return None,
+        },
         FieldKind::Literal { values } => values.first().map_or(0, |v| v.len() as u32),
-        FieldKind::Unit { unit, .. } => m.unit(*unit).body.iter().map(|f| { let f = &m.unit(*unit).fields[f.index()]; field_size(m, f).map(|_| step(m, f)) }).sum::<Option<u32>>()?,
-        FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => 0,
+        FieldKind::Unit { unit, .. } => m
+            .unit(*unit)
+            .body
+            .iter()
+            .map(|f| {
+                let f = &m.unit(*unit).fields[f.index()];
+                field_size(m, f).map(|_| step(m, f))
+            })
+            .sum::<Option<u32>>()?,
+        FieldKind::Let { .. }
+        | FieldKind::Require { .. }
+        | FieldKind::Recover { .. }
+        | FieldKind::Pass { .. }
+        | FieldKind::Nothing => 0,
         _ => return None,
     })
 }
@@ -125,7 +183,9 @@ pub fn field_size(m: &Module, f: &Field) -> Option<u32> {
 pub fn fixed_offset(m: &Module, u: UnitId, field: FieldId) -> Option<u32> {
     let mut at = 0;
     for f in &m.unit(u).body {
-        if *f == field { return Some(at) }
+        if *f == field {
+            return Some(at);
+        }
         let f = &m.unit(u).fields[f.index()];
         field_size(m, f)?;
         at += step(m, f);
@@ -133,18 +193,21 @@ pub fn fixed_offset(m: &Module, u: UnitId, field: FieldId) -> Option<u32> {
     None
 }
 
-/// Whether two headers cannot both begin at one place: they ask for different values of the same bits.
+/// Whether two headers cannot both begin at one place: they ask for different values of the same
+/// bits.
 pub fn contradict(m: &Module, a: UnitId, b: UnitId) -> bool {
     let (a, b) = (asked(m, a), asked(m, b));
     a.iter().any(|(bits, x)| b.iter().any(|(other, y)| bits == other && disjoint(x, y)))
 }
 
-/// Whether another header is tried where this one, which was expected by its `after` number `i`, does not fit: then that is no fault.
+/// Whether another header is tried where this one, which was expected by its `after` number `i`,
+/// does not fit: then that is no fault.
 pub fn has_alternative(m: &Module, layers: &[Layer], n: usize, i: usize) -> bool {
     alternatives(m, layers, n, i).next().is_some()
 }
 
-/// The later headers that are expected at the same place as a header is by its `after` number `i`, of which at most one can be there.
+/// The later headers that are expected at the same place as a header is by its `after` number `i`,
+/// of which at most one can be there.
 pub fn alternatives<'a>(m: &'a Module, layers: &'a [Layer], n: usize, i: usize) -> impl Iterator<Item = usize> + 'a {
     let (own, unit) = (&layers[n].after[i], layers[n].unit);
     let same = |a: &After| a.layer == own.layer && (a.cond.is_none() || a.cond == own.cond);
@@ -165,10 +228,15 @@ fn asked(m: &Module, u: UnitId) -> Vec<Asked<'_>> {
     m.unit(u).body.iter().filter_map(of).collect()
 }
 
-/// Whether two conditions cannot both hold: both ask a value of the same field, and not the same one.
+/// Whether two conditions cannot both hold: both ask a value of the same field, and not the same
+/// one.
 pub fn exclusive(a: &Expr, b: &Expr) -> bool {
-    if let ExprKind::Binary(BinOp::Or, x, y) = &*a.kind { return exclusive(x, b) && exclusive(y, b) }
-    if let ExprKind::Binary(BinOp::Or, x, y) = &*b.kind { return exclusive(a, x) && exclusive(a, y) }
+    if let ExprKind::Binary(BinOp::Or, x, y) = &*a.kind {
+        return exclusive(x, b) && exclusive(y, b);
+    }
+    if let ExprKind::Binary(BinOp::Or, x, y) = &*b.kind {
+        return exclusive(a, x) && exclusive(a, y);
+    }
     let (mut x, mut y) = (Vec::new(), Vec::new());
     demands(a, &mut x);
     demands(b, &mut y);
@@ -178,18 +246,39 @@ pub fn exclusive(a: &Expr, b: &Expr) -> bool {
 /// What all parts of a condition demand: a field, and the ranges of its values.
 fn demands<'e>(e: &'e Expr, out: &mut Vec<(&'e Path, Vec<(u64, u64)>)>) {
     use BinOp::*;
-    let number = |e: &Expr| match &*e.kind { ExprKind::Int(n) => u64::try_from(*n).ok(), _ => None };
-    let field = |e: &'e Expr| match &*e.kind { ExprKind::Read(p) => Some(p), _ => None };
+    let number = |e: &Expr| match &*e.kind {
+        ExprKind::Int(n) => u64::try_from(*n).ok(),
+        _ => None,
+    };
+    let field = |e: &'e Expr| match &*e.kind {
+        ExprKind::Read(p) => Some(p),
+        _ => None,
+    };
     match &*e.kind {
-        ExprKind::Binary(And, a, b) => { demands(a, out); demands(b, out) }
-        ExprKind::Binary(op @ (Eq | Ne), a, b) => if let (Some(p), Some(n)) = (field(a).or(field(b)), number(a).or(number(b))) {
-            let others = [n.checked_sub(1).map(|n| (0, n)), n.checked_add(1).map(|n| (n, u64::MAX))];
-            out.push((p, if *op == Eq { vec![(n, n)] } else { others.into_iter().flatten().collect() }))
-        },
-        ExprKind::Binary(Lt, a, b) => if let (Some(p), Some(n)) = (field(a), number(b)) { out.push((p, n.checked_sub(1).map(|n| (0, n)).into_iter().collect())) },
-        ExprKind::InRanges(a, ranges) => if let Some(p) = field(a) { out.push((p, ranges.clone())) },
+        ExprKind::Binary(And, a, b) => {
+            demands(a, out);
+            demands(b, out)
+        }
+        ExprKind::Binary(op @ (Eq | Ne), a, b) => {
+            if let (Some(p), Some(n)) = (field(a).or(field(b)), number(a).or(number(b))) {
+                let others = [n.checked_sub(1).map(|n| (0, n)), n.checked_add(1).map(|n| (n, u64::MAX))];
+                out.push((p, if *op == Eq { vec![(n, n)] } else { others.into_iter().flatten().collect() }))
+            }
+        }
+        ExprKind::Binary(Lt, a, b) => {
+            if let (Some(p), Some(n)) = (field(a), number(b)) {
+                out.push((p, n.checked_sub(1).map(|n| (0, n)).into_iter().collect()))
+            }
+        }
+        ExprKind::InRanges(a, ranges) => {
+            if let Some(p) = field(a) {
+                out.push((p, ranges.clone()))
+            }
+        }
         _ => {}
     }
 }
 
-fn disjoint(a: &[(u64, u64)], b: &[(u64, u64)]) -> bool { a.iter().all(|x| b.iter().all(|y| x.1 < y.0 || y.1 < x.0)) }
+fn disjoint(a: &[(u64, u64)], b: &[(u64, u64)]) -> bool {
+    a.iter().all(|x| b.iter().all(|y| x.1 < y.0 || y.1 < x.0))
+}

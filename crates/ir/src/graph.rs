@@ -1,9 +1,11 @@
 //! `wireloom graph`: a picture of an app as SVG.
 //!
-//! In: a module whose graph of elements is as it was lowered ([`crate::passes::run_on_graph`]). Columns, as messages flow: where they come
-//! from (ports that are read, timers), what handles them (handlers, merges), elements, each behind its senders, and where they go (other
-//! ports, tables). Arrows: a message, a call (with its answer: two heads), a reply (dashed, back), a table's use (dotted). Signals that
-//! every table has are left out. Nothing here depends on a layout program; the picture is the same for the same module.
+//! In: a module whose graph of elements is as it was lowered ([`crate::passes::run_on_graph`]).
+//! Columns, as messages flow: where they come from (ports that are read, timers), what handles them
+//! (handlers, merges), elements, each behind its senders, and where they go (other ports, tables).
+//! Arrows: a message, a call (with its answer: two heads), a reply (dashed, back), a table's use
+//! (dotted). Signals that every table has are left out. Nothing here depends on a layout program;
+//! the picture is the same for the same module.
 
 use crate::*;
 use desc::{PortKind, Value};
@@ -19,18 +21,38 @@ const TOP: i64 = 74;
 const LEFT: i64 = 30;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Look { Port, Handler, Element, Merge, Table, Event }
+enum Look {
+    Port,
+    Handler,
+    Element,
+    Merge,
+    Table,
+    Event,
+}
 
-struct Node { key: Key, column: i64, y: i64, title: String, sub: Vec<String>, look: Look }
+struct Node {
+    key: Key,
+    column: i64,
+    y: i64,
+    title: String,
+    sub: Vec<String>,
+    look: Look,
+}
 
 impl Node {
     /// Room for a title and its lines.
-    fn height(&self) -> i64 { HEIGHT + LINE * (self.sub.len() as i64 - 1).max(0) }
+    fn height(&self) -> i64 {
+        HEIGHT + LINE * (self.sub.len() as i64 - 1).max(0)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
-    Port(u32), Handler(usize), Merge(usize), Table(u32), Event(usize),
+    Port(u32),
+    Handler(usize),
+    Merge(usize),
+    Table(u32),
+    Event(usize),
     /// By the first of its name: one instance stands in several wirings.
     Element(usize),
     /// Nodes of a wiring of the app.
@@ -38,9 +60,19 @@ enum Key {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Line { Message, Call, Send, Reply, Uses }
+enum EdgeKind {
+    Message,
+    Call,
+    Send,
+    Reply,
+    Uses,
+}
 
-struct Edge { from: Key, to: Key, line: Line }
+struct Edge {
+    from: Key,
+    to: Key,
+    line: EdgeKind,
+}
 
 /// The app's graph as one SVG document.
 pub fn svg(m: &Module) -> String {
@@ -49,13 +81,20 @@ pub fn svg(m: &Module) -> String {
     let last = nodes.iter().map(|n| n.column).max().unwrap_or(2).max(2);
     let (width, height) = (2 * LEFT + last * COLUMN + WIDTH, bottom + 64);
     let mut out = String::new();
-    let _ = writeln!(out, r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">"#);
+    let _ = writeln!(
+        out,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">"#
+    );
     let _ = writeln!(out, "<title>{}</title>", escape(&format!("app {}", m.app)));
     out.push_str(STYLE);
     let _ = writeln!(out, r#"<rect class="paper" width="{width}" height="{height}"/>"#);
     let _ = writeln!(out, r#"<text class="app" x="{LEFT}" y="42">{}</text>"#, escape(&m.app));
-    for e in &edges { edge(&nodes, e, &mut out) }
-    for n in &nodes { node(n, &mut out) }
+    for e in &edges {
+        edge(&nodes, e, &mut out)
+    }
+    for n in &nodes {
+        node(n, &mut out)
+    }
     legend(height - 24, &mut out);
     out.push_str("</svg>\n");
     out
@@ -96,7 +135,8 @@ const STYLE: &str = r##"<defs>
 </style>
 "##;
 
-/// Text that is safe in XML: markup escaped, control characters (which XML 1.0 cannot have) replaced.
+/// Text that is safe in XML: markup escaped, control characters (which XML 1.0 cannot have)
+/// replaced.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -114,7 +154,9 @@ pub fn escape(text: &str) -> String {
 
 /// At most so many characters.
 fn short(text: &str, max: usize) -> String {
-    if text.chars().count() <= max { return text.into() }
+    if text.chars().count() <= max {
+        return text.into();
+    }
     text.chars().take(max - 1).chain(['…']).collect()
 }
 
@@ -124,19 +166,28 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
     let columns = columns(m);
     let last = columns.iter().copied().max().unwrap_or(1) + 1;
     let read = |n: usize| m.handlers.iter().any(|h| matches!(h.on, On::Frame { port, .. } if port.index() == n));
-    let mut add = |key, column: i64, title: &str, sub: Vec<String>, look| nodes.push(Node { key, column, y: 0, title: title.into(), sub, look });
+    let mut add = |key, column: i64, title: &str, sub: Vec<String>, look| {
+        nodes.push(Node { key, column, y: 0, title: title.into(), sub, look })
+    };
     for (n, p) in m.ports.iter().enumerate() {
-        let protocols: Vec<&str> = p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| q.name.as_str()).collect();
+        let protocols: Vec<&str> =
+            p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| q.name.as_str()).collect();
         let (column, word, value) = match &p.kind {
             PortKind::Listen(v) => (0, "listen", v),
             PortKind::Connect(v) => (last, "connect", v),
             PortKind::Frames { engine, names } => (if read(n) { 0 } else { last }, text::engine_name(*engine), names),
         };
-        let at = match value { Value::Param(n) => m.params.get(*n as usize).map_or(String::new(), |p| format!(" {}", p.name)), Value::Const(v) => format!(" {}", explain::constant(v)) };
+        let at = match value {
+            Value::Param(n) => m.params.get(*n as usize).map_or(String::new(), |p| format!(" {}", p.name)),
+            Value::Const(v) => format!(" {}", explain::constant(v)),
+        };
         let sub = match protocols[..] {
             [] => vec![format!("{word}{at}")],
             [one] => vec![format!("{word}{at} as {one}")],
-            _ => [format!("{word}{at}")].into_iter().chain(protocols.iter().enumerate().map(|(n, q)| format!("{} {q}", if n == 0 { "as" } else { "or" }))).collect(),
+            _ => [format!("{word}{at}")]
+                .into_iter()
+                .chain(protocols.iter().enumerate().map(|(n, q)| format!("{} {q}", if n == 0 { "as" } else { "or" })))
+                .collect(),
         };
         add(Key::Port(n as u32), column, &p.name, sub, Look::Port);
     }
@@ -154,34 +205,54 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
         let steps = format!("at most {} steps", explain::count(h.steps));
         let sub = explain::handler_protocol(m, h).map(|p| format!("as {p}")).into_iter().chain([steps]).collect();
         add(Key::Handler(n), 1, &h.name, sub, Look::Handler);
-        if let Some(event) = event { add(Key::Event(n), 0, event, Vec::new(), Look::Event) }
+        if let Some(event) = event {
+            add(Key::Event(n), 0, event, Vec::new(), Look::Event)
+        }
         handler_edges(m, n, h, &mut edges);
     }
     for (n, i) in m.inputs.iter().enumerate().filter(|(_, i)| i.body.is_some()) {
         let key = input_key(m, InputId(n as u32));
-        let column = (0..m.inputs.len()).filter(|k| input_key(m, InputId(*k as u32)) == key).map(|k| columns[k]).min().unwrap_or(2);
+        let column = (0..m.inputs.len())
+            .filter(|k| input_key(m, InputId(*k as u32)) == key)
+            .map(|k| columns[k])
+            .min()
+            .unwrap_or(2);
         match key {
             Key::Element(e) => add(key, column, &m.elements[e].name, vec![m.elements[e].kind.clone()], Look::Element),
             _ => add(key, column, &i.name, vec!["wiring".into()], Look::Element),
         }
-        if let Some(b) = &i.body { block_edges(m, key, &b.block, &mut edges) }
+        if let Some(b) = &i.body {
+            block_edges(m, key, &b.block, &mut edges)
+        }
     }
     for (n, g) in m.merges.iter().enumerate() {
         add(Key::Merge(n), 1, &g.name, vec![format!("merge of {} streams", g.inputs)], Look::Merge);
-        edges.push(Edge { from: Key::Port(g.from.0), to: Key::Merge(n), line: Line::Message });
-        edges.push(Edge { from: Key::Merge(n), to: Key::Port(g.to.0), line: Line::Send });
+        edges.push(Edge { from: Key::Port(g.from.0), to: Key::Merge(n), line: EdgeKind::Message });
+        edges.push(Edge { from: Key::Merge(n), to: Key::Port(g.to.0), line: EdgeKind::Send });
     }
     for (n, t) in m.tables.iter().enumerate() {
-        add(Key::Table(n as u32), last, &t.name, vec![format!("table, {} entries", explain::count(t.capacity))], Look::Table);
+        add(
+            Key::Table(n as u32),
+            last,
+            &t.name,
+            vec![format!("table, {} entries", explain::count(t.capacity))],
+            Look::Table,
+        );
     }
     let mut seen: Vec<Key> = Vec::new();
-    nodes.retain(|n| { let new = !seen.contains(&n.key); seen.push(n.key); new });
+    nodes.retain(|n| {
+        let new = !seen.contains(&n.key);
+        seen.push(n.key);
+        new
+    });
     place(&mut nodes, &edges, last);
     (nodes, edges)
 }
 
 /// Whether a signal is one of those that every table has.
-fn of_table(m: &Module, signal: &str) -> bool { signal.rsplit_once('.').is_some_and(|(table, _)| m.tables.iter().any(|t| t.name == table)) }
+fn of_table(m: &Module, signal: &str) -> bool {
+    signal.rsplit_once('.').is_some_and(|(table, _)| m.tables.iter().any(|t| t.name == table))
+}
 
 fn input_key(m: &Module, id: InputId) -> Key {
     let of = |e: ElementId| m.elements.iter().position(|o| o.name == m.elements[e.index()].name).unwrap_or(e.index());
@@ -193,68 +264,116 @@ fn columns(m: &Module) -> Vec<i64> {
     let mut columns = vec![2; m.inputs.len()];
     for id in m.inputs_in_order() {
         let Some(body) = m.input_body(id) else { continue };
-        for to in m.outputs(&body.block) { columns[to.index()] = columns[to.index()].max(columns[id.index()] + 1) }
+        for to in m.outputs(&body.block) {
+            columns[to.index()] = columns[to.index()].max(columns[id.index()] + 1)
+        }
     }
-    if m.inputs.iter().all(|i| i.body.is_none()) { columns.clear() }
+    if m.inputs.iter().all(|i| i.body.is_none()) {
+        columns.clear()
+    }
     columns
 }
 
 fn handler_edges(m: &Module, n: usize, h: &Handler, edges: &mut Vec<Edge>) {
-    let mut add = |from, to, line| if !edges.iter().any(|e| e.from == from && e.to == to && e.line == line) { edges.push(Edge { from, to, line }) };
+    let mut add = |from, to, line| {
+        if !edges.iter().any(|e| e.from == from && e.to == to && e.line == line) {
+            edges.push(Edge { from, to, line })
+        }
+    };
     let this = Key::Handler(n);
     match h.on {
-        On::Message { port, .. } | On::Frame { port, .. } | On::Opened(port) | On::Greeting(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
-        On::Fault | On::Start | On::End | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
+        On::Message { port, .. }
+        | On::Frame { port, .. }
+        | On::Opened(port)
+        | On::Greeting(port)
+        | On::Closed(port) => add(Key::Port(port.0), this, EdgeKind::Message),
+        On::Fault | On::Start | On::End | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, EdgeKind::Message),
         On::Test(_) | On::Check { .. } => {}
     }
     if let On::Message { port, .. } | On::Greeting(port) = h.on {
-        walk::stmts(&h.body.block, &mut |s| if let StmtKind::Reply { .. } = s.kind { add(this, Key::Port(port.0), Line::Reply) });
+        walk::stmts(&h.body.block, &mut |s| {
+            if let StmtKind::Reply { .. } = s.kind {
+                add(this, Key::Port(port.0), EdgeKind::Reply)
+            }
+        });
     }
     block_edges(m, this, &h.body.block, edges);
 }
 
 /// What a block sends to, and the tables that it uses.
 fn block_edges(m: &Module, this: Key, block: &Block, edges: &mut Vec<Edge>) {
-    let mut add = |from, to, line| if !edges.iter().any(|e| e.from == from && e.to == to && e.line == line) { edges.push(Edge { from, to, line }) };
+    let mut add = |from, to, line| {
+        if !edges.iter().any(|e| e.from == from && e.to == to && e.line == line) {
+            edges.push(Edge { from, to, line })
+        }
+    };
     walk::stmts(block, &mut |s| match &s.kind {
         StmtKind::Output { wire, .. } => match m.wires.get(wire.index()).map(|w| w.to) {
-            Some(Target::Input(i)) => add(this, input_key(m, i), Line::Send),
-            Some(Target::Port { port, .. }) => add(this, Key::Port(port.0), Line::Send),
+            Some(Target::Input(i)) => add(this, input_key(m, i), EdgeKind::Send),
+            Some(Target::Port { port, .. }) => add(this, Key::Port(port.0), EdgeKind::Send),
             None => {}
         },
-        StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } | StmtKind::SendFrame { port, .. } => add(this, Key::Port(port.0), Line::Send),
-        StmtKind::Call { port, .. } => add(this, Key::Port(port.0), Line::Call),
-        StmtKind::Send { port, .. } => add(this, Key::Port(port.0), Line::Send),
-        StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
-        | StmtKind::TableLen { table, .. } | StmtKind::TablePush { table, .. } | StmtKind::TablePop { table, .. } => add(this, Key::Table(table.0), Line::Uses),
+        StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } | StmtKind::SendFrame { port, .. } => {
+            add(this, Key::Port(port.0), EdgeKind::Send)
+        }
+        StmtKind::Call { port, .. } => add(this, Key::Port(port.0), EdgeKind::Call),
+        StmtKind::Send { port, .. } => add(this, Key::Port(port.0), EdgeKind::Send),
+        StmtKind::TableGet { table, .. }
+        | StmtKind::TablePut { table, .. }
+        | StmtKind::TableRemove { table, .. }
+        | StmtKind::TableUpdate { table, .. }
+        | StmtKind::TableLen { table, .. }
+        | StmtKind::TablePush { table, .. }
+        | StmtKind::TablePop { table, .. } => add(this, Key::Table(table.0), EdgeKind::Uses),
         _ => {}
     });
 }
 
-/// Rows within the columns: by the mean row of a node's neighbours in the column before, then centred.
+/// Rows within the columns: by the mean row of a node's neighbours in the column before, then
+/// centred.
 fn place(nodes: &mut [Node], edges: &[Edge], last: i64) {
     for column in 0..=last {
         let mut ids: Vec<usize> = (0..nodes.len()).filter(|i| nodes[*i].column == column).collect();
         let weight = |i: usize| {
-            let linked: Vec<i64> = nodes.iter().filter(|o| o.column < column && edges.iter().any(|e| (e.from == o.key && e.to == nodes[i].key) || (e.to == o.key && e.from == nodes[i].key))).map(|o| o.y).collect();
-            if linked.is_empty() { i64::MAX } else { linked.iter().sum::<i64>() / linked.len() as i64 }
+            let linked: Vec<i64> = nodes
+                .iter()
+                .filter(|o| {
+                    o.column < column
+                        && edges.iter().any(|e| {
+                            (e.from == o.key && e.to == nodes[i].key) || (e.to == o.key && e.from == nodes[i].key)
+                        })
+                })
+                .map(|o| o.y)
+                .collect();
+            if linked.is_empty() {
+                i64::MAX
+            } else {
+                linked.iter().sum::<i64>() / linked.len() as i64
+            }
         };
-        if column > 0 { ids.sort_by_cached_key(|i| weight(*i)) }
+        if column > 0 {
+            ids.sort_by_cached_key(|i| weight(*i))
+        }
         let mut y = TOP;
         for i in ids {
             nodes[i].y = y;
             y += nodes[i].height() + GAP;
         }
     }
-    let bottom = |c: i64, nodes: &[Node]| nodes.iter().filter(|n| n.column == c).map(|n| n.y + n.height()).max().unwrap_or(TOP);
+    let bottom =
+        |c: i64, nodes: &[Node]| nodes.iter().filter(|n| n.column == c).map(|n| n.y + n.height()).max().unwrap_or(TOP);
     let most = (0..=last).map(|c| bottom(c, nodes)).max().unwrap_or(TOP);
     for c in 0..=last {
         let shift = (most - bottom(c, nodes)) / 2;
-        for n in nodes.iter_mut().filter(|n| n.column == c) { n.y += shift }
+        for n in nodes.iter_mut().filter(|n| n.column == c) {
+            n.y += shift
+        }
     }
 }
 
-fn x(column: i64) -> i64 { LEFT + column * COLUMN }
+fn x(column: i64) -> i64 {
+    LEFT + column * COLUMN
+}
 
 fn node(n: &Node, out: &mut String) {
     let (class, radius) = match n.look {
@@ -266,11 +385,23 @@ fn node(n: &Node, out: &mut String) {
         Look::Event => ("event", 27),
     };
     let (x, y) = (x(n.column), n.y);
-    let _ = writeln!(out, r#"<g><title>{}</title><rect class="box {class}" x="{x}" y="{y}" width="{WIDTH}" height="{}" rx="{radius}"/>"#, escape(&format!("{} {}", n.title, n.sub.join(" "))), n.height());
+    let _ = writeln!(
+        out,
+        r#"<g><title>{}</title><rect class="box {class}" x="{x}" y="{y}" width="{WIDTH}" height="{}" rx="{radius}"/>"#,
+        escape(&format!("{} {}", n.title, n.sub.join(" "))),
+        n.height()
+    );
     let title_y = if n.sub.is_empty() { y + 32 } else { y + 23 };
-    let _ = writeln!(out, r#"<text class="title" x="{}" y="{title_y}">{}</text>"#, x + 14, escape(&short(&n.title, 31)));
+    let _ =
+        writeln!(out, r#"<text class="title" x="{}" y="{title_y}">{}</text>"#, x + 14, escape(&short(&n.title, 31)));
     for (row, line) in n.sub.iter().enumerate() {
-        let _ = writeln!(out, r#"<text class="sub" x="{}" y="{}">{}</text>"#, x + 14, y + 41 + LINE * row as i64, escape(&short(line, 38)));
+        let _ = writeln!(
+            out,
+            r#"<text class="sub" x="{}" y="{}">{}</text>"#,
+            x + 14,
+            y + 41 + LINE * row as i64,
+            escape(&short(line, 38))
+        );
     }
     out.push_str("</g>\n");
 }
@@ -278,31 +409,47 @@ fn node(n: &Node, out: &mut String) {
 fn edge(nodes: &[Node], e: &Edge, out: &mut String) {
     let find = |k: Key| nodes.iter().find(|n| n.key == k);
     let (Some(a), Some(b)) = (find(e.from), find(e.to)) else { return };
-    // Lines of different kinds leave a box at different heights, so that a reply does not cover its request.
+    // Lines of different kinds leave a box at different heights, so that a reply does not cover its
+    // request.
     let at = |n: &Node| match e.line {
-        Line::Message => n.height() / 3,
-        Line::Reply => n.height() * 2 / 3,
-        Line::Uses => n.height() * 3 / 4,
-        Line::Call | Line::Send => n.height() / 2,
+        EdgeKind::Message => n.height() / 3,
+        EdgeKind::Reply => n.height() * 2 / 3,
+        EdgeKind::Uses => n.height() * 3 / 4,
+        EdgeKind::Call | EdgeKind::Send => n.height() / 2,
     };
     let forward = a.column < b.column;
     let (x1, x2) = if forward { (x(a.column) + WIDTH, x(b.column)) } else { (x(a.column), x(b.column) + WIDTH) };
     let (y1, y2) = (a.y + at(a), b.y + at(b));
     let bend = ((x2 - x1).abs() / 2).max(40) * if forward { 1 } else { -1 };
     let (class, marks) = match e.line {
-        Line::Message | Line::Send => ("edge", r##" marker-end="url(#head)""##),
-        Line::Call => ("edge", r##" marker-start="url(#head)" marker-end="url(#head)""##),
-        Line::Reply => ("edge reply", r##" marker-end="url(#head)""##),
-        Line::Uses => ("edge uses", ""),
+        EdgeKind::Message | EdgeKind::Send => ("edge", r##" marker-end="url(#head)""##),
+        EdgeKind::Call => ("edge", r##" marker-start="url(#head)" marker-end="url(#head)""##),
+        EdgeKind::Reply => ("edge reply", r##" marker-end="url(#head)""##),
+        EdgeKind::Uses => ("edge uses", ""),
     };
-    let _ = writeln!(out, r#"<path class="{class}" d="M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}"{marks}/>"#, x1 + bend, x2 - bend);
+    let _ = writeln!(
+        out,
+        r#"<path class="{class}" d="M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}"{marks}/>"#,
+        x1 + bend,
+        x2 - bend
+    );
 }
 
 fn legend(y: i64, out: &mut String) {
     let (end, both) = (r##" marker-end="url(#head)""##, r##" marker-start="url(#head)" marker-end="url(#head)""##);
-    let items = [("edge", "message", end), ("edge", "call and answer", both), ("edge reply", "reply", end), ("edge uses", "table", "")];
+    let items = [
+        ("edge", "message", end),
+        ("edge", "call and answer", both),
+        ("edge reply", "reply", end),
+        ("edge uses", "table", ""),
+    ];
     for (n, (class, text, mark)) in items.iter().enumerate() {
         let x = LEFT + n as i64 * 180;
-        let _ = writeln!(out, r#"<path class="{class}" d="M{x} {y} h36"{mark}/><text class="sub" x="{}" y="{}">{text}</text>"#, x + 44, y + 4);
+        let _ = writeln!(
+            out,
+            r#"<path class="{class}" d="M{x} {y} h36"{mark}/><text class="sub" x="{}" y="{}">{text}</text>"#,
+            x + 44,
+            y + 4
+        );
     }
 }

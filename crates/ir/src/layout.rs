@@ -1,32 +1,46 @@
 //! Decisions about memory that all backends and the runtime share, and worst-case sizes of values.
 //!
-//! Fixed: `counter` declarations come first in the per-core state, a `u64` each, in order; one [`TABLE_STATS`] block per
-//! table comes first in the shared memory, in order. What follows them is a backend's private matter; [`size`] is the
-//! measure that `explain` and the frame's bill use.
+//! Fixed: `counter` declarations come first in the per-core state, a `u64` each, in order; one
+//! [`TABLE_STATS`] block per table comes first in the shared memory, in order. What follows them is
+//! a backend's private matter; [`size`] is the measure that `explain` and the frame's bill use.
 
 use crate::*;
 
-/// `wl_table_stats`: eight u64 (entries, hits, misses, inserts, evictions, expired, rejected, bytes).
+/// `wl_table_stats`: eight u64 (entries, hits, misses, inserts, evictions, expired, rejected,
+/// bytes).
 pub const TABLE_STATS: u64 = 64;
-pub const TABLE_STAT_NAMES: [&str; 8] = ["entries", "hits", "misses", "inserts", "evictions", "expired", "rejected", "bytes"];
+pub const TABLE_STAT_NAMES: [&str; 8] =
+    ["entries", "hits", "misses", "inserts", "evictions", "expired", "rejected", "bytes"];
 
 /// Offset of a counter in `wl_core.state`.
-pub fn counter_offset(c: CounterId) -> u64 { 8 * c.0 as u64 }
+pub fn counter_offset(c: CounterId) -> u64 {
+    8 * c.0 as u64
+}
 /// Bytes of `wl_core.state` that the counters take: the program's own state begins here.
-pub fn counters_size(m: &Module) -> u64 { 8 * m.counters.len() as u64 }
+pub fn counters_size(m: &Module) -> u64 {
+    8 * m.counters.len() as u64
+}
 /// Offset of a table's statistics in `wl_core.shared`.
-pub fn table_stats_offset(t: TableId) -> u64 { TABLE_STATS * t.0 as u64 }
+pub fn table_stats_offset(t: TableId) -> u64 {
+    TABLE_STATS * t.0 as u64
+}
 /// Bytes of `wl_core.shared` that the statistics take: the tables begin here.
-pub fn table_stats_size(m: &Module) -> u64 { TABLE_STATS * m.tables.len() as u64 }
+pub fn table_stats_size(m: &Module) -> u64 {
+    TABLE_STATS * m.tables.len() as u64
+}
 
 /// Worst-case bytes of a stored value, its variable-size bytes included.
-pub fn size(m: &Module, ty: TyId) -> u64 { size_in(m, ty, 0) }
+pub fn size(m: &Module, ty: TyId) -> u64 {
+    size_in(m, ty, 0)
+}
 
 /// Types nest at most this deep; the verifier refuses deeper ones (and cycles with them).
 pub const MAX_DEPTH: u32 = 32;
 
 fn size_in(m: &Module, ty: TyId, depth: u32) -> u64 {
-    if depth > MAX_DEPTH { return 0 }
+    if depth > MAX_DEPTH {
+        return 0;
+    }
     let inner = |t: TyId| size_in(m, t, depth + 1);
     match m.types.get(ty.index()) {
         None | Some(Ty::Unit) => 0,
@@ -38,7 +52,9 @@ fn size_in(m: &Module, ty: TyId, depth: u32) -> u64 {
         Some(Ty::Ip) => 16,
         Some(Ty::Option(t)) => inner(*t).saturating_add(1),
         Some(Ty::List(t, max)) => inner(*t).saturating_mul(*max as u64).saturating_add(4),
-        Some(Ty::Record(r)) => m.records.get(r.index()).map_or(0, |r| r.fields.iter().fold(0, |a, (_, t)| a.saturating_add(inner(*t)))),
+        Some(Ty::Record(r)) => {
+            m.records.get(r.index()).map_or(0, |r| r.fields.iter().fold(0, |a, (_, t)| a.saturating_add(inner(*t))))
+        }
         Some(Ty::Tuple(list)) => list.iter().fold(0, |a, t| a.saturating_add(inner(*t))),
         // A `wl_msg`.
         Some(Ty::Msg(_)) => 24,
@@ -47,30 +63,46 @@ fn size_in(m: &Module, ty: TyId, depth: u32) -> u64 {
 
 /// Bytes of the C integer that holds so many bits.
 pub fn int_bytes(bits: u8) -> u64 {
-    match bits { 0..=8 => 1, 9..=16 => 2, 17..=32 => 4, 33..=64 => 8, _ => 16 }
+    match bits {
+        0..=8 => 1,
+        9..=16 => 2,
+        17..=32 => 4,
+        33..=64 => 8,
+        _ => 16,
+    }
 }
 
 /// Most bytes in all the variable-size parts of a value.
-pub fn bytes_in(m: &Module, ty: TyId) -> u64 { bytes_at(m, ty, 0) }
+pub fn bytes_in(m: &Module, ty: TyId) -> u64 {
+    bytes_at(m, ty, 0)
+}
 
 fn bytes_at(m: &Module, ty: TyId, depth: u32) -> u64 {
-    if depth > MAX_DEPTH { return 0 }
+    if depth > MAX_DEPTH {
+        return 0;
+    }
     let inner = |t: TyId| bytes_at(m, t, depth + 1);
     match m.types.get(ty.index()) {
         Some(Ty::Bytes(max)) => *max,
         Some(Ty::Option(t)) => inner(*t),
         Some(Ty::List(t, max)) => inner(*t).saturating_mul(*max as u64),
-        Some(Ty::Record(r)) => m.records.get(r.index()).map_or(0, |r| r.fields.iter().fold(0, |a, (_, t)| a.saturating_add(inner(*t)))),
+        Some(Ty::Record(r)) => {
+            m.records.get(r.index()).map_or(0, |r| r.fields.iter().fold(0, |a, (_, t)| a.saturating_add(inner(*t))))
+        }
         Some(Ty::Tuple(list)) => list.iter().fold(0, |a, t| a.saturating_add(inner(*t))),
         _ => 0,
     }
 }
 
 /// Whether a value has bytes in it (then it may be a slice of a message or of the scratch).
-pub fn has_bytes(m: &Module, ty: TyId) -> bool { holds_bytes(m, ty, 0) }
+pub fn has_bytes(m: &Module, ty: TyId) -> bool {
+    holds_bytes(m, ty, 0)
+}
 
 fn holds_bytes(m: &Module, ty: TyId, depth: u32) -> bool {
-    if depth > MAX_DEPTH { return false }
+    if depth > MAX_DEPTH {
+        return false;
+    }
     let inner = |t: &TyId| holds_bytes(m, *t, depth + 1);
     match m.types.get(ty.index()) {
         Some(Ty::Bytes(_)) => true,
@@ -81,7 +113,8 @@ fn holds_bytes(m: &Module, ty: TyId, depth: u32) -> bool {
     }
 }
 
-/// Whether a value of this type holds a list or a message, so that its parts are not all at fixed places.
+/// Whether a value of this type holds a list or a message, so that its parts are not all at fixed
+/// places.
 pub fn has_list(m: &Module, ty: TyId) -> bool {
     match m.ty(ty) {
         Ty::List(..) | Ty::Msg(_) => true,

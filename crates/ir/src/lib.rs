@@ -1,31 +1,33 @@
 //! The intermediate representation: typed, structured bodies inside a graph of ports and handlers.
 //!
-//! In: what `lang` lowers from a checked program. Out: the same, annotated by [`passes`], to the backends
-//! (`interp`, `codegen-c`) and, as a [`desc::Desc`], to the runtime. Stages: `lang` builds a [`Module`] →
-//! [`grammar::analyze`] measures its units → the verifier → passes in the order of [`passes::TABLE`] (each one file, each
-//! followed by the verifier in debug builds) → backends. [`text`] prints and reads the whole IR; [`explain`] and [`graph`]
-//! show it to people; [`layout`] has what backends and runtime agree on about memory.
+//! In: what `lang` lowers from a checked program. Out: the same, annotated by [`passes`], to the
+//! backends (`interp`, `codegen-c`) and, as a [`desc::Desc`], to the runtime. Stages: `lang` builds
+//! a [`Module`] → [`grammar::analyze`] measures its units → the verifier → passes in the order of
+//! [`passes::TABLE`] (each one file, each followed by the verifier in debug builds) → backends.
+//! [`text`] prints and reads the whole IR; [`explain`] and [`graph`] show it to people; [`layout`]
+//! has what backends and runtime agree on about memory.
 //!
-//! Expressions are pure and never fail: whatever can fail is guarded by a [`Stmt::Require`] before it. All integers
-//! are unsigned or two's complement of the width of their type; arithmetic wraps at that width.
+//! Expressions are pure and never fail: whatever can fail is guarded by a [`Stmt::Require`] before
+//! it. All integers are unsigned or two's complement of the width of their type; arithmetic wraps
+//! at that width.
 
-pub mod date;
-pub mod desc;
 mod body;
 pub mod c_words;
+pub mod core_partition;
+pub mod date;
+pub mod desc;
 pub mod elements;
-mod unit;
-pub mod verify;
 pub mod explain;
 pub mod frame;
 pub mod grammar;
 pub mod graph;
-pub mod halves;
 pub mod layout;
-pub mod near;
 pub mod passes;
 pub mod port_options;
+pub mod suggestions;
 pub mod text;
+mod unit;
+pub mod verify;
 pub mod walk;
 
 pub use body::*;
@@ -75,7 +77,8 @@ pub struct Module {
     pub handlers: Vec<Handler>,
     pub merges: Vec<Merge>,
     pub signals: Vec<Signal>,
-    /// How frames are spread over the cores (set by the `steer` pass); a port that is not named has no key.
+    /// How frames are spread over the cores (set by the `steer` pass); a port that is not named has
+    /// no key.
     pub steer: Vec<Steer>,
     pub tests: Vec<Test>,
     /// Source places for faults, in the order of the ABI's `place` indices.
@@ -92,7 +95,8 @@ pub struct Module {
 pub enum Ty {
     Unit,
     Bool,
-    /// 1 to 64 bits, 128. Also enums, `duration`, `instant` (64, ns), fault kinds (16): see `names`.
+    /// 1 to 64 bits, 128. Also enums, `duration`, `instant` (64, ns), fault kinds (16): see
+    /// `names`.
     UInt(u8),
     Int(u8),
     /// At most this many bytes.
@@ -111,11 +115,19 @@ pub enum Ty {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record { pub name: String, pub fields: Vec<(String, TyId)> }
+pub struct Record {
+    pub name: String,
+    pub fields: Vec<(String, TyId)>,
+}
 
 /// Enums are integers in the IR; this keeps the names for text, C and explain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Enum { pub name: String, pub bits: u8, pub open: bool, pub variants: Vec<(String, u64)> }
+pub struct Enum {
+    pub name: String,
+    pub bits: u8,
+    pub open: bool,
+    pub variants: Vec<(String, u64)>,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Span {
@@ -124,16 +136,23 @@ pub struct Span {
     pub end: u32,
     pub line: u32,
     pub column: u32,
-    /// Of a statement: the element's instance that it belongs to, [`Module::elements`] from 1 on; 0: the app itself.
+    /// Of a statement: the element's instance that it belongs to, [`Module::elements`] from 1 on;
+    /// 0: the app itself.
     pub element: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place { pub name: String, pub span: Span }
+pub struct Place {
+    pub name: String,
+    pub span: Span,
+}
 
 /// A fault kind that the program declares (`fault name`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OwnFault { pub name: String, pub doc: String }
+pub struct OwnFault {
+    pub name: String,
+    pub doc: String,
+}
 
 /// A fault kind as in `support/wireloom.h` (`WL_F_*`; user kinds from 32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -156,7 +175,8 @@ impl FaultKind {
     pub const FULL: Self = Self(14);
     pub const CANCELLED: Self = Self(15);
     pub const NO_REPLY: Self = Self(16);
-    /// What protocols are told in the place of MALFORMED, CONSTRAINT and TOO_LONG where a handler has ended with it.
+    /// What protocols are told in the place of MALFORMED, CONSTRAINT and TOO_LONG where a handler
+    /// has ended with it.
     pub const INTERNAL: Self = Self(18);
     /// An `expect` of a test that does not hold.
     pub const EXPECT: Self = Self(17);
@@ -164,7 +184,14 @@ impl FaultKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Param { pub name: String, pub doc: String, pub ty: desc::ParamType, pub form: desc::Form, pub value_ty: TyId, pub default: Option<desc::ParamValue> }
+pub struct Param {
+    pub name: String,
+    pub doc: String,
+    pub ty: desc::ParamType,
+    pub form: desc::Form,
+    pub value_ty: TyId,
+    pub default: Option<desc::ParamValue>,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Port {
@@ -179,14 +206,24 @@ pub struct Port {
 
 /// Per core, zeroed, then set to `init` when the core starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct State { pub name: String, pub ty: TyId, pub init: Option<Expr> }
+pub struct State {
+    pub name: String,
+    pub ty: TyId,
+    pub init: Option<Expr>,
+}
 
 /// Lives with a client connection; zeroed when it opens (an option is none).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Session { pub name: String, pub ty: TyId }
+pub struct Session {
+    pub name: String,
+    pub ty: TyId,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counter { pub name: String, pub doc: String }
+pub struct Counter {
+    pub name: String,
+    pub doc: String,
+}
 
 /// A keyed table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -194,7 +231,8 @@ pub struct Table {
     pub name: String,
     pub span: Span,
     pub kind: TableKind,
-    /// Every core has its own part (the steering key is part of, or is, the key: set by the `steer` pass), else shared by the cores.
+    /// Every core has its own part (the steering key is part of, or is, the key: set by the `steer`
+    /// pass), else shared by the cores.
     pub local: bool,
     pub key: TyId,
     pub value: TyId,
@@ -205,16 +243,26 @@ pub struct Table {
     pub evict_lru: bool,
     /// Bytes for the variable-size parts of keys and values; 0 = worst case reserved inline.
     pub memory: u64,
-    /// So many entries are cached in front, where each core has its own part and entries have one size; 0: none. Changes no result.
+    /// So many entries are cached in front, where each core has its own part and entries have one
+    /// size; 0: none. Changes no result.
     pub cache: u64,
 }
 
 impl Table {
-    /// Locks of an array that all cores use: place i has lock i modulo their number, a power of two.
-    pub fn locks(&self) -> u64 { self.capacity.next_power_of_two().min(64) }
+    /// Locks of an array that all cores use: place i has lock i modulo their number, a power of
+    /// two.
+    pub fn locks(&self) -> u64 {
+        self.capacity.next_power_of_two().min(64)
+    }
 
     /// Places of the cache in front: a power of two.
-    pub fn front(&self) -> u64 { if self.cache == 0 { 0 } else { self.cache.next_power_of_two() } }
+    pub fn front(&self) -> u64 {
+        if self.cache == 0 {
+            0
+        } else {
+            self.cache.next_power_of_two()
+        }
+    }
 }
 
 /// Where a table's entries are.
@@ -235,10 +283,12 @@ pub const HLL_REGISTERS: u64 = 4096;
 pub enum TableKind {
     #[default]
     Exact,
-    /// Keys are tuples of integers and addresses; an entry has a mask per component and a priority: the entry of the highest
-    /// priority that matches is found. Filled from outside (`--load`, `wireloom table`) or by `insert`.
+    /// Keys are tuples of integers and addresses; an entry has a mask per component and a priority:
+    /// the entry of the highest priority that matches is found. Filled from outside (`--load`,
+    /// `wireloom table`) or by `insert`.
     Wildcard,
-    /// Key: an address (`ip4`, `ip`); entries are prefixes of which the longest that matches is found.
+    /// Key: an address (`ip4`, `ip`); entries are prefixes of which the longest that matches is
+    /// found.
     Lpm,
     /// Key: an integer below the capacity; every entry is there from the start, zero.
     Array,
@@ -246,9 +296,11 @@ pub enum TableKind {
     Bloom,
     /// Value u64: a count-min sketch; `update` adds; reads are never below the truth.
     CountMin,
-    /// Value bool, which is put and never read: how many different keys there were (`TableLen`), within 2 % as a rule. Hashed as [`Builtin::Hash`] does.
+    /// Value bool, which is put and never read: how many different keys there were (`TableLen`),
+    /// within 2 % as a rule. Hashed as [`Builtin::Hash`] does.
     HyperLogLog,
-    /// A queue of values of one core, first in, first out (`TablePush`, `TablePop`). Key u32: a place, counted from the oldest.
+    /// A queue of values of one core, first in, first out (`TablePush`, `TablePop`). Key u32: a
+    /// place, counted from the oldest.
     Ring,
 }
 
@@ -261,10 +313,12 @@ pub struct Protocol {
     pub response_args: Vec<Expr>,
     pub sharing: desc::Sharing,
     pub order_by: Option<FieldId>,
-    /// Over the message itself (`Root::This`), its unit's parameters, evaluated when the head is complete.
+    /// Over the message itself (`Root::This`), its unit's parameters, evaluated when the head is
+    /// complete.
     pub close_request: Option<Expr>,
     pub no_reply: Option<Expr>,
-    /// Handled when all requests before it on its connection are answered; those behind it wait for its answer.
+    /// Handled when all requests before it on its connection are answered; those behind it wait for
+    /// its answer.
     pub alone: Option<Expr>,
     /// The request may be sent again if a pooled connection was closed under it.
     pub repeat: Option<Expr>,
@@ -282,12 +336,13 @@ pub struct Protocol {
     pub classes: Vec<String>,
     /// A line of the access log: local 0 is the request (Msg); each `Log` gives a column.
     pub on_log: Option<Body>,
-    /// What a client is told. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request (Msg; see
-    /// [`ExprKind::HasMsg`]), the first bytes of a message that was refused (bytes<32>); then one for each parameter of the response's unit, as
-    /// packed for the last call that was made for the request, else 0.
+    /// What a client is told. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request
+    /// (Msg; see [`ExprKind::HasMsg`]), the first bytes of a message that was refused (bytes<32>);
+    /// then one for each parameter of the response's unit, as packed for the last call that was
+    /// made for the request, else 0.
     pub on_fault: Option<Body>,
-    /// How an interim answer is passed on, which no handler sees: a reply of local 0, the answer (Msg), with the edits of `forward response`.
-    /// None: as it came.
+    /// How an interim answer is passed on, which no handler sees: a reply of local 0, the answer
+    /// (Msg), with the edits of `forward response`. None: as it came.
     pub on_interim: Option<Body>,
 }
 
@@ -334,7 +389,10 @@ pub struct Func {
 pub enum FuncBody {
     Body(Body),
     /// A C function of this name in this file; outside the guarantees.
-    Extern { file: String, symbol: String },
+    Extern {
+        file: String,
+        symbol: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -342,8 +400,9 @@ pub struct Handler {
     pub name: String,
     pub span: Span,
     pub on: On,
-    /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments. For `Opened`/`Greeting`/`Closed`: local 0 is the instance (u32). For `Fault`:
-    /// local 0 is the kind (u16), 1 the place (u32).
+    /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments.
+    /// For `Opened`/`Greeting`/`Closed`: local 0 is the instance (u32). For `Fault`: local 0 is the
+    /// kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
     pub steps: u64,
@@ -351,11 +410,18 @@ pub struct Handler {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum On {
-    Message { port: PortId, protocol: ProtocolId },
+    Message {
+        port: PortId,
+        protocol: ProtocolId,
+    },
     /// A frame on a frame port; local 0 is the frame (a `Msg` of this unit).
-    Frame { port: PortId, unit: UnitId },
+    Frame {
+        port: PortId,
+        unit: UnitId,
+    },
     Opened(PortId),
-    /// A connection of a connecting port is there: the reply, of the protocol's request unit, is sent on it before all else.
+    /// A connection of a connecting port is there: the reply, of the protocol's request unit, is
+    /// sent on it before all else.
     Greeting(PortId),
     Closed(PortId),
     Fault,
@@ -366,14 +432,19 @@ pub enum On {
     Every(u64),
     /// A call from the control interface; index in [`Module::signals`].
     Signal(u32),
-    /// Code of a `test` block; index in `Module::tests`. Runs like `Start`; fails by fault `EXPECT`.
+    /// Code of a `test` block; index in `Module::tests`. Runs like `Start`; fails by fault
+    /// `EXPECT`.
     Test(u32),
-    /// A condition on a frame that a test has received: local 0 is the frame. Fails by fault `EXPECT`.
-    Check { test: u32, unit: UnitId },
+    /// A condition on a frame that a test has received: local 0 is the frame. Fails by fault
+    /// `EXPECT`.
+    Check {
+        test: u32,
+        unit: UnitId,
+    },
 }
 
-/// `signal read(n: u32) -> u64 { … }`: called from outside while the app runs, on every core. Its handler returns the result as
-/// bytes, written as [`desc::ResultType`] says.
+/// `signal read(n: u32) -> u64 { … }`: called from outside while the app runs, on every core. Its
+/// handler returns the result as bytes, written as [`desc::ResultType`] says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Signal {
     /// `read`, or `cnt.read` of an element's instance.
@@ -381,7 +452,8 @@ pub struct Signal {
     pub doc: String,
     pub span: Span,
     pub args: Vec<(String, desc::ParamType)>,
-    /// How arguments are written, where their types leave it open; none for the last ones: as their types say.
+    /// How arguments are written, where their types leave it open; none for the last ones: as their
+    /// types say.
     pub forms: Vec<desc::Form>,
     /// What arguments are that are left out; none for the last ones: they must be given.
     pub defaults: Vec<Option<desc::ParamValue>>,
@@ -392,10 +464,16 @@ pub struct Signal {
     pub ret: TyId,
 }
 
-/// The flow key of a frame port's frames: expressions over the frame, which is local 0 (a `Msg` of this unit), of integers and addresses; zero
-/// where the headers they are read from are absent. `symmetric`: both directions of a flow have one key.
+/// The flow key of a frame port's frames: expressions over the frame, which is local 0 (a `Msg` of
+/// this unit), of integers and addresses; zero where the headers they are read from are absent.
+/// `symmetric`: both directions of a flow have one key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Steer { pub port: PortId, pub unit: UnitId, pub keys: Vec<Expr>, pub symmetric: bool }
+pub struct Steer {
+    pub port: PortId,
+    pub unit: UnitId,
+    pub keys: Vec<Expr>,
+    pub symmetric: bool,
+}
 
 /// `from -> merge by .key with |a, b| … -> to`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -408,16 +486,26 @@ pub struct Merge {
     pub unit: UnitId,
     /// The (bytes or integer) field the inputs are sorted by, ascending, bytewise.
     pub key: FieldId,
-    /// The other fields that carry a value: local of a's, local of b's value, and the combined value.
+    /// The other fields that carry a value: local of a's, local of b's value, and the combined
+    /// value.
     pub values: Vec<MergeValue>,
     pub locals: Vec<Local>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MergeValue { pub field: FieldId, pub a: LocalId, pub b: LocalId, pub combined: Expr }
+pub struct MergeValue {
+    pub field: FieldId,
+    pub a: LocalId,
+    pub b: LocalId,
+    pub combined: Expr,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Test { pub name: String, pub span: Span, pub kind: TestKind }
+pub struct Test {
+    pub name: String,
+    pub span: Span,
+    pub kind: TestKind,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TestKind {
@@ -427,9 +515,13 @@ pub enum TestKind {
     Sim { params: Vec<(String, String)>, steps: Vec<(Span, SimStep)> },
 }
 
-/// A place in a simulated run: connection `conn` (0, 1, …) of a listen port, or instance `conn` of a connect port.
+/// A place in a simulated run: connection `conn` (0, 1, …) of a listen port, or instance `conn` of
+/// a connect port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SimPort { pub port: PortId, pub conn: u32 }
+pub struct SimPort {
+    pub port: PortId,
+    pub conn: u32,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SimStep {
@@ -453,12 +545,19 @@ pub enum SimStep {
     Give(HandlerId),
     /// What the handler sends through a port is what the program must have sent there next.
     SeeSame(HandlerId),
-    /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end without a fault.
+    /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end
+    /// without a fault.
     Check(SimPort, HandlerId),
     /// A `SeeNothing` or `Check`, at the instance of its port to which the handler sends a frame.
     At(HandlerId, Box<SimStep>),
-    /// The steps, so many times; `first` sets what counts the rounds (a state), `next` runs behind each round.
-    Repeat { first: HandlerId, next: HandlerId, times: u64, steps: Vec<(Span, SimStep)> },
+    /// The steps, so many times; `first` sets what counts the rounds (a state), `next` runs behind
+    /// each round.
+    Repeat {
+        first: HandlerId,
+        next: HandlerId,
+        times: u64,
+        steps: Vec<(Span, SimStep)>,
+    },
 }
 
 impl Handler {
@@ -467,7 +566,9 @@ impl Handler {
         use desc::FrameUse::{Edits, Reads, Sends};
         let mut most = Reads;
         walk::stmts(&self.body.block, &mut |s| match &s.kind {
-            StmtKind::Frame { act, .. } => most = most.max(if matches!(act, FrameAct::Send { .. }) { Sends } else { Edits }),
+            StmtKind::Frame { act, .. } => {
+                most = most.max(if matches!(act, FrameAct::Send { .. }) { Sends } else { Edits })
+            }
             StmtKind::Output { .. } => most = Edits,
             _ => {}
         });
@@ -477,17 +578,26 @@ impl Handler {
 
 impl On {
     /// Part of a `test` block; such handlers come last.
-    pub fn is_test(&self) -> bool { matches!(self, On::Test(_) | On::Check { .. }) }
+    pub fn is_test(&self) -> bool {
+        matches!(self, On::Test(_) | On::Check { .. })
+    }
 
     /// What frame local 0 is, where it is one.
     pub fn frame_unit(&self) -> Option<UnitId> {
-        match self { On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit), _ => None }
+        match self {
+            On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
+            _ => None,
+        }
     }
 }
 
 impl Module {
-    pub fn ty(&self, id: TyId) -> &Ty { &self.types[id.index()] }
-    pub fn unit(&self, id: UnitId) -> &Unit { &self.units[id.index()] }
+    pub fn ty(&self, id: TyId) -> &Ty {
+        &self.types[id.index()]
+    }
+    pub fn unit(&self, id: UnitId) -> &Unit {
+        &self.units[id.index()]
+    }
 
     /// Where the entries of a table of this module are.
     pub fn sharing(&self, t: &Table) -> Sharing {
@@ -496,20 +606,36 @@ impl Module {
             _ if t.local => Sharing::Parts,
             TableKind::Exact | TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => Sharing::One,
             TableKind::Wildcard | TableKind::Lpm => Sharing::Copies,
-            TableKind::Array => if self.changed_by_traffic(t) { Sharing::One } else { Sharing::Copies },
+            TableKind::Array => {
+                if self.changed_by_traffic(t) {
+                    Sharing::One
+                } else {
+                    Sharing::Copies
+                }
+            }
         }
     }
 
-    /// Whether a message or a packet can change a table. What is done at the start, by timers and from outside is done on every core.
+    /// Whether a message or a packet can change a table. What is done at the start, by timers and
+    /// from outside is done on every core.
     pub fn changed_by_traffic(&self, t: &Table) -> bool {
         let Some(n) = self.tables.iter().position(|o| std::ptr::eq(o, t)) else { return true };
         let mut hit = false;
-        let traffic = self.handlers.iter().filter(|h| !matches!(h.on, On::Start | On::Every(_) | On::Signal(_) | On::Test(_) | On::Check { .. })).map(|h| &h.body);
+        let traffic = self
+            .handlers
+            .iter()
+            .filter(|h| !matches!(h.on, On::Start | On::Every(_) | On::Signal(_) | On::Test(_) | On::Check { .. }))
+            .map(|h| &h.body);
         for body in traffic.chain(self.inputs.iter().filter_map(|i| i.body.as_ref())) {
-            walk::stmts(&body.block, &mut |s| hit |= match &s.kind {
-                StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TableInsert { table, .. }
-                | StmtKind::TableDelete { table, .. } => table.index() == n,
-                _ => false,
+            walk::stmts(&body.block, &mut |s| {
+                hit |= match &s.kind {
+                    StmtKind::TablePut { table, .. }
+                    | StmtKind::TableRemove { table, .. }
+                    | StmtKind::TableUpdate { table, .. }
+                    | StmtKind::TableInsert { table, .. }
+                    | StmtKind::TableDelete { table, .. } => table.index() == n,
+                    _ => false,
+                }
             });
         }
         hit
@@ -517,12 +643,18 @@ impl Module {
 
     /// The signal that a handler answers.
     pub fn signal_of(&self, on: On) -> Option<&Signal> {
-        match on { On::Signal(n) => self.signals.get(n as usize), _ => None }
+        match on {
+            On::Signal(n) => self.signals.get(n as usize),
+            _ => None,
+        }
     }
 
     /// The id of a type, added if it is new.
     pub fn intern(&mut self, ty: Ty) -> TyId {
-        let at = self.types.iter().position(|t| *t == ty).unwrap_or_else(|| { self.types.push(ty); self.types.len() - 1 });
+        let at = self.types.iter().position(|t| *t == ty).unwrap_or_else(|| {
+            self.types.push(ty);
+            self.types.len() - 1
+        });
         TyId(at as u32)
     }
 }

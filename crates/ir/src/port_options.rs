@@ -1,11 +1,29 @@
-//! The options of ports: one list, by which the language, the command line and the text form name and set them.
+//! The options of ports: one list, by which the language, the command line and the text form name
+//! and set them.
 
 use crate::desc::{Failover, PortOptions, Reuse};
 
 /// Their full names, in the order of docs/operations.md.
 pub const NAMES: [&str; 20] = [
-    "connect_timeout", "answer_timeout", "stream_timeout", "call_timeout", "accept_timeout", "cancel", "slice", "read_timeout", "idle_timeout",
-    "write_timeout", "max_connections", "max_outstanding", "connections", "pipeline", "reuse", "failover", "eject_after", "eject_time", "end_mark",
+    "connect_timeout",
+    "answer_timeout",
+    "stream_timeout",
+    "call_timeout",
+    "accept_timeout",
+    "cancel",
+    "slice",
+    "read_timeout",
+    "idle_timeout",
+    "write_timeout",
+    "max_connections",
+    "max_outstanding",
+    "connections",
+    "pipeline",
+    "reuse",
+    "failover",
+    "eject_after",
+    "eject_time",
+    "end_mark",
     "offload",
 ];
 

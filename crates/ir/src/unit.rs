@@ -9,23 +9,59 @@ pub struct ByteSet(pub [u64; 4]);
 impl ByteSet {
     pub const EMPTY: Self = ByteSet([0; 4]);
     pub const ALL: Self = ByteSet([u64::MAX; 4]);
-    pub fn has(&self, b: u8) -> bool { self.0[(b >> 6) as usize] >> (b & 63) & 1 == 1 }
-    pub fn add(&mut self, b: u8) { self.0[(b >> 6) as usize] |= 1 << (b & 63) }
-    pub fn union(mut self, o: &Self) -> Self { for i in 0..4 { self.0[i] |= o.0[i] } self }
-    pub fn intersects(&self, o: &Self) -> bool { (0..4).any(|i| self.0[i] & o.0[i] != 0) }
-    pub fn complement(mut self) -> Self { for w in &mut self.0 { *w = !*w } self }
-    pub fn of(bytes: &[u8]) -> Self { let mut s = Self::EMPTY; for b in bytes { s.add(*b) } s }
+    pub fn has(&self, b: u8) -> bool {
+        self.0[(b >> 6) as usize] >> (b & 63) & 1 == 1
+    }
+    pub fn add(&mut self, b: u8) {
+        self.0[(b >> 6) as usize] |= 1 << (b & 63)
+    }
+    pub fn union(mut self, o: &Self) -> Self {
+        for i in 0..4 {
+            self.0[i] |= o.0[i]
+        }
+        self
+    }
+    pub fn intersects(&self, o: &Self) -> bool {
+        (0..4).any(|i| self.0[i] & o.0[i] != 0)
+    }
+    pub fn complement(mut self) -> Self {
+        for w in &mut self.0 {
+            *w = !*w
+        }
+        self
+    }
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut s = Self::EMPTY;
+        for b in bytes {
+            s.add(*b)
+        }
+        s
+    }
     /// Of 32 bytes, as the set of `all_in` is written: bit n of byte k is the byte 8 k + n.
     pub fn of_bits(bits: &[u8]) -> Option<Self> {
         let bits: &[u8; 32] = bits.try_into().ok()?;
         let mut s = Self::EMPTY;
-        for (n, byte) in bits.iter().enumerate() { s.0[n / 8] |= u64::from(*byte) << (n % 8 * 8) }
+        for (n, byte) in bits.iter().enumerate() {
+            s.0[n / 8] |= u64::from(*byte) << (n % 8 * 8)
+        }
         Some(s)
     }
-    pub fn range(from: u8, to: u8) -> Self { let mut s = Self::EMPTY; for b in from..=to { s.add(b) } s }
-    pub fn is_empty(&self) -> bool { self.0 == [0; 4] }
-    pub fn is_subset(&self, o: &Self) -> bool { (0..4).all(|i| self.0[i] & !o.0[i] == 0) }
-    pub fn iter(&self) -> impl Iterator<Item = u8> + '_ { (0..=255u8).filter(|b| self.has(*b)) }
+    pub fn range(from: u8, to: u8) -> Self {
+        let mut s = Self::EMPTY;
+        for b in from..=to {
+            s.add(b)
+        }
+        s
+    }
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; 4]
+    }
+    pub fn is_subset(&self, o: &Self) -> bool {
+        (0..4).all(|i| self.0[i] & !o.0[i] == 0)
+    }
+    pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..=255u8).filter(|b| self.has(*b))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,15 +76,16 @@ pub struct Unit {
     pub fields: Vec<Field>,
     /// The fields of the unit itself, in wire order.
     pub body: Vec<FieldId>,
-    /// Position in `body` of the first field that is, or contains, the tail's beginning; `body.len()`: no tail. Only
-    /// meaningful for message units. Where the field is a nested unit or a switch, the parser enters it while still in the
-    /// head: the head ends where it first reaches a field that [`crate::grammar::begins_tail`]; a message that takes no such
-    /// field is whole with its head.
+    /// Position in `body` of the first field that is, or contains, the tail's beginning;
+    /// `body.len()`: no tail. Only meaningful for message units. Where the field is a nested unit
+    /// or a switch, the parser enters it while still in the head: the head ends where it first
+    /// reaches a field that [`crate::grammar::begins_tail`]; a message that takes no such field is
+    /// whole with its head.
     pub tail: u32,
     /// Whether there are `stream` fields (then it is never held whole).
     pub streams: bool,
-    /// `limit 16MiB`: the largest message, where the fields' maxima add up to more than a program will hold. Longer ones are
-    /// `too_long`. Only for message units.
+    /// `limit 16MiB`: the largest message, where the fields' maxima add up to more than a program
+    /// will hold. Longer ones are `too_long`. Only for message units.
     pub limit: Option<u64>,
     /// Bytes: smallest, and largest without `stream` fields.
     pub min: u64,
@@ -57,19 +94,24 @@ pub struct Unit {
     pub head_max: u64,
     /// Bytes it can begin with (ALL if it can be empty or begins with anything).
     pub first: ByteSet,
-    /// Set: the unit describes whole frames (`packet`); its body is one switch per layer, in the order of `layers`.
+    /// Set: the unit describes whole frames (`packet`); its body is one switch per layer, in the
+    /// order of `layers`.
     pub frame: Option<Frame>,
     /// What a header unit says of itself, for edits in place.
     pub header: Header,
 }
 
-/// A frame as a graph of headers. A header follows another one where a condition over that one holds; each is there at most
-/// once. A header that is cut off or breaks one of its rules is absent, and so is all behind it: no read goes past the frame.
+/// A frame as a graph of headers. A header follows another one where a condition over that one
+/// holds; each is there at most once. A header that is cut off or breaks one of its rules is
+/// absent, and so is all behind it: no read goes past the frame.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Frame { pub layers: Vec<Layer> }
+pub struct Frame {
+    pub layers: Vec<Layer>,
+}
 
-/// One header of a frame. `switch` is a field of the frame unit, a switch of two cases: 0, named like the header, holds the
-/// field `header` (a nested unit); 1 is `else`, empty. So `Case(p.switch, 0)` is "the header is there".
+/// One header of a frame. `switch` is a field of the frame unit, a switch of two cases: 0, named
+/// like the header, holds the field `header` (a nested unit); 1 is `else`, empty. So
+/// `Case(p.switch, 0)` is "the header is there".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Layer {
     pub switch: FieldId,
@@ -79,23 +121,29 @@ pub struct Layer {
     pub after: Vec<After>,
 }
 
-/// `layer`: the header before it (index into `layers`; None: the frame's beginning). `cond`: over the frame unit (`Root::This`), of
-/// which it may read that header.
+/// `layer`: the header before it (index into `layers`; None: the frame's beginning). `cond`: over
+/// the frame unit (`Root::This`), of which it may read that header.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct After { pub layer: Option<u32>, pub cond: Option<Expr> }
+pub struct After {
+    pub layer: Option<u32>,
+    pub cond: Option<Expr>,
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub checksum: Option<Checksum>,
-    /// Fields of the source and destination address, if it is a network header: they, the protocol and the length are in the
-    /// pseudo header of a transport's checksum (RFC 768, 9293 3.1, 8200 8.1).
+    /// Fields of the source and destination address, if it is a network header: they, the protocol
+    /// and the length are in the pseudo header of a transport's checksum (RFC 768, 9293 3.1, 8200
+    /// 8.1).
     pub addresses: Option<(FieldId, FieldId)>,
-    /// A length that follows what is inserted, removed or resized, and ends the payload (what comes after it is padding).
+    /// A length that follows what is inserted, removed or resized, and ends the payload (what comes
+    /// after it is padding).
     pub covers: Option<Covers>,
-    /// Not 0: what is behind the header is the first part of something longer (a fragment), so lengths of headers behind it may go past
-    /// the end.
+    /// Not 0: what is behind the header is the first part of something longer (a fragment), so
+    /// lengths of headers behind it may go past the end.
     pub partial: Option<FieldId>,
-    /// Fields that differ between the packets of a flow, besides the checksum, the length and what is computed of them.
+    /// Fields that differ between the packets of a flow, besides the checksum, the length and what
+    /// is computed of them.
     pub per_packet: Vec<FieldId>,
     /// The links whose frames begin with such a header.
     pub link: crate::desc::Begins,
@@ -108,7 +156,9 @@ impl Unit {
         let mut differs: Vec<bool> = Vec::with_capacity(field.index() + 1);
         for (n, f) in self.fields.iter().enumerate().take(field.index() + 1) {
             let id = FieldId(n as u32);
-            let itself = h.per_packet.contains(&id) || h.checksum.is_some_and(|c| c.field == id) || h.covers.is_some_and(|c| c.field == id);
+            let itself = h.per_packet.contains(&id)
+                || h.checksum.is_some_and(|c| c.field == id)
+                || h.covers.is_some_and(|c| c.field == id);
             differs.push(itself || matches!(&f.kind, FieldKind::Let { value } if reads_one_of(value, &differs)));
         }
         differs.last() == Some(&true)
@@ -120,14 +170,19 @@ fn reads_one_of(value: &Expr, marked: &[bool]) -> bool {
     let mut found = false;
     crate::walk::expr(value, &mut |e| {
         let Some(Path { root: Root::This, steps }) = crate::walk::path_of(e) else { return };
-        if let Some(Step::Field(f)) = steps.first() { found |= marked.get(f.index()) == Some(&true) }
+        if let Some(Step::Field(f)) = steps.first() {
+            found |= marked.get(f.index()) == Some(&true)
+        }
     });
     found
 }
 
 /// An Internet checksum (RFC 1071), in a field of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checksum { pub field: FieldId, pub over: Over }
+pub struct Checksum {
+    pub field: FieldId,
+    pub over: Over,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Over {
@@ -135,21 +190,35 @@ pub enum Over {
     Header,
     /// The header and all behind it (ICMP).
     Message,
-    /// The pseudo header of the network header before it (with this protocol number), the header and all behind it. `optional`: 0 says
-    /// that there is none (UDP over IPv4).
+    /// The pseudo header of the network header before it (with this protocol number), the header
+    /// and all behind it. `optional`: 0 says that there is none (UDP over IPv4).
     Transport { protocol: u8, optional: bool },
 }
 
-/// The value of `field` is the number of bytes from the header's first byte (`own`), or from the one behind the
-/// header, to the end of its payload.
+/// The value of `field` is the number of bytes from the header's first byte (`own`), or from the
+/// one behind the header, to the end of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Covers { pub field: FieldId, pub own: bool }
+pub struct Covers {
+    pub field: FieldId,
+    pub own: bool,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UnitParam { pub name: String, pub ty: TyId, pub shift: u8, pub bits: u8 }
+pub struct UnitParam {
+    pub name: String,
+    pub ty: TyId,
+    pub shift: u8,
+    pub bits: u8,
+}
 
 impl UnitParam {
-    pub fn mask(&self) -> u64 { if self.bits >= 64 { u64::MAX } else { (1 << self.bits) - 1 } }
+    pub fn mask(&self) -> u64 {
+        if self.bits >= 64 {
+            u64::MAX
+        } else {
+            (1 << self.bits) - 1
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -159,8 +228,8 @@ pub struct Field {
     /// From the source, for people.
     pub doc: String,
     pub span: Span,
-    /// Type of its value when read (`Unit` where there is none; a list field: List(element type, max) where the element is
-    /// a plain value, `Unit` otherwise).
+    /// Type of its value when read (`Unit` where there is none; a list field: List(element type,
+    /// max) where the element is a plain value, `Unit` otherwise).
     pub ty: TyId,
     pub kind: FieldKind,
     /// What faults in this field name.
@@ -170,50 +239,107 @@ pub struct Field {
     pub bad: FaultKind,
     /// `in {…}`: inclusive ranges.
     pub within: Option<Vec<(u64, u64)>>,
-    /// How it is filled in when building (lengths of other fields): over the unit's other fields' values.
+    /// How it is filled in when building (lengths of other fields): over the unit's other fields'
+    /// values.
     pub computed: Option<Computed>,
-    /// Set by the `used` pass: its value / its extent (start and end offset) is read somewhere in the program or by the
-    /// grammar itself. Unused values are not stored in the view.
+    /// Set by the `used` pass: its value / its extent (start and end offset) is read somewhere in
+    /// the program or by the grammar itself. Unused values are not stored in the view.
     pub value_used: bool,
     pub extent_used: bool,
 }
 
 /// `= len(key) + len(value) + 4`: the sum of the lengths of these fields plus a constant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Computed { pub lengths: Vec<FieldId>, pub plus: i64 }
+pub struct Computed {
+    pub lengths: Vec<FieldId>,
+    pub plus: i64,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FieldKind {
-    /// A fixed-width integer: a container of `bytes` bytes, of which `bits` bits from `shift` on are the value. `advance`: the
-    /// next field starts behind the container (false for all but the last of a group of bit fields).
-    UInt { bytes: u8, shift: u8, bits: u8, big: bool, signed: bool, advance: bool },
-    /// A number as text; 1 to `digits` digits, exactly `digits` if `exact`. Overflow of the type is `bad`.
-    Number { radix: u8, digits: u8, exact: bool, until: Option<Until> },
+    /// A fixed-width integer: a container of `bytes` bytes, of which `bits` bits from `shift` on
+    /// are the value. `advance`: the next field starts behind the container (false for all but the
+    /// last of a group of bit fields).
+    UInt {
+        bytes: u8,
+        shift: u8,
+        bits: u8,
+        big: bool,
+        signed: bool,
+        advance: bool,
+    },
+    /// A number as text; 1 to `digits` digits, exactly `digits` if `exact`. Overflow of the type is
+    /// `bad`.
+    Number {
+        radix: u8,
+        digits: u8,
+        exact: bool,
+        until: Option<Until>,
+    },
     /// LEB128.
-    Varint { max_bytes: u8 },
+    Varint {
+        max_bytes: u8,
+    },
     /// `class`: every byte must be in it (checked with the extent `Run`: ends the run).
-    Bytes { min: u64, max: u64, class: Option<ByteSet>, extent: Extent, trim: Option<ByteSet>, caseless: bool },
+    Bytes {
+        min: u64,
+        max: u64,
+        class: Option<ByteSet>,
+        extent: Extent,
+        trim: Option<ByteSet>,
+        caseless: bool,
+    },
     /// One of these; the first is what is sent.
-    Literal { values: Vec<Vec<u8>> },
+    Literal {
+        values: Vec<Vec<u8>>,
+    },
     /// A bool: these bytes are next (and consumed).
-    Flag { value: Vec<u8> },
+    Flag {
+        value: Vec<u8>,
+    },
     /// A nested unit.
-    Unit { unit: UnitId, args: Vec<Expr> },
-    List { element: FieldId, max: u32, extent: ListExtent },
+    Unit {
+        unit: UnitId,
+        args: Vec<Expr>,
+    },
+    List {
+        element: FieldId,
+        max: u32,
+        extent: ListExtent,
+    },
     /// Bytes that flow through. Extent: Length, Close.
-    StreamBytes { extent: Extent },
-    /// A unit that flows through (`None`), repeated until the condition over the item (`Root::Item`) holds (`Some`).
-    StreamUnit { unit: UnitId, args: Vec<Expr>, until: Option<Expr> },
+    StreamBytes {
+        extent: Extent,
+    },
+    /// A unit that flows through (`None`), repeated until the condition over the item
+    /// (`Root::Item`) holds (`Some`).
+    StreamUnit {
+        unit: UnitId,
+        args: Vec<Expr>,
+        until: Option<Expr>,
+    },
     /// The first case whose guard holds; none: `bad`.
-    Switch { cases: Vec<Case> },
+    Switch {
+        cases: Vec<Case>,
+    },
     /// A value computed from earlier fields.
-    Let { value: Expr },
-    Require { cond: Expr },
-    Recover { how: Recover },
+    Let {
+        value: Expr,
+    },
+    Require {
+        cond: Expr,
+    },
+    Recover {
+        how: Recover,
+    },
     /// Says what of a tail is passed on. No bytes.
-    Pass { how: Pass },
+    Pass {
+        how: Pass,
+    },
     /// Up to the next multiple of n bytes from the unit's start.
-    Align { to: u32 },
+    Align {
+        to: u32,
+    },
     Nothing,
 }
 
@@ -244,7 +370,12 @@ pub enum ListExtent {
     /// (over the item at `Root::Item` and the accumulator) gives its next value; ends when `done`
     /// holds. Checked before the first item, too. Where `holds` (over the same as `step`) does not
     /// hold, the step has no value and the message is malformed.
-    Fold { init: Expr, holds: Option<Expr>, step: Expr, done: Expr },
+    Fold {
+        init: Expr,
+        holds: Option<Expr>,
+        step: Expr,
+        done: Expr,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -257,7 +388,10 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Guard {
     /// The next bytes are one of these (consumed unless `peek`).
-    Literal { values: Vec<Vec<u8>>, peek: bool },
+    Literal {
+        values: Vec<Vec<u8>>,
+        peek: bool,
+    },
     When(Expr),
     Else,
     /// The message is refused.
@@ -276,6 +410,7 @@ pub enum Recover {
 pub enum Pass {
     /// From here on bytes of the tail are passed on if this holds.
     When(Expr),
-    /// This case of a switch is passed on as another one of it (by number); `endless`: one that ends with the connection.
+    /// This case of a switch is passed on as another one of it (by number); `endless`: one that
+    /// ends with the connection.
     As { case: u32, endless: bool },
 }

@@ -1,8 +1,8 @@
 //! Visitors: how passes and backends go over expressions, statements, blocks and fields.
 //!
-//! Every function takes a closure and calls it in source order, parents before children. The `_mut` twins are
-//! made by the same macro, so that no child is ever forgotten in one of them only; they call children first, since
-//! that is what a rewrite wants.
+//! Every function takes a closure and calls it in source order, parents before children. The `_mut`
+//! twins are made by the same macro, so that no child is ever forgotten in one of them only; they
+//! call children first, since that is what a rewrite wants.
 
 use crate::*;
 
@@ -32,7 +32,8 @@ macro_rules! direct {
             }
         }
 
-        /// Direct expressions of a statement: not those of its blocks, but the conditions of its edits.
+        /// Direct expressions of a statement: not those of its blocks, but the conditions of its
+        /// edits.
         pub fn $stmt_exprs(s: & $($m)? StmtKind, f: &mut dyn FnMut(& $($m)? Expr)) {
             use StmtKind::*;
             match s {
@@ -143,7 +144,8 @@ macro_rules! direct {
             if let Extent::Length(e) = extent { f(e, Role::Own) }
         }
 
-        /// Direct expressions of a grammar field, and whether they see an item besides the unit (`Root::This`).
+        /// Direct expressions of a grammar field, and whether they see an item besides the unit
+        /// (`Root::This`).
         pub fn $field(field: & $($m)? Field, f: &mut dyn FnMut(& $($m)? Expr, Role)) {
             match & $($m)? field.kind {
                 FieldKind::Bytes { extent, .. } | FieldKind::StreamBytes { extent } => $until(extent, f),
@@ -171,8 +173,33 @@ pub enum Role {
     Item,
 }
 
-direct!(path_exprs, children, stmt_exprs, stmt_blocks, outgoing, outgoing_exprs, outgoing_blocks, extent_exprs, field_exprs, list_exprs, case_exprs);
-direct!(path_exprs_mut, children_mut, stmt_exprs_mut, stmt_blocks_mut, outgoing_mut, outgoing_exprs_mut, outgoing_blocks_mut, extent_exprs_mut, field_exprs_mut, list_exprs_mut, case_exprs_mut, mut);
+direct!(
+    path_exprs,
+    children,
+    stmt_exprs,
+    stmt_blocks,
+    outgoing,
+    outgoing_exprs,
+    outgoing_blocks,
+    extent_exprs,
+    field_exprs,
+    list_exprs,
+    case_exprs
+);
+direct!(
+    path_exprs_mut,
+    children_mut,
+    stmt_exprs_mut,
+    stmt_blocks_mut,
+    outgoing_mut,
+    outgoing_exprs_mut,
+    outgoing_blocks_mut,
+    extent_exprs_mut,
+    field_exprs_mut,
+    list_exprs_mut,
+    case_exprs_mut,
+    mut
+);
 
 /// An expression and everything below it.
 pub fn expr(e: &Expr, f: &mut dyn FnMut(&Expr)) {
@@ -190,7 +217,13 @@ pub fn expr_mut(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
 pub fn path_of(e: &Expr) -> Option<&Path> {
     use ExprKind::*;
     match &*e.kind {
-        Read(p) | Count(p) | Raw(p) | Case(p, _) | Find { list: p, .. } | CountOf { list: p, .. } | AnyToken { list: p, .. } => Option::Some(p),
+        Read(p)
+        | Count(p)
+        | Raw(p)
+        | Case(p, _)
+        | Find { list: p, .. }
+        | CountOf { list: p, .. }
+        | AnyToken { list: p, .. } => Option::Some(p),
         _ => Option::None,
     }
 }
@@ -223,7 +256,9 @@ pub fn block_exprs_mut(block: &mut Block, f: &mut dyn FnMut(&mut Expr)) {
 /// The unit that a statement reads from bytes.
 pub fn parsed_unit(s: &StmtKind) -> Option<UnitId> {
     match s {
-        StmtKind::Parse { unit, .. } | StmtKind::Emit(Emit::Items { unit, .. } | Emit::InOrder { unit, .. }) => Some(*unit),
+        StmtKind::Parse { unit, .. } | StmtKind::Emit(Emit::Items { unit, .. } | Emit::InOrder { unit, .. }) => {
+            Some(*unit)
+        }
         _ => None,
     }
 }
@@ -233,9 +268,18 @@ pub fn defined(s: &StmtKind) -> [Option<LocalId>; 4] {
     use StmtKind::*;
     let two = |[a, b]: [Option<LocalId>; 2]| [a, b, None, None];
     two(match s {
-        Set(l, _) | TableGet { dst: l, .. } | TableLen { dst: l, .. } | TablePush { dst: l, .. } | TablePop { dst: l, .. } | Queue { dst: l, .. } | BindPart { dst: l, .. } | Render { dst: l, .. } => [Some(*l), None],
+        Set(l, _)
+        | TableGet { dst: l, .. }
+        | TableLen { dst: l, .. }
+        | TablePush { dst: l, .. }
+        | TablePop { dst: l, .. }
+        | Queue { dst: l, .. }
+        | BindPart { dst: l, .. }
+        | Render { dst: l, .. } => [Some(*l), None],
         TableRemove { dst, .. } | TableDelete { dst, .. } => [*dst, None],
-        TableNext { key, value, masked, .. } => return [Some(*key), Some(*value), masked.map(|m| m.0), masked.map(|m| m.1)],
+        TableNext { key, value, masked, .. } => {
+            return [Some(*key), Some(*value), masked.map(|m| m.0), masked.map(|m| m.1)]
+        }
         For { var, .. } => [Some(*var), None],
         TableUpdate { entry, .. } => [Some(*entry), None],
         Parse { dst, ok, .. } | Reread { dst, ok, .. } => [Some(*dst), Some(*ok)],
@@ -246,18 +290,37 @@ pub fn defined(s: &StmtKind) -> [Option<LocalId>; 4] {
 /// Locals an expression reads, message locals included.
 pub fn locals_read(e: &Expr, f: &mut dyn FnMut(LocalId)) {
     expr(e, &mut |e| match &*e.kind {
-        ExprKind::Local(l) | ExprKind::HasMsg(l) | ExprKind::UnitParam(Root::Local(l), _) | ExprKind::FrameLen(l) | ExprKind::FrameInstance(l)
-        | ExprKind::FrameTime(l) | ExprKind::Payload(l, _) | ExprKind::ChecksumOk(l, _) => f(*l),
-        _ => if let Some(Path { root: Root::Local(l), .. }) = path_of(e) { f(*l) },
+        ExprKind::Local(l)
+        | ExprKind::HasMsg(l)
+        | ExprKind::UnitParam(Root::Local(l), _)
+        | ExprKind::FrameLen(l)
+        | ExprKind::FrameInstance(l)
+        | ExprKind::FrameTime(l)
+        | ExprKind::Payload(l, _)
+        | ExprKind::ChecksumOk(l, _) => f(*l),
+        _ => {
+            if let Some(Path { root: Root::Local(l), .. }) = path_of(e) {
+                f(*l)
+            }
+        }
     });
 }
 
-/// Locals a statement reads itself: its direct expressions, the message it passes, a record or list it changes in part.
+/// Locals a statement reads itself: its direct expressions, the message it passes, a record or list
+/// it changes in part.
 pub fn stmt_locals_read(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
     stmt_exprs(s, &mut |e| locals_read(e, f));
     match s {
-        StmtKind::SetField(l, ..) | StmtKind::Push(l, _) | StmtKind::Frame { frame: l, .. } | StmtKind::Output { frame: l, .. } | StmtKind::TableNext { cursor: l, .. } => f(*l),
-        _ => if let Some(Outgoing::Pass { msg, .. }) = outgoing(s) { f(*msg) },
+        StmtKind::SetField(l, ..)
+        | StmtKind::Push(l, _)
+        | StmtKind::Frame { frame: l, .. }
+        | StmtKind::Output { frame: l, .. }
+        | StmtKind::TableNext { cursor: l, .. } => f(*l),
+        _ => {
+            if let Some(Outgoing::Pass { msg, .. }) = outgoing(s) {
+                f(*msg)
+            }
+        }
     }
 }
 
@@ -275,35 +338,95 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
     match s {
         Set(l, _) | SetField(l, ..) | Push(l, _) => f(l),
         For { var: l, .. } | TableUpdate { entry: l, .. } => f(l),
-        TableGet { dst, .. } | TableLen { dst, .. } | TablePush { dst, .. } | TablePop { dst, .. } | Queue { dst, .. } | BindPart { dst, .. } => f(dst),
+        TableGet { dst, .. }
+        | TableLen { dst, .. }
+        | TablePush { dst, .. }
+        | TablePop { dst, .. }
+        | Queue { dst, .. }
+        | BindPart { dst, .. } => f(dst),
         TableRemove { dst, .. } | TableDelete { dst, .. } => dst.iter_mut().for_each(f),
         Await { live, .. } => live.iter_mut().for_each(f),
-        Parse { dst, ok, .. } => { f(dst); f(ok) }
-        Render { msg, dst } => { outgoing_locals_mut(msg, f); f(dst) }
-        Reread { msg, dst, ok } => { outgoing_locals_mut(msg, f); f(dst); f(ok) }
+        Parse { dst, ok, .. } => {
+            f(dst);
+            f(ok)
+        }
+        Render { msg, dst } => {
+            outgoing_locals_mut(msg, f);
+            f(dst)
+        }
+        Reread { msg, dst, ok } => {
+            outgoing_locals_mut(msg, f);
+            f(dst);
+            f(ok)
+        }
         Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } => outgoing_locals_mut(msg, f),
         TableNext { cursor, key, value, more, masked, .. } => {
-            for l in [cursor, key, value, more] { f(l) }
-            if let Option::Some((mask, priority)) = masked { f(mask); f(priority) }
+            for l in [cursor, key, value, more] {
+                f(l)
+            }
+            if let Option::Some((mask, priority)) = masked {
+                f(mask);
+                f(priority)
+            }
         }
         Frame { frame, .. } | Output { frame, .. } => f(frame),
-        SetState(..) | SetSession(..) | Count(..) | If { .. } | Switch { .. } | Loop { .. } | Break | Continue | Return(_) | Require { .. } | Fault { .. } | TablePut { .. }
-        | Close | Outcome(_) | Log(_) | Emit(_) | SendFrame { .. } | TableInsert { .. } | GroupBegin { .. } | GroupAdd { .. } | GroupRun { .. } => {}
+        SetState(..)
+        | SetSession(..)
+        | Count(..)
+        | If { .. }
+        | Switch { .. }
+        | Loop { .. }
+        | Break
+        | Continue
+        | Return(_)
+        | Require { .. }
+        | Fault { .. }
+        | TablePut { .. }
+        | Close
+        | Outcome(_)
+        | Log(_)
+        | Emit(_)
+        | SendFrame { .. }
+        | TableInsert { .. }
+        | GroupBegin { .. }
+        | GroupAdd { .. }
+        | GroupRun { .. } => {}
     }
 }
 
 fn outgoing_locals_mut(msg: &mut Outgoing, f: &mut dyn FnMut(&mut LocalId)) {
     let Outgoing::Pass { msg, edits } = msg else { return };
     f(msg);
-    for e in edits { if let Edit::Remove { index, .. } = e { f(index) } }
+    for e in edits {
+        if let Edit::Remove { index, .. } = e {
+            f(index)
+        }
+    }
 }
 
 /// Locals that an expression names itself, not those of its operands.
 fn expr_locals_mut(e: &mut Expr, f: &mut dyn FnMut(&mut LocalId)) {
     use ExprKind::*;
     match &mut *e.kind {
-        Local(l) | HasMsg(l) | UnitParam(Root::Local(l), _) | FrameLen(l) | FrameInstance(l) | FrameTime(l) | Payload(l, _) | ChecksumOk(l, _) => f(l),
-        Read(p) | Count(p) | Raw(p) | Case(p, _) | Find { list: p, .. } | CountOf { list: p, .. } | AnyToken { list: p, .. } => if let Root::Local(l) = &mut p.root { f(l) },
+        Local(l)
+        | HasMsg(l)
+        | UnitParam(Root::Local(l), _)
+        | FrameLen(l)
+        | FrameInstance(l)
+        | FrameTime(l)
+        | Payload(l, _)
+        | ChecksumOk(l, _) => f(l),
+        Read(p)
+        | Count(p)
+        | Raw(p)
+        | Case(p, _)
+        | Find { list: p, .. }
+        | CountOf { list: p, .. }
+        | AnyToken { list: p, .. } => {
+            if let Root::Local(l) = &mut p.root {
+                f(l)
+            }
+        }
         _ => {}
     }
 }
@@ -330,14 +453,21 @@ pub enum At {
 
 impl<'a> Scope<'a> {
     pub const NONE: Scope<'static> = Scope { this: None, item: None, locals: &[] };
-    pub fn locals(locals: &'a [Local]) -> Self { Scope { locals, ..Scope::NONE } }
-    pub fn this(unit: UnitId) -> Self { Scope { this: Some(unit), ..Scope::NONE } }
+    pub fn locals(locals: &'a [Local]) -> Self {
+        Scope { locals, ..Scope::NONE }
+    }
+    pub fn this(unit: UnitId) -> Self {
+        Scope { this: Some(unit), ..Scope::NONE }
+    }
 }
 
 impl Module {
-    /// Calls `f` for every expression (with its operands) of the program, and the scope of its paths. Grammar: all units'.
+    /// Calls `f` for every expression (with its operands) of the program, and the scope of its
+    /// paths. Grammar: all units'.
     pub fn exprs(&self, f: &mut dyn FnMut(&Expr, Scope)) {
-        for u in 0..self.units.len() { self.unit_exprs(UnitId(u as u32), f) }
+        for u in 0..self.units.len() {
+            self.unit_exprs(UnitId(u as u32), f)
+        }
         self.program_exprs(f);
     }
 
@@ -362,36 +492,64 @@ impl Module {
     pub fn program_exprs(&self, f: &mut dyn FnMut(&Expr, Scope)) {
         for p in &self.protocols {
             let request = p.request_clauses().into_iter().flatten().chain(&p.response_args);
-            for e in request { expr(e, &mut |e| f(e, Scope::this(p.request))) }
+            for e in request {
+                expr(e, &mut |e| f(e, Scope::this(p.request)))
+            }
             for e in p.response_clauses().into_iter().flatten() {
                 expr(e, &mut |e| f(e, Scope { this: p.response, ..Scope::NONE }));
             }
         }
         for s in &self.states {
-            if let Some(e) = &s.init { expr(e, &mut |e| f(e, Scope::NONE)) }
+            if let Some(e) = &s.init {
+                expr(e, &mut |e| f(e, Scope::NONE))
+            }
         }
         for m in &self.merges {
-            for v in &m.values { expr(&v.combined, &mut |e| f(e, Scope::locals(&m.locals))) }
+            for v in &m.values {
+                expr(&v.combined, &mut |e| f(e, Scope::locals(&m.locals)))
+            }
         }
         self.bodies(&mut |body| block_exprs(&body.block, &mut |e| f(e, Scope::locals(&body.locals))));
     }
 
-    /// All bodies: functions, what protocols say on faults and pass on before an answer, handlers, inputs.
+    /// All bodies: functions, what protocols say on faults and pass on before an answer, handlers,
+    /// inputs.
     pub fn bodies(&self, f: &mut dyn FnMut(&Body)) {
-        for func in &self.funcs { if let FuncBody::Body(b) = &func.body { f(b) } }
-        for p in &self.protocols { [&p.on_log, &p.on_fault, &p.on_interim].into_iter().flatten().for_each(&mut *f) }
-        for h in &self.handlers { f(&h.body) }
-        for i in &self.inputs { i.body.iter().for_each(&mut *f) }
+        for func in &self.funcs {
+            if let FuncBody::Body(b) = &func.body {
+                f(b)
+            }
+        }
+        for p in &self.protocols {
+            [&p.on_log, &p.on_fault, &p.on_interim].into_iter().flatten().for_each(&mut *f)
+        }
+        for h in &self.handlers {
+            f(&h.body)
+        }
+        for i in &self.inputs {
+            i.body.iter().for_each(&mut *f)
+        }
     }
 
     pub fn bodies_mut(&mut self, f: &mut dyn FnMut(&mut Body)) {
-        for func in &mut self.funcs { if let FuncBody::Body(b) = &mut func.body { f(b) } }
-        for p in &mut self.protocols { [&mut p.on_log, &mut p.on_fault, &mut p.on_interim].into_iter().flatten().for_each(&mut *f) }
-        for h in &mut self.handlers { f(&mut h.body) }
-        for i in &mut self.inputs { i.body.iter_mut().for_each(&mut *f) }
+        for func in &mut self.funcs {
+            if let FuncBody::Body(b) = &mut func.body {
+                f(b)
+            }
+        }
+        for p in &mut self.protocols {
+            [&mut p.on_log, &mut p.on_fault, &mut p.on_interim].into_iter().flatten().for_each(&mut *f)
+        }
+        for h in &mut self.handlers {
+            f(&mut h.body)
+        }
+        for i in &mut self.inputs {
+            i.body.iter_mut().for_each(&mut *f)
+        }
     }
 
-    /// Where a path leads, calling `on` for every field on the way (the last included). None: it leads nowhere.
+    /// Where a path leads, calling `on` for every field on the way (the last included). None: it
+    /// leads nowhere.
     pub fn follow(&self, path: &Path, scope: Scope, on: &mut dyn FnMut(UnitId, FieldId)) -> Option<At> {
         let mut at = match path.root {
             Root::Local(l) => match self.types.get(scope.locals.get(l.index())?.ty.index())? {
@@ -403,12 +561,15 @@ impl Module {
         };
         for step in &path.steps {
             at = self.step(at, step)?;
-            if let At::Field(u, f) = at { on(u, f) }
+            if let At::Field(u, f) = at {
+                on(u, f)
+            }
         }
         Some(at)
     }
 
-    /// One step of a path. A switch's cases are fields of the same unit, so a step through the switch stays in it.
+    /// One step of a path. A switch's cases are fields of the same unit, so a step through the
+    /// switch stays in it.
     pub fn step(&self, at: At, step: &Step) -> Option<At> {
         match step {
             Step::Field(f) => {
@@ -451,7 +612,10 @@ impl Module {
 
     /// Name and value field of a list's element unit: its first two fields that are bytes.
     pub fn name_and_value(&self, unit: UnitId, element: FieldId) -> Option<(UnitId, FieldId, Option<FieldId>)> {
-        let FieldKind::Unit { unit: inner, .. } = self.units.get(unit.index())?.fields.get(element.index())?.kind else { return None };
+        let FieldKind::Unit { unit: inner, .. } = self.units.get(unit.index())?.fields.get(element.index())?.kind
+        else {
+            return None;
+        };
         let item = self.units.get(inner.index())?;
         let mut bytes = item.body.iter().copied().filter(|f| {
             item.fields.get(f.index()).is_some_and(|f| f.name.is_some() && matches!(f.kind, FieldKind::Bytes { .. }))
@@ -460,18 +624,29 @@ impl Module {
     }
 }
 
-/// The fields of a unit in wire order, those of switch cases (one case after another) and list elements included.
+/// The fields of a unit in wire order, those of switch cases (one case after another) and list
+/// elements included.
 pub fn wire_order(unit: &Unit) -> Vec<FieldId> {
     fn go(unit: &Unit, f: FieldId, out: &mut Vec<FieldId>) {
-        if out.len() > unit.fields.len() { return }
+        if out.len() > unit.fields.len() {
+            return;
+        }
         out.push(f);
         match unit.fields.get(f.index()).map(|f| &f.kind) {
-            Some(FieldKind::Switch { cases }) => for c in cases { for &f in &c.fields { go(unit, f, out) } },
+            Some(FieldKind::Switch { cases }) => {
+                for c in cases {
+                    for &f in &c.fields {
+                        go(unit, f, out)
+                    }
+                }
+            }
             Some(FieldKind::List { element, .. }) => go(unit, *element, out),
             _ => {}
         }
     }
     let mut out = Vec::new();
-    for &f in &unit.body { go(unit, f, &mut out) }
+    for &f in &unit.body {
+        go(unit, f, &mut out)
+    }
     out
 }

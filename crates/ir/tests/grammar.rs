@@ -3,8 +3,8 @@
 use wireloom_ir::grammar::{self, analyze, begins_tail, Finding};
 use wireloom_ir::{text, ByteSet, FieldId, Module, UnitId};
 
-/// A unit's text from its fields (`name: type = kind`); `in (…)` and the like may follow the type. `body`: all but those
-/// listed in `inner`.
+/// A unit's text from its fields (`name: type = kind`); `in (…)` and the like may follow the type.
+/// `body`: all but those listed in `inner`.
 fn unit(name: &str, head: &str, fields: &[&str], inner: &[usize]) -> String {
     let mut out = format!("unit \"{name}\" {{ {head} measure tail 0 min 0 max 0 head_max 0 first \"\";\n");
     for (n, f) in fields.iter().enumerate() {
@@ -13,7 +13,9 @@ fn unit(name: &str, head: &str, fields: &[&str], inner: &[usize]) -> String {
         let (ty, more) = ty.split_once(' ').unwrap_or((ty, ""));
         let field = if field == "_" { "_".into() } else { format!("\"{field}\"") };
         let end = if kind.starts_with("switch") { "" } else { ";" };
-        out.push_str(&format!("field #{n} {field}: {ty} at 0 bad 1 too_long 2 {more} = {kind}{end} @0:{n}:{n}:{n}:1\n"));
+        out.push_str(&format!(
+            "field #{n} {field}: {ty} at 0 bad 1 too_long 2 {more} = {kind}{end} @0:{n}:{n}:{n}:1\n"
+        ));
     }
     let body: Vec<String> = (0..fields.len()).filter(|n| !inner.contains(n)).map(|n| format!("#{n}")).collect();
     out + &format!("body ({}); }}\n", body.join(", "))
@@ -23,9 +25,13 @@ fn protocol(units: &str) -> String {
     format!("app \"x\"\nplace \"p\"\n{units}protocol \"p\" {{ request M#0; response M#0; sharing pipelined; }}\n")
 }
 
-fn module(text: &str) -> Module { text::parse(text).unwrap_or_else(|e| panic!("{e}\n{text}")) }
+fn module(text: &str) -> Module {
+    text::parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
 
-fn findings(text: &str) -> Vec<Finding> { analyze(&mut module(text)) }
+fn findings(text: &str) -> Vec<Finding> {
+    analyze(&mut module(text))
+}
 
 #[track_caller]
 fn refused(code: &str, text: &str) {
@@ -46,15 +52,20 @@ const U8: &str = "uint bytes 1 shift 0 bits 8 big advance";
 
 #[test]
 fn sizes_and_first_bytes() {
-    let m = accepted(&protocol(&unit("M", "", &[
-        &format!("magic: u8 in (128..129) = {U8}"),
-        "len: u16 = uint bytes 2 shift 0 bits 16 big advance",
-        "word: bytes<8> = bytes 1..8 class \"61-7a\" until (b\" \", b\"\\r\\n\")",
-        "n: u32 = number radix 10 digits 9 until (b\"\\n\")",
-        "list: unit = list #5 max 4 count read(this.len#1):u16",
-        "item: u8 = uint bytes 1 shift 0 bits 8 big advance",
-        "end: unit = literal (b\"ab\", b\"c\")",
-    ], &[5])));
+    let m = accepted(&protocol(&unit(
+        "M",
+        "",
+        &[
+            &format!("magic: u8 in (128..129) = {U8}"),
+            "len: u16 = uint bytes 2 shift 0 bits 16 big advance",
+            "word: bytes<8> = bytes 1..8 class \"61-7a\" until (b\" \", b\"\\r\\n\")",
+            "n: u32 = number radix 10 digits 9 until (b\"\\n\")",
+            "list: unit = list #5 max 4 count read(this.len#1):u16",
+            "item: u8 = uint bytes 1 shift 0 bits 8 big advance",
+            "end: unit = literal (b\"ab\", b\"c\")",
+        ],
+        &[5],
+    )));
     let u = &m.units[0];
     assert_eq!((u.min, u.max, u.head_max), (1 + 2 + 2 + 2 + 1, 1 + 2 + 10 + 10 + 4 + 2, 29));
     assert_eq!(u.first, ByteSet::of(&[128, 129]));
@@ -63,10 +74,15 @@ fn sizes_and_first_bytes() {
 
 #[test]
 fn bits_of_one_container_meet_in_the_first_byte() {
-    let m = accepted(&protocol(&unit("M", "", &[
-        "hi: u4 in (4..4) = uint bytes 1 shift 4 bits 4 big",
-        "lo: u4 in (5..15) = uint bytes 1 shift 0 bits 4 big advance",
-    ], &[])));
+    let m = accepted(&protocol(&unit(
+        "M",
+        "",
+        &[
+            "hi: u4 in (4..4) = uint bytes 1 shift 4 bits 4 big",
+            "lo: u4 in (5..15) = uint bytes 1 shift 0 bits 4 big advance",
+        ],
+        &[],
+    )));
     assert_eq!((m.units[0].min, m.units[0].max), (1, 1));
     assert_eq!(m.units[0].first, ByteSet::range(0x45, 0x4f));
 }
@@ -84,7 +100,17 @@ fn optional_parts_let_the_next_begin() {
 
 /// A message of a key and a value that is longer than what heads may hold.
 fn keyed() -> String {
-    unit("M", "", &[&format!("n: u8 = {U8}"), "key: bytes<250> = bytes 0..250 length read(this.n#0):u8", "value: bytes<8192> = bytes 0..8192 length 9:u16", "end: unit = literal (b\"\\n\")"], &[])
+    unit(
+        "M",
+        "",
+        &[
+            &format!("n: u8 = {U8}"),
+            "key: bytes<250> = bytes 0..250 length read(this.n#0):u8",
+            "value: bytes<8192> = bytes 0..8192 length 9:u16",
+            "end: unit = literal (b\"\\n\")",
+        ],
+        &[],
+    )
 }
 
 #[test]
@@ -98,9 +124,21 @@ fn a_long_field_begins_the_tail() {
 
 #[test]
 fn the_tail_begins_within_a_nested_unit() {
-    let text = unit("M", "", &["s: unit = switch { case \"set\" literal (b\"set \") => (#1); case \"get\" literal (b\"get \") => (#2); }", "set: unit = unit Set#1 ()", "get: unit = unit Get#2 ()"], &[1, 2])
-        + &unit("Set", "", &["key: bytes<10> = bytes 0..10 until (b\" \")", "data: bytes<8192> = bytes 0..8192 length 9:u16"], &[])
-        + &unit("Get", "", &["key: bytes<20> = bytes 0..20 until (b\"\\n\")"], &[]);
+    let text = unit(
+        "M",
+        "",
+        &[
+            "s: unit = switch { case \"set\" literal (b\"set \") => (#1); case \"get\" literal (b\"get \") => (#2); }",
+            "set: unit = unit Set#1 ()",
+            "get: unit = unit Get#2 ()",
+        ],
+        &[1, 2],
+    ) + &unit(
+        "Set",
+        "",
+        &["key: bytes<10> = bytes 0..10 until (b\" \")", "data: bytes<8192> = bytes 0..8192 length 9:u16"],
+        &[],
+    ) + &unit("Get", "", &["key: bytes<20> = bytes 0..20 until (b\"\\n\")"], &[]);
     let m = accepted(&protocol(&text));
     assert_eq!((m.units[0].tail, m.units[0].head_max), (0, 25));
     assert!(begins_tail(&m, UnitId(0), UnitId(1), FieldId(1)));
@@ -109,7 +147,12 @@ fn the_tail_begins_within_a_nested_unit() {
 
 #[test]
 fn streams_decide_the_split_where_they_are() {
-    let m = accepted(&protocol(&unit("M", "", &["target: bytes<8192> = bytes 0..8192 until (b\" \")", "body: unit = stream_bytes close"], &[])));
+    let m = accepted(&protocol(&unit(
+        "M",
+        "",
+        &["target: bytes<8192> = bytes 0..8192 until (b\" \")", "body: unit = stream_bytes close"],
+        &[],
+    )));
     let u = &m.units[0];
     assert_eq!((u.tail, u.head_max, u.streams, u.max), (1, 8193, true, 8193));
 }
@@ -127,17 +170,35 @@ fn a_request_whose_tail_is_read_is_parsed_whole() {
 
 #[test]
 fn e0401_list_end() {
-    refused("E0401", &protocol(&unit("M", "", &["l: unit = list #1 max 9 until (b\"\\r\\n\")", "e: bytes<9> = bytes 1..9 until (b\" \")"], &[1])));
-    accepted(&protocol(&unit("M", "", &["l: unit = list #1 max 9 until (b\"\\r\\n\")", "e: bytes<9> = bytes 1..9 class \"61-7a\" until (b\" \")"], &[1])));
+    refused(
+        "E0401",
+        &protocol(&unit(
+            "M",
+            "",
+            &["l: unit = list #1 max 9 until (b\"\\r\\n\")", "e: bytes<9> = bytes 1..9 until (b\" \")"],
+            &[1],
+        )),
+    );
+    accepted(&protocol(&unit(
+        "M",
+        "",
+        &["l: unit = list #1 max 9 until (b\"\\r\\n\")", "e: bytes<9> = bytes 1..9 class \"61-7a\" until (b\" \")"],
+        &[1],
+    )));
     // Both literals: told apart by looking further.
-    let item = |v: &str| unit("M", "", &["l: unit = list #1 max 9 until (b\"END\")", "e: unit = unit I#1 ()"], &[1]) + &unit("I", "", &[&format!("_: unit = literal (b\"{v}\")")], &[]);
+    let item = |v: &str| {
+        unit("M", "", &["l: unit = list #1 max 9 until (b\"END\")", "e: unit = unit I#1 ()"], &[1])
+            + &unit("I", "", &[&format!("_: unit = literal (b\"{v}\")")], &[])
+    };
     accepted(&protocol(&item("EXT")));
     refused("E0401", &protocol(&item("ENDS")));
 }
 
 #[test]
 fn e0402_unreachable_case() {
-    let switch = |cases: &str| protocol(&unit("M", "", &[&format!("s: unit = switch {{ {cases} }}"), &format!("n: u8 = {U8}")], &[]));
+    let switch = |cases: &str| {
+        protocol(&unit("M", "", &[&format!("s: unit = switch {{ {cases} }}"), &format!("n: u8 = {U8}")], &[]))
+    };
     refused("E0402", &switch("case _ literal (b\"get\") => (); case _ literal (b\"gets\") => ();"));
     accepted(&switch("case _ literal (b\"gets\") => (); case _ literal (b\"get\") => ();"));
     refused("E0402", &switch("case _ else => (); case _ literal (b\"x\") => ();"));
@@ -147,26 +208,55 @@ fn e0402_unreachable_case() {
 
 #[test]
 fn e0403_empty_item() {
-    refused("E0403", &protocol(&unit("M", "", &["l: unit = list #1 max 9 count 3:u8", "e: bytes<9> = bytes 0..9 class \"20\" run"], &[1])));
-    refused("E0403", &protocol(&(unit("M", "", &["s: unit = stream_unit I#1 () until true:bool"], &[]) + &unit("I", "", &["b: bytes<1> = bytes 0..1 length 0:u8"], &[]))));
+    refused(
+        "E0403",
+        &protocol(&unit(
+            "M",
+            "",
+            &["l: unit = list #1 max 9 count 3:u8", "e: bytes<9> = bytes 0..9 class \"20\" run"],
+            &[1],
+        )),
+    );
+    refused(
+        "E0403",
+        &protocol(
+            &(unit("M", "", &["s: unit = stream_unit I#1 () until true:bool"], &[])
+                + &unit("I", "", &["b: bytes<1> = bytes 0..1 length 0:u8"], &[])),
+        ),
+    );
 }
 
 #[test]
 fn e0404_no_maximum() {
     refused("E0404", &protocol(&unit("M", "", &["b: unit = bytes 0..18446744073709551615 until (b\"\\n\")"], &[])));
-    refused("E0404", &protocol(&unit("M", "", &["l: unit = list #1 max 4294967295 to_end", &format!("e: u8 = {U8}")], &[1])));
+    refused(
+        "E0404",
+        &protocol(&unit("M", "", &["l: unit = list #1 max 4294967295 to_end", &format!("e: u8 = {U8}")], &[1])),
+    );
 }
 
 #[test]
 fn e0405_head_too_large() {
-    let text = protocol(&unit("M", "", &["first: bytes<9> = bytes 0..9 until (b\"\\n\")", "large: unit = list #2 max 1000 until (b\"\\n\")", "e: bytes<4096> = bytes 1..4096 class \"61-7a\" until (b\" \")"], &[2]));
+    let text = protocol(&unit(
+        "M",
+        "",
+        &[
+            "first: bytes<9> = bytes 0..9 until (b\"\\n\")",
+            "large: unit = list #2 max 1000 until (b\"\\n\")",
+            "e: bytes<4096> = bytes 1..4096 class \"61-7a\" until (b\" \")",
+        ],
+        &[2],
+    ));
     refused("E0405", &text);
     assert!(findings(&text).iter().any(|f| f.labels.iter().any(|l| l.1.contains("`large`"))));
 }
 
 #[test]
 fn e0406_recursion() {
-    refused("E0406", &protocol(&(unit("M", "", &["a: unit = unit B#1 ()"], &[]) + &unit("B", "", &["b: unit = unit M#0 ()"], &[]))));
+    refused(
+        "E0406",
+        &protocol(&(unit("M", "", &["a: unit = unit B#1 ()"], &[]) + &unit("B", "", &["b: unit = unit M#0 ()"], &[]))),
+    );
 }
 
 #[test]
@@ -174,17 +264,27 @@ fn e0407_read_behind_a_stream() {
     let text = protocol(&unit("M", "", &["body: unit = stream_bytes length 5:u8", &format!("after: u8 = {U8}")], &[]));
     accepted(&text);
     refused("E0407", &format!("{text}port \"c\" listen uint 1 as (#0)\nhandler \"h\" on message #0 #0 steps 0 {{ local %0: msg<#0> \"r\"; log (read(%#0.#1):u8); }}"));
-    refused("E0407", &text.replace("sharing pipelined;", "sharing pipelined; no_reply eq(read(this.#1):u8, 1:u8):bool;"));
+    refused(
+        "E0407",
+        &text.replace("sharing pipelined;", "sharing pipelined; no_reply eq(read(this.#1):u8, 1:u8):bool;"),
+    );
 }
 
 #[test]
 fn e0414_bytes_that_have_flowed_by() {
-    let fields = |body: &str, last: &str| protocol(&unit("M", "", &[
-        "name: bytes<9> = bytes 0..9 until (b\":\")",
-        body,
-        "note: bytes<9> = bytes 0..9 until (b\"\\n\")",
-        &format!("ask: unit = require ne(read(this.#{last}):bytes<9>, b\"x\":bytes<1>):bool"),
-    ], &[]));
+    let fields = |body: &str, last: &str| {
+        protocol(&unit(
+            "M",
+            "",
+            &[
+                "name: bytes<9> = bytes 0..9 until (b\":\")",
+                body,
+                "note: bytes<9> = bytes 0..9 until (b\"\\n\")",
+                &format!("ask: unit = require ne(read(this.#{last}):bytes<9>, b\"x\":bytes<1>):bool"),
+            ],
+            &[],
+        ))
+    };
     let stream = "body: unit = stream_bytes length 5:u8";
     refused("E0414", &fields(stream, "0"));
     accepted(&fields(stream, "2"));
@@ -197,7 +297,15 @@ fn e0414_bytes_that_have_flowed_by() {
 
 #[test]
 fn e0408_parameters() {
-    refused("E0408", &protocol(&unit("M", "param \"a\": u64 shift 0 bits 64; param \"b\": bool shift 64 bits 1;", &[&format!("n: u8 = {U8}")], &[])));
+    refused(
+        "E0408",
+        &protocol(&unit(
+            "M",
+            "param \"a\": u64 shift 0 bits 64; param \"b\": bool shift 64 bits 1;",
+            &[&format!("n: u8 = {U8}")],
+            &[],
+        )),
+    );
 }
 
 #[test]
@@ -212,8 +320,10 @@ fn e0409_order_by() {
 
 #[test]
 fn e0410_alternatives() {
-    let two = |a: &str, b: &str| format!("app \"x\"\nplace \"p\"\n{}{}protocol \"a\" {{ request M#0; sharing pipelined; }}\nprotocol \"b\" {{ request N#1; sharing pipelined; }}\nport \"c\" listen uint 1 as (#0, #1)",
-        unit("M", "", &[&format!("n: u8 in ({a}) = {U8}")], &[]), unit("N", "", &[&format!("n: u8 in ({b}) = {U8}")], &[]));
+    let two = |a: &str, b: &str| {
+        format!("app \"x\"\nplace \"p\"\n{}{}protocol \"a\" {{ request M#0; sharing pipelined; }}\nprotocol \"b\" {{ request N#1; sharing pipelined; }}\nport \"c\" listen uint 1 as (#0, #1)",
+        unit("M", "", &[&format!("n: u8 in ({a}) = {U8}")], &[]), unit("N", "", &[&format!("n: u8 in ({b}) = {U8}")], &[]))
+    };
     accepted(&two("1..2", "3..4"));
     accepted(&two("1..2", "0..255"));
     refused("E0410", &two("0..255", "3..4"));
@@ -221,14 +331,35 @@ fn e0410_alternatives() {
 
 #[test]
 fn e0411_swallowing_run() {
-    refused("E0411", &protocol(&unit("M", "", &["w: bytes<9> = bytes 1..9 class \"61-7a\" run", "_: unit = literal (b\"end\")"], &[])));
-    refused("E0411", &protocol(&unit("M", "", &["w: u32 = number radix 10 digits 9", "_: unit = literal (b\"0\")"], &[])));
-    accepted(&protocol(&unit("M", "", &["w: bytes<9> = bytes 1..9 class \"61-7a\" run", "_: unit = literal (b\" end\")"], &[])));
+    refused(
+        "E0411",
+        &protocol(&unit(
+            "M",
+            "",
+            &["w: bytes<9> = bytes 1..9 class \"61-7a\" run", "_: unit = literal (b\"end\")"],
+            &[],
+        )),
+    );
+    refused(
+        "E0411",
+        &protocol(&unit("M", "", &["w: u32 = number radix 10 digits 9", "_: unit = literal (b\"0\")"], &[])),
+    );
+    accepted(&protocol(&unit(
+        "M",
+        "",
+        &["w: bytes<9> = bytes 1..9 class \"61-7a\" run", "_: unit = literal (b\" end\")"],
+        &[],
+    )));
 }
 
 #[test]
 fn e0412_held_message_too_large() {
-    let text = protocol(&unit("M", "", &[&format!("n: u8 = {U8}"), "value: bytes<33554432> = bytes 0..33554432 length read(this.n#0):u8"], &[]));
+    let text = protocol(&unit(
+        "M",
+        "",
+        &[&format!("n: u8 = {U8}"), "value: bytes<33554432> = bytes 0..33554432 length read(this.n#0):u8"],
+        &[],
+    ));
     accepted(&text);
     refused("E0412", &format!("{text}port \"c\" listen uint 1 as (#0)\nhandler \"h\" on message #0 #0 steps 0 {{ local %0: msg<#0> \"r\"; log (read(%#0.#1):bytes<33554432>); }}"));
 }
@@ -257,7 +388,9 @@ fn description() {
 fn units_nested_many_times() {
     let nested = |levels: usize| {
         let mut text = unit("M", "", &["a: unit = unit N#1 ()", "b: unit = unit N#1 ()"], &[]);
-        for n in 2..levels { text += &unit("N", "", &[&format!("a: unit = unit N#{n} ()"), &format!("b: unit = unit N#{n} ()")], &[]) }
+        for n in 2..levels {
+            text += &unit("N", "", &[&format!("a: unit = unit N#{n} ()"), &format!("b: unit = unit N#{n} ()")], &[])
+        }
         protocol(&(text + &unit("N", "", &["n: unit = nothing", "x: bool = flag b\"x\""], &[])))
     };
     accepted(&nested(10));

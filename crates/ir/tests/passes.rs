@@ -10,17 +10,25 @@ use wireloom_ir::{grammar, passes, text};
 fn main() {
     let files = wireloom_golden::files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/passes"), "ir");
     assert!(files.len() >= 5, "{} cases", files.len());
-    wireloom_golden::run(files.into_iter().map(|p| wireloom_golden::test(wireloom_golden::name(&p), move || run(&p))).collect())
+    wireloom_golden::run(
+        files.into_iter().map(|p| wireloom_golden::test(wireloom_golden::name(&p), move || run(&p))).collect(),
+    )
 }
 
 fn run(file: &Path) -> Result<(), String> {
     let source = fs::read_to_string(file).map_err(|e| e.to_string())?;
-    let names = source.lines().next().and_then(|l| l.strip_prefix("// passes: ")).ok_or("the first line is not `// passes: …`")?;
+    let names = source
+        .lines()
+        .next()
+        .and_then(|l| l.strip_prefix("// passes: "))
+        .ok_or("the first line is not `// passes: …`")?;
     let mut m = text::parse(&source).map_err(|e| e.to_string())?;
     for name in names.split(',').map(str::trim) {
         if name == "analyze" {
             let findings = grammar::analyze(&mut m);
-            if !findings.is_empty() { return Err(format!("{findings:?}")) }
+            if !findings.is_empty() {
+                return Err(format!("{findings:?}"));
+            }
         } else {
             let pass = passes::find(name).ok_or(format!("no pass is called {name}"))?;
             (pass.run)(&mut m);

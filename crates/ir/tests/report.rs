@@ -12,10 +12,30 @@ fn sample() -> Module {
 #[test]
 fn report_names_what_there_is() {
     let report = explain::report(&sample());
-    if std::env::var_os("SHOW").is_some() { println!("{report}") }
-    for part in ["app sample", "listen tcp(port = 11211)", "at most 100 connections", "answers matched by `opaque`", "on client as memcached.binary: at most", "suspension 1 carries",
-        "the request's head", "key: bytes<250> (254 B)", "table stats", "shared by the cores", "evicts the least recently used", "entries expire after 1m",
-        "session chosen", "per client connection", "the tail begins at or in `value`", "head at most", "\nMemory\n", "pool: messages held", "in all, on one core"] {
+    if std::env::var_os("SHOW").is_some() {
+        println!("{report}")
+    }
+    for part in [
+        "app sample",
+        "listen tcp(port = 11211)",
+        "at most 100 connections",
+        "answers matched by `opaque`",
+        "on client as memcached.binary: at most",
+        "suspension 1 carries",
+        "the request's head",
+        "key: bytes<250> (254 B)",
+        "table stats",
+        "shared by the cores",
+        "evicts the least recently used",
+        "entries expire after 1m",
+        "session chosen",
+        "per client connection",
+        "the tail begins at or in `value`",
+        "head at most",
+        "\nMemory\n",
+        "pool: messages held",
+        "in all, on one core",
+    ] {
         assert!(report.contains(part), "{part} is not in\n{report}");
     }
     assert!(report.lines().all(|l| l.trim_end() == l));
@@ -38,7 +58,12 @@ fn calls_at_once_are_in_the_bill() {
     };
     let (one, eight) = (bill(1, false), bill(8, false));
     assert!(!one.contains("a further call") && in_all(&one) == in_all(&bill(8, true)), "{one}");
-    assert!(eight.contains("a further call") && eight.contains("at once; 7 per request: ") && in_all(&one) != in_all(&eight), "{eight}");
+    assert!(
+        eight.contains("a further call")
+            && eight.contains("at once; 7 per request: ")
+            && in_all(&one) != in_all(&eight),
+        "{eight}"
+    );
 }
 
 #[test]
@@ -50,7 +75,10 @@ fn an_empty_module_has_a_report_and_a_picture() {
 
 #[test]
 fn sizes_read_well() {
-    assert_eq!([explain::bytes(1023), explain::bytes(1024), explain::bytes(1536), explain::bytes(u64::MAX)], ["1023 B", "1 KiB", "1.5 KiB", "unbounded"]);
+    assert_eq!(
+        [explain::bytes(1023), explain::bytes(1024), explain::bytes(1536), explain::bytes(u64::MAX)],
+        ["1023 B", "1 KiB", "1.5 KiB", "unbounded"]
+    );
     assert_eq!([explain::count(7), explain::count(1234567)], ["7", "1 234 567"]);
 }
 
@@ -62,7 +90,11 @@ fn well_formed(xml: &str) {
         assert!(!rest[..at].contains('>'), "a bare > in {}", &rest[..at]);
         let end = at + rest[at..].find('>').expect("a tag ends");
         let tag = &rest[at + 1..end];
-        if let Some(name) = tag.strip_prefix('/') { assert_eq!(open.pop(), Some(name)) } else if !tag.ends_with('/') { open.push(tag.split_whitespace().next().unwrap_or("")) }
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name))
+        } else if !tag.ends_with('/') {
+            open.push(tag.split_whitespace().next().unwrap_or(""))
+        }
         assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
         rest = &rest[end + 1..];
     }
@@ -77,13 +109,18 @@ fn picture() {
     let svg = graph::svg(&m);
     well_formed(&svg);
     assert!(svg.contains("&lt;script&gt;&amp;") && !svg.contains("<script>") && !svg.contains('\u{1}'));
-    for class in ["box port", "box handler", "box table", "box event", "edge reply", "edge uses"] { assert!(svg.contains(class), "{class}") }
+    for class in ["box port", "box handler", "box table", "box event", "edge reply", "edge uses"] {
+        assert!(svg.contains(class), "{class}")
+    }
     assert_eq!(svg.matches("class=\"box ").count(), 4 + 3 + 2 + 1, "ports, handlers, tables, timer; no tests");
     assert_eq!(graph::svg(&m), svg);
-    if let Some(path) = std::env::var_os("SHOW") { std::fs::write(path, graph::svg(&sample())).unwrap() }
+    if let Some(path) = std::env::var_os("SHOW") {
+        std::fs::write(path, graph::svg(&sample())).unwrap()
+    }
 }
 
-/// Elements stand between the ports that are read and those that are not; what every table has is left out.
+/// Elements stand between the ports that are read and those that are not; what every table has is
+/// left out.
 #[test]
 fn elements_are_in_the_picture() {
     let mut m = text::parse(include_str!("passes/inline_elements.ir")).unwrap();

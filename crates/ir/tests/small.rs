@@ -3,13 +3,20 @@
 
 use wireloom_ir::date::{civil, http};
 use wireloom_ir::desc::{Failover, PortOptions, Reuse};
-use wireloom_ir::near::{hint, nearest};
 use wireloom_ir::port_options::{slot, texts, Slot, BOTH, NAMES};
+use wireloom_ir::suggestions::{hint, nearest};
 use wireloom_ir::*;
 
 #[test]
 fn days_are_those_of_the_calendar() {
-    for (day, date) in [(0, (1970, 1, 1)), (11_016, (2000, 2, 29)), (19_782, (2024, 2, 29)), (19_783, (2024, 3, 1)), (47_541, (2100, 3, 1)), (20_818, (2026, 12, 31))] {
+    for (day, date) in [
+        (0, (1970, 1, 1)),
+        (11_016, (2000, 2, 29)),
+        (19_782, (2024, 2, 29)),
+        (19_783, (2024, 3, 1)),
+        (47_541, (2100, 3, 1)),
+        (20_818, (2026, 12, 31)),
+    ] {
         assert_eq!(civil(day), date, "{day}");
     }
 }
@@ -54,21 +61,36 @@ fn every_name_has_a_place_of_its_own() {
             Slot::Reuse(r) => *r = Reuse::Never,
             Slot::Failover(f) => *f = Failover::Next,
         }
-        let changed: Vec<&str> = texts(&o).zip(texts(&PortOptions::default())).filter(|(a, b)| a != b).map(|(a, _)| a.0).collect();
-        if name == BOTH { assert_eq!(changed, ["answer_timeout", "stream_timeout"]) } else { assert_eq!(changed, [name]) }
+        let changed: Vec<&str> =
+            texts(&o).zip(texts(&PortOptions::default())).filter(|(a, b)| a != b).map(|(a, _)| a.0).collect();
+        if name == BOTH {
+            assert_eq!(changed, ["answer_timeout", "stream_timeout"])
+        } else {
+            assert_eq!(changed, [name])
+        }
     }
 }
 
 /// `state r: (bytes<8>, bytes<8>)`, set to parts of itself.
 fn set_to(parts: [u32; 2]) -> Expr {
     let types = vec![Ty::Bytes(8), Ty::Tuple(vec![TyId(0), TyId(0)])];
-    let mut m = Module { types, states: vec![State { name: "r".into(), ty: TyId(1), init: None }], ..Module::default() };
+    let mut m =
+        Module { types, states: vec![State { name: "r".into(), ty: TyId(1), init: None }], ..Module::default() };
     let whole = || Expr::new(TyId(1), ExprKind::State(StateId(0)));
-    let value = Expr::new(TyId(1), ExprKind::Make(parts.iter().map(|i| Expr::new(TyId(0), ExprKind::Get(whole(), *i))).collect()));
-    let body = Body { locals: Vec::new(), block: vec![Stmt { span: Span::default(), kind: StmtKind::SetState(StateId(0), value) }] };
+    let value = Expr::new(
+        TyId(1),
+        ExprKind::Make(parts.iter().map(|i| Expr::new(TyId(0), ExprKind::Get(whole(), *i))).collect()),
+    );
+    let body = Body {
+        locals: Vec::new(),
+        block: vec![Stmt { span: Span::default(), kind: StmtKind::SetState(StateId(0), value) }],
+    };
     m.handlers.push(Handler { name: "start".into(), span: Span::default(), on: On::Start, steps: 1, body });
     (passes::find("last").expect("a pass").run)(&mut m);
-    match &m.handlers[0].body.block[0].kind { StmtKind::SetState(_, e) => e.clone(), _ => unreachable!() }
+    match &m.handlers[0].body.block[0].kind {
+        StmtKind::SetState(_, e) => e.clone(),
+        _ => unreachable!(),
+    }
 }
 
 fn copies(e: &Expr) -> usize {

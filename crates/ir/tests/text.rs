@@ -2,7 +2,9 @@
 
 use wireloom_ir::{grammar, passes, text, verify, Module};
 
-fn sample() -> Module { text::parse(include_str!("sample.ir")).unwrap() }
+fn sample() -> Module {
+    text::parse(include_str!("sample.ir")).unwrap()
+}
 
 #[test]
 fn round_trip() {
@@ -56,7 +58,9 @@ fn every_prefix_and_every_lost_word_is_read_without_a_panic() {
     for n in (0..words.len()).step_by(5) {
         let mut w = words.clone();
         w.remove(n);
-        if let Ok(m) = text::parse(&w.join(" ")) { verify::verify(&m); }
+        if let Ok(m) = text::parse(&w.join(" ")) {
+            verify::verify(&m);
+        }
     }
     let deep = format!("state \"x\": u8 = {}", "neg(".repeat(100_000));
     assert!(text::parse(&deep).is_err());

@@ -14,11 +14,16 @@ fn errors(from: &str, to: &str) -> Vec<verify::Error> {
 #[track_caller]
 fn wrong(from: &str, to: &str, path: &str, message: &str) {
     let found = errors(from, to);
-    assert!(found.iter().any(|e| e.path.starts_with(path) && e.message.contains(message)), "{path}: {message}: not among {found:#?}");
+    assert!(
+        found.iter().any(|e| e.path.starts_with(path) && e.message.contains(message)),
+        "{path}: {message}: not among {found:#?}"
+    );
 }
 
 #[track_caller]
-fn fine(from: &str, to: &str) { assert_eq!(errors(from, to), []) }
+fn fine(from: &str, to: &str) {
+    assert_eq!(errors(from, to), [])
+}
 
 const POST: &str = "table_len stats#0 -> %n#1;";
 const HTTP: &str = "\n  close;\n}";
@@ -59,7 +64,12 @@ fn types_of_expressions() {
     wrong("count requests#0 1:u64", "count requests#0 case(%req#0.key#5, 0):bool", at, "not lead to a switch");
     wrong("count requests#0 1:u64", "count requests#0 maglev(backends#1, 1:u64):u32", at, "not marked for Maglev");
     wrong("count requests#0 1:u64", "count requests#0 300:u8", at, "does not fit");
-    wrong("emit bytes b\"error\":bytes<5>", "emit bytes b\"error\":bytes<4>", "protocol memcached.binary: on_fault: stmt 1.1.5", "longer than its type");
+    wrong(
+        "emit bytes b\"error\":bytes<5>",
+        "emit bytes b\"error\":bytes<4>",
+        "protocol memcached.binary: on_fault: stmt 1.1.5",
+        "longer than its type",
+    );
     wrong("call pick#0(%key#1:bytes<250>, ", "call pick#0(", at, "number of arguments");
     wrong("some(%b#2:u32)", "some(%key#1:bytes<250>)", at, "`some` of another type");
     wrong("if ne(%status#6:u16, 0:u16):bool", "if %status#6:u16", at, "not a bool");
@@ -72,12 +82,20 @@ fn locals() {
     wrong("set %b#2 = call", "set %req#0 = call", "handler on client: stmt 3", "message local is set");
     wrong("set %b#2 = call", "set %key#1 = call", "handler on client: stmt 3", "wanted");
     // Set on one branch only, then on both; the `init` pass mends the first.
-    let branch = |other: &str| format!("{POST} if eq(now:u64, 0:u64):bool {{ set %more#2 = 1:u64; }} else {{ {other} }} set %n#1 = %more#2:u64;");
+    let branch = |other: &str| {
+        format!(
+            "{POST} if eq(now:u64, 0:u64):bool {{ set %more#2 = 1:u64; }} else {{ {other} }} set %n#1 = %more#2:u64;"
+        )
+    };
     let check = |s: String, init: bool| {
-        let text = SAMPLE.replace("local %4: u32 \"q\";", "local %4: u32 \"q\"; local %5: u64 \"more\";").replace(POST, &s.replace("%more#2", "%more#5"));
+        let text = SAMPLE
+            .replace("local %4: u32 \"q\";", "local %4: u32 \"q\"; local %5: u64 \"more\";")
+            .replace(POST, &s.replace("%more#2", "%more#5"));
         let mut m = text::parse(&text).unwrap();
         (passes::find("edits").unwrap().run)(&mut m);
-        if init { (passes::find("init").unwrap().run)(&mut m) }
+        if init {
+            (passes::find("init").unwrap().run)(&mut m)
+        }
         (passes::find("liveness").unwrap().run)(&mut m);
         verify::verify(&m)
     };
@@ -92,10 +110,25 @@ fn control() {
     wrong(HTTP, "\n  break;\n}", "handler on client http", "outside a loop");
     wrong("max 20 {", "max 0 {", "handler on client http", "0 rounds");
     wrong("loop 3", "loop 0", "handler every", "0 rounds");
-    wrong("hash(%key#0:bytes<250>):u64", "cast(call pick#0(%key#0:bytes<250>, 1:u32):u32):u64", "fn pick", "calls `pick`");
-    wrong("return cast(rem(hash(%key#0:bytes<250>):u64, cast(%n#1:u32):u64):u64):u32;", "", "fn pick", "return on every path");
+    wrong(
+        "hash(%key#0:bytes<250>):u64",
+        "cast(call pick#0(%key#0:bytes<250>, 1:u32):u32):u64",
+        "fn pick",
+        "calls `pick`",
+    );
+    wrong(
+        "return cast(rem(hash(%key#0:bytes<250>):u64, cast(%n#1:u32):u64):u64):u32;",
+        "",
+        "fn pick",
+        "return on every path",
+    );
     wrong("require ne(%n#1:u32, 0:u32):bool else 6 at 0;", "set_state turn#0 = 1:u32;", "fn pick", "may not do this");
-    wrong("set_field %entry#5 [0] =", "await live (); set_field %entry#5 [0] =", "handler on client: stmt 10.1", "may not do this");
+    wrong(
+        "set_field %entry#5 [0] =",
+        "await live (); set_field %entry#5 [0] =",
+        "handler on client: stmt 10.1",
+        "may not do this",
+    );
     wrong(HTTP, "\n  emit varint 1:u64;\n}", "handler on client http", "outside a message");
     wrong(HTTP, "\n  return 1:u8;\n}", "handler on client http", "returns a value");
 }
@@ -106,13 +139,28 @@ fn calls_and_answers() {
     wrong(POST, "call backends#1 [0:u32] args () nothing;", "handler every", "not followed by an await");
     fine(POST, "table_len stats#0 -> %n#1; call backends#1 [0:u32] args () nothing; await live ();");
     wrong("call backends#1 [%b#2:u32]", "call client#0 [%b#2:u32]", "handler on client: stmt 4", "not a connect port");
-    wrong("call backends#1 [%b#2:u32] args ()", "call sink#2 [%b#2:u32] args ()", "handler on client: stmt 4", "without answers");
-    wrong("call backends#1 [%b#2:u32] args ()", "call backends#1 [%b#2:u32] args (1:u8)", "handler on client: stmt 4", "unit's parameters");
+    wrong(
+        "call backends#1 [%b#2:u32] args ()",
+        "call sink#2 [%b#2:u32] args ()",
+        "handler on client: stmt 4",
+        "without answers",
+    );
+    wrong(
+        "call backends#1 [%b#2:u32] args ()",
+        "call backends#1 [%b#2:u32] args (1:u8)",
+        "handler on client: stmt 4",
+        "unit's parameters",
+    );
     wrong("send sink#2 [0:u32] pass", "send backends#1 [0:u32] pass", "handler on client http", "of another unit");
     wrong(POST, "reply nothing;", "handler every", "an answer where none is due");
     wrong(HTTP, "\n  reply pass %req#0;\n}", "handler on client http", "none is due");
     wrong(POST, "log (conn_peer:endpoint);", "handler every", "no connection");
-    wrong("close;\n    }\n  }\n}", "await live ();\n    }\n  }\n}", "protocol memcached.binary: on_fault", "may not do this");
+    wrong(
+        "close;\n    }\n  }\n}",
+        "await live ();\n    }\n  }\n}",
+        "protocol memcached.binary: on_fault",
+        "may not do this",
+    );
 }
 
 #[test]
@@ -129,10 +177,25 @@ fn edits() {
 
 #[test]
 fn tables() {
-    wrong("table \"stats\": exact bytes<250> ->", "table \"stats\": exact msg<#0> ->", "table stats", "cannot be stored");
+    wrong(
+        "table \"stats\": exact bytes<250> ->",
+        "table \"stats\": exact msg<#0> ->",
+        "table stats",
+        "cannot be stored",
+    );
     wrong("capacity 1000", "capacity 0", "table stats", "capacity of 0");
-    wrong("table_get stats#0 [%key#1:bytes<250>]", "table_get stats#0 [1:u8]", "handler on client: stmt 9", "key is not");
-    wrong("local %4: option<record<Stat#0>>", "local %4: option<u8>", "handler on client: stmt 9", "option of the table's value");
+    wrong(
+        "table_get stats#0 [%key#1:bytes<250>]",
+        "table_get stats#0 [1:u8]",
+        "handler on client: stmt 9",
+        "key is not",
+    );
+    wrong(
+        "local %4: option<record<Stat#0>>",
+        "local %4: option<u8>",
+        "handler on client: stmt 9",
+        "option of the table's value",
+    );
     wrong("as %entry#5 at", "as %b#2 at", "handler on client: stmt 10", "given another");
 }
 
@@ -141,8 +204,18 @@ fn units() {
     wrong("body (#0, #1, #3, #4);", "body (#0, #1, #3);", "unit Request", "exactly one place");
     wrong("body (#0, #1, #3, #4);", "body (#0, #1, #3, #4, #4);", "unit Request", "exactly one place");
     wrong("list #2 max 20", "list #1 max 20", "unit Request", "exactly one place");
-    wrong("bytes 1 shift 0 bits 8 big advance;\n  field #1", "bytes 1 shift 1 bits 8 big advance;\n  field #1", "unit Command: field magic", "its container");
-    wrong("length read(this.key_len#2):u16", "length len_bytes(read(this.value#6):bytes<1048576>):u32", "unit Command: field key", "not before it");
+    wrong(
+        "bytes 1 shift 0 bits 8 big advance;\n  field #1",
+        "bytes 1 shift 1 bits 8 big advance;\n  field #1",
+        "unit Command: field magic",
+        "its container",
+    );
+    wrong(
+        "length read(this.key_len#2):u16",
+        "length len_bytes(read(this.value#6):bytes<1048576>):u32",
+        "unit Command: field key",
+        "not before it",
+    );
     wrong("when unit_param(this, 0):bool", "when 1:u8", "unit Request", "guard is not a bool");
     wrong("unit Header#1 ();", "unit Header#1 (1:u8);", "unit Request", "unit's parameters");
     wrong("bytes 1..16 class", "bytes 17..16 class", "unit Request: field method", "above the largest");
@@ -151,10 +224,25 @@ fn units() {
 
 #[test]
 fn events() {
-    wrong("on message client#0 http#1", "on message backends#1 memcached_binary#0", "handler on client http", "does not listen");
-    wrong("  local %0: msg<Request#2> \"req\";\n  local %1: u32 \"i\";", "  local %0: u8 \"req\";\n  local %1: u32 \"i\";", "handler on client http", "");
+    wrong(
+        "on message client#0 http#1",
+        "on message backends#1 memcached_binary#0",
+        "handler on client http",
+        "does not listen",
+    );
+    wrong(
+        "  local %0: msg<Request#2> \"req\";\n  local %1: u32 \"i\";",
+        "  local %0: u8 \"req\";\n  local %1: u32 \"i\";",
+        "handler on client http",
+        "",
+    );
     wrong("on message client#0 http#1", "on test 0", "handler every", "after handlers of tests");
-    wrong("local %2: msg<Command#0> \"request\"", "local %2: u8 \"request\"", "protocol memcached.binary: on_fault", "locals 0 to 3");
+    wrong(
+        "local %2: msg<Command#0> \"request\"",
+        "local %2: u8 \"request\"",
+        "protocol memcached.binary: on_fault",
+        "locals 0 to 3",
+    );
     wrong("code #3", "code #0", "test pick", "not its own");
     wrong("see_nothing client#0 0;", "at #3 see_nothing client#0 0;", "test ", "a step's handler is not its own");
     wrong("see_nothing client#0 0;", "at #3 close client#0 0;", "test ", "no step at a place");
@@ -172,6 +260,8 @@ fn frames() {
     let mut m = text::parse(SAMPLE).unwrap();
     grammar::analyze(&mut m);
     passes::run_all(&mut m);
-    for l in &mut m.handlers[0].body.locals { l.in_frame = false }
+    for l in &mut m.handlers[0].body.locals {
+        l.in_frame = false
+    }
     assert!(verify::verify(&m).iter().any(|e| e.message.contains("not in the frame")));
 }

@@ -1,4 +1,5 @@
-//! `cargo run -p wireloom-lang --example check FILE [--ir]`: checks a file and prints what the checker says, or the IR.
+//! `cargo run -p wireloom-lang --example check FILE [--ir]`: checks a file and prints what the
+//! checker says, or the IR.
 
 use std::path::Path;
 use wireloom_syntax::{diagnostic, OsWorld};
@@ -10,6 +11,10 @@ fn main() {
     print!("{}", diagnostic::render_all(&checked.diagnostics, &checked.map, false));
     let Some(mut module) = checked.module else { std::process::exit(1) };
     wireloom_ir::passes::run_all(&mut module);
-    for e in wireloom_ir::verify::verify(&module) { println!("verifier: {e:?}"); }
-    if args.iter().any(|a| a == "--ir") { println!("{}", wireloom_ir::text::print(&module)); }
+    for e in wireloom_ir::verify::verify(&module) {
+        println!("verifier: {e:?}");
+    }
+    if args.iter().any(|a| a == "--ir") {
+        println!("{}", wireloom_ir::text::print(&module));
+    }
 }

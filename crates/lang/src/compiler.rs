@@ -1,4 +1,5 @@
-//! What the whole compilation shares: modules, the IR module under construction, and the results of resolved items.
+//! What the whole compilation shares: modules, the IR module under construction, and the results of
+//! resolved items.
 
 use crate::names::{self, Found, ItemId, ModId, Names};
 use crate::ty::{self, Ty};
@@ -10,15 +11,18 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, ItemKind, Span};
 use wireloom_syntax::{Diagnostic, SourceMap, World};
 
-/// The walk is recursive, and a definition or function leads to the next: all levels together stay within the stack.
+/// The walk is recursive, and a definition or function leads to the next: all levels together stay
+/// within the stack.
 const MAX_NESTING: u32 = 400;
 /// What a definition or function inside another one counts.
 pub const DEFINITION: u32 = 4;
-/// Types nest no deeper and have no more parts, records in records counted through: the backends write types out.
+/// Types nest no deeper and have no more parts, records in records counted through: the backends
+/// write types out.
 const MAX_TYPE_DEPTH: u32 = 24;
 const MAX_TYPE_PARTS: u32 = 1000;
 
-/// So many unknown names are told with what was meant: all that is known is looked through for each.
+/// So many unknown names are told with what was meant: all that is known is looked through for
+/// each.
 pub const HINTS: usize = 500;
 
 /// The error has been reported.
@@ -74,7 +78,10 @@ pub enum How {
 
 /// A table's types as the language sees them.
 #[derive(Clone, Debug)]
-pub struct TableTy { pub key: Ty, pub value: Ty }
+pub struct TableTy {
+    pub key: Ty,
+    pub value: Ty,
+}
 
 /// What the checker knows of a protocol beside its IR.
 #[derive(Clone)]
@@ -120,7 +127,8 @@ pub struct Compiler<'a> {
     place_ids: HashMap<(String, ir::Span), ir::PlaceId>,
     /// Unknown names so far.
     pub unknowns: usize,
-    /// How deep the walk is in expressions, definitions and functions together: see [`MAX_NESTING`].
+    /// How deep the walk is in expressions, definitions and functions together: see
+    /// [`MAX_NESTING`].
     pub nesting: u32,
     /// Calls that were replaced by the function's body.
     pub inlined: u32,
@@ -161,9 +169,40 @@ impl<'a> Compiler<'a> {
         }
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
-            world, map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), place_ids: HashMap::new(), unknowns: 0, nesting: 0, inlined: 0, forwarded: Default::default(), elements: 0, making: Vec::new(), record_sizes: Vec::new(), app: Default::default(),
-            app_constants: false, loops: Vec::new(), inputs: Vec::new(), element_numbers: Default::default(), wire_ids: Default::default(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
+            world,
+            map,
+            names,
+            diags: Vec::new(),
+            m,
+            cache: HashMap::new(),
+            busy: Vec::new(),
+            units: Vec::new(),
+            protocols: Vec::new(),
+            records: Vec::new(),
+            record_says: HashMap::new(),
+            tables: Vec::new(),
+            record_units: HashMap::new(),
+            texts: HashMap::new(),
+            fault_ids: HashMap::new(),
+            place_ids: HashMap::new(),
+            unknowns: 0,
+            nesting: 0,
+            inlined: 0,
+            forwarded: Default::default(),
+            elements: 0,
+            making: Vec::new(),
+            record_sizes: Vec::new(),
+            app: Default::default(),
+            app_constants: false,
+            loops: Vec::new(),
+            inputs: Vec::new(),
+            element_numbers: Default::default(),
+            wire_ids: Default::default(),
+            frame_units: Vec::new(),
+            around: Vec::new(),
+            app_ast: None,
+            test_names: Default::default(),
+            element: 0,
         }
     }
 
@@ -176,13 +215,24 @@ impl<'a> Compiler<'a> {
         self.report(Diagnostic::error(code, span, message))
     }
 
-    pub fn show(&self, t: &Ty) -> String { ty::show(t, &self.m) }
+    pub fn show(&self, t: &Ty) -> String {
+        ty::show(t, &self.m)
+    }
 
-    pub fn lower_ty(&mut self, t: &Ty) -> ir::TyId { ty::lower(t, &mut self.m) }
+    pub fn lower_ty(&mut self, t: &Ty) -> ir::TyId {
+        ty::lower(t, &mut self.m)
+    }
 
     pub fn span(&self, s: Span) -> ir::Span {
         let p = self.map.position(s);
-        ir::Span { file: s.file.0, start: s.start, end: s.end, line: p.line as u32, column: p.column as u32, element: self.element }
+        ir::Span {
+            file: s.file.0,
+            start: s.start,
+            end: s.end,
+            line: p.line as u32,
+            column: p.column as u32,
+            element: self.element,
+        }
     }
 
     pub fn place(&mut self, name: impl Into<String>, span: Span) -> ir::PlaceId {
@@ -190,7 +240,10 @@ impl<'a> Compiler<'a> {
         let name = name.into();
         let next = ir::PlaceId(self.m.places.len() as u32);
         let places = &mut self.m.places;
-        *self.place_ids.entry((name.clone(), span)).or_insert_with(|| { places.push(ir::Place { name, span }); next })
+        *self.place_ids.entry((name.clone(), span)).or_insert_with(|| {
+            places.push(ir::Place { name, span });
+            next
+        })
     }
 
     pub fn unknown(&mut self, module: ModId, name: &str, span: Span, what: &str, extra: &[String]) -> Reported {
@@ -200,11 +253,18 @@ impl<'a> Compiler<'a> {
         let d = Diagnostic::error("E0201", span, format!("unknown {what} `{name}`")).label("not known here");
         let mut has: Vec<&str> = extra.iter().map(String::as_str).collect();
         has.sort_unstable();
-        if let Some(note) = name.rsplit_once('.').and_then(|(m, _)| self.names.contents(module, m)) { return self.report(names::with_hint(d.note(note), hint)); }
-        if extra.is_empty() && self.app.get(name).is_some() {
-            return self.report(d.note(format!("the app has a `{name}`, which functions and units outside of it do not see")).hint("give it to them as an argument, or put the function into the app"));
+        if let Some(note) = name.rsplit_once('.').and_then(|(m, _)| self.names.contents(module, m)) {
+            return self.report(names::with_hint(d.note(note), hint));
         }
-        if let Some(hint) = self.foreign(module, name) { return self.report(d.hint(hint)); }
+        if extra.is_empty() && self.app.get(name).is_some() {
+            return self.report(
+                d.note(format!("the app has a `{name}`, which functions and units outside of it do not see"))
+                    .hint("give it to them as an argument, or put the function into the app"),
+            );
+        }
+        if let Some(hint) = self.foreign(module, name) {
+            return self.report(d.hint(hint));
+        }
         let d = if what == "port" && !has.is_empty() { d.note(format!("the app has: {}", has.join(", "))) } else { d };
         self.report(names::with_hint(d, hint))
     }
@@ -214,17 +274,23 @@ impl<'a> Compiler<'a> {
         let first = name.split('.').next().unwrap_or(name);
         let from = self.names.modules.get(module)?.path.parent()?;
         let std = ["std", first];
-        if self.world.resolve(from, &std).is_some_and(|(_, taken)| taken == std.len()) { return Some(format!("`use std.{first}` at the top of the file brings it in")); }
+        if self.world.resolve(from, &std).is_some_and(|(_, taken)| taken == std.len()) {
+            return Some(format!("`use std.{first}` at the top of the file brings it in"));
+        }
         let word = match name {
             "null" | "nil" | "None" | "NULL" | "undefined" => "an option without a value is `none`",
-            "int" | "uint" | "integer" | "usize" | "isize" | "size_t" | "long" => "integers are `u8` to `u64`, `u128` and `i8` to `i64`",
+            "int" | "uint" | "integer" | "usize" | "isize" | "size_t" | "long" => {
+                "integers are `u8` to `u64`, `u128` and `i8` to `i64`"
+            }
             "string" | "String" | "str" | "char" => "text is `bytes<N>`, where N is its largest size",
             "float" | "double" | "f32" | "f64" => "there are no fractions: count in a smaller unit",
             "drop" => "a packet is dropped by `drop p`, or at the end of a wiring",
             "filter" | "Filter" => "`where c` lets go on what c holds for",
             "map" | "dict" | "HashMap" => "keyed state is a table: `table t: K -> V { capacity 10K }`",
             "record" => "a record without a name is built as `{ field: value }`, where its type is known",
-            "while" | "boolean" => return Some(format!("write `{}`", if name == "while" { "loop max N" } else { "bool" })),
+            "while" | "boolean" => {
+                return Some(format!("write `{}`", if name == "while" { "loop max N" } else { "bool" }))
+            }
             _ => return None,
         };
         Some(word.to_string())
@@ -275,8 +341,10 @@ impl<'a> Compiler<'a> {
         }
         if self.busy.contains(&id) {
             let name = item_name(&self.names.items[id].item).unwrap_or("this");
-            let d = Diagnostic::error("E0501", at, format!("`{name}` is defined by itself")).label("the circle closes here")
-                .also(self.names.items[id].item.span, "in the definition of this").hint("every definition must end in something known");
+            let d = Diagnostic::error("E0501", at, format!("`{name}` is defined by itself"))
+                .label("the circle closes here")
+                .also(self.names.items[id].item.span, "in the definition of this")
+                .hint("every definition must end in something known");
             return Err(self.report(d));
         }
         self.busy.push(id);
@@ -299,8 +367,11 @@ impl<'a> Compiler<'a> {
 
     pub fn descend(&mut self, span: Span, levels: u32) -> R<()> {
         if self.nesting + levels > MAX_NESTING {
-            let d = Diagnostic::error("E0504", span, "this is nested too deeply").note("definitions that need each other, functions and expressions count together");
-            return Err(self.report(d.hint("split it with functions or `let`, and let definitions build on fewer others")));
+            let d = Diagnostic::error("E0504", span, "this is nested too deeply")
+                .note("definitions that need each other, functions and expressions count together");
+            return Err(
+                self.report(d.hint("split it with functions or `let`, and let definitions build on fewer others"))
+            );
         }
         self.nesting += levels;
         Ok(())
@@ -311,7 +382,9 @@ impl<'a> Compiler<'a> {
         let over = |(d, n): (u32, u32)| (d + 1, n.saturating_add(1));
         match t {
             Ty::Option(t) | Ty::List(t, _) => over(self.measure(t)),
-            Ty::Tuple(ts) => over(ts.iter().map(|t| self.measure(t)).fold((0, 0), |a, b| (a.0.max(b.0), a.1.saturating_add(b.1)))),
+            Ty::Tuple(ts) => {
+                over(ts.iter().map(|t| self.measure(t)).fold((0, 0), |a, b| (a.0.max(b.0), a.1.saturating_add(b.1))))
+            }
             Ty::Record(r) => self.record_sizes.get(r.index()).copied().unwrap_or((1, 1)),
             _ => (1, 1),
         }
@@ -320,9 +393,13 @@ impl<'a> Compiler<'a> {
     /// The type, unless it is so large that programs could not be written with it.
     pub fn measured(&mut self, t: Ty, span: Span) -> R<Ty> {
         let (depth, parts) = self.measure(&t);
-        if depth <= MAX_TYPE_DEPTH && parts <= MAX_TYPE_PARTS { return Ok(t); }
-        let (what, limit, found) = if depth > MAX_TYPE_DEPTH { ("levels", MAX_TYPE_DEPTH, depth) } else { ("parts", MAX_TYPE_PARTS, parts) };
-        let d = Diagnostic::error("E0504", span, "this type is nested too deeply").note(format!("it has {found} {what}, and the limit is {limit}"));
+        if depth <= MAX_TYPE_DEPTH && parts <= MAX_TYPE_PARTS {
+            return Ok(t);
+        }
+        let (what, limit, found) =
+            if depth > MAX_TYPE_DEPTH { ("levels", MAX_TYPE_DEPTH, depth) } else { ("parts", MAX_TYPE_PARTS, parts) };
+        let d = Diagnostic::error("E0504", span, "this type is nested too deeply")
+            .note(format!("it has {found} {what}, and the limit is {limit}"));
         Err(self.report(d.hint("keep less in one value: a table, or several variables")))
     }
 
@@ -338,12 +415,19 @@ impl<'a> Compiler<'a> {
                 let kinds: Vec<_> = names.iter().map(|n| self.user_fault(module, &n.name)).collect();
                 kinds.first().map(|_| Item::Fault).ok_or(Reported)
             }
-            ItemKind::Enum { name, base, variants, open } => self.enum_item(module, name, base.as_ref(), variants, *open).map(Item::Enum),
+            ItemKind::Enum { name, base, variants, open } => {
+                self.enum_item(module, name, base.as_ref(), variants, *open).map(Item::Enum)
+            }
             ItemKind::Record { name, fields } => {
-                let types = fields.iter().map(|f| Ok((f.name.clone(), self.ty(module, &f.ty)?))).collect::<R<Vec<_>>>()?;
+                let types =
+                    fields.iter().map(|f| Ok((f.name.clone(), self.ty(module, &f.ty)?))).collect::<R<Vec<_>>>()?;
                 let record = self.record(&name.name, types, name.span)?;
                 let wrong = fields.iter().filter(|f| self.field_says(module, record, f).is_err()).count();
-                if wrong == 0 { Ok(Item::Record(record)) } else { Err(Reported) }
+                if wrong == 0 {
+                    Ok(Item::Record(record))
+                } else {
+                    Err(Reported)
+                }
             }
             ItemKind::Unit(u) => self.unit_item(module, u, &item.doc).map(Item::Unit),
             ItemKind::Packet(p) => self.packet_item(module, p, &item.doc).map(Item::Unit),
@@ -358,8 +442,19 @@ impl<'a> Compiler<'a> {
     pub fn fn_info(&mut self, module: ModId, f: &ast::Fn, in_app: bool) -> R<Rc<FnInfo>> {
         self.distinct(f.params.iter().map(|p| &p.name))?;
         let params = f.params.iter().map(|p| Ok((p.name.clone(), self.ty(module, &p.ty)?))).collect::<R<Vec<_>>>()?;
-        let ret = match &f.ret { Some(t) => self.ty(module, t)?, None => Ty::Unit };
-        Ok(Rc::new(FnInfo { name: f.name.name.clone(), module, in_app, ast: f.clone(), params, ret, how: How::Unseen.into() }))
+        let ret = match &f.ret {
+            Some(t) => self.ty(module, t)?,
+            None => Ty::Unit,
+        };
+        Ok(Rc::new(FnInfo {
+            name: f.name.name.clone(),
+            module,
+            in_app,
+            ast: f.clone(),
+            params,
+            ret,
+            how: How::Unseen.into(),
+        }))
     }
 
     /// Names that are bound together: each once, but for `_`.
@@ -367,7 +462,8 @@ impl<'a> Compiler<'a> {
         let mut seen: HashMap<&str, Span> = HashMap::new();
         for n in names.filter(|n| n.name != "_") {
             if let Some(first) = seen.insert(&n.name, n.span) {
-                let d = Diagnostic::error("E0203", n.span, format!("`{}` is bound twice", n.name)).label("bound again here");
+                let d = Diagnostic::error("E0203", n.span, format!("`{}` is bound twice", n.name))
+                    .label("bound again here");
                 return Err(self.report(d.also(first, "first bound here").hint("rename one of them, or write `_`")));
             }
         }
@@ -397,9 +493,12 @@ impl<'a> Compiler<'a> {
         Ok(ir::RecordId(self.m.records.len() as u32 - 1))
     }
 
-    /// What a field of a record is where it is left out, if that is not zero, empty or none; and what may come in from outside.
+    /// What a field of a record is where it is left out, if that is not zero, empty or none; and
+    /// what may come in from outside.
     fn field_says(&mut self, module: ModId, record: ir::RecordId, f: &ast::Param) -> R<()> {
-        let Some((_, ty)) = self.records[record.index()].iter().find(|(n, _)| *n == f.name.name).cloned() else { return Ok(()) };
+        let Some((_, ty)) = self.records[record.index()].iter().find(|(n, _)| *n == f.name.name).cloned() else {
+            return Ok(());
+        };
         let mut says = FieldSays::default();
         if let Some(e) = &f.within {
             if !matches!(ty, Ty::Int { signed: false, bits } if bits <= 64) {
@@ -410,24 +509,39 @@ impl<'a> Compiler<'a> {
         }
         if let Some(e) = &f.default {
             let Vk::Pure(value) = self.constant(module, e, Some(&ty))?.kind else { return Err(Reported) };
-            let outside = crate::x::as_int(&value).is_some_and(|n| !says.within.iter().any(|(a, b)| (u128::from(*a)..=u128::from(*b)).contains(&n)));
-            if outside && !says.within.is_empty() { return Err(self.error("E0304", e.span, "the default is not among what `in` says")); }
+            let outside = crate::ir_builder::as_int(&value)
+                .is_some_and(|n| !says.within.iter().any(|(a, b)| (u128::from(*a)..=u128::from(*b)).contains(&n)));
+            if outside && !says.within.is_empty() {
+                return Err(self.error("E0304", e.span, "the default is not among what `in` says"));
+            }
             says.default = Some(value);
         }
         self.record_says.insert((record, f.name.name.clone()), says);
         Ok(())
     }
 
-    fn enum_item(&mut self, module: ModId, name: &ast::Ident, base: Option<&ast::Type>, variants: &[ast::Variant], open: bool) -> R<ir::EnumId> {
+    fn enum_item(
+        &mut self,
+        module: ModId,
+        name: &ast::Ident,
+        base: Option<&ast::Type>,
+        variants: &[ast::Variant],
+        open: bool,
+    ) -> R<ir::EnumId> {
         if let Some(t) = base {
-            if let Ty::Bytes(max) = self.ty(module, t)? { return self.text_enum(module, name, max, variants, open); }
+            if let Ty::Bytes(max) = self.ty(module, t)? {
+                return self.text_enum(module, name, max, variants, open);
+            }
         }
         let mut next = 0u64;
         let mut list: Vec<(String, u64)> = Vec::new();
         // By name, and whose each value is.
         let (mut names, mut values): (HashSet<&str>, HashMap<u64, &str>) = Default::default();
         for v in variants {
-            let value = match &v.value { Some(e) => self.const_u64(module, e)?, None => next };
+            let value = match &v.value {
+                Some(e) => self.const_u64(module, e)?,
+                None => next,
+            };
             if !names.insert(&v.name.name) {
                 self.error("E0203", v.name.span, format!("`{}` is defined twice", v.name.name));
             }
@@ -441,7 +555,15 @@ impl<'a> Compiler<'a> {
         }
         let top = list.iter().map(|(_, v)| *v).max().unwrap_or(0);
         let bits = match base.map(|t| (t, self.ty(module, t))) {
-            None => if top > 0xffff { 32 } else if top > 0xff { 16 } else { 8 },
+            None => {
+                if top > 0xffff {
+                    32
+                } else if top > 0xff {
+                    16
+                } else {
+                    8
+                }
+            }
             Some((_, Ok(Ty::Int { bits, signed: false }))) => bits.min(64),
             Some((t, Ok(_))) => return Err(self.error("E0301", t.span, "an enum's base is an unsigned integer")),
             Some((_, Err(r))) => return Err(r),
@@ -455,15 +577,28 @@ impl<'a> Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// `enum Method: bytes<16> { get = "GET", put = "PUT", _ }`: on the wire its text, else a number by position; 255 is any other text.
-    fn text_enum(&mut self, module: ModId, name: &ast::Ident, max: u64, variants: &[ast::Variant], open: bool) -> R<ir::EnumId> {
-        if variants.len() > 255 { return Err(self.error("E0304", name.span, "an enum of text has at most 255 variants")); }
+    /// `enum Method: bytes<16> { get = "GET", put = "PUT", _ }`: on the wire its text, else a
+    /// number by position; 255 is any other text.
+    fn text_enum(
+        &mut self,
+        module: ModId,
+        name: &ast::Ident,
+        max: u64,
+        variants: &[ast::Variant],
+        open: bool,
+    ) -> R<ir::EnumId> {
+        if variants.len() > 255 {
+            return Err(self.error("E0304", name.span, "an enum of text has at most 255 variants"));
+        }
         let (mut list, mut texts): (Vec<(String, u64)>, Vec<Vec<u8>>) = (vec![], vec![]);
         for v in variants {
             let text = match &v.value {
                 None => v.name.name.clone().into_bytes(),
                 Some(e) => match self.constant(module, e, Some(&Ty::Bytes(max)))?.kind {
-                    crate::val::Vk::Pure(ir::Expr { kind, .. }) => match *kind { ir::ExprKind::Bytes(b) => b, _ => return Err(Reported) },
+                    crate::val::Vk::Pure(ir::Expr { kind, .. }) => match *kind {
+                        ir::ExprKind::Bytes(b) => b,
+                        _ => return Err(Reported),
+                    },
                     _ => return Err(Reported),
                 },
             };
@@ -471,7 +606,9 @@ impl Compiler<'_> {
                 self.error("E0203", v.name.span, format!("`{}` is defined twice", v.name.name));
                 continue;
             }
-            if text.is_empty() || text.len() as u64 > max { self.error("E0302", v.name.span, format!("a value has 1 to {max} bytes")); }
+            if text.is_empty() || text.len() as u64 > max {
+                self.error("E0302", v.name.span, format!("a value has 1 to {max} bytes"));
+            }
             list.push((v.name.name.clone(), list.len() as u64));
             texts.push(text);
         }
@@ -484,8 +621,11 @@ impl Compiler<'_> {
 
 pub fn item_name(item: &ast::Item) -> Option<&str> {
     Some(match &item.kind {
-        ItemKind::Const { name, .. } | ItemKind::Charset { name, .. } | ItemKind::Alias { name, .. }
-        | ItemKind::Enum { name, .. } | ItemKind::Record { name, .. } => &name.name,
+        ItemKind::Const { name, .. }
+        | ItemKind::Charset { name, .. }
+        | ItemKind::Alias { name, .. }
+        | ItemKind::Enum { name, .. }
+        | ItemKind::Record { name, .. } => &name.name,
         ItemKind::Unit(u) => &u.name.name,
         ItemKind::Packet(p) => &p.name.name,
         ItemKind::Protocol(p) => &p.name.name,
@@ -497,10 +637,21 @@ pub fn item_name(item: &ast::Item) -> Option<&str> {
 }
 
 pub const BUILTIN_FAULTS: &[(&str, ir::FaultKind)] = &[
-    ("malformed", ir::FaultKind::MALFORMED), ("too_long", ir::FaultKind::TOO_LONG), ("truncated", ir::FaultKind::TRUNCATED),
-    ("constraint", ir::FaultKind::CONSTRAINT), ("index", ir::FaultKind::INDEX), ("division", ir::FaultKind::DIVISION),
-    ("none_value", ir::FaultKind::NONE_VALUE), ("lost", ir::FaultKind::LOST), ("refused", ir::FaultKind::REFUSED),
-    ("timeout", ir::FaultKind::TIMEOUT), ("bad_reply", ir::FaultKind::BAD_REPLY), ("overload", ir::FaultKind::OVERLOAD),
-    ("idle", ir::FaultKind::IDLE), ("full", ir::FaultKind::FULL), ("cancelled", ir::FaultKind::CANCELLED),
-    ("no_reply", ir::FaultKind::NO_REPLY), ("internal", ir::FaultKind::INTERNAL),
+    ("malformed", ir::FaultKind::MALFORMED),
+    ("too_long", ir::FaultKind::TOO_LONG),
+    ("truncated", ir::FaultKind::TRUNCATED),
+    ("constraint", ir::FaultKind::CONSTRAINT),
+    ("index", ir::FaultKind::INDEX),
+    ("division", ir::FaultKind::DIVISION),
+    ("none_value", ir::FaultKind::NONE_VALUE),
+    ("lost", ir::FaultKind::LOST),
+    ("refused", ir::FaultKind::REFUSED),
+    ("timeout", ir::FaultKind::TIMEOUT),
+    ("bad_reply", ir::FaultKind::BAD_REPLY),
+    ("overload", ir::FaultKind::OVERLOAD),
+    ("idle", ir::FaultKind::IDLE),
+    ("full", ir::FaultKind::FULL),
+    ("cancelled", ir::FaultKind::CANCELLED),
+    ("no_reply", ir::FaultKind::NO_REPLY),
+    ("internal", ir::FaultKind::INTERNAL),
 ];

@@ -42,19 +42,27 @@ impl Compiler<'_> {
         let mut l = Lower::new(self, module, Kind::Const);
         l.in_app = l.cx.app_constants;
         let val = match want {
-            Some(t) => { let x = l.expr_as(e, t)?; Val::pure(t.clone(), x) }
+            Some(t) => {
+                let x = l.expr_as(e, t)?;
+                Val::pure(t.clone(), x)
+            }
             None => l.expr(e, None)?,
         };
         let clean = l.out.is_empty();
         let Vk::Pure(x) = &val.kind else { return Err(self.not_constant(e.span)) };
         let x = fold::fold(&self.m, x);
-        if !clean || !is_literal(&x) { return Err(self.not_constant(e.span)); }
+        if !clean || !is_literal(&x) {
+            return Err(self.not_constant(e.span));
+        }
         Ok(Val::pure(val.ty, x))
     }
 
     fn not_constant(&mut self, span: Span) -> crate::compiler::Reported {
-        self.report(Diagnostic::error("E0306", span, "this must be a constant").label("not known at compile time")
-            .hint("use literals, `const` items and arithmetic on them"))
+        self.report(
+            Diagnostic::error("E0306", span, "this must be a constant")
+                .label("not known at compile time")
+                .hint("use literals, `const` items and arithmetic on them"),
+        )
     }
 
     pub fn const_u64(&mut self, module: ModId, e: &Expr) -> R<u64> {
@@ -65,7 +73,10 @@ impl Compiler<'_> {
                     Ok(n) => Ok(n),
                     Err(_) => Err(self.error("E0304", e.span, format!("{n} does not fit into u64"))),
                 },
-                _ => { let t = self.show(&v.ty); Err(self.error("E0301", e.span, format!("expected an integer, found {t}"))) }
+                _ => {
+                    let t = self.show(&v.ty);
+                    Err(self.error("E0301", e.span, format!("expected an integer, found {t}")))
+                }
             },
             _ => Err(self.not_constant(e.span)),
         }
@@ -75,7 +86,11 @@ impl Compiler<'_> {
     pub fn const_in_app(&mut self, module: ModId, e: &Expr) -> R<u64> {
         if let ExprKind::Name(n) = &*e.kind {
             if let Some(crate::apps::AppName::Const(v)) = self.app.get(&n.name) {
-                if let Vk::Pure(x) = &v.kind { if let Some(n) = crate::x::as_int(x) { return u64::try_from(n).map_err(|_| crate::compiler::Reported); } }
+                if let Vk::Pure(x) = &v.kind {
+                    if let Some(n) = crate::ir_builder::as_int(x) {
+                        return u64::try_from(n).map_err(|_| crate::compiler::Reported);
+                    }
+                }
             }
         }
         self.const_size(module, e)
@@ -93,7 +108,7 @@ impl Compiler<'_> {
     pub fn const_duration(&mut self, module: ModId, e: &Expr) -> R<u64> {
         let v = self.constant(module, e, Some(&Ty::Duration))?;
         match &v.kind {
-            Vk::Pure(x) => Ok(crate::x::as_int(x).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX)),
+            Vk::Pure(x) => Ok(crate::ir_builder::as_int(x).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX)),
             _ => Err(self.not_constant(e.span)),
         }
     }
@@ -134,13 +149,17 @@ impl Compiler<'_> {
                 let mut set = ir::ByteSet::EMPTY;
                 let end = if *inclusive { u16::from(b) + 1 } else { u16::from(b) };
                 (u16::from(a)..end).for_each(|x| set.add(x as u8));
-                if set == ir::ByteSet::EMPTY { return Err(self.error("E0427", e.span, "this range holds no byte")); }
+                if set == ir::ByteSet::EMPTY {
+                    return Err(self.error("E0427", e.span, "this range holds no byte"));
+                }
                 Ok(set)
             }
             ExprKind::Error => Err(crate::compiler::Reported),
             _ => {
                 if let Some(id) = self.expr_item(module, e) {
-                    if let Item::Charset(set) = self.item(id, e.span)? { return Ok(set); }
+                    if let Item::Charset(set) = self.item(id, e.span)? {
+                        return Ok(set);
+                    }
                 }
                 let b = byte(self, e)?;
                 let mut set = ir::ByteSet::EMPTY;
@@ -165,12 +184,16 @@ impl Compiler<'_> {
         match &*e.kind {
             ExprKind::Set(es) => {
                 let mut all = Vec::new();
-                for e in es { all.extend(self.ranges(module, e, of)?); }
+                for e in es {
+                    all.extend(self.ranges(module, e, of)?);
+                }
                 Ok(all)
             }
             ExprKind::Range(a, b, inclusive) => {
                 let (a, hi) = (self.const_of(module, a, of)?, self.const_of(module, b, of)?);
-                if let Ty::Int { bits, signed: true } = of { return self.signed_range(a, hi, *bits, *inclusive, e.span); }
+                if let Ty::Int { bits, signed: true } = of {
+                    return self.signed_range(a, hi, *bits, *inclusive, e.span);
+                }
                 let hi = if *inclusive { Some(hi) } else { hi.checked_sub(1) };
                 match hi {
                     Some(hi) if a <= hi => Ok(vec![(a, hi)]),
@@ -179,7 +202,9 @@ impl Compiler<'_> {
             }
             _ => {
                 if let Some(id) = self.expr_item(module, e) {
-                    if let Ok(Item::Charset(set)) = self.item(id, e.span) { return Ok(set_ranges(&set)); }
+                    if let Ok(Item::Charset(set)) = self.item(id, e.span) {
+                        return Ok(set_ranges(&set));
+                    }
                 }
                 let v = self.const_of(module, e, of)?;
                 Ok(vec![(v, v)])
@@ -202,15 +227,23 @@ impl Compiler<'_> {
         let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
         let number = |v: u64| i128::from(((v << (64 - bits)) as i64) >> (64 - bits));
         let (first, last) = (number(a), number(hi) - i128::from(!inclusive));
-        if first > last { return Err(self.error("E0427", span, "this range is empty")); }
+        if first > last {
+            return Err(self.error("E0427", span, "this range is empty"));
+        }
         let bits_of = |n: i128| n as u64 & mask;
-        Ok(if first < 0 && last >= 0 { vec![(bits_of(first), mask), (0, bits_of(last))] } else { vec![(bits_of(first), bits_of(last))] })
+        Ok(if first < 0 && last >= 0 {
+            vec![(bits_of(first), mask), (0, bits_of(last))]
+        } else {
+            vec![(bits_of(first), bits_of(last))]
+        })
     }
 
     fn const_of(&mut self, module: ModId, e: &Expr, of: &Ty) -> R<u64> {
         let v = self.constant(module, e, Some(of))?;
         match &v.kind {
-            Vk::Pure(x) => crate::x::as_int(x).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| self.not_constant(e.span)),
+            Vk::Pure(x) => crate::ir_builder::as_int(x)
+                .and_then(|n| u64::try_from(n).ok())
+                .ok_or_else(|| self.not_constant(e.span)),
             _ => Err(self.not_constant(e.span)),
         }
     }
@@ -232,7 +265,8 @@ impl Compiler<'_> {
             }
             TypeKind::Record(fields) => {
                 let fields = fields.iter().map(|(n, t)| Ok((n.clone(), self.ty(module, t)?))).collect::<R<Vec<_>>>()?;
-                let shown = fields.iter().map(|(n, t)| format!("{}: {}", n.name, self.show(t))).collect::<Vec<_>>().join(", ");
+                let shown =
+                    fields.iter().map(|(n, t)| format!("{}: {}", n.name, self.show(t))).collect::<Vec<_>>().join(", ");
                 self.record(&format!("record {{ {shown} }}"), fields, t.span).map(Ty::Record)
             }
             TypeKind::Named { path, args } => self.named_ty(module, t.span, path, args),
@@ -241,7 +275,9 @@ impl Compiler<'_> {
 
     fn named_ty(&mut self, module: ModId, span: Span, path: &ast::Path, args: &[TypeArg]) -> R<Ty> {
         if let [one] = path.parts.as_slice() {
-            if let Some(t) = self.builtin_ty(module, span, &one.name, args)? { return Ok(t); }
+            if let Some(t) = self.builtin_ty(module, span, &one.name, args)? {
+                return Ok(t);
+            }
         }
         let id = self.path_item(module, path, "type")?;
         let found = match self.item(id, span)? {
@@ -249,9 +285,20 @@ impl Compiler<'_> {
             Item::Enum(e) => Ty::Enum(e),
             Item::Record(r) => Ty::Record(r),
             Item::Unit(u) => Ty::Msg(u),
-            _ => return Err(self.error("E0301", span, format!("`{}` is no type", path.parts.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(".")))),
+            _ => {
+                return Err(self.error(
+                    "E0301",
+                    span,
+                    format!(
+                        "`{}` is no type",
+                        path.parts.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(".")
+                    ),
+                ))
+            }
         };
-        if !args.is_empty() { self.error("E0301", span, "this type takes no arguments in `<…>`"); }
+        if !args.is_empty() {
+            self.error("E0301", span, "this type takes no arguments in `<…>`");
+        }
         Ok(found)
     }
 
@@ -270,12 +317,19 @@ impl Compiler<'_> {
             _ => int_name(name),
         };
         if let Some(t) = simple {
-            if !args.is_empty() { self.error("E0301", span, format!("`{name}` takes no arguments in `<…>`")); }
+            if !args.is_empty() {
+                self.error("E0301", span, format!("`{name}` takes no arguments in `<…>`"));
+            }
             return Ok(Some(t));
         }
         match (name, args) {
-            ("bytes", [n]) => { let n = self.arg_size(module, n)?; Ok(Some(Ty::Bytes(n))) }
-            ("bytes", _) => Err(self.report(Diagnostic::error("E0503", span, "`bytes` needs its largest size").hint("write `bytes<1KiB>`"))),
+            ("bytes", [n]) => {
+                let n = self.arg_size(module, n)?;
+                Ok(Some(Ty::Bytes(n)))
+            }
+            ("bytes", _) => Err(self.report(
+                Diagnostic::error("E0503", span, "`bytes` needs its largest size").hint("write `bytes<1KiB>`"),
+            )),
             ("list", [TypeArg::Type(t), n]) => {
                 let n = self.arg_size(module, n)?;
                 let n = u32::try_from(n).map_err(|_| self.error("E0503", span, "a list holds at most 4G items"))?;
@@ -284,7 +338,10 @@ impl Compiler<'_> {
                     t => Ok(Some(Ty::List(Box::new(t), n))),
                 }
             }
-            ("list", _) => Err(self.report(Diagnostic::error("E0503", span, "`list` needs its items' type and its largest length").hint("write `list<u32, 100>`"))),
+            ("list", _) => Err(self.report(
+                Diagnostic::error("E0503", span, "`list` needs its items' type and its largest length")
+                    .hint("write `list<u32, 100>`"),
+            )),
             _ => Ok(None),
         }
     }
@@ -296,7 +353,8 @@ impl Compiler<'_> {
                 let mut parts = path.parts.iter();
                 let Some(first) = parts.next() else { return Err(self.not_constant(*span)) };
                 let name = Expr { span: first.span, kind: Box::new(ExprKind::Name(first.clone())) };
-                let e = parts.fold(name, |e, p| Expr { span: *span, kind: Box::new(ExprKind::Field(Some(e), p.clone())) });
+                let e =
+                    parts.fold(name, |e, p| Expr { span: *span, kind: Box::new(ExprKind::Field(Some(e), p.clone())) });
                 self.const_size(module, &e)
             }
             TypeArg::Type(t) => Err(self.error("E0306", t.span, "a size must stand here")),
@@ -311,21 +369,33 @@ pub fn int_name(name: &str) -> Option<Ty> {
         b'i' => (true, &name[1..]),
         _ => return None,
     };
-    if digits.starts_with('0') || digits.len() > 3 || !digits.bytes().all(|b| b.is_ascii_digit()) { return None; }
+    if digits.starts_with('0') || digits.len() > 3 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
     let bits: u8 = digits.parse().ok()?;
     ((1..=64).contains(&bits) || bits == 128 && !signed).then_some(Ty::Int { bits, signed })
 }
 
 /// Types of addresses that numbers and other addresses are converted to.
 pub fn address_name(name: &str) -> Option<Ty> {
-    match name { "ip" => Some(Ty::Ip), "ip4" => Some(Ty::Ip4), "ip6" => Some(Ty::Ip6), "mac" => Some(Ty::Mac), _ => None }
+    match name {
+        "ip" => Some(Ty::Ip),
+        "ip4" => Some(Ty::Ip4),
+        "ip6" => Some(Ty::Ip6),
+        "mac" => Some(Ty::Mac),
+        _ => None,
+    }
 }
 
 /// The names of `a.b.c`.
 pub fn dotted(e: &Expr) -> Option<Vec<&ast::Ident>> {
     match &*e.kind {
         ExprKind::Name(n) => Some(vec![n]),
-        ExprKind::Field(Some(base), n) => { let mut parts = dotted(base)?; parts.push(n); Some(parts) }
+        ExprKind::Field(Some(base), n) => {
+            let mut parts = dotted(base)?;
+            parts.push(n);
+            Some(parts)
+        }
         _ => None,
     }
 }

@@ -1,7 +1,8 @@
-//! Evaluates constant IR expressions: constants, widths, lengths, options, and whatever is known at compile time.
+//! Evaluates constant IR expressions: constants, widths, lengths, options, and whatever is known at
+//! compile time.
 
-use wireloom_ir as ir;
 use ir::{BinOp, Builtin, Expr, ExprKind, Ty, UnOp};
+use wireloom_ir as ir;
 
 fn width(m: &ir::Module, ty: ir::TyId) -> (u32, bool) {
     match m.types.get(ty.index()) {
@@ -14,16 +15,25 @@ fn width(m: &ir::Module, ty: ir::TyId) -> (u32, bool) {
 /// Cuts a value to the width of its type (two's complement).
 pub fn wrap(m: &ir::Module, ty: ir::TyId, v: u128) -> u128 {
     let (bits, _) = width(m, ty);
-    if bits >= 128 { v } else { v & ((1 << bits) - 1) }
+    if bits >= 128 {
+        v
+    } else {
+        v & ((1 << bits) - 1)
+    }
 }
 
 /// The signed meaning of a value of that type.
 pub fn signed(m: &ir::Module, ty: ir::TyId, v: u128) -> i128 {
     let (bits, signed) = width(m, ty);
-    if signed && bits < 128 && v >> (bits - 1) & 1 == 1 { (v | !((1u128 << bits) - 1)) as i128 } else { v as i128 }
+    if signed && bits < 128 && v >> (bits - 1) & 1 == 1 {
+        (v | !((1u128 << bits) - 1)) as i128
+    } else {
+        v as i128
+    }
 }
 
-/// The expression with everything evaluated that can be; the result is a literal if all of it could.
+/// The expression with everything evaluated that can be; the result is a literal if all of it
+/// could.
 pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
     let f = |e: &Expr| fold(m, e);
     let kind = match &*e.kind {
@@ -39,7 +49,9 @@ pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
                 _ => ExprKind::Cast(a),
             }
         }
-        ExprKind::If(c, a, b) if matches!((&*a.kind, &*b.kind), (ExprKind::Bool(true), ExprKind::Bool(false))) => return f(c),
+        ExprKind::If(c, a, b) if matches!((&*a.kind, &*b.kind), (ExprKind::Bool(true), ExprKind::Bool(false))) => {
+            return f(c)
+        }
         ExprKind::If(c, a, b) => match (&*f(c).kind, f(a), f(b)) {
             (ExprKind::Bool(true), a, _) => return a,
             (ExprKind::Bool(false), _, b) => return b,
@@ -49,10 +61,15 @@ pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
         ExprKind::IsSome(a) => match &*f(a).kind {
             ExprKind::Some(_) => ExprKind::Bool(true),
             ExprKind::None => ExprKind::Bool(false),
-            ExprKind::If(c, a, b) if is_option_literal(a) && is_option_literal(b) => return f(&Expr::new(e.ty, ExprKind::If(c.clone(), some(e.ty, a), some(e.ty, b)))),
+            ExprKind::If(c, a, b) if is_option_literal(a) && is_option_literal(b) => {
+                return f(&Expr::new(e.ty, ExprKind::If(c.clone(), some(e.ty, a), some(e.ty, b))))
+            }
             _ => ExprKind::IsSome(f(a)),
         },
-        ExprKind::Unwrap(a) => match *f(a).kind { ExprKind::Some(v) => return v, k => ExprKind::Unwrap(Expr::new(a.ty, k)) },
+        ExprKind::Unwrap(a) => match *f(a).kind {
+            ExprKind::Some(v) => return v,
+            k => ExprKind::Unwrap(Expr::new(a.ty, k)),
+        },
         ExprKind::Some(a) => ExprKind::Some(f(a)),
         ExprKind::Make(es) => ExprKind::Make(es.iter().map(f).collect()),
         ExprKind::MakeList(es) => ExprKind::MakeList(es.iter().map(f).collect()),
@@ -61,7 +78,9 @@ pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
             _ => ExprKind::Get(f(a), *i),
         },
         ExprKind::InRanges(a, ranges) => match &*f(a).kind {
-            ExprKind::Int(v) => ExprKind::Bool(ranges.iter().any(|(l, h)| (u128::from(*l)..=u128::from(*h)).contains(v))),
+            ExprKind::Int(v) => {
+                ExprKind::Bool(ranges.iter().any(|(l, h)| (u128::from(*l)..=u128::from(*h)).contains(v)))
+            }
             _ => ExprKind::InRanges(f(a), ranges.clone()),
         },
         ExprKind::Builtin(b, args) => builtin(m, *b, args.iter().map(f).collect()),
@@ -101,6 +120,10 @@ fn builtin(m: &ir::Module, b: Builtin, args: Vec<Expr>) -> ExprKind {
     }
 }
 
-fn is_option_literal(e: &Expr) -> bool { matches!(&*e.kind, ExprKind::Some(_) | ExprKind::None) }
+fn is_option_literal(e: &Expr) -> bool {
+    matches!(&*e.kind, ExprKind::Some(_) | ExprKind::None)
+}
 
-fn some(ty: ir::TyId, e: &Expr) -> Expr { Expr::new(ty, ExprKind::Bool(matches!(&*e.kind, ExprKind::Some(_)))) }
+fn some(ty: ir::TyId, e: &Expr) -> Expr {
+    Expr::new(ty, ExprKind::Bool(matches!(&*e.kind, ExprKind::Some(_))))
+}

@@ -1,21 +1,23 @@
 //! The checker: source files come in; a typed [`ir::Module`] and diagnostics go out.
 //!
-//! Stages: [`names`] reads the main file and all it uses; items are resolved at their first use ([`compiler`], with types and
-//! constants in [`consts`]); [`units`] lowers grammars; [`protocols`] and [`apps`] lower what programs are made of; all code and
-//! all expressions go through [`body`], which checks and lowers in one walk; the grammar analysis of the IR has the last word on
-//! units. Several errors are reported per run: what is in error is replaced by a type that agrees with everything.
+//! Stages: [`names`] reads the main file and all it uses; items are resolved at their first use
+//! ([`compiler`], with types and constants in [`consts`]); [`units`] lowers grammars; [`protocols`]
+//! and [`apps`] lower what programs are made of; all code and all expressions go through [`body`],
+//! which checks and lowers in one walk; the grammar analysis of the IR has the last word on units.
+//! Several errors are reported per run: what is in error is replaced by a type that agrees with
+//! everything.
 
 mod apps;
 mod body;
 mod compiler;
 mod consts;
 mod fold;
+mod ir_builder;
 mod names;
 mod protocols;
 mod ty;
 mod units;
 mod val;
-mod x;
 
 use std::path::Path;
 use wireloom_ir as ir;
@@ -35,19 +37,26 @@ pub struct Checked {
 }
 
 impl Checked {
-    pub fn has_errors(&self) -> bool { self.diagnostics.iter().any(Diagnostic::is_error) }
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(Diagnostic::is_error)
+    }
 }
 
-/// Checks and lowers a file: its app (the one named, or its first one), and everything else it holds. A file without an app gives a
-/// module of its units, functions and tests.
-pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked { checked(world, main, |cx| program(cx, app)) }
+/// Checks and lowers a file: its app (the one named, or its first one), and everything else it
+/// holds. A file without an app gives a module of its units, functions and tests.
+pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
+    checked(world, main, |cx| program(cx, app))
+}
 
-/// Checks and lowers the n-th test of an element in a file: an app around an instance of the element, with a port for each of its ways in and out.
+/// Checks and lowers the n-th test of an element in a file: an app around an instance of the
+/// element, with a port for each of its ways in and out.
 pub fn compile_test(world: &dyn World, main: &Path, n: usize) -> Checked {
     checked(world, main, |cx| {
         let Some(id) = cx.element_tests().get(n).copied() else { return };
         let item = cx.names.items[id].item.clone();
-        if let ItemKind::Test(t) = &item.kind { let _ = cx.element_test(0, t); }
+        if let ItemKind::Test(t) = &item.kind {
+            let _ = cx.element_test(0, t);
+        }
         cx.analyze();
     })
 }
@@ -59,7 +68,9 @@ fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Com
     let mut cx = compiler::Compiler::new(world, &map, names);
     // What the parser has said of a place need not be said again in other words.
     cx.diags = diagnostics;
-    if !cx.names.modules.is_empty() { lower(&mut cx); }
+    if !cx.names.modules.is_empty() {
+        lower(&mut cx);
+    }
     let mut diagnostics = std::mem::take(&mut cx.diags);
     let module = std::mem::take(&mut cx.m);
     let apps = apps(&cx).iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
@@ -77,18 +88,26 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     let main: Vec<_> = (0..cx.names.items.len()).filter(|i| cx.names.items[*i].module == 0).collect();
     for id in &main {
         let item = cx.names.items[*id].item.clone();
-        if matches!(item.kind, ItemKind::App(_) | ItemKind::Test(_)) { continue; }
+        if matches!(item.kind, ItemKind::App(_) | ItemKind::Test(_)) {
+            continue;
+        }
         if let ItemKind::Element(e) = &item.kind {
             cx.element_item(0, e);
             continue;
         }
-        if let Ok(compiler::Item::Fn(f)) = cx.item(*id, item.span) { let _ = cx.function(&f, item.span); }
+        if let Ok(compiler::Item::Fn(f)) = cx.item(*id, item.span) {
+            let _ = cx.function(&f, item.span);
+        }
     }
     let name = app(cx, wanted);
-    if wanted.is_some() && name.is_none() { return; }
+    if wanted.is_some() && name.is_none() {
+        return;
+    }
     for id in &main {
         let item = cx.names.items[*id].item.clone();
-        if let ItemKind::Test(t) = &item.kind { let _ = cx.test(0, t, name.as_deref()); }
+        if let ItemKind::Test(t) = &item.kind {
+            let _ = cx.test(0, t, name.as_deref());
+        }
     }
     cx.analyze();
     // What cannot be read, or is too large already, is not looked into further.
@@ -103,26 +122,37 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
 fn elements(cx: &mut compiler::Compiler) {
     for id in cx.own_elements() {
         for d in cx.element_alone(id) {
-            if !cx.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) { cx.diags.push(d); }
+            if !cx.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
+                cx.diags.push(d);
+            }
         }
     }
 }
 
 /// The apps of the main file.
 fn apps(cx: &compiler::Compiler) -> Vec<std::rc::Rc<Item>> {
-    cx.names.items.iter().filter(|i| i.module == 0 && matches!(i.item.kind, ItemKind::App(_))).map(|i| i.item.clone()).collect()
+    cx.names
+        .items
+        .iter()
+        .filter(|i| i.module == 0 && matches!(i.item.kind, ItemKind::App(_)))
+        .map(|i| i.item.clone())
+        .collect()
 }
 
 /// Compiles the app; gives its name.
 fn app(cx: &mut compiler::Compiler, wanted: Option<&str>) -> Option<String> {
     let apps = apps(cx);
-    let named = |i: &&std::rc::Rc<Item>| match (&i.kind, wanted) { (ItemKind::App(a), Some(w)) => a.name.name == w, _ => true };
+    let named = |i: &&std::rc::Rc<Item>| match (&i.kind, wanted) {
+        (ItemKind::App(a), Some(w)) => a.name.name == w,
+        _ => true,
+    };
     let found: Vec<_> = apps.iter().filter(named).collect();
     match (found.as_slice(), wanted) {
         ([], None) => None,
         ([], Some(w)) => {
             let known: Vec<String> = apps.iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
-            let d = Diagnostic::at("E0204", None, format!("there is no app `{w}` in this file")).note(format!("its apps: {}", known.join(", ")));
+            let d = Diagnostic::at("E0204", None, format!("there is no app `{w}` in this file"))
+                .note(format!("its apps: {}", known.join(", ")));
             let near = names::suggest(w, known.iter().map(String::as_str));
             cx.report(names::with_hint(d, near));
             None
@@ -135,11 +165,19 @@ fn app(cx: &mut compiler::Compiler, wanted: Option<&str>) -> Option<String> {
     }
 }
 
-/// `use`s of the main file that nothing needs. Of several apps one is compiled: the others may need them.
+/// `use`s of the main file that nothing needs. Of several apps one is compiled: the others may need
+/// them.
 fn unused(cx: &mut compiler::Compiler) {
-    if apps(cx).len() > 1 { return; }
-    let spans: Vec<(Span, String)> = cx.names.modules[0].uses.iter().filter(|u| !u.used).map(|u| (u.span, u.parts.join("."))).collect();
+    if apps(cx).len() > 1 {
+        return;
+    }
+    let spans: Vec<(Span, String)> =
+        cx.names.modules[0].uses.iter().filter(|u| !u.used).map(|u| (u.span, u.parts.join("."))).collect();
     for (span, name) in spans {
-        cx.report(Diagnostic::warning("W0903", span, format!("`{name}` is not used")).label("not used").hint("remove this `use`"));
+        cx.report(
+            Diagnostic::warning("W0903", span, format!("`{name}` is not used"))
+                .label("not used")
+                .hint("remove this `use`"),
+        );
     }
 }

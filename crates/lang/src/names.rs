@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use wireloom_ir::near;
+use wireloom_ir::suggestions;
 use wireloom_syntax::ast::{self, Item, ItemKind, Span};
 use wireloom_syntax::{parser, Diagnostic, SourceMap, World};
 
@@ -83,7 +83,10 @@ impl Loader<'_> {
         }
         let file = match self.map.load(self.world, path, at) {
             Ok(file) => file,
-            Err(d) => { self.diags.push(*d); return None; }
+            Err(d) => {
+                self.diags.push(*d);
+                return None;
+            }
         };
         let text = self.map.file(file).map(|f| f.text.clone()).unwrap_or_default();
         let parsed = parser::parse(file, &text);
@@ -100,8 +103,11 @@ impl Loader<'_> {
 
     /// Packet programs see `std.packet`; other programs do not pay for it.
     fn packets(&mut self, main: &Path) {
-        let speaks = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| PACKET_WORDS.contains(&w));
-        if !self.map.files().any(|(_, f)| speaks(&f.text)) { return; }
+        let speaks =
+            |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| PACKET_WORDS.contains(&w));
+        if !self.map.files().any(|(_, f)| speaks(&f.text)) {
+            return;
+        }
         let from = main.parent().map(Path::to_path_buf).unwrap_or_default();
         let Some((file, 2)) = self.world.resolve(&from, &["std", "packet"]) else { return };
         self.names.packet = self.module(&file, None);
@@ -110,9 +116,16 @@ impl Loader<'_> {
     fn item(&mut self, module: ModId, item: Item) {
         let id = self.names.items.len();
         let names: Vec<ast::Ident> = match &item.kind {
-            ItemKind::Use(path) => { let path = path.clone(); self.use_(module, &path); return; }
-            ItemKind::Const { name, .. } | ItemKind::Charset { name, .. } | ItemKind::Alias { name, .. }
-            | ItemKind::Enum { name, .. } | ItemKind::Record { name, .. } => vec![name.clone()],
+            ItemKind::Use(path) => {
+                let path = path.clone();
+                self.use_(module, &path);
+                return;
+            }
+            ItemKind::Const { name, .. }
+            | ItemKind::Charset { name, .. }
+            | ItemKind::Alias { name, .. }
+            | ItemKind::Enum { name, .. }
+            | ItemKind::Record { name, .. } => vec![name.clone()],
             ItemKind::Fault(names) => names.clone(),
             ItemKind::Unit(u) => vec![u.name.clone()],
             ItemKind::Packet(p) => vec![p.name.clone()],
@@ -126,8 +139,12 @@ impl Loader<'_> {
             let table = &mut self.names.modules[module].names;
             if let Some((_, first)) = table.get(&name.name) {
                 let first = *first;
-                self.diags.push(Diagnostic::error("E0203", name.span, format!("`{}` is defined twice", name.name))
-                    .label("defined again here").also(first, "first defined here").hint("rename one of them"));
+                self.diags.push(
+                    Diagnostic::error("E0203", name.span, format!("`{}` is defined twice", name.name))
+                        .label("defined again here")
+                        .also(first, "first defined here")
+                        .hint("rename one of them"),
+                );
                 continue;
             }
             table.insert(name.name, (id, name.span));
@@ -148,15 +165,26 @@ impl Loader<'_> {
             0 => None,
             1 => Some(parts[taken].to_string()),
             _ => {
-                self.diags.push(Diagnostic::error("E0202", path.span, format!("`{}` is no module", parts[..=taken].join("."))));
+                self.diags.push(Diagnostic::error(
+                    "E0202",
+                    path.span,
+                    format!("`{}` is no module", parts[..=taken].join(".")),
+                ));
                 return;
             }
         };
         if let Some(name) = &item {
             if !self.names.modules[target].names.contains_key(name) {
                 let hint = suggest(name, self.names.modules[target].names.keys().map(String::as_str));
-                self.diags.push(with_hint(Diagnostic::error("E0201", path.span,
-                    format!("module `{}` has no `{name}`", parts[..taken].join("."))).label("unknown name"), hint));
+                self.diags.push(with_hint(
+                    Diagnostic::error(
+                        "E0201",
+                        path.span,
+                        format!("module `{}` has no `{name}`", parts[..taken].join(".")),
+                    )
+                    .label("unknown name"),
+                    hint,
+                ));
                 return;
             }
         }
@@ -166,7 +194,8 @@ impl Loader<'_> {
 }
 
 impl Names {
-    /// What a dotted name means in a module: its own items first, then what it uses. The second value counts the parts taken.
+    /// What a dotted name means in a module: its own items first, then what it uses. The second
+    /// value counts the parts taken.
     pub fn find(&mut self, module: ModId, parts: &[&str]) -> Option<(Found, usize)> {
         let first = *parts.first()?;
         if let Some(&(id, _)) = self.modules.get(module)?.names.get(first) {
@@ -175,7 +204,10 @@ impl Names {
         }
         let Some(at) = self.modules[module].uses.iter().position(|u| match &u.item {
             Some(item) => item == first,
-            None => u.parts.last().is_some_and(|l| l == first) || (parts.len() >= u.parts.len() && u.parts.iter().zip(parts).all(|(a, b)| a == b)),
+            None => {
+                u.parts.last().is_some_and(|l| l == first)
+                    || (parts.len() >= u.parts.len() && u.parts.iter().zip(parts).all(|(a, b)| a == b))
+            }
         }) else {
             let id = self.modules.get(self.packet?)?.names.get(first)?.0;
             self.items[id].used = true;
@@ -195,13 +227,18 @@ impl Names {
                 _ => (Found::Module, taken),
             },
         };
-        if let Found::Item(id) = found { self.items[id].used = true; }
+        if let Found::Item(id) = found {
+            self.items[id].used = true;
+        }
         Some((found, taken))
     }
 
     /// What a module that is used has, for who asks it for something else.
     pub fn contents(&self, module: ModId, name: &str) -> Option<String> {
-        let u = self.modules.get(module)?.uses.iter().find(|u| u.item.is_none() && (u.parts.last().is_some_and(|l| l == name) || u.parts.join(".") == name))?;
+        let u =
+            self.modules.get(module)?.uses.iter().find(|u| {
+                u.item.is_none() && (u.parts.last().is_some_and(|l| l == name) || u.parts.join(".") == name)
+            })?;
         let mut all: Vec<&str> = self.modules[u.module].names.keys().map(String::as_str).collect();
         all.sort_unstable();
         Some(format!("`{name}` has: {}", all.join(", ")))
@@ -233,12 +270,15 @@ pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<S
     let plain = |k: &str| k.rsplit('.').next().unwrap_or(k).to_string();
     let rank = |k: &'a str| {
         let last_part = k.contains('.') && plain(k) == name;
-        near::rank(name, k, limit).or(last_part.then_some((1, Reverse(0)))).map(|r| (r, k))
+        suggestions::rank(name, k, limit).or(last_part.then_some((1, Reverse(0)))).map(|r| (r, k))
     };
     // The name itself is there, as something else, or out of sight: nobody has mistyped it.
     known.filter(|k| *k != name).filter_map(rank).min().map(|(_, k)| k.to_string())
 }
 
 pub fn with_hint(d: Diagnostic, name: Option<String>) -> Diagnostic {
-    match name { Some(n) => d.hint(format!("did you mean `{n}`?")), None => d }
+    match name {
+        Some(n) => d.hint(format!("did you mean `{n}`?")),
+        None => d,
+    }
 }

@@ -1,15 +1,16 @@
-//! Protocols: which units make a request and its answer, what their heads say about connections, what a client is told on a fault.
-//! `forward` blocks are lowered where a program passes a message on (`body::edits`); here they are only known to exist.
+//! Protocols: which units make a request and its answer, what their heads say about connections,
+//! what a client is told on a fault. `forward` blocks are lowered where a program passes a message
+//! on (`body::edits`); here they are only known to exist.
 
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, ProtocolInfo, Reported, R, T_BOOL};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{OutKind, Outgoing, Val, Vk};
-use crate::x;
+use ir::{ExprKind as K, Root};
 use std::rc::Rc;
 use wireloom_ir as ir;
-use ir::{ExprKind as K, Root};
 use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -25,7 +26,10 @@ impl Compiler<'_> {
             }
         }
         let Some(request) = request else {
-            return Err(self.report(Diagnostic::error("E0612", p.name.span, format!("protocol `{}` has no `request`", p.name.name)).hint("write `request Unit`")));
+            return Err(self.report(
+                Diagnostic::error("E0612", p.name.span, format!("protocol `{}` has no `request`", p.name.name))
+                    .hint("write `request Unit`"),
+            ));
         };
         let owner = self.names.modules[module].name.clone();
         let name = if owner == p.name.name { owner } else { format!("{owner}.{}", p.name.name) };
@@ -33,35 +37,77 @@ impl Compiler<'_> {
         let stateless = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Stateless));
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
         self.m.protocols.push(ir::Protocol {
-            name, request, response, response_args: vec![], sharing: ir::desc::Sharing::Exclusive, order_by: None,
-            close_request: None, no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, classes: vec![], on_log: None, on_fault: None, on_interim: None,
+            name,
+            request,
+            response,
+            response_args: vec![],
+            sharing: ir::desc::Sharing::Exclusive,
+            order_by: None,
+            close_request: None,
+            no_reply: None,
+            alone: None,
+            repeat: None,
+            private_request: None,
+            private_response: None,
+            close_response: None,
+            interim: None,
+            tunnel: None,
+            refusal: None,
+            ignore: None,
+            classes: vec![],
+            on_log: None,
+            on_fault: None,
+            on_interim: None,
         });
         self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless });
         self.request_takes_nothing(request, p.name.span);
         // What a client is told on a fault depends on what the response asks of the request.
-        let (last, first): (Vec<_>, Vec<_>) = p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
-        for c in first.into_iter().chain(last) { let _ = self.clause(module, id, c); }
+        let (last, first): (Vec<_>, Vec<_>) =
+            p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
+        for c in first.into_iter().chain(last) {
+            let _ = self.clause(module, id, c);
+        }
         self.private_of_one(id, p);
-        if let Some(u) = response { self.default_args(id, u, p); }
-        if self.m.protocols[id.index()].interim.is_some() { let _ = self.on_interim(module, id, p); }
+        if let Some(u) = response {
+            self.default_args(id, u, p);
+        }
+        if self.m.protocols[id.index()].interim.is_some() {
+            let _ = self.on_interim(module, id, p);
+        }
         Ok(id)
     }
 
     /// Connections that all clients share cannot become one client's.
     fn private_of_one(&mut self, id: ir::ProtocolId, p: &ast::Protocol) {
-        let private = p.clauses.iter().find(|c| matches!(c.kind, ClauseKind::Flag { flag: FlagKind::PrivateRequest | FlagKind::PrivateResponse, .. }));
+        let private = p.clauses.iter().find(|c| {
+            matches!(c.kind, ClauseKind::Flag { flag: FlagKind::PrivateRequest | FlagKind::PrivateResponse, .. })
+        });
         if let (Some(c), ir::desc::Sharing::Pipelined) = (private, self.m.protocols[id.index()].sharing) {
-            self.report(Diagnostic::error("E0612", c.span, "all clients share the connections of this protocol: none can become one client's own")
-                .hint("with `private`, `sharing exclusive`"));
+            self.report(
+                Diagnostic::error(
+                    "E0612",
+                    c.span,
+                    "all clients share the connections of this protocol: none can become one client's own",
+                )
+                .hint("with `private`, `sharing exclusive`"),
+            );
         }
     }
 
     fn once_clause(&mut self, into: &mut Option<ir::UnitId>, module: ModId, t: &ast::Type, span: Span) -> R<()> {
-        if into.is_some() { return Err(self.error("E0612", span, "this is said twice")); }
+        if into.is_some() {
+            return Err(self.error("E0612", span, "this is said twice"));
+        }
         match self.ty(module, t)? {
-            Ty::Msg(u) => { *into = Some(u); Ok(()) }
+            Ty::Msg(u) => {
+                *into = Some(u);
+                Ok(())
+            }
             Ty::Error => Err(Reported),
-            t2 => { let s = self.show(&t2); Err(self.error("E0612", t.span, format!("a message is a unit, not {s}"))) }
+            t2 => {
+                let s = self.show(&t2);
+                Err(self.error("E0612", t.span, format!("a message is a unit, not {s}")))
+            }
         }
     }
 
@@ -75,18 +121,31 @@ impl Compiler<'_> {
         let (request, response) = (self.protocols[id.index()].request, self.protocols[id.index()].response);
         let i = id.index();
         match &c.kind {
-            // Lowered where they are needed: with each message that is passed on, before each handler.
-            ClauseKind::Request(_) | ClauseKind::Forward { .. } | ClauseKind::Stateless | ClauseKind::OnRequest { .. } => Ok(()),
+            // Lowered where they are needed: with each message that is passed on, before each
+            // handler.
+            ClauseKind::Request(_)
+            | ClauseKind::Forward { .. }
+            | ClauseKind::Stateless
+            | ClauseKind::OnRequest { .. } => Ok(()),
             ClauseKind::Response(_, args) => self.args_clause(module, id, args, c.span),
             ClauseKind::Order { by: None } => Ok(()),
             ClauseKind::Order { by: Some(f) } => self.order_by(id, f),
             ClauseKind::Sharing { pipelined } => {
                 self.shares_without_state(id, c.span, *pipelined);
-                self.m.protocols[i].sharing = if *pipelined { ir::desc::Sharing::Pipelined } else { ir::desc::Sharing::Exclusive };
+                self.m.protocols[i].sharing =
+                    if *pipelined { ir::desc::Sharing::Pipelined } else { ir::desc::Sharing::Exclusive };
                 Ok(())
             }
             ClauseKind::Flag { flag, when } => {
-                let of_request = matches!(flag, FlagKind::CloseRequest | FlagKind::NoReply | FlagKind::Alone | FlagKind::Repeat | FlagKind::Pipeline | FlagKind::PrivateRequest);
+                let of_request = matches!(
+                    flag,
+                    FlagKind::CloseRequest
+                        | FlagKind::NoReply
+                        | FlagKind::Alone
+                        | FlagKind::Repeat
+                        | FlagKind::Pipeline
+                        | FlagKind::PrivateRequest
+                );
                 let unit = if of_request { Some(request) } else { response };
                 let Some(unit) = unit else { return Err(self.error("E0612", c.span, "this protocol has no response")) };
                 let e = self.flag(module, unit, if of_request { "request" } else { "response" }, when)?;
@@ -99,26 +158,38 @@ impl Compiler<'_> {
                     FlagKind::Refusal => &mut p.refusal,
                     FlagKind::NoReply => &mut p.no_reply,
                     FlagKind::Alone => &mut p.alone,
-                    // Asked of each request where it is sent (`response_args`); here it is only checked.
+                    // Asked of each request where it is sent (`response_args`); here it is only
+                    // checked.
                     FlagKind::Pipeline => return Ok(()),
                     FlagKind::Repeat => &mut p.repeat,
                     FlagKind::PrivateRequest => &mut p.private_request,
                     FlagKind::PrivateResponse => &mut p.private_response,
                 };
                 // Several of one kind: any of them.
-                *slot = Some(match slot.take() { Some(old) => x::or(old, e), None => e });
+                *slot = Some(match slot.take() {
+                    Some(old) => build::or(old, e),
+                    None => e,
+                });
                 Ok(())
             }
             ClauseKind::Log(columns) => self.columns(module, id, columns, c.span),
             ClauseKind::Status(e) => self.status(module, response, e, c.span),
             ClauseKind::Class { name, when } => {
-                let Some(unit) = response else { return Err(self.error("E0612", c.span, "this protocol has no response")) };
+                let Some(unit) = response else {
+                    return Err(self.error("E0612", c.span, "this protocol has no response"));
+                };
                 if name.name.is_empty() || !name.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
                     return Err(self.error("E0612", name.span, "the name of a class has letters, digits and `_`"));
                 }
-                if self.m.protocols[i].classes.contains(&name.name) { return Err(self.error("E0612", name.span, "this is said twice")); }
+                if self.m.protocols[i].classes.contains(&name.name) {
+                    return Err(self.error("E0612", name.span, "this is said twice"));
+                }
                 if self.m.protocols[i].classes.len() == ir::Protocol::MOST_CLASSES {
-                    return Err(self.error("E0612", c.span, format!("a protocol has at most {} classes of answers", ir::Protocol::MOST_CLASSES)));
+                    return Err(self.error(
+                        "E0612",
+                        c.span,
+                        format!("a protocol has at most {} classes of answers", ir::Protocol::MOST_CLASSES),
+                    ));
                 }
                 self.flag(module, unit, "response", when)?;
                 self.m.protocols[i].classes.push(name.name.clone());
@@ -131,16 +202,22 @@ impl Compiler<'_> {
 
     /// `log`: what of a request its line in the access log shows.
     fn columns(&mut self, module: ModId, id: ir::ProtocolId, columns: &[Expr], span: Span) -> R<()> {
-        if self.m.protocols[id.index()].on_log.is_some() { return Err(self.error("E0612", span, "this is said twice")); }
+        if self.m.protocols[id.index()].on_log.is_some() {
+            return Err(self.error("E0612", span, "this is said twice"));
+        }
         if columns.len() > ast::LOGGED {
-            return Err(self.error("E0612", columns[ast::LOGGED].span, "a request has two columns in the access log: what is asked for, and of what"));
+            return Err(self.error(
+                "E0612",
+                columns[ast::LOGGED].span,
+                "a request has two columns in the access log: what is asked for, and of what",
+            ));
         }
         let unit = self.protocols[id.index()].request;
         let place = format!("protocol {}: log", self.m.protocols[id.index()].name);
         let mut l = Lower::new(self, module, Kind::OnFault);
         l.place = place;
         let msg = l.new_local("request", &Ty::Msg(unit));
-        l.bind_all(&[(Ident { name: "request".into(), span }, Val::path(Ty::Msg(unit), x::msg(msg)))]);
+        l.bind_all(&[(Ident { name: "request".into(), span }, Val::path(Ty::Msg(unit), build::msg(msg)))]);
         for e in columns {
             let v = l.expr(e, None)?;
             let v = l.defined(v, e.span)?;
@@ -152,42 +229,74 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Whether an answer's `status` is a small number. It is read where one is sent (`Lower::outcome`).
+    /// Whether an answer's `status` is a small number. It is read where one is sent
+    /// (`Lower::outcome`).
     fn status(&mut self, module: ModId, response: Option<ir::UnitId>, e: &Expr, span: Span) -> R<()> {
         let Some(unit) = response else { return Err(self.error("E0612", span, "this protocol has no response")) };
         let mut l = Lower::new(self, module, Kind::Clause);
         l.params_of = Some((Root::This, unit));
-        l.bind_all(&[(Ident { name: "response".into(), span }, Val::path(Ty::Msg(unit), x::this()))]);
+        l.bind_all(&[(Ident { name: "response".into(), span }, Val::path(Ty::Msg(unit), build::this()))]);
         l.expr_as(e, &crate::ty::U16)?;
-        if l.out.is_empty() { Ok(()) } else { Err(l.involved(e.span)) }
+        if l.out.is_empty() {
+            Ok(())
+        } else {
+            Err(l.involved(e.span))
+        }
     }
 
-    /// Connections that clients share carry requests of all of them: the protocol must promise that none depends on another.
+    /// Connections that clients share carry requests of all of them: the protocol must promise that
+    /// none depends on another.
     fn shares_without_state(&mut self, id: ir::ProtocolId, span: Span, pipelined: bool) {
-        if self.protocols[id.index()].stateless { return; }
+        if self.protocols[id.index()].stateless {
+            return;
+        }
         // Once is enough: ports are not told again.
         self.protocols[id.index()].stateless = true;
         let name = self.m.protocols[id.index()].name.clone();
-        let together = if pipelined { "requests of all clients on one connection" } else { "requests of one client after those of another on a connection" };
-        self.report(stateless_help(Diagnostic::error("E0625", span, format!("`{name}` shares connections between clients, and does not say `stateless`"))
-            .label(format!("this sends {together}"))));
+        let together = if pipelined {
+            "requests of all clients on one connection"
+        } else {
+            "requests of one client after those of another on a connection"
+        };
+        self.report(stateless_help(
+            Diagnostic::error(
+                "E0625",
+                span,
+                format!("`{name}` shares connections between clients, and does not say `stateless`"),
+            )
+            .label(format!("this sends {together}")),
+        ));
     }
 
     /// A connect port's connections are shared between clients.
     pub fn connects_without_state(&mut self, id: ir::ProtocolId, span: Span) {
-        if self.protocols[id.index()].stateless { return; }
+        if self.protocols[id.index()].stateless {
+            return;
+        }
         let name = self.m.protocols[id.index()].name.clone();
-        self.report(stateless_help(Diagnostic::error("E0626", span, format!("a connect port cannot speak `{name}`: it does not say `stateless`"))
-            .label("all clients would share these connections")));
+        self.report(stateless_help(
+            Diagnostic::error(
+                "E0626",
+                span,
+                format!("a connect port cannot speak `{name}`: it does not say `stateless`"),
+            )
+            .label("all clients would share these connections"),
+        ));
     }
 
     fn ignore(&mut self, module: ModId, id: ir::ProtocolId, bytes: &[u8], max: &Expr, span: Span) -> R<()> {
         let times = self.const_u64(module, max)?;
         let most = usize::from(ir::Protocol::MOST_IGNORED);
         if bytes.is_empty() || bytes.len() > most || !(1..=255).contains(&times) {
-            return Err(self.error("E0612", span, format!("1 to {most} bytes are ignored in front of a request, 1 to 255 times")));
+            return Err(self.error(
+                "E0612",
+                span,
+                format!("1 to {most} bytes are ignored in front of a request, 1 to 255 times"),
+            ));
         }
-        if self.m.protocols[id.index()].ignore.replace((bytes.to_vec(), times as u8)).is_some() { return Err(self.error("E0612", span, "this is said twice")); }
+        if self.m.protocols[id.index()].ignore.replace((bytes.to_vec(), times as u8)).is_some() {
+            return Err(self.error("E0612", span, "this is said twice"));
+        }
         Ok(())
     }
 
@@ -195,9 +304,13 @@ impl Compiler<'_> {
         let mut l = Lower::new(self, module, Kind::Clause);
         l.params_of = Some((Root::This, unit));
         let ident = Ident { name: name.into(), span: e.span };
-        l.bind_all(&[(ident, Val::path(Ty::Msg(unit), x::this()))]);
+        l.bind_all(&[(ident, Val::path(Ty::Msg(unit), build::this()))]);
         let c = l.cond(e)?;
-        if l.out.is_empty() { Ok(c) } else { Err(l.involved(e.span)) }
+        if l.out.is_empty() {
+            Ok(c)
+        } else {
+            Err(l.involved(e.span))
+        }
     }
 
     fn args_clause(&mut self, module: ModId, id: ir::ProtocolId, args: &[(Option<Ident>, Expr)], span: Span) -> R<()> {
@@ -205,23 +318,36 @@ impl Compiler<'_> {
         let Some(unit) = info.response else { return Err(Reported) };
         let params = self.units[unit.index()].params.clone();
         if args.len() > params.len() {
-            return Err(self.error("E0308", span, format!("the response takes {} arguments, found {}", params.len(), args.len())));
+            return Err(self.error(
+                "E0308",
+                span,
+                format!("the response takes {} arguments, found {}", params.len(), args.len()),
+            ));
         }
         for (n, _) in args {
             if let Some(n) = n {
-                if !params.iter().any(|(p, _)| *p == n.name) { return Err(self.error("E0308", n.span, format!("the response has no parameter `{}`", n.name))); }
+                if !params.iter().any(|(p, _)| *p == n.name) {
+                    return Err(self.error("E0308", n.span, format!("the response has no parameter `{}`", n.name)));
+                }
             }
         }
         let mut out = Vec::new();
         for (i, (name, t)) in params.iter().enumerate() {
-            let e = args.iter().find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name)).or(args.get(i).filter(|(n, _)| n.is_none()));
-            let Some((_, e)) = e else { return Err(self.error("E0308", span, format!("the response's parameter `{name}` is not given"))) };
+            let e = args
+                .iter()
+                .find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name))
+                .or(args.get(i).filter(|(n, _)| n.is_none()));
+            let Some((_, e)) = e else {
+                return Err(self.error("E0308", span, format!("the response's parameter `{name}` is not given")));
+            };
             let mut l = Lower::new(self, module, Kind::Clause);
             let ident = Ident { name: "request".into(), span: e.span };
-            l.bind_all(&[(ident, Val::path(Ty::Msg(info.request), x::this()))]);
+            l.bind_all(&[(ident, Val::path(Ty::Msg(info.request), build::this()))]);
             let v = l.expr(e, Some(t))?;
             let arg = if *t == Ty::Bool { l.cond_of(v, e.span)? } else { l.coerce(v, t, e.span)? };
-            if !l.out.is_empty() { return Err(l.involved(e.span)); }
+            if !l.out.is_empty() {
+                return Err(l.involved(e.span));
+            }
             out.push(arg);
         }
         self.m.protocols[id.index()].response_args = out;
@@ -241,16 +367,24 @@ impl Compiler<'_> {
         for u in [Some(info.request), info.response].into_iter().flatten() {
             let Some(m) = self.units[u.index()].member(&f.name).cloned() else { return Err(self.unknown_field(u, f)) };
             if !m.ty.is_int() || !m.cases.is_empty() {
-                return Err(self.error("E0612", f.span, "answers are matched by an integer field that is always there"));
+                return Err(self.error(
+                    "E0612",
+                    f.span,
+                    "answers are matched by an integer field that is always there",
+                ));
             }
-            if u == info.request { self.m.protocols[id.index()].order_by = Some(m.field); }
+            if u == info.request {
+                self.m.protocols[id.index()].order_by = Some(m.field);
+            }
         }
         Ok(())
     }
 
     fn on_fault(&mut self, module: ModId, id: ir::ProtocolId, name: &Ident, body: &ast::Block) -> R<()> {
         let info = self.protocols[id.index()].clone();
-        if info.response.is_none() { return Err(self.error("E0612", name.span, "a protocol without responses tells nobody about faults")); }
+        if info.response.is_none() {
+            return Err(self.error("E0612", name.span, "a protocol without responses tells nobody about faults"));
+        }
         let start = Ty::Bytes(ir::Protocol::START);
         let fault = self.fault_record(&[("in_step", Ty::Bool), ("start", start.clone())]);
         let place = format!("protocol {}: on fault", self.m.protocols[id.index()].name);
@@ -261,16 +395,30 @@ impl Compiler<'_> {
         let req = l.new_local("request", &Ty::Msg(info.request));
         let start = l.new_local("start", &start);
         l.asked = l.param_places(info.response.ok_or(Reported)?);
-        l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol: id, req, one_way: false, no_reply: false, greeting: false });
+        l.handler = Some(HandlerCtx {
+            port: ir::PortId(u32::MAX),
+            protocol: id,
+            req,
+            one_way: false,
+            no_reply: false,
+            greeting: false,
+        });
         let t = l.cx.lower_ty(&Ty::Record(fault));
         let f = ir::Expr::new(t, K::Make(vec![l.local_expr(kind), l.local_expr(in_step), l.local_expr(start)]));
         let there = ir::Expr::new(T_BOOL, K::HasMsg(req));
-        let request = Val::maybe(there, Val::path(Ty::Msg(info.request), x::msg(req)));
+        let request = Val::maybe(there, Val::path(Ty::Msg(info.request), build::msg(req)));
         let visible = |n: &str| Ident { name: n.into(), span: name.span };
         let params = info.response.map_or(vec![], |u| l.cx.units[u.index()].params.clone());
-        let asked = params.iter().zip(l.asked.clone()).map(|((n, t), p)| (visible(n), Val::pure(t.clone(), l.local_expr(p)))).collect::<Vec<_>>();
+        let asked = params
+            .iter()
+            .zip(l.asked.clone())
+            .map(|((n, t), p)| (visible(n), Val::pure(t.clone(), l.local_expr(p))))
+            .collect::<Vec<_>>();
         l.bind_all(&asked);
-        l.bind_all(&[(name.clone(), Val { ty: Ty::Record(fault), kind: Vk::Pure(f), caseless: false }), (visible("request"), request)]);
+        l.bind_all(&[
+            (name.clone(), Val { ty: Ty::Record(fault), kind: Vk::Pure(f), caseless: false }),
+            (visible("request"), request),
+        ]);
         let made = l.block(body, Some(&Ty::Unit));
         l.ask_request(id, req, name.span);
         let body = l.body();
@@ -279,24 +427,35 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The `forward` blocks of the main file's protocols that nobody has needed, by themselves. What they say goes nowhere.
+    /// The `forward` blocks of the main file's protocols that nobody has needed, by themselves.
+    /// What they say goes nowhere.
     pub fn forwards_alone(&mut self) {
         for i in 0..self.protocols.len() {
             let id = ir::ProtocolId(i as u32);
             let info = self.protocols[i].clone();
             let ast::ItemKind::Protocol(p) = &info.ast.kind else { continue };
             for response in [false, true] {
-                let Some(clause) = p.clauses.iter().find(|c| matches!(c.kind, ClauseKind::Forward { response: r, .. } if r == response)) else { continue };
+                let Some(clause) = p
+                    .clauses
+                    .iter()
+                    .find(|c| matches!(c.kind, ClauseKind::Forward { response: r, .. } if r == response))
+                else {
+                    continue;
+                };
                 let unit = if response { info.response } else { Some(info.request) };
                 let (Some(unit), 0) = (unit, info.module) else { continue };
-                if self.forwarded.contains(&(id, response)) { continue; }
+                if self.forwarded.contains(&(id, response)) {
+                    continue;
+                }
                 let (module, before) = (self.m.clone(), self.diags.len());
                 self.forward_alone(id, unit, response, clause.span);
                 self.m = module;
                 // What was told of another use is not told again.
                 let told = self.diags.split_off(before);
                 for d in told {
-                    if !self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) { self.diags.push(d); }
+                    if !self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
+                        self.diags.push(d);
+                    }
                 }
             }
         }
@@ -308,12 +467,27 @@ impl Compiler<'_> {
         let mut l = Lower::new(self, module, Kind::Handler);
         l.place = place;
         let msg = l.new_local(if response { "response" } else { "request" }, &Ty::Msg(unit));
-        l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol: id, req: msg, one_way: false, no_reply: false, greeting: false });
-        let passed = Outgoing { unit, kind: OutKind::Pass { msg, edits: vec![] }, fields: vec![], run: None, params: vec![], ends: None };
+        l.handler = Some(HandlerCtx {
+            port: ir::PortId(u32::MAX),
+            protocol: id,
+            req: msg,
+            one_way: false,
+            no_reply: false,
+            greeting: false,
+        });
+        let passed = Outgoing {
+            unit,
+            kind: OutKind::Pass { msg, edits: vec![] },
+            fields: vec![],
+            run: None,
+            params: vec![],
+            ends: None,
+        };
         let _ = l.forwarded(&passed, id, response, span);
     }
 
-    /// Interim answers are edited as others are, where the protocol has edits: no handler sees them.
+    /// Interim answers are edited as others are, where the protocol has edits: no handler sees
+    /// them.
     fn on_interim(&mut self, module: ModId, id: ir::ProtocolId, p: &ast::Protocol) -> R<()> {
         let forward = p.clauses.iter().find(|c| matches!(c.kind, ClauseKind::Forward { response: true, .. }));
         let (Some(forward), Some(unit)) = (forward, self.protocols[id.index()].response) else { return Ok(()) };
@@ -321,7 +495,14 @@ impl Compiler<'_> {
         let mut l = Lower::new(self, module, Kind::OnFault);
         l.place = place;
         let msg = l.new_local("response", &Ty::Msg(unit));
-        let passed = Outgoing { unit, kind: OutKind::Pass { msg, edits: vec![] }, fields: vec![], run: None, params: vec![], ends: None };
+        let passed = Outgoing {
+            unit,
+            kind: OutKind::Pass { msg, edits: vec![] },
+            fields: vec![],
+            run: None,
+            params: vec![],
+            ends: None,
+        };
         let msg = l.forwarded(&passed, id, true, forward.span)?;
         l.push(forward.span, ir::StmtKind::Reply { msg, close: false });
         let body = l.body();
@@ -329,11 +510,14 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// What `f` is in a fault handler: its kind and other things. The record itself never reaches the IR's code.
+    /// What `f` is in a fault handler: its kind and other things. The record itself never reaches
+    /// the IR's code.
     pub fn fault_record(&mut self, others: &[(&str, Ty)]) -> ir::RecordId {
         let others = others.iter().map(|(n, t)| (n.to_string(), t.clone()));
         let want: Vec<_> = std::iter::once(("kind".to_string(), Ty::Fault)).chain(others).collect();
-        if let Some(i) = self.records.iter().position(|r| *r == want) { return ir::RecordId(i as u32); }
+        if let Some(i) = self.records.iter().position(|r| *r == want) {
+            return ir::RecordId(i as u32);
+        }
         let lowered = want.iter().map(|(n, t)| (n.clone(), crate::ty::lower(t, &mut self.m))).collect();
         self.m.records.push(ir::Record { name: "Fault".into(), fields: lowered });
         self.records.push(want);

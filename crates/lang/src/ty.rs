@@ -1,11 +1,13 @@
-//! The checker's types: what the language's types mean, their names for messages, and their IR forms.
+//! The checker's types: what the language's types mean, their names for messages, and their IR
+//! forms.
 
-use wireloom_ir as ir;
 use ir::{EnumId, FieldId, RecordId, TyId, UnitId};
+use wireloom_ir as ir;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ty {
-    /// Of an expression that was refused: agrees with everything, so that one mistake is reported once.
+    /// Of an expression that was refused: agrees with everything, so that one mistake is reported
+    /// once.
     Error,
     /// Of an expression that does not come back (`return`, `fault x`).
     Never,
@@ -13,7 +15,10 @@ pub enum Ty {
     Bool,
     /// An integer constant that takes the width of its use.
     Lit,
-    Int { bits: u8, signed: bool },
+    Int {
+        bits: u8,
+        signed: bool,
+    },
     Duration,
     Instant,
     Fault,
@@ -52,7 +57,10 @@ pub enum Ty {
 
 /// What a list field of a unit holds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Elem { Unit(UnitId), Value(Ty) }
+pub enum Elem {
+    Unit(UnitId),
+    Value(Ty),
+}
 
 pub const U8: Ty = Ty::Int { bits: 8, signed: false };
 pub const U16: Ty = Ty::Int { bits: 16, signed: false };
@@ -60,16 +68,32 @@ pub const U32: Ty = Ty::Int { bits: 32, signed: false };
 pub const U64: Ty = Ty::Int { bits: 64, signed: false };
 
 impl Ty {
-    pub fn option(self) -> Ty { Ty::Option(Box::new(self)) }
-    pub fn is_int(&self) -> bool { matches!(self, Ty::Int { .. } | Ty::Lit) }
-    pub fn is_option(&self) -> bool { matches!(self, Ty::Option(_) | Ty::None) }
-    pub fn is_error(&self) -> bool { matches!(self, Ty::Error) }
-    /// Whether values of the type are plain data: they can be stored, passed to functions and compared.
+    pub fn option(self) -> Ty {
+        Ty::Option(Box::new(self))
+    }
+    pub fn is_int(&self) -> bool {
+        matches!(self, Ty::Int { .. } | Ty::Lit)
+    }
+    pub fn is_option(&self) -> bool {
+        matches!(self, Ty::Option(_) | Ty::None)
+    }
+    pub fn is_error(&self) -> bool {
+        matches!(self, Ty::Error)
+    }
+    /// Whether values of the type are plain data: they can be stored, passed to functions and
+    /// compared.
     pub fn is_plain(&self) -> bool {
         match self {
             Ty::Option(t) | Ty::List(t, _) => t.is_plain(),
             Ty::Tuple(ts) => ts.iter().all(Ty::is_plain),
-            Ty::Msg(_) | Ty::Items(..) | Ty::Switch(..) | Ty::Stream | Ty::Replies(_) | Ty::Port(_) | Ty::Table(_) | Ty::Conn => false,
+            Ty::Msg(_)
+            | Ty::Items(..)
+            | Ty::Switch(..)
+            | Ty::Stream
+            | Ty::Replies(_)
+            | Ty::Port(_)
+            | Ty::Table(_)
+            | Ty::Conn => false,
             _ => true,
         }
     }
@@ -132,7 +156,13 @@ pub fn show(ty: &Ty, m: &ir::Module) -> String {
         Ty::Record(r) => m.records.get(r.index()).map_or("record".into(), |r| r.name.clone()),
         Ty::Enum(e) => m.enums.get(e.index()).map_or("enum".into(), |e| e.name.clone()),
         Ty::Msg(u) => m.units.get(u.index()).map_or("unit".into(), |u| u.name.clone()),
-        Ty::Items(e, n) => format!("list<{}, {n}>", match &**e { Elem::Unit(u) => show(&Ty::Msg(*u), m), Elem::Value(t) => show(t, m) }),
+        Ty::Items(e, n) => format!(
+            "list<{}, {n}>",
+            match &**e {
+                Elem::Unit(u) => show(&Ty::Msg(*u), m),
+                Elem::Value(t) => show(t, m),
+            }
+        ),
         Ty::Switch(..) => "a switch".into(),
         Ty::Stream => "a stream".into(),
         Ty::Replies(u) => format!("the answers ({})", show(&Ty::Msg(*u), m)),
@@ -156,16 +186,28 @@ pub fn lower(ty: &Ty, m: &mut ir::Module) -> TyId {
         Ty::Ip4 => ir::Ty::UInt(32),
         Ty::Ip6 => ir::Ty::UInt(128),
         Ty::Endpoint => ir::Ty::Endpoint,
-        Ty::Prefix => { let t = m.intern(ir::Ty::UInt(128)); ir::Ty::Tuple(vec![t, t]) }
+        Ty::Prefix => {
+            let t = m.intern(ir::Ty::UInt(128));
+            ir::Ty::Tuple(vec![t, t])
+        }
         Ty::Bytes(n) => ir::Ty::Bytes(*n),
-        Ty::Option(t) => { let t = lower(t, m); ir::Ty::Option(t) }
-        Ty::List(t, n) => { let t = lower(t, m); ir::Ty::List(t, *n) }
+        Ty::Option(t) => {
+            let t = lower(t, m);
+            ir::Ty::Option(t)
+        }
+        Ty::List(t, n) => {
+            let t = lower(t, m);
+            ir::Ty::List(t, *n)
+        }
         Ty::Tuple(ts) => ir::Ty::Tuple(ts.iter().map(|t| lower(t, m)).collect()),
         Ty::Record(r) => ir::Ty::Record(*r),
         Ty::Enum(e) => ir::Ty::UInt(m.enums.get(e.index()).map_or(8, |e| e.bits)),
         Ty::Msg(u) => ir::Ty::Msg(*u),
         Ty::Items(e, n) => match &**e {
-            Elem::Value(t) => { let t = lower(t, m); ir::Ty::List(t, *n) }
+            Elem::Value(t) => {
+                let t = lower(t, m);
+                ir::Ty::List(t, *n)
+            }
             Elem::Unit(_) => ir::Ty::Unit,
         },
         _ => ir::Ty::Unit,

@@ -1,4 +1,5 @@
-//! What an expression's value is while it is lowered: an IR expression, a place in a message, or a message being built.
+//! What an expression's value is while it is lowered: an IR expression, a place in a message, or a
+//! message being built.
 
 use crate::ty::Ty;
 use std::rc::Rc;
@@ -34,7 +35,8 @@ pub struct Outgoing {
     pub fields: Vec<(String, Val)>,
     /// The set whose run a built one ends with, and the separator owed before more of the set.
     pub run: Option<(ir::ByteSet, Option<u8>)>,
-    /// Where a built answer expects the parameters of its unit, which follow from the request that it answers.
+    /// Where a built answer expects the parameters of its unit, which follow from the request that
+    /// it answers.
     pub params: Vec<ir::LocalId>,
     /// Under which condition only the end of the connection ends it for its reader.
     pub ends: Option<ir::Expr>,
@@ -47,15 +49,31 @@ pub enum OutKind {
 }
 
 impl Val {
-    pub fn pure(ty: Ty, e: ir::Expr) -> Val { Val { ty, kind: Vk::Pure(e), caseless: false } }
-    pub fn path(ty: Ty, p: ir::Path) -> Val { Val { ty, kind: Vk::Path(p), caseless: false } }
-    pub fn unit() -> Val { Val { ty: Ty::Unit, kind: Vk::Nothing, caseless: false } }
-    pub fn never() -> Val { Val { ty: Ty::Never, kind: Vk::Nothing, caseless: false } }
-    pub fn error() -> Val { Val { ty: Ty::Error, kind: Vk::Nothing, caseless: false } }
-    pub fn of(ty: Ty) -> Val { Val { ty, kind: Vk::Nothing, caseless: false } }
+    pub fn pure(ty: Ty, e: ir::Expr) -> Val {
+        Val { ty, kind: Vk::Pure(e), caseless: false }
+    }
+    pub fn path(ty: Ty, p: ir::Path) -> Val {
+        Val { ty, kind: Vk::Path(p), caseless: false }
+    }
+    pub fn unit() -> Val {
+        Val { ty: Ty::Unit, kind: Vk::Nothing, caseless: false }
+    }
+    pub fn never() -> Val {
+        Val { ty: Ty::Never, kind: Vk::Nothing, caseless: false }
+    }
+    pub fn error() -> Val {
+        Val { ty: Ty::Error, kind: Vk::Nothing, caseless: false }
+    }
+    pub fn of(ty: Ty) -> Val {
+        Val { ty, kind: Vk::Nothing, caseless: false }
+    }
     pub fn maybe(cond: ir::Expr, v: Val) -> Val {
         Val { ty: v.ty.clone().option(), kind: Vk::Maybe(cond, Box::new(v)), caseless: false }
     }
-    pub fn out(o: Outgoing) -> Val { Val { ty: Ty::Msg(o.unit), kind: Vk::Out(Rc::new(o)), caseless: false } }
-    pub fn is_never(&self) -> bool { self.ty == Ty::Never }
+    pub fn out(o: Outgoing) -> Val {
+        Val { ty: Ty::Msg(o.unit), kind: Vk::Out(Rc::new(o)), caseless: false }
+    }
+    pub fn is_never(&self) -> bool {
+        self.ty == Ty::Never
+    }
 }

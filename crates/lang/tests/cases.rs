@@ -7,13 +7,21 @@ use std::path::{Path, PathBuf};
 use wireloom_golden::{compare, Golden};
 use wireloom_syntax::{OsWorld, Severity};
 
-fn folder(name: &str) -> PathBuf { Path::new(env!("CARGO_MANIFEST_DIR")).join(name) }
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
 
 fn main() {
     let cases = wireloom_golden::files(&folder("tests/cases"), "loom");
     assert!(cases.len() >= 50, "{} cases", cases.len());
-    let said = cases.iter().cloned().map(|p| wireloom_golden::test(wireloom_golden::name(&p), move || compare(&annotated(&p))));
-    let valid = cases.iter().cloned().map(|p| wireloom_golden::test(format!("{}::ir_is_valid", wireloom_golden::name(&p)), move || ir_is_valid(&p)));
+    let said = cases
+        .iter()
+        .cloned()
+        .map(|p| wireloom_golden::test(wireloom_golden::name(&p), move || compare(&annotated(&p))));
+    let valid = cases
+        .iter()
+        .cloned()
+        .map(|p| wireloom_golden::test(format!("{}::ir_is_valid", wireloom_golden::name(&p)), move || ir_is_valid(&p)));
     wireloom_golden::run(said.chain(valid).collect())
 }
 
@@ -25,21 +33,36 @@ fn annotated(path: &Path) -> [Golden; 2] {
     for (i, line) in text.lines().enumerate() {
         let bare = line.split("//~").next().unwrap_or("").trim_end();
         out += bare;
-        let here = checked.diagnostics.iter().filter(|d| d.severity != Severity::Note && d.span().is_some_and(|s| checked.map.position(s).line == i + 1));
-        for d in here { let _ = write!(out, " //~ {} {}", d.code, d.message.lines().next().unwrap_or("")); }
+        let here = checked.diagnostics.iter().filter(|d| {
+            d.severity != Severity::Note && d.span().is_some_and(|s| checked.map.position(s).line == i + 1)
+        });
+        for d in here {
+            let _ = write!(out, " //~ {} {}", d.code, d.message.lines().next().unwrap_or(""));
+        }
         out.push('\n');
     }
     // What uses the standard library changes with it.
     let module = checked.module.filter(|_| !text.contains("use std"));
-    let ir = module.map(|mut m| { m.files.clear(); wireloom_ir::text::print(&m) });
+    let ir = module.map(|mut m| {
+        m.files.clear();
+        wireloom_ir::text::print(&m)
+    });
     [Golden { path: path.to_path_buf(), text: Some(out) }, Golden { path: path.with_extension("ir"), text: ir }]
 }
 
 fn ir_is_valid(path: &Path) -> Result<(), String> {
-    let Some(mut m) = wireloom_lang::compile(&OsWorld::new(folder("../../std")), path, None).module else { return Ok(()) };
+    let Some(mut m) = wireloom_lang::compile(&OsWorld::new(folder("../../std")), path, None).module else {
+        return Ok(());
+    };
     let errors = wireloom_ir::verify::verify_lowered(&m);
-    if !errors.is_empty() { return Err(format!("{errors:?}")) }
+    if !errors.is_empty() {
+        return Err(format!("{errors:?}"));
+    }
     wireloom_ir::passes::run_all(&mut m);
     let errors = wireloom_ir::verify::verify(&m);
-    if errors.is_empty() { Ok(()) } else { Err(format!("after the passes: {errors:?}")) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("after the passes: {errors:?}"))
+    }
 }

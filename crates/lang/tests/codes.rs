@@ -27,7 +27,8 @@ fn every_example_has_its_error() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// What an example cannot show: the rest is refused before the analysis of the IR could find it, and tested there.
+/// What an example cannot show: the rest is refused before the analysis of the IR could find it,
+/// and tested there.
 #[test]
 fn codes_without_an_example() {
     let code = |text: &str, app: Option<&str>| {
@@ -72,11 +73,18 @@ fn every_code_in_the_source_is_listed() {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-            if entry.path().is_dir() { folders.push(entry.path()); continue; }
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+                continue;
+            }
             let text = std::fs::read_to_string(entry.path()).expect("a source file");
             for part in text.split('"') {
-                let is_code = part.len() == 5 && (part.starts_with("E0") || part.starts_with("W0")) && part[1..].bytes().all(|b| b.is_ascii_digit());
-                if is_code && codes::find(part).is_none() { missing.push(part.to_string()); }
+                let is_code = part.len() == 5
+                    && (part.starts_with("E0") || part.starts_with("W0"))
+                    && part[1..].bytes().all(|b| b.is_ascii_digit());
+                if is_code && codes::find(part).is_none() {
+                    missing.push(part.to_string());
+                }
             }
         }
     }

@@ -6,13 +6,19 @@ use wireloom_syntax::{diagnostic, MemoryWorld};
 
 fn world(text: String) -> MemoryWorld {
     let mut world = MemoryWorld::new().with("/app/main.loom", text);
-    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std")).expect("std is there").flatten().filter(|f| f.path().is_file()) {
+    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std"))
+        .expect("std is there")
+        .flatten()
+        .filter(|f| f.path().is_file())
+    {
         world.add(Path::new("/std").join(file.file_name()), std::fs::read(file.path()).expect("a module of std"));
     }
     world
 }
 
-fn module(app: &str) -> Module { whole(format!("app a {{\n    port wire = memory(\"w\"), other = memory(\"o\")\n{app}\n}}\n")) }
+fn module(app: &str) -> Module {
+    whole(format!("app a {{\n    port wire = memory(\"w\"), other = memory(\"o\")\n{app}\n}}\n"))
+}
 
 fn whole(text: String) -> Module {
     let world = world(text);
@@ -26,7 +32,9 @@ fn whole(text: String) -> Module {
     m
 }
 
-fn local(m: &Module) -> Vec<bool> { m.tables.iter().map(|t| t.local).collect() }
+fn local(m: &Module) -> Vec<bool> {
+    m.tables.iter().map(|t| t.local).collect()
+}
 
 #[test]
 fn the_common_part_of_two_keys() {
@@ -42,11 +50,13 @@ fn flows_are_not_torn_apart() {
     let m = module("table parts: (ip4, ip4, u16) -> u64 { capacity 16 }\n on wire(p) where p.ip4 { parts[(p.ip4.src, p.ip4.dst, p.ip4.id)] += 1\n p -> other }");
     assert_eq!(local(&m), [true]);
     assert_eq!((m.steer.len(), m.steer[0].keys.len()), (1, 2));
-    let m = module("table seen: u32 -> u64 { capacity 16 }\n on wire(p) where p.tcp { seen[p.tcp.seq] += 1\n p -> other }");
+    let m =
+        module("table seen: u32 -> u64 { capacity 16 }\n on wire(p) where p.tcp { seen[p.tcp.seq] += 1\n p -> other }");
     assert_eq!((local(&m), m.steer.len()), (vec![false], 0));
 }
 
-/// A program's own header says what the library's say: what differs between packets, and what a frame begins with.
+/// A program's own header says what the library's say: what differs between packets, and what a
+/// frame begins with.
 #[test]
 fn units_say_what_differs_and_what_begins() {
     let keys = |says: &str, key: &str| {
@@ -81,13 +91,15 @@ fn a_flow_and_its_answer_are_a_pair() {
 fn no_common_key_is_shared() {
     let m = module("table macs: mac -> u32 { capacity 16 }\n on wire(p) where p.eth { macs[p.eth.src] = p.port\n if macs[p.eth.dst] { p -> other } }");
     assert_eq!((local(&m), m.steer.len()), (vec![false], 0));
-    let why = &passes::steer::plan(&m).tables[0].1;
+    let why = &passes::flow_affinity::plan(&m).tables[0].1;
     assert!(why.contains("different uses"), "{why}");
 }
 
 #[test]
 fn an_edited_field_is_no_key() {
-    let m = module("table t: ip4 -> u64 { capacity 16 }\n on wire(p) where p.ip4 { p.ip4.src = 10.0.0.1\n t[p.ip4.src] += 1 }");
+    let m = module(
+        "table t: ip4 -> u64 { capacity 16 }\n on wire(p) where p.ip4 { p.ip4.src = 10.0.0.1\n t[p.ip4.src] += 1 }",
+    );
     assert_eq!(local(&m), [false]);
     let m = module("table t: ip4 -> u64 { capacity 16 }\n on wire(p) where p.ip4 { let src = p.ip4.src\n p.ip4.src = 10.0.0.1\n t[src] += 1 }");
     assert_eq!(local(&m), [true]);
@@ -96,7 +108,11 @@ fn an_edited_field_is_no_key() {
 fn moves(m: &Module) -> Vec<bool> {
     let mut all = Vec::new();
     for h in &m.handlers {
-        walk::stmts(&h.body.block, &mut |s| if let StmtKind::Frame { act: FrameAct::Send { last, .. }, .. } = &s.kind { all.push(*last) });
+        walk::stmts(&h.body.block, &mut |s| {
+            if let StmtKind::Frame { act: FrameAct::Send { last, .. }, .. } = &s.kind {
+                all.push(*last)
+            }
+        });
     }
     all
 }
@@ -114,7 +130,11 @@ fn the_last_use_moves_the_frame() {
 /// The apps of a file.
 fn apps(text: &str, names: &[&str]) -> Vec<Module> {
     let mut world = MemoryWorld::new().with("/app/main.loom", text.to_string());
-    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std")).expect("std is there").flatten().filter(|f| f.path().is_file()) {
+    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std"))
+        .expect("std is there")
+        .flatten()
+        .filter(|f| f.path().is_file())
+    {
         world.add(Path::new("/std").join(file.file_name()), std::fs::read(file.path()).expect("a module of std"));
     }
     let one = |name: &&str| {
@@ -154,14 +174,21 @@ app elsewhere { port other = memory("w")
 #[test]
 fn apps_of_one_port_with_a_common_key_are_a_cluster() {
     let mut all = apps(SEVERAL, &["flows", "sources", "pairs", "stations", "counts", "elsewhere"]);
-    let found = passes::cluster::clusters(&all, &passes::cluster::by_name(&all));
+    let found = passes::affinity_groups::clusters(&all, &passes::affinity_groups::by_name(&all));
     let members: Vec<(Vec<usize>, &str)> = found.iter().map(|c| (c.apps.clone(), c.key.as_str())).collect();
-    assert_eq!(members.iter().map(|m| m.0.clone()).collect::<Vec<_>>(), [vec![0, 1, 4], vec![2], vec![3], vec![5]], "{members:?}");
+    assert_eq!(
+        members.iter().map(|m| m.0.clone()).collect::<Vec<_>>(),
+        [vec![0, 1, 4], vec![2], vec![3], vec![5]],
+        "{members:?}"
+    );
     assert!(members[0].1.starts_with("steered by ip4.src or ip6.src") && !members[0].1.contains("tcp"), "{members:?}");
     assert!(members[1].1.ends_with("ip4.src or ip6.src with ip4.dst or ip6.dst"), "{members:?}");
     let before = all.clone();
-    let names = passes::cluster::by_name(&all);
-    assert_eq!(passes::cluster::apply(&mut all, &names), [Some(0), Some(0), Some(1), Some(2), Some(0), Some(3)]);
+    let names = passes::affinity_groups::by_name(&all);
+    assert_eq!(
+        passes::affinity_groups::apply(&mut all, &names),
+        [Some(0), Some(0), Some(1), Some(2), Some(0), Some(3)]
+    );
     // The two are steered by the same expressions; the others by their own.
     assert_eq!((before[0].steer[0].keys.len(), all[0].steer[0].keys.len(), all[1].steer[0].keys.len()), (5, 2, 2));
     assert!(all[2..] == before[2..] && all[4].steer.is_empty());
@@ -173,12 +200,12 @@ fn apps_of_one_port_with_a_common_key_are_a_cluster() {
     let mut bound = names.clone();
     bound[0][0].1 = vec!["nic:a".into(), "nic:b".into()];
     bound[5][0].1 = vec!["nic:b".into()];
-    let found = passes::cluster::clusters(&before, &bound);
+    let found = passes::affinity_groups::clusters(&before, &bound);
     assert_eq!(found.iter().map(|c| c.apps.clone()).collect::<Vec<_>>(), [vec![0, 5], vec![1, 4], vec![2], vec![3]]);
     assert!(wireloom_ir::explain::clusters(&before, &bound).contains("Clusters of port nic:b "));
     // Twice is once.
     let once = all.clone();
-    passes::cluster::apply(&mut all, &names);
+    passes::affinity_groups::apply(&mut all, &names);
     assert_eq!(once, all);
 }
 
@@ -189,26 +216,44 @@ fn what_a_handler_does_with_frames() {
     assert_eq!(all.iter().map(|m| m.handlers[0].frame_use()).collect::<Vec<_>>(), [Reads, Sends, Edits]);
 }
 
-/// Frames and connections in one app: what each core has for itself is one half's, and what both use is shared.
+/// Frames and connections in one app: what each core has for itself is one half's, and what both
+/// use is shared.
 #[test]
 fn apps_of_two_halves() {
     use wireloom_ir::desc::Half;
     const TOP: &str = "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\n";
-    const PORTS: &str = "port w = memory(\"w\")\nport c = listen tcp(80) as p\nport b = connect tcp(127.0.0.1:81) as p\n";
-    let compiled = |members: &str| wireloom_lang::compile(&world(format!("{TOP}app a {{\n{PORTS}{members}\n}}\n")), Path::new("/app/main.loom"), None);
+    const PORTS: &str =
+        "port w = memory(\"w\")\nport c = listen tcp(80) as p\nport b = connect tcp(127.0.0.1:81) as p\n";
+    let compiled = |members: &str| {
+        wireloom_lang::compile(
+            &world(format!("{TOP}app a {{\n{PORTS}{members}\n}}\n")),
+            Path::new("/app/main.loom"),
+            None,
+        )
+    };
     let refused = |members: &str| {
         let errors = compiled(members).diagnostics;
-        errors.iter().filter(|d| d.code == "E0624").map(|d| d.message.clone()).next().unwrap_or_else(|| panic!("{members}: {errors:?}"))
+        errors
+            .iter()
+            .filter(|d| d.code == "E0624")
+            .map(|d| d.message.clone())
+            .next()
+            .unwrap_or_else(|| panic!("{members}: {errors:?}"))
     };
     let reply = "on c(r) { reply nothing }";
-    assert!(refused("state s: u32\non w(x) { s = x.len }\non c(r) { s = 1\n reply nothing }").starts_with("state `s` is used for packets and for connections"));
-    assert!(refused("on w(x) { x -> w }\non c(r) { [\"a\"] -> w\n reply nothing }").starts_with("one handler uses frame ports and connections"));
-    assert!(refused("counter k\non w(x) { k += 1\n if k > 5 { x -> w } }\non c(r) { k += 1\n reply nothing }").starts_with("counter `k`"));
-    assert!(refused("counter k\non w(x) { if k > 5 { x -> w } }\non c(r) { k += 1\n reply nothing }").starts_with("counter `k`"));
+    assert!(refused("state s: u32\non w(x) { s = x.len }\non c(r) { s = 1\n reply nothing }")
+        .starts_with("state `s` is used for packets and for connections"));
+    assert!(refused("on w(x) { x -> w }\non c(r) { [\"a\"] -> w\n reply nothing }")
+        .starts_with("one handler uses frame ports and connections"));
+    assert!(refused("counter k\non w(x) { k += 1\n if k > 5 { x -> w } }\non c(r) { k += 1\n reply nothing }")
+        .starts_with("counter `k`"));
+    assert!(refused("counter k\non w(x) { if k > 5 { x -> w } }\non c(r) { k += 1\n reply nothing }")
+        .starts_with("counter `k`"));
     let both = compiled("counter k\non w(x) { k += 1 }\non c(r) { k += 1\n if k > 5 { k += 1 }\n reply nothing }");
     assert!(both.diagnostics.iter().all(|d| !d.code.starts_with('E')), "{:?}", both.diagnostics);
     assert!(refused("table t: lpm ip4 -> u8 { capacity 5 }\non w(x) where x.ip4 { if t[x.ip4.src] is none { return }\n x -> w }\non c(r) { t.insert(10.0.0.0/8, 1)\n reply nothing }").starts_with("table `t`"));
-    // A counter of packets is read; a timer follows what it uses; a table that both use is no core's own.
+    // A counter of packets is read; a timer follows what it uses; a table that both use is no
+    // core's own.
     let members = "counter k\nstate s: u32\nstate q: u32\ntable t: u16 -> u64 { capacity 5 }\ntable u: u16 -> u64 { capacity 5 }\n\
         on w(x) where x.udp { k += 1\n s = x.len\n t[x.udp.dst] += 1\n u[x.udp.dst] += 1 }\nevery 1s { s = 0 }\nevery 2s { q += 1 }\n\
         on c(r) { q = 5\n if k > 5 or t[1] is some(_) { q = 6 }\n reply nothing }\nsignal read() -> u64 { k }\nsignal all() -> u32 { 7 }";
@@ -217,10 +262,24 @@ fn apps_of_two_halves() {
     let mut m = made.module.expect("compiled");
     passes::run_all(&mut m);
     let d = m.desc();
-    let of = |name: &str| d.handlers.iter().find(|h| h.name == name).map(|h| h.half).unwrap_or_else(|| panic!("{name} is not in {:?}", d.handlers));
-    let timers: Vec<Half> = d.handlers.iter().filter(|h| matches!(h.on, wireloom_ir::desc::HandlerOn::Every { .. })).map(|h| h.half).collect();
+    let of = |name: &str| {
+        d.handlers
+            .iter()
+            .find(|h| h.name == name)
+            .map(|h| h.half)
+            .unwrap_or_else(|| panic!("{name} is not in {:?}", d.handlers))
+    };
+    let timers: Vec<Half> = d
+        .handlers
+        .iter()
+        .filter(|h| matches!(h.on, wireloom_ir::desc::HandlerOn::Every { .. }))
+        .map(|h| h.half)
+        .collect();
     assert_eq!((of("w"), of("c"), &timers[..]), (Half::Packets, Half::Services, &[Half::Packets, Half::Services][..]));
     assert_eq!((of("signal read"), of("signal all"), d.counters[0].half), (Half::Packets, Half::Both, Half::Packets));
     assert_eq!(d.local_tables, ["u"]);
-    assert!(d.is_mixed() && !compiled(&format!("on w(x) {{ x -> w }}\n{reply}")).diagnostics.iter().any(|d| d.code == "E0624"));
+    assert!(
+        d.is_mixed()
+            && !compiled(&format!("on w(x) {{ x -> w }}\n{reply}")).diagnostics.iter().any(|d| d.code == "E0624")
+    );
 }

@@ -1,8 +1,9 @@
 //! An echo server on an engine, to measure what an engine costs per message.
 //!
-//! `engine_echo epoll|uring PORT`: serves until killed. `engine_echo load PORT CONNS SECONDS PID`: sends 100-byte
-//! messages on CONNS connections, one outstanding on each, and prints messages per second and the CPU time per message
-//! of process PID. Pin the two to different cores (`taskset -c`).
+//! `engine_echo epoll|uring PORT`: serves until killed. `engine_echo load PORT CONNS SECONDS PID`:
+//! sends 100-byte messages on CONNS connections, one outstanding on each, and prints messages per
+//! second and the CPU time per message of process PID. Pin the two to different cores
+//! (`taskset -c`).
 
 use std::collections::HashMap;
 use std::io::{IoSlice, Read, Write as _};

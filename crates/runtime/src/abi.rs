@@ -1,7 +1,8 @@
 //! The C ABI between a program and the runtime: `support/wireloom.h` in Rust, name for name.
 //!
-//! Comments on meaning live in the header; here only the shapes. The test at the end has the C compiler print the size
-//! of every struct and the offset of every field and compares them with these.
+//! Comments on meaning live in the header; here only the shapes. The test at the end has the C
+//! compiler print the size of every struct and the offset of every field and compares them with
+//! these.
 #![allow(non_camel_case_types)]
 
 use std::ffi::c_void;
@@ -104,7 +105,8 @@ pub struct wl_bytes {
 impl wl_bytes {
     pub const EMPTY: wl_bytes = wl_bytes { p: std::ptr::null(), n: 0, _pad: 0 };
 
-    /// Names the bytes of `s`; slices of 4 GiB and more do not occur (messages are bounded far below).
+    /// Names the bytes of `s`; slices of 4 GiB and more do not occur (messages are bounded far
+    /// below).
     pub fn of(s: &[u8]) -> wl_bytes {
         wl_bytes { p: s.as_ptr(), n: s.len() as u32, _pad: 0 }
     }
@@ -414,7 +416,8 @@ pub struct wl_merge_at {
     pub messages: u32,
 }
 
-pub type MergeFn = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut wl_window, u32, *mut u8, u32, *mut wl_merge_at) -> c_int;
+pub type MergeFn =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut wl_window, u32, *mut u8, u32, *mut wl_merge_at) -> c_int;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

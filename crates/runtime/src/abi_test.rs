@@ -46,13 +46,71 @@ fn ours() -> Vec<Layout> {
 
 fn constants() -> Vec<(&'static str, i64)> {
     macro_rules! c { ($($n:ident),*) => { vec![$((stringify!($n), $n as i64)),*] } }
-    c!(WL_ABI, WL_MORE, WL_HEAD, WL_WHOLE, WL_BAD, WL_M_CLOSE, WL_M_INTERIM, WL_M_TUNNEL, WL_M_NO_REPLY,
-        WL_M_UNTIL_EOF, WL_M_IN_STEP, WL_M_REPEAT, WL_M_PRIVATE, WL_M_REFUSAL, WL_M_ALONE, WL_TAIL_NONE, WL_TAIL_REQ, WL_TAIL_REP, WL_F_NONE, WL_F_MALFORMED, WL_F_TOO_LONG,
-        WL_F_TRUNCATED, WL_F_CONSTRAINT, WL_F_INDEX, WL_F_DIVISION, WL_F_NONE_VALUE, WL_F_LOST, WL_F_REFUSED,
-        WL_F_TIMEOUT, WL_F_BAD_REPLY, WL_F_OVERLOAD, WL_F_IDLE, WL_F_FULL, WL_F_CANCELLED, WL_F_NO_REPLY, WL_F_INTERNAL, WL_F_USER,
-        WL_S_OK, WL_T_DONE, WL_T_SUSPEND, WL_T_FAULT, WL_C_HOLD, WL_C_HOLD_REQ, WL_C_PIPELINE, WL_R_CLOSE, WL_R_NOTHING, WL_G_DRY,
-        WL_G_FULL, WL_G_DONE, WL_G_BAD, WL_HEADROOM, WL_TAILROOM, WL_GONE, WL_X_AES_CTR, WL_X_AES_CBC_ENCRYPT,
-        WL_X_AES_CBC_DECRYPT, WL_X_AES_GCM_SEAL, WL_X_AES_GCM_OPEN, WL_X_HMAC_SHA1, WL_X_HMAC_SHA256, WL_X_SHA1, WL_X_SHA256, WL_X_RANDOM)
+    c!(
+        WL_ABI,
+        WL_MORE,
+        WL_HEAD,
+        WL_WHOLE,
+        WL_BAD,
+        WL_M_CLOSE,
+        WL_M_INTERIM,
+        WL_M_TUNNEL,
+        WL_M_NO_REPLY,
+        WL_M_UNTIL_EOF,
+        WL_M_IN_STEP,
+        WL_M_REPEAT,
+        WL_M_PRIVATE,
+        WL_M_REFUSAL,
+        WL_M_ALONE,
+        WL_TAIL_NONE,
+        WL_TAIL_REQ,
+        WL_TAIL_REP,
+        WL_F_NONE,
+        WL_F_MALFORMED,
+        WL_F_TOO_LONG,
+        WL_F_TRUNCATED,
+        WL_F_CONSTRAINT,
+        WL_F_INDEX,
+        WL_F_DIVISION,
+        WL_F_NONE_VALUE,
+        WL_F_LOST,
+        WL_F_REFUSED,
+        WL_F_TIMEOUT,
+        WL_F_BAD_REPLY,
+        WL_F_OVERLOAD,
+        WL_F_IDLE,
+        WL_F_FULL,
+        WL_F_CANCELLED,
+        WL_F_NO_REPLY,
+        WL_F_INTERNAL,
+        WL_F_USER,
+        WL_S_OK,
+        WL_T_DONE,
+        WL_T_SUSPEND,
+        WL_T_FAULT,
+        WL_C_HOLD,
+        WL_C_HOLD_REQ,
+        WL_C_PIPELINE,
+        WL_R_CLOSE,
+        WL_R_NOTHING,
+        WL_G_DRY,
+        WL_G_FULL,
+        WL_G_DONE,
+        WL_G_BAD,
+        WL_HEADROOM,
+        WL_TAILROOM,
+        WL_GONE,
+        WL_X_AES_CTR,
+        WL_X_AES_CBC_ENCRYPT,
+        WL_X_AES_CBC_DECRYPT,
+        WL_X_AES_GCM_SEAL,
+        WL_X_AES_GCM_OPEN,
+        WL_X_HMAC_SHA1,
+        WL_X_HMAC_SHA256,
+        WL_X_SHA1,
+        WL_X_SHA256,
+        WL_X_RANDOM
+    )
 }
 
 /// A C program that prints one line per struct, field and constant.
@@ -86,7 +144,8 @@ fn expected() -> String {
 
 #[test]
 fn layout_is_that_of_the_header() {
-    let Some(cc) = ["clang", "cc", "gcc"].into_iter().find(|c| Command::new(c).arg("--version").output().is_ok()) else {
+    let Some(cc) = ["clang", "cc", "gcc"].into_iter().find(|c| Command::new(c).arg("--version").output().is_ok())
+    else {
         eprintln!("SKIPPED layout_is_that_of_the_header: no C compiler on this machine");
         return;
     };
@@ -95,8 +154,17 @@ fn layout_is_that_of_the_header() {
     let (src, exe) = (dir.join("abi.c"), dir.join("abi"));
     std::fs::write(&src, c_program()).unwrap();
     let include = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../support");
-    let out = Command::new(cc).arg("-Wall").arg("-Wextra").arg("-Werror").arg("-I").arg(include).arg(&src).arg("-o")
-        .arg(&exe).output().unwrap();
+    let out = Command::new(cc)
+        .arg("-Wall")
+        .arg("-Wextra")
+        .arg("-Werror")
+        .arg("-I")
+        .arg(include)
+        .arg(&src)
+        .arg("-o")
+        .arg(&exe)
+        .output()
+        .unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let run = Command::new(&exe).output().unwrap();
     std::fs::remove_dir_all(&dir).unwrap();

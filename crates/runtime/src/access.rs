@@ -1,7 +1,9 @@
-//! The access log: a line for each request that came to a listening port, written beside the data path.
+//! The access log: a line for each request that came to a listening port, written beside the data
+//! path.
 //!
-//! A core makes its lines in memory of its own and hands them over after each batch. One thread opens, writes and reopens the file.
-//! No core waits for it: lines that find no room are dropped and counted. The format is in docs/operations.md.
+//! A core makes its lines in memory of its own and hands them over after each batch. One thread
+//! opens, writes and reopens the file. No core waits for it: lines that find no room are dropped
+//! and counted. The format is in docs/operations.md.
 
 use crate::error::Error;
 use std::fs::{File, OpenOptions};
@@ -65,11 +67,19 @@ impl Drop for Writer {
 impl AccessLog {
     /// Opens the file (`-`: standard output) for so many cores.
     pub fn open(to: &Path, cores: usize) -> Result<(Arc<AccessLog>, Writer), Error> {
-        let mut out = Out::open(to).map_err(|e| Error::Io(format!("cannot open the access log {}", to.display()), e))?;
-        let log = Arc::new(AccessLog { waiting: (0..cores).map(|_| Mutex::default()).collect(), lost: AtomicU64::new(0), ended: AtomicBool::new(false) });
+        let mut out =
+            Out::open(to).map_err(|e| Error::Io(format!("cannot open the access log {}", to.display()), e))?;
+        let log = Arc::new(AccessLog {
+            waiting: (0..cores).map(|_| Mutex::default()).collect(),
+            lost: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        });
         let own = log.clone();
         let run = move || own.run(&mut out);
-        let thread = std::thread::Builder::new().name("access-log".into()).spawn(run).map_err(|e| Error::Io("cannot start a thread".into(), e))?;
+        let thread = std::thread::Builder::new()
+            .name("access-log".into())
+            .spawn(run)
+            .map_err(|e| Error::Io("cannot start a thread".into(), e))?;
         Ok((log.clone(), Writer { log, thread: Some(thread) }))
     }
 
@@ -144,7 +154,8 @@ impl Out {
         Ok(Out::File { path: to.to_path_buf(), file: append_to(to)?, failing: false })
     }
 
-    /// The file may have been renamed: one of its name is opened, or begun. If that fails, the old one is kept.
+    /// The file may have been renamed: one of its name is opened, or begun. If that fails, the old
+    /// one is kept.
     fn reopen(&mut self) {
         let Out::File { path, file, .. } = self else { return };
         match append_to(path) {
@@ -278,7 +289,15 @@ impl Lines {
             (0, class) => write!(out, " {class}"),
             (status, _) => write!(out, " {status}"),
         };
-        let _ = writeln!(out, " {} {}.{:06} {} {}", e.bytes, took / 1_000_000, took % 1_000_000, e.backend.unwrap_or("-"), e.fault);
+        let _ = writeln!(
+            out,
+            " {} {}.{:06} {} {}",
+            e.bytes,
+            took / 1_000_000,
+            took % 1_000_000,
+            e.backend.unwrap_or("-"),
+            e.fault
+        );
     }
 
     /// Hands over what there is. `wait`: at the end.

@@ -2,7 +2,18 @@ use super::*;
 
 fn entry() -> Entry<'static> {
     let client = ([127, 0, 0, 1], 9).into();
-    Entry { wall: 1500, took: 2_000_001_000, app: "a", port: "p", client, status: 200, class: "2xx", bytes: 3, backend: None, fault: "-" }
+    Entry {
+        wall: 1500,
+        took: 2_000_001_000,
+        app: "a",
+        port: "p",
+        client,
+        status: 200,
+        class: "2xx",
+        bytes: 3,
+        backend: None,
+        fault: "-",
+    }
 }
 
 fn line(columns: &[&[u8]], e: &Entry) -> String {
@@ -16,8 +27,12 @@ fn line(columns: &[&[u8]], e: &Entry) -> String {
 #[test]
 fn dates_are_those_of_the_calendar() {
     for (second, text) in [
-        (0, "1970-01-01T00:00:00"), (951_782_400, "2000-02-29T00:00:00"), (1_709_164_799, "2024-02-28T23:59:59"),
-        (1_709_251_200, "2024-03-01T00:00:00"), (4_107_542_400, "2100-03-01T00:00:00"), (1_798_761_599, "2026-12-31T23:59:59"),
+        (0, "1970-01-01T00:00:00"),
+        (951_782_400, "2000-02-29T00:00:00"),
+        (1_709_164_799, "2024-02-28T23:59:59"),
+        (1_709_251_200, "2024-03-01T00:00:00"),
+        (4_107_542_400, "2100-03-01T00:00:00"),
+        (1_798_761_599, "2026-12-31T23:59:59"),
     ] {
         assert_eq!(date(second), text);
     }
@@ -31,7 +46,10 @@ fn no_byte_of_a_request_ends_its_line_or_its_quotes() {
 
 #[test]
 fn what_is_not_known_is_a_dash() {
-    assert_eq!(line(&[], &Entry { status: 0, class: "", ..entry() }), "d.000001Z a.p 127.0.0.1:9 - - - 3 2.000001 - -\n");
+    assert_eq!(
+        line(&[], &Entry { status: 0, class: "", ..entry() }),
+        "d.000001Z a.p 127.0.0.1:9 - - - 3 2.000001 - -\n"
+    );
     let l = line(&[b"PING"], &Entry { status: 0, class: "ok", backend: Some("b:1"), fault: "lost", ..entry() });
     assert_eq!(l, "d.000001Z a.p 127.0.0.1:9 \"PING\" - ok 3 2.000001 b:1 lost\n");
 }
@@ -45,7 +63,8 @@ fn long_columns_are_cut() {
 /// What does not fit is lost and counted; what fits is whole lines.
 #[test]
 fn a_writer_that_does_not_come_costs_lines_and_no_waiting() {
-    let log = Arc::new(AccessLog { waiting: vec![Mutex::default()], lost: AtomicU64::new(0), ended: AtomicBool::new(false) });
+    let log =
+        Arc::new(AccessLog { waiting: vec![Mutex::default()], lost: AtomicU64::new(0), ended: AtomicBool::new(false) });
     let mut lines = Lines::of(log.clone(), 0);
     let n = 100_000;
     for i in 0..n {

@@ -1,5 +1,5 @@
-//! The admin page: `/metrics` for Prometheus, `/status` as JSON, and `/signal/APP/NAME` to call an app's signals, on a thread of
-//! its own ([`page`]).
+//! The admin page: `/metrics` for Prometheus, `/status` as JSON, and `/signal/APP/NAME` to call an
+//! app's signals, on a thread of its own ([`page`]).
 //!
 //! It reads the cores' counters while they run and sums them.
 
@@ -23,8 +23,14 @@ fn page(view: &View, request: &Request) -> Response {
         ("GET" | "HEAD", "/metrics") => ("200 OK", "text/plain; version=0.0.4", metrics(view)),
         ("GET" | "HEAD", "/status") => ("200 OK", "application/json", status(view).to_string() + "\n"),
         ("GET" | "HEAD", "/") => ("200 OK", "text/plain", index(view)),
-        ("GET" | "HEAD", p) if p.starts_with("/signal/") => ("405 Method Not Allowed", "text/plain", "a signal is called by POST, with Content-Type: application/json\n".into()),
-        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "there are /metrics, /status and /signal/APP/NAME\n".into()),
+        ("GET" | "HEAD", p) if p.starts_with("/signal/") => (
+            "405 Method Not Allowed",
+            "text/plain",
+            "a signal is called by POST, with Content-Type: application/json\n".into(),
+        ),
+        ("GET" | "HEAD", _) => {
+            ("404 Not Found", "text/plain", "there are /metrics, /status and /signal/APP/NAME\n".into())
+        }
         _ => ("405 Method Not Allowed", "text/plain", "only GET, and POST for signals\n".into()),
     };
     Response { status, kind, body }
@@ -95,7 +101,8 @@ fn app_status(a: &Hosted) -> Value {
     let us = |share| percentile(&counts, share) as f64 / 1000.0;
     let counters: serde_json::Map<String, Value> =
         desc.counters.iter().enumerate().map(|(n, c)| (c.name.clone(), json!(a.counter(n)))).collect();
-    let fault = |(k, p, n): &(u32, u32, u64)| json!({"kind": a.app.fault_name(*k), "place": a.app.place_name(*p), "count": n});
+    let fault =
+        |(k, p, n): &(u32, u32, u64)| json!({"kind": a.app.fault_name(*k), "place": a.app.place_name(*p), "count": n});
     let faults: Vec<Value> = faults(a).iter().map(fault).collect();
     let ports: Vec<Value> = (0..desc.ports.len()).map(|p| port_status(a, p)).collect();
     let merges: Vec<Value> = (0..desc.merges.len()).map(|m| merge_status(a, m)).collect();
@@ -131,7 +138,13 @@ fn is_frames(p: &wireloom_ir::desc::PortDesc) -> bool {
 /// How many answers there were of each class.
 fn class_status(a: &Hosted, get: impl Fn(&AppStats) -> &[Cell]) -> Value {
     let count = |n: usize| a.sum(|s| get(s).get(n).map_or(0, Cell::get));
-    a.app.classes.iter().enumerate().map(|(n, class)| (class.clone(), json!(count(n)))).collect::<serde_json::Map<_, _>>().into()
+    a.app
+        .classes
+        .iter()
+        .enumerate()
+        .map(|(n, class)| (class.clone(), json!(count(n))))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 fn port_status(a: &Hosted, p: usize) -> Value {
@@ -220,7 +233,12 @@ pub fn metrics(view: &View) -> String {
     }
     class_metrics(&mut out, view);
     latency_metrics(&mut out, view);
-    let mut f = Family::new(&mut out, "wireloom_pauses_total", "counter", "How often handlers have let others go first in a long loop.");
+    let mut f = Family::new(
+        &mut out,
+        "wireloom_pauses_total",
+        "counter",
+        "How often handlers have let others go first in a long loop.",
+    );
     for a in &view.apps {
         f.add(&[("app", a.name())], a.sum(|s| s.pauses.get()));
     }
@@ -232,13 +250,28 @@ pub fn metrics(view: &View) -> String {
     for (i, c) in view.cores().enumerate() {
         f.add(&[("core", &i.to_string())], c.batches.get());
     }
-    let mut f = Family::new(&mut out, "wireloom_connections_moved_total", "counter", "Client connections given to another core.");
+    let mut f = Family::new(
+        &mut out,
+        "wireloom_connections_moved_total",
+        "counter",
+        "Client connections given to another core.",
+    );
     for (i, c) in view.cores().enumerate() {
         f.add(&[("core", &i.to_string())], c.moved.get());
     }
-    let mut f = Family::new(&mut out, "wireloom_accept_failures_total", "counter", "Connections not accepted for want of descriptors.");
+    let mut f = Family::new(
+        &mut out,
+        "wireloom_accept_failures_total",
+        "counter",
+        "Connections not accepted for want of descriptors.",
+    );
     f.add(&[], view.sum(|c| c.accept_failed.get()));
-    let mut f = Family::new(&mut out, "wireloom_access_log_lost_total", "counter", "Lines of the access log that found no room or could not be written.");
+    let mut f = Family::new(
+        &mut out,
+        "wireloom_access_log_lost_total",
+        "counter",
+        "Lines of the access log that found no room or could not be written.",
+    );
     f.add(&[], view.groups.iter().filter_map(|g| g.log.as_ref()).map(|l| l.lost()).sum());
     out
 }
@@ -279,7 +312,9 @@ fn port_metrics(out: &mut String, view: &View) {
         ("wireloom_sent_bytes_total", "counter", "Bytes sent.", |s| &s.bytes_out),
         ("wireloom_retries_total", "counter", "Requests sent again on a fresh connection.", |s| &s.retries),
         ("wireloom_pipelined_total", "counter", "Requests sent behind another on its connection.", |s| &s.pipelined),
-        ("wireloom_surplus_total", "counter", "Connections closed for bytes that nobody had asked for.", |s| &s.surplus),
+        ("wireloom_surplus_total", "counter", "Connections closed for bytes that nobody had asked for.", |s| {
+            &s.surplus
+        }),
         ("wireloom_failovers_total", "counter", "Requests that went to another server.", |s| &s.failovers),
     ];
     for (name, kind, help, get) in families {
@@ -299,8 +334,12 @@ fn backend_metrics(out: &mut String, view: &View) {
         ("wireloom_backend_failures_total", "counter", "Failures per backend.", |b| b.failures.get()),
         ("wireloom_backend_ejections_total", "counter", "Times a backend was ejected.", |b| b.ejections.get()),
         ("wireloom_backend_connections", "gauge", "Connections per backend.", |b| b.connections.get()),
-        ("wireloom_backend_outstanding", "gauge", "Requests under way per backend.", |b| u64::from(b.load.load(Relaxed))),
-        ("wireloom_backend_ejected_cores", "gauge", "Cores on which a backend is ejected.", |b| u64::from(b.down.load(Relaxed))),
+        ("wireloom_backend_outstanding", "gauge", "Requests under way per backend.", |b| {
+            u64::from(b.load.load(Relaxed))
+        }),
+        ("wireloom_backend_ejected_cores", "gauge", "Cores on which a backend is ejected.", |b| {
+            u64::from(b.down.load(Relaxed))
+        }),
     ];
     for (name, kind, help, get) in families {
         let mut f = Family::new(out, name, kind, help);
@@ -321,7 +360,9 @@ fn backend_metrics(out: &mut String, view: &View) {
 
 /// (app, number, name) of every port of connections.
 fn ports(view: &View) -> impl Iterator<Item = (&Hosted, usize, &str)> {
-    view.apps.iter().flat_map(|a| a.desc().ports.iter().enumerate().filter(|(_, p)| !is_frames(p)).map(move |(p, d)| (a, p, d.name.as_str())))
+    view.apps.iter().flat_map(|a| {
+        a.desc().ports.iter().enumerate().filter(|(_, p)| !is_frames(p)).map(move |(p, d)| (a, p, d.name.as_str()))
+    })
 }
 
 /// (number, address) of every backend of a port.
@@ -338,7 +379,12 @@ fn class_metrics(out: &mut String, view: &View) {
             f.add(&[("app", a.name()), ("port", port), ("class", class)], count);
         }
     }
-    let mut f = Family::new(out, "wireloom_backend_responses_total", "counter", "Answers to clients that a backend has given, by their class.");
+    let mut f = Family::new(
+        out,
+        "wireloom_backend_responses_total",
+        "counter",
+        "Answers to clients that a backend has given, by their class.",
+    );
     for (a, p, port) in ports(view) {
         for (b, backend) in backends(a, p) {
             for (n, class) in a.app.classes.iter().enumerate() {
@@ -354,10 +400,14 @@ fn latency_metrics(out: &mut String, view: &View) {
     for (a, p, port) in ports(view).filter(|(a, p, _)| a.app.settings.ports[*p].listen) {
         f.add(&[("app", a.name()), ("port", port)], Powers::of(a.parts().map(|s| s.ports[p].latency.powers())));
     }
-    let mut f = Histograms::new(out, "wireloom_backend_seconds", "From a request to a backend to the head of its answer.");
+    let mut f =
+        Histograms::new(out, "wireloom_backend_seconds", "From a request to a backend to the head of its answer.");
     for (a, p, port) in ports(view) {
         for (b, backend) in backends(a, p) {
-            f.add(&[("app", a.name()), ("port", port), ("backend", backend)], Powers::of(a.parts().map(|s| s.ports[p].backends[b].latency.powers())));
+            f.add(
+                &[("app", a.name()), ("port", port), ("backend", backend)],
+                Powers::of(a.parts().map(|s| s.ports[p].backends[b].latency.powers())),
+            );
         }
     }
 }

@@ -1,12 +1,14 @@
-//! Memory for bytes in transit: a core's pool, output queues of chunks, and contiguous buffers for held messages.
+//! Memory for bytes in transit: a core's pool, output queues of chunks, and contiguous buffers for
+//! held messages.
 //!
-//! Everything is taken from one [`Pool`] per core, which has a cap in bytes and keeps what is given back on free
-//! lists, so the data path does not allocate once it has warmed up; above a low-water mark memory goes back to the
-//! system, so a burst does not stay resident. Queues start with a small chunk (2 KiB) and continue with large ones
-//! (16 KiB): hundreds of connections with a short answer each stay within the cache and the memory target.
+//! Everything is taken from one [`Pool`] per core, which has a cap in bytes and keeps what is given
+//! back on free lists, so the data path does not allocate once it has warmed up; above a low-water
+//! mark memory goes back to the system, so a burst does not stay resident. Queues start with a
+//! small chunk (2 KiB) and continue with large ones (16 KiB): hundreds of connections with a short
+//! answer each stay within the cache and the memory target.
 //!
-//! Queues and buffers do not give their memory back when dropped (they hold no reference to the pool): call `clear`
-//! or `release`. Debug builds assert that.
+//! Queues and buffers do not give their memory back when dropped (they hold no reference to the
+//! pool): call `clear` or `release`. Debug builds assert that.
 
 use std::io::IoSlice;
 use wireloom_ir::desc;
@@ -35,7 +37,11 @@ pub struct PoolLimits {
 
 impl Default for PoolLimits {
     fn default() -> Self {
-        PoolLimits { queue_bytes: desc::POOL_QUEUES as usize, owned_bytes: desc::POOL_HELD as usize, keep_bytes: 1 << 20 }
+        PoolLimits {
+            queue_bytes: desc::POOL_QUEUES as usize,
+            owned_bytes: desc::POOL_HELD as usize,
+            keep_bytes: 1 << 20,
+        }
     }
 }
 
@@ -157,7 +163,8 @@ impl Pool {
         self.bare = index;
     }
 
-    /// A buffer with room for at least `size` bytes; None when the pool is full or `size` exceeds 16 MiB.
+    /// A buffer with room for at least `size` bytes; None when the pool is full or `size` exceeds
+    /// 16 MiB.
     pub fn alloc(&mut self, size: usize) -> Option<OwnedBuf> {
         let data = self.take_class(size)?;
         Some(OwnedBuf { data, start: 0, end: 0 })
@@ -197,8 +204,8 @@ fn class_index(size: usize) -> usize {
 
 /// Bytes waiting to be sent: a list of chunks. 16 bytes when empty, and no memory beyond that.
 ///
-/// `append` never moves bytes that are already in the queue, so slices handed to an engine stay in place until
-/// `consume` or `clear`.
+/// `append` never moves bytes that are already in the queue, so slices handed to an engine stay in
+/// place until `consume` or `clear`.
 #[derive(Debug)]
 pub struct Queue {
     first: u32,
@@ -276,7 +283,9 @@ impl Queue {
     fn fill(&mut self, pool: &mut Pool, mut bytes: &[u8], large: bool) {
         self.len += bytes.len();
         while !bytes.is_empty() {
-            if self.last == NIL || pool.slots[self.last as usize].end as usize == pool.slots[self.last as usize].data.len() {
+            if self.last == NIL
+                || pool.slots[self.last as usize].end as usize == pool.slots[self.last as usize].data.len()
+            {
                 let chunk = pool.take_chunk(self.last != NIL || large);
                 match self.last {
                     NIL => self.first = chunk,
@@ -373,8 +382,8 @@ impl Drop for Queue {
     }
 }
 
-/// A contiguous buffer that grows by powers of two up to 16 MiB: for messages that are not complete yet or must be
-/// held. Holds nothing until first used.
+/// A contiguous buffer that grows by powers of two up to 16 MiB: for messages that are not complete
+/// yet or must be held. Holds nothing until first used.
 #[derive(Debug, Default)]
 pub struct OwnedBuf {
     data: Box<[u8]>,
@@ -412,15 +421,16 @@ impl OwnedBuf {
         &mut self.data[self.start..self.end]
     }
 
-    /// Makes room for `extra` bytes behind the content, moving it if need be. False when the pool is full or the
-    /// content would pass 16 MiB; the content stays.
+    /// Makes room for `extra` bytes behind the content, moving it if need be. False when the pool
+    /// is full or the content would pass 16 MiB; the content stays.
     #[must_use]
     pub fn reserve(&mut self, pool: &mut Pool, extra: usize) -> bool {
         if self.data.len() - self.end >= extra {
             return true;
         }
         let Some(need) = self.len().checked_add(extra) else { return false };
-        // Moving down within the buffer is allowed only when it frees at least half, so that it pays.
+        // Moving down within the buffer is allowed only when it frees at least half, so that it
+        // pays.
         if need <= self.data.len() && self.start >= self.data.len() / 2 {
             self.data.copy_within(self.start..self.end, 0);
         } else {

@@ -1,4 +1,5 @@
-//! Tables with which a program picks a backend: the ketama ring (as libmemcached lays it out) and Maglev.
+//! Tables with which a program picks a backend: the ketama ring (as libmemcached lays it out) and
+//! Maglev.
 //!
 //! In come the backends' addresses as written; out go the arrays that `wl_port` shows to handlers.
 
@@ -12,17 +13,18 @@ pub struct Server {
     pub weight: u32,
 }
 
-/// The ketama ring: pairs (point, instance), sorted by point, flattened; behind them the slots of `modula`: their number, and the
-/// instance of each.
+/// The ketama ring: pairs (point, instance), sorted by point, flattened; behind them the slots of
+/// `modula`: their number, and the instance of each.
 #[derive(Default)]
-pub struct Ring {
+pub struct Continuum {
     pub words: Vec<u32>,
     pub points: u32,
 }
 
-/// The ring as twemproxy lays it out, and libmemcached with weights: of 160 points for each server it gets as many as it weighs, four
-/// from each MD5 of `name-i`. The arithmetic is theirs, in `float`, so that the points are.
-pub fn ketama(servers: &[Server]) -> Ring {
+/// The ring as twemproxy lays it out, and libmemcached with weights: of 160 points for each server
+/// it gets as many as it weighs, four from each MD5 of `name-i`. The arithmetic is theirs, in
+/// `float`, so that the points are.
+pub fn ketama(servers: &[Server]) -> Continuum {
     let total: u32 = servers.iter().map(|s| s.weight).sum();
     let mut points: Vec<(u32, u32)> = Vec::with_capacity(servers.len() * 160);
     for (instance, server) in servers.iter().enumerate() {
@@ -41,10 +43,11 @@ pub fn ketama(servers: &[Server]) -> Ring {
     order.sort_by_key(|i| (servers[*i].name.len(), &servers[*i].name));
     let slots = order.iter().flat_map(|i| std::iter::repeat_n(*i as u32, servers[*i].weight as usize));
     let words = points.iter().flat_map(|(p, i)| [*p, *i]).chain([total]).chain(slots).collect();
-    Ring { words, points: points.len() as u32 }
+    Continuum { words, points: points.len() as u32 }
 }
 
-/// The Maglev table: for each slot the instance, filled by turns from each server's own permutation of the slots.
+/// The Maglev table: for each slot the instance, filled by turns from each server's own permutation
+/// of the slots.
 pub fn maglev(servers: &[String], slots: u32) -> Vec<u32> {
     if servers.is_empty() {
         return Vec::new();

@@ -1,9 +1,11 @@
-//! The service runtime. In come programs (compiled C or the interpreter, behind the C ABI of `wireloom.h`), their
-//! descriptions and settings; out goes service on sockets: one thread per core, run to completion.
+//! The service runtime. In come programs (compiled C or the interpreter, behind the C ABI of
+//! `wireloom.h`), their descriptions and settings; out goes service on sockets: one thread per
+//! core, run to completion.
 //!
-//! Stages: `params` resolves settings → `core::app` makes an [`App`] → `server` starts cores, signals and the admin
-//! page → each [`core::Core`] takes events from an `engine`, parses, runs handlers, moves requests and replies, beside which `merge` nodes combine sorted streams →
-//! `sim` is the same core over the memory engine with virtual time, for tests.
+//! Stages: `params` resolves settings → `core::app` makes an [`App`] → `server` starts cores,
+//! signals and the admin page → each [`core::Core`] takes events from an `engine`, parses, runs
+//! handlers, moves requests and replies, beside which `merge` nodes combine sorted streams → `sim`
+//! is the same core over the memory engine with virtual time, for tests.
 
 pub mod abi;
 pub mod access;
@@ -19,12 +21,12 @@ pub mod merge;
 pub mod packet;
 pub mod params;
 pub mod program;
-pub mod rows;
 pub mod server;
 mod services;
 mod signal;
 pub mod sim;
 pub mod stats;
+pub mod table_io;
 pub mod timer;
 pub mod view;
 
@@ -36,6 +38,6 @@ mod socket_tests;
 pub use crate::core::app::App;
 pub use error::Error;
 pub use program::{Program, Tiers};
-pub use services::listen_early;
 pub use server::{serve, AppSpec, ServeOptions, Stop, Summary};
+pub use services::listen_early;
 pub use sim::Sim;

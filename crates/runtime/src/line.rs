@@ -1,14 +1,16 @@
-//! A hand-made program for tests: a line protocol, behind the same function table as generated code.
+//! A hand-made program for tests: a line protocol, behind the same function table as generated
+//! code.
 //!
-//! A message is a line; `d:5 …\n` is followed by a tail of 5 bytes, `u…\n` by one until the connection ends. A digit
-//! after the first letter is the backend. First letters of requests:
-//! `g` pass on · `e` echo · `q` pass on, unanswered · `c` pass on, then close · `a` ask all backends, join the answers ·
-//! `h` hold request and reply over two calls · `t:5` echo with the tail · `d:5` pass on with the tail · `f` fault · `v` fault: built a message that is not valid ·
-//! (`g`, `w` and `h` may share connections.)
-//! `n` no answer · `x` call a backend that does not exist · `w` pass on, wait 50 ms at most.
-//! `k` pass on; the backend's connection becomes its client's own.
-//! `?:5` a fault in step, with 5 bytes to drop; `?L:5` because it is too long.
-//! Of responses: `i` interim (`i!`: the program changes it, or keeps it) · `T` tunnel · `C` close after it · `K` the connection is its client's own · `D:5` with a tail · `u` until the end. `!` is garbage.
+//! A message is a line; `d:5 …\n` is followed by a tail of 5 bytes, `u…\n` by one until the
+//! connection ends. A digit after the first letter is the backend. First letters of requests: `g`
+//! pass on · `e` echo · `q` pass on, unanswered · `c` pass on, then close · `a` ask all backends,
+//! join the answers · `h` hold request and reply over two calls · `t:5` echo with the tail · `d:5`
+//! pass on with the tail · `f` fault · `v` fault: built a message that is not valid · (`g`, `w` and
+//! `h` may share connections.) `n` no answer · `x` call a backend that does not exist · `w` pass
+//! on, wait 50 ms at most. `k` pass on; the backend's connection becomes its client's own. `?:5` a
+//! fault in step, with 5 bytes to drop; `?L:5` because it is too long. Of responses: `i` interim
+//! (`i!`: the program changes it, or keeps it) · `T` tunnel · `C` close after it · `K` the
+//! connection is its client's own · `D:5` with a tail · `u` until the end. `!` is garbage.
 #![allow(clippy::missing_safety_doc)]
 
 use crate::abi::*;
@@ -61,7 +63,15 @@ unsafe extern "C" fn parse(_: *mut c_void, _: u32, v: *mut wl_parser, buf: *cons
     WL_WHOLE
 }
 
-unsafe extern "C" fn tail(_: *mut c_void, _: u32, v: *mut wl_parser, _: *const u8, n: u32, eof: i32, used: *mut u32) -> i32 {
+unsafe extern "C" fn tail(
+    _: *mut c_void,
+    _: u32,
+    v: *mut wl_parser,
+    _: *const u8,
+    n: u32,
+    eof: i32,
+    used: *mut u32,
+) -> i32 {
     let v = &mut *v;
     let k = v.left.min(u64::from(n));
     v.left -= k;
@@ -101,7 +111,10 @@ unsafe extern "C" fn run(_: *mut c_void, task: *mut wl_task) -> i32 {
                 return WL_T_DONE;
             }
             b'b' => {
-                let us: u64 = std::str::from_utf8(&req[1..]).ok().and_then(|t| t.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+                let us: u64 = std::str::from_utf8(&req[1..])
+                    .ok()
+                    .and_then(|t| t.split_whitespace().next()?.parse().ok())
+                    .unwrap_or(0);
                 crate::engine::memory::work(us * 1000);
                 reply(task, head, WL_TAIL_NONE, 0);
                 return WL_T_DONE;
@@ -139,7 +152,10 @@ unsafe extern "C" fn run(_: *mut c_void, task: *mut wl_task) -> i32 {
     }
     let parts = std::slice::from_raw_parts(t.part, t.parts as usize);
     if *frame == u64::from(b'a') {
-        let text: Vec<u8> = parts.iter().flat_map(|p| if p.status == 0 { bytes(p).to_vec() } else { format!("({})", p.status).into_bytes() }).collect();
+        let text: Vec<u8> = parts
+            .iter()
+            .flat_map(|p| if p.status == 0 { bytes(p).to_vec() } else { format!("({})", p.status).into_bytes() })
+            .collect();
         let joined: Vec<u8> = text.iter().map(|c| if *c == b'\n' { b'+' } else { *c }).chain([b'\n']).collect();
         reply(task, wl_bytes::of(&joined), WL_TAIL_NONE, 0);
         return WL_T_DONE;
@@ -173,16 +189,27 @@ unsafe fn event(t: &mut wl_task) -> i32 {
     WL_T_DONE
 }
 
-unsafe extern "C" fn fault_reply(_: *mut c_void, core: *mut wl_core, _: u32, f: *const wl_fault, _: *const wl_msg) -> u32 {
+unsafe extern "C" fn fault_reply(
+    _: *mut c_void,
+    core: *mut wl_core,
+    _: u32,
+    f: *const wl_fault,
+    _: *const wl_msg,
+) -> u32 {
     let text = format!("!{}\n", (*f).kind);
     let out = &mut (*core).out;
     std::ptr::copy_nonoverlapping(text.as_ptr(), out.p, text.len());
     out.p = out.p.add(text.len());
     let kind = u32::from((*f).kind);
-    if kind <= WL_F_TRUNCATED || kind == WL_F_IDLE { WL_R_CLOSE } else { 0 }
+    if kind <= WL_F_TRUNCATED || kind == WL_F_IDLE {
+        WL_R_CLOSE
+    } else {
+        0
+    }
 }
 
-/// `i! …` goes to the client without the mark, and not at all if that is all of it; others go as they came.
+/// `i! …` goes to the client without the mark, and not at all if that is all of it; others go as
+/// they came.
 unsafe extern "C" fn interim(_: *mut c_void, core: *mut wl_core, _: u32, answer: *const wl_msg) -> u32 {
     let head = std::slice::from_raw_parts((*answer).base, (*answer).head as usize);
     let Some(rest) = head.strip_prefix(b"i!") else { return 0 };
@@ -256,15 +283,32 @@ fn desc(exclusive: bool) -> Desc {
         maglev: false,
         sent: true,
     };
-    let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, pauses: None, begins: Begins::Any, frames: FrameUse::Edits, sends: true, half: Half::Both };
-    let param = |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new() };
+    let on = |on| HandlerDesc {
+        name: format!("{on:?}"),
+        on,
+        steps: 1,
+        pauses: None,
+        begins: Begins::Any,
+        frames: FrameUse::Edits,
+        sends: true,
+        half: Half::Both,
+    };
+    let param =
+        |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new() };
     Desc {
         app: "line".into(),
         params: vec![
             param("port", ParamType::UInt(16), Some(ParamValue::UInt(7000))),
-            param("servers", ParamType::Endpoints(8), Some(ParamValue::Endpoints(vec!["10.9.0.1:1".into(), "10.9.0.2:1".into()]))),
+            param(
+                "servers",
+                ParamType::Endpoints(8),
+                Some(ParamValue::Endpoints(vec!["10.9.0.1:1".into(), "10.9.0.2:1".into()])),
+            ),
         ],
-        ports: vec![port("client", PortKind::Listen(Value::Param(0))), port("backends", PortKind::Connect(Value::Param(1)))],
+        ports: vec![
+            port("client", PortKind::Listen(Value::Param(0))),
+            port("backends", PortKind::Connect(Value::Param(1))),
+        ],
         protocols: vec![ProtocolDesc {
             name: "line".into(),
             request: 0,

@@ -1,16 +1,20 @@
-//! Settings: `--set name=value` becomes the program's parameters, `--set PORT.option=value` its port options.
+//! Settings: `--set name=value` becomes the program's parameters, `--set PORT.option=value` its
+//! port options.
 //!
-//! In: the description and the pairs as written. Out: [`Settings`], the `wl_param` table with the memory it points
-//! to, and per port its options, addresses and their names. Errors name the parameter and the form expected.
+//! In: the description and the pairs as written. Out: [`Settings`], the `wl_param` table with the
+//! memory it points to, and per port its options, addresses and their names. Errors name the
+//! parameter and the form expected.
 
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::error::Error;
 use crate::hashing::Server;
-use crate::rows;
+use crate::table_io;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
-use wireloom_ir::desc::{Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Value};
-use wireloom_ir::near;
+use wireloom_ir::desc::{
+    Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Value,
+};
 use wireloom_ir::port_options::{self, Slot};
+use wireloom_ir::suggestions;
 
 /// Everything that was set, resolved.
 pub struct Settings {
@@ -62,8 +66,15 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
         let i = desc.params.iter().position(|p| &p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
         let v = parse(desc.params[i].ty, text);
         let form = &desc.params[i].form;
-        let wrong = |e: String| if *form == Form::Plain { e } else { format!("expected {}, as in {}", rows::expected(desc.params[i].ty, form), example(&desc.params[i])) };
-        values[i] = Some(v.map_err(wrong).map_err(|e| Error::Param(format!("parameter `{name}`: {e}{}", got(&e, text))))?);
+        let wrong = |e: String| {
+            if *form == Form::Plain {
+                e
+            } else {
+                format!("expected {}, as in {}", table_io::expected(desc.params[i].ty, form), example(&desc.params[i]))
+            }
+        };
+        values[i] =
+            Some(v.map_err(wrong).map_err(|e| Error::Param(format!("parameter `{name}`: {e}{}", got(&e, text))))?);
     }
     let values = values
         .into_iter()
@@ -75,7 +86,11 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
 
 /// The value as given, where the error does not quote a part of it.
 fn got(error: &str, text: &str) -> String {
-    if error.contains('`') { String::new() } else { format!(" (got `{text}`)") }
+    if error.contains('`') {
+        String::new()
+    } else {
+        format!(" (got `{text}`)")
+    }
 }
 
 fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptions>) -> Result<Settings, Error> {
@@ -124,7 +139,8 @@ fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) ->
     };
     let bad = |e: String| Error::Param(format!("port `{}`: {e}", port.name));
     if frames {
-        let names = instances(value).ok_or_else(|| bad("needs the name of an interface, a file or an address".into()))?;
+        let names =
+            instances(value).ok_or_else(|| bad("needs the name of an interface, a file or an address".into()))?;
         return Ok(PortSetting { listen: false, options, addrs: Vec::new(), names, servers: Vec::new() });
     }
     let (names, addrs, servers) = match value {
@@ -134,7 +150,8 @@ fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) ->
         }
         ParamValue::Endpoints(list) => {
             let each = list.iter().map(|s| server(s)).collect::<Result<Vec<_>, _>>().map_err(&bad)?;
-            let (names, servers): (Vec<String>, Vec<Server>) = each.into_iter().map(|(at, s)| (at.to_string(), s)).unzip();
+            let (names, servers): (Vec<String>, Vec<Server>) =
+                each.into_iter().map(|(at, s)| (at.to_string(), s)).unzip();
             (names, addresses(list).map_err(bad)?, servers)
         }
         _ => return Err(bad("needs an endpoint, `host:port`".into())),
@@ -160,8 +177,9 @@ fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {
     list.iter().map(|s| address(server(s)?.0)).collect()
 }
 
-/// A server of a list, in twemproxy's form: `host:port`, `host:port:weight`, `host:port:weight name`. Its address and what stands for it
-/// where keys are spread: its name, else `host:port`, of port 11211 the host alone.
+/// A server of a list, in twemproxy's form: `host:port`, `host:port:weight`,
+/// `host:port:weight name`. Its address and what stands for it where keys are spread: its name,
+/// else `host:port`, of port 11211 the host alone.
 fn server(text: &str) -> Result<(&str, Server), String> {
     let (at, name) = match text.split_once(' ') {
         Some((at, name)) => (at, Some(name.trim())),
@@ -169,7 +187,9 @@ fn server(text: &str) -> Result<(&str, Server), String> {
     };
     let host_end = at.rfind(']').unwrap_or(0);
     let (at, weight) = match at[host_end..].match_indices(':').nth(1) {
-        Some((colon, _)) if host_end > 0 || at.matches(':').count() == 2 => (&at[..host_end + colon], Some(&at[host_end + colon + 1..])),
+        Some((colon, _)) if host_end > 0 || at.matches(':').count() == 2 => {
+            (&at[..host_end + colon], Some(&at[host_end + colon + 1..]))
+        }
         _ => (at, None),
     };
     let weight = match weight.map(str::parse::<u32>) {
@@ -188,7 +208,9 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         return Err(format!("`{text}` has no port; expected host:port, as in 127.0.0.1:8080"));
     };
     if port.parse::<u16>().is_err() {
-        return Err(format!("`{text}`: `{port}` is no port number (0 to 65535); expected host:port, as in 127.0.0.1:8080"));
+        return Err(format!(
+            "`{text}`: `{port}` is no port number (0 to 65535); expected host:port, as in 127.0.0.1:8080"
+        ));
     }
     match full.to_socket_addrs() {
         Ok(mut a) => a.next().ok_or_else(|| format!("`{text}` has no address")),
@@ -208,7 +230,7 @@ fn no_such(what: &str, name: &str, desc: &Desc) -> Error {
         "port" => desc.ports.iter().map(|p| p.name.as_str()).collect(),
         _ => desc.params.iter().map(|p| p.name.as_str()).collect(),
     };
-    let hint = near::lead(name, known.iter().copied());
+    let hint = suggestions::lead(name, known.iter().copied());
     let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
     Error::Param(format!("app `{}` has no {what} `{name}`{hint} it has: {known}", desc.app))
 }
@@ -231,7 +253,8 @@ fn example(p: &ParamDesc) -> &'static str {
     }
 }
 
-/// Like [`parse`], for data of tables and signals: bytes that are no text are written as `0x` and hexadecimal digits.
+/// Like [`parse`], for data of tables and signals: bytes that are no text are written as `0x` and
+/// hexadecimal digits.
 pub fn parse_data(ty: ParamType, text: &str) -> Result<ParamValue, String> {
     let (ParamType::Bytes(max), Some(digits)) = (ty, text.trim().strip_prefix("0x")) else { return parse(ty, text) };
     let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
@@ -360,11 +383,13 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
             many => *n = many.min(most),
         },
         Some(Slot::Switch(on)) => *on = matches!(parse(ParamType::Bool, text.trim())?, ParamValue::Bool(true)),
-        Some(Slot::Byte(b)) => *b = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?,
+        Some(Slot::Byte(b)) => {
+            *b = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?
+        }
         Some(Slot::Reuse(r)) => *r = word(Reuse::NAMES, text)?,
         Some(Slot::Failover(f)) => *f = word(Failover::NAMES, text)?,
         None => {
-            let hint = near::lead(option, port_options::NAMES);
+            let hint = suggestions::lead(option, port_options::NAMES);
             return Err(format!("no such option{hint} there are {}", port_options::NAMES.join(", ")));
         }
     }
@@ -374,7 +399,9 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
 /// A value that is one of some words.
 fn word<T: Copy>(names: &[(T, &str)], text: &str) -> Result<T, String> {
     let found = names.iter().find(|(_, n)| *n == text.trim());
-    found.map(|(v, _)| *v).ok_or_else(|| format!("expected {}", names.iter().map(|(_, n)| *n).collect::<Vec<_>>().join(", ")))
+    found
+        .map(|(v, _)| *v)
+        .ok_or_else(|| format!("expected {}", names.iter().map(|(_, n)| *n).collect::<Vec<_>>().join(", ")))
 }
 
 #[cfg(test)]
@@ -387,14 +414,20 @@ mod tests {
         assert_eq!(parse(ParamType::UInt(32), "64KiB"), Ok(ParamValue::UInt(65536)));
         assert_eq!(parse(ParamType::UInt(32), "192.0.2.1"), Ok(ParamValue::UInt(0xc000_0201)));
         assert_eq!(parse(ParamType::UInt(48), "02:00:00:00:00:ff"), Ok(ParamValue::UInt(0x0200_0000_00ff)));
-        assert!(parse(ParamType::UInt(32), "192.0.2").is_err() && parse(ParamType::UInt(48), "02:00:00:00:00").is_err());
+        assert!(
+            parse(ParamType::UInt(32), "192.0.2").is_err() && parse(ParamType::UInt(48), "02:00:00:00:00").is_err()
+        );
         assert_eq!(parse(ParamType::Duration, "1.5ms"), Ok(ParamValue::Duration(1_500_000)));
         assert!(parse(ParamType::Duration, "5").is_err());
         assert!(parse(ParamType::Endpoints(2), "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3").is_err());
         assert!(parse(ParamType::Endpoint, "nonsense").is_err());
         assert!(parse(ParamType::Bytes(3), "four").is_err());
         for bytes in [&b"text"[..], b"", b"0x", b"0x12", b"\xff\x00", b"a\0b", "\u{e9}".as_bytes()] {
-            assert_eq!(parse_data(ParamType::Bytes(16), &data_text(bytes)), Ok(ParamValue::Bytes(bytes.to_vec())), "{bytes:?}");
+            assert_eq!(
+                parse_data(ParamType::Bytes(16), &data_text(bytes)),
+                Ok(ParamValue::Bytes(bytes.to_vec())),
+                "{bytes:?}"
+            );
         }
         assert_eq!(parse_data(ParamType::Bytes(2), "0xAb0c"), Ok(ParamValue::Bytes(vec![0xab, 0x0c])));
         for wrong in ["0x123", "0xgg", "0x001122"] {
@@ -415,8 +448,20 @@ mod tests {
         Desc {
             app: "a".into(),
             params: vec![
-                ParamDesc { name: "port".into(), ty: ParamType::UInt(16), form: Form::Plain, default: None, doc: String::new() },
-                ParamDesc { name: "servers".into(), ty: ParamType::Endpoints(4), form: Form::Plain, default: None, doc: String::new() },
+                ParamDesc {
+                    name: "port".into(),
+                    ty: ParamType::UInt(16),
+                    form: Form::Plain,
+                    default: None,
+                    doc: String::new(),
+                },
+                ParamDesc {
+                    name: "servers".into(),
+                    ty: ParamType::Endpoints(4),
+                    form: Form::Plain,
+                    default: None,
+                    doc: String::new(),
+                },
             ],
             ports: vec![
                 port("client", PortKind::Listen(Value::Param(0))),

@@ -1,19 +1,20 @@
 //! A program as the runtime calls it: a safe wrapper over the C function table.
 //!
-//! The table comes from a shared object ([`Program::open`]), from the running executable ([`Program::linked`], what
-//! `wireloom build` makes) or from memory ([`Program::from_table`], the interpreter and tests).
+//! The table comes from a shared object ([`Program::open`]), from the running executable
+//! ([`Program::linked`], what `wireloom build` makes) or from memory ([`Program::from_table`], the
+//! interpreter and tests).
 
 mod tier;
 
 use crate::abi::*;
 use crate::error::Error;
-pub use tier::Tiers;
 use std::ffi::{c_void, CStr, CString};
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::raw::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
+pub use tier::Tiers;
 
 /// What a parser said; see `WL_MORE` and its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,9 @@ impl Unit {
     #[inline]
     pub unsafe fn parse(&self, view: *mut wl_parser, buf: *const u8, n: u32, eof: bool) -> Verdict {
         // SAFETY: the caller vouches for the pointers, the program for the function.
-        self.parse.map_or(Verdict::Bad, |parse| Verdict::of(unsafe { parse(self.this, self.index, view, buf, n, eof as c_int) }))
+        self.parse.map_or(Verdict::Bad, |parse| {
+            Verdict::of(unsafe { parse(self.this, self.index, view, buf, n, eof as c_int) })
+        })
     }
 
     /// Parses tail bytes; answers how many belong to the message.
@@ -89,8 +92,15 @@ unsafe impl Sync for Merge {}
 impl Merge {
     /// Merges until an input runs dry or the output is full; answers WL_G_*.
     /// # Safety
-    /// `state` has `state_size` bytes, aligned to 8, zeroed before the first call; each window names valid bytes.
-    pub unsafe fn run(&self, state: *mut c_void, windows: &mut [wl_window], out: &mut [u8], at: &mut wl_merge_at) -> i32 {
+    /// `state` has `state_size` bytes, aligned to 8, zeroed before the first call; each window
+    /// names valid bytes.
+    pub unsafe fn run(
+        &self,
+        state: *mut c_void,
+        windows: &mut [wl_window],
+        out: &mut [u8],
+        at: &mut wl_merge_at,
+    ) -> i32 {
         let cap = out.len().min(u32::MAX as usize) as u32;
         // SAFETY: the caller vouches for the state and the windows, the program for the function.
         unsafe { (self.run)(self.this, state, windows.as_mut_ptr(), windows.len() as u32, out.as_mut_ptr(), cap, at) }
@@ -113,7 +123,10 @@ impl Packets {
     /// Nothing runs the program now; the functions fit whoever runs it from now on.
     pub unsafe fn set_host(&self, transmit: TransmitFn, queue: QueueFn, serve: ServeFn) {
         // SAFETY: valid for the process by the contract of `with_packets`, used by nobody else now.
-        unsafe { ((*self.table).transmit, (*self.table).queue, (*self.table).serve) = (Some(transmit), Some(queue), Some(serve)) }
+        unsafe {
+            ((*self.table).transmit, (*self.table).queue, (*self.table).serve) =
+                (Some(transmit), Some(queue), Some(serve))
+        }
     }
 }
 
@@ -122,8 +135,8 @@ unsafe impl Send for Packets {}
 // SAFETY: as above.
 unsafe impl Sync for Packets {}
 
-/// A loaded program. Cheap to copy around by reference; lives as long as the process (shared objects are not closed:
-/// their code may be on the stack of another core).
+/// A loaded program. Cheap to copy around by reference; lives as long as the process (shared
+/// objects are not closed: their code may be on the stack of another core).
 #[derive(Clone)]
 pub struct Program {
     table: *const wl_program,
@@ -133,14 +146,15 @@ pub struct Program {
     mark: Option<&'static AtomicU32>,
 }
 
-// SAFETY: the table is immutable, and the ABI asks of a program that its functions can be called from several cores
-// at once on different tasks.
+// SAFETY: the table is immutable, and the ABI asks of a program that its functions can be called
+// from several cores at once on different tasks.
 unsafe impl Send for Program {}
 // SAFETY: as above.
 unsafe impl Sync for Program {}
 
-/// A path of a file in memory that no library was loaded from before: the loader takes two of one name for one, and numbers of
-/// descriptors come again. Which of the ways to write `/` comes next tells them apart.
+/// A path of a file in memory that no library was loaded from before: the loader takes two of one
+/// name for one, and numbers of descriptors come again. Which of the ways to write `/` comes next
+/// tells them apart.
 fn memory_path(fd: i32) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -151,7 +165,8 @@ fn memory_path(fd: i32) -> PathBuf {
 impl Program {
     /// Wraps a function table.
     /// # Safety
-    /// `table` and all it points to must be valid for the rest of the process and obey `wireloom.h`.
+    /// `table` and all it points to must be valid for the rest of the process and obey
+    /// `wireloom.h`.
     pub unsafe fn from_table(table: *const wl_program) -> Result<Program, Error> {
         if table.is_null() {
             return Err(Error::Program("the program has no function table".into()));
@@ -172,7 +187,15 @@ impl Program {
             // SAFETY: `unit` holds `units` entries by contract.
             let u = unsafe { *t.unit.add(i as usize) };
             let view_size = (u.view_size as usize).max(std::mem::size_of::<wl_parser>());
-            units.push(Unit { view_size, head_max: u.head_max as usize, whole_max: u.whole_max as usize, parse: u.parse, tail: u.tail, this: t.self_, index: i });
+            units.push(Unit {
+                view_size,
+                head_max: u.head_max as usize,
+                whole_max: u.whole_max as usize,
+                parse: u.parse,
+                tail: u.tail,
+                this: t.self_,
+                index: i,
+            });
         }
         Ok(Program { table, units, merges: Vec::new(), packets: None, mark: None })
     }
@@ -230,7 +253,8 @@ impl Program {
         }
         // SAFETY: as above; the symbol is there only if the program was compiled with marks.
         let sym = unsafe { libc::dlsym(lib, c"wireloom_mark".as_ptr()) };
-        // SAFETY: an aligned word of a library that is never unloaded, written by whole stores only.
+        // SAFETY: an aligned word of a library that is never unloaded, written by whole stores
+        // only.
         program.mark = (!sym.is_null()).then(|| unsafe { AtomicU32::from_ptr(sym.cast()) });
         // SAFETY: as above; the symbol is there only if the program has merge nodes.
         let sym = unsafe { libc::dlsym(lib, c"wireloom_merges".as_ptr()) };
@@ -255,14 +279,22 @@ impl Program {
     /// # Safety
     /// The functions obey `wireloom.h`; they and `this` stay valid for the rest of the process.
     pub unsafe fn with_merges(mut self, this: *mut c_void, merges: &[wl_merge]) -> Program {
-        let merge = |m: &wl_merge| Merge { state_size: m.state_size as usize, inputs: m.inputs as usize, message_max: m.message_max as usize, run: m.run.unwrap_or(no_merge), this };
+        let merge = |m: &wl_merge| Merge {
+            state_size: m.state_size as usize,
+            inputs: m.inputs as usize,
+            message_max: m.message_max as usize,
+            run: m.run.unwrap_or(no_merge),
+            this,
+        };
         self.merges = merges.iter().map(merge).collect();
         self
     }
 
-    /// Adds the functions of frame ports, which take `this` as their `self`, and gives the program its way to transmit.
+    /// Adds the functions of frame ports, which take `this` as their `self`, and gives the program
+    /// its way to transmit.
     /// # Safety
-    /// `packets` is null or valid for the rest of the process, used by nobody else now, and obeys `wireloom.h`.
+    /// `packets` is null or valid for the rest of the process, used by nobody else now, and obeys
+    /// `wireloom.h`.
     pub unsafe fn with_packets(mut self, this: *mut c_void, packets: *mut wl_packets) -> Program {
         // SAFETY: by contract.
         if let Some(p) = unsafe { packets.as_mut() } {
@@ -304,7 +336,15 @@ impl Program {
 }
 
 /// Stands for a merge function that a program does not have.
-unsafe extern "C" fn no_merge(_: *mut c_void, _: *mut c_void, _: *mut wl_window, _: u32, _: *mut u8, _: u32, _: *mut wl_merge_at) -> c_int {
+unsafe extern "C" fn no_merge(
+    _: *mut c_void,
+    _: *mut c_void,
+    _: *mut wl_window,
+    _: u32,
+    _: *mut u8,
+    _: u32,
+    _: *mut wl_merge_at,
+) -> c_int {
     WL_G_BAD
 }
 
@@ -312,6 +352,10 @@ fn dl_error() -> String {
     // SAFETY: dlerror gives a C string or null.
     unsafe {
         let e = libc::dlerror();
-        if e.is_null() { "unknown error".into() } else { CStr::from_ptr(e).to_string_lossy().into_owned() }
+        if e.is_null() {
+            "unknown error".into()
+        } else {
+            CStr::from_ptr(e).to_string_lossy().into_owned()
+        }
     }
 }

@@ -1,9 +1,11 @@
-//! Serving: apps in, a summary out when all have ended. Apps with frame ports and apps with services have cores of their own, as if the
-//! others were not there ([`crate::packet`], [`crate::services`]); the way in beside their ports, signals and the end are here, for all.
+//! Serving: apps in, a summary out when all have ended. Apps with frame ports and apps with
+//! services have cores of their own, as if the others were not there ([`crate::packet`],
+//! [`crate::services`]); the way in beside their ports, signals and the end are here, for all.
 //!
-//! `serve` blocks until the last app has ended: SIGTERM or SIGINT (or [`Stop::drain`]) stops accepting and lets what is under way finish; a
-//! second signal, or the end of the drain limit, closes the rest. Packets also end with their inputs; services then go on. What ends the
-//! services ends the packets, and packets that fail end all.
+//! `serve` blocks until the last app has ended: SIGTERM or SIGINT (or [`Stop::drain`]) stops
+//! accepting and lets what is under way finish; a second signal, or the end of the drain limit,
+//! closes the rest. Packets also end with their inputs; services then go on. What ends the services
+//! ends the packets, and packets that fail end all.
 
 use crate::admin;
 use crate::control::{self, Where};
@@ -37,7 +39,8 @@ pub struct ServeOptions {
     pub admin_names: Vec<String>,
     /// Where commands of this machine's users are taken.
     pub control: Where,
-    /// The longest rest before a look at the sockets that makes batches larger; zero: never (see `core::pace`).
+    /// The longest rest before a look at the sockets that makes batches larger; zero: never (see
+    /// `core::input_coalescing`).
     pub batch_wait: Duration,
     /// How long a drain may take.
     pub drain_limit: Duration,
@@ -62,7 +65,7 @@ impl Default for ServeOptions {
             admin: None,
             admin_names: Vec::new(),
             control: Where::Off,
-            batch_wait: crate::core::pace::DEFAULT_MAX,
+            batch_wait: crate::core::input_coalescing::DEFAULT_MAX,
             drain_limit: Duration::from_secs(10),
             stop: Stop::default(),
             access_log: None,
@@ -149,7 +152,8 @@ impl<T> Cores<T> {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Waits for the threads; what each answered that did not panic (which the thread has reported).
+    /// Waits for the threads; what each answered that did not panic (which the thread has
+    /// reported).
     pub fn join(&mut self) -> Vec<T> {
         std::mem::take(&mut self.threads).into_iter().filter_map(|t| t.join().ok()).collect()
     }
@@ -171,12 +175,22 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     let (frames, services): (Vec<_>, Vec<_>) = specs.into_iter().partition(|s| s.desc.has_frames());
     let f = std::mem::take(&mut options.frames);
     if frames.is_empty() && !(f.bind.is_empty() && f.out.is_empty() && f.load.is_empty() && f.dump.is_empty()) {
-        return Err(Error::Param("`--bind`, `--out`, `--load` and `--dump` are for apps with frame ports; there is none here".into()));
+        return Err(Error::Param(
+            "`--bind`, `--out`, `--load` and `--dump` are for apps with frame ports; there is none here".into(),
+        ));
     }
     let signals = Signals::block();
     raise_descriptor_limit();
-    let mut services: Vec<_> = services::prepare(services)?.into_iter().map(|app| (app, packet::Loads::default())).collect();
-    let mut running = Running { packets: None, services: None, sum: Summary { clean: true, ..Summary::default() }, failed: None, connections: None, counted: Vec::new() };
+    let mut services: Vec<_> =
+        services::prepare(services)?.into_iter().map(|app| (app, packet::Loads::default())).collect();
+    let mut running = Running {
+        packets: None,
+        services: None,
+        sum: Summary { clean: true, ..Summary::default() },
+        failed: None,
+        connections: None,
+        counted: Vec::new(),
+    };
     let mut counts = None;
     if !frames.is_empty() {
         let (packets, halves) = packet::prepare(frames, f)?;
@@ -199,7 +213,8 @@ struct Running {
     services: Option<services::Running>,
     sum: Summary,
     failed: Option<Error>,
-    /// Where connections are counted, and counters that are written when packets have ended, and again when connections have.
+    /// Where connections are counted, and counters that are written when packets have ended, and
+    /// again when connections have.
     connections: Option<Arc<Group>>,
     counted: Vec<packet::Counted>,
 }
@@ -207,7 +222,11 @@ struct Running {
 impl Running {
     fn until_ended(mut self, names: &[String], signals: &Signals, mut options: ServeOptions) -> Result<Summary, Error> {
         let stop = options.stop.clone();
-        let groups = self.services.iter().map(|s| s.cores.group.clone()).chain(self.packets.iter().map(|p| p.cores.group.clone()));
+        let groups = self
+            .services
+            .iter()
+            .map(|s| s.cores.group.clone())
+            .chain(self.packets.iter().map(|p| p.cores.group.clone()));
         let view = Arc::new(View::new(groups.collect(), names));
         let doors = Doors::open(&options, &view)?;
         if let Some(ready) = options.ready.take() {
@@ -303,7 +322,8 @@ struct Doors {
 
 impl Doors {
     fn open(options: &ServeOptions, view: &Arc<View>) -> Result<Doors, Error> {
-        let page = options.admin.map(|addr| admin::Page::open(addr, options.admin_names.clone(), view.clone())).transpose()?;
+        let page =
+            options.admin.map(|addr| admin::Page::open(addr, options.admin_names.clone(), view.clone())).transpose()?;
         let control = control::open(&options.control, view)?;
         Ok(Doors { page, control, asked: matches!(options.control, Where::At(_)) })
     }
@@ -356,7 +376,8 @@ pub(crate) struct Signals {
     last: std::cell::Cell<Option<Instant>>,
 }
 
-/// Signals this close are one: `timeout` and some supervisors signal the process, and then its group too.
+/// Signals this close are one: `timeout` and some supervisors signal the process, and then its
+/// group too.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
 impl Signals {
@@ -374,7 +395,8 @@ impl Signals {
         }
     }
 
-    /// Waits; true if a signal to end came that is not the one before over again. SIGHUP has logs opened anew.
+    /// Waits; true if a signal to end came that is not the one before over again. SIGHUP has logs
+    /// opened anew.
     pub(crate) fn wait(&self, d: Duration) -> bool {
         let t = libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: d.subsec_nanos() as libc::c_long };
         // SAFETY: the set and the time live here.

@@ -1,6 +1,8 @@
-//! The cores of apps with services: one thread each, with all these apps, and the threads of merge nodes.
+//! The cores of apps with services: one thread each, with all these apps, and the threads of merge
+//! nodes.
 //!
-//! In: apps and the options of `wireloom run`. Out: running cores; when they have ended, a summary. [`crate::server`] has the rest.
+//! In: apps and the options of `wireloom run`. Out: running cores; when they have ended, a summary.
+//! [`crate::server`] has the rest.
 
 use crate::access::{AccessLog, Lines, Writer};
 use crate::core::app::App;
@@ -57,8 +59,15 @@ pub(crate) fn start(apps: Vec<Service>, packets: Option<Arc<Group>>, options: &S
     let (tx, rx) = mpsc::channel();
     let moves = Arc::new(Moves::new(count));
     let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
-    let group = Arc::new(Group { engine: String::new(), apps: apps.clone(), stats: stats.clone(), post: Post::default(), log: log.clone() });
-    let mut cores = Cores { group, wakers: Vec::new(), threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
+    let group = Arc::new(Group {
+        engine: String::new(),
+        apps: apps.clone(),
+        stats: stats.clone(),
+        post: Post::default(),
+        log: log.clone(),
+    });
+    let mut cores =
+        Cores { group, wakers: Vec::new(), threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
     for (index, mailbox) in boxes.iter().enumerate() {
         let (apps, stats, tx) = (apps.clone(), stats.clone(), tx.clone());
         let spec = Thread {
@@ -135,24 +144,34 @@ fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
     s
 }
 
-/// Every core listens on the same port (SO_REUSEPORT), so the kernel would let two services share it unawares: each port is
-/// first bound alone.
+/// Every core listens on the same port (SO_REUSEPORT), so the kernel would let two services share
+/// it unawares: each port is first bound alone.
 fn ports_free(apps: &[Arc<App>]) -> Result<(), Error> {
     let all: Vec<_> = apps.iter().map(|a| (&a.desc, &a.settings)).collect();
     each_listening(&all, |addr| if common::listens_early(addr) { Ok(()) } else { common::free_to_listen(addr) })
 }
 
-/// Listens on the ports of apps that are still to be made, so that who connects waits for them and is not refused. [`start`] takes
-/// the sockets over.
+/// Listens on the ports of apps that are still to be made, so that who connects waits for them and
+/// is not refused. [`start`] takes the sockets over.
 pub fn listen_early(apps: &[(Desc, Vec<(String, String)>)]) -> Result<(), Error> {
     let services = apps.iter().filter(|(desc, _)| !desc.has_frames());
-    let settings = services.map(|(desc, sets)| Ok((desc, params::resolve(desc, sets)?))).collect::<Result<Vec<_>, Error>>()?;
+    let settings =
+        services.map(|(desc, sets)| Ok((desc, params::resolve(desc, sets)?))).collect::<Result<Vec<_>, Error>>()?;
     let all: Vec<_> = settings.iter().map(|(desc, settings)| (*desc, settings)).collect();
-    each_listening(&all, |addr| if common::listens_early(addr) { Err(std::io::ErrorKind::AddrInUse.into()) } else { common::listen_early(addr) })
+    each_listening(&all, |addr| {
+        if common::listens_early(addr) {
+            Err(std::io::ErrorKind::AddrInUse.into())
+        } else {
+            common::listen_early(addr)
+        }
+    })
 }
 
 /// Does something with each address on which an app listens; no two may have one.
-fn each_listening(apps: &[(&Desc, &params::Settings)], act: impl Fn(SocketAddr) -> std::io::Result<()>) -> Result<(), Error> {
+fn each_listening(
+    apps: &[(&Desc, &params::Settings)],
+    act: impl Fn(SocketAddr) -> std::io::Result<()>,
+) -> Result<(), Error> {
     let mut taken = Vec::new();
     for (desc, settings) in apps {
         for (port, named) in settings.ports.iter().zip(&desc.ports).filter(|(p, _)| p.listen) {

@@ -1,12 +1,13 @@
-//! Work for the cores from outside: signals called by the admin page (`/signal/APP/NAME?arg=value` in, JSON out) and by the control socket.
+//! Work for the cores from outside: signals called by the admin page (`/signal/APP/NAME?arg=value`
+//! in, JSON out) and by the control socket.
 //!
-//! A job goes into the cores' mailboxes; each core takes it between two batches, runs handlers and answers through a channel. So what
-//! one job changes is changed at once for every message and packet of that core. A signal's results are listed by core; integers are
-//! added up as well.
+//! A job goes into the cores' mailboxes; each core takes it between two batches, runs handlers and
+//! answers through a channel. So what one job changes is changed at once for every message and
+//! packet of that core. A signal's results are listed by core; integers are added up as well.
 
 use crate::engine::Waker;
 use crate::params;
-use crate::rows;
+use crate::table_io;
 use crate::view::View;
 use serde_json::{json, Map, Number, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,8 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// What a handler ended with: the fault's kind and place.
 pub type Fault = (u32, u32);
-/// Runs a handler of the app at hand with arguments, on the core at hand; its result as the program wrote it.
+/// Runs a handler of the app at hand with arguments, on the core at hand; its result as the program
+/// wrote it.
 pub type Run<'r> = dyn FnMut(u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
 /// Runs a handler of any app of the core.
 type RunOf<'r> = dyn FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
@@ -85,7 +87,8 @@ const NOT_FOUND: &str = "404 Not Found";
 const BAD: &str = "400 Bad Request";
 const FAILED: &str = "500 Internal Server Error";
 
-/// Calls a signal: `APP/NAME?arg=value&…`; `body`, if not empty, is a JSON object of further arguments.
+/// Calls a signal: `APP/NAME?arg=value&…`; `body`, if not empty, is a JSON object of further
+/// arguments.
 pub fn ask(view: &View, target: &str, body: &[u8]) -> Answer {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let (app_name, name) = path.split_once('/').unwrap_or((path, ""));
@@ -120,10 +123,16 @@ impl<T> Asked<T> {
 
 impl Post {
     /// Has a core do something with an app between two batches.
-    pub fn ask<T: Send + 'static>(&self, app: usize, core: usize, work: impl FnOnce(&mut Run) -> T + Send + 'static) -> Asked<T> {
+    pub fn ask<T: Send + 'static>(
+        &self,
+        app: usize,
+        core: usize,
+        work: impl FnOnce(&mut Run) -> T + Send + 'static,
+    ) -> Asked<T> {
         let (answer, got) = mpsc::channel();
         // Whoever asked may have gone.
-        self.boxes[core].put(Box::new(move |run| drop(answer.send(work(&mut |handler, args| run(app, handler, args))))));
+        self.boxes[core]
+            .put(Box::new(move |run| drop(answer.send(work(&mut |handler, args| run(app, handler, args))))));
         self.wakers[core].wake();
         Asked(got)
     }
@@ -131,8 +140,10 @@ impl Post {
 
 /// A signal's results by core, and their sum if they are integers; whether all cores gave one.
 pub fn summed(app: &str, signal: &SignalDesc, answers: Vec<Option<Option<Vec<u8>>>>) -> (Value, bool) {
-    let cores: Vec<Option<Value>> = answers.into_iter().map(|b| b.flatten().and_then(|b| decode(&signal.result, &mut &b[..]))).collect();
-    let sum = (signal.result == ResultType::Int).then(|| cores.iter().flatten().filter_map(integer).fold(0i128, i128::saturating_add));
+    let cores: Vec<Option<Value>> =
+        answers.into_iter().map(|b| b.flatten().and_then(|b| decode(&signal.result, &mut &b[..]))).collect();
+    let sum = (signal.result == ResultType::Int)
+        .then(|| cores.iter().flatten().filter_map(integer).fold(0i128, i128::saturating_add));
     let all = cores.iter().all(Option::is_some);
     let mut out = json!({ "app": app, "signal": signal.name, "cores": cores });
     if let Some(sum) = sum {
@@ -156,9 +167,11 @@ fn number(n: i128) -> Value {
 
 fn arguments(signal: &SignalDesc, query: &str, body: &[u8]) -> Result<Vec<ParamValue>, String> {
     let pairs = query.split('&').filter(|p| !p.is_empty()).map(|p| p.split_once('=').unwrap_or((p, "")));
-    let mut given: Vec<(String, Value)> = pairs.map(|(name, value)| (plain(name), Value::String(plain(value)))).collect();
+    let mut given: Vec<(String, Value)> =
+        pairs.map(|(name, value)| (plain(name), Value::String(plain(value)))).collect();
     if !body.trim_ascii().is_empty() {
-        let object: Map<String, Value> = serde_json::from_slice(body).map_err(|e| format!("the body is no JSON object: {e}"))?;
+        let object: Map<String, Value> =
+            serde_json::from_slice(body).map_err(|e| format!("the body is no JSON object: {e}"))?;
         given.extend(object);
     }
     if let Some((name, _)) = given.iter().find(|(name, _)| !signal.args.iter().any(|(n, _)| n == name)) {
@@ -167,13 +180,13 @@ fn arguments(signal: &SignalDesc, query: &str, body: &[u8]) -> Result<Vec<ParamV
     let mut out = Vec::new();
     for (i, (name, ty)) in signal.args.iter().enumerate() {
         let Some((_, value)) = given.iter().find(|(n, _)| n == name) else {
-            if let Some(v) = rows::default(signal, i) {
+            if let Some(v) = table_io::default(signal, i) {
                 out.push(v.clone());
                 continue;
             }
             return Err(format!("signal `{}` needs `{name}`: /signal/APP/{}?{name}=…", signal.name, signal.name));
         };
-        let value = rows::single(*ty, rows::form(signal, i), name, value);
+        let value = table_io::single(*ty, table_io::form(signal, i), name, value);
         out.push(value.map_err(|e| format!("argument `{name}`: {e}"))?);
     }
     Ok(out)
@@ -185,7 +198,10 @@ fn plain(text: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).and_then(|h| std::str::from_utf8(h).ok()).and_then(|h| u8::from_str_radix(h, 16).ok());
+        let hex = bytes
+            .get(at + 1..at + 3)
+            .and_then(|h| std::str::from_utf8(h).ok())
+            .and_then(|h| u8::from_str_radix(h, 16).ok());
         match (bytes[at], hex) {
             (b'%', Some(b)) => {
                 out.push(b);
@@ -269,7 +285,9 @@ mod tests {
         assert_eq!(arguments(&s, "t=a%20b&n=255", b""), wanted);
         assert_eq!(arguments(&s, "", br#"{"n": 255, "t": "a b"}"#), wanted);
         assert_eq!(arguments(&s, "n=255", br#"{"t": "a b"}"#), wanted);
-        for bad in ["[]", "{", "{\"n\": 256, \"t\": \"\"}", "{\"n\": 1, \"t\": \"\", \"x\": 1}", "{\"n\": null, \"t\": \"\"}"] {
+        for bad in
+            ["[]", "{", "{\"n\": 256, \"t\": \"\"}", "{\"n\": 1, \"t\": \"\", \"x\": 1}", "{\"n\": null, \"t\": \"\"}"]
+        {
             assert!(arguments(&s, "", bad.as_bytes()).is_err(), "{bad}");
         }
         for bad in ["", "n=1", "n=256&t=", "n=1&t=12345", "n=1&t=&x=1", "n=-1&t="] {

@@ -1,7 +1,8 @@
 //! One core over the memory engine: the runtime as a deterministic machine.
 //!
-//! A test plays clients and backends, byte by byte, and moves time. Used by `wireloom test`, by differential tests
-//! and by fuzzing. Listening ports keep the addresses of their settings; nothing touches the network.
+//! A test plays clients and backends, byte by byte, and moves time. Used by `wireloom test`, by
+//! differential tests and by fuzzing. Listening ports keep the addresses of their settings; nothing
+//! touches the network.
 
 use crate::core::app::App;
 use crate::core::Core;
@@ -25,7 +26,10 @@ const SETTLE_MAX: u32 = 10_000;
 impl Sim {
     pub fn new(apps: Vec<Arc<App>>) -> Result<Sim, Error> {
         if let Some(a) = apps.iter().find(|a| !a.desc.merges.is_empty()) {
-            return Err(Error::Unsupported(format!("app `{}`: `merge` is not simulated; run it on sockets", a.desc.app)));
+            return Err(Error::Unsupported(format!(
+                "app `{}`: `merge` is not simulated; run it on sockets",
+                a.desc.app
+            )));
         }
         let (engine, net) = Memory::new();
         let stats = Arc::new(vec![CoreStats::for_apps(&apps)]);
@@ -57,7 +61,8 @@ impl Sim {
         &self.core.stats[0].apps[app]
     }
 
-    /// Connects a client to the listening port of this name. None if there is no such port or it is closed.
+    /// Connects a client to the listening port of this name. None if there is no such port or it is
+    /// closed.
     pub fn client(&mut self, port: &str) -> Option<Peer> {
         let addr = self.address(port, 0)?;
         let peer = self.net.connect(SocketAddr::from(([10, 0, 0, 1], addr.port())));

@@ -32,7 +32,10 @@ fn free_port() -> u16 {
 
 fn service(exclusive: bool, engine: EngineKind, cores: usize, servers: &str) -> Service {
     let port = free_port();
-    let app = line::spec(exclusive, &[&format!("port={port}"), &format!("servers={servers}"), "client.read=1s", "backends.call=2s"]);
+    let app = line::spec(
+        exclusive,
+        &[&format!("port={port}"), &format!("servers={servers}"), "client.read=1s", "backends.call=2s"],
+    );
     let (tx, rx) = mpsc::channel();
     let stop = Stop::default();
     let options = ServeOptions {
@@ -61,7 +64,8 @@ impl Service {
     }
 }
 
-/// A backend that answers each line with `r <line>`, after a `D:` head and a long tail for `g big N`.
+/// A backend that answers each line with `r <line>`, after a `D:` head and a long tail for
+/// `g big N`.
 fn backend() -> SocketAddr {
     let l = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = l.local_addr().unwrap();
@@ -102,7 +106,11 @@ fn engines() -> Vec<EngineKind> {
     if !uring {
         eprintln!("io_uring is not available here: tested with epoll only");
     }
-    if uring { vec![EngineKind::Epoll, EngineKind::Uring] } else { vec![EngineKind::Epoll] }
+    if uring {
+        vec![EngineKind::Epoll, EngineKind::Uring]
+    } else {
+        vec![EngineKind::Epoll]
+    }
 }
 
 #[test]
@@ -246,7 +254,9 @@ fn ten_thousand_idle_connections_are_small() {
         (&*c).write_all(b"e x\n").unwrap();
     }
     let started = std::time::Instant::now();
-    while core.stats[0].apps[0].ports[0].replies.get() < clients.len() as u64 && started.elapsed() < Duration::from_secs(20) {
+    while core.stats[0].apps[0].ports[0].replies.get() < clients.len() as u64
+        && started.elapsed() < Duration::from_secs(20)
+    {
         core.step(Some(Duration::from_millis(10))).unwrap();
     }
     assert_eq!(core.stats[0].apps[0].ports[0].replies.get(), clients.len() as u64);

@@ -72,7 +72,8 @@ pub struct AppStats {
     pub merges: Vec<MergeStats>,
 }
 
-/// Of a merge node. Runs and faults are counted by the node (with the first core), the rest by the task of each core.
+/// Of a merge node. Runs and faults are counted by the node (with the first core), the rest by the
+/// task of each core.
 #[derive(Default, Debug)]
 pub struct MergeStats {
     pub runs: Cell,
@@ -102,10 +103,12 @@ pub struct PortStats {
     pub retries: Cell,
     /// Connect, exclusive: requests that were sent behind another on its connection.
     pub pipelined: Cell,
-    /// Connect: connections closed because bytes came that nobody had asked for; requests that went to another server than the one named.
+    /// Connect: connections closed because bytes came that nobody had asked for; requests that went
+    /// to another server than the one named.
     pub surplus: Cell,
     pub failovers: Cell,
-    /// Listen: answers by their class (`App::classes`), and from a request to the end of its answer.
+    /// Listen: answers by their class (`App::classes`), and from a request to the end of its
+    /// answer.
     pub classes: Vec<Cell>,
     pub latency: Histogram,
     pub backends: Vec<BackendStats>,
@@ -121,7 +124,8 @@ pub struct FrameStats {
     pub sent_bytes: Cell,
     /// Could not be sent.
     pub dropped: Cell,
-    /// Of a queue: it was full, the program has discarded the frame, or it still waited when the run ended.
+    /// Of a queue: it was full, the program has discarded the frame, or it still waited when the
+    /// run ended.
     pub discarded: Cell,
     /// Dropped by the kernel before they were received.
     pub lost: Cell,
@@ -152,7 +156,8 @@ pub struct BackendStats {
     pub down: AtomicU8,
 }
 
-/// Faults per (kind, place): a small open-addressed table; what does not fit is counted per kind only.
+/// Faults per (kind, place): a small open-addressed table; what does not fit is counted per kind
+/// only.
 #[derive(Debug)]
 pub struct FaultTable {
     keys: Vec<AtomicU64>,
@@ -226,7 +231,8 @@ impl Coarse {
     }
 }
 
-/// How many took less than 1024 ns, 2048 ns and so on, each without those before; the last are all others. The sum is in nanoseconds.
+/// How many took less than 1024 ns, 2048 ns and so on, each without those before; the last are all
+/// others. The sum is in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Powers {
     pub counts: [u64; POWERS],
@@ -236,7 +242,10 @@ pub struct Powers {
 impl Powers {
     /// Of all cores.
     pub fn of(all: impl Iterator<Item = Powers>) -> Powers {
-        all.fold(Powers::default(), |a, b| Powers { counts: std::array::from_fn(|i| a.counts[i] + b.counts[i]), sum: a.sum + b.sum })
+        all.fold(Powers::default(), |a, b| Powers {
+            counts: std::array::from_fn(|i| a.counts[i] + b.counts[i]),
+            sum: a.sum + b.sum,
+        })
     }
 
     /// The bound of a bucket in seconds; the last one has none.
@@ -253,7 +262,8 @@ pub struct Histogram {
 }
 
 const FIRST: u32 = 10;
-/// Buckets of which each is a power of two, the first for all below 1024 ns, the last for all from 64 s on.
+/// Buckets of which each is a power of two, the first for all below 1024 ns, the last for all from
+/// 64 s on.
 pub const POWERS: usize = 36 - FIRST as usize + 1;
 const BUCKETS: usize = (36 - FIRST as usize) * 4 + 1;
 

@@ -1,9 +1,10 @@
 //! A hierarchical timing wheel: millisecond resolution, insert and cancel in constant time.
 //!
-//! Times come in as nanoseconds of the monotonic clock and are rounded up to whole milliseconds, so a timer never
-//! fires early. Six levels of 64 slots hold 2^36 ms (two years); what lies beyond waits in the last level. A level's
-//! occupied slots are a bitmap, so finding the next deadline looks at six words. Nodes live in one vector with a free
-//! list: no allocation once it has grown to the number of timers in use.
+//! Times come in as nanoseconds of the monotonic clock and are rounded up to whole milliseconds, so
+//! a timer never fires early. Six levels of 64 slots hold 2^36 ms (two years); what lies beyond
+//! waits in the last level. A level's occupied slots are a bitmap, so finding the next deadline
+//! looks at six words. Nodes live in one vector with a free list: no allocation once it has grown
+//! to the number of timers in use.
 
 const LEVELS: usize = 6;
 const BITS: u32 = 6;
@@ -73,7 +74,8 @@ impl Wheel {
         self.len == 0
     }
 
-    /// Arms a timer that reports `id` at `at_ns` or up to a millisecond later (in the next millisecond if that is past).
+    /// Arms a timer that reports `id` at `at_ns` or up to a millisecond later (in the next
+    /// millisecond if that is past).
     pub fn insert(&mut self, at_ns: u64, id: u64) -> TimerKey {
         let at = at_ns.div_ceil(NS_PER_MS).max(self.now + 1);
         let index = self.allocate(at, id);
@@ -93,8 +95,8 @@ impl Wheel {
         true
     }
 
-    /// When `expire` must be called next: never later than the earliest deadline, and earlier only where far timers
-    /// must be sorted more finely (at most once per level and timer).
+    /// When `expire` must be called next: never later than the earliest deadline, and earlier only
+    /// where far timers must be sorted more finely (at most once per level and timer).
     pub fn next_deadline(&self) -> Option<u64> {
         let mut best: Option<u64> = None;
         for level in 0..LEVELS {
@@ -109,7 +111,8 @@ impl Wheel {
     pub fn expire(&mut self, now_ns: u64, out: &mut Vec<u64>) {
         let target = now_ns / NS_PER_MS;
         while self.now < target {
-            // Jump over empty stretches: the next occupied slot of any level is the next moment anything happens.
+            // Jump over empty stretches: the next occupied slot of any level is the next moment
+            // anything happens.
             let next = match self.next_deadline() {
                 Some(ns) if ns / NS_PER_MS <= target => ns / NS_PER_MS,
                 _ => {
@@ -175,9 +178,11 @@ impl Wheel {
     fn link(&mut self, index: u32) {
         let at = self.nodes[index as usize].at;
         let mut level = 0;
-        // A level reaches 64 of its slots ahead, counted in whole slots from the current one. A timer due exactly now
-        // (only while cascading) goes to the level-0 slot that is about to fire.
-        while level < LEVELS - 1 && (at >> (BITS * level as u32)) - (self.now >> (BITS * level as u32)) >= SLOTS as u64 {
+        // A level reaches 64 of its slots ahead, counted in whole slots from the current one. A
+        // timer due exactly now (only while cascading) goes to the level-0 slot that is about to
+        // fire.
+        while level < LEVELS - 1 && (at >> (BITS * level as u32)) - (self.now >> (BITS * level as u32)) >= SLOTS as u64
+        {
             level += 1;
         }
         let shift = BITS * level as u32;
@@ -258,7 +263,8 @@ mod tests {
         }
     }
 
-    /// The wheel against a map that is searched: same timers, same order of deadlines, right deadlines.
+    /// The wheel against a map that is searched: same timers, same order of deadlines, right
+    /// deadlines.
     #[test]
     fn agrees_with_a_sorted_model() {
         for seed in 0..60 {

@@ -1,7 +1,9 @@
-//! What runs in this process, for those who look at it from outside: the admin page and the control socket.
+//! What runs in this process, for those who look at it from outside: the admin page and the control
+//! socket.
 //!
-//! In: groups of cores, each with its apps (services have cores of their own beside those of packets). Out: all apps by name, each with
-//! its numbers, summed over the cores it runs on, and the way to those cores. An app with frame ports and service ports is in two groups.
+//! In: groups of cores, each with its apps (services have cores of their own beside those of
+//! packets). Out: all apps by name, each with its numbers, summed over the cores it runs on, and
+//! the way to those cores. An app with frame ports and service ports is in two groups.
 
 use crate::core::app::App;
 use crate::signal::{self, Asked, Post, Run};
@@ -77,14 +79,20 @@ impl Hosted {
 
     /// Its cores that run a half; they are numbered, those of services first.
     pub fn cores(&self, half: Half) -> Range<usize> {
-        let each: Vec<(Half, usize)> = self.parts.iter().map(|p| (p.group.apps[p.number].half, p.group.stats.len())).collect();
+        let each: Vec<(Half, usize)> =
+            self.parts.iter().map(|p| (p.group.apps[p.number].half, p.group.stats.len())).collect();
         let before: usize = each.iter().take_while(|(h, _)| !runs(*h, half)).map(|p| p.1).sum();
         let those: usize = each.iter().filter(|(h, _)| runs(*h, half)).map(|p| p.1).sum();
         before..before + those
     }
 
-    /// Has cores do something with this app between two batches, all at the same time. None: one did not answer.
-    pub fn on<T: Send + 'static>(&self, cores: Range<usize>, work: impl Fn(&mut Run) -> T + Send + Sync + 'static) -> Vec<Option<T>> {
+    /// Has cores do something with this app between two batches, all at the same time. None: one
+    /// did not answer.
+    pub fn on<T: Send + 'static>(
+        &self,
+        cores: Range<usize>,
+        work: impl Fn(&mut Run) -> T + Send + Sync + 'static,
+    ) -> Vec<Option<T>> {
         let work = Arc::new(work);
         let (mut first, mut asked) = (0, Vec::new());
         for p in &self.parts {

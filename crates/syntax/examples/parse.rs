@@ -1,4 +1,5 @@
-//! Parses files and shows their diagnostics: `cargo run --example parse FILE…`. With `--ast`, the tree too.
+//! Parses files and shows their diagnostics: `cargo run --example parse FILE…`. With `--ast`, the
+//! tree too.
 fn main() {
     let mut map = wireloom_syntax::SourceMap::new();
     let args: Vec<String> = std::env::args().skip(1).collect();

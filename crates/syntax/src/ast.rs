@@ -1,7 +1,8 @@
 //! The abstract syntax tree: what the parser hands to `lang` and to the formatter.
 //!
-//! Every node carries its [`Span`]. Comments live outside the tree (see `Comment` in the parser's result);
-//! doc comments (`///`) are kept on the item they precede. Nothing is resolved here: names are names.
+//! Every node carries its [`Span`]. Comments live outside the tree (see `Comment` in the parser's
+//! result); doc comments (`///`) are kept on the item they precede. Nothing is resolved here: names
+//! are names.
 
 /// A file known to the compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -47,17 +48,35 @@ pub enum ItemKind {
     /// `use std.http`
     Use(Path),
     /// `const limit: u32 = 64KiB`
-    Const { name: Ident, ty: Option<Type>, value: Expr },
+    Const {
+        name: Ident,
+        ty: Option<Type>,
+        value: Expr,
+    },
     /// `fault uri_too_long, bad_request`
     Fault(Vec<Ident>),
     /// `charset tchar = "!#$" | 'a'..'z' | …` ; the value is a set expression
-    Charset { name: Ident, value: Expr },
+    Charset {
+        name: Ident,
+        value: Expr,
+    },
     /// `type Key = bytes<250>`
-    Alias { name: Ident, ty: Type },
+    Alias {
+        name: Ident,
+        ty: Type,
+    },
     /// `enum Opcode: u8 { get = 0, set = 1, _ }`: `open` is the `_`
-    Enum { name: Ident, base: Option<Type>, variants: Vec<Variant>, open: bool },
+    Enum {
+        name: Ident,
+        base: Option<Type>,
+        variants: Vec<Variant>,
+        open: bool,
+    },
     /// `record Entry { flags: u32, value: bytes<1MiB> }`
-    Record { name: Ident, fields: Vec<Param> },
+    Record {
+        name: Ident,
+        fields: Vec<Param>,
+    },
     Unit(Unit),
     Packet(Packet),
     Protocol(Protocol),
@@ -96,7 +115,8 @@ pub struct Type {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum TypeKind {
-    /// `u32`, `bytes<250>`, `list<Header, 100>`, `endpoint`, `std.http.Request`: arguments are types or constants
+    /// `u32`, `bytes<250>`, `list<Header, 100>`, `endpoint`, `std.http.Request`: arguments are
+    /// types or constants
     Named { path: Path, args: Vec<TypeArg> },
     /// `T?`
     Option(Box<Type>),
@@ -142,14 +162,17 @@ pub enum FieldKind {
     Limit(Expr),
     /// `require e else fault_name`
     Require { cond: Expr, or: Option<Ident> },
-    /// `"\r\n"`, `"\r\n" or "\n"` (the first is what is sent); `else`: the fault when the bytes differ
+    /// `"\r\n"`, `"\r\n" or "\n"` (the first is what is sent); `else`: the fault when the bytes
+    /// differ
     Literal { values: Vec<Vec<u8>>, or: Option<Ident> },
-    /// `recover until "\n"`, `recover [n + 2]`: how a stream gets back in step after a fault in the fields that follow
-    /// (up to the next `recover`): skip to the delimiter, or that many bytes from this point.
+    /// `recover until "\n"`, `recover [n + 2]`: how a stream gets back in step after a fault in the
+    /// fields that follow (up to the next `recover`): skip to the delimiter, or that many bytes
+    /// from this point.
     Recover { until: Option<Until>, length: Option<Expr> },
     /// `pass when e`: from here on the bytes of a tail are passed on where this holds
     PassWhen(Expr),
-    /// `pass as rest`: what is passed on of this case is another case of the switch to its next reader
+    /// `pass as rest`: what is passed on of this case is another case of the switch to its next
+    /// reader
     PassAs(Ident),
     /// `name: shape in set = expr else fault`. `name` None: `_`
     Value {
@@ -157,7 +180,8 @@ pub enum FieldKind {
         shape: Shape,
         /// `in {0x80, 0x81}` / `in 1..=31`
         within: Option<Expr>,
-        /// `= len(key)`: read when parsing (and checked where the grammar does not use it), recomputed when sending
+        /// `= len(key)`: read when parsing (and checked where the grammar does not use it),
+        /// recomputed when sending
         computed: Option<Expr>,
         /// `else name`: the fault when the field is too long
         or: Option<Ident>,
@@ -176,9 +200,11 @@ pub enum FieldKind {
 
 #[derive(Clone, Debug)]
 pub enum Mark {
-    /// `checksum header`, `checksum message`, `checksum transport 6`, `checksum transport 17 optional`
+    /// `checksum header`, `checksum message`, `checksum transport 6`,
+    /// `checksum transport 17 optional`
     Checksum { over: Ident, protocol: Option<Expr>, optional: bool },
-    /// `covers own`: from the header's first byte; `covers rest`: from the byte behind it; both to the end of the payload
+    /// `covers own`: from the header's first byte; `covers rest`: from the byte behind it; both to
+    /// the end of the payload
     Covers { own: bool },
 }
 
@@ -191,21 +217,50 @@ pub struct Shape {
 
 #[derive(Clone, Debug)]
 pub enum ShapeKind {
-    /// `u16`, `u4`, `i32 little`, an enum, a record, a nested unit `Header` or `Chunk(x)`: resolved by name
-    Named { ty: Type, args: Vec<Expr>, order: Option<bool /* big */> },
-    /// `decimal<u32> until "\r\n"`, `hex<u64> …`: a number as text. `digits`: `decimal<u16, 3>` exactly that many
-    /// digits when no `until` is given, at most that many when it is.
-    Number { radix: u8, ty: Type, digits: Option<Expr>, until: Option<Until> },
+    /// `u16`, `u4`, `i32 little`, an enum, a record, a nested unit `Header` or `Chunk(x)`: resolved
+    /// by name
+    Named {
+        ty: Type,
+        args: Vec<Expr>,
+        order: Option<bool /* big */>,
+    },
+    /// `decimal<u32> until "\r\n"`, `hex<u64> …`: a number as text. `digits`: `decimal<u16, 3>`
+    /// exactly that many digits when no `until` is given, at most that many when it is.
+    Number {
+        radix: u8,
+        ty: Type,
+        digits: Option<Expr>,
+        until: Option<Until>,
+    },
     /// `varint<u64>`: LEB128
-    Varint { ty: Type },
+    Varint {
+        ty: Type,
+    },
     /// `bytes<N> …`, `token<N> …`, `text<N> …`
-    Bytes { word: BytesWord, max: Expr, of: Option<Expr>, extent: Extent, trim: Option<Expr>, caseless: bool },
+    Bytes {
+        word: BytesWord,
+        max: Expr,
+        of: Option<Expr>,
+        extent: Extent,
+        trim: Option<Expr>,
+        caseless: bool,
+    },
     /// `list<Header, 100> until "\r\n"`
-    List { element: Box<Shape>, max: Expr, extent: ListExtent },
+    List {
+        element: Box<Shape>,
+        max: Expr,
+        extent: ListExtent,
+    },
     /// `stream bytes [n]`, `stream bytes until close`, `stream Chunk`
-    Stream { element: Option<Box<Shape>>, extent: Extent },
+    Stream {
+        element: Option<Box<Shape>>,
+        extent: Extent,
+    },
     /// `switch { … }`, `switch e { … }`
-    Switch { on: Option<Box<Expr>>, cases: Vec<Case> },
+    Switch {
+        on: Option<Box<Expr>>,
+        cases: Vec<Case>,
+    },
     Nothing,
     /// `flag "noreply"`: a bool, true if these bytes are next (then they are consumed)
     Flag(Vec<u8>),
@@ -213,13 +268,20 @@ pub enum ShapeKind {
     Align(Expr),
     /// `skip 3`: that many bytes of any value (zeros when sent)
     Skip(Expr),
-    /// `Version until "\r\n"`, `Options [n]`: a `Named` shape that lies in exactly these bytes (`to end` in it ends there).
-    /// The extent is `Length`, `Until` or `ToEnd`.
-    Enclosed { inner: Box<Shape>, extent: Extent },
+    /// `Version until "\r\n"`, `Options [n]`: a `Named` shape that lies in exactly these bytes
+    /// (`to end` in it ends there). The extent is `Length`, `Until` or `ToEnd`.
+    Enclosed {
+        inner: Box<Shape>,
+        extent: Extent,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BytesWord { Bytes, Token, Text }
+pub enum BytesWord {
+    Bytes,
+    Token,
+    Text,
+}
 
 #[derive(Clone, Debug)]
 pub enum Extent {
@@ -230,16 +292,19 @@ pub enum Extent {
     ToEnd,
     /// `until close`
     Close,
-    /// `stream Chunk until .size == 0`: up to and with the item for which this holds; `.x` is the item's field
+    /// `stream Chunk until .size == 0`: up to and with the item for which this holds; `.x` is the
+    /// item's field
     Done(Expr),
-    /// `stream Chunk until .size == 0`: repeated; the item for which the condition holds is the last
+    /// `stream Chunk until .size == 0`: repeated; the item for which the condition holds is the
+    /// last
     When(Expr),
-    /// none written: for `stream Unit` the unit says when it ends; for `bytes<N> of set` and `token<N>` the longest run
-    /// of bytes in the set (a token's run has at least one byte)
+    /// none written: for `stream Unit` the unit says when it ends; for `bytes<N> of set` and
+    /// `token<N>` the longest run of bytes in the set (a token's run has at least one byte)
     None,
 }
 
-/// `until "\r\n"`, `until " " or "\r\n"`; `keep`: `until peek "\r\n"` leaves the delimiter to the next field
+/// `until "\r\n"`, `until " " or "\r\n"`; `keep`: `until peek "\r\n"` leaves the delimiter to the
+/// next field
 #[derive(Clone, Debug)]
 pub struct Until {
     pub span: Span,
@@ -254,8 +319,14 @@ pub enum ListExtent {
     ToEnd,
     /// `until .size == 0`: up to and with the item for which this holds
     Done(Expr),
-    /// `fold left = 1 then left - 1 + .children until left == 0`: an accumulator over the items; `.x` is the item's field
-    Fold { name: Ident, init: Expr, step: Expr, done: Expr },
+    /// `fold left = 1 then left - 1 + .children until left == 0`: an accumulator over the items;
+    /// `.x` is the item's field
+    Fold {
+        name: Ident,
+        init: Expr,
+        step: Expr,
+        done: Expr,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -268,7 +339,10 @@ pub struct Case {
 #[derive(Clone, Debug)]
 pub enum Guard {
     /// `"get " | "gets " =>`: the next bytes; consumed unless `peek "VALUE " | peek "END"`
-    Literal { values: Vec<Vec<u8>>, peek: bool },
+    Literal {
+        values: Vec<Vec<u8>>,
+        peek: bool,
+    },
     /// `when e =>`
     When(Expr),
     /// `when n = headers["content-length"] =>`: taken if the option has a value, bound to n
@@ -335,7 +409,8 @@ pub struct Clause {
 pub enum ClauseKind {
     /// `request Request`
     Request(Type),
-    /// `response Response(head = request.method == b"HEAD")`: arguments are expressions over `request`
+    /// `response Response(head = request.method == b"HEAD")`: arguments are expressions over
+    /// `request`
     Response(Type, Vec<(Option<Ident>, Expr)>),
     /// `order in_order` / `order by opaque`
     Order { by: Option<Ident> },
@@ -343,10 +418,12 @@ pub enum ClauseKind {
     Sharing { pipelined: bool },
     /// `stateless`: a server keeps nothing about a connection that a request on it depends on
     Stateless,
-    /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`, `no_reply when e`,
-    /// `repeat when e`, `pipeline when e`: expressions over `request` or `response`
+    /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`,
+    /// `no_reply when e`, `repeat when e`, `pipeline when e`: expressions over `request` or
+    /// `response`
     Flag { flag: FlagKind, when: Expr },
-    /// `log request.method, request.target`: columns of the access log, at most [`LOGGED`] expressions over `request`
+    /// `log request.method, request.target`: columns of the access log, at most [`LOGGED`]
+    /// expressions over `request`
     Log(Vec<Expr>),
     /// `status response.status`: the number by which people know an answer
     Status(Expr),
@@ -354,8 +431,8 @@ pub enum ClauseKind {
     Class { name: Ident, when: Expr },
     /// `ignore "\r\n" max 4`: so many of these bytes in front of a request are dropped
     Ignore { bytes: Vec<u8>, max: Expr },
-    /// `forward request { … }`: edits of every message that is passed on. `msg` names it; in a request `client` is
-    /// the connection it came from.
+    /// `forward request { … }`: edits of every message that is passed on. `msg` names it; in a
+    /// request `client` is the connection it came from.
     Forward { response: bool, body: Block },
     /// `on fault(f) { reply … }`: what a client is told. `request` is an option here.
     OnFault { name: Ident, body: Block },
@@ -367,7 +444,19 @@ pub enum ClauseKind {
 pub const LOGGED: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, Refusal, NoReply, Alone, Repeat, Pipeline, PrivateRequest, PrivateResponse }
+pub enum FlagKind {
+    CloseRequest,
+    CloseResponse,
+    Interim,
+    Tunnel,
+    Refusal,
+    NoReply,
+    Alone,
+    Repeat,
+    Pipeline,
+    PrivateRequest,
+    PrivateResponse,
+}
 
 // ---- functions, elements, apps ----
 
@@ -407,14 +496,29 @@ pub enum MemberKind {
     /// `param servers: list<endpoint, 64> = …`
     Param(Param),
     /// `in x: packet`, `out y: packet`, `out y: packet [n]`
-    In { name: Ident, ty: Type, count: Option<Expr> },
-    Out { name: Ident, ty: Type, count: Option<Expr> },
+    In {
+        name: Ident,
+        ty: Type,
+        count: Option<Expr>,
+    },
+    Out {
+        name: Ident,
+        ty: Type,
+        count: Option<Expr>,
+    },
     /// `port client = listen tcp(port) as http { idle 60s }`
     Port(Port),
     /// `state next: u32 = 0`
-    State { name: Ident, ty: Type, init: Option<Expr> },
+    State {
+        name: Ident,
+        ty: Type,
+        init: Option<Expr>,
+    },
     /// `session chosen: u32?`
-    Session { name: Ident, ty: Type },
+    Session {
+        name: Ident,
+        ty: Type,
+    },
     /// `counter hits`
     Counter(Ident),
     Table(Table),
@@ -423,14 +527,28 @@ pub enum MemberKind {
     /// `limiter fair: flow5 { rate 1000, burst 100, capacity 64K }`, `meter m { … }`
     Gauge(Gauge),
     /// `const`, `fn` local to the app
-    Const { name: Ident, ty: Option<Type>, value: Expr },
+    Const {
+        name: Ident,
+        ty: Option<Type>,
+        value: Expr,
+    },
     Fn(Fn),
-    /// `on client(req: memcached.text) where … { … }`, `on backends.closed(b)`, `on fault(f)`, `on start`, `every 10s { … }`
+    /// `on client(req: memcached.text) where … { … }`, `on backends.closed(b)`, `on fault(f)`,
+    /// `on start`, `every 10s { … }`
     Handler(Handler),
     /// `signal read() -> u64 { … }`
-    Signal { name: Ident, params: Vec<Param>, ret: Option<Type>, body: Block },
+    Signal {
+        name: Ident,
+        params: Vec<Param>,
+        ret: Option<Type>,
+        body: Block,
+    },
     /// `cnt = Count(…)`
-    Instance { name: Ident, element: Path, args: Vec<Arg> },
+    Instance {
+        name: Ident,
+        element: Path,
+        args: Vec<Arg>,
+    },
     /// `tor -> cnt -> tee`
     Wiring(Vec<Node>),
 }
@@ -438,8 +556,9 @@ pub enum MemberKind {
 #[derive(Clone, Debug)]
 pub struct Port {
     pub name: Ident,
-    /// `listen tcp(x)`, `connect tcp(x)`: the call's name parts and arguments. A device, `nic("eth0")`, has the direction
-    /// `device`; a list of devices has the transport `list` and the calls as arguments.
+    /// `listen tcp(x)`, `connect tcp(x)`: the call's name parts and arguments. A device,
+    /// `nic("eth0")`, has the direction `device`; a list of devices has the transport `list` and
+    /// the calls as arguments.
     pub direction: Ident,
     pub transport: Ident,
     pub args: Vec<Expr>,
@@ -493,9 +612,17 @@ pub struct Handler {
 #[derive(Clone, Debug)]
 pub enum On {
     /// `on client(req)`, `on client(req: memcached.text)`
-    Message { port: Ident, param: Ident, protocol: Option<Path> },
+    Message {
+        port: Ident,
+        param: Ident,
+        protocol: Option<Path>,
+    },
     /// `on backends.closed(b)`, `on backends.opened(b)`
-    Event { port: Ident, event: Ident, param: Option<Ident> },
+    Event {
+        port: Ident,
+        event: Ident,
+        param: Option<Ident>,
+    },
     Fault(Ident),
     Start,
     /// Behind the last message, packet or timer.
@@ -538,36 +665,75 @@ pub struct Stmt {
 #[derive(Clone, Debug, PartialEq)]
 pub enum StmtKind {
     /// `let x: T = e`, `let (a, b) = e`
-    Let { pattern: Pattern, ty: Option<Type>, value: Expr },
+    Let {
+        pattern: Pattern,
+        ty: Option<Type>,
+        value: Expr,
+    },
     /// `var x = e`: may be assigned
-    Var { name: Ident, ty: Option<Type>, value: Expr },
+    Var {
+        name: Ident,
+        ty: Option<Type>,
+        value: Expr,
+    },
     /// `place = e`, `place += e`
-    Assign { place: Expr, op: Option<BinOp>, value: Expr },
+    Assign {
+        place: Expr,
+        op: Option<BinOp>,
+        value: Expr,
+    },
     Expr(Expr),
-    For { pattern: Pattern, list: Expr, body: Block },
+    For {
+        pattern: Pattern,
+        list: Expr,
+        body: Block,
+    },
     /// `loop max N { … }`
-    Loop { max: Expr, body: Block },
+    Loop {
+        max: Expr,
+        body: Block,
+    },
     Break,
     Continue,
     Return(Option<Expr>),
-    /// `p -> y`; `p -> broadcast ys` and `p -> steer ys by e` are sent to calls: `broadcast(ys)`, `steer(ys, by = e)`
-    Send { value: Expr, to: Expr },
+    /// `p -> y`; `p -> broadcast ys` and `p -> steer ys by e` are sent to calls: `broadcast(ys)`,
+    /// `steer(ys, by = e)`
+    Send {
+        value: Expr,
+        to: Expr,
+    },
     /// `reply e`, `reply nothing`, `reply e then close`
-    Reply { value: Option<Expr>, close: bool },
+    Reply {
+        value: Option<Expr>,
+        close: bool,
+    },
     /// `fault name`
     Fault(Ident),
     /// `remove stage[who]`
     Remove(Expr),
     /// `remove req.headers where .name ~= b"x"`
-    RemoveWhere { list: Expr, cond: Expr },
+    RemoveWhere {
+        list: Expr,
+        cond: Expr,
+    },
     /// `append req.headers { name: b"via", value: v }`
-    Append { list: Expr, fields: Vec<(Ident, Expr)> },
+    Append {
+        list: Expr,
+        fields: Vec<(Ident, Expr)>,
+    },
     /// `insert Vlan { … } before p.ip4`, `insert [A { … }, B { … }] behind p.eth`
-    Insert { parts: Expr, before: bool, at: Expr },
+    Insert {
+        parts: Expr,
+        before: bool,
+        at: Expr,
+    },
     /// `drop p`
     Drop(Expr),
     /// `update flows[k] { .packets += 1 }`
-    Update { entry: Expr, body: Block },
+    Update {
+        entry: Expr,
+        body: Block,
+    },
     /// `close client`
     Close(Expr),
     /// `log "text", e, e`
@@ -585,7 +751,10 @@ pub enum Pattern {
     /// a constant, an enum's variant, a range
     Value(Expr),
     /// `get(g)`: a switch's alternative or an enum-like option (`some(x)`), with what it binds
-    Variant { path: Path, bind: Option<Box<Pattern>> },
+    Variant {
+        path: Path,
+        bind: Option<Box<Pattern>>,
+    },
     Or(Vec<Pattern>, Span),
 }
 
@@ -597,9 +766,14 @@ pub struct Expr {
     pub kind: Box<ExprKind>,
 }
 
-/// `join E as bytes, n`: of all items for one instance, E of each, one behind the other, and how many they are.
+/// `join E as bytes, n`: of all items for one instance, E of each, one behind the other, and how
+/// many they are.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Join { pub value: Expr, pub bytes: Ident, pub count: Option<Ident> }
+pub struct Join {
+    pub value: Expr,
+    pub bytes: Ident,
+    pub count: Option<Ident>,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
@@ -618,9 +792,11 @@ pub enum ExprKind {
     /// `e.f`; `.f` (a field of the message at hand) has no base
     Field(Option<Expr>, Ident),
     Index(Expr, Expr),
-    /// `f(a, b)`, `x.count(k)`; named arguments `f(a = 1)`. `parse U(b)` is a call of `parse` with the call `U(b)`.
+    /// `f(a, b)`, `x.count(k)`; named arguments `f(a = 1)`. `parse U(b)` is a call of `parse` with
+    /// the call `U(b)`.
     Call(Expr, Vec<Arg>),
-    /// `http.Response { status: 200, … }`; with an empty path, `{ a: 1, b: 2 }`: the expected record
+    /// `http.Response { status: 200, … }`; with an empty path, `{ a: 1, b: 2 }`: the expected
+    /// record
     Build(Path, Vec<(Ident, Expr)>),
     /// `req with { opcode: x }`
     With(Expr, Vec<(Ident, Expr)>),
@@ -633,7 +809,8 @@ pub enum ExprKind {
     Range(Expr, Expr, bool /* inclusive */),
     Unary(UnOp, Expr),
     Binary(BinOp, Expr, Expr),
-    /// `e else d`: the option's value, or d; after `call` and fallible operations, what to do instead. `d` may be a Block.
+    /// `e else d`: the option's value, or d; after `call` and fallible operations, what to do
+    /// instead. `d` may be a Block.
     Else(Expr, Expr),
     /// `if c { a } else { b }`; as a statement without else
     If(Expr, Block, Option<Expr /* Block or If */>),
@@ -643,19 +820,47 @@ pub enum ExprKind {
     Block(Block),
     /// `|a, b| e`
     Lambda(Vec<Ident>, Expr),
-    /// `[x for k in list if c]`; `if let p = e` is a `cond` of kind `IfLet` whose block is empty: it also binds
-    Comprehension { value: Expr, pattern: Pattern, list: Expr, cond: Option<Expr> },
+    /// `[x for k in list if c]`; `if let p = e` is a `cond` of kind `IfLet` whose block is empty:
+    /// it also binds
+    Comprehension {
+        value: Expr,
+        pattern: Pattern,
+        list: Expr,
+        cond: Option<Expr>,
+    },
     /// `fold list from init with |acc, x| e`
-    Fold { list: Expr, init: Expr, acc: Ident, item: Pattern, body: Expr },
+    Fold {
+        list: Expr,
+        init: Expr,
+        acc: Ident,
+        item: Pattern,
+        body: Expr,
+    },
     /// `call backends[i](req) within 50ms`
-    Call1 { port: Expr, msg: Expr, within: Option<Expr> },
+    Call1 {
+        port: Expr,
+        msg: Expr,
+        within: Option<Expr>,
+    },
     /// `call all backends(req)`: to every instance
-    CallEach { port: Expr, msg: Expr, within: Option<Expr> },
+    CallEach {
+        port: Expr,
+        msg: Expr,
+        within: Option<Expr>,
+    },
     /// `call all for k in keys => backends[i](Get { key: k })`
     /// `call all for k in keys join concat(k, " ") as some, n => backends[i](Get { keys: some })`
-    CallAll { pattern: Pattern, list: Expr, cond: Option<Expr>, join: Option<Join>, port: Expr, msg: Expr, within: Option<Expr> },
-    /// Control in expression position: `return`, `fault name`, `reply …` as the right side of `else`; an assignment in
-    /// parentheses (`x else (y = e)`) has the assigned value
+    CallAll {
+        pattern: Pattern,
+        list: Expr,
+        cond: Option<Expr>,
+        join: Option<Join>,
+        port: Expr,
+        msg: Expr,
+        within: Option<Expr>,
+    },
+    /// Control in expression position: `return`, `fault name`, `reply …` as the right side of
+    /// `else`; an assignment in parentheses (`x else (y = e)`) has the assigned value
     Stmt(Box<Stmt>),
     /// Placed where the parser recovered from an error.
     Error,
@@ -675,23 +880,44 @@ pub struct Arm {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnOp { Neg, Not, BitNot }
+pub enum UnOp {
+    Neg,
+    Not,
+    BitNot,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BinOp {
-    Add, Sub, Mul, Div, Rem, AddSat, SubSat,
-    BitAnd, BitOr, BitXor, Shl, Shr,
-    Eq, Ne, Lt, Le, Gt, Ge,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    AddSat,
+    SubSat,
+    BitAnd,
+    BitOr,
+    BitXor,
+    Shl,
+    Shr,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
     /// `~=`: equal but for ASCII case
     EqCase,
-    And, Or,
+    And,
+    Or,
     /// `x in set`
     In,
 }
 
 // ---- tests ----
 
-/// `test "name" { … }` (functions, units), `test "name" of app_name(param = v) { … }` or `… of Element<2>(args) { … }` (a simulated run).
+/// `test "name" { … }` (functions, units), `test "name" of app_name(param = v) { … }` or
+/// `… of Element<2>(args) { … }` (a simulated run).
 #[derive(Clone, Debug)]
 pub struct Test {
     pub name: String,
@@ -710,7 +936,8 @@ pub struct TestStep {
 pub enum TestStepKind {
     /// `let x = e`, `expect e`: ordinary code
     Code(Stmt),
-    /// `client <- b"…"`: the world sends. The place is `port`, `port.N` (a second connection), `backends[i]`.
+    /// `client <- b"…"`: the world sends. The place is `port`, `port.N` (a second connection),
+    /// `backends[i]`.
     Send { port: Expr, bytes: Expr },
     /// `client -> b"…"`: the world must see exactly these bytes next
     See { port: Expr, bytes: Expr },

@@ -1,4 +1,5 @@
-//! The one diagnostic type of the compiler, and how it is shown: as text with source excerpts, or as JSON.
+//! The one diagnostic type of the compiler, and how it is shown: as text with source excerpts, or
+//! as JSON.
 
 use crate::ast::Span;
 use crate::codes;
@@ -382,7 +383,9 @@ mod tests {
     fn of_a_long_line_the_part_in_question_is_shown() {
         let mut map = SourceMap::new();
         let file = map.add("a.loom", format!("{}bad{}\n", "x".repeat(100_000), "y".repeat(100_000)));
-        let shown = Diagnostic::error("E0101", Span { file, start: 100_000, end: 100_003 }, "no").label("here").render(&map, false);
+        let shown = Diagnostic::error("E0101", Span { file, start: 100_000, end: 100_003 }, "no")
+            .label("here")
+            .render(&map, false);
         let (text, mark) = (shown.lines().nth(3).unwrap_or_default(), shown.lines().nth(4).unwrap_or_default());
         assert!(text.ends_with("yyy…") && shown.len() < 600, "{shown}");
         let column = |s: &str, c: char| s.chars().position(|x| x == c);
@@ -393,7 +396,8 @@ mod tests {
     #[test]
     fn a_span_outside_the_text_is_harmless() {
         let (map, mut d) = sample();
-        d.primary = Some(Label { span: Span { start: 900, end: 3, ..d.span().unwrap_or_default() }, text: String::new() });
+        d.primary =
+            Some(Label { span: Span { start: 900, end: 3, ..d.span().unwrap_or_default() }, text: String::new() });
         d.render(&map, false);
         d.to_json(&map);
     }

@@ -1,4 +1,5 @@
-//! Cuts a text into tokens and comments. Errors become diagnostics and [`Tok::Bad`] tokens; lexing goes on.
+//! Cuts a text into tokens and comments. Errors become diagnostics and [`Tok::Bad`] tokens; lexing
+//! goes on.
 
 use crate::ast::{FileId, Span};
 use crate::diagnostic::Diagnostic;
@@ -6,9 +7,8 @@ use crate::token::{Comment, Lexed, Tok, Token, SIGNS};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Suffixes of numbers: sizes, times, rates.
-pub const SUFFIXES: &[&str] = &[
-    "K", "M", "G", "KiB", "MiB", "GiB", "ns", "us", "ms", "s", "m", "h", "bps", "Kbps", "Mbps", "Gbps",
-];
+pub const SUFFIXES: &[&str] =
+    &["K", "M", "G", "KiB", "MiB", "GiB", "ns", "us", "ms", "s", "m", "h", "bps", "Kbps", "Mbps", "Gbps"];
 
 /// Errors after this many are not reported: the file is not a program.
 const MAX_ERRORS: usize = 64;
@@ -231,8 +231,9 @@ impl Lexer<'_> {
         // Go on after the closing quote when there is one on this line.
         let line = self.text[self.at..].split('\n').next().unwrap_or("");
         self.at += line.find('\'').map_or(0, |i| i + 1);
-        let d = Diagnostic::error("E0007", self.span(start), "a byte in single quotes is one ASCII character or escape")
-            .hint("write several bytes as a string: \"ab\"");
+        let d =
+            Diagnostic::error("E0007", self.span(start), "a byte in single quotes is one ASCII character or escape")
+                .hint("write several bytes as a string: \"ab\"");
         self.error(d);
         self.push(Tok::Bad, start);
     }
@@ -273,7 +274,8 @@ impl Lexer<'_> {
         self.push(Tok::Bad, start);
     }
 
-    /// Reports `1.5`: there are no fractions. After a `.` a number is a field (`client.2`), so nothing is said there.
+    /// Reports `1.5`: there are no fractions. After a `.` a number is a field (`client.2`), so
+    /// nothing is said there.
     fn fraction(&mut self, start: usize) {
         let after_dot = matches!(self.lexed.tokens.last(), Some(t) if t.tok == Tok::Sign("."));
         if after_dot || self.peek(0) != Some(b'.') || !self.peek(1).is_some_and(|b| b.is_ascii_digit()) {
@@ -297,12 +299,13 @@ impl Lexer<'_> {
 
     // ---- addresses ----
 
-    /// Takes an address if one starts here. A name may look like the start of one (`fe80::1`, `ab:cd:…`), but only
-    /// what is an address in full is taken as such.
+    /// Takes an address if one starts here. A name may look like the start of one (`fe80::1`,
+    /// `ab:cd:…`), but only what is an address in full is taken as such.
     fn address(&mut self) -> bool {
         let start = self.at;
         let first = self.bytes[start];
-        let after_dot = matches!(self.lexed.tokens.last(), Some(t) if t.tok == Tok::Sign(".") && t.span.end as usize == start);
+        let after_dot =
+            matches!(self.lexed.tokens.last(), Some(t) if t.tok == Tok::Sign(".") && t.span.end as usize == start);
         let taken = match first {
             _ if after_dot => None,
             b'[' => self.bracketed(),
@@ -313,8 +316,12 @@ impl Lexer<'_> {
         let Some(taken) = taken else { return false };
         self.at = start + taken.len;
         if let Some(problem) = taken.problem {
-            let d = Diagnostic::error("E0006", self.span(start), format!("`{}` is no address: {problem}", &self.text[start..self.at]))
-                .hint("addresses are `10.0.0.1`, `10.0.0.0/8`, `127.0.0.1:80`, `::1`, `[::1]:80`, `02:00:00:00:00:01`");
+            let d = Diagnostic::error(
+                "E0006",
+                self.span(start),
+                format!("`{}` is no address: {problem}", &self.text[start..self.at]),
+            )
+            .hint("addresses are `10.0.0.1`, `10.0.0.0/8`, `127.0.0.1:80`, `::1`, `[::1]:80`, `02:00:00:00:00:01`");
             self.error(d);
             self.push(Tok::Bad, start);
         } else {
@@ -340,7 +347,9 @@ impl Lexer<'_> {
 
     fn ip6(&self) -> Option<Taken> {
         let mut len = self.run_len(self.at, |b| b.is_ascii_hexdigit() || b == b':' || b == b'.').min(45);
-        if !self.ends_word(self.at + len) || self.bytes[self.at..self.at + len].iter().filter(|&&b| b == b':').count() < 2 {
+        if !self.ends_word(self.at + len)
+            || self.bytes[self.at..self.at + len].iter().filter(|&&b| b == b':').count() < 2
+        {
             return None;
         }
         // `::1..` or `::1:`: what follows the address is not part of it.
@@ -380,7 +389,8 @@ impl Lexer<'_> {
     /// `:port` after an address of `len` bytes.
     fn port(&self, len: usize) -> Option<Taken> {
         let at = self.at + len;
-        let digits = self.bytes.get(at).filter(|&&b| b == b':').map(|_| self.run_len(at + 1, |b| b.is_ascii_digit()))?;
+        let digits =
+            self.bytes.get(at).filter(|&&b| b == b':').map(|_| self.run_len(at + 1, |b| b.is_ascii_digit()))?;
         if digits == 0 {
             return None;
         }
@@ -427,13 +437,25 @@ mod tests {
     fn numbers_and_suffixes() {
         assert_eq!(toks("1_000 0x1f 0b101 'a' '\\n'")[..5], [1000, 31, 5, 97, 10].map(Tok::Int));
         assert_eq!(toks("64KiB")[0], Tok::Scaled(64, "KiB".into()));
-        assert_eq!(codes("12q 0xzz 1.5 'ab' 340282366920938463463374607431768211456"), ["E0005", "E0004", "E0004", "E0007", "E0004"]);
+        assert_eq!(
+            codes("12q 0xzz 1.5 'ab' 340282366920938463463374607431768211456"),
+            ["E0005", "E0004", "E0004", "E0007", "E0004"]
+        );
         assert_eq!(toks("0..1")[1], Tok::Sign(".."));
     }
 
     #[test]
     fn addresses_in_all_their_forms() {
-        for a in ["10.0.0.1", "10.0.0.0/8", "127.0.0.1:80", "[::1]:80", "::1", "fe80::1/64", "02:00:00:00:00:01", "ab:cd:ef:00:11:22"] {
+        for a in [
+            "10.0.0.1",
+            "10.0.0.0/8",
+            "127.0.0.1:80",
+            "[::1]:80",
+            "::1",
+            "fe80::1/64",
+            "02:00:00:00:00:01",
+            "ab:cd:ef:00:11:22",
+        ] {
             assert_eq!(toks(a)[0], Tok::Address(a.into()));
         }
         assert_eq!(codes("300.0.0.1 10.0.0.0/33 1.2.3.4:70000"), ["E0006"; 3]);

@@ -20,9 +20,10 @@ pub trait World {
     /// The folder that `use std.…` looks into.
     fn std_root(&self) -> &Path;
 
-    /// The file that `use a.b` means when written in a file of the folder `from`: the user's folder first, then the
-    /// standard library (there a leading `std` is the root itself). When the path names something inside a module
-    /// (`use std.http.Request`), the longest prefix that is a file wins. Gives the file and how many parts it took.
+    /// The file that `use a.b` means when written in a file of the folder `from`: the user's folder
+    /// first, then the standard library (there a leading `std` is the root itself). When the path
+    /// names something inside a module (`use std.http.Request`), the longest prefix that is a file
+    /// wins. Gives the file and how many parts it took.
     fn resolve(&self, from: &Path, parts: &[&str]) -> Option<(PathBuf, usize)> {
         (1..=parts.len()).rev().find_map(|taken| {
             candidates(from, self.std_root(), &parts[..taken])
@@ -121,8 +122,8 @@ pub struct Source {
     pub text: String,
     /// Where each line starts.
     lines: Vec<u32>,
-    /// How many characters there are before each block of [`BLOCK`] bytes: a line may be as long as the file, and thousands of diagnostics
-    /// may be about it.
+    /// How many characters there are before each block of [`BLOCK`] bytes: a line may be as long as
+    /// the file, and thousands of diagnostics may be about it.
     characters: Vec<u32>,
 }
 
@@ -151,7 +152,8 @@ impl SourceMap {
         Self::default()
     }
 
-    /// Takes a text in under a name. A text over [`MAX_FILE`] is cut there (loading refuses it before).
+    /// Takes a text in under a name. A text over [`MAX_FILE`] is cut there (loading refuses it
+    /// before).
     pub fn add(&mut self, path: impl Into<PathBuf>, text: impl Into<String>) -> FileId {
         let mut text = text.into();
         if text.len() > MAX_FILE {
@@ -169,14 +171,14 @@ impl SourceMap {
         FileId(self.files.len() as u32 - 1)
     }
 
-    /// Reads a file of the world, once: a path already known gives the same id again. `at` is the `use` that asks.
+    /// Reads a file of the world, once: a path already known gives the same id again. `at` is the
+    /// `use` that asks.
     pub fn load(&mut self, world: &dyn World, path: &Path, at: Option<Span>) -> Result<FileId, Box<Diagnostic>> {
         if let Some(id) = self.files.iter().position(|f| f.path == path) {
             return Ok(FileId(id as u32));
         }
         let fail = |code, message: String| Box::new(Diagnostic::at(code, at, message));
-        let bytes =
-            world.read(path).map_err(|e| fail("E0010", format!("cannot read `{}`: {e}", path.display())))?;
+        let bytes = world.read(path).map_err(|e| fail("E0010", format!("cannot read `{}`: {e}", path.display())))?;
         if bytes.len() > MAX_FILE {
             return Err(fail("E0010", format!("cannot read `{}`: it is larger than 16 MiB", path.display())));
         }
@@ -186,7 +188,10 @@ impl SourceMap {
             let before = good.rsplit(|b| *b == b'\n').next().unwrap_or_default();
             let column = String::from_utf8_lossy(before).chars().count() + 1;
             let byte = bad.first().copied().unwrap_or_default();
-            fail("E0011", format!("`{}` is not UTF-8 text: byte 0x{byte:02x} in line {line}, column {column}", path.display()))
+            fail(
+                "E0011",
+                format!("`{}` is not UTF-8 text: byte 0x{byte:02x} in line {line}, column {column}", path.display()),
+            )
         })?;
         Ok(self.add(path, text))
     }

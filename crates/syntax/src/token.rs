@@ -47,10 +47,11 @@ pub struct Lexed {
     pub file_doc: String,
 }
 
-/// Operators and brackets, longer ones before their prefixes. `>` is never joined with a following `>` here, so that
-/// `list<list<u8, 4>, 8>` needs no care: the parser joins two adjacent ones to a shift.
+/// Operators and brackets, longer ones before their prefixes. `>` is never joined with a following
+/// `>` here, so that `list<list<u8, 4>, 8>` needs no care: the parser joins two adjacent ones to a
+/// shift.
 pub const SIGNS: &[&str] = &[
-    "..=", "<<=", "+|=", "-|=", "->", "<-", "=>", "==", "!=", "<=", ">=", "~=", "..", "<<", "+|", "-|", "+=", "-=", "*=",
-    "/=", "%=", "|=", "&=", "^=", "&&", "||", "++", "--", "{", "}", "(", ")", "[", "]", "<", ">", ",", ";", ":", ".", "=",
-    "+", "-", "*", "/", "%", "|", "&", "^", "!", "~", "?", "@", "#", "$",
+    "..=", "<<=", "+|=", "-|=", "->", "<-", "=>", "==", "!=", "<=", ">=", "~=", "..", "<<", "+|", "-|", "+=", "-=",
+    "*=", "/=", "%=", "|=", "&=", "^=", "&&", "||", "++", "--", "{", "}", "(", ")", "[", "]", "<", ">", ",", ";", ":",
+    ".", "=", "+", "-", "*", "/", "%", "|", "&", "^", "!", "~", "?", "@", "#", "$",
 ];

@@ -19,7 +19,9 @@ fn source(text: &str) -> &str {
 fn main() {
     let files = wireloom_golden::files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases"), "loom");
     assert!(files.len() >= 10, "{} cases", files.len());
-    wireloom_golden::run(files.into_iter().map(|p| wireloom_golden::test(wireloom_golden::name(&p), move || run(&p))).collect())
+    wireloom_golden::run(
+        files.into_iter().map(|p| wireloom_golden::test(wireloom_golden::name(&p), move || run(&p))).collect(),
+    )
 }
 
 fn run(path: &Path) -> Result<(), String> {
@@ -40,7 +42,9 @@ fn outcome(name: &str, text: &str) -> String {
         return out;
     }
     for item in &parsed.file.items {
-        out.push_str(&without_spans(&format!("{:?}\n", item.kind)).replace("span: @", "").replace("Ident { name: ", "{"));
+        out.push_str(
+            &without_spans(&format!("{:?}\n", item.kind)).replace("span: @", "").replace("Ident { name: ", "{"),
+        );
     }
     let formatted = format(text).unwrap();
     if formatted != text {

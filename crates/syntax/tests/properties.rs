@@ -43,10 +43,8 @@ fn formatting_holds_for_shuffled_line_breaks() {
     let mut random = Random(7);
     for text in programs() {
         for _ in 0..8 {
-            let shuffled: String = text
-                .chars()
-                .map(|c| if c == ' ' && random.below(12) == 0 { '\n' } else { c })
-                .collect();
+            let shuffled: String =
+                text.chars().map(|c| if c == ' ' && random.below(12) == 0 { '\n' } else { c }).collect();
             if let Ok(once) = format(&shuffled) {
                 assert_eq!(format(&once).unwrap(), once, "of:\n{shuffled}");
             }
@@ -69,7 +67,10 @@ impl Random {
 #[test]
 fn mutated_and_cut_programs_neither_panic_nor_hang() {
     let mut random = Random(42);
-    let pieces = ["{", "}", "(", ")", "[", "]", "<", "\"", "'", "else", "=>", "->", "until", "|", ".", "\n", "//", "in", "::", "1.2.3.", "é", "switch", "if", "match", "for", "\\"];
+    let pieces = [
+        "{", "}", "(", ")", "[", "]", "<", "\"", "'", "else", "=>", "->", "until", "|", ".", "\n", "//", "in", "::",
+        "1.2.3.", "é", "switch", "if", "match", "for", "\\",
+    ];
     for text in programs() {
         for _ in 0..60 {
             let mut bytes = text.clone().into_bytes();

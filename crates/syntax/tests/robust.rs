@@ -11,7 +11,20 @@ fn codes(text: &str) -> Vec<&'static str> {
 fn deep_nesting_is_refused() {
     let in_fn = |e: String| format!("fn f() -> u32 = {e}\n");
     let deep = |open: &str, close: &str| in_fn(format!("{}1{}", open.repeat(20_000), close.repeat(20_000)));
-    for (open, close) in [("(", ")"), ("[", "]"), ("- ", ""), ("not ", ""), ("if a { ", " }"), ("f(", ")"), ("|x| ", ""), ("a[", "]"), ("{ ", " }"), ("x else ", ""), ("x is ", ""), ("match a { _ => ", "}")] {
+    for (open, close) in [
+        ("(", ")"),
+        ("[", "]"),
+        ("- ", ""),
+        ("not ", ""),
+        ("if a { ", " }"),
+        ("f(", ")"),
+        ("|x| ", ""),
+        ("a[", "]"),
+        ("{ ", " }"),
+        ("x else ", ""),
+        ("x is ", ""),
+        ("match a { _ => ", "}"),
+    ] {
         assert!(codes(&deep(open, close)).contains(&"E0104"), "{open}");
     }
     for (open, close) in [("(", ")"), ("[", "; 1]"), ("list<", ", 1>"), ("record { a: ", " }")] {
@@ -26,7 +39,9 @@ fn deep_nesting_is_refused() {
 
 #[test]
 fn long_chains_are_refused() {
-    for (link, end) in [(" + 1", ""), (".a", ""), ("(1)", ""), ("[1]", ""), (" else 1", ""), (" and b", ""), (" with { }", "")] {
+    for (link, end) in
+        [(" + 1", ""), (".a", ""), ("(1)", ""), ("[1]", ""), (" else 1", ""), (" and b", ""), (" with { }", "")]
+    {
         let text = format!("fn f() -> u32 = x{}{end}\n", link.repeat(20_000));
         assert!(codes(&text).contains(&"E0104"), "{link}");
     }
@@ -52,7 +67,10 @@ impl AddClose for String {
 #[test]
 fn very_many_short_lines_are_laid_out() {
     for line in ["x = x + 1", "x = x + 1  // more", "x = x + 1;", "let y = f(x)"] {
-        let text = format!("app a {{\n    on start {{\n        var x = 0\n{}    }}\n}}\n", format!("        {line}\n").repeat(60_000));
+        let text = format!(
+            "app a {{\n    on start {{\n        var x = 0\n{}    }}\n}}\n",
+            format!("        {line}\n").repeat(60_000)
+        );
         let begin = std::time::Instant::now();
         let laid_out = wireloom_syntax::format::format(&text).expect("it parses");
         // Some 1 s; by the square of the number it was a minute.

@@ -27,7 +27,8 @@ pub fn blessing() -> bool {
 /// If the folder cannot be read.
 pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let mut all: Vec<_> = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == extension)).collect();
+    let mut all: Vec<_> =
+        entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == extension)).collect();
     all.sort();
     all
 }
@@ -37,8 +38,13 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 /// # Errors
 /// The differences, or why a file could not be written.
 pub fn compare(all: &[Golden]) -> Result<(), String> {
-    let wrong: Vec<String> = all.iter().filter_map(|g| if blessing() { write(g).err() } else { difference(g) }).collect();
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    let wrong: Vec<String> =
+        all.iter().filter_map(|g| if blessing() { write(g).err() } else { difference(g) }).collect();
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n"))
+    }
 }
 
 fn write(g: &Golden) -> Result<(), String> {
@@ -57,7 +63,9 @@ fn difference(g: &Golden) -> Option<String> {
     if there.as_deref() == now {
         return None;
     }
-    Some(diff(&g.path.display().to_string(), &there.unwrap_or_default(), now.unwrap_or_default()) + "BLESS=1 accepts it")
+    Some(
+        diff(&g.path.display().to_string(), &there.unwrap_or_default(), now.unwrap_or_default()) + "BLESS=1 accepts it",
+    )
 }
 
 /// From what is there to what it would be now.

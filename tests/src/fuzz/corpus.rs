@@ -1,5 +1,6 @@
-//! The programs of the repository: the library, the apps, the examples, the documentation's blocks, the examples of all codes and
-//! the cases of the checker's and the parser's own tests; and the world that they are compiled in.
+//! The programs of the repository: the library, the apps, the examples, the documentation's blocks,
+//! the examples of all codes and the cases of the checker's and the parser's own tests; and the
+//! world that they are compiled in.
 
 use crate::root;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ pub const MAIN: &str = "/app/main.loom";
 
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root().join(folder)).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == extension)).collect();
+    let mut found: Vec<PathBuf> =
+        entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == extension)).collect();
     found.sort();
     found
 }
@@ -62,9 +64,14 @@ pub fn programs() -> Vec<Program> {
     let folders = ["apps", "examples", "crates/lang/tests/cases", "crates/syntax/tests/cases"];
     let others = folders.iter().flat_map(|f| files(f, "loom")).map(|p| main(p.display().to_string(), read(&p)));
     let documented = pages().into_iter().flat_map(|(page, blocks)| {
-        blocks.into_iter().enumerate().map(move |(i, (_, text))| Program { name: format!("{page}.md, block {i}"), text, path: MAIN.into() })
+        blocks.into_iter().enumerate().map(move |(i, (_, text))| Program {
+            name: format!("{page}.md, block {i}"),
+            text,
+            path: MAIN.into(),
+        })
     });
-    let examples = codes::all().filter(|c| !c.example.is_empty()).map(|c| main(c.code.to_string(), c.example.to_string()));
+    let examples =
+        codes::all().filter(|c| !c.example.is_empty()).map(|c| main(c.code.to_string(), c.example.to_string()));
     library.chain(others).chain(documented).chain(examples).collect()
 }
 

@@ -1,5 +1,5 @@
-//! What the compiler owes to any text, good or bad. In: the world and a main file in it. Out: the module if it is a program, or
-//! what is wrong with the compiler.
+//! What the compiler owes to any text, good or bad. In: the world and a main file in it. Out: the
+//! module if it is a program, or what is wrong with the compiler.
 
 use crate::root;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -45,7 +45,8 @@ pub fn judge(world: &MemoryWorld, main: &Path, text: Option<&str>) -> Result<Opt
     match tried {
         Ok(said) => said,
         Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+            let text =
+                panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
             Err(format!("a panic: {}", text.unwrap_or_default()))
         }
     }
@@ -66,7 +67,9 @@ fn diagnostic(d: &Diagnostic, map: &SourceMap) -> Result<(), String> {
     }
     for label in d.primary.iter().chain(&d.secondary) {
         let (from, to) = (label.span.start as usize, label.span.end as usize);
-        let inside = map.file(label.span.file).is_some_and(|f| from <= to && f.text.is_char_boundary(from) && f.text.is_char_boundary(to));
+        let inside = map
+            .file(label.span.file)
+            .is_some_and(|f| from <= to && f.text.is_char_boundary(from) && f.text.is_char_boundary(to));
         if !inside {
             return wrong("a place that is not in the source");
         }
@@ -102,7 +105,8 @@ fn layout(text: &str) -> Result<(), String> {
     }
 }
 
-/// A module is sound as lowered and after each pass, has a text form, and can be reported on, drawn and emitted.
+/// A module is sound as lowered and after each pass, has a text form, and can be reported on, drawn
+/// and emitted.
 fn lowered(mut module: Module) -> Result<Sound, String> {
     let sound = |m: &Module, when: &str| match verify::verify_lowered(m).first() {
         Some(e) => Err(format!("the verifier {when}: {e}")),
@@ -120,7 +124,12 @@ fn lowered(mut module: Module) -> Result<Sound, String> {
     match text::parse(&printed) {
         Ok(m) if m == module => {}
         Ok(_) => return Err("another module comes back from the text form".into()),
-        Err(e) => return Err(format!("the text form does not come back: {e}\n{}", printed.lines().nth(e.line.max(1) as usize - 1).unwrap_or_default())),
+        Err(e) => {
+            return Err(format!(
+                "the text form does not come back: {e}\n{}",
+                printed.lines().nth(e.line.max(1) as usize - 1).unwrap_or_default()
+            ))
+        }
     }
     wireloom_ir::explain::report(&module);
     wireloom_ir::graph::svg(&module);

@@ -1,6 +1,7 @@
-//! Damages programs. In: a program and all others, as tokens. Out: text that is mostly close to a program, so that errors are met in
-//! every stage: words exchanged for others of the same kind, lines and bracketed groups of other programs put in, numbers
-//! at the bounds of types, items of one file in another; and, rarely, bytes that are no text at all.
+//! Damages programs. In: a program and all others, as tokens. Out: text that is mostly close to a
+//! program, so that errors are met in every stage: words exchanged for others of the same kind,
+//! lines and bracketed groups of other programs put in, numbers at the bounds of types, items of
+//! one file in another; and, rarely, bytes that are no text at all.
 
 use super::corpus::Program;
 use std::ops::Range;
@@ -26,10 +27,49 @@ pub struct Mutator {
 }
 
 const NUMBERS: &[&str] = &[
-    "0", "1", "2", "7", "8", "63", "64", "65", "127", "128", "255", "256", "4096", "4097", "65535", "65536", "2147483647", "2147483648",
-    "4294967295", "4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616",
-    "340282366920938463463374607431768211455", "340282366920938463463374607431768211456", "0x", "0b2", "1KiB", "16MiB", "5GiB", "18446744073709551615GiB",
-    "1ns", "99999999999h", "0s", "1ms", "\"\"", "'a'", "none", "true", "10.0.0.1", "10.0.0.0/8", "10.0.0.1:80",
+    "0",
+    "1",
+    "2",
+    "7",
+    "8",
+    "63",
+    "64",
+    "65",
+    "127",
+    "128",
+    "255",
+    "256",
+    "4096",
+    "4097",
+    "65535",
+    "65536",
+    "2147483647",
+    "2147483648",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551615",
+    "18446744073709551616",
+    "340282366920938463463374607431768211455",
+    "340282366920938463463374607431768211456",
+    "0x",
+    "0b2",
+    "1KiB",
+    "16MiB",
+    "5GiB",
+    "18446744073709551615GiB",
+    "1ns",
+    "99999999999h",
+    "0s",
+    "1ms",
+    "\"\"",
+    "'a'",
+    "none",
+    "true",
+    "10.0.0.1",
+    "10.0.0.0/8",
+    "10.0.0.1:80",
 ];
 
 /// Tokens that may often stand for one another.
@@ -37,12 +77,36 @@ const KIN: &[&[&str]] = &[
     &["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "+|", "-|"],
     &["==", "!=", "<", "<=", ">", ">=", "~=", "is", "in"],
     &["and", "or", "else"],
-    &["u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "bool", "duration", "instant", "u3", "u24", "u48", "ip", "endpoint", "mac", "prefix", "fault"],
+    &[
+        "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "bool", "duration", "instant", "u3", "u24",
+        "u48", "ip", "endpoint", "mac", "prefix", "fault",
+    ],
     &["decimal", "hex", "varint"],
     &["bytes", "token", "text"],
     &["big", "little"],
     &["until", "to", "of", "stream", "trim"],
-    &["min", "max", "len", "hash", "lower", "upper", "text", "find", "some", "concat", "raw", "u32", "u64", "be32", "from_be32", "md5", "crc32", "sha1", "sha256", "from_hex"],
+    &[
+        "min",
+        "max",
+        "len",
+        "hash",
+        "lower",
+        "upper",
+        "text",
+        "find",
+        "some",
+        "concat",
+        "raw",
+        "u32",
+        "u64",
+        "be32",
+        "from_be32",
+        "md5",
+        "crc32",
+        "sha1",
+        "sha256",
+        "from_hex",
+    ],
     &["aes_ctr", "aes_cbc_encrypt", "aes_cbc_decrypt", "hmac_sha1", "hmac_sha256", "slice"],
     &["aes_gcm_seal", "aes_gcm_open"],
     &["any", "all", "count", "first"],
@@ -57,8 +121,39 @@ const KIN: &[&[&str]] = &[
 ];
 
 const ODD: &[&str] = &[
-    "\u{feff}", "\u{0}", "\u{202e}", "é", "日本語", "\u{1f600}", "\u{a0}", "\u{2028}", "\u{85}", "\r", "\u{c}", "\"", "\"\\x", "'", "//", "///", "/*", "`", "\\", "\t", "\u{7f}",
-    "{", "}", "(", ")", "[", "]", "<", ">", "...", "..=", "|", "->",
+    "\u{feff}",
+    "\u{0}",
+    "\u{202e}",
+    "é",
+    "日本語",
+    "\u{1f600}",
+    "\u{a0}",
+    "\u{2028}",
+    "\u{85}",
+    "\r",
+    "\u{c}",
+    "\"",
+    "\"\\x",
+    "'",
+    "//",
+    "///",
+    "/*",
+    "`",
+    "\\",
+    "\t",
+    "\u{7f}",
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "<",
+    ">",
+    "...",
+    "..=",
+    "|",
+    "->",
 ];
 
 fn is_word(s: &str) -> bool {
@@ -75,7 +170,10 @@ fn cut(text: &str) -> Cut {
     let mut end = 0;
     for t in &tokens {
         let (from, to) = (t.span.start as usize, t.span.end as usize);
-        pieces.push((text.get(end..from).unwrap_or_default().to_string(), text.get(from..to).unwrap_or_default().to_string()));
+        pieces.push((
+            text.get(end..from).unwrap_or_default().to_string(),
+            text.get(from..to).unwrap_or_default().to_string(),
+        ));
         end = to.max(end);
     }
     let (mut groups, mut open) = (Vec::new(), Vec::new());
@@ -87,8 +185,13 @@ fn cut(text: &str) -> Cut {
         }
     }
     let items = parse(FileId(0), text).file.items;
-    let items = items.iter().filter_map(|i| text.get(i.span.start as usize..i.span.end as usize)).map(str::to_string).collect();
-    let lines = text.lines().filter(|l| !l.trim().is_empty() && !l.trim().starts_with("//")).map(|l| format!("\n{l}\n")).collect();
+    let items =
+        items.iter().filter_map(|i| text.get(i.span.start as usize..i.span.end as usize)).map(str::to_string).collect();
+    let lines = text
+        .lines()
+        .filter(|l| !l.trim().is_empty() && !l.trim().starts_with("//"))
+        .map(|l| format!("\n{l}\n"))
+        .collect();
     Cut { pieces, groups, lines, items }
 }
 
@@ -145,7 +248,8 @@ impl Mutator {
         bytes
     }
 
-    /// A change that often leaves a program: a sign, type, number or word for another one of its kind; a line removed or doubled.
+    /// A change that often leaves a program: a sign, type, number or word for another one of its
+    /// kind; a line removed or doubled.
     fn slight(&mut self, program: usize, pieces: &mut Vec<(String, String)>) {
         if pieces.len() < 2 {
             return;
@@ -271,7 +375,8 @@ impl Mutator {
         let start = self.below(m);
         let bracket = &now.pieces[place.start].1;
         let from = &self.cuts[source];
-        let fits = (start..m).chain(0..start).map(|g| from.groups[g].clone()).find(|g| from.pieces[g.start].1 == *bracket);
+        let fits =
+            (start..m).chain(0..start).map(|g| from.groups[g].clone()).find(|g| from.pieces[g.start].1 == *bracket);
         if let Some(g) = fits {
             now.pieces.splice(place, from.pieces[g].to_vec());
             *pieces = now.pieces;

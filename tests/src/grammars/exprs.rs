@@ -21,7 +21,9 @@ impl Maker {
             8 => format!("(if {} {{ {a} }} else {{ {b} }})", self.truth(s, depth - 1)),
             9 => format!("twist(u32({a}), u32({b}))"),
             10 if !s.bytes.is_empty() => format!("len({})", self.some_bytes(s)),
-            11 if !s.bytes.is_empty() => format!("(find({}, \"{}\") else {b})", self.some_bytes(s), self.pick(&["a", "x", "1"])),
+            11 if !s.bytes.is_empty() => {
+                format!("(find({}, \"{}\") else {b})", self.some_bytes(s), self.pick(&["a", "x", "1"]))
+            }
             12 if !s.options.is_empty() => format!("({} else {a})", self.one(&s.options)),
             _ => format!("u8({a})"),
         }
@@ -38,16 +40,32 @@ impl Maker {
         }
         match self.rng.below(8) {
             0 if !s.bools.is_empty() => self.one(&s.bools),
-            1 if !s.bytes.is_empty() => format!("({} {} \"{}\")", self.some_bytes(s), self.pick(&["==", "!=", "~=", "<"]), self.pick(&["a", "ab", "GET", "x"])),
-            2 if !s.bytes.is_empty() => format!("{}({}, \"{}\")", self.pick(&["starts_with", "ends_with", "has_token"]), self.some_bytes(s), self.pick(&["a", "b", "x"])),
+            1 if !s.bytes.is_empty() => format!(
+                "({} {} \"{}\")",
+                self.some_bytes(s),
+                self.pick(&["==", "!=", "~=", "<"]),
+                self.pick(&["a", "ab", "GET", "x"])
+            ),
+            2 if !s.bytes.is_empty() => format!(
+                "{}({}, \"{}\")",
+                self.pick(&["starts_with", "ends_with", "has_token"]),
+                self.some_bytes(s),
+                self.pick(&["a", "b", "x"])
+            ),
             3 if !s.bytes.is_empty() => format!("all_in({}, {})", self.some_bytes(s), self.pick(&["low", "digit"])),
             4 if !s.options.is_empty() => format!("({} is some(_))", self.one(&s.options)),
             5 => format!("({} in {})", self.int(s, depth.min(1)), self.pick(&["{1, 5, 9}", "0..=20", "3..=255"])),
-            _ => format!("({} {} {})", self.int(s, depth.min(1)), self.pick(&["==", "!=", "<", "<=", ">", ">="]), self.int(s, depth.min(1))),
+            _ => format!(
+                "({} {} {})",
+                self.int(s, depth.min(1)),
+                self.pick(&["==", "!=", "<", "<=", ">", ">="]),
+                self.int(s, depth.min(1))
+            ),
         }
     }
 
-    /// A condition that mostly holds: a message of which all conditions hold must be found by chance.
+    /// A condition that mostly holds: a message of which all conditions hold must be found by
+    /// chance.
     pub(super) fn likely(&mut self, s: &Scope) -> String {
         match self.rng.below(6) {
             0 => self.truth(s, 1),

@@ -36,7 +36,8 @@ impl Maker {
             29..=31 => {
                 self.note("varint");
                 let name = self.fresh();
-                let _ = writeln!(out, "    {name}: varint<{}>{}", self.pick(&["u8", "u16", "u32", "u64"]), self.within());
+                let _ =
+                    writeln!(out, "    {name}: varint<{}>{}", self.pick(&["u8", "u16", "u32", "u64"]), self.within());
                 self.add_int(s, place, name, u64::MAX);
             }
             32..=50 => self.bytes(s, out, place),
@@ -52,7 +53,8 @@ impl Maker {
                 let _ = writeln!(out, "    require {cond}{}", self.or_fault());
             }
             86..=88 => {
-                let how = if self.rng.chance(50) { "until \"\\n\"".to_string() } else { format!("[{}]", self.length(s, 30)) };
+                let how =
+                    if self.rng.chance(50) { "until \"\\n\"".to_string() } else { format!("[{}]", self.length(s, 30)) };
                 self.note(if how.starts_with('u') { "recover until" } else { "recover length" });
                 let _ = writeln!(out, "    recover {how}");
             }
@@ -83,7 +85,12 @@ impl Maker {
             }
             1 => {
                 self.note("list to end");
-                let _ = writeln!(out, "    {name}: list<{}, {}> to end", self.pick(&["u16", "u8", "varint<u32>"]), 4 + self.rng.below(20));
+                let _ = writeln!(
+                    out,
+                    "    {name}: list<{}, {}> to end",
+                    self.pick(&["u16", "u8", "varint<u32>"]),
+                    4 + self.rng.below(20)
+                );
                 self.add_int(s, place, format!("{name}.count(|x| x > 3)"), 30);
             }
             _ => {
@@ -106,7 +113,10 @@ impl Maker {
 
     fn integer(&mut self, s: &mut Scope, out: &mut String, place: Place) {
         let name = self.fresh();
-        let ty = self.pick(&["u8", "u8", "u8", "u16", "u24", "u32", "u40", "u48", "u56", "u64", "i8", "i16", "i32", "i64", "Kind", "Letter", "Wide", "ip4", "mac"]);
+        let ty = self.pick(&[
+            "u8", "u8", "u8", "u16", "u24", "u32", "u40", "u48", "u56", "u64", "i8", "i16", "i32", "i64", "Kind",
+            "Letter", "Wide", "ip4", "mac",
+        ]);
         let order = match ty {
             "u8" | "i8" | "Kind" | "Letter" => "",
             _ => self.pick(&["", "", " little", " big"]),
@@ -165,7 +175,8 @@ impl Maker {
 
     fn literal(&mut self, out: &mut String) {
         self.note("literal");
-        let text = self.pick(&["\"ab\"", "\"\\r\\n\" or \"\\n\"", "\";\"", "\"\\0\\xff\"", "\"abc\" or \"abd\" or \"x\""]);
+        let text =
+            self.pick(&["\"ab\"", "\"\\r\\n\" or \"\\n\"", "\";\"", "\"\\0\\xff\"", "\"abc\" or \"abd\" or \"x\""]);
         let _ = writeln!(out, "    {text}{}", self.or_fault());
     }
 
@@ -207,14 +218,22 @@ impl Maker {
             0 | 1 if !s.bytes.is_empty() => {
                 self.note("let of bytes");
                 let of = self.one(&s.bytes);
-                let value = if self.rng.chance(50) { of } else { format!("slice({of}, {}, {})", self.rng.below(3), 2 + self.rng.below(6)) };
+                let value = if self.rng.chance(50) {
+                    of
+                } else {
+                    format!("slice({of}, {}, {})", self.rng.below(3), 2 + self.rng.below(6))
+                };
                 let _ = writeln!(out, "    let {name} = {value}");
                 self.add_bytes(s, place, name);
             }
             2 | 3 if !s.bytes.is_empty() => {
                 self.note("let of an option");
                 let of = self.one(&s.bytes);
-                let _ = writeln!(out, "    let {name} = {}", if self.rng.chance(50) { format!("find({of}, \"a\")") } else { format!("u32({of})") });
+                let _ = writeln!(
+                    out,
+                    "    let {name} = {}",
+                    if self.rng.chance(50) { format!("find({of}, \"a\")") } else { format!("u32({of})") }
+                );
                 s.options.push(name);
             }
             4 | 5 => {

@@ -1,5 +1,6 @@
-//! Random grammars in source text: units of every field form, each the request or the response of a protocol of its own, and handlers
-//! that read some of their fields. Mostly well formed by construction; what is not, the compiler refuses.
+//! Random grammars in source text: units of every field form, each the request or the response of a
+//! protocol of its own, and handlers that read some of their fields. Mostly well formed by
+//! construction; what is not, the compiler refuses.
 
 mod exprs;
 mod fields;
@@ -69,7 +70,9 @@ impl Scope {
     /// What was added behind `before`, seen from outside of the case that it stands in.
     fn leave_case(&mut self, before: &Scope, rng: &mut Rng) {
         let plain = |text: &String| text.bytes().all(|b| b.is_ascii_alphanumeric());
-        let added = |list: &mut Vec<String>, n: usize| list.split_off(n.min(list.len())).into_iter().filter(plain).collect::<Vec<_>>();
+        let added = |list: &mut Vec<String>, n: usize| {
+            list.split_off(n.min(list.len())).into_iter().filter(plain).collect::<Vec<_>>()
+        };
         let ints = self.ints.split_off(before.ints.len().min(self.ints.len()));
         for (text, most) in ints.into_iter().filter(|(text, _)| plain(text)) {
             self.bools.push(format!("({text} is some(_))"));
@@ -87,7 +90,9 @@ impl Scope {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// In the message itself: it may be the last one.
-    Message { last: bool },
+    Message {
+        last: bool,
+    },
     Case,
     /// In a unit of the message.
     Part,
@@ -106,7 +111,8 @@ pub struct Maker {
     /// Whether the message may have `stream` fields, long fields.
     streams: bool,
     long: bool,
-    /// A stream has begun: what stands behind cannot be read by a handler, and bytes hardly by the grammar.
+    /// A stream has begun: what stands behind cannot be read by a handler, and bytes hardly by the
+    /// grammar.
     flown: bool,
     /// What a handler can read: expressions of numbers and of bytes.
     seen: Scope,
@@ -115,7 +121,17 @@ pub struct Maker {
 impl Maker {
     pub fn new(seed: u64) -> Maker {
         let rng = Rng(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x6a09_e667_f3bc_c908);
-        Maker { rng, forms: BTreeSet::new(), parts: String::new(), name: String::new(), names: 0, streams: false, long: false, flown: false, seen: Scope::default() }
+        Maker {
+            rng,
+            forms: BTreeSet::new(),
+            parts: String::new(),
+            name: String::new(),
+            names: 0,
+            streams: false,
+            long: false,
+            flown: false,
+            seen: Scope::default(),
+        }
     }
 
     /// The next unit, called `name`.

@@ -16,12 +16,23 @@ impl Maker {
     pub(super) fn bytes(&mut self, s: &mut Scope, out: &mut String, place: Place) {
         let (name, word, (max, most)) = (self.fresh(), self.pick(&["bytes", "bytes", "token", "text"]), self.size());
         let (caseless, or) = (self.pick(&["", "", "", " caseless"]), self.or_fault());
-        let until = self.pick(&["until \"\\n\"", "until \"\\r\\n\" or \"\\n\"", "until \" \" or \"\\t\"", "until \"abab\"", "until \"--\"", "until peek \";\""]);
+        let until = self.pick(&[
+            "until \"\\n\"",
+            "until \"\\r\\n\" or \"\\n\"",
+            "until \" \" or \"\\t\"",
+            "until \"abab\"",
+            "until \"--\"",
+            "until peek \";\"",
+        ]);
         let mut behind = "";
         let shape = match self.rng.below(10) {
             0..=3 => {
                 self.note("bytes by length");
-                format!("[{}]{}", self.length(s, most), self.pick(&["", "", " trim blank", " of low", " of no_line trim blank"]))
+                format!(
+                    "[{}]{}",
+                    self.length(s, most),
+                    self.pick(&["", "", " trim blank", " of low", " of no_line trim blank"])
+                )
             }
             4 => {
                 self.note("trimmed until");
@@ -88,11 +99,17 @@ impl Maker {
             self.field(&mut scope, &mut body, place, depth - 1);
         }
         let _ = write!(self.parts, "unit {name}{params} {{\n{body}}}\n");
-        let after = |list: Vec<String>, n: usize| list.into_iter().skip(n).filter(|t| t.bytes().all(|b| b.is_ascii_alphanumeric())).collect::<Vec<_>>();
-        let mut public = Scope { bools: after(scope.bools, outer.bools.len()), bytes: after(scope.bytes, 0), ..Scope::default() };
+        let after = |list: Vec<String>, n: usize| {
+            list.into_iter().skip(n).filter(|t| t.bytes().all(|b| b.is_ascii_alphanumeric())).collect::<Vec<_>>()
+        };
+        let mut public =
+            Scope { bools: after(scope.bools, outer.bools.len()), bytes: after(scope.bytes, 0), ..Scope::default() };
         let ints = scope.ints.into_iter().skip(outer.ints.len());
         public.ints = ints.filter(|(text, _)| text.bytes().all(|b| b.is_ascii_alphanumeric())).collect();
-        (if params.is_empty() { name } else { format!("{name}{}", if params.contains("q:") { "|" } else { "/" }) }, public)
+        (
+            if params.is_empty() { name } else { format!("{name}{}", if params.contains("q:") { "|" } else { "/" }) },
+            public,
+        )
     }
 
     /// The unit's name with arguments, if it has parameters.
@@ -118,11 +135,19 @@ impl Maker {
         let _ = writeln!(out, "    {name}: {call}");
         let readable = self.flown == flown;
         for (text, most) in public.ints {
-            if readable { self.add_int(s, place, format!("{name}.{text}"), most) } else { s.ints.push((format!("{name}.{text}"), most)) }
+            if readable {
+                self.add_int(s, place, format!("{name}.{text}"), most)
+            } else {
+                s.ints.push((format!("{name}.{text}"), most))
+            }
         }
         s.bools.extend(public.bools.into_iter().map(|b| format!("{name}.{b}")));
         for text in public.bytes {
-            if readable { self.add_bytes(s, place, format!("{name}.{text}")) } else { s.bytes.push(format!("{name}.{text}")) }
+            if readable {
+                self.add_bytes(s, place, format!("{name}.{text}"))
+            } else {
+                s.bytes.push(format!("{name}.{text}"))
+            }
         }
     }
 
@@ -157,18 +182,33 @@ impl Maker {
         match self.rng.below(7) {
             0 => {
                 self.note("list by count");
-                let item = self.pick(&["u16", "u8", "varint<u32>", "decimal<u16> until \",\"", "bytes<9> until \"\\n\"", "u16 little", "Kind", "bytes<5> [2]"]);
+                let item = self.pick(&[
+                    "u16",
+                    "u8",
+                    "varint<u32>",
+                    "decimal<u16> until \",\"",
+                    "bytes<9> until \"\\n\"",
+                    "u16 little",
+                    "Kind",
+                    "bytes<5> [2]",
+                ]);
                 let count = self.length(s, max);
                 let _ = writeln!(out, "    {name}: list<{item}, {max}> [{count}]");
             }
             1 => {
                 self.note("list until a delimiter");
                 let item = self.pick(&["token<5> of low until \",\"", "decimal<u16> until \",\"", "hex<u8, 2>"]);
-                let _ = writeln!(out, "    {name}: list<{item}, {max}> until \"{}\"", self.pick(&[";", "\\n", "\\r\\n"]));
+                let _ =
+                    writeln!(out, "    {name}: list<{item}, {max}> until \"{}\"", self.pick(&[";", "\\n", "\\r\\n"]));
             }
             2 => {
                 self.note("list of units until a delimiter");
-                let (part, _) = self.part(Place::Item, false, "    key: token<9> of low until \"=\"\n    value: bytes<20> until \",\"\n", depth);
+                let (part, _) = self.part(
+                    Place::Item,
+                    false,
+                    "    key: token<9> of low until \"=\"\n    value: bytes<20> until \",\"\n",
+                    depth,
+                );
                 let _ = writeln!(out, "    {name}: list<{part}, {max}> until \"{}\"", self.pick(&[";", "\\n"]));
                 if !flown {
                     s.bytes.push(format!("({name}[\"a\"] else \"x\")"));
@@ -178,8 +218,15 @@ impl Maker {
             3 => {
                 self.note("list until an item");
                 let (part, public) = self.part(Place::Item, false, "    last: u8\n", depth);
-                let inner = Scope { ints: public.ints.into_iter().map(|(t, m)| (format!(".{t}"), m)).collect(), ..Scope::default() };
-                let cond = if self.rng.chance(50) { format!(".last < {}", 5 + self.rng.below(30)) } else { format!(".last == 1 or {}", self.truth(&inner, 1)) };
+                let inner = Scope {
+                    ints: public.ints.into_iter().map(|(t, m)| (format!(".{t}"), m)).collect(),
+                    ..Scope::default()
+                };
+                let cond = if self.rng.chance(50) {
+                    format!(".last < {}", 5 + self.rng.below(30))
+                } else {
+                    format!(".last == 1 or {}", self.truth(&inner, 1))
+                };
                 let _ = writeln!(out, "    {name}: list<{part}, {max}> until {cond}");
             }
             4 | 5 => {
@@ -260,7 +307,16 @@ impl Maker {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn case(&mut self, inner: &mut Scope, known: &Scope, s: &mut Scope, out: &mut String, guard: &str, place: Place, depth: u32) {
+    fn case(
+        &mut self,
+        inner: &mut Scope,
+        known: &Scope,
+        s: &mut Scope,
+        out: &mut String,
+        guard: &str,
+        place: Place,
+        depth: u32,
+    ) {
         if self.rng.chance(12) {
             let _ = writeln!(out, "        {guard} => nothing");
             return;
@@ -309,8 +365,13 @@ impl Maker {
         };
         let (part, public) = self.part(Place::Part, true, first, 2);
         let call = self.call(s, &part);
-        let inner = Scope { ints: public.ints.into_iter().map(|(t, m)| (format!(".{t}"), m)).collect(), ..Scope::default() };
-        let cond = if self.rng.chance(60) { ".size == 0".to_string() } else { format!(".size < 3 or {}", self.truth(&inner, 1)) };
+        let inner =
+            Scope { ints: public.ints.into_iter().map(|(t, m)| (format!(".{t}"), m)).collect(), ..Scope::default() };
+        let cond = if self.rng.chance(60) {
+            ".size == 0".to_string()
+        } else {
+            format!(".size < 3 or {}", self.truth(&inner, 1))
+        };
         let _ = writeln!(out, "    {name}: stream {call} until {cond}");
     }
 }

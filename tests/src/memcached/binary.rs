@@ -62,7 +62,11 @@ impl Packet {
 
     /// set, add, replace and their quiet forms.
     pub fn store(opcode: u8, key: &str, value: &[u8]) -> Packet {
-        Packet { extras: [7u32.to_be_bytes(), 0u32.to_be_bytes()].concat(), value: value.into(), ..Packet::request(opcode, key) }
+        Packet {
+            extras: [7u32.to_be_bytes(), 0u32.to_be_bytes()].concat(),
+            value: value.into(),
+            ..Packet::request(opcode, key)
+        }
     }
 
     /// append, prepend: no extras.
@@ -133,6 +137,10 @@ impl Client {
     /// A noop; its answer must be the very next packet.
     pub fn in_step(&mut self) {
         let answer = self.ask(&Packet::request(op::NOOP, "").opaque(0x5eed));
-        assert_eq!((answer.opcode, answer.status, answer.opaque), (op::NOOP, 0, 0x5eed), "a noop's answer follows: {answer:?}");
+        assert_eq!(
+            (answer.opcode, answer.status, answer.opaque),
+            (op::NOOP, 0, 0x5eed),
+            "a noop's answer follows: {answer:?}"
+        );
     }
 }

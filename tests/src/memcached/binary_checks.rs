@@ -1,4 +1,5 @@
-//! Checks in memcached's binary protocol that every server of it must pass; `kv_server` and the proxy run the same.
+//! Checks in memcached's binary protocol that every server of it must pass; `kv_server` and the
+//! proxy run the same.
 
 use super::binary::{op, status, Packet};
 use crate::client::Client;
@@ -21,7 +22,10 @@ pub fn storage(port: u16) {
     assert_eq!(value_of(&mut c, &t), None);
     assert_eq!(status_of(&mut c, &Packet::store(op::SET, &t, b"abc").opaque(77)), status::OK);
     let got = c.ask(&Packet::request(op::GET, &t).opaque(0xffff_ffff));
-    assert_eq!((got.status, got.opaque, got.extras.as_slice(), got.value.as_slice()), (0, 0xffff_ffff, &[0, 0, 0, 7][..], &b"abc"[..]));
+    assert_eq!(
+        (got.status, got.opaque, got.extras.as_slice(), got.value.as_slice()),
+        (0, 0xffff_ffff, &[0, 0, 0, 7][..], &b"abc"[..])
+    );
     let got = c.ask(&Packet::request(op::GETK, &t));
     assert_eq!((got.status, got.key.as_slice(), got.value.as_slice()), (0, t.as_bytes(), &b"abc"[..]));
     assert_eq!(status_of(&mut c, &Packet::store(op::ADD, &t, b"x")), status::EXISTS);
@@ -79,7 +83,8 @@ pub fn touching(port: u16) {
     c.in_step();
 }
 
-/// Quiet commands speak only of hits (reads) or failures (writes); the noop's answer comes after all of them.
+/// Quiet commands speak only of hits (reads) or failures (writes); the noop's answer comes after
+/// all of them.
 pub fn quiet(port: u16) {
     let (mut c, t) = (Client::connect(port), tag());
     let key = |i: usize| format!("{t}k{i}");
@@ -160,8 +165,11 @@ pub fn pipelined(port: u16) {
     let batch: Vec<u8> = (0..500u32)
         .flat_map(|i| {
             let key = format!("{t}{i}");
-            [Packet::store(op::SET, &key, &i.to_be_bytes()).opaque(2 * i).bytes(), Packet::request(op::GET, &key).opaque(2 * i + 1).bytes()]
-                .concat()
+            [
+                Packet::store(op::SET, &key, &i.to_be_bytes()).opaque(2 * i).bytes(),
+                Packet::request(op::GET, &key).opaque(2 * i + 1).bytes(),
+            ]
+            .concat()
         })
         .collect();
     c.send(batch);

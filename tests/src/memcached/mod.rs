@@ -1,5 +1,6 @@
-//! What the memcached tests share: fixtures (a proxy before real servers, our own server, or a plain memcached to check the tests'
-//! own expectations) and the dialogues and packets of both protocols.
+//! What the memcached tests share: fixtures (a proxy before real servers, our own server, or a
+//! plain memcached to check the tests' own expectations) and the dialogues and packets of both
+//! protocols.
 
 pub mod binary;
 pub mod binary_checks;
@@ -42,7 +43,8 @@ impl Service {
     }
 }
 
-/// The server that owns a key by `distribution=modulo`: FNV-1a, 64 bits, modulo the number of servers.
+/// The server that owns a key by `distribution=modulo`: FNV-1a, 64 bits, modulo the number of
+/// servers.
 pub fn modulo_owner(key: &[u8], servers: usize) -> usize {
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
     (hash % servers as u64) as usize
@@ -50,5 +52,8 @@ pub fn modulo_owner(key: &[u8], servers: usize) -> usize {
 
 /// `prefix0`, `prefix1`, …: the first key that belongs to this server.
 pub fn key_of(server: usize, servers: usize, prefix: &str) -> String {
-    (0..).map(|i| format!("{prefix}{i}")).find(|k| modulo_owner(k.as_bytes(), servers) == server).expect("a key is found")
+    (0..)
+        .map(|i| format!("{prefix}{i}"))
+        .find(|k| modulo_owner(k.as_bytes(), servers) == server)
+        .expect("a key is found")
 }

@@ -1,4 +1,5 @@
-//! Dialogues in memcached's ASCII protocol. `kv_server` holds the basic ones, the proxy all of them.
+//! Dialogues in memcached's ASCII protocol. `kv_server` holds the basic ones, the proxy all of
+//! them.
 
 use crate::dialogue::Dialogue;
 
@@ -93,7 +94,8 @@ pub const BASIC: &[Dialogue] = &[
     },
 ];
 
-/// Several keys in a line. Of one server the values come in the order asked; of several, those of each.
+/// Several keys in a line. Of one server the values come in the order asked; of several, those of
+/// each.
 pub const MANY: &[Dialogue] = &[
     Dialogue {
         name: "retrieval of many",
@@ -154,8 +156,8 @@ pub const MORE: &[Dialogue] = &[
     },
 ];
 
-/// Bad input, each one line: said, and how the answer begins. A known command without its arguments may also be called a bad line.
-/// `@` works as in a dialogue.
+/// Bad input, each one line: said, and how the answer begins. A known command without its arguments
+/// may also be called a bad line. `@` works as in a dialogue.
 pub const BAD: &[(&str, &str, &[&str])] = &[
     ("unknown command", "nonsense\r\n", &["ERROR"]),
     ("empty line", "\r\n", &["ERROR"]),
@@ -171,8 +173,8 @@ pub const BAD: &[(&str, &str, &[&str])] = &[
 
 const BAD_LINE: &[&str] = &["ERROR", "CLIENT_ERROR"];
 
-/// The same, where servers and proxies may choose their words: any error line will do, and whatever follows it up to the next
-/// answer in step.
+/// The same, where servers and proxies may choose their words: any error line will do, and whatever
+/// follows it up to the next answer in step.
 pub fn bad_lengths() -> Vec<(&'static str, String)> {
     let long = "k".repeat(251);
     vec![

@@ -1,8 +1,10 @@
-//! Whole programs at random: handlers of packets, of services and of timers with nested control flow, states with bytes that are assigned from
-//! themselves, tables of all kinds, updates, queues, header edits, elements wired together.
+//! Whole programs at random: handlers of packets, of services and of timers with nested control
+//! flow, states with bytes that are assigned from themselves, tables of all kinds, updates, queues,
+//! header edits, elements wired together.
 //!
-//! In: a seed. Out: the parts of an app, which [`app`] puts together with those of others, so that one run of a C compiler serves many programs;
-//! each has names of its own (`p7_…`). Programs are well typed by construction as far as that is simple; the rest is left to the checker, which
+//! In: a seed. Out: the parts of an app, which [`app`] puts together with those of others, so that
+//! one run of a C compiler serves many programs; each has names of its own (`p7_…`). Programs are
+//! well typed by construction as far as that is simple; the rest is left to the checker, which
 //! refuses some.
 
 mod exprs;
@@ -15,10 +17,45 @@ use wireloom_interp::generate::Rng;
 
 /// Types that programs use. Those with several parts of bytes are what aliases are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ty { Bool, U8, U16, U32, U64, I32, Ip4, Bytes, Text, MaybeU32, MaybeBytes, Two, MaybeTwo, Tuple, List, Numbers, Nest }
+pub enum Ty {
+    Bool,
+    U8,
+    U16,
+    U32,
+    U64,
+    I32,
+    Ip4,
+    Bytes,
+    Text,
+    MaybeU32,
+    MaybeBytes,
+    Two,
+    MaybeTwo,
+    Tuple,
+    List,
+    Numbers,
+    Nest,
+}
 
 /// Types of states, variables and values of tables.
-const STORED: [Ty; 16] = [Ty::Bool, Ty::U8, Ty::U16, Ty::U32, Ty::U64, Ty::I32, Ty::Bytes, Ty::MaybeU32, Ty::MaybeBytes, Ty::Two, Ty::MaybeTwo, Ty::Tuple, Ty::List, Ty::Numbers, Ty::Nest, Ty::Two];
+const STORED: [Ty; 16] = [
+    Ty::Bool,
+    Ty::U8,
+    Ty::U16,
+    Ty::U32,
+    Ty::U64,
+    Ty::I32,
+    Ty::Bytes,
+    Ty::MaybeU32,
+    Ty::MaybeBytes,
+    Ty::Two,
+    Ty::MaybeTwo,
+    Ty::Tuple,
+    Ty::List,
+    Ty::Numbers,
+    Ty::Nest,
+    Ty::Two,
+];
 
 impl Ty {
     fn text(self) -> &'static str {
@@ -68,16 +105,37 @@ protocol chat {
 ";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind { Packets, Service }
+pub enum Kind {
+    Packets,
+    Service,
+}
 
 #[derive(Clone, Debug)]
-enum Place { Exact, Array, Ring, Bloom, CountMin, HyperLogLog, Wildcard, Lpm }
+enum Place {
+    Exact,
+    Array,
+    Ring,
+    Bloom,
+    CountMin,
+    HyperLogLog,
+    Wildcard,
+    Lpm,
+}
 
 #[derive(Clone, Debug)]
-struct Table { name: String, kind: Place, key: Ty, value: Ty }
+struct Table {
+    name: String,
+    kind: Place,
+    key: Ty,
+    value: Ty,
+}
 
 #[derive(Clone, Debug)]
-struct Var { name: String, ty: Ty, mutable: bool }
+struct Var {
+    name: String,
+    ty: Ty,
+    mutable: bool,
+}
 
 /// One program, as the parts of an app.
 #[derive(Clone, Debug, Default)]
@@ -115,14 +173,31 @@ pub(crate) struct Make {
 impl Make {
     fn new(seed: u64, n: usize) -> Make {
         Make {
-            rng: Rng(seed), prefix: format!("p{n}"), vars: vec![], states: vec![], counters: vec![], tables: vec![], queues: vec![], limiters: vec![], ways: vec![], packet: false,
-            headers: vec![], service: false, next: 0, held: false, loops: 0,
+            rng: Rng(seed),
+            prefix: format!("p{n}"),
+            vars: vec![],
+            states: vec![],
+            counters: vec![],
+            tables: vec![],
+            queues: vec![],
+            limiters: vec![],
+            ways: vec![],
+            packet: false,
+            headers: vec![],
+            service: false,
+            next: 0,
+            held: false,
+            loops: 0,
         }
     }
 
-    fn pick<T: Copy>(&mut self, list: &[T]) -> T { list[self.rng.below(list.len() as u64) as usize] }
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.rng.below(list.len() as u64) as usize]
+    }
 
-    fn below(&mut self, n: u64) -> u64 { self.rng.below(n) }
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.below(n)
+    }
 
     fn name(&mut self, what: &str) -> String {
         self.next += 1;
@@ -136,7 +211,11 @@ impl Make {
             let (name, ty) = (self.name("s"), self.pick(&STORED));
             let init = if self.rng.chance(50) { format!(" = {}", self.literal(ty)) } else { String::new() };
             let session = kind == Kind::Service && self.rng.chance(40);
-            let _ = if session { writeln!(out, "    session {name}: {}", ty.text()) } else { writeln!(out, "    state {name}: {}{init}", ty.text()) };
+            let _ = if session {
+                writeln!(out, "    session {name}: {}", ty.text())
+            } else {
+                writeln!(out, "    state {name}: {}{init}", ty.text())
+            };
             self.states.push(Var { name, ty, mutable: true });
         }
         for _ in 0..1 + self.below(2) {
@@ -144,14 +223,17 @@ impl Make {
             let _ = writeln!(out, "    counter {name}");
             self.counters.push(name);
         }
-        for _ in 0..self.below(4) { self.table(&mut out) }
+        for _ in 0..self.below(4) {
+            self.table(&mut out)
+        }
         out
     }
 
     fn table(&mut self, out: &mut String) {
         let name = self.name("t");
         let key = self.pick(&[Ty::U32, Ty::U16, Ty::Ip4, Ty::Bytes, Ty::U64]);
-        let value = if self.rng.chance(40) { self.pick(&[Ty::Two, Ty::Nest, Ty::U32, Ty::U64]) } else { self.pick(&STORED) };
+        let value =
+            if self.rng.chance(40) { self.pick(&[Ty::Two, Ty::Nest, Ty::U32, Ty::U64]) } else { self.pick(&STORED) };
         let capacity = self.pick(&[1, 2, 4, 8, 64, 2000]);
         let idle = if self.rng.chance(30) { " idle 10s" } else { "" };
         let full = self.pick(&["", " evict lru", " evict lru", " reject"]);
@@ -178,7 +260,13 @@ impl Make {
 }
 
 /// Sketches take keys of a fixed size.
-fn fixed(key: Ty) -> Ty { if key == Ty::Bytes { Ty::U32 } else { key } }
+fn fixed(key: Ty) -> Ty {
+    if key == Ty::Bytes {
+        Ty::U32
+    } else {
+        key
+    }
+}
 
 /// A program by its seed; its names have its number.
 pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
@@ -193,15 +281,49 @@ pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
 pub const FEATURES: [(Kind, &str, &str); 43] = {
     use Kind::{Packets as P, Service as S};
     [
-        (P, "array", ": array u32"), (P, "ring", ": ring "), (P, "bloom", ": bloom "), (P, "count_min", ": count_min "), (P, "hyper_log_log", ": hyper_log_log "),
-        (P, "wildcard", ": wildcard "), (P, "lpm", ": lpm "), (P, "idle", " idle 10s"), (P, "evict lru", " evict lru"), (P, "reject", " reject }"), (P, "limiter", "limiter "),
-        (P, "update", "update "), (P, "queue", "queue "), (P, "pop", ".pop()"), (P, "discard", ".discard()"), (P, "handler of a queue", "// waited"), (P, "element", "element "),
-        (P, "match of packets", "match { .udp"), (P, "filter", "where .len"), (P, "timer", "every "), (P, "insert", "insert Vlan"), (P, "insert before", "before p.ip4"),
-        (P, "remove", "remove p."), (P, "payload", "p.payload = "), (P, "header set", "p.ip4.ttl = "), (P, "built frame", "[Ethernet {"), (P, "drop", "drop p"),
-        (P, "own fault", "fault mine"), (P, "loop max", "loop max"), (P, "for", "for "), (P, "match", "match "),
-        (S, "session", "session "), (S, "call", "call back["), (S, "call in a branch", "// branch"), (S, "call in a loop", "// loop"), (S, "call in a match", "// match"),
-        (S, "call all", "call all back(req)"), (S, "call all for", "call all for "), (S, "within", "within 50ms"), (S, "edited request", "req with"), (S, "edited answer", " with { text: upper("),
-        (S, "own fault", "fault mine"), (S, "passed on", "reply call"),
+        (P, "array", ": array u32"),
+        (P, "ring", ": ring "),
+        (P, "bloom", ": bloom "),
+        (P, "count_min", ": count_min "),
+        (P, "hyper_log_log", ": hyper_log_log "),
+        (P, "wildcard", ": wildcard "),
+        (P, "lpm", ": lpm "),
+        (P, "idle", " idle 10s"),
+        (P, "evict lru", " evict lru"),
+        (P, "reject", " reject }"),
+        (P, "limiter", "limiter "),
+        (P, "update", "update "),
+        (P, "queue", "queue "),
+        (P, "pop", ".pop()"),
+        (P, "discard", ".discard()"),
+        (P, "handler of a queue", "// waited"),
+        (P, "element", "element "),
+        (P, "match of packets", "match { .udp"),
+        (P, "filter", "where .len"),
+        (P, "timer", "every "),
+        (P, "insert", "insert Vlan"),
+        (P, "insert before", "before p.ip4"),
+        (P, "remove", "remove p."),
+        (P, "payload", "p.payload = "),
+        (P, "header set", "p.ip4.ttl = "),
+        (P, "built frame", "[Ethernet {"),
+        (P, "drop", "drop p"),
+        (P, "own fault", "fault mine"),
+        (P, "loop max", "loop max"),
+        (P, "for", "for "),
+        (P, "match", "match "),
+        (S, "session", "session "),
+        (S, "call", "call back["),
+        (S, "call in a branch", "// branch"),
+        (S, "call in a loop", "// loop"),
+        (S, "call in a match", "// match"),
+        (S, "call all", "call all back(req)"),
+        (S, "call all for", "call all for "),
+        (S, "within", "within 50ms"),
+        (S, "edited request", "req with"),
+        (S, "edited answer", " with { text: upper("),
+        (S, "own fault", "fault mine"),
+        (S, "passed on", "reply call"),
     ]
 };
 

@@ -12,11 +12,22 @@ impl Make {
         let wire = format!("{}_in", self.prefix);
         let mut body = format!("    port {wire} = memory(\"{wire}\")\n{members}");
         self.ways = vec!["o0".into(), "o1".into()];
-        for _ in 0..self.below(2) { self.limiter(&mut body) }
-        for _ in 0..self.below(3) { self.queue(&mut body) }
-        for _ in 0..self.below(3) { self.element(&mut parts.items, &mut body) }
+        for _ in 0..self.below(2) {
+            self.limiter(&mut body)
+        }
+        for _ in 0..self.below(3) {
+            self.queue(&mut body)
+        }
+        for _ in 0..self.below(3) {
+            self.element(&mut parts.items, &mut body)
+        }
         let guard = self.pick(&["", "", " where p.ip4", " where p.udp and p.ip4", " where p.vlan"]);
-        let headers: &[&str] = match guard { "" => &[], " where p.ip4" => &["ip4", "eth"], " where p.vlan" => &["vlan", "eth"], _ => &["ip4", "udp", "eth"] };
+        let headers: &[&str] = match guard {
+            "" => &[],
+            " where p.ip4" => &["ip4", "eth"],
+            " where p.vlan" => &["vlan", "eth"],
+            _ => &["ip4", "udp", "eth"],
+        };
         let _ = writeln!(body, "on {wire}(p){guard} {{");
         self.packet_body(headers, 7, &mut body);
         if self.rng.chance(40) {
@@ -28,7 +39,9 @@ impl Make {
                     _ => writeln!(body, "log \"{q} \", len({q}), \" \", {q}.first()"),
                 };
             }
-            for _ in 0..3 { self.statement(2, &mut body) }
+            for _ in 0..3 {
+                self.statement(2, &mut body)
+            }
             self.vars.clear();
             body.push_str("}\n");
         }
@@ -41,11 +54,15 @@ impl Make {
         (self.packet, self.headers) = (true, headers.to_vec());
         let depth = 1 + self.below(2) as u32;
         for _ in 0..n {
-            if self.rng.chance(40) { self.packet_statement(depth, out) }
+            if self.rng.chance(40) {
+                self.packet_statement(depth, out)
+            }
             self.statement(depth, out);
         }
         self.log(out);
-        if self.rng.chance(70) { self.send(out) }
+        if self.rng.chance(70) {
+            self.send(out)
+        }
         out.push_str("}\n");
         (self.packet, self.headers) = (false, vec![]);
         self.vars.clear();
@@ -53,7 +70,12 @@ impl Make {
 
     fn limiter(&mut self, out: &mut String) {
         let name = self.name("r");
-        let _ = writeln!(out, "limiter {name}: u32 {{ rate {}, burst {}, capacity 16, evict lru }}", 1 + self.below(100), 1 + self.below(4));
+        let _ = writeln!(
+            out,
+            "limiter {name}: u32 {{ rate {}, burst {}, capacity 16, evict lru }}",
+            1 + self.below(100),
+            1 + self.below(4)
+        );
         self.limiters.push(name);
     }
 
@@ -81,13 +103,18 @@ impl Make {
         let headers: &[&'static str] = if e.rng.chance(50) { &["ip4", "eth"] } else { &[] };
         let guard = if headers.is_empty() { "" } else { " where p.ip4" };
         e.packet_body(headers, 4, &mut body);
-        let _ = writeln!(items, "element {name} {{\n in x: packet\n out y: packet\n{state} on x(p){guard} {{\n{body}}}");
+        let _ =
+            writeln!(items, "element {name} {{\n in x: packet\n out y: packet\n{state} on x(p){guard} {{\n{body}}}");
         let instance = self.name("i");
         let _ = writeln!(members, "{instance} = {name}()");
         let n = self.below(self.ways.len() as u64) as usize;
         let to = self.ways[n].clone();
         let filter = self.pick(&["", "", "where .ip4 -> ", "where .len > 60 -> ", "match { .udp => o0, else => o1 }"]);
-        let _ = if filter.starts_with("match") { writeln!(members, "{instance} -> {filter}") } else { writeln!(members, "{instance} -> {filter}{to}") };
+        let _ = if filter.starts_with("match") {
+            writeln!(members, "{instance} -> {filter}")
+        } else {
+            writeln!(members, "{instance} -> {filter}{to}")
+        };
         self.ways.push(instance);
     }
 
@@ -111,7 +138,14 @@ impl Make {
         let has = |m: &Make, h: &str| m.headers.contains(&h);
         match self.below(13) {
             10 => self.built(out),
-            11 => { let _ = writeln!(out, "if {} {{ {} }}", self.truth(1), self.pick(&["drop p return", "fault mine", "return"])); }
+            11 => {
+                let _ = writeln!(
+                    out,
+                    "if {} {{ {} }}",
+                    self.truth(1),
+                    self.pick(&["drop p return", "fault mine", "return"])
+                );
+            }
             12 if !self.limiters.is_empty() => {
                 let key = self.key(Ty::U32, 5);
                 let _ = writeln!(out, "if {}[{key}].take(1) {{ log \"taken\" }}", self.limiters[0]);
@@ -122,14 +156,20 @@ impl Make {
                 let h = self.pick(&HEADERS);
                 let _ = writeln!(out, "if p.{h} {{");
                 let known = has(self, h);
-                if !known { self.headers.push(h) }
+                if !known {
+                    self.headers.push(h)
+                }
                 self.block(3, depth - 1, out);
-                if !known { self.headers.retain(|x| *x != h) }
+                if !known {
+                    self.headers.retain(|x| *x != h)
+                }
                 out.push_str("}\n");
             }
             5..=7 => self.set_header(out),
             8 => self.structure(out),
-            _ => { let _ = writeln!(out, "log \"len \", p.len"); }
+            _ => {
+                let _ = writeln!(out, "log \"len \", p.len");
+            }
         }
     }
 
@@ -150,10 +190,16 @@ impl Make {
         let _ = match (h, self.below(4)) {
             ("ip4", 0) => writeln!(out, "p.ip4.ttl = {}", self.expr(Ty::U8, 1)),
             ("ip4", 1) => writeln!(out, "p.ip4.{} = {}", self.pick(&["src", "dst"]), self.expr(Ty::Ip4, 1)),
-            ("ip4", 2) => { let a = self.name("a"); writeln!(out, "let {a} = p.ip4.src\np.ip4.src = p.ip4.dst\np.ip4.dst = {a}") }
+            ("ip4", 2) => {
+                let a = self.name("a");
+                writeln!(out, "let {a} = p.ip4.src\np.ip4.src = p.ip4.dst\np.ip4.dst = {a}")
+            }
             ("ip4", _) => writeln!(out, "p.ip4.id = {}", self.expr(Ty::U16, 1)),
             ("udp" | "tcp", _) => writeln!(out, "p.{h}.{} = {}", self.pick(&["src", "dst"]), self.expr(Ty::U16, 1)),
-            ("eth", 0) => { let a = self.name("a"); writeln!(out, "let {a} = p.eth.src\np.eth.src = p.eth.dst\np.eth.dst = {a}") }
+            ("eth", 0) => {
+                let a = self.name("a");
+                writeln!(out, "let {a} = p.eth.src\np.eth.src = p.eth.dst\np.eth.dst = {a}")
+            }
             ("eth", _) => writeln!(out, "p.eth.dst = 02:00:00:00:00:0{}", self.below(9)),
             ("vlan", _) => writeln!(out, "p.vlan.vid = u12({})", self.expr(Ty::U16, 0)),
             _ => Ok(()),
@@ -175,6 +221,8 @@ impl Make {
             true => writeln!(out, "{text}"),
             false => writeln!(out, "if p.{need} {{ {text} log \"{need} \", p.len }}"),
         };
-        if text.starts_with("remove") { self.headers.retain(|h| *h != need) }
+        if text.starts_with("remove") {
+            self.headers.retain(|h| *h != need)
+        }
     }
 }

@@ -7,11 +7,16 @@ impl Make {
     pub(super) fn service_program(&mut self) -> Parts {
         let members = self.state_members(Kind::Service);
         let port = format!("{}_in", self.prefix);
-        let mut body = format!("    port {port} = listen tcp({}) as chat\n{members}on {port}(req) {{\n", 7000 + self.below(20_000));
+        let mut body = format!(
+            "    port {port} = listen tcp({}) as chat\n{members}on {port}(req) {{\n",
+            7000 + self.below(20_000)
+        );
         self.service = true;
         let n = 2 + self.below(3);
         self.service_statements(n, &mut body);
-        for _ in 0..self.below(5) { self.step(2, &mut body) }
+        for _ in 0..self.below(5) {
+            self.step(2, &mut body)
+        }
         self.answer(&mut body);
         body.push_str("}\n");
         Parts { items: String::new(), members: body }
@@ -24,7 +29,8 @@ impl Make {
         }
     }
 
-    /// Something that calls, perhaps inside of branches and loops; what is read behind it lies over the suspension.
+    /// Something that calls, perhaps inside of branches and loops; what is read behind it lies over
+    /// the suspension.
     fn step(&mut self, depth: u32, out: &mut String) {
         let way = self.below(if depth == 0 { 6 } else { 10 });
         match way {
@@ -45,7 +51,14 @@ impl Make {
                 let _ = writeln!(out, "for {i} in 0..{} {{ // loop", 1 + self.below(3));
                 self.vars.push(Var { name: i, ty: Ty::U32, mutable: false });
                 self.steps(depth - 1, out);
-                if self.rng.chance(30) { let _ = writeln!(out, "if {} {{ {} }}", self.truth(1), if self.rng.chance(50) { "break" } else { "continue" }); }
+                if self.rng.chance(30) {
+                    let _ = writeln!(
+                        out,
+                        "if {} {{ {} }}",
+                        self.truth(1),
+                        if self.rng.chance(50) { "break" } else { "continue" }
+                    );
+                }
                 let _ = writeln!(out, "}}");
                 self.vars.pop();
             }
@@ -67,13 +80,19 @@ impl Make {
         let n = self.below(2);
         self.service_statements(n, out);
         self.step(depth, out);
-        if self.rng.chance(30) { self.leave(out) }
+        if self.rng.chance(30) {
+            self.leave(out)
+        }
         self.vars.truncate(vars);
     }
 
     /// A way out in the middle: an answer, or a fault.
     fn leave(&mut self, out: &mut String) {
-        let what = if self.rng.chance(60) { format!("reply Say {{ text: {} }} return", self.expr(Ty::Bytes, 1)) } else { "fault mine".into() };
+        let what = if self.rng.chance(60) {
+            format!("reply Say {{ text: {} }} return", self.expr(Ty::Bytes, 1))
+        } else {
+            "fault mine".into()
+        };
         let _ = writeln!(out, "if {} {{ {what} }}", self.truth(1));
     }
 
@@ -86,17 +105,28 @@ impl Make {
             _ => "req".into(),
         };
         let within = if self.rng.chance(30) { " within 50ms" } else { "" };
-        let _ = writeln!(out, "let {a} = call back[{}]({request}){within} else {{ reply Say {{ text: {} }}; return }}", self.below(3), self.expr(Ty::Bytes, 1));
+        let _ = writeln!(
+            out,
+            "let {a} = call back[{}]({request}){within} else {{ reply Say {{ text: {} }}; return }}",
+            self.below(3),
+            self.expr(Ty::Bytes, 1)
+        );
         let _ = writeln!(out, "let {x} = cut({a}.text)");
-        if self.rng.chance(15) { let _ = writeln!(out, "if {} {{ reply {a} with {{ text: upper({a}.text) }} return }}", self.truth(1)); }
+        if self.rng.chance(15) {
+            let _ = writeln!(out, "if {} {{ reply {a} with {{ text: upper({a}.text) }} return }}", self.truth(1));
+        }
         self.vars.push(Var { name: x, ty: Ty::Bytes, mutable: false });
         let n = 2 + self.below(3);
         self.service_statements(n, out);
-        if self.rng.chance(50) { self.log(out) }
+        if self.rng.chance(50) {
+            self.log(out)
+        }
     }
 
     /// Bytes without blanks and ends of lines, as the receiver takes them.
-    fn literal_word(&mut self) -> String { format!("\"{}\"", self.pick(&["", "a", "Bc", "x,y"])) }
+    fn literal_word(&mut self) -> String {
+        format!("\"{}\"", self.pick(&["", "a", "Bc", "x,y"]))
+    }
 
     fn call_all(&mut self, out: &mut String) {
         let (parts, x) = (self.name("l"), self.name("v"));

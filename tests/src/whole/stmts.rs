@@ -7,7 +7,9 @@ impl Make {
     /// Statements of a scope of their own.
     pub(super) fn block(&mut self, n: u64, depth: u32, out: &mut String) {
         let (vars, headers) = (self.vars.len(), self.headers.clone());
-        for _ in 0..n { self.statement(depth, out) }
+        for _ in 0..n {
+            self.statement(depth, out)
+        }
         self.vars.truncate(vars);
         // What was taken out inside is gone outside, too.
         let now = std::mem::take(&mut self.headers);
@@ -20,7 +22,10 @@ impl Make {
             2..=4 => self.assign(out),
             5 | 6 => self.table_statement(depth, out),
             7 => self.log(out),
-            8 if !self.counters.is_empty() => { let c = self.counters[0].clone(); let _ = writeln!(out, "{c} += {}", self.expr(Ty::U8, 1)); }
+            8 if !self.counters.is_empty() => {
+                let c = self.counters[0].clone();
+                let _ = writeln!(out, "{c} += {}", self.expr(Ty::U8, 1));
+            }
             8..=10 if self.packet => self.packet_statement(depth, out),
             8..=10 => self.assign(out),
             11 | 12 => self.branch(depth, out),
@@ -46,7 +51,9 @@ impl Make {
 
     fn assign(&mut self, out: &mut String) {
         let all: Vec<Var> = self.states.iter().chain(self.vars.iter().filter(|v| v.mutable)).cloned().collect();
-        if all.is_empty() { return }
+        if all.is_empty() {
+            return;
+        }
         let v = all[self.below(all.len() as u64) as usize].clone();
         let n = &v.name;
         // From its own parts, every other time.
@@ -74,7 +81,9 @@ impl Make {
 
     pub(super) fn log(&mut self, out: &mut String) {
         let all: Vec<Var> = self.vars.iter().chain(&self.states).cloned().collect();
-        if all.is_empty() { return }
+        if all.is_empty() {
+            return;
+        }
         let v = all[self.below(all.len() as u64) as usize].clone();
         let shown = self.shown(&v.name, v.ty);
         let _ = writeln!(out, "log \"{} \", {shown}", v.name);
@@ -112,7 +121,11 @@ impl Make {
 
     fn for_range(&mut self, depth: u32, out: &mut String) {
         let i = self.name("i");
-        let to = if self.rng.chance(40) { format!("min({}, 4)", self.expr(Ty::U32, 1)) } else { (1 + self.below(4)).to_string() };
+        let to = if self.rng.chance(40) {
+            format!("min({}, 4)", self.expr(Ty::U32, 1))
+        } else {
+            (1 + self.below(4)).to_string()
+        };
         let _ = writeln!(out, "for {i} in 0..{to} {{");
         self.vars.push(Var { name: i, ty: Ty::U32, mutable: false });
         self.loop_block(depth, out);
@@ -136,11 +149,15 @@ impl Make {
         self.loops += 1;
         let (headers, vars) = (self.headers.clone(), self.vars.len());
         self.block(2, depth - 1, out);
-        // In the second round what the first has taken out is gone: such programs are left to the checker.
+        // In the second round what the first has taken out is gone: such programs are left to the
+        // checker.
         self.headers.retain(|h| headers.contains(h));
         if self.rng.chance(40) {
-            let _ = writeln!(out, "if {} {{ {} }}", self.truth(1), if self.rng.chance(70) { "break" } else { "continue" });
-            if self.rng.chance(50) { self.statement(0, out) }
+            let _ =
+                writeln!(out, "if {} {{ {} }}", self.truth(1), if self.rng.chance(70) { "break" } else { "continue" });
+            if self.rng.chance(50) {
+                self.statement(0, out)
+            }
         }
         self.vars.truncate(vars);
         self.loops -= 1;
@@ -158,7 +175,9 @@ impl Make {
     }
 
     fn table_statement(&mut self, depth: u32, out: &mut String) {
-        if self.tables.is_empty() || self.held { return self.assign(out) }
+        if self.tables.is_empty() || self.held {
+            return self.assign(out);
+        }
         let i = self.below(self.tables.len() as u64) as usize;
         let t = self.tables[i].clone();
         let n = t.name.clone();
@@ -184,7 +203,11 @@ impl Make {
                 way @ (0 | 1) => {
                     let (mask, priority) = self.pick(&[(7, 1), (3, 2), (15, 3), (0, 0)]);
                     match way {
-                        0 => writeln!(out, "if len({n}) < 7 {{ {n}.insert({key}, u32({mask}), u32({priority}), {}) }}", self.expr(t.value, 1)),
+                        0 => writeln!(
+                            out,
+                            "if len({n}) < 7 {{ {n}.insert({key}, u32({mask}), u32({priority}), {}) }}",
+                            self.expr(t.value, 1)
+                        ),
                         _ => writeln!(out, "{n}.delete({key}, u32({mask}), u32({priority}))"),
                     }
                 }
@@ -193,7 +216,11 @@ impl Make {
             Place::Lpm => {
                 let bits = self.pick(&[8, 24, 30, 32]);
                 match self.below(4) {
-                    0 => writeln!(out, "if len({n}) < 7 {{ {n}.insert(prefix({key}, {bits}), {}) }}", self.expr(t.value, 1)),
+                    0 => writeln!(
+                        out,
+                        "if len({n}) < 7 {{ {n}.insert(prefix({key}, {bits}), {}) }}",
+                        self.expr(t.value, 1)
+                    ),
                     1 => writeln!(out, "{n}.delete(prefix({key}, {bits}))"),
                     _ => return self.found(&t, &key, depth, out),
                 }
@@ -221,7 +248,9 @@ impl Make {
         let n = &t.name;
         let _ = match self.below(8) {
             0 | 1 => writeln!(out, "{n}[{key}] = {}", self.expr(t.value, 2)),
-            2 if matches!(t.value, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64) => writeln!(out, "{n}[{key}] += {}", self.expr(t.value, 1)),
+            2 if matches!(t.value, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64) => {
+                writeln!(out, "{n}[{key}] += {}", self.expr(t.value, 1))
+            }
             3 if matches!(t.kind, Place::Exact) => writeln!(out, "remove {n}[{key}]"),
             4 => writeln!(out, "log \"{n} \", len({n})"),
             5 | 6 if matches!(t.value, Ty::Two | Ty::Nest) => return self.update(t, key, out),
@@ -235,7 +264,10 @@ impl Make {
         let _ = writeln!(out, "update {}[{key}] {{", t.name);
         for _ in 0..1 + self.below(3) {
             let _ = match (t.value, self.below(5)) {
-                (Ty::Two, 0) => { let x = self.name("u"); writeln!(out, "let {x} = .a\n.a = .b\n.b = {x}") }
+                (Ty::Two, 0) => {
+                    let x = self.name("u");
+                    writeln!(out, "let {x} = .a\n.a = .b\n.b = {x}")
+                }
                 (Ty::Two, 1) => writeln!(out, ".b = cut(concat(.a, {}))", self.expr(Ty::Bytes, 1)),
                 (Ty::Two, 2) => writeln!(out, "if .n > {} {{ .a = .b }} else {{ .n += 1 }}", self.expr(Ty::U32, 1)),
                 (Ty::Two, _) => writeln!(out, ".a = {}\n.n = {}", self.expr(Ty::Bytes, 1), self.expr(Ty::U32, 1)),
@@ -244,7 +276,9 @@ impl Make {
                 (_, 2) => writeln!(out, ".l = [cut(x) for x in .l if x != .t.a]"),
                 _ => writeln!(out, ".l = {}\n.t = {}", self.expr(Ty::List, 1), self.expr(Ty::Two, 1)),
             };
-            if self.rng.chance(30) { self.assign(out) }
+            if self.rng.chance(30) {
+                self.assign(out)
+            }
         }
         let _ = writeln!(out, "}}");
         (self.held, self.packet) = (false, packet);
@@ -255,16 +289,24 @@ impl Make {
         let option = matches!(t.value, Ty::MaybeBytes | Ty::MaybeU32 | Ty::MaybeTwo);
         let x = self.name("r");
         let how = match self.below(6) {
-            0..=2 => { let _ = writeln!(out, "{n}.push({})", self.expr(t.value, 2)); return }
+            0..=2 => {
+                let _ = writeln!(out, "{n}.push({})", self.expr(t.value, 2));
+                return;
+            }
             3 => "pop()".to_string(),
             4 => "peek()".to_string(),
             _ => String::new(),
         };
         let taken = if how.is_empty() { format!("{n}[{}]", self.below(4)) } else { format!("{n}.{how}") };
-        if option { let _ = writeln!(out, "log \"{n} \", len({n})"); return }
+        if option {
+            let _ = writeln!(out, "log \"{n} \", len({n})");
+            return;
+        }
         let _ = writeln!(out, "if let {x} = {taken} {{");
         self.vars.push(Var { name: x.clone(), ty: t.value, mutable: false });
-        if self.rng.chance(60) { let _ = writeln!(out, "{n}.push({})", self.expr(t.value, 1)); }
+        if self.rng.chance(60) {
+            let _ = writeln!(out, "{n}.push({})", self.expr(t.value, 1));
+        }
         self.block(1, 0, out);
         let shown = self.shown(&x, t.value);
         let _ = writeln!(out, "log \"{x} \", {shown}\n}}");

@@ -56,7 +56,12 @@ fn page(folder: &Path, code: &str) -> String {
     let e = explain(code);
     let mut out = format!("{MADE}\n# {code}: {}\n\n{}\n", e.title, e.text);
     if !e.example.is_empty() {
-        let _ = write!(out, "\nFor example, this has it:\n\n```text\n{}```\n\nThe compiler says:\n\n```text\n{}```\n", e.example, said(folder, code, &e.example));
+        let _ = write!(
+            out,
+            "\nFor example, this has it:\n\n```text\n{}```\n\nThe compiler says:\n\n```text\n{}```\n",
+            e.example,
+            said(folder, code, &e.example)
+        );
     }
     out.push_str("\n[All codes](README.md)\n");
     out
@@ -82,7 +87,8 @@ pub fn tests() -> Vec<Trial> {
     let list = Wireloom::command(&["explain", "codes"]);
     let codes: Vec<String> = list.out.lines().filter_map(|l| l.split(' ').next()).map(str::to_string).collect();
     assert!(codes.len() > 50, "{}", list.text);
-    let mut tests: Vec<Trial> = codes.iter().cloned().map(|c| test(format!("code::{c}"), move || code_has_its_page(&c))).collect();
+    let mut tests: Vec<Trial> =
+        codes.iter().cloned().map(|c| test(format!("code::{c}"), move || code_has_its_page(&c))).collect();
     tests.push(test("code::index", move || index_is_complete(&codes)));
     tests
 }

@@ -70,19 +70,20 @@ impl Page {
 fn begin(line: usize, info: &str) -> Block {
     let mut words = info.trim().split(',').map(str::trim);
     let language = words.next().unwrap_or("").to_string();
-    let marks = words
-        .map(|w| w.split_once('=').unwrap_or((w, "")))
-        .map(|(n, v)| (n.to_string(), v.to_string()))
-        .collect();
+    let marks =
+        words.map(|w| w.split_once('=').unwrap_or((w, ""))).map(|(n, v)| (n.to_string(), v.to_string())).collect();
     Block { line, language, marks, text: String::new() }
 }
 
-/// Whether the output is what the page shows: `…` in a line stands for any text, a line of its own for any lines.
+/// Whether the output is what the page shows: `…` in a line stands for any text, a line of its own
+/// for any lines.
 pub fn matches(shown: &[&str], said: &[&str]) -> bool {
     match (shown.split_first(), said.split_first()) {
         (None, None) => true,
         (Some((first, rest)), _) if first.trim() == "…" => (0..=said.len()).any(|n| matches(rest, &said[n..])),
-        (Some((first, shown)), Some((line, said))) => line_matches(first.trim_end(), line.trim_end()) && matches(shown, said),
+        (Some((first, shown)), Some((line, said))) => {
+            line_matches(first.trim_end(), line.trim_end()) && matches(shown, said)
+        }
         _ => false,
     }
 }

@@ -1,5 +1,5 @@
-//! A shell in which the commands of a page run one after the other, in a folder of their own, with the pages' port numbers exchanged
-//! for free ones.
+//! A shell in which the commands of a page run one after the other, in a folder of their own, with
+//! the pages' port numbers exchanged for free ones.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -35,11 +35,17 @@ impl Shell {
         let mut command = Command::new("bash");
         // With `-m` every command in the background is `%1`, `%2`, … as in a terminal.
         command.args(["--norc", "-m"]).current_dir(&folder).env("PATH", path).env("LC_ALL", "C.UTF-8");
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("bash is there");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("bash is there");
         let stdin = child.stdin.take().expect("a pipe");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let (send, lines) = channel();
-        std::thread::spawn(move || stdout.split(b'\n').map_while(Result::ok).try_for_each(|l| send.send(String::from_utf8_lossy(&l).into_owned())));
+        std::thread::spawn(move || {
+            stdout
+                .split(b'\n')
+                .map_while(Result::ok)
+                .try_for_each(|l| send.send(String::from_utf8_lossy(&l).into_owned()))
+        });
         let ports = PORTS.iter().map(|p| (p.to_string(), free_port().to_string())).collect();
         let mut shell = Shell { child, stdin, lines, folder, ports };
         shell.say("exec 2>&1");
@@ -71,7 +77,10 @@ impl Shell {
         self.say(&format!("printf '\\n%s\\n' '{MARK}'"));
         let mut out = Vec::new();
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("`{command}` does not end; so far:\n{}", out.join("\n")));
+            let line = self
+                .lines
+                .recv_timeout(PATIENCE)
+                .unwrap_or_else(|_| panic!("`{command}` does not end; so far:\n{}", out.join("\n")));
             if line == MARK {
                 break;
             }
@@ -79,7 +88,11 @@ impl Shell {
             if line.starts_with("wireloom: compiling ") {
                 continue;
             }
-            out.push(self.ports.iter().fold(line.trim_end_matches('\r').to_string(), |l, (doc, real)| exchange(&l, real, doc)));
+            out.push(
+                self.ports
+                    .iter()
+                    .fold(line.trim_end_matches('\r').to_string(), |l, (doc, real)| exchange(&l, real, doc)),
+            );
         }
         if out.last().is_some_and(String::is_empty) {
             out.pop();
@@ -109,7 +122,8 @@ fn exchange(text: &str, from: &str, to: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find(from) {
         let (before, after) = (&rest[..at], &rest[at + from.len()..]);
-        let whole = !before.ends_with(|c: char| c.is_ascii_alphanumeric()) && !after.starts_with(|c: char| c.is_ascii_alphanumeric());
+        let whole = !before.ends_with(|c: char| c.is_ascii_alphanumeric())
+            && !after.starts_with(|c: char| c.is_ascii_alphanumeric());
         out.push_str(before);
         out.push_str(if whole { to } else { from });
         rest = after;

@@ -1,4 +1,5 @@
-//! Frames of all shapes, cut and lying ones among them: compiled code, which has ways of its own for usual ones, does what the interpreter does.
+//! Frames of all shapes, cut and lying ones among them: compiled code, which has ways of its own
+//! for usual ones, does what the interpreter does.
 
 use super::{both_ways, udp, write, Folder, Frames, Random, EPOCH};
 
@@ -35,8 +36,8 @@ fn tagged(f: &mut Vec<u8>) {
     f.splice(12..12, [0x81, 0, 0, 5]);
 }
 
-/// Frames that wait for their table and are changed are opened twice: plain ones, and those of other shapes between them. They keep their order, and
-/// what is wrong in one is counted once.
+/// Frames that wait for their table and are changed are opened twice: plain ones, and those of
+/// other shapes between them. They keep their order, and what is wrong in one is counted once.
 #[test]
 fn frames_that_are_opened_twice() {
     let folder = Folder::new("twice");
@@ -120,50 +121,54 @@ app choosing {
 }
 "#;
 
-/// TCP, UDP and others, cut anywhere, with options, tags and lengths that lie: which header is there, what the rules say of it and what becomes of
-/// the frame is worked out without branches for most, one way or another for the rest.
+/// TCP, UDP and others, cut anywhere, with options, tags and lengths that lie: which header is
+/// there, what the rules say of it and what becomes of the frame is worked out without branches for
+/// most, one way or another for the rest.
 #[test]
 fn choices_without_branches() {
     let folder = Folder::new("choosing");
     std::fs::write(folder.file("choosing.loom"), CHOOSING).unwrap();
     let mut r = Random(29);
-    let input: Frames = (0..4000u64).map(|i| {
-        let dport = if r.below(3) == 0 { 53 } else { 80 };
-        let mut f = udp(r.below(4) as u8, 1000 + r.below(8) as u16, dport, r.below(40) as usize);
-        match r.below(8) {
-            // TCP, with a data offset of any kind.
-            0..=2 => {
-                f[23] = 6;
-                f.resize(f.len().max(54), 0);
-                f[46] = if r.below(2) == 0 { 0x50 } else { (r.below(16) as u8) << 4 };
-                f[17] = (f.len() - 14) as u8;
+    let input: Frames = (0..4000u64)
+        .map(|i| {
+            let dport = if r.below(3) == 0 { 53 } else { 80 };
+            let mut f = udp(r.below(4) as u8, 1000 + r.below(8) as u16, dport, r.below(40) as usize);
+            match r.below(8) {
+                // TCP, with a data offset of any kind.
+                0..=2 => {
+                    f[23] = 6;
+                    f.resize(f.len().max(54), 0);
+                    f[46] = if r.below(2) == 0 { 0x50 } else { (r.below(16) as u8) << 4 };
+                    f[17] = (f.len() - 14) as u8;
+                }
+                3 => f[23] = [2, 51, 132][r.below(3) as usize],
+                // UDP says that it is longer or shorter than it is.
+                4 => f[39] = r.below(60) as u8,
+                // A later fragment, or one that others follow.
+                5 => f[20..22].copy_from_slice(&[[0, 9], [0x20, 0]][r.below(2) as usize]),
+                _ => {}
             }
-            3 => f[23] = [2, 51, 132][r.below(3) as usize],
-            // UDP says that it is longer or shorter than it is.
-            4 => f[39] = r.below(60) as u8,
-            // A later fragment, or one that others follow.
-            5 => f[20..22].copy_from_slice(&[[0, 9], [0x20, 0]][r.below(2) as usize]),
-            _ => {}
-        }
-        match r.below(12) {
-            0 => with_options(&mut f),
-            1 => tagged(&mut f),
-            // IPv6 around the same.
-            2 => {
-                let (n, proto) = ((f.len() - 34) as u8, f[23]);
-                f.splice(12..34, [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, n, proto, 64][..], &[0x20; 32][..]].concat());
+            match r.below(12) {
+                0 => with_options(&mut f),
+                1 => tagged(&mut f),
+                // IPv6 around the same.
+                2 => {
+                    let (n, proto) = ((f.len() - 34) as u8, f[23]);
+                    f.splice(12..34, [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, n, proto, 64][..], &[0x20; 32][..]].concat());
+                }
+                3 => f.truncate(r.below(f.len() as u64) as usize + 1),
+                4 => f[17] = r.below(90) as u8,
+                5 => f.resize(60.max(f.len()), 0),
+                _ => {}
             }
-            3 => f.truncate(r.below(f.len() as u64) as usize + 1),
-            4 => f[17] = r.below(90) as u8,
-            5 => f.resize(60.max(f.len()), 0),
-            _ => {}
-        }
-        (EPOCH + i, f)
-    }).collect();
+            (EPOCH + i, f)
+        })
+        .collect();
     write(&folder.file("in.pcap"), &input);
     let mut sent = Vec::new();
     for otherwise in ["drop", "accept"] {
-        let (outs, faults, _) = both_ways(&folder, "choosing.loom", &["out", "even"], &["--set", &format!("otherwise={otherwise}")]);
+        let (outs, faults, _) =
+            both_ways(&folder, "choosing.loom", &["out", "even"], &["--set", &format!("otherwise={otherwise}")]);
         assert!(faults > 200, "{faults}");
         assert!(outs.iter().all(|o| o.len() > 100), "{:?}", outs.iter().map(Vec::len).collect::<Vec<_>>());
         sent.push(outs[0].len());

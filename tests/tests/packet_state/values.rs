@@ -1,6 +1,7 @@
-//! Bytes of a frame that a program has named stay what they are, and a frame stays whole for whoever uses it, whatever is sent or changed before.
+//! Bytes of a frame that a program has named stay what they are, and a frame stays whole for
+//! whoever uses it, whatever is sent or changed before.
 
-use super::{both_ways, udp, write, Folder, Runs, Frames, EPOCH};
+use super::{both_ways, udp, write, Folder, Frames, Runs, EPOCH};
 
 const NAMED: &str = r#"
 record Piece { n: u32, data: bytes<2000> }
@@ -9,7 +10,8 @@ app named {
     port wire = nic("a"), out = nic("b"), early = nic("c")
 
     on wire(p) where p.udp and p.ip4 {
-        // Read behind the frame's leaving, and twice behind new frames: nothing has taken its place.
+        // Read behind the frame's leaving, and twice behind new frames: nothing has taken its
+        // place.
         let data = payload(p.udp)
         let head = slice(payload(p.eth), 0, 20)
         let piece = Piece { n: p.len, data: payload(p.udp) }
@@ -80,11 +82,13 @@ app states {
 "#;
 
 fn input() -> Frames {
-    (0..300).map(|i| {
-        let mut f = udp(1, 900 + i, 53, 40);
-        f[42..].iter_mut().enumerate().for_each(|(k, b)| *b = (i as u8).wrapping_add(k as u8));
-        (EPOCH + u64::from(i), f)
-    }).collect()
+    (0..300)
+        .map(|i| {
+            let mut f = udp(1, 900 + i, 53, 40);
+            f[42..].iter_mut().enumerate().for_each(|(k, b)| *b = (i as u8).wrapping_add(k as u8));
+            (EPOCH + u64::from(i), f)
+        })
+        .collect()
 }
 
 #[test]
@@ -158,22 +162,45 @@ app texts {
 fn what_is_dumped_is_loaded() {
     let folder = Folder::new("texts");
     std::fs::write(folder.file("texts.loom"), BYTES).unwrap();
-    let texts: [&[u8]; 14] = [b"plain", b"a\nb", b"\r\n", b"q\"uo,te", b"", b"  sp ", b"\t", b"0xff", b"\xff\0\xfe", b"1.5", b"null", b"[1,2]", b"\\n", "\u{e9}t\u{e9}".as_bytes()];
-    let input: Frames = texts.iter().enumerate().map(|(i, t)| {
-        let mut f = udp(1, 1000, 53, t.len());
-        f[42..].copy_from_slice(t);
-        (EPOCH + i as u64, f)
-    }).collect();
+    let texts: [&[u8]; 14] = [
+        b"plain",
+        b"a\nb",
+        b"\r\n",
+        b"q\"uo,te",
+        b"",
+        b"  sp ",
+        b"\t",
+        b"0xff",
+        b"\xff\0\xfe",
+        b"1.5",
+        b"null",
+        b"[1,2]",
+        b"\\n",
+        "\u{e9}t\u{e9}".as_bytes(),
+    ];
+    let input: Frames = texts
+        .iter()
+        .enumerate()
+        .map(|(i, t)| {
+            let mut f = udp(1, 1000, 53, t.len());
+            f[42..].copy_from_slice(t);
+            (EPOCH + i as u64, f)
+        })
+        .collect();
     write(&folder.file("in.pcap"), &input);
     let rows = |name: &str| {
-        let all: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap();
+        let all: Vec<serde_json::Value> =
+            serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap();
         all.iter().map(ToString::to_string).collect::<std::collections::BTreeSet<_>>()
     };
     folder.run("texts.loom", &["--bind", "wire=pcap:@/in.pcap", "--dump", "seen=@/a.json"]);
     folder.run("texts.loom", &["--bind", "wire=pcap:@/in.pcap", "--dump", "seen=@/a.csv"]);
     assert_eq!(rows("a.json").len(), texts.len());
     for from in ["a.json", "a.csv"] {
-        folder.run("texts.loom", &["--bind", "wire=null", "--load", &format!("seen=@/{from}"), "--dump", "seen=@/b.json"]);
+        folder.run(
+            "texts.loom",
+            &["--bind", "wire=null", "--load", &format!("seen=@/{from}"), "--dump", "seen=@/b.json"],
+        );
         assert_eq!(rows("b.json"), rows("a.json"), "{from}");
     }
 }

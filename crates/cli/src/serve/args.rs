@@ -14,16 +14,19 @@ pub struct Built {
 /// Options of `run` and of built executables.
 #[derive(Args, Clone)]
 pub struct Serve {
-    /// A parameter (`port=80`), an option of a port (`client.idle_timeout=60s`), or either of one of several apps (`app.port=80`).
+    /// A parameter (`port=80`), an option of a port (`client.idle_timeout=60s`), or either of one
+    /// of several apps (`app.port=80`).
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// CPUs to run on, one thread each, pinned: `0`, `0-3`, `0,2`, `all`. Without it: one thread, not pinned.
+    /// CPUs to run on, one thread each, pinned: `0`, `0-3`, `0,2`, `all`. Without it: one thread,
+    /// not pinned.
     #[arg(long, value_name = "LIST")]
     pub cores: Option<String>,
     /// How sockets are driven.
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     pub engine: Engine,
-    /// Serve /metrics (Prometheus) and /status (JSON) here: `127.0.0.1:9900`, or a port on 127.0.0.1.
+    /// Serve /metrics (Prometheus) and /status (JSON) here: `127.0.0.1:9900`, or a port on
+    /// 127.0.0.1.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
     /// A name by which requests may ask for the admin page, beside `localhost` and its address.
@@ -32,18 +35,22 @@ pub struct Serve {
     /// Write a line for each request here; `-`: standard output. SIGHUP has the file opened anew.
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
-    /// The socket for `wireloom table`, `counter` and `signal`: a path, or `off`. By default they find it by themselves.
+    /// The socket for `wireloom table`, `counter` and `signal`: a path, or `off`. By default they
+    /// find it by themselves.
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
-    /// A busy core with many clients on shared backend connections waits up to this many microseconds for more input
-    /// before it looks, which saves work; at light load and with few clients it never waits. 0: never.
+    /// A busy core with many clients on shared backend connections waits up to this many
+    /// microseconds for more input before it looks, which saves work; at light load and with few
+    /// clients it never waits. 0: never.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
     pub batch_wait: u64,
-    /// What a frame port is bound to, instead of what the app says: `wire=pcap:in.pcap`, `ports=nic:eth0,nic:eth1`. Engines: pcap (reads
-    /// or writes pcap and pcapng, .gz and .zst too), nic, afpacket, afxdp, tun, tap, kernel, udp, memory, null.
+    /// What a frame port is bound to, instead of what the app says: `wire=pcap:in.pcap`,
+    /// `ports=nic:eth0,nic:eth1`. Engines: pcap (reads or writes pcap and pcapng, .gz and .zst
+    /// too), nic, afpacket, afxdp, tun, tap, kernel, udp, memory, null.
     #[arg(long, value_name = "PORT=ENGINE:NAME,…")]
     pub bind: Vec<String>,
-    /// Where a port that is read from a capture writes its frames: `ports=pcap:o0.pcap,pcap:o1.pcap`.
+    /// Where a port that is read from a capture writes its frames:
+    /// `ports=pcap:o0.pcap,pcap:o1.pcap`.
     #[arg(long, value_name = "PORT=ENGINE:NAME,…")]
     pub out: Vec<String>,
     /// Fills a table before the first frame, from a JSON list of objects or a CSV file.
@@ -55,7 +62,8 @@ pub struct Serve {
     /// Read captures at the speed at which they were made, rather than as fast as possible.
     #[arg(long)]
     pub pace: bool,
-    /// Whether a core that receives the frames of all cores, as from a single queue, hands them over: `auto`, if the handler costs enough.
+    /// Whether a core that receives the frames of all cores, as from a single queue, hands them
+    /// over: `auto`, if the handler costs enough.
     #[arg(long, value_enum, default_value_t = Rps::Auto)]
     pub rps: Rps,
     /// How long a drain may take, in seconds.

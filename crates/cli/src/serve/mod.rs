@@ -1,5 +1,5 @@
-//! Serving programs that are there: what `wireloom run` does with what it has compiled, and all that an executable made by `wireloom build`
-//! does. Shared by the two executables of this package.
+//! Serving programs that are there: what `wireloom run` does with what it has compiled, and all
+//! that an executable made by `wireloom build` does. Shared by the two executables of this package.
 
 pub mod args;
 pub mod payload;
@@ -10,11 +10,11 @@ use clap::{CommandFactory, FromArgMatches};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use wireloom_ir::desc::{Desc, Form, ParamType};
-use wireloom_ir::near;
+use wireloom_ir::suggestions;
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::server::Ready;
-use wireloom_runtime::{packet, params, rows, serve, AppSpec, Program, ServeOptions};
+use wireloom_runtime::{packet, params, serve, table_io, AppSpec, Program, ServeOptions};
 
 /// What ends a command early: the text has been made for the user. `Silent`: all was said already.
 pub enum Failure {
@@ -41,7 +41,8 @@ pub fn ended(outcome: Outcome) -> std::process::ExitCode {
     std::process::ExitCode::from(1)
 }
 
-/// SIGHUP, which a terminal sends when it closes, ends nothing. What serves waits for it, to open its log anew.
+/// SIGHUP, which a terminal sends when it closes, ends nothing. What serves waits for it, to open
+/// its log anew.
 pub fn ignore_hangup() {
     // SAFETY: a plain system call; no handler is set.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
@@ -52,7 +53,10 @@ pub fn built(payload: Payload) -> Outcome {
     let begin = Instant::now();
     ignore_hangup();
     let desc: Desc = serde_json::from_slice(&payload.desc)?;
-    let command = Built::command().name(desc.app.clone()).about(format!("{}, built by wireloom", desc.app)).after_help(parameters(&desc));
+    let command = Built::command()
+        .name(desc.app.clone())
+        .about(format!("{}, built by wireloom", desc.app))
+        .after_help(parameters(&desc));
     let args = Built::from_arg_matches(&command.get_matches()).map_err(|e| Failure::Said(e.to_string()))?;
     let program = Program::load(&payload.library)?;
     serve_all(vec![(program, desc)], &args.serve, begin, false)
@@ -63,7 +67,7 @@ fn parameters(desc: &Desc) -> String {
     let mut text = String::from("Parameters (--set NAME=VALUE):\n");
     for p in &desc.params {
         let form = match p.ty {
-            _ if p.form != Form::Plain => rows::expected(p.ty, &p.form),
+            _ if p.form != Form::Plain => table_io::expected(p.ty, &p.form),
             ParamType::Bool => "true|false".to_string(),
             ParamType::UInt(bits) => format!("a number of {bits} bits"),
             ParamType::Duration => "a duration, 10ms".to_string(),
@@ -83,7 +87,8 @@ const FAULTS_TOLD: usize = 4;
 
 pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, interpreted: bool) -> Outcome {
     let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), &args.set)?;
-    let specs: Vec<AppSpec> = programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
+    let specs: Vec<AppSpec> =
+        programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
     let options = ServeOptions {
         cpus: cpus(args.cores.as_deref())?,
         engine: match args.engine {
@@ -114,9 +119,20 @@ pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, i
         let ms = served.elapsed.as_millis();
         let kinds: Vec<String> = served.kinds.iter().take(FAULTS_TOLD).map(|(kind, n)| format!("{n} {kind}")).collect();
         let more = if served.kinds.len() > FAULTS_TOLD { ", …" } else { "" };
-        let faults = if kinds.is_empty() { format!("{} faults", served.faults) } else { format!("{} faults ({}{more})", served.faults, kinds.join(", ")) };
-        let queues = if served.frames_discarded > 0 { format!(", {} discarded by queues", served.frames_discarded) } else { String::new() };
-        let counts = format!("{} frames received, {} sent, {} without a way out{queues}", served.frames, served.frames_sent, served.frames_dropped);
+        let faults = if kinds.is_empty() {
+            format!("{} faults", served.faults)
+        } else {
+            format!("{} faults ({}{more})", served.faults, kinds.join(", "))
+        };
+        let queues = if served.frames_discarded > 0 {
+            format!(", {} discarded by queues", served.frames_discarded)
+        } else {
+            String::new()
+        };
+        let counts = format!(
+            "{} frames received, {} sent, {} without a way out{queues}",
+            served.frames, served.frames_sent, served.frames_dropped
+        );
         eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
     }
     Ok(())
@@ -126,7 +142,10 @@ pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, i
 pub fn sets(descs: &[&Desc], set: &[String]) -> Result<Vec<Vec<(String, String)>>, Failure> {
     let names: Vec<String> = descs.iter().map(|d| d.app.clone()).collect();
     if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
-        return Err(Failure::Said(format!("two apps have the name `{}`; each must have its own in one process", twice.1)));
+        return Err(Failure::Said(format!(
+            "two apps have the name `{}`; each must have its own in one process",
+            twice.1
+        )));
     }
     let mut sets = vec![Vec::new(); names.len()];
     for text in set {
@@ -185,8 +204,10 @@ fn addressee(names: &[String], descs: &[&Desc], name: &str) -> Result<(usize, St
 }
 
 fn nobody_has(names: &[String], descs: &[&Desc], plain: &str) -> String {
-    let members = descs.iter().flat_map(|d| d.params.iter().map(|p| p.name.as_str()).chain(d.ports.iter().map(|p| p.name.as_str())));
-    let hint = near::lead(plain, names.iter().map(String::as_str).chain(members));
+    let members = descs
+        .iter()
+        .flat_map(|d| d.params.iter().map(|p| p.name.as_str()).chain(d.ports.iter().map(|p| p.name.as_str())));
+    let hint = suggestions::lead(plain, names.iter().map(String::as_str).chain(members));
     format!("no app has a parameter or port `{plain}`, and none has this name{hint} the apps are: {}", names.join(", "))
 }
 
@@ -226,11 +247,16 @@ pub fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
     if list == "all" {
         return Ok(allowed);
     }
-    let wanted = cpu_list(list).ok_or_else(|| Failure::Said(format!("`--cores {list}`: expected CPU numbers such as 0, 0-3 or 0,2, or all")))?;
+    let wanted = cpu_list(list).ok_or_else(|| {
+        Failure::Said(format!("`--cores {list}`: expected CPU numbers such as 0, 0-3 or 0,2, or all"))
+    })?;
     match wanted.iter().find(|c| !allowed.contains(c)) {
         Some(cpu) => {
             let there: Vec<String> = allowed.iter().map(usize::to_string).collect();
-            Err(Failure::Said(format!("`--cores {list}`: there is no CPU {cpu} for this process; it may use {}", there.join(", "))))
+            Err(Failure::Said(format!(
+                "`--cores {list}`: there is no CPU {cpu} for this process; it may use {}",
+                there.join(", ")
+            )))
         }
         None => Ok(wanted),
     }

@@ -1,8 +1,9 @@
-//! One file to deploy: an executable with the compiled program and its description behind its own bytes.
+//! One file to deploy: an executable with the compiled program and its description behind its own
+//! bytes.
 //!
-//! Layout behind the executable: shared object, description (JSON), then a 64-byte trailer: the lengths of both (u64, little endian), a
-//! SHA-256 over lengths and both, and a 16-byte magic. At start the trailer is looked for; a file that has one checks the digest and runs
-//! its program.
+//! Layout behind the executable: shared object, description (JSON), then a 64-byte trailer: the
+//! lengths of both (u64, little endian), a SHA-256 over lengths and both, and a 16-byte magic. At
+//! start the trailer is looked for; a file that has one checks the digest and runs its program.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use std::fs;
@@ -36,7 +37,12 @@ pub fn of_this_executable() -> io::Result<Option<Payload>> {
     if &trailer[16 + DIGEST..] != MAGIC {
         return Ok(None);
     }
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the program appended to this executable is damaged: its checksum is another one");
+    let damaged = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the program appended to this executable is damaged: its checksum is another one",
+        )
+    };
     let number = |at: usize| u64::from_le_bytes(trailer[at..at + 8].try_into().unwrap_or_default());
     let (library, desc) = (number(0), number(8));
     if library > LARGEST || desc > LARGEST || library + desc + TRAILER as u64 > end {

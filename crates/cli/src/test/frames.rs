@@ -51,15 +51,25 @@ impl<'m> Play<'m> {
         match step {
             SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
             SimStep::Run(h) => self.run(*h)?,
-            SimStep::Give(h) => for (port, instance, bytes) in self.made_by(*h)? { self.sim.give(port, instance, bytes)? },
-            SimStep::SeeSame(h) => for (port, instance, bytes) in self.made_by(*h)? { self.same(port, instance, &bytes)? },
-            SimStep::At(place, step) => for (port, instance, _) in self.made_by(*place)? {
-                let at = SimPort { port: PortId(port as u32), conn: instance as u32 };
-                match &**step {
-                    SimStep::Check(_, h) => self.check(&at, *h)?,
-                    _ => self.nothing(&at)?,
+            SimStep::Give(h) => {
+                for (port, instance, bytes) in self.made_by(*h)? {
+                    self.sim.give(port, instance, bytes)?
                 }
-            },
+            }
+            SimStep::SeeSame(h) => {
+                for (port, instance, bytes) in self.made_by(*h)? {
+                    self.same(port, instance, &bytes)?
+                }
+            }
+            SimStep::At(place, step) => {
+                for (port, instance, _) in self.made_by(*place)? {
+                    let at = SimPort { port: PortId(port as u32), conn: instance as u32 };
+                    match &**step {
+                        SimStep::Check(_, h) => self.check(&at, *h)?,
+                        _ => self.nothing(&at)?,
+                    }
+                }
+            }
             SimStep::Check(at, h) => self.check(at, *h)?,
             SimStep::SeeNothing(at) => self.nothing(at)?,
             _ => return Err("this is a step of services".into()),
@@ -72,7 +82,12 @@ impl<'m> Play<'m> {
         let frame = self.next(port, instance)?;
         let faults = self.sim.check(h.0, port, instance, &frame);
         if let Some(why) = self.failure(&faults) {
-            return Err(format!("packet {} of {}: {why}\n          saw {}", self.seen[&(port, instance)], self.name(port, instance), hex(&frame)));
+            return Err(format!(
+                "packet {} of {}: {why}\n          saw {}",
+                self.seen[&(port, instance)],
+                self.name(port, instance),
+                hex(&frame)
+            ));
         }
         Ok(())
     }
@@ -100,7 +115,10 @@ impl<'m> Play<'m> {
     }
 
     fn next(&mut self, port: usize, instance: usize) -> Result<Vec<u8>, String> {
-        let frame = self.sim.take(port, instance).ok_or_else(|| format!("expected a packet at {}, there is none", self.name(port, instance)))?;
+        let frame = self
+            .sim
+            .take(port, instance)
+            .ok_or_else(|| format!("expected a packet at {}, there is none", self.name(port, instance)))?;
         *self.seen.entry((port, instance)).or_default() += 1;
         Ok(frame)
     }
@@ -121,17 +139,27 @@ impl<'m> Play<'m> {
         } else {
             format!("differs from byte {at} on")
         };
-        Err(format!("packet {seen} of {name} {place}\n          expected {}\n          saw      {}", hex(wanted), hex(&frame)))
+        Err(format!(
+            "packet {seen} of {name} {place}\n          expected {}\n          saw      {}",
+            hex(wanted),
+            hex(&frame)
+        ))
     }
 
     fn name(&self, port: usize, instance: usize) -> String {
         let name = &self.module.ports[port].name;
-        if self.app.settings.ports[port].names.len() > 1 { format!("{name}[{instance}]") } else { name.clone() }
+        if self.app.settings.ports[port].names.len() > 1 {
+            format!("{name}[{instance}]")
+        } else {
+            name.clone()
+        }
     }
 
     /// What a fault of a step's own code means. Headers that are wrong are no failure of the step.
     fn failure(&self, faults: &[(u32, u32)]) -> Option<String> {
-        let own = |k: u32| ![FaultKind::MALFORMED, FaultKind::TRUNCATED, FaultKind::CONSTRAINT].iter().any(|f| u32::from(f.0) == k);
+        let own = |k: u32| {
+            ![FaultKind::MALFORMED, FaultKind::TRUNCATED, FaultKind::CONSTRAINT].iter().any(|f| u32::from(f.0) == k)
+        };
         let (kind, at) = faults.iter().find(|(k, _)| own(*k))?;
         if *kind == u32::from(FaultKind::EXPECT.0) {
             return Some("does not hold".into());
@@ -157,7 +185,11 @@ impl<'m> Play<'m> {
                 shown.push(text);
             }
         }
-        if shown.is_empty() { String::new() } else { format!("\n          faults before: {}", shown.join("; ")) }
+        if shown.is_empty() {
+            String::new()
+        } else {
+            format!("\n          faults before: {}", shown.join("; "))
+        }
     }
 }
 
@@ -168,7 +200,8 @@ fn of(at: &SimPort) -> (usize, usize) {
 /// Bytes in groups of four; a long frame is cut.
 fn hex(bytes: &[u8]) -> String {
     const MOST: usize = 160;
-    let groups: Vec<String> = bytes.chunks(4).take(MOST / 4).map(|c| c.iter().map(|b| format!("{b:02x}")).collect()).collect();
+    let groups: Vec<String> =
+        bytes.chunks(4).take(MOST / 4).map(|c| c.iter().map(|b| format!("{b:02x}")).collect()).collect();
     let rest = if bytes.len() > MOST { format!(" … ({} bytes)", bytes.len()) } else { String::new() };
     format!("{}{rest}", groups.join(" "))
 }

@@ -2,7 +2,7 @@
 #include "wireloom.h"
 #include "base.h"
 #include "builtin.h"
-#include "table.h"
+#include "shared_hash_table.h"
 #include "merge.h"
 
 #pragma GCC diagnostic ignored "-Wunused-label"

@@ -1,5 +1,5 @@
-/* Drives the module of tests/frames.rs: handler 0 counts UDP flows and rewrites, handler 1 puts frames into a tunnel, handler 2 puts bytes behind all
- * headers. */
+/* Drives the module of tests/frames.rs: handler 0 counts UDP flows and rewrites, handler 1 puts
+ * frames into a tunnel, handler 2 puts bytes behind all headers. */
 #include GENERATED
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +121,8 @@ int main(void) {
             free(d.p - WL_HEADROOM);
         }
 
-    /* Into the tunnel: the outer header's length and checksum are right, the inner packet is as it was; a copy went out before. */
+    /* Into the tunnel: the outer header's length and checksum are right, the inner packet is as it
+       was; a copy went out before. */
     wl_frame t = make(0x0a000002, 53, 4, 30, true);
     uint32_t n = t.n;
     uint8_t before[256];
@@ -149,7 +150,8 @@ int main(void) {
         free(room);
     }
 
-    /* Behind UDP: both lengths and both checksums follow, and the payload moves. Behind IP, and behind Ethernet alone: what is there follows. */
+    /* Behind UDP: both lengths and both checksums follow, and the payload moves. Behind IP, and
+       behind Ethernet alone: what is there follows. */
     static const uint8_t six[6] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc};
     for (unsigned kind = 0; kind < 3; kind++) {
         wl_frame b = make(0x0a000002, 53, 4, 30, true);

@@ -1,5 +1,6 @@
-/* A host of one core with canned replies: runs handlers and prints what they do. Arguments: `handler:hex of the request`;
- * `=hex` sets what the next replies are; `time:ns` moves the clock; `fault:kind` asks for protocol 0's words. */
+/* A host of one core with canned replies: runs handlers and prints what they do. Arguments:
+ * `handler:hex of the request`; `=hex` sets what the next replies are; `time:ns` moves the clock;
+ * `fault:kind` asks for protocol 0's words. */
 #include GENERATED
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Reads messages in hex from the arguments (`unit:hex`) and prints what the parser answers; every way of cutting a message in
- * two, and byte by byte, must give the same result. With `!` before the hex the connection ends after the bytes. */
+/* Reads messages in hex from the arguments (`unit:hex`) and prints what the parser answers; every
+ * way of cutting a message in two, and byte by byte, must give the same result. With `!` before the
+ * hex the connection ends after the bytes. */
 #include GENERATED
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 typedef struct result { int r; uint32_t head, used, fault, place, flags; uint8_t *view; } result;
 static const wl_program *prog;
 
-/* Cut positions: bit i of the plan = a cut before byte i+1; step 0 = whole. Bytes are copied to exact-size heap blocks so
- * that any read beyond what was given is caught. */
+/* Cut positions: bit i of the plan = a cut before byte i+1; step 0 = whole. Bytes are copied to
+ * exact-size heap blocks so that any read beyond what was given is caught. */
 static result feed(uint32_t unit, const uint8_t *b, uint32_t n, int eof, uint32_t cut, uint32_t step, int runs) {
     const wl_unit *u = &prog->unit[unit];
     result x = {0};

@@ -1,5 +1,6 @@
-/* Searches and comparisons of text against their plain meaning: every length to 80, from every byte, of texts that end where their
- * memory does (a read behind that is found by the sanitizer). */
+/* Searches and comparisons of text against their plain meaning: every length to 80, from every
+ * byte, of texts that end where their memory does (a read behind that is found by the
+ * sanitizer). */
 #include "builtin.h"
 #include <stdio.h>
 #include <stdlib.h>

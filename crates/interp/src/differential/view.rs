@@ -20,7 +20,11 @@ pub(super) enum View {
 impl View {
     /// So many words, all 0.
     pub(super) fn new(words: usize) -> View {
-        if words > LARGE { View::Large(Mapping::new(words)) } else { View::Small(vec![0; words]) }
+        if words > LARGE {
+            View::Large(Mapping::new(words))
+        } else {
+            View::Small(vec![0; words])
+        }
     }
 
     /// The same at another place; the old one is gone.
@@ -86,15 +90,32 @@ impl Mapping {
     fn reserved(words: usize) -> Mapping {
         let all = (words * 8).next_multiple_of(page()) + page() + DIRECTORY;
         // SAFETY: asks for new memory.
-        let start = unsafe { libc::mmap(null_mut(), all, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0) };
+        let start = unsafe {
+            libc::mmap(
+                null_mut(),
+                all,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
         assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-        Mapping { all: (start, all), at: start.wrapping_byte_add(start.addr().next_multiple_of(DIRECTORY) - start.addr()), words }
+        Mapping {
+            all: (start, all),
+            at: start.wrapping_byte_add(start.addr().next_multiple_of(DIRECTORY) - start.addr()),
+            words,
+        }
     }
 
     /// Bytes that may be used.
-    fn len(&self) -> usize { (self.words * 8).next_multiple_of(page()) }
+    fn len(&self) -> usize {
+        (self.words * 8).next_multiple_of(page())
+    }
 
-    fn start(&self) -> *mut u64 { self.at.wrapping_byte_add(self.len() - self.words * 8).cast() }
+    fn start(&self) -> *mut u64 {
+        self.at.wrapping_byte_add(self.len() - self.words * 8).cast()
+    }
 
     fn moved(self) -> Mapping {
         let to = Mapping::reserved(self.words);

@@ -1,7 +1,9 @@
-//! One activation of a handler: everything outside its locals, by way of the ABI's `wl_core` and `wl_task`.
+//! One activation of a handler: everything outside its locals, by way of the ABI's `wl_core` and
+//! `wl_task`.
 //!
-//! All pointers come from the runtime, belong to the core whose thread we are on, and stay valid until `run` or
-//! `fault_reply` returns: that is the contract of `wireloom.h`. Messages are copied out once per activation.
+//! All pointers come from the runtime, belong to the core whose thread we are on, and stay valid
+//! until `run` or `fault_reply` returns: that is the contract of `wireloom.h`. Messages are copied
+//! out once per activation.
 
 use super::flatten::Op;
 use super::frame::{self, Frame};
@@ -12,7 +14,9 @@ use crate::eval::{internal, ip_text, Env, Res, Stop};
 use crate::grammar::tree::Node;
 use crate::grammar::view::{Extra, FIXED};
 use crate::grammar::{self, Grammar, PC_DONE};
-use crate::value::{canonical, from_canonical, fixed_size, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value};
+use crate::value::{
+    canonical, fixed_size, from_canonical, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value,
+};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -151,7 +155,8 @@ impl<'a> Activation<'a> {
     }
 
     fn core(&self) -> &wl_core {
-        // SAFETY: the runtime's core outlives the activation (module doc); no other reference to it is held across calls.
+        // SAFETY: the runtime's core outlives the activation (module doc); no other reference to it
+        // is held across calls.
         unsafe { &*self.core }
     }
 
@@ -166,7 +171,9 @@ impl<'a> Activation<'a> {
         let params = &self.module().params;
         // SAFETY: the runtime supplies one value per parameter.
         let list = unsafe { slice(self.core().param, params.len()) };
-        let (Some(v), Some(def)) = (list.get(p.index()), params.get(p.index())) else { return internal("no such parameter") };
+        let (Some(v), Some(def)) = (list.get(p.index()), params.get(p.index())) else {
+            return internal("no such parameter");
+        };
         // SAFETY: the runtime keeps a parameter's bytes.
         Ok(unsafe { param_value(v, def.ty) })
     }
@@ -215,7 +222,8 @@ impl<'a> Activation<'a> {
     }
 
     fn counter_word(&self, c: CounterId) -> *mut u64 {
-        // SAFETY: counters come first in the core's state, which has state_size bytes and is aligned for u64.
+        // SAFETY: counters come first in the core's state, which has state_size bytes and is
+        // aligned for u64.
         unsafe { (self.core().state as *mut u8).add(layout::counter_offset(c) as usize) as *mut u64 }
     }
 
@@ -232,7 +240,14 @@ impl<'a> Activation<'a> {
             Ok(PortView {
                 len: port.n,
                 ring: slice(port.ring, 2 * port.ring_n as usize),
-                slots: if port.ring.is_null() { &[] } else { slice(port.ring.add(2 * port.ring_n as usize + 1), *port.ring.add(2 * port.ring_n as usize) as usize) },
+                slots: if port.ring.is_null() {
+                    &[]
+                } else {
+                    slice(
+                        port.ring.add(2 * port.ring_n as usize + 1),
+                        *port.ring.add(2 * port.ring_n as usize) as usize,
+                    )
+                },
                 maglev: slice(port.maglev, port.maglev_n as usize),
                 load: slice(port.load, port.n as usize),
                 up: slice(port.up, port.n as usize),
@@ -347,22 +362,34 @@ impl<'a> Activation<'a> {
     /// How many bytes the item of a unit has that they begin with.
     pub fn item_size(&self, unit: UnitId, bytes: &[u8]) -> Option<usize> {
         let def = self.module().unit(unit);
-        let node = grammar::parse::Parser::new(self.module(), bytes, true).unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len()).ok()?;
+        let node = grammar::parse::Parser::new(self.module(), bytes, true)
+            .unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len())
+            .ok()?;
         (node.end > 0).then_some(node.end)
     }
 
-    /// Has the order of the items in groups kept over a suspension: of each, which part its group is. False: there is no memory.
+    /// Has the order of the items in groups kept over a suspension: of each, which part its group
+    /// is. False: there is no memory.
     pub fn keep_order(&self) -> bool {
         let (groups, order) = (self.groups.take(), self.order.take());
         if order.is_empty() {
             return true;
         }
-        let ranks: Vec<u16> = groups.iter().scan(0, |n, g| { let here = *n; *n += u16::from(g.0 > 0); Some(here) }).collect();
+        let ranks: Vec<u16> = groups
+            .iter()
+            .scan(0, |n, g| {
+                let here = *n;
+                *n += u16::from(g.0 > 0);
+                Some(here)
+            })
+            .collect();
         let bytes: Vec<u8> = order.iter().flat_map(|i| ranks[*i].to_ne_bytes()).collect();
         // SAFETY: the core's host and the task are valid while the handler runs.
         unsafe {
             let keep = (*self.core).host.as_ref().and_then(|h| h.keep);
-            keep.is_some_and(|f| f(self.task, wl_bytes { p: bytes.as_ptr(), n: bytes.len() as u32, ..wl_bytes::default() }) != 0)
+            keep.is_some_and(|f| {
+                f(self.task, wl_bytes { p: bytes.as_ptr(), n: bytes.len() as u32, ..wl_bytes::default() }) != 0
+            })
         }
     }
 
@@ -378,10 +405,15 @@ impl<'a> Activation<'a> {
             sink.extend_from_slice(&bytes[*at..*at + n]);
             *at += n;
         }
-        if runs.iter().any(|(bytes, at)| *at < bytes.len()) { bad() } else { Ok(order.len() / 2) }
+        if runs.iter().any(|(bytes, at)| *at < bytes.len()) {
+            bad()
+        } else {
+            Ok(order.len() / 2)
+        }
     }
 
-    /// Parses what is to be sent in the place of a message: its head, and what of its tail lies behind it.
+    /// Parses what is to be sent in the place of a message: its head, and what of its tail lies
+    /// behind it.
     fn reread(&self, of: &Message, bytes: &[u8]) -> Option<MsgRef> {
         let tail = of.bytes.len() - of.node.end;
         let ctx = grammar::pack(&self.module().unit(of.unit).params, &of.node.args);
@@ -466,7 +498,8 @@ impl<'a> Activation<'a> {
     /// Publishes a table's statistics and lets it go.
     pub fn done(&self, t: TableId, table: MutexGuard<'_, Table>) {
         let words = table.stats.words();
-        // SAFETY: statistics come first in the shared memory, which has shared_size bytes; written under the table's lock.
+        // SAFETY: statistics come first in the shared memory, which has shared_size bytes; written
+        // under the table's lock.
         unsafe {
             let at = (self.core().shared as *mut u8).add(layout::table_stats_offset(t) as usize) as *mut u64;
             for (i, w) in words.into_iter().enumerate() {
@@ -561,7 +594,8 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let found = a.data.borrow().rings[table.index()].get(at as usize).cloned();
             locals[more.index()] = Value::Bool(found.is_some());
             if let Some(v) = found {
-                (locals[cursor.index()], locals[key.index()], locals[value.index()]) = (Value::Int(at + 1), Value::Int(at), v);
+                (locals[cursor.index()], locals[key.index()], locals[value.index()]) =
+                    (Value::Int(at + 1), Value::Int(at), v);
             } else {
                 locals[cursor.index()] = Value::Int(u64::MAX.into());
             }
@@ -603,7 +637,8 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             locals[cursor.index()] = Value::Int(if found.is_some() { at as u128 + 1 } else { u64::MAX.into() });
             locals[more.index()] = Value::Bool(found.is_some());
             if let Some((k, v)) = found {
-                locals[key.index()] = from_canonical(env.module, env.module.tables[table.index()].key, &mut k.as_slice());
+                locals[key.index()] =
+                    from_canonical(env.module, env.module.tables[table.index()].key, &mut k.as_slice());
                 locals[value.index()] = v;
             }
         }
@@ -729,7 +764,9 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             Ok(())
         }
         Op::Reread { msg, dst, ok } => {
-            let super::flatten::Out::Pass { msg: of, .. } = msg else { return internal("what is read again is no changed message") };
+            let super::flatten::Out::Pass { msg: of, .. } = msg else {
+                return internal("what is read again is no changed message");
+            };
             let of = Env { locals, ..*env }.message(*of)?;
             let ready = outgoing::build(env, a, msg, locals)?;
             let again = a.reread(&of, ready.bytes.as_slice());

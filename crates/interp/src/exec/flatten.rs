@@ -1,5 +1,5 @@
-//! Lowers structured bodies to flat code with jumps, so that a handler suspended at an `Await` is a number (where to go
-//! on) and its locals.
+//! Lowers structured bodies to flat code with jumps, so that a handler suspended at an `Await` is a
+//! number (where to go on) and its locals.
 
 use super::frame::Act;
 use wireloom_ir::*;
@@ -10,25 +10,79 @@ pub enum Op {
     Plain(StmtKind),
     Jump(usize),
     Unless(Expr, usize),
-    Switch { on: Expr, cases: Vec<(u64, usize)>, default: usize },
+    Switch {
+        on: Expr,
+        cases: Vec<(u64, usize)>,
+        default: usize,
+    },
     /// Goes to `exit` when `var` has reached the bound in local `to`.
-    ForTest { var: LocalId, to: usize, exit: usize },
-    ForStep { var: LocalId, top: usize },
+    ForTest {
+        var: LocalId,
+        to: usize,
+        exit: usize,
+    },
+    ForStep {
+        var: LocalId,
+        top: usize,
+    },
     SetHidden(usize, Expr),
     /// Counts a round of a bounded loop in a hidden local; past `max` goes to `exit`.
-    Round { counter: usize, max: u64, exit: usize },
-    Update { table: TableId, key: Expr, entry: LocalId, body: Code, place: PlaceId },
+    Round {
+        counter: usize,
+        max: u64,
+        exit: usize,
+    },
+    Update {
+        table: TableId,
+        key: Expr,
+        entry: LocalId,
+        body: Code,
+        place: PlaceId,
+    },
     /// `hold`, `hold_req`: as the `Await` that ends the wait says.
-    Call { port: PortId, index: Expr, msg: Out, within: Option<Expr>, args: Vec<Expr>, hold: bool, hold_req: bool },
-    Await { hold: bool, hold_req: bool },
-    Reply { msg: Out, close: bool },
-    Send { port: PortId, index: Expr, msg: Out },
-    Render { msg: Out, dst: LocalId },
-    Reread { msg: Out, dst: LocalId, ok: LocalId },
+    Call {
+        port: PortId,
+        index: Expr,
+        msg: Out,
+        within: Option<Expr>,
+        args: Vec<Expr>,
+        hold: bool,
+        hold_req: bool,
+    },
+    Await {
+        hold: bool,
+        hold_req: bool,
+    },
+    Reply {
+        msg: Out,
+        close: bool,
+    },
+    Send {
+        port: PortId,
+        index: Expr,
+        msg: Out,
+    },
+    Render {
+        msg: Out,
+        dst: LocalId,
+    },
+    Reread {
+        msg: Out,
+        dst: LocalId,
+        ok: LocalId,
+    },
     Frame(Act),
-    SendFrame { port: PortId, index: Expr, parts: Vec<(Option<UnitId>, Code)> },
+    SendFrame {
+        port: PortId,
+        index: Expr,
+        parts: Vec<(Option<UnitId>, Code)>,
+    },
     /// Names a reply.
-    Bind { dst: LocalId, part: Expr, unit: UnitId },
+    Bind {
+        dst: LocalId,
+        part: Expr,
+        unit: UnitId,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -54,7 +108,8 @@ pub struct Code {
 
 /// A whole body.
 pub fn body(m: &Module, b: &Body) -> Code {
-    let mut f = Flattener { m, locals: &b.locals, code: Code { ops: Vec::new(), locals: b.locals.len() }, loops: Vec::new() };
+    let mut f =
+        Flattener { m, locals: &b.locals, code: Code { ops: Vec::new(), locals: b.locals.len() }, loops: Vec::new() };
     f.block(&b.block);
     let mut code = f.code;
     hold_calls(&mut code.ops);
@@ -109,7 +164,11 @@ impl Flattener<'_> {
             StmtKind::Break | StmtKind::Continue => {
                 let jump = self.emit(Op::Jump(usize::MAX));
                 if let Some(l) = self.loops.last_mut() {
-                    if matches!(s, StmtKind::Break) { l.breaks.push(jump) } else { l.continues.push(jump) }
+                    if matches!(s, StmtKind::Break) {
+                        l.breaks.push(jump)
+                    } else {
+                        l.continues.push(jump)
+                    }
                 }
             }
             StmtKind::TableUpdate { table, key, entry, body, place } => {
@@ -119,7 +178,15 @@ impl Flattener<'_> {
             StmtKind::Call { port, index, msg, within, response_args } => {
                 let msg = self.out(msg);
                 let (within, args) = (within.clone(), response_args.clone());
-                self.emit(Op::Call { port: *port, index: index.clone(), msg, within, args, hold: false, hold_req: false });
+                self.emit(Op::Call {
+                    port: *port,
+                    index: index.clone(),
+                    msg,
+                    within,
+                    args,
+                    hold: false,
+                    hold_req: false,
+                });
             }
             StmtKind::Await { hold, hold_req, .. } => {
                 self.emit(Op::Await { hold: *hold, hold_req: *hold_req });
@@ -142,8 +209,12 @@ impl Flattener<'_> {
             }
             StmtKind::Frame { act, .. } => {
                 let act = match act {
-                    FrameAct::Insert { before, parts, place, .. } => Act::Insert { before: *before, parts: self.parts(parts), place: *place },
-                    FrameAct::Payload { layer, body, place, .. } => Act::Payload { layer: *layer, body: self.inner(body), place: *place },
+                    FrameAct::Insert { before, parts, place, .. } => {
+                        Act::Insert { before: *before, parts: self.parts(parts), place: *place }
+                    }
+                    FrameAct::Payload { layer, body, place, .. } => {
+                        Act::Payload { layer: *layer, body: self.inner(body), place: *place }
+                    }
                     plain => Act::Plain(plain.clone()),
                 };
                 self.emit(Op::Frame(act));
@@ -231,7 +302,12 @@ impl Flattener<'_> {
 
     /// Code of a block inside a statement: it shares the locals, and nothing in it suspends.
     fn inner(&mut self, b: &Block) -> Code {
-        let mut f = Flattener { m: self.m, locals: self.locals, code: Code { ops: Vec::new(), locals: self.code.locals }, loops: Vec::new() };
+        let mut f = Flattener {
+            m: self.m,
+            locals: self.locals,
+            code: Code { ops: Vec::new(), locals: self.code.locals },
+            loops: Vec::new(),
+        };
         f.block(b);
         self.code.locals = self.code.locals.max(f.code.locals);
         f.code
@@ -243,7 +319,9 @@ impl Flattener<'_> {
 
     fn out(&mut self, msg: &Outgoing) -> Out {
         match msg {
-            Outgoing::Pass { msg, edits } => Out::Pass { msg: *msg, edits: edits.iter().map(|e| self.edit(e)).collect() },
+            Outgoing::Pass { msg, edits } => {
+                Out::Pass { msg: *msg, edits: edits.iter().map(|e| self.edit(e)).collect() }
+            }
             Outgoing::Built { body, .. } => Out::Built { body: self.inner(body) },
             Outgoing::Nothing => Out::Nothing,
         }
@@ -251,9 +329,15 @@ impl Flattener<'_> {
 
     fn edit(&mut self, e: &Edit) -> OutEdit {
         match e {
-            Edit::Set { field, cond, body } => OutEdit::Set { field: field.clone(), cond: cond.clone(), body: self.inner(body) },
-            Edit::Remove { list, index, cond } => OutEdit::Remove { list: list.clone(), index: *index, cond: cond.clone() },
-            Edit::Append { list, cond, body } => OutEdit::Append { list: list.clone(), cond: cond.clone(), body: self.inner(body) },
+            Edit::Set { field, cond, body } => {
+                OutEdit::Set { field: field.clone(), cond: cond.clone(), body: self.inner(body) }
+            }
+            Edit::Remove { list, index, cond } => {
+                OutEdit::Remove { list: list.clone(), index: *index, cond: cond.clone() }
+            }
+            Edit::Append { list, cond, body } => {
+                OutEdit::Append { list: list.clone(), cond: cond.clone(), body: self.inner(body) }
+            }
         }
     }
 }

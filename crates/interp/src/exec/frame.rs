@@ -1,11 +1,12 @@
-//! Frames: what `packet` units, their headers, and the acts on them mean. The plain twin of `support/frame.h`.
+//! Frames: what `packet` units, their headers, and the acts on them mean. The plain twin of
+//! `support/frame.h`.
 
 use super::activation::{Activation, Message};
 use super::flatten::Code;
 use crate::eval::{internal, Env, Res, Seen, Stop};
 use crate::grammar::parse::{Halt, Parser};
-use crate::grammar::Grammar;
 use crate::grammar::tree::{Content, FieldNode, Node};
+use crate::grammar::Grammar;
 use crate::value::{MsgRef, Value};
 use std::rc::Rc;
 use wireloom_ir::frame::{contradict, field_size, fixed_offset, has_alternative, leads_to};
@@ -37,7 +38,8 @@ pub struct Frame {
     /// Free bytes before and behind.
     pub head: usize,
     pub tail: usize,
-    /// Bytes of the wire behind `end` as the frame came: a capture has cut them off, or they lie too far behind for a header to name.
+    /// Bytes of the wire behind `end` as the frame came: a capture has cut them off, or they lie
+    /// too far behind for a header to name.
     cut: usize,
     /// Bytes behind `end` that lengths count, and a capture has cut off.
     miss: usize,
@@ -129,19 +131,38 @@ fn moved(at: usize, by: isize) -> usize {
 
 impl Frame {
     /// Finds the headers. `fault` is told of those that are there but wrong.
-    pub fn open(grammar: &Grammar, unit: UnitId, f: &wl_frame, bytes: Vec<u8>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Frame {
+    pub fn open(
+        grammar: &Grammar,
+        unit: UnitId,
+        f: &wl_frame,
+        bytes: Vec<u8>,
+        fault: &mut dyn FnMut(FaultKind, PlaceId),
+    ) -> Frame {
         let m = &*grammar.module;
         let end = bytes.len().min(65535);
         let layers = m.unit(unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
         let cut = (f.wire as usize).saturating_sub(end);
         let mut frame = Frame {
-            unit, bytes, layers: vec![None; layers.len()], end, top: 0, instance: u32::from(f.instance), time: f.time, head: f.head as usize,
-            tail: f.tail as usize, cut, miss: 0, raw: std::ptr::null_mut(), kept: Vec::new(),
+            unit,
+            bytes,
+            layers: vec![None; layers.len()],
+            end,
+            top: 0,
+            instance: u32::from(f.instance),
+            time: f.time,
+            head: f.head as usize,
+            tail: f.tail as usize,
+            cut,
+            miss: 0,
+            raw: std::ptr::null_mut(),
+            kept: Vec::new(),
         };
         let mut net = None;
         for (n, l) in layers.iter().enumerate() {
             if let Some((p, beyond)) = frame.layer(grammar, n, l, net, fault) {
-                if beyond > frame.miss { frame.miss = beyond.min((f.wire as usize).saturating_sub(f.n as usize)) }
+                if beyond > frame.miss {
+                    frame.miss = beyond.min((f.wire as usize).saturating_sub(f.n as usize))
+                }
                 if m.unit(l.unit).header.addresses.is_some() {
                     net = Some(n);
                 }
@@ -167,14 +188,17 @@ impl Frame {
 
     fn restore(&mut self, n: usize) {
         let mut kept = std::mem::take(&mut self.kept);
-        if let Some(f) = kept.get(n).cloned() { *self = f }
+        if let Some(f) = kept.get(n).cloned() {
+            *self = f
+        }
         kept.truncate(n);
         self.kept = kept;
     }
 
     /// The runtime's frame becomes this one; where it lies.
     fn write_back(&self) -> Option<(*const u8, usize)> {
-        // SAFETY: null, or the frame of the batch at hand, which nobody else uses while its handler runs.
+        // SAFETY: null, or the frame of the batch at hand, which nobody else uses while its handler
+        // runs.
         let f = unsafe { self.raw.as_mut() }?;
         let room = f.head + f.n + f.tail;
         // Where its first byte is now: before the old one by what was taken of the headroom.
@@ -188,7 +212,14 @@ impl Frame {
         Some((f.p.cast_const(), f.n as usize))
     }
 
-    fn layer(&self, grammar: &Grammar, n: usize, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<(Place, usize)> {
+    fn layer(
+        &self,
+        grammar: &Grammar,
+        n: usize,
+        l: &Layer,
+        net: Option<usize>,
+        fault: &mut dyn FnMut(FaultKind, PlaceId),
+    ) -> Option<(Place, usize)> {
         let m = &*grammar.module;
         let node = self.node(m);
         let (by, at) = l.after.iter().enumerate().find_map(|(i, a)| {
@@ -201,7 +232,13 @@ impl Frame {
         })?;
         // Where a header is that this one contradicts, there is nothing wrong.
         let all = m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
-        if all.iter().zip(&self.layers).any(|(o, p)| p.as_ref().is_some_and(|p| p.at == at) && contradict(m, o.unit, l.unit)) { return None }
+        if all
+            .iter()
+            .zip(&self.layers)
+            .any(|(o, p)| p.as_ref().is_some_and(|p| p.at == at) && contradict(m, o.unit, l.unit))
+        {
+            return None;
+        }
         // What nobody asks for is no fault; as long as another one may be there in its place,
         // neither is.
         let mut none = |_, _| ();
@@ -214,16 +251,33 @@ impl Frame {
             fault(FaultKind::TRUNCATED, place);
             return None;
         }
-        let node = match Parser::new(m, &self.bytes[..self.end], true).unit(l.unit, def, at, Vec::new(), def.body.len()) {
+        let node = match Parser::new(m, &self.bytes[..self.end], true).unit(l.unit, def, at, Vec::new(), def.body.len())
+        {
             Ok(node) => node,
-            Err(Halt::More(_)) => { fault(FaultKind::TRUNCATED, place); return None }
-            Err(Halt::Fault { kind, place, .. }) => { fault(kind, place); return None }
-            Err(Halt::Internal(why)) => { crate::note_internal(&why); return None }
+            Err(Halt::More(_)) => {
+                fault(FaultKind::TRUNCATED, place);
+                return None;
+            }
+            Err(Halt::Fault { kind, place, .. }) => {
+                fault(kind, place);
+                return None;
+            }
+            Err(Halt::Internal(why)) => {
+                crate::note_internal(&why);
+                return None;
+            }
         };
         let (to, mut lim, mut beyond) = (node.end, self.end, 0);
         if let Some(c) = def.header.covers {
-            let value = match node.field(c.field).map(|f| &f.content) { Some(Content::Scalar(Value::Int(n))) => *n as usize, _ => 0 };
-            let all = match value { 0 if c.own => self.end - at, n if c.own => n, n => n + (to - at) };
+            let value = match node.field(c.field).map(|f| &f.content) {
+                Some(Content::Scalar(Value::Int(n))) => *n as usize,
+                _ => 0,
+            };
+            let all = match value {
+                0 if c.own => self.end - at,
+                n if c.own => n,
+                n => n + (to - at),
+            };
             if all < to - at || all > self.end - at + self.cut {
                 fault(FaultKind::CONSTRAINT, def.fields[c.field.index()].place);
                 return None;
@@ -241,16 +295,24 @@ impl Frame {
         node.end = self.bytes.len();
         for (l, p) in def.frame.iter().flat_map(|f| &f.layers).zip(&self.layers) {
             let (case, at, to) = p.as_ref().map_or((1, 0, 0), |p| (0, p.at, p.to));
-            node.fields[l.switch.index()] = Some(FieldNode { start: at, end: to, next: to, content: Content::Case(case) });
+            node.fields[l.switch.index()] =
+                Some(FieldNode { start: at, end: to, next: to, content: Content::Case(case) });
             if let Some(p) = p {
-                node.fields[l.header.index()] = Some(FieldNode { start: at, end: to, next: to, content: Content::Unit(Box::new(p.node.clone())) });
+                node.fields[l.header.index()] =
+                    Some(FieldNode { start: at, end: to, next: to, content: Content::Unit(Box::new(p.node.clone())) });
             }
         }
         node
     }
 
     pub fn message(&self, m: &Module) -> Rc<Message> {
-        Rc::new(Message { unit: self.unit, node: self.node(m), bytes: self.bytes.clone(), tail: WL_TAIL_NONE, base: std::ptr::null() })
+        Rc::new(Message {
+            unit: self.unit,
+            node: self.node(m),
+            bytes: self.bytes.clone(),
+            tail: WL_TAIL_NONE,
+            base: std::ptr::null(),
+        })
     }
 
     /// The bytes behind a header, or behind the last one.
@@ -296,7 +358,8 @@ impl Frame {
         self.reread(m, layer, c.field);
     }
 
-    /// After a change at `pos`: headers of layers below `layers` whose checksum covers it, inner ones first.
+    /// After a change at `pos`: headers of layers below `layers` whose checksum covers it, inner
+    /// ones first.
     fn resum_around(&mut self, m: &Module, layers: usize, pos: usize) {
         for n in (0..layers).rev() {
             let unit = self.unit_of(m, n);
@@ -319,7 +382,9 @@ impl Frame {
         // Bit fields share bytes: all of the group are read again.
         let start = p.node.field(f).map_or(0, |n| n.start);
         for other in &def.body {
-            if !matches!(def.fields[other.index()].kind, FieldKind::UInt { .. }) || p.node.field(*other).is_none_or(|n| n.start != start) {
+            if !matches!(def.fields[other.index()].kind, FieldKind::UInt { .. })
+                || p.node.field(*other).is_none_or(|n| n.start != start)
+            {
                 continue;
             }
             let mut scratch = p.node.clone();
@@ -334,11 +399,19 @@ impl Frame {
     fn set(&mut self, m: &Module, layer: usize, f: FieldId, value: &Value) -> Res<()> {
         let unit = self.unit_of(m, layer);
         let (def, all) = (m.unit(unit), m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers));
-        let Some((at, start, end)) = self.layers[layer].as_ref().and_then(|p| { let f = p.node.field(f)?; Some((p.at, f.start, f.end)) }) else { return internal("a header that is not there") };
+        let Some((at, start, end)) = self.layers[layer].as_ref().and_then(|p| {
+            let f = p.node.field(f)?;
+            Some((p.at, f.start, f.end))
+        }) else {
+            return internal("a header that is not there");
+        };
         let fixed = field_size(m, &def.fields[f.index()]);
         let size = fixed.map_or(end - start, |n| n as usize);
         let words = match fixed_offset(m, unit, f).filter(|_| fixed.is_some()) {
-            Some(n) => { let n = n as usize; at + (n & !1)..at + (n + size).next_multiple_of(2) }
+            Some(n) => {
+                let n = n as usize;
+                at + (n & !1)..at + (n + size).next_multiple_of(2)
+            }
             None => start..start + size,
         };
         let was = sum(&self.bytes[words.clone()]);
@@ -346,11 +419,15 @@ impl Frame {
             (FieldKind::UInt { bytes, shift, bits, big, .. }, v) => {
                 let (n, v) = (*bytes as usize, v.as_int().unwrap_or(0) & crate::value::mask(*bits));
                 let field = &mut self.bytes[start..start + n];
-                if !big { field.reverse() }
+                if !big {
+                    field.reverse()
+                }
                 let old = field.iter().fold(0u128, |a, b| a << 8 | u128::from(*b));
                 let new = old & !(crate::value::mask(*bits) << shift) | v << shift;
                 field.copy_from_slice(&new.to_be_bytes()[16 - n..]);
-                if !big { field.reverse() }
+                if !big {
+                    field.reverse()
+                }
             }
             (_, Value::Bytes(b)) if b.len() == size => self.bytes[start..start + size].copy_from_slice(b),
             _ => {}
@@ -369,7 +446,10 @@ impl Frame {
         }
         if own.addresses.is_some_and(|(a, b)| a == f || b == f) {
             for (n, other) in all.iter().enumerate() {
-                let Some(c) = m.unit(other.unit).header.checksum.filter(|c| matches!(c.over, Over::Transport { .. })) else { continue };
+                let Some(c) = m.unit(other.unit).header.checksum.filter(|c| matches!(c.over, Over::Transport { .. }))
+                else {
+                    continue;
+                };
                 let Some(p) = self.layers[n].as_ref().filter(|p| p.net == Some(layer)) else { continue };
                 let Some(r) = range(m, other.unit, c.field) else { continue };
                 let place = p.at;
@@ -409,14 +489,19 @@ impl Frame {
             }
             self.set_covers(m, unit, &c, p.at, p.to, p.lim);
             self.reread(m, n, c.field);
-            if let Some(c) = m.unit(unit).header.checksum { self.reread(m, n, c.field) }
+            if let Some(c) = m.unit(unit).header.checksum {
+                self.reread(m, n, c.field)
+            }
         }
         self.resum_around(m, self.layers.len(), pos.saturating_sub(1));
     }
 
-    /// A length of `bytes` bytes, of a payload that ends at `end`: what was cut off behind the frame counts, too.
+    /// A length of `bytes` bytes, of a payload that ends at `end`: what was cut off behind the
+    /// frame counts, too.
     fn length(&self, n: usize, end: usize, bytes: usize) -> usize {
-        if self.miss == 0 || end != self.end { return n }
+        if self.miss == 0 || end != self.end {
+            return n;
+        }
         (n + self.miss).min(if bytes < 8 { (1 << (8 * bytes)) - 1 } else { usize::MAX })
     }
 
@@ -440,10 +525,19 @@ impl Frame {
         if self.bytes.len() + n > 65535 || self.head + self.tail < n {
             return false;
         }
-        let front = if self.head >= n { n } else if self.tail >= n { 0 } else { self.head };
+        let front = if self.head >= n {
+            n
+        } else if self.tail >= n {
+            0
+        } else {
+            self.head
+        };
         (self.head, self.tail) = (self.head - front, self.tail - (n - front));
         // The network header before the new ones.
-        let net = (0..self.layers.len()).rev().find(|k| self.layers[*k].as_ref().is_some_and(|p| p.to <= pos) && m.unit(self.unit_of(m, *k)).header.addresses.is_some());
+        let net = (0..self.layers.len()).rev().find(|k| {
+            self.layers[*k].as_ref().is_some_and(|p| p.to <= pos)
+                && m.unit(self.unit_of(m, *k)).header.addresses.is_some()
+        });
         let net = net.and_then(|k| Some((self.unit_of(m, k), self.bytes[self.layers[k].as_ref()?.at..].to_vec())));
         let behind = self.bytes[pos..around].to_vec();
         let missing = if around == self.end { self.miss } else { 0 };
@@ -472,23 +566,37 @@ impl Frame {
         let behind = by.min(self.tail as isize);
         (self.head, self.tail) = (moved(self.head, behind - by), moved(self.tail, -behind));
         self.bytes.splice(pos..end, to.iter().copied());
-        if end == self.end { self.miss = 0 }
+        if end == self.end {
+            self.miss = 0
+        }
         for p in self.layers.iter_mut().flatten() {
-            if p.lim >= end { p.lim = moved(p.lim, by) }
+            if p.lim >= end {
+                p.lim = moved(p.lim, by)
+            }
         }
         (self.end, self.top) = (pos + to.len(), self.top.min(pos));
         for p in &mut self.layers {
-            if p.as_ref().is_some_and(|p| p.at >= pos) { *p = None }
+            if p.as_ref().is_some_and(|p| p.at >= pos) {
+                *p = None
+            }
         }
         self.grown(m, pos);
         true
     }
 }
 
-/// Fills in lengths and checksums of new headers; `behind` is the payload of all, `net` a network header before them.
+/// Fills in lengths and checksums of new headers; `behind` is the payload of all, `net` a network
+/// header before them.
 fn finish(m: &Module, parts: &Built, built: &mut Vec<u8>, behind: &[u8], missing: usize, net: Option<(UnitId, &[u8])>) {
     let n = built.len();
-    let starts: Vec<usize> = parts.iter().scan(0, |at, p| { let here = *at; *at += p.1.len(); Some(here) }).collect();
+    let starts: Vec<usize> = parts
+        .iter()
+        .scan(0, |at, p| {
+            let here = *at;
+            *at += p.1.len();
+            Some(here)
+        })
+        .collect();
     let next = |i: usize| starts.get(i + 1).copied().unwrap_or(n);
     built.extend_from_slice(behind);
     let end = built.len();
@@ -497,14 +605,20 @@ fn finish(m: &Module, parts: &Built, built: &mut Vec<u8>, behind: &[u8], missing
         let Some(r) = range(m, u, c.field) else { continue };
         let at = starts[i];
         let n = end - if c.own { at } else { next(i) };
-        let n = if missing == 0 { n } else { (n + missing).min(if r.len() < 8 { (1 << (8 * r.len())) - 1 } else { usize::MAX }) };
+        let n = if missing == 0 {
+            n
+        } else {
+            (n + missing).min(if r.len() < 8 { (1 << (8 * r.len())) - 1 } else { usize::MAX })
+        };
         set_number(&mut built[at + r.start..at + r.end], n);
     }
     for (i, (unit, _)) in parts.iter().enumerate().rev() {
         let Some((u, c)) = unit.and_then(|u| Some((u, m.unit(u).header.checksum?))) else { continue };
         let (Some(r), at) = (range(m, u, c.field), starts[i]) else { continue };
         built[at + r.start..at + r.end].fill(0);
-        let inner = (0..i).rev().find_map(|j| parts[j].0.filter(|u| m.unit(*u).header.addresses.is_some()).map(|u| (u, built[starts[j]..].to_vec())));
+        let inner = (0..i).rev().find_map(|j| {
+            parts[j].0.filter(|u| m.unit(*u).header.addresses.is_some()).map(|u| (u, built[starts[j]..].to_vec()))
+        });
         let net = inner.as_ref().map(|(u, b)| (*u, b.as_slice())).or(net);
         let mut fresh = !fold(covered(m, u, &c, &built[at..next(i)], &built[at..end], net));
         if fresh == 0 && matches!(c.over, Over::Transport { .. }) {
@@ -525,14 +639,24 @@ pub enum Act {
 
 /// Runs the code of parts.
 fn build(env: &Env, parts: &[(Option<UnitId>, Code)], locals: &mut Vec<Value>) -> Res<Built> {
-    parts.iter().map(|(unit, code)| {
-        let mut bytes = Vec::new();
-        super::run(env, code, locals, &mut 0, &mut bytes)?;
-        Ok((*unit, bytes))
-    }).collect()
+    parts
+        .iter()
+        .map(|(unit, code)| {
+            let mut bytes = Vec::new();
+            super::run(env, code, locals, &mut 0, &mut bytes)?;
+            Ok((*unit, bytes))
+        })
+        .collect()
 }
 
-pub fn send_frame(env: &Env, a: &Activation, port: PortId, index: &Expr, parts: &[(Option<UnitId>, Code)], locals: &mut Vec<Value>) -> Res<()> {
+pub fn send_frame(
+    env: &Env,
+    a: &Activation,
+    port: PortId,
+    index: &Expr,
+    parts: &[(Option<UnitId>, Code)],
+    locals: &mut Vec<Value>,
+) -> Res<()> {
     let built = build(env, parts, locals)?;
     let index = Env { locals, ..*env }.int(index)? as u32;
     let mut bytes: Vec<u8> = built.iter().flat_map(|p| p.1.iter().copied()).collect();
@@ -590,7 +714,10 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
             a.with_frame(|f| f.set(m, *layer as usize, *field, &v))?
         }
         Act::Plain(FrameAct::Remove { layer }) => a.with_frame(|f| f.remove(m, *layer as usize)),
-        Act::Plain(FrameAct::Save { copy }) => a.with_frame(|f| { f.kept.truncate(*copy as usize); f.kept.push(f.clone()) }),
+        Act::Plain(FrameAct::Save { copy }) => a.with_frame(|f| {
+            f.kept.truncate(*copy as usize);
+            f.kept.push(f.clone())
+        }),
         Act::Plain(FrameAct::Restore { copy }) => a.with_frame(|f| f.restore(*copy as usize)),
         Act::Plain(FrameAct::Checksum { layer }) => a.with_frame(|f| f.resum(m, *layer as usize)),
         Act::Plain(FrameAct::Send { port, index, last }) => {
@@ -600,4 +727,3 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
         Act::Plain(FrameAct::Insert { .. } | FrameAct::Payload { .. }) => internal("an act whose code is missing"),
     }
 }
-

@@ -1,4 +1,5 @@
-//! Tables whose entries have masks: wildcard and prefix. Each core has its own. Entries are looked through one by one.
+//! Tables whose entries have masks: wildcard and prefix. Each core has its own. Entries are looked
+//! through one by one.
 
 use super::activation::{act, Activation};
 use crate::eval::{Env, Res, Stop};
@@ -23,10 +24,15 @@ pub fn is_keyed(m: &Module, t: TableId) -> bool {
     m.tables.get(t.index()).is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm))
 }
 
-/// The table of a statement about one of these. (Entries without a mask are put into other tables: E0701.)
+/// The table of a statement about one of these. (Entries without a mask are put into other tables:
+/// E0701.)
 pub fn table_of(m: &Module, s: &StmtKind) -> Option<TableId> {
     let t = match s {
-        StmtKind::TableGet { table, .. } | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } => *table,
+        StmtKind::TableGet { table, .. }
+        | StmtKind::TableLen { table, .. }
+        | StmtKind::TableNext { table, .. }
+        | StmtKind::TableInsert { table, .. }
+        | StmtKind::TableDelete { table, .. } => *table,
         _ => return None,
     };
     is_keyed(m, t).then_some(t)
@@ -54,7 +60,11 @@ impl Keyed {
 
 /// A wildcard entry's priority; of prefixes the longest counts.
 fn rank(env: &Env, t: &Table, mask: &[u8], priority: &Expr) -> Res<u128> {
-    Ok(if t.kind == TableKind::Lpm { mask.iter().map(|b| u128::from(b.count_ones())).sum() } else { env.int(priority)? })
+    Ok(if t.kind == TableKind::Lpm {
+        mask.iter().map(|b| u128::from(b.count_ones())).sum()
+    } else {
+        env.int(priority)?
+    })
 }
 
 /// The table's entries, out of the core's data meanwhile: what is evaluated looks into those.
@@ -79,14 +89,18 @@ pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res
 fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(LocalId, Value)>> {
     let t = &here.module.tables[id.index()];
     Ok(match s {
-        StmtKind::TableGet { key, dst, .. } => vec![(*dst, Value::Option(k.find(&bytes(here, key)?).cloned().map(Box::new)))],
+        StmtKind::TableGet { key, dst, .. } => {
+            vec![(*dst, Value::Option(k.find(&bytes(here, key)?).cloned().map(Box::new)))]
+        }
         StmtKind::TableLen { dst, .. } => vec![(*dst, Value::Int(k.masked.len() as u128))],
         StmtKind::TableInsert { key, mask, priority, value, place, .. } => {
             let (mask, value) = (bytes(here, mask)?, here.eval(value)?);
             let (key, priority) = (and(&bytes(here, key)?, &mask), rank(here, t, &mask, priority)?);
             match k.place(&key, &mask, priority) {
                 Some(i) => k.masked[i].value = value,
-                None if k.masked.len() as u64 >= t.capacity => return Err(Stop::Fault { kind: FaultKind::FULL, place: *place }),
+                None if k.masked.len() as u64 >= t.capacity => {
+                    return Err(Stop::Fault { kind: FaultKind::FULL, place: *place })
+                }
                 None => k.masked.push(Masked { key, mask, priority, value }),
             }
             vec![]
@@ -107,7 +121,10 @@ fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(Loc
             let next = if found.is_some() { at + 1 } else { u64::MAX.into() };
             let mut set = vec![(*cursor, Value::Int(next)), (*more, Value::Bool(found.is_some()))];
             if let (Some((mask, priority)), Some(e)) = (masked, entry) {
-                set.extend([(*mask, from_canonical(here.module, t.key, &mut e.mask.as_slice())), (*priority, Value::Int(e.priority))]);
+                set.extend([
+                    (*mask, from_canonical(here.module, t.key, &mut e.mask.as_slice())),
+                    (*priority, Value::Int(e.priority)),
+                ]);
             }
             if let Some((k, v)) = found {
                 set.extend([(*key, k), (*value, v)]);

@@ -1,6 +1,8 @@
-//! Arrays and sketches: what statements on them do. In: the statement; out: its effect on the table, which all cores share here.
+//! Arrays and sketches: what statements on them do. In: the statement; out: its effect on the
+//! table, which all cores share here.
 //!
-//! Sketches are exact: a Bloom filter errs never, a count-min sketch counts right. A HyperLogLog estimates as compiled code does.
+//! Sketches are exact: a Bloom filter errs never, a count-min sketch counts right. A HyperLogLog
+//! estimates as compiled code does.
 
 use super::activation::Activation;
 use super::tables::Table;
@@ -10,12 +12,22 @@ use crate::value::Value;
 use wireloom_ir::*;
 
 /// An array's or a sketch's entry before an update; `None`: the table is of another kind.
-pub fn entry(a: &Activation, t: TableId, table: &mut Table, key: &[u8], index: u128, now: u64, place: PlaceId) -> Option<Res<Value>> {
+pub fn entry(
+    a: &Activation,
+    t: TableId,
+    table: &mut Table,
+    key: &[u8],
+    index: u128,
+    now: u64,
+    place: PlaceId,
+) -> Option<Res<Value>> {
     let m = a.grammar.module.clone();
     let def = &m.tables[t.index()];
     Some(match def.kind {
         TableKind::Array if index >= def.capacity.into() => Err(Stop::Fault { kind: FaultKind::INDEX, place }),
-        TableKind::Array | TableKind::Bloom | TableKind::CountMin => Ok(table.peek(key, now).unwrap_or_else(|| Value::zero(&m, def.value))),
+        TableKind::Array | TableKind::Bloom | TableKind::CountMin => {
+            Ok(table.peek(key, now).unwrap_or_else(|| Value::zero(&m, def.value)))
+        }
         _ => return None,
     })
 }
@@ -50,20 +62,24 @@ fn ln(mut x: f64) -> f64 {
 }
 
 fn estimate(registers: &[u8]) -> u64 {
-    let sum: f64 = (0..HLL_REGISTERS as usize).map(|i| 1.0 / (1u64 << registers.get(i).copied().unwrap_or(0)) as f64).sum();
+    let sum: f64 =
+        (0..HLL_REGISTERS as usize).map(|i| 1.0 / (1u64 << registers.get(i).copied().unwrap_or(0)) as f64).sum();
     let zeros = HLL_REGISTERS as usize - registers.iter().filter(|r| **r > 0).count();
     let m = HLL_REGISTERS as f64;
     let e = 0.7213 / (1.0 + 1.079 / m) * m * m / sum;
     ((if e <= 2.5 * m && zeros > 0 { m * ln(m / zeros as f64) } else { e }) + 0.5) as u64
 }
 
-/// Does what a statement on a table of these kinds says. False: an exact table's way is right for it.
+/// Does what a statement on a table of these kinds says. False: an exact table's way is right for
+/// it.
 pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> Res<bool> {
     let here = Env { locals, ..*env };
     let m = env.module;
     let kind = |t: &TableId| m.tables[t.index()].kind;
     match s {
-        StmtKind::TableGet { table, key, dst } if matches!(kind(table), TableKind::Array | TableKind::Bloom | TableKind::CountMin) => {
+        StmtKind::TableGet { table, key, dst }
+            if matches!(kind(table), TableKind::Array | TableKind::Bloom | TableKind::CountMin) =>
+        {
             let index = if kind(table) == TableKind::Array { here.int(key)? } else { 0 };
             let key = a.key(&here, key)?;
             let mut t = a.table(*table)?;
@@ -82,7 +98,9 @@ pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> 
         StmtKind::TableLen { table, dst } if kind(table) == TableKind::HyperLogLog => {
             locals[dst.index()] = Value::Int(estimate(&a.table(*table)?.registers).into());
         }
-        StmtKind::TablePut { table, key, value, place } if matches!(kind(table), TableKind::Array | TableKind::Bloom | TableKind::CountMin) => {
+        StmtKind::TablePut { table, key, value, place }
+            if matches!(kind(table), TableKind::Array | TableKind::Bloom | TableKind::CountMin) =>
+        {
             let index = if kind(table) == TableKind::Array { here.int(key)? } else { 0 };
             let (key, value) = (a.key(&here, key)?, here.eval(value)?);
             let mut t = a.table(*table)?;
@@ -101,7 +119,9 @@ pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> 
                 locals[dst.index()] = Value::Bool(there);
             }
         }
-        StmtKind::TableLen { table, dst } if kind(table) == TableKind::Array => locals[dst.index()] = Value::Int(m.tables[table.index()].capacity.into()),
+        StmtKind::TableLen { table, dst } if kind(table) == TableKind::Array => {
+            locals[dst.index()] = Value::Int(m.tables[table.index()].capacity.into())
+        }
         StmtKind::TableNext { table, cursor, key, value, more, .. } if kind(table) == TableKind::Array => {
             let at = locals[cursor.index()].as_int().unwrap_or(0);
             let def = &m.tables[table.index()];
@@ -111,10 +131,13 @@ pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> 
                 let mut form = Vec::new();
                 crate::value::canonical(m, def.key, &Value::Int(at), true, &mut form);
                 let found = a.table(*table)?.peek(&form, a.now()).unwrap_or_else(|| Value::zero(m, def.value));
-                (locals[cursor.index()], locals[key.index()], locals[value.index()]) = (Value::Int(at + 1), Value::Int(at), found);
+                (locals[cursor.index()], locals[key.index()], locals[value.index()]) =
+                    (Value::Int(at + 1), Value::Int(at), found);
             }
         }
-        StmtKind::TableNext { table, cursor, more, .. } if matches!(kind(table), TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog) => {
+        StmtKind::TableNext { table, cursor, more, .. }
+            if matches!(kind(table), TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog) =>
+        {
             (locals[cursor.index()], locals[more.index()]) = (Value::Int(u64::MAX.into()), Value::Bool(false));
         }
         _ => return Ok(false),

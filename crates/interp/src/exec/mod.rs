@@ -1,5 +1,5 @@
-//! Statements: runs flat code over locals. What reaches out of it (state, messages, calls, replies) goes through an
-//! [`Activation`]; pure functions run without one.
+//! Statements: runs flat code over locals. What reaches out of it (state, messages, calls, replies)
+//! goes through an [`Activation`]; pure functions run without one.
 
 pub mod activation;
 pub mod flatten;
@@ -22,7 +22,9 @@ pub enum Flow {
     End,
     Return(Value),
     /// Waiting for calls; goes on at the operation noted in `pc`.
-    Suspend { hold: bool },
+    Suspend {
+        hold: bool,
+    },
 }
 
 /// Calls a function.
@@ -30,7 +32,9 @@ pub fn call(env: &Env, f: FuncId, args: Vec<Value>) -> Res<Value> {
     let func = &env.module.funcs[f.index()];
     let body = match &func.body {
         FuncBody::Body(b) => b,
-        FuncBody::Extern { symbol, .. } => return internal(format!("`{symbol}` is a C function: it needs the compiled program")),
+        FuncBody::Extern { symbol, .. } => {
+            return internal(format!("`{symbol}` is a C function: it needs the compiled program"))
+        }
     };
     let code = flatten::body(env.module, body);
     let mut locals = fresh_locals(env.module, body, code.locals);
@@ -50,7 +54,8 @@ pub fn fresh_locals(m: &Module, body: &Body, all: usize) -> Vec<Value> {
     locals
 }
 
-/// Runs code from `pc`. `sink` takes what `Emit` gives. `env.locals` is not looked at: `locals` are.
+/// Runs code from `pc`. `sink` takes what `Emit` gives. `env.locals` is not looked at: `locals`
+/// are.
 pub fn run(env: &Env, code: &Code, locals: &mut Vec<Value>, pc: &mut usize, sink: &mut Vec<u8>) -> Res<Flow> {
     if locals.len() < code.locals {
         locals.resize(code.locals, Value::Int(0));

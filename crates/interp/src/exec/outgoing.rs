@@ -37,7 +37,11 @@ pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
         Emit::UInt { value, bytes, big } => {
             let v = env.int(value)?.to_le_bytes();
             let low = &v[..(*bytes as usize).min(16)];
-            if *big { sink.extend(low.iter().rev()) } else { sink.extend_from_slice(low) }
+            if *big {
+                sink.extend(low.iter().rev())
+            } else {
+                sink.extend_from_slice(low)
+            }
         }
         Emit::Number { value, radix, width } => {
             let (bits, neg) = int_type(env.module.ty(value.ty)).unwrap_or((64, false));
@@ -57,7 +61,9 @@ pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
             let (bytes, count, a) = (env.bytes(bytes)?, env.int(count)?, activation::act(env)?);
             let (mut at, mut n) = (0, 0u128);
             while at < bytes.len() {
-                let Some(size) = a.item_size(*unit, &bytes[at..]) else { return Err(Stop::Fault { kind: FaultKind::MALFORMED, place: PlaceId(0) }) };
+                let Some(size) = a.item_size(*unit, &bytes[at..]) else {
+                    return Err(Stop::Fault { kind: FaultKind::MALFORMED, place: PlaceId(0) });
+                };
                 (at, n) = (at + size, n + 1);
             }
             counted(n, count, *max)?;
@@ -80,7 +86,8 @@ pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
     Ok(())
 }
 
-/// Whether so many items are as many as they must be (all ones: any number), and no more than they may.
+/// Whether so many items are as many as they must be (all ones: any number), and no more than they
+/// may.
 fn counted(n: u128, count: u128, max: u32) -> Res<()> {
     let fault = |kind| Err(Stop::Fault { kind, place: PlaceId(0) });
     if n > u128::from(max) {
@@ -129,7 +136,8 @@ pub fn build(env: &Env, act: &Activation, out: &Out, locals: &mut Vec<Value>) ->
                 edit(env, &msg, e, locals, &mut changes)?;
             }
             let tail = if request { WL_TAIL_REQ } else { msg.tail };
-            let bytes = if changes.is_empty() { Bytes::Original(msg) } else { Bytes::Built(apply(&msg.bytes, changes)) };
+            let bytes =
+                if changes.is_empty() { Bytes::Original(msg) } else { Bytes::Built(apply(&msg.bytes, changes)) };
             Ok(Ready { bytes, tail })
         }
     }

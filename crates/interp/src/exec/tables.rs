@@ -1,7 +1,9 @@
-//! Tables: exact match, bounded, shared by the cores. Their statistics lie in the shared memory as `ir::layout` says.
+//! Tables: exact match, bounded, shared by the cores. Their statistics lie in the shared memory as
+//! `ir::layout` says.
 //!
-//! The same as `support/table.h` for a table with one stripe (fewer than 1024 entries); larger compiled tables evict the
-//! oldest of a part of the table only. `memory` and the statistic `bytes` count keys and values here, blocks there.
+//! The same as `support/shared_hash_table.h` for a table with one stripe (fewer than 1024 entries);
+//! larger compiled tables evict the oldest of a part of the table only. `memory` and the statistic
+//! `bytes` count keys and values here, blocks there.
 
 use crate::value::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -56,7 +58,14 @@ pub struct Table {
 
 impl Table {
     pub fn new(limits: Limits) -> Table {
-        Table { limits, entries: HashMap::new(), order: BTreeMap::new(), turn: 0, stats: Stats::default(), registers: Vec::new() }
+        Table {
+            limits,
+            entries: HashMap::new(),
+            order: BTreeMap::new(),
+            turn: 0,
+            stats: Stats::default(),
+            registers: Vec::new(),
+        }
     }
 
     fn is_over(&self, e: &Entry, now: u64) -> bool {
@@ -67,7 +76,8 @@ impl Table {
         self.order.values().find(|k| &k[..] != keep).cloned()
     }
 
-    /// Drops up to `most` entries whose time is over, the longest unused first. Every operation drops a few.
+    /// Drops up to `most` entries whose time is over, the longest unused first. Every operation
+    /// drops a few.
     fn expire(&mut self, now: u64, most: usize) -> bool {
         for done in 0..most {
             let Some(key) = self.order.values().next() else { return done > 0 };
@@ -119,7 +129,11 @@ impl Table {
 
     /// The entry that an update begins with; its use is counted when it is written.
     pub fn peek(&mut self, key: &[u8], now: u64) -> Option<Value> {
-        if self.seek(key, now) { self.entries.get(key).map(|e| e.value.clone()) } else { None }
+        if self.seek(key, now) {
+            self.entries.get(key).map(|e| e.value.clone())
+        } else {
+            None
+        }
     }
 
     /// False: the table is full; an entry that has no room for its new value is lost.

@@ -1,7 +1,8 @@
 //! What a program under comparison calls: notes of what it does, and its queues.
 //!
-//! In come the program's calls, out go the notes. A frame that goes to a queue waits there, first in, first out; popped frames are handled by the
-//! queue's handler when the handler at hand has ended, as the runtime does it.
+//! In come the program's calls, out go the notes. A frame that goes to a queue waits there, first
+//! in, first out; popped frames are handled by the queue's handler when the handler at hand has
+//! ended, as the runtime does it.
 
 use super::{Did, FrameIn};
 use std::collections::{BTreeMap, VecDeque};
@@ -57,7 +58,10 @@ impl Host {
         let queue = |n: &String| Queue { depth: n.parse().unwrap_or(1), waiting: VecDeque::new() };
         let is_queue = |k: &PortKind| matches!(k, PortKind::Frames { engine: FrameEngine::Queue, .. });
         let ports = app.desc.ports.iter().zip(&app.settings.ports).enumerate();
-        let queues = ports.filter(|(_, (p, _))| is_queue(&p.kind)).map(|(i, (_, s))| (i as u32, s.names.iter().map(queue).collect())).collect();
+        let queues = ports
+            .filter(|(_, (p, _))| is_queue(&p.kind))
+            .map(|(i, (_, s))| (i as u32, s.names.iter().map(queue).collect()))
+            .collect();
         Host {
             did: Vec::new(),
             result: Vec::new(),
@@ -83,7 +87,11 @@ impl Host {
             for (i, q) in list.iter().enumerate() {
                 let theirs = other.queues.get(port).and_then(|l| l.get(i)).map(|q| &q.waiting);
                 if theirs != Some(&q.waiting) {
-                    return Err(format!("queue {port}[{i}] at the end: a has {} packets, b {}, or others", q.waiting.len(), theirs.map_or(0, VecDeque::len)));
+                    return Err(format!(
+                        "queue {port}[{i}] at the end: a has {} packets, b {}, or others",
+                        q.waiting.len(),
+                        theirs.map_or(0, VecDeque::len)
+                    ));
                 }
                 sum += q.waiting.len() as u64;
             }
@@ -96,14 +104,22 @@ impl Host {
         let Some(list) = self.queues.get_mut(&port) else { return self.did.push(Did::Sent { port, instance, bytes }) };
         if let Some(q) = list.get_mut(instance as usize).filter(|q| q.waiting.len() < q.depth) {
             let wire = bytes.len() as u32;
-            q.waiting.push_back(FrameIn { port: port as usize, instance: instance as u16, time, wire, bytes, rooms: (WL_HEADROOM, WL_TAILROOM) });
+            q.waiting.push_back(FrameIn {
+                port: port as usize,
+                instance: instance as u16,
+                time,
+                wire,
+                bytes,
+                rooms: (WL_HEADROOM, WL_TAILROOM),
+            });
         }
     }
 
     /// If the frame at hand has been moved, it leaves.
     fn take_moved(&mut self) {
         let Some(lent) = self.lent.as_mut().filter(|l| !l.taken) else { return };
-        // SAFETY: the frame lives while it is lent, and the program is inside a call of ours or has ended.
+        // SAFETY: the frame lives while it is lent, and the program is inside a call of ours or has
+        // ended.
         let f = unsafe { *lent.frame };
         if f.out == WL_GONE {
             return;
@@ -111,8 +127,16 @@ impl Host {
         lent.taken = true;
         let at = f.p as usize;
         let end = at.wrapping_add(f.n as usize);
-        if at < lent.from || end > lent.to || end < at || f.head as usize != at - lent.from || f.tail as usize != lent.to - end {
-            self.breach = Some(format!("the frame that leaves is not where it says: {} bytes, rooms {} and {}", f.n, f.head, f.tail));
+        if at < lent.from
+            || end > lent.to
+            || end < at
+            || f.head as usize != at - lent.from
+            || f.tail as usize != lent.to - end
+        {
+            self.breach = Some(format!(
+                "the frame that leaves is not where it says: {} bytes, rooms {} and {}",
+                f.n, f.head, f.tail
+            ));
             return;
         }
         // SAFETY: within the frame's memory, as was just seen.
@@ -158,8 +182,23 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
     let range = memory.as_mut_ptr_range();
     // SAFETY: within the box.
     let p = unsafe { range.start.add(head) };
-    let mut frame = wl_frame { p, n: n as u32, head: f.rooms.0, tail: f.rooms.1, port: f.port as u16, instance: f.instance, time: f.time, wire: f.wire.max(n as u32), out: WL_GONE };
-    let outer = h.lent.replace(Lent { frame: &raw mut frame, from: range.start as usize, to: range.end as usize, taken: false });
+    let mut frame = wl_frame {
+        p,
+        n: n as u32,
+        head: f.rooms.0,
+        tail: f.rooms.1,
+        port: f.port as u16,
+        instance: f.instance,
+        time: f.time,
+        wire: f.wire.max(n as u32),
+        out: WL_GONE,
+    };
+    let outer = h.lent.replace(Lent {
+        frame: &raw mut frame,
+        from: range.start as usize,
+        to: range.end as usize,
+        taken: false,
+    });
     let (batch, this) = (h.batch, h.this);
     // SAFETY: one frame, in memory that lives here; the program builds anew.
     unsafe {
@@ -174,7 +213,18 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
 
 /// What a runner's programs call.
 pub fn table() -> wl_host {
-    wl_host { call: Some(call), reply: Some(reply), send: Some(send), grow: Some(grow), close: Some(close), log: Some(log), fault: Some(fault), crypto: Some(wireloom_runtime::crypto::entry), pause: Some(wireloom_runtime::core::lanes::run_on), keep: Some(keep) }
+    wl_host {
+        call: Some(call),
+        reply: Some(reply),
+        send: Some(send),
+        grow: Some(grow),
+        close: Some(close),
+        log: Some(log),
+        fault: Some(fault),
+        crypto: Some(wireloom_runtime::crypto::entry),
+        pause: Some(wireloom_runtime::core::stacks::run_on),
+        keep: Some(keep),
+    }
 }
 
 unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {
@@ -245,4 +295,6 @@ unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
 unsafe extern "C" fn close(_: *mut wl_task) {}
 
 /// Nothing waits for answers here.
-unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> i32 { 0 }
+unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> i32 {
+    0
+}

@@ -22,7 +22,8 @@ impl Mutator {
         Mutator { rng: Rng(seed), corpus, addresses, inputs, time: 1_700_000_000_000_000_000 }
     }
 
-    /// Every frame as it is, every prefix of it (also as a longer frame that a capture has cut), and every byte changed in six ways.
+    /// Every frame as it is, every prefix of it (also as a longer frame that a capture has cut),
+    /// and every byte changed in six ways.
     pub fn systematic(&self) -> Vec<(Vec<u8>, u32)> {
         let mut all = Vec::new();
         for f in &self.corpus {
@@ -133,7 +134,9 @@ impl Mutator {
                 // Another address: one that means something, or that of the other end.
                 let place = if self.rng.chance(50) { 26 } else { 30 };
                 let to = match self.rng.below(3) {
-                    0 if !self.addresses.is_empty() => self.addresses[self.rng.below(self.addresses.len() as u64) as usize],
+                    0 if !self.addresses.is_empty() => {
+                        self.addresses[self.rng.below(self.addresses.len() as u64) as usize]
+                    }
                     1 => [10, 0, 0, self.rng.below(8) as u8],
                     _ => {
                         let mut other = [0; 4];
@@ -233,7 +236,8 @@ fn icmp(kind: u8, code: u8, rest: &[u8]) -> Vec<u8> {
     i
 }
 
-/// Well-formed frames of most kinds, between a host of a LAN and a server; `public` stands for the receiver in some of them.
+/// Well-formed frames of most kinds, between a host of a LAN and a server; `public` stands for the
+/// receiver in some of them.
 pub fn samples(public: &[[u8; 4]]) -> Vec<Vec<u8>> {
     let (host, server) = ([10, 0, 0, 1], [198, 51, 100, 7]);
     let dns = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03org\x00\x00\x01\x00\x01";
@@ -247,9 +251,19 @@ pub fn samples(public: &[[u8; 4]]) -> Vec<Vec<u8>> {
         plain(6, &summed(6, host, server, tcp(4001, 80, 0x18, &[], b"GET / HTTP/1.1\r\n\r\n"), 16)),
         plain(6, &summed(6, host, server, tcp(4001, 80, 0x11, &[], b""), 16)),
         plain(1, &icmp(8, 0, &[0, 7, 0, 5, b'p', b'i', b'n', b'g'])),
-        plain(47, &[&[0x20, 0, 8, 0, 0, 0, 0, 9][..], &ip4([10, 1, 0, 1], [10, 1, 0, 2], 17, 0, &[], &udp(1, 2, b"gre"))].concat()),
+        plain(
+            47,
+            &[&[0x20, 0, 8, 0, 0, 0, 0, 9][..], &ip4([10, 1, 0, 1], [10, 1, 0, 2], 17, 0, &[], &udp(1, 2, b"gre"))]
+                .concat(),
+        ),
         plain(4, &ip4([10, 1, 0, 1], [10, 1, 0, 2], 6, 0, &[], &tcp(1, 2, 2, &mss, b""))),
-        plain(50, &[0, 0, 16, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24]),
+        plain(
+            50,
+            &[
+                0, 0, 16, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+                23, 24,
+            ],
+        ),
         ether(0x800, &[], &ip4(host, server, 17, 0x2000, &[], &query)),
         ether(0x800, &[], &ip4(host, server, 17, 185, &[], b"a later fragment")),
         ether(0x800, &[], &ip4(host, server, 17, 0, &[7, 7, 4, 0, 0, 0, 0, 1], &query)),
@@ -265,7 +279,8 @@ pub fn samples(public: &[[u8; 4]]) -> Vec<Vec<u8>> {
     let ends = if public.is_empty() { &[[198, 51, 100, 1]][..] } else { public };
     for end in ends {
         let inwards = |proto, rest: &[u8]| ether(0x800, &[], &ip4(server, *end, proto, 0, &[], rest));
-        let quoted = |proto, rest: &[u8]| icmp(3, 3, &[&[0, 0, 0, 0][..], &ip4(*end, server, proto, 0, &[], rest)].concat());
+        let quoted =
+            |proto, rest: &[u8]| icmp(3, 3, &[&[0, 0, 0, 0][..], &ip4(*end, server, proto, 0, &[], rest)].concat());
         all.extend([
             inwards(17, &summed(17, server, *end, udp(53, 4000, dns), 6)),
             inwards(6, &summed(6, server, *end, tcp(22, 4001, 0x12, &mss, b""), 16)),

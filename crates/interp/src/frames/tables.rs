@@ -1,7 +1,9 @@
-//! What the tables of two programs hold: in come the programs at rest, out goes the first difference.
+//! What the tables of two programs hold: in come the programs at rest, out goes the first
+//! difference.
 //!
-//! Entries are read as `--dump` does, by the signal `TABLE.next(cursor)`, whose result is a record of the cursor behind and, perhaps, an entry. In which
-//! order a program keeps them is its own. Of sketches the interpreter is exact, compiled code is not: they are left out.
+//! Entries are read as `--dump` does, by the signal `TABLE.next(cursor)`, whose result is a record
+//! of the cursor behind and, perhaps, an entry. In which order a program keeps them is its own. Of
+//! sketches the interpreter is exact, compiled code is not: they are left out.
 
 use super::{hex, Runner};
 use wireloom_ir::{desc::SignalDesc, Module, TableKind};
@@ -15,9 +17,17 @@ pub fn compare(module: &Module, a: &mut Runner, b: &mut Runner) -> Result<u64, S
         let (x, y) = (entries(a, &s)?, entries(b, &s)?);
         sum += x.len() as u64;
         if x != y {
-            let only = |p: &[Vec<u8>], q: &[Vec<u8>]| p.iter().find(|e| q.binary_search(e).is_err()).map_or("nothing".into(), |e| shown(e));
+            let only = |p: &[Vec<u8>], q: &[Vec<u8>]| {
+                p.iter().find(|e| q.binary_search(e).is_err()).map_or("nothing".into(), |e| shown(e))
+            };
             let name = s.name.trim_end_matches(".next");
-            return Err(format!("table {name} at the end: a has {} entries, b {}\n  only a: {}\n  only b: {}", x.len(), y.len(), only(&x, &y), only(&y, &x)));
+            return Err(format!(
+                "table {name} at the end: a has {} entries, b {}\n  only a: {}\n  only b: {}",
+                x.len(),
+                y.len(),
+                only(&x, &y),
+                only(&y, &x)
+            ));
         }
     }
     Ok(sum)
@@ -26,7 +36,8 @@ pub fn compare(module: &Module, a: &mut Runner, b: &mut Runner) -> Result<u64, S
 fn is_walk(module: &Module, s: &SignalDesc) -> bool {
     let Some(table) = s.name.strip_suffix(".next") else { return false };
     let exact = |k: TableKind| !matches!(k, TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog);
-    matches!(s.args.as_slice(), [(n, _)] if n == "cursor") && module.tables.iter().any(|t| t.name == table && exact(t.kind))
+    matches!(s.args.as_slice(), [(n, _)] if n == "cursor")
+        && module.tables.iter().any(|t| t.name == table && exact(t.kind))
 }
 
 /// All entries, as the program writes them, sorted.
@@ -36,7 +47,9 @@ fn entries(r: &mut Runner, next: &SignalDesc) -> Result<Vec<Vec<u8>>, String> {
         r.host.result.clear();
         r.task(next.handler, &[wl_param { u: cursor, ..wl_param::default() }]);
         let said = &r.host.result;
-        let Some((behind, entry)) = leaf(said) else { return Err(format!("signal {} answers {:?}", next.name, String::from_utf8_lossy(said))) };
+        let Some((behind, entry)) = leaf(said) else {
+            return Err(format!("signal {} answers {:?}", next.name, String::from_utf8_lossy(said)));
+        };
         if let Some(entry) = entry.strip_prefix(b"+") {
             all.push(entry.to_vec());
         }

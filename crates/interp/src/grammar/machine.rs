@@ -1,4 +1,5 @@
-//! Runs a tail program over the bytes that are there. Everything it must remember is in [`State`], which a view holds.
+//! Runs a tail program over the bytes that are there. Everything it must remember is in [`State`],
+//! which a view holds.
 
 use super::parse::{stopped, Halt, Parser, Recovery};
 use super::scan::{self, Found, Match};
@@ -27,14 +28,18 @@ pub struct State {
 /// How far a run of the machine came.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Bytes are needed. In the head everything starts anew with more; in the tail the used ones are gone.
+    /// Bytes are needed. In the head everything starts anew with more; in the tail the used ones
+    /// are gone.
     More,
     /// At the end of the head.
     Begin,
     /// What follows is passed on and what came before was not, or the other way round.
     Cut,
     End,
-    Fault { kind: FaultKind, place: PlaceId },
+    Fault {
+        kind: FaultKind,
+        place: PlaceId,
+    },
     Internal(String),
 }
 
@@ -63,7 +68,8 @@ impl From<Halt> for Step {
     }
 }
 
-/// Evaluates the captures of a segment. One that cannot be (it stands in a case that is not taken) is left unset.
+/// Evaluates the captures of a segment. One that cannot be (it stands in a case that is not taken)
+/// is left unset.
 pub fn capture(module: &Module, captures: &Captures, node: &Node, buf: &[u8], slots: &mut [Value]) {
     let env = Env::grammar(module, Seen { node, buf });
     for (slot, e) in captures {
@@ -75,7 +81,9 @@ impl Machine<'_> {
     /// Goes on until bytes are missing or the message ends. `pos`: the next byte of `buf`.
     pub fn run(&self, s: &mut State, pos: &mut usize) -> Step {
         loop {
-            let Some(op) = self.program.ops.get(s.pc) else { return Step::Internal("tail program out of bounds".into()) };
+            let Some(op) = self.program.ops.get(s.pc) else {
+                return Step::Internal("tail program out of bounds".into());
+            };
             match op {
                 Op::End => return Step::End,
                 Op::Begin { endless } if self.in_head => {
@@ -94,7 +102,9 @@ impl Machine<'_> {
             }
             if let Err(step) = done {
                 return match (step, self.eof, op) {
-                    (Step::More, true, op) => Step::Fault { kind: FaultKind::TRUNCATED, place: place_of(op, self.program) },
+                    (Step::More, true, op) => {
+                        Step::Fault { kind: FaultKind::TRUNCATED, place: place_of(op, self.program) }
+                    }
                     (step, ..) => step,
                 };
             }
@@ -177,14 +187,19 @@ impl Machine<'_> {
         slot.map(|at| at as u64).ok_or_else(|| Step::Internal("a cut that was not noted".into()))
     }
 
-    /// Bytes that are passed on and others meet here, if those before are accepted. Two cuts in one place are none.
+    /// Bytes that are passed on and others meet here, if those before are accepted. Two cuts in one
+    /// place are none.
     fn note_cut(&self, s: &mut State) -> Run1 {
         let at = s.extra.total;
         if s.extra.cuts > 0 && self.cut(s, s.extra.cuts - 1)? == at {
             s.extra.cuts -= 1;
             return Ok(());
         }
-        let slot = self.program.cuts.get(s.extra.cuts as usize).ok_or_else(|| Step::Internal("more cuts than places for them".into()))?;
+        let slot = self
+            .program
+            .cuts
+            .get(s.extra.cuts as usize)
+            .ok_or_else(|| Step::Internal("more cuts than places for them".into()))?;
         s.slots[*slot] = Value::Int(at as u128);
         s.extra.cuts += 1;
         Ok(())
@@ -260,9 +275,17 @@ impl Machine<'_> {
         let todo = s.left + s.extra.run;
         let n = (rest.len() as u64).min(todo) as usize;
         self.check(r, &rest[..n], pos)?;
-        if r.class.is_none() { s.left -= n as u64 } else { s.extra.run -= n as u64 }
+        if r.class.is_none() {
+            s.left -= n as u64
+        } else {
+            s.extra.run -= n as u64
+        }
         *pos += n;
-        if (n as u64) < todo { Err(Step::More) } else { Ok(()) }
+        if (n as u64) < todo {
+            Err(Step::More)
+        } else {
+            Ok(())
+        }
     }
 
     /// What is wrong with bytes of a run stands where the byte is: those before it may be gone.
@@ -327,7 +350,11 @@ impl Machine<'_> {
         if n == rest.len() && !self.eof {
             return Err(Step::More);
         }
-        if s.extra.run < r.min { Err(Step::Fault { kind: r.bad, place: r.place }) } else { Ok(()) }
+        if s.extra.run < r.min {
+            Err(Step::Fault { kind: r.bad, place: r.place })
+        } else {
+            Ok(())
+        }
     }
 
     fn run_to_end(&self, r: &Run, s: &mut State, pos: &mut usize) -> Run1 {
@@ -342,7 +369,11 @@ impl Machine<'_> {
         if n < rest.len() {
             return Err(Step::Fault { kind: r.too_long, place: r.place });
         }
-        if !self.eof { Err(Step::More) } else { Ok(()) }
+        if !self.eof {
+            Err(Step::More)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -366,7 +397,9 @@ fn start_of(start: Option<Slot>, slots: &[Value]) -> u64 {
 fn place_of(op: &Op, p: &Program) -> PlaceId {
     match op {
         Op::Segment { inst, field, .. } => p.insts[*inst].def.fields[field.index()].place,
-        Op::Literal { place, .. } | Op::AtEnd { place, .. } | Op::Align { place, .. } | Op::Fault { place, .. } => *place,
+        Op::Literal { place, .. } | Op::AtEnd { place, .. } | Op::Align { place, .. } | Op::Fault { place, .. } => {
+            *place
+        }
         Op::Run(r) => r.place,
         _ => PlaceId(0),
     }

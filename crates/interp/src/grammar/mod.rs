@@ -1,8 +1,9 @@
 //! Parsing per the units' grammars, resumable as `wireloom.h` asks.
 //!
-//! In: bytes of a message's beginning (`parse`) or of its tail (`tail`) and a [`View`]. Out: the ABI's answers. The head
-//! is parsed again from its first byte on every call: plain, and bounded by calls × head size. The tail is a flat program
-//! ([`tail`], [`machine`]) whose state lies in the view. A handler that reads a message parses it once more from its base.
+//! In: bytes of a message's beginning (`parse`) or of its tail (`tail`) and a [`View`]. Out: the
+//! ABI's answers. The head is parsed again from its first byte on every call: plain, and bounded by
+//! calls × head size. The tail is a flat program ([`tail`], [`machine`]) whose state lies in the
+//! view. A handler that reads a message parses it once more from its base.
 
 pub mod machine;
 pub mod parse;
@@ -64,7 +65,8 @@ impl Grammar {
             _ => None,
         });
         let recovers = recovers.collect();
-        let looked_at = (0..module.units.len()).map(|u| wireloom_ir::frame::needed_layers(&module, UnitId(u as u32)).1).collect();
+        let looked_at =
+            (0..module.units.len()).map(|u| wireloom_ir::frame::needed_layers(&module, UnitId(u as u32)).1).collect();
         Grammar { module, programs, recovers, looked_at }
     }
 
@@ -181,11 +183,20 @@ impl Grammar {
         v.parser.left = if v.extra.recover == 1 { v.extra.recover_at.saturating_sub(from) } else { 0 };
     }
 
-    /// Starts the tail program: replays the head through it and goes on as far as no bytes are needed.
+    /// Starts the tail program: replays the head through it and goes on as far as no bytes are
+    /// needed.
     fn begin_tail(&self, unit: UnitId, v: &mut View, node: &Node, buf: &[u8], head: usize) -> Answer {
         let def = self.module.unit(unit);
         let Some(program) = self.program(unit) else { return self.internal(v, "a tail without a program") };
-        let mut s = State { pc: 0, left: 0, extra: v.extra, slots: vec![Value::Unit; program.slots.len()], until_eof: false, ends: false, omit: false };
+        let mut s = State {
+            pc: 0,
+            left: 0,
+            extra: v.extra,
+            slots: vec![Value::Unit; program.slots.len()],
+            until_eof: false,
+            ends: false,
+            omit: false,
+        };
         machine::capture(&self.module, &program.captures[tail::HEAD], node, buf, &mut s.slots);
         let mut pos = def.body[..def.tail as usize].last().and_then(|f| node.field(*f)).map_or(0, |f| f.next);
         s.extra.total = pos as u64;
@@ -201,7 +212,14 @@ impl Grammar {
         Answer::Head
     }
 
-    fn machine<'a>(&'a self, program: &'a tail::Program, buf: &'a [u8], eof: bool, args: &'a [Value], in_head: bool) -> Machine<'a> {
+    fn machine<'a>(
+        &'a self,
+        program: &'a tail::Program,
+        buf: &'a [u8],
+        eof: bool,
+        args: &'a [Value],
+        in_head: bool,
+    ) -> Machine<'a> {
         Machine { module: &self.module, program, buf, eof, args, in_head, recovers: &self.recovers }
     }
 
@@ -220,8 +238,20 @@ impl Grammar {
         let mut flags = 0;
         for p in self.module.protocols.iter().filter(own) {
             let clauses = match response {
-                true => [(&p.close_response, WL_M_CLOSE), (&p.interim, WL_M_INTERIM), (&p.tunnel, WL_M_TUNNEL), (&p.refusal, WL_M_REFUSAL), (&p.private_response, WL_M_PRIVATE)],
-                false => [(&p.close_request, WL_M_CLOSE), (&p.no_reply, WL_M_NO_REPLY), (&p.alone, WL_M_ALONE), (&p.repeat, WL_M_REPEAT), (&p.private_request, WL_M_PRIVATE)],
+                true => [
+                    (&p.close_response, WL_M_CLOSE),
+                    (&p.interim, WL_M_INTERIM),
+                    (&p.tunnel, WL_M_TUNNEL),
+                    (&p.refusal, WL_M_REFUSAL),
+                    (&p.private_response, WL_M_PRIVATE),
+                ],
+                false => [
+                    (&p.close_request, WL_M_CLOSE),
+                    (&p.no_reply, WL_M_NO_REPLY),
+                    (&p.alone, WL_M_ALONE),
+                    (&p.repeat, WL_M_REPEAT),
+                    (&p.private_request, WL_M_PRIVATE),
+                ],
             };
             for (when, flag) in clauses {
                 if let Some(when) = when {
@@ -255,7 +285,9 @@ impl Grammar {
     }
 
     fn skip_until(&self, v: &mut View, buf: &[u8], eof: bool) -> (Answer, usize) {
-        let Some(u) = (v.extra.recover as usize).checked_sub(2).and_then(|i| self.recovers.get(i)) else { return self.lost_step(v, 0) };
+        let Some(u) = (v.extra.recover as usize).checked_sub(2).and_then(|i| self.recovers.get(i)) else {
+            return self.lost_step(v, 0);
+        };
         // Bytes in front of the field at fault, which were held.
         let held = v.parser.left.min(buf.len() as u64) as usize;
         v.parser.left -= held as u64;
@@ -277,7 +309,15 @@ impl Grammar {
         let Some(program) = self.program(unit) else { return (self.internal(v, "a tail without a program"), 0) };
         let args = self.args(unit, v.parser.ctx);
         let slots = std::mem::take(&mut v.slots);
-        let mut s = State { pc: v.extra.pc as usize, left: v.parser.left, extra: v.extra, slots, until_eof: false, ends: false, omit: v.parser.flags & WL_M_OMIT != 0 };
+        let mut s = State {
+            pc: v.extra.pc as usize,
+            left: v.parser.left,
+            extra: v.extra,
+            slots,
+            until_eof: false,
+            ends: false,
+            omit: v.parser.flags & WL_M_OMIT != 0,
+        };
         let m = self.machine(program, buf, eof, &args, false);
         // What the runtime has passed on of a run by itself.
         let alone = s.extra.left.saturating_sub(s.left);
@@ -322,7 +362,8 @@ impl Grammar {
 
     // ---- reading a message that was parsed before ----
 
-    /// The tree of a message of which `bytes` are its head, or all of it, and what follows; `eof`: nothing more does.
+    /// The tree of a message of which `bytes` are its head, or all of it, and what follows; `eof`:
+    /// nothing more does.
     pub fn read(&self, unit: UnitId, bytes: &[u8], ctx: u64, eof: bool, whole: bool) -> Result<Node, String> {
         let def = self.module.unit(unit);
         let stop = if whole { None } else { self.stop(unit) };

@@ -1,6 +1,7 @@
 //! The plain parser: a unit's fields over contiguous bytes, from the first, giving a tree.
 //!
-//! It answers [`Halt::More`] where the bytes at hand do not decide, and never depends on how they were cut.
+//! It answers [`Halt::More`] where the bytes at hand do not decide, and never depends on how they
+//! were cut.
 
 use super::scan::{self, Found, Match};
 use super::tree::{Content, FieldNode, Node};
@@ -15,7 +16,11 @@ pub enum Halt {
     /// In the field of this place.
     More(PlaceId),
     /// `at`: where the field at fault begins.
-    Fault { kind: FaultKind, place: PlaceId, at: usize },
+    Fault {
+        kind: FaultKind,
+        place: PlaceId,
+        at: usize,
+    },
     Internal(String),
 }
 
@@ -72,7 +77,18 @@ pub fn stopped(stop: Stop, at: usize) -> Halt {
 
 impl<'a> Parser<'a> {
     pub fn new(module: &'a Module, buf: &'a [u8], eof: bool) -> Parser<'a> {
-        Parser { module, buf, eof, slots: &[], recovery: None, recovery_at: 0, until_eof: false, ends: false, stop: None, ended: None }
+        Parser {
+            module,
+            buf,
+            eof,
+            slots: &[],
+            recovery: None,
+            recovery_at: 0,
+            until_eof: false,
+            ends: false,
+            stop: None,
+            ended: None,
+        }
     }
 
     /// Parses the unit's own fields up to number `upto` of its body.
@@ -94,7 +110,9 @@ impl<'a> Parser<'a> {
 
     /// Parses one field, notes it in `node` and gives the position behind it.
     pub fn field(&mut self, def: &Unit, node: &mut Node, f: FieldId, pos: usize) -> Parsed<usize> {
-        if self.stop.is_some_and(|rule| split::begins(self.module, rule, node.unit, f)) && !self.is_empty(def, node, f, pos)? {
+        if self.stop.is_some_and(|rule| split::begins(self.module, rule, node.unit, f))
+            && !self.is_empty(def, node, f, pos)?
+        {
             self.ended = Some(pos);
             return Ok(pos);
         }
@@ -116,7 +134,11 @@ impl<'a> Parser<'a> {
         if n > max {
             return too_long(field, pos);
         }
-        if n < min { bad(field, pos) } else { Ok(n == 0) }
+        if n < min {
+            bad(field, pos)
+        } else {
+            Ok(n == 0)
+        }
     }
 
     fn rest(&self, pos: usize) -> &'a [u8] {
@@ -155,7 +177,14 @@ impl<'a> Parser<'a> {
     }
 
     /// Offset and length of the delimiter that ends at most `max` bytes.
-    fn delimiter(&self, field: &Field, pos: usize, until: &Until, max: u64, class: Option<&ByteSet>) -> Parsed<(usize, usize)> {
+    fn delimiter(
+        &self,
+        field: &Field,
+        pos: usize,
+        until: &Until,
+        max: u64,
+        class: Option<&ByteSet>,
+    ) -> Parsed<(usize, usize)> {
         match scan::delimiter(self.rest(pos), &until.delimiters, usize::try_from(max).unwrap_or(usize::MAX), class) {
             Found::At(at, n) => Ok((at, if until.peek { 0 } else { n })),
             Found::TooLong => too_long(field, pos),
@@ -176,11 +205,14 @@ impl<'a> Parser<'a> {
                 let v = in_type(self.module, field, v, pos)?;
                 FieldNode { next: if *advance { end } else { pos }, ..plain(end, v) }
             }
-            FieldKind::Number { radix, digits, exact, until } => self.number(field, pos, *radix, *digits, *exact, until.as_ref())?,
+            FieldKind::Number { radix, digits, exact, until } => {
+                self.number(field, pos, *radix, *digits, *exact, until.as_ref())?
+            }
             FieldKind::Varint { max_bytes } => self.varint(field, pos, *max_bytes)?,
             FieldKind::Bytes { min, max, class, extent, trim, .. } => {
                 // Bytes that are trimmed away may stand where others may not.
-                let allowed = class.map(|c| trim.map_or(c, |t| if matches!(extent, Extent::Run) { c } else { c.union(&t) }));
+                let allowed =
+                    class.map(|c| trim.map_or(c, |t| if matches!(extent, Extent::Run) { c } else { c.union(&t) }));
                 let (end, next) = self.extent(field, node, pos, extent, allowed.as_ref(), *max)?;
                 let (mut a, mut b) = (pos, end);
                 if let Some(set) = trim {
@@ -244,7 +276,15 @@ impl<'a> Parser<'a> {
     }
 
     /// End of the field's bytes, and of the delimiter behind them.
-    fn extent(&mut self, field: &Field, node: &Node, pos: usize, extent: &Extent, class: Option<&ByteSet>, max: u64) -> Parsed<(usize, usize)> {
+    fn extent(
+        &mut self,
+        field: &Field,
+        node: &Node,
+        pos: usize,
+        extent: &Extent,
+        class: Option<&ByteSet>,
+        max: u64,
+    ) -> Parsed<(usize, usize)> {
         let have = self.rest(pos).len();
         let end = match extent {
             Extent::Length(e) => {
@@ -271,7 +311,8 @@ impl<'a> Parser<'a> {
             }
             Extent::ToEnd | Extent::Close => {
                 self.until_eof = true;
-                // The first in the order of the bytes decides, however many of them have come: one that is not allowed, or one too many.
+                // The first in the order of the bytes decides, however many of them have come: one
+                // that is not allowed, or one too many.
                 let counted = have.min(usize::try_from(max).unwrap_or(usize::MAX));
                 if class.is_some_and(|c| self.rest(pos)[..counted].iter().any(|b| !c.has(*b))) {
                     return bad(field, pos);
@@ -288,7 +329,15 @@ impl<'a> Parser<'a> {
         Ok((end, end))
     }
 
-    fn number(&self, field: &Field, pos: usize, radix: u8, digits: u8, exact: bool, until: Option<&Until>) -> Parsed<FieldNode> {
+    fn number(
+        &self,
+        field: &Field,
+        pos: usize,
+        radix: u8,
+        digits: u8,
+        exact: bool,
+        until: Option<&Until>,
+    ) -> Parsed<FieldNode> {
         let rest = self.rest(pos);
         let neg = matches!(self.module.ty(field.ty), Ty::Int(_));
         let sign = (neg && rest.first() == Some(&b'-')) as usize;
@@ -343,7 +392,16 @@ impl<'a> Parser<'a> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn list(&mut self, def: &Unit, node: &mut Node, f: FieldId, element: FieldId, max: u32, extent: &ListExtent, start: usize) -> Parsed<FieldNode> {
+    fn list(
+        &mut self,
+        def: &Unit,
+        node: &mut Node,
+        f: FieldId,
+        element: FieldId,
+        max: u32,
+        extent: &ListExtent,
+        start: usize,
+    ) -> Parsed<FieldNode> {
         let field = &def.fields[f.index()];
         let (mut items, mut pos) = (Vec::new(), start);
         self.until_eof |= matches!(extent, ListExtent::ToEnd);
@@ -376,8 +434,17 @@ impl<'a> Parser<'a> {
         Ok(FieldNode { start, end: pos, next, content: Content::Items(items) })
     }
 
-    /// Whether the list ends here, and the length of the delimiter that says so. `full`: no further item is allowed.
-    fn list_end(&self, field: &Field, node: &Node, extent: &ListExtent, pos: usize, acc: u64, full: bool) -> Parsed<Option<usize>> {
+    /// Whether the list ends here, and the length of the delimiter that says so. `full`: no further
+    /// item is allowed.
+    fn list_end(
+        &self,
+        field: &Field,
+        node: &Node,
+        extent: &ListExtent,
+        pos: usize,
+        acc: u64,
+        full: bool,
+    ) -> Parsed<Option<usize>> {
         let ends = match extent {
             ListExtent::Count(_) => return Ok(full.then_some(0)),
             ListExtent::Until(u) => self.literal(field, pos, &u.delimiters)?.map(|n| if u.peek { 0 } else { n }),
@@ -394,7 +461,14 @@ impl<'a> Parser<'a> {
         Ok(ends)
     }
 
-    fn stream_units(&mut self, node: &Node, id: UnitId, args: &[Expr], until: Option<&Expr>, start: usize) -> Parsed<FieldNode> {
+    fn stream_units(
+        &mut self,
+        node: &Node,
+        id: UnitId,
+        args: &[Expr],
+        until: Option<&Expr>,
+        start: usize,
+    ) -> Parsed<FieldNode> {
         let (mut items, mut pos) = (Vec::new(), start);
         loop {
             let item = self.nested(node, id, args, pos)?;
@@ -432,7 +506,11 @@ impl<'a> Parser<'a> {
 
 pub fn uint(b: &[u8], big: bool) -> u128 {
     let join = |v: u128, x: &u8| v << 8 | *x as u128;
-    if big { b.iter().fold(0, join) } else { b.iter().rev().fold(0, join) }
+    if big {
+        b.iter().fold(0, join)
+    } else {
+        b.iter().rev().fold(0, join)
+    }
 }
 
 pub fn digit(d: u8, radix: u8) -> Option<u32> {
@@ -446,8 +524,8 @@ fn number_value(text: &[u8], radix: u8) -> Option<u128> {
     text.iter().try_fold(0u128, |v, d| v.checked_mul(radix as u128)?.checked_add(digit(*d, radix)? as u128))
 }
 
-/// The number as a value of the field's type, if it fits there and in the field's ranges. Negative numbers come sign
-/// extended.
+/// The number as a value of the field's type, if it fits there and in the field's ranges. Negative
+/// numbers come sign extended.
 fn in_type(m: &Module, field: &Field, v: u128, at: usize) -> Parsed<Value> {
     let (bits, neg) = int_type(m.ty(field.ty)).unwrap_or((64, false));
     let cut = v & mask(bits);

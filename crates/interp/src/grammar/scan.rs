@@ -1,5 +1,5 @@
-//! Looking for literals and delimiters in bytes of which more may come. Every answer is the same for any way of cutting
-//! the input: where the bytes at hand do not decide, the answer is "more".
+//! Looking for literals and delimiters in bytes of which more may come. Every answer is the same
+//! for any way of cutting the input: where the bytes at hand do not decide, the answer is "more".
 
 use wireloom_ir::ByteSet;
 
@@ -12,7 +12,8 @@ pub enum Match {
     More,
 }
 
-/// Whether one of the literals stands at the start of `b`; the first in order that does. `last`: no more bytes come.
+/// Whether one of the literals stands at the start of `b`; the first in order that does. `last`: no
+/// more bytes come.
 pub fn literal(b: &[u8], values: &[Vec<u8>], last: bool) -> Match {
     for v in values {
         if b.starts_with(v) {
@@ -37,8 +38,8 @@ pub enum Found {
     Illegal(usize),
 }
 
-/// The first delimiter at one of the offsets 0 to `max`, with only bytes of the class before it. The bytes decide in
-/// their order: whichever of delimiter, illegal byte and maximum comes first.
+/// The first delimiter at one of the offsets 0 to `max`, with only bytes of the class before it.
+/// The bytes decide in their order: whichever of delimiter, illegal byte and maximum comes first.
 pub fn delimiter(b: &[u8], delimiters: &[Vec<u8>], max: usize, class: Option<&ByteSet>) -> Found {
     for at in 0..=b.len() {
         match literal(&b[at..], delimiters, false) {

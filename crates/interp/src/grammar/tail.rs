@@ -1,10 +1,12 @@
-//! Lowers a message's fields from the one in which its tail may begin to a flat program whose whole state is a program
-//! counter and a few slots of fixed size, so that it can live in a view and resume at any byte without those before.
+//! Lowers a message's fields from the one in which its tail may begin to a flat program whose whole
+//! state is a program counter and a few slots of fixed size, so that it can live in a view and
+//! resume at any byte without those before.
 //!
-//! Fields that can be large (streams, long bytes, lists) become runs and loops; every other field is a segment: parsed at
-//! once by the plain parser when all its bytes are there. An expression over earlier fields is cut at segment borders:
-//! its largest parts that need one segment only are evaluated while that segment's bytes are still there and kept in
-//! slots (written as `Local` in the rewritten expressions).
+//! Fields that can be large (streams, long bytes, lists) become runs and loops; every other field
+//! is a segment: parsed at once by the plain parser when all its bytes are there. An expression
+//! over earlier fields is cut at segment borders: its largest parts that need one segment only are
+//! evaluated while that segment's bytes are still there and kept in slots (written as `Local` in
+//! the rewritten expressions).
 
 use crate::value::fixed_size;
 use std::collections::HashMap;
@@ -19,26 +21,48 @@ pub type Captures = Vec<(Slot, Expr)>;
 #[derive(Clone, Debug)]
 pub enum Op {
     /// Parse this field of an instance.
-    Segment { inst: usize, field: FieldId, segment: usize },
+    Segment {
+        inst: usize,
+        field: FieldId,
+        segment: usize,
+    },
     /// The head ends here. `endless`: the field that is next ends with the connection.
-    Begin { endless: bool },
+    Begin {
+        endless: bool,
+    },
     Set(Slot, Expr),
     Jump(usize),
     /// Goes to the target where the condition does not hold.
     Unless(Expr, usize),
     /// Goes to `other` if none of the literals is next.
-    Literal { values: Vec<Vec<u8>>, peek: bool, place: PlaceId, other: usize },
+    Literal {
+        values: Vec<Vec<u8>>,
+        peek: bool,
+        place: PlaceId,
+        other: usize,
+    },
     /// Goes to `other` if more bytes follow.
-    AtEnd { place: PlaceId, other: usize },
+    AtEnd {
+        place: PlaceId,
+        other: usize,
+    },
     Run(Run),
-    Align { to: u32, start: Option<Slot>, place: PlaceId },
-    /// From here on bytes are passed on if this holds. What was held since then is known by the slots of the program's `cuts`.
+    Align {
+        to: u32,
+        start: Option<Slot>,
+        place: PlaceId,
+    },
+    /// From here on bytes are passed on if this holds. What was held since then is known by the
+    /// slots of the program's `cuts`.
     Pass(Expr),
     /// What stands before this point is accepted.
     Commit,
     /// Notes the position.
     Mark(Slot),
-    Fault { kind: FaultKind, place: PlaceId },
+    Fault {
+        kind: FaultKind,
+        place: PlaceId,
+    },
     End,
 }
 
@@ -87,7 +111,8 @@ pub struct Program {
     pub insts: Vec<Inst>,
     /// By segment; 0 is the head before the program begins.
     pub captures: Vec<Captures>,
-    /// Where among held bytes those that are passed on and others meet (u64, from the message's first byte).
+    /// Where among held bytes those that are passed on and others meet (u64, from the message's
+    /// first byte).
     pub cuts: Vec<Slot>,
     pub slots: Vec<TyId>,
 }
@@ -255,11 +280,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// The head ends before this field, unless it is empty. Behind a switch only some cases may have begun the tail: a
-    /// second `Begin` does nothing then.
+    /// The head ends before this field, unless it is empty. Behind a switch only some cases may
+    /// have begun the tail: a second `Begin` does nothing then.
     fn begin(&mut self, inst: usize, field: &Field) -> Result<(), String> {
         let length = match &field.kind {
-            FieldKind::Bytes { extent: Extent::Length(e), .. } | FieldKind::StreamBytes { extent: Extent::Length(e) } => Some(e),
+            FieldKind::Bytes { extent: Extent::Length(e), .. }
+            | FieldKind::StreamBytes { extent: Extent::Length(e) } => Some(e),
             _ => None,
         };
         let skip = match length {
@@ -309,7 +335,16 @@ impl Compiler<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn run(&mut self, inst: usize, f: FieldId, field: &Field, extent: &Extent, min: u64, max: u64, class: Option<ByteSet>) -> Result<(), String> {
+    fn run(
+        &mut self,
+        inst: usize,
+        f: FieldId,
+        field: &Field,
+        extent: &Extent,
+        min: u64,
+        max: u64,
+        class: Option<ByteSet>,
+    ) -> Result<(), String> {
         let mut extent = extent.clone();
         if let Extent::Length(e) = &mut extent {
             self.rewrite(e, Scope::of(inst))?;
@@ -319,7 +354,16 @@ impl Compiler<'_> {
             self.out.insts[inst].at.insert(f, Loc::Length(slot));
         }
         self.emit(Op::Commit);
-        self.emit(Op::Run(Run { extent, min, max, class, place: field.place, too_long: field.too_long, bad: field.bad, length }));
+        self.emit(Op::Run(Run {
+            extent,
+            min,
+            max,
+            class,
+            place: field.place,
+            too_long: field.too_long,
+            bad: field.bad,
+            length,
+        }));
         Ok(())
     }
 
@@ -352,7 +396,15 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn list(&mut self, inst: usize, f: FieldId, field: &Field, element: FieldId, max: u32, extent: &ListExtent) -> Result<(), String> {
+    fn list(
+        &mut self,
+        inst: usize,
+        f: FieldId,
+        field: &Field,
+        element: FieldId,
+        max: u32,
+        extent: &ListExtent,
+    ) -> Result<(), String> {
         let fault = |kind| Op::Fault { kind, place: field.place };
         let count = self.slot(self.u32);
         let zero = self.number(0, self.u32);
@@ -436,10 +488,18 @@ impl Compiler<'_> {
     }
 
     /// The test for a list's end; answers the jumps that leave the loop.
-    fn list_end(&mut self, inst: usize, field: &Field, extent: &ListExtent, acc: Option<Slot>) -> Result<Vec<usize>, String> {
+    fn list_end(
+        &mut self,
+        inst: usize,
+        field: &Field,
+        extent: &ListExtent,
+        acc: Option<Slot>,
+    ) -> Result<Vec<usize>, String> {
         let test = match extent {
             ListExtent::Count(_) => return Ok(Vec::new()),
-            ListExtent::Until(u) => Op::Literal { values: u.delimiters.clone(), peek: u.peek, place: field.place, other: 0 },
+            ListExtent::Until(u) => {
+                Op::Literal { values: u.delimiters.clone(), peek: u.peek, place: field.place, other: 0 }
+            }
             ListExtent::ToEnd => Op::AtEnd { place: field.place, other: 0 },
             ListExtent::Fold { done, .. } => {
                 let mut done = done.clone();
@@ -461,7 +521,9 @@ impl Compiler<'_> {
         for (i, case) in cases.iter().enumerate() {
             self.behind = before;
             let test = match &case.guard {
-                Guard::Literal { values, peek } => Some(Op::Literal { values: values.clone(), peek: *peek, place: field.place, other: 0 }),
+                Guard::Literal { values, peek } => {
+                    Some(Op::Literal { values: values.clone(), peek: *peek, place: field.place, other: 0 })
+                }
                 Guard::When(e) => {
                     let mut e = e.clone();
                     self.rewrite(&mut e, Scope::of(inst))?;
@@ -551,7 +613,9 @@ impl Compiler<'_> {
                 }
             }
             ExprKind::Case(p, n) => match self.locate(p, at)? {
-                (_, Loc::Case(s), _) => self.binary(BinOp::Eq, self.local(s, self.u32), self.number(*n as u64, self.u32)),
+                (_, Loc::Case(s), _) => {
+                    self.binary(BinOp::Eq, self.local(s, self.u32), self.number(*n as u64, self.u32))
+                }
                 _ => return Err("case of a tail field that is no switch".into()),
             },
             ExprKind::Count(p) => match self.locate(p, at)? {
@@ -565,9 +629,11 @@ impl Compiler<'_> {
                 },
                 _ => return Ok(None),
             },
-            ExprKind::Read(_) | ExprKind::Raw(_) | ExprKind::Find { .. } | ExprKind::CountOf { .. } | ExprKind::AnyToken { .. } => {
-                return Err("the value of a tail field that is passed on is needed".into())
-            }
+            ExprKind::Read(_)
+            | ExprKind::Raw(_)
+            | ExprKind::Find { .. }
+            | ExprKind::CountOf { .. }
+            | ExprKind::AnyToken { .. } => return Err("the value of a tail field that is passed on is needed".into()),
             _ => return Ok(None),
         }))
     }
@@ -616,10 +682,17 @@ impl Compiler<'_> {
 
     /// Makes paths start at the instance whose segment they are evaluated in.
     fn reroot(&self, e: &mut Expr, at: Scope) {
-        if let Some((_, _, skip)) = walk::path_of(e).filter(|p| p.root != Root::Item || at.segment.is_none()).and_then(|p| self.locate(p, at).ok()) {
+        if let Some((_, _, skip)) = walk::path_of(e)
+            .filter(|p| p.root != Root::Item || at.segment.is_none())
+            .and_then(|p| self.locate(p, at).ok())
+        {
             match &mut *e.kind {
-                ExprKind::Read(p) | ExprKind::Count(p) | ExprKind::Raw(p) | ExprKind::Case(p, _) => reroot_path(p, skip),
-                ExprKind::Find { list, .. } | ExprKind::CountOf { list, .. } | ExprKind::AnyToken { list, .. } => reroot_path(list, skip),
+                ExprKind::Read(p) | ExprKind::Count(p) | ExprKind::Raw(p) | ExprKind::Case(p, _) => {
+                    reroot_path(p, skip)
+                }
+                ExprKind::Find { list, .. } | ExprKind::CountOf { list, .. } | ExprKind::AnyToken { list, .. } => {
+                    reroot_path(list, skip)
+                }
                 _ => {}
             }
         }
@@ -627,15 +700,18 @@ impl Compiler<'_> {
     }
 }
 
-/// Bytes behind the head's end that are parsed at once, since the grammar may read them directly behind their field, however many
-/// they are up to that.
+/// Bytes behind the head's end that are parsed at once, since the grammar may read them directly
+/// behind their field, however many they are up to that.
 fn is_kept(field: &Field) -> bool {
-    is_trimmed(field) || field.value_used && matches!(field.kind, FieldKind::Bytes { max, .. } if max <= split::KEPT_BYTES)
+    is_trimmed(field)
+        || field.value_used && matches!(field.kind, FieldKind::Bytes { max, .. } if max <= split::KEPT_BYTES)
 }
 
 fn is_endless(field: &Field) -> bool {
     match &field.kind {
-        FieldKind::Bytes { extent, .. } | FieldKind::StreamBytes { extent } => matches!(extent, Extent::Close | Extent::ToEnd),
+        FieldKind::Bytes { extent, .. } | FieldKind::StreamBytes { extent } => {
+            matches!(extent, Extent::Close | Extent::ToEnd)
+        }
         FieldKind::List { extent, .. } => matches!(extent, ListExtent::ToEnd),
         _ => false,
     }

@@ -1,5 +1,5 @@
-//! The view of a message as bytes: `wl_parser`, a few counters, then the tail program's slots. Position independent, so
-//! the runtime may copy it about.
+//! The view of a message as bytes: `wl_parser`, a few counters, then the tail program's slots.
+//! Position independent, so the runtime may copy it about.
 
 use super::tail;
 use crate::value::{fixed_size, get_fixed, put_fixed, Value};
@@ -14,7 +14,8 @@ pub struct Extra {
     pub total: u64,
     /// Bytes of the message that are passed on; what lies between them and `total` is held.
     pub from: u64,
-    /// Places among held bytes where those that are passed on and others meet, and how many of these are behind.
+    /// Places among held bytes where those that are passed on and others meet, and how many of
+    /// these are behind.
     pub cuts: u32,
     pub cut: u32,
     /// In a run: bytes gone by (searched runs) or still to come (checked runs).
@@ -24,14 +25,16 @@ pub struct Extra {
     pub in_run: u32,
     /// The tail program's counter.
     pub pc: u32,
-    /// How to get back in step after a fault: 0 not at all, 1 at `recover_at`, from 2 on at a delimiter of that number.
+    /// How to get back in step after a fault: 0 not at all, 1 at `recover_at`, from 2 on at a
+    /// delimiter of that number.
     pub recover: u32,
     pub _pad: u32,
     /// Position in the message.
     pub recover_at: u64,
     /// What followed the head when it was parsed: with it the head can be parsed again.
     pub ahead: Ahead,
-    /// What follows the whole message, once its end is known: with it the whole can be parsed again.
+    /// What follows the whole message, once its end is known: with it the whole can be parsed
+    /// again.
     pub after: Ahead,
 }
 
@@ -90,7 +93,11 @@ pub fn read_slots(m: &Module, p: &tail::Program, bytes: &[u8]) -> Vec<Value> {
     let mut read = |ty: &wireloom_ir::TyId| {
         let b = &bytes[at..];
         at += slot_size(m, *ty);
-        if b[0] == 0 { Value::Unit } else { get_fixed(m, *ty, &b[1..]) }
+        if b[0] == 0 {
+            Value::Unit
+        } else {
+            get_fixed(m, *ty, &b[1..])
+        }
     };
     p.slots.iter().map(&mut read).collect()
 }

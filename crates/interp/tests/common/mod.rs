@@ -25,7 +25,11 @@ pub fn annotated(mut m: Module) -> Module {
 /// The module compiled to C and loaded; None where there is no C compiler.
 pub fn compiled(m: &Module) -> Option<*const wl_program> {
     use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
-    let options = CompileOptions { cache_dir: std::env::temp_dir().join("wireloom-interp-test"), opt: 1, ..CompileOptions::default() };
+    let options = CompileOptions {
+        cache_dir: std::env::temp_dir().join("wireloom-interp-test"),
+        opt: 1,
+        ..CompileOptions::default()
+    };
     let so = match compile(&emit(m, &Options::default()), &options) {
         Ok(so) => so,
         Err(CompileError::NoCompiler { .. }) => {

@@ -42,7 +42,8 @@ pub fn binary_unit(b: &mut Build) -> UnitId {
     u.done(Some(12), false)
 }
 
-/// RESP: values nested by counting, folded into one list; the bulks are long, so the list is a tail.
+/// RESP: values nested by counting, folded into one list; the bulks are long, so the list is a
+/// tail.
 pub fn resp_unit(b: &mut Build) -> UnitId {
     let (u64t, i64t, none, b1m) = (b.u(64), b.ty(Ty::Int(64)), b.ty(Ty::Unit), b.b(1 << 20));
     let boolt = b.bool();
@@ -59,20 +60,32 @@ pub fn resp_unit(b: &mut Build) -> UnitId {
     let data = v.inner("data", b1m, blob(1 << 20, None, Extent::Length(length)));
     let end = v.inner("", none, FieldKind::Literal { values: vec![bytes(b"\r\n")] });
     let null = v.b.bin(BinOp::Eq, n, minus);
-    let bulk = v.inner("bulk", none, FieldKind::Switch {
-        cases: vec![
-            Case { name: None, guard: Guard::When(present), fields: vec![data, end] },
-            Case { name: None, guard: Guard::When(null), fields: vec![] },
-        ],
-    });
+    let bulk = v.inner(
+        "bulk",
+        none,
+        FieldKind::Switch {
+            cases: vec![
+                Case { name: None, guard: Guard::When(present), fields: vec![data, end] },
+                Case { name: None, guard: Guard::When(null), fields: vec![] },
+            ],
+        },
+    );
     let lit = |s: &[u8]| Guard::Literal { values: vec![s.to_vec()], peek: false };
-    let kind = v.add("kind", none, FieldKind::Switch {
-        cases: vec![
-            Case { name: Some("line".into()), guard: Guard::Literal { values: vec![bytes(b"+"), bytes(b"-"), bytes(b":")], peek: false }, fields: vec![line] },
-            Case { name: Some("bulk".into()), guard: lit(b"$"), fields: vec![size, bulk] },
-            Case { name: Some("array".into()), guard: lit(b"*"), fields: vec![count] },
-        ],
-    });
+    let kind = v.add(
+        "kind",
+        none,
+        FieldKind::Switch {
+            cases: vec![
+                Case {
+                    name: Some("line".into()),
+                    guard: Guard::Literal { values: vec![bytes(b"+"), bytes(b"-"), bytes(b":")], peek: false },
+                    fields: vec![line],
+                },
+                Case { name: Some("bulk".into()), guard: lit(b"$"), fields: vec![size, bulk] },
+                Case { name: Some("array".into()), guard: lit(b"*"), fields: vec![count] },
+            ],
+        },
+    );
     let children = {
         let is = Expr::new(boolt, ExprKind::Case(Path { root: Root::This, steps: vec![Step::Field(kind)] }, 2));
         let n = v.b.this(u64t, count);
@@ -88,12 +101,16 @@ pub fn resp_unit(b: &mut Build) -> UnitId {
     let less = r.b.bin(BinOp::Sub, acc.clone(), one.clone());
     let step = r.b.bin(BinOp::AddSat, less, read(u64t, Root::Item, children));
     let done = r.b.bin(BinOp::Lt, acc, Expr::new(u64t, ExprKind::Int(1)));
-    r.add("values", none, FieldKind::List { element, max: 40, extent: ListExtent::Fold { init: one, holds: None, step, done } });
+    r.add(
+        "values",
+        none,
+        FieldKind::List { element, max: 40, extent: ListExtent::Fold { init: one, holds: None, step, done } },
+    );
     r.done(Some(0), false)
 }
 
-/// Headers, then a body by what they say: a length, chunks with trailers, or the end of the connection; parameters
-/// decide, too.
+/// Headers, then a body by what they say: a length, chunks with trailers, or the end of the
+/// connection; parameters decide, too.
 pub fn http_unit(b: &mut Build) -> UnitId {
     let (u64t, none, boolt, u16t) = (b.u(64), b.ty(Ty::Unit), b.bool(), b.u(16));
     let (b64, b1k) = (b.b(64), b.b(1024));
@@ -101,9 +118,31 @@ pub fn http_unit(b: &mut Build) -> UnitId {
     let opt_u = b.ty(Ty::Option(u64t));
     let mut h = b.unit("h.Header");
     let name = ByteSet::range(b'a', b'z').union(&ByteSet::range(b'A', b'Z')).union(&set("-"));
-    h.add("name", b64, FieldKind::Bytes { min: 1, max: 64, class: Some(name), extent: Extent::Until(until(&[b":"])), trim: None, caseless: true });
+    h.add(
+        "name",
+        b64,
+        FieldKind::Bytes {
+            min: 1,
+            max: 64,
+            class: Some(name),
+            extent: Extent::Until(until(&[b":"])),
+            trim: None,
+            caseless: true,
+        },
+    );
     let text = ByteSet::range(0x20, 0x7e);
-    h.add("value", b1k, FieldKind::Bytes { min: 0, max: 1024, class: Some(text), extent: Extent::Until(until(&[b"\r\n", b"\n"])), trim: Some(set(" \t")), caseless: false });
+    h.add(
+        "value",
+        b1k,
+        FieldKind::Bytes {
+            min: 0,
+            max: 1024,
+            class: Some(text),
+            extent: Extent::Until(until(&[b"\r\n", b"\n"])),
+            trim: Some(set(" \t")),
+            caseless: false,
+        },
+    );
     let header = h.done(None, false);
 
     let mut c = b.unit("h.Chunk");
@@ -114,23 +153,34 @@ pub fn http_unit(b: &mut Build) -> UnitId {
     let data = c.inner("data", none, FieldKind::StreamBytes { extent: Extent::Length(n) });
     let eol = c.inner("", none, FieldKind::Literal { values: vec![bytes(b"\r\n")] });
     let trailer = c.inner("", none, FieldKind::Unit { unit: header, args: vec![] });
-    let trailers = c.inner("trailers", none, FieldKind::List { element: trailer, max: 3, extent: ListExtent::Until(until(&[b"\r\n"])) });
-    c.add("rest", none, FieldKind::Switch {
-        cases: vec![
-            Case { name: None, guard: Guard::When(some), fields: vec![data, eol] },
-            Case { name: None, guard: Guard::Else, fields: vec![trailers] },
-        ],
-    });
+    let trailers = c.inner(
+        "trailers",
+        none,
+        FieldKind::List { element: trailer, max: 3, extent: ListExtent::Until(until(&[b"\r\n"])) },
+    );
+    c.add(
+        "rest",
+        none,
+        FieldKind::Switch {
+            cases: vec![
+                Case { name: None, guard: Guard::When(some), fields: vec![data, eol] },
+                Case { name: None, guard: Guard::Else, fields: vec![trailers] },
+            ],
+        },
+    );
     let chunk = c.done(None, true);
 
     let mut r = b.unit("h.Response");
     r.unit.params = vec![UnitParam { name: "head".into(), ty: boolt, shift: 0, bits: 1 }];
     r.add("", none, FieldKind::Literal { values: vec![bytes(b"HTTP/1.")] });
-    let digit = r.add("minor", u16t, FieldKind::Number { radix: 10, digits: 1, exact: true, until: Some(until(&[b" "])) });
+    let digit =
+        r.add("minor", u16t, FieldKind::Number { radix: 10, digits: 1, exact: true, until: Some(until(&[b" "])) });
     r.f(digit).within = Some(vec![(0, 1)]);
-    let status = r.add("status", u16t, FieldKind::Number { radix: 10, digits: 3, exact: true, until: Some(until(&[b"\r\n"])) });
+    let status =
+        r.add("status", u16t, FieldKind::Number { radix: 10, digits: 3, exact: true, until: Some(until(&[b"\r\n"])) });
     let element = r.inner("", none, FieldKind::Unit { unit: header, args: vec![] });
-    let headers = r.add("headers", none, FieldKind::List { element, max: 6, extent: ListExtent::Until(until(&[b"\r\n"])) });
+    let headers =
+        r.add("headers", none, FieldKind::List { element, max: 6, extent: ListExtent::Until(until(&[b"\r\n"])) });
     let list = || Path { root: Root::This, steps: vec![Step::Field(headers)] };
     let word = |s: &[u8]| Expr::new(b64, ExprKind::Bytes(s.to_vec()));
     let head = Expr::new(boolt, ExprKind::UnitParam(Root::This, 0));
@@ -140,7 +190,10 @@ pub fn http_unit(b: &mut Build) -> UnitId {
     };
     let no_content = status_is(&mut r, 204);
     let bodiless = Expr::new(boolt, ExprKind::Binary(BinOp::Or, head, no_content));
-    let chunked = Expr::new(boolt, ExprKind::AnyToken { list: list(), name: word(b"Transfer-Encoding"), token: word(b"chunked") });
+    let chunked = Expr::new(
+        boolt,
+        ExprKind::AnyToken { list: list(), name: word(b"Transfer-Encoding"), token: word(b"chunked") },
+    );
     let find = Expr::new(opt_b, ExprKind::Find { list: list(), name: word(b"content-length") });
     let has_length = Expr::new(boolt, ExprKind::IsSome(find.clone()));
     let text_of = Expr::new(b1k, ExprKind::Unwrap(find));
@@ -156,14 +209,18 @@ pub fn http_unit(b: &mut Build) -> UnitId {
     };
     let chunks = r.inner("chunks", none, FieldKind::StreamUnit { unit: chunk, args: vec![], until: Some(last) });
     let rest = r.inner("rest", none, FieldKind::StreamBytes { extent: Extent::Close });
-    r.add("body", none, FieldKind::Switch {
-        cases: vec![
-            Case { name: None, guard: Guard::When(bodiless), fields: vec![] },
-            Case { name: Some("chunks".into()), guard: Guard::When(chunked), fields: vec![chunks] },
-            Case { name: Some("data".into()), guard: Guard::When(has_length), fields: vec![length, number, data] },
-            Case { name: Some("rest".into()), guard: Guard::Else, fields: vec![rest] },
-        ],
-    });
+    r.add(
+        "body",
+        none,
+        FieldKind::Switch {
+            cases: vec![
+                Case { name: None, guard: Guard::When(bodiless), fields: vec![] },
+                Case { name: Some("chunks".into()), guard: Guard::When(chunked), fields: vec![chunks] },
+                Case { name: Some("data".into()), guard: Guard::When(has_length), fields: vec![length, number, data] },
+                Case { name: Some("rest".into()), guard: Guard::Else, fields: vec![rest] },
+            ],
+        },
+    );
     let id = r.done(Some(4), true);
     let interim = {
         let s = read(u16t, Root::This, status);
@@ -171,7 +228,8 @@ pub fn http_unit(b: &mut Build) -> UnitId {
     };
     let mut p = protocol("h", id, Some(id));
     p.interim = Some(interim);
-    p.close_response = Some(Expr::new(boolt, ExprKind::AnyToken { list: list(), name: word(b"connection"), token: word(b"close") }));
+    p.close_response =
+        Some(Expr::new(boolt, ExprKind::AnyToken { list: list(), name: word(b"connection"), token: word(b"close") }));
     p.response_args = vec![Expr::new(boolt, ExprKind::Bool(false))];
     b.m.protocols.push(p);
     id
@@ -221,13 +279,25 @@ pub struct App {
     pub line: UnitId,
 }
 
-/// One line with a key and a number, then so many bytes: requests and replies of the app's protocol.
+/// One line with a key and a number, then so many bytes: requests and replies of the app's
+/// protocol.
 fn line_unit(b: &mut Build) -> (UnitId, [FieldId; 3]) {
     let (u32t, none, b50, b8k) = (b.u(32), b.ty(Ty::Unit), b.b(50), b.b(8192));
     let mut u = b.unit("q.Line");
     u.add("", none, FieldKind::Recover { how: Recover::Until(until(&[b"\n"])) });
     let word = ByteSet::range(0x21, 0x7e);
-    let key = u.add("key", b50, FieldKind::Bytes { min: 1, max: 50, class: Some(word), extent: Extent::Until(until(&[b" "])), trim: None, caseless: false });
+    let key = u.add(
+        "key",
+        b50,
+        FieldKind::Bytes {
+            min: 1,
+            max: 50,
+            class: Some(word),
+            extent: Extent::Until(until(&[b" "])),
+            trim: None,
+            caseless: false,
+        },
+    );
     let n = u.add("n", u32t, FieldKind::Number { radix: 10, digits: 6, exact: false, until: Some(until(&[b"\r\n"])) });
     let length = u.b.this(u32t, n);
     let length = u.b.cast(64, length);
@@ -246,23 +316,49 @@ pub fn app() -> App {
     let msg = b.ty(Ty::Msg(line));
     let opt = b.ty(Ty::Option(u32t));
     b.m.faults = vec![OwnFault { name: "too_many".into(), doc: String::new() }];
-    b.m.places = vec![Place { name: "none".into(), span: Span::default() }, Place { name: "place".into(), span: Span::default() }];
+    b.m.places = vec![
+        Place { name: "none".into(), span: Span::default() },
+        Place { name: "place".into(), span: Span::default() },
+    ];
     b.m.counters = vec![Counter { name: "requests".into(), doc: String::new() }];
     let init = Some(Expr::new(u32t, ExprKind::Int(5)));
-    b.m.states = vec![State { name: "total".into(), ty: u32t, init }, State { name: "last".into(), ty: b50, init: None }];
+    b.m.states =
+        vec![State { name: "total".into(), ty: u32t, init }, State { name: "last".into(), ty: b50, init: None }];
     b.m.sessions = vec![Session { name: "seen".into(), ty: opt }];
     b.m.tables = vec![Table {
-        name: "sizes".into(), span: Span::default(), kind: TableKind::Exact, local: false, key: b50, value: u32t, capacity: 3, idle: 20, evict_lru: true, memory: 0, cache: 0,
+        name: "sizes".into(),
+        span: Span::default(),
+        kind: TableKind::Exact,
+        local: false,
+        key: b50,
+        value: u32t,
+        capacity: 3,
+        idle: 20,
+        evict_lru: true,
+        memory: 0,
+        cache: 0,
     }];
     let mut p = protocol("q", line, Some(line));
     p.on_fault = Some(on_fault(b, u16t, boolt, msg));
-    p.no_reply = Some(Expr::new(boolt, ExprKind::Binary(BinOp::Eq, read(b50, Root::This, key), Expr::new(b50, ExprKind::Bytes(bytes(b"quiet"))))));
+    p.no_reply = Some(Expr::new(
+        boolt,
+        ExprKind::Binary(BinOp::Eq, read(b50, Root::This, key), Expr::new(b50, ExprKind::Bytes(bytes(b"quiet")))),
+    ));
     b.m.protocols.push(p);
     let port = |name: &str, kind| Port {
-        name: name.into(), span: Span::default(), kind, protocols: vec![ProtocolId(0)], options: desc::PortOptions::default(), ketama: true, maglev: true,
+        name: name.into(),
+        span: Span::default(),
+        kind,
+        protocols: vec![ProtocolId(0)],
+        options: desc::PortOptions::default(),
+        ketama: true,
+        maglev: true,
     };
     let endpoints = desc::Value::Const(desc::ParamValue::Endpoints(vec!["127.0.0.1:1".into()]));
-    b.m.ports = vec![port("client", desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(1)))), port("backends", desc::PortKind::Connect(endpoints))];
+    b.m.ports = vec![
+        port("client", desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(1)))),
+        port("backends", desc::PortKind::Connect(endpoints)),
+    ];
 
     let body = forward(b, [key, n, data], msg, (u32t, u64t, u16t, b50, opt));
     handler(b, "forward", body);
@@ -292,14 +388,16 @@ fn on_fault(b: &mut Build, u16t: TyId, boolt: TyId, msg: TyId) -> Body {
         stmt(StmtKind::Emit(Emit::Number { value: c.get(kind), radix: 10, width: 3 })),
         stmt(StmtKind::If { cond: has, then: vec![emit(there)], other: vec![emit(absent)] }),
     ];
-    let reply = |close| vec![stmt(StmtKind::Reply { msg: Outgoing::Built { unit: UnitId(0), body: text.clone() }, close })];
+    let reply =
+        |close| vec![stmt(StmtKind::Reply { msg: Outgoing::Built { unit: UnitId(0), body: text.clone() }, close })];
     let block = vec![stmt(StmtKind::If { cond: c.get(in_step), then: reply(false), other: reply(true) })];
     Body { locals: c.locals, block }
 }
 
 type Types = (TyId, TyId, TyId, TyId, TyId);
 
-/// Passes the request on, its key changed if it begins with `x`; notes sizes; the reply goes back with its number changed.
+/// Passes the request on, its key changed if it begins with `x`; notes sizes; the reply goes back
+/// with its number changed.
 fn forward(b: &mut Build, [key, n, _]: [FieldId; 3], msg: TyId, (u32t, u64t, u16t, b50, opt): Types) -> Body {
     let boolt = b.bool();
     let mut c = Code { b, locals: Vec::new() };
@@ -317,38 +415,59 @@ fn forward(b: &mut Build, [key, n, _]: [FieldId; 3], msg: TyId, (u32t, u64t, u16
     let x = c.text(b"x");
     let starts = c.call(Ty::Bool, Builtin::StartsWith, vec![the_key.clone(), x]);
     let upper = c.call(Ty::Bytes(50), Builtin::Upper, vec![the_key.clone()]);
-    let full = Expr::new(boolt, ExprKind::Binary(BinOp::Le, c.field(req, n, u32t), Expr::new(u32t, ExprKind::Int(5000))));
+    let full =
+        Expr::new(boolt, ExprKind::Binary(BinOp::Le, c.field(req, n, u32t), Expr::new(u32t, ExprKind::Int(5000))));
     let seen = Expr::new(opt, ExprKind::Session(SessionId(0)));
-    let before = Expr::new(u32t, ExprKind::If(
-        Expr::new(boolt, ExprKind::IsSome(seen.clone())),
-        Expr::new(u32t, ExprKind::Unwrap(seen.clone())),
-        Expr::new(u32t, ExprKind::Int(0)),
-    ));
+    let before = Expr::new(
+        u32t,
+        ExprKind::If(
+            Expr::new(boolt, ExprKind::IsSome(seen.clone())),
+            Expr::new(u32t, ExprKind::Unwrap(seen.clone())),
+            Expr::new(u32t, ExprKind::Int(0)),
+        ),
+    );
     let next = Expr::new(u32t, ExprKind::Binary(BinOp::Add, before, Expr::new(u32t, ExprKind::Int(1))));
     let total = Expr::new(u32t, ExprKind::State(StateId(0)));
     let sum = Expr::new(u32t, ExprKind::Binary(BinOp::Add, total.clone(), c.field(req, n, u32t)));
-    let failed = Expr::new(boolt, ExprKind::Binary(
-        BinOp::Ne,
-        Expr::new(u16t, ExprKind::PartStatus(Expr::new(u32t, ExprKind::Int(0)))),
-        Expr::new(u16t, ExprKind::Int(0)),
-    ));
-    let known_size = Expr::new(u32t, ExprKind::If(
-        Expr::new(boolt, ExprKind::IsSome(c.get(known))),
-        Expr::new(u32t, ExprKind::Unwrap(c.get(known))),
-        Expr::new(u32t, ExprKind::Int(7)),
-    ));
+    let failed = Expr::new(
+        boolt,
+        ExprKind::Binary(
+            BinOp::Ne,
+            Expr::new(u16t, ExprKind::PartStatus(Expr::new(u32t, ExprKind::Int(0)))),
+            Expr::new(u16t, ExprKind::Int(0)),
+        ),
+    );
+    let known_size = Expr::new(
+        u32t,
+        ExprKind::If(
+            Expr::new(boolt, ExprKind::IsSome(c.get(known))),
+            Expr::new(u32t, ExprKind::Unwrap(c.get(known))),
+            Expr::new(u32t, ExprKind::Int(7)),
+        ),
+    );
     let number = |e: Expr| stmt(StmtKind::Emit(Emit::Number { value: e, radix: 10, width: 1 }));
     let (sorry, space, end) = (c.text(b"sorry "), c.text(b" "), c.text(b"\r\n\r\n"));
     let lost = Outgoing::Built {
         unit: UnitId(0),
-        body: vec![emit(sorry), number(known_size), emit(space.clone()), number(total), emit(space.clone()), number(seen_or_zero(&seen, u32t, boolt)), emit(end)],
+        body: vec![
+            emit(sorry),
+            number(known_size),
+            emit(space.clone()),
+            number(total),
+            emit(space.clone()),
+            number(seen_or_zero(&seen, u32t, boolt)),
+            emit(end),
+        ],
     };
     let set_key = Edit::Set { field: vec![key], cond: Some(starts), body: vec![emit(upper)] };
     let rep_key = c.field(rep, key, b50);
     let twice = vec![emit(rep_key.clone()), emit(rep_key)];
     let back = Edit::Set { field: vec![key], cond: None, body: twice };
     let looped = vec![
-        stmt(StmtKind::Set(times, Expr::new(u32t, ExprKind::Binary(BinOp::Add, c.get(times), Expr::new(u32t, ExprKind::Int(1)))))),
+        stmt(StmtKind::Set(
+            times,
+            Expr::new(u32t, ExprKind::Binary(BinOp::Add, c.get(times), Expr::new(u32t, ExprKind::Int(1)))),
+        )),
         stmt(StmtKind::If {
             cond: Expr::new(boolt, ExprKind::Binary(BinOp::Gt, c.get(times), Expr::new(u32t, ExprKind::Int(3)))),
             then: vec![stmt(StmtKind::Break)],
@@ -385,11 +504,14 @@ fn forward(b: &mut Build, [key, n, _]: [FieldId; 3], msg: TyId, (u32t, u64t, u16
 }
 
 fn seen_or_zero(seen: &Expr, u32t: TyId, boolt: TyId) -> Expr {
-    Expr::new(u32t, ExprKind::If(
-        Expr::new(boolt, ExprKind::IsSome(seen.clone())),
-        Expr::new(u32t, ExprKind::Unwrap(seen.clone())),
-        Expr::new(u32t, ExprKind::Int(0)),
-    ))
+    Expr::new(
+        u32t,
+        ExprKind::If(
+            Expr::new(boolt, ExprKind::IsSome(seen.clone())),
+            Expr::new(u32t, ExprKind::Unwrap(seen.clone())),
+            Expr::new(u32t, ExprKind::Int(0)),
+        ),
+    )
 }
 
 /// Asks all backends and joins the data of their answers.
@@ -409,16 +531,17 @@ fn join(b: &mut Build, [key, n, data]: [FieldId; 3], msg: TyId, (u32t, u64t, boo
         within: None,
         response_args: vec![],
     });
-    let ok = Expr::new(boolt, ExprKind::Binary(
-        BinOp::Eq,
-        Expr::new(u16t, ExprKind::PartStatus(c.get(i))),
-        Expr::new(u16t, ExprKind::Int(0)),
-    ));
+    let ok = Expr::new(
+        boolt,
+        ExprKind::Binary(BinOp::Eq, Expr::new(u16t, ExprKind::PartStatus(c.get(i))), Expr::new(u16t, ExprKind::Int(0))),
+    );
     let bind = stmt(StmtKind::BindPart { dst: rep, part: c.get(i) });
-    let add = stmt(StmtKind::Set(size, Expr::new(u32t, ExprKind::Binary(BinOp::Add, c.get(size), c.field(rep, n, u32t)))));
+    let add =
+        stmt(StmtKind::Set(size, Expr::new(u32t, ExprKind::Binary(BinOp::Add, c.get(size), c.field(rep, n, u32t)))));
     let each = |body| stmt(StmtKind::For { var: i, from: zero.clone(), to: count.clone(), max: 64, body });
     let (space, line, end) = (c.text(b" "), c.text(b"\r\n"), c.text(b"\r\n"));
-    let sizes = each(vec![stmt(StmtKind::Require { cond: ok, kind: FaultKind::LOST, place: PlaceId(1) }), bind.clone(), add]);
+    let sizes =
+        each(vec![stmt(StmtKind::Require { cond: ok, kind: FaultKind::LOST, place: PlaceId(1) }), bind.clone(), add]);
     let parts = each(vec![bind, emit(c.field(rep, data, b8k))]);
     let number = stmt(StmtKind::Emit(Emit::Number { value: c.get(size), radix: 10, width: 1 }));
     let body = vec![emit(c.field(req, key, b50)), emit(space), number, emit(line), parts, emit(end)];
@@ -432,7 +555,8 @@ fn join(b: &mut Build, [key, n, data]: [FieldId; 3], msg: TyId, (u32t, u64t, boo
     Body { locals: c.locals, block }
 }
 
-/// A handler that answers with the results of every operator and builtin over the request's key, number and data.
+/// A handler that answers with the results of every operator and builtin over the request's key,
+/// number and data.
 pub fn calculator() -> App {
     let mut build = Build::new();
     let (line, [key, n, data]) = line_unit(&mut build);
@@ -443,13 +567,22 @@ pub fn calculator() -> App {
     b.m.protocols.push(p);
     b.m.ports = vec![
         Port {
-            name: "client".into(), span: Span::default(), kind: desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(1))),
-            protocols: vec![ProtocolId(0)], options: desc::PortOptions::default(), ketama: false, maglev: false,
+            name: "client".into(),
+            span: Span::default(),
+            kind: desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(1))),
+            protocols: vec![ProtocolId(0)],
+            options: desc::PortOptions::default(),
+            ketama: false,
+            maglev: false,
         },
         Port {
-            name: "backends".into(), span: Span::default(),
+            name: "backends".into(),
+            span: Span::default(),
             kind: desc::PortKind::Connect(desc::Value::Const(desc::ParamValue::Endpoints(vec!["127.0.0.1:1".into()]))),
-            protocols: vec![ProtocolId(0)], options: desc::PortOptions::default(), ketama: true, maglev: true,
+            protocols: vec![ProtocolId(0)],
+            options: desc::PortOptions::default(),
+            ketama: true,
+            maglev: true,
         },
     ];
     let on = results(b, [key, n, data]);
@@ -478,7 +611,8 @@ fn results(b: &mut Build, [key, n, data]: [FieldId; 3]) -> Body {
     let bin = |t: TyId, op, a: &Expr, b: &Expr| Expr::new(t, ExprKind::Binary(op, a.clone(), b.clone()));
     let one = |t: TyId| Expr::new(t, ExprKind::Int(1));
     // A bool shows as a number.
-    let flag = |e: Expr| Expr::new(u8t, ExprKind::If(e, Expr::new(u8t, ExprKind::Int(1)), Expr::new(u8t, ExprKind::Int(0))));
+    let flag =
+        |e: Expr| Expr::new(u8t, ExprKind::If(e, Expr::new(u8t, ExprKind::Int(1)), Expr::new(u8t, ExprKind::Int(0))));
     use BinOp::*;
     for t in [u64t, u32t, u8t, i64t, i16t] {
         let (a, b) = (cast(t, &x), cast(t, &y));
@@ -560,7 +694,13 @@ pub fn merging() -> Module {
     let get = |l| Expr::new(u32t, ExprKind::Local(LocalId(l)));
     let combined = Expr::new(u32t, ExprKind::Binary(BinOp::Add, get(0), get(1)));
     build.m.merges = vec![Merge {
-        name: "merge".into(), span: Span::default(), from: PortId(0), to: PortId(1), inputs: 2, unit: pair, key,
+        name: "merge".into(),
+        span: Span::default(),
+        from: PortId(0),
+        to: PortId(1),
+        inputs: 2,
+        unit: pair,
+        key,
         values: vec![MergeValue { field: count, a: LocalId(0), b: LocalId(1), combined }],
         locals: vec![local("a"), local("b")],
     }];
@@ -574,7 +714,10 @@ pub fn tested(sum: u128) -> Module {
     let b = &mut build;
     let (u32t, boolt, b50, b8k) = (b.u(32), b.bool(), b.b(50), b.b(8192));
     let msg = b.ty(Ty::Msg(line));
-    b.m.places = vec![Place { name: "none".into(), span: Span::default() }, Place { name: "expect".into(), span: Span::default() }];
+    b.m.places = vec![
+        Place { name: "none".into(), span: Span::default() },
+        Place { name: "expect".into(), span: Span::default() },
+    ];
     let mut c = Code { b, locals: Vec::new() };
     let parsed = c.local("parsed", msg);
     let ok = c.local("ok", boolt);
@@ -614,9 +757,18 @@ pub fn http_proxy() -> App {
     let msg = b.ty(Ty::Msg(line));
     let endpoints = desc::Value::Const(desc::ParamValue::Endpoints(vec!["127.0.0.1:1".into()]));
     let port = |name: &str, kind| Port {
-        name: name.into(), span: Span::default(), kind, protocols: vec![ProtocolId(0)], options: desc::PortOptions::default(), ketama: false, maglev: false,
+        name: name.into(),
+        span: Span::default(),
+        kind,
+        protocols: vec![ProtocolId(0)],
+        options: desc::PortOptions::default(),
+        ketama: false,
+        maglev: false,
     };
-    b.m.ports = vec![port("client", desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(1)))), port("backends", desc::PortKind::Connect(endpoints))];
+    b.m.ports = vec![
+        port("client", desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(1)))),
+        port("backends", desc::PortKind::Connect(endpoints)),
+    ];
     let headers = FieldId(b.m.unit(line).body[3].0);
     let mut c = Code { b, locals: Vec::new() };
     let req = c.local("req", msg);
@@ -634,14 +786,21 @@ pub fn http_proxy() -> App {
         Edit::Append { list: vec![headers], cond: None, body: vec![emit(via)] },
     ];
     let head = Expr::new(boolt, ExprKind::UnitParam(Root::Local(req), 0));
-    let ok = Expr::new(boolt, ExprKind::Binary(
-        BinOp::Eq,
-        Expr::new(u16t, ExprKind::PartStatus(Expr::new(u32t, ExprKind::Int(0)))),
-        Expr::new(u16t, ExprKind::Int(0)),
-    ));
+    let ok = Expr::new(
+        boolt,
+        ExprKind::Binary(
+            BinOp::Eq,
+            Expr::new(u16t, ExprKind::PartStatus(Expr::new(u32t, ExprKind::Int(0)))),
+            Expr::new(u16t, ExprKind::Int(0)),
+        ),
+    );
     let block = vec![
         stmt(StmtKind::Call {
-            port: PortId(1), index: Expr::new(u32t, ExprKind::Int(0)), msg: Outgoing::Pass { msg: req, edits }, within: None, response_args: vec![head],
+            port: PortId(1),
+            index: Expr::new(u32t, ExprKind::Int(0)),
+            msg: Outgoing::Pass { msg: req, edits },
+            within: None,
+            response_args: vec![head],
         }),
         stmt(StmtKind::Await { hold: false, hold_req: false, live: vec![] }),
         stmt(StmtKind::Require { cond: ok, kind: FaultKind::LOST, place: PlaceId(1) }),

@@ -1,7 +1,7 @@
 //! What a grammar must not be: the findings.
 
+use super::late_reads;
 use super::measure::{digit_set, Facts};
-use super::late;
 use super::tail::{self, Rule};
 use super::{fixed_offset_by, order_field, Finding, HEAD_LIMIT, WHOLE_LIMIT};
 use crate::*;
@@ -10,42 +10,73 @@ pub(super) fn units(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
     for u in 0..m.units.len() {
         let id = UnitId(u as u32);
         // A frame is found by its layers' conditions, not by what its switches begin with.
-        if m.units[u].frame.is_some() { continue }
+        if m.units[u].frame.is_some() {
+            continue;
+        }
         parameters(&m.units[u], out);
-        for f in 0..m.units[u].fields.len() { field(m, facts, id, FieldId(f as u32), out) }
+        for f in 0..m.units[u].fields.len() {
+            field(m, facts, id, FieldId(f as u32), out)
+        }
         runs(m, facts, id, &m.units[u].body, out);
         for f in &m.units[u].fields {
-            if let FieldKind::Switch { cases } = &f.kind { for c in cases { runs(m, facts, id, &c.fields, out) } }
+            if let FieldKind::Switch { cases } = &f.kind {
+                for c in cases {
+                    runs(m, facts, id, &c.fields, out)
+                }
+            }
         }
     }
 }
 
 fn name(m: &Module, unit: UnitId, field: &Field) -> String {
     let unit = &m.unit(unit).name;
-    match &field.name { Some(n) => format!("`{unit}.{n}`"), None => format!("a field of `{unit}`") }
+    match &field.name {
+        Some(n) => format!("`{unit}.{n}`"),
+        None => format!("a field of `{unit}`"),
+    }
 }
 
-/// The most fields of a unit, those of the units nested in it counted each time: its parser has room for each, and a place to go on at.
+/// The most fields of a unit, those of the units nested in it counted each time: its parser has
+/// room for each, and a place to go on at.
 const MOST_FIELDS: u64 = 4096;
 
-/// Units with too many fields, each unit after those nested in it: of those that hold one another, the first.
+/// Units with too many fields, each unit after those nested in it: of those that hold one another,
+/// the first.
 pub(super) fn too_many_fields(m: &Module, order: &[UnitId], out: &mut Vec<Finding>) {
     let mut sizes = vec![0u64; m.units.len()];
     for &u in order {
         let unit = m.unit(u);
-        let inner = |f: &Field| match f.kind { FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => sizes[unit.index()], _ => 0 };
+        let inner = |f: &Field| match f.kind {
+            FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => sizes[unit.index()],
+            _ => 0,
+        };
         let size = unit.fields.iter().fold(0u64, |sum, f| sum.saturating_add(1 + inner(f)));
-        if size <= MOST_FIELDS { sizes[u.index()] = size; continue }
-        out.push(Finding::new("E0416", unit.span, format!("`{}` has {size} fields, with those of the units in it; the limit is {MOST_FIELDS}", unit.name))
-            .hint("a list is one field, however many items it has; bytes that nobody reads are one, too"));
+        if size <= MOST_FIELDS {
+            sizes[u.index()] = size;
+            continue;
+        }
+        out.push(
+            Finding::new(
+                "E0416",
+                unit.span,
+                format!("`{}` has {size} fields, with those of the units in it; the limit is {MOST_FIELDS}", unit.name),
+            )
+            .hint("a list is one field, however many items it has; bytes that nobody reads are one, too"),
+        );
     }
 }
 
 fn parameters(unit: &Unit, out: &mut Vec<Finding>) {
     let bits: u32 = unit.params.iter().map(|p| p.bits as u32).sum();
     if bits > 64 || unit.params.iter().any(|p| p.shift as u32 + p.bits as u32 > 64) {
-        out.push(Finding::new("E0408", unit.span, format!("the parameters of `{}` need {bits} bits; there are 64", unit.name))
-            .hint("parameters travel in one word with the message: use narrower types, or pass a bool"));
+        out.push(
+            Finding::new(
+                "E0408",
+                unit.span,
+                format!("the parameters of `{}` need {bits} bits; there are 64", unit.name),
+            )
+            .hint("parameters travel in one word with the message: use narrower types, or pass a bool"),
+        );
     }
 }
 
@@ -53,57 +84,96 @@ fn field(m: &Module, facts: &Facts, unit: UnitId, id: FieldId, out: &mut Vec<Fin
     let field = &m.unit(unit).fields[id.index()];
     match &field.kind {
         FieldKind::Bytes { max, extent, .. } => {
-            if *max == u64::MAX { no_maximum(m, unit, field, out) }
-            if let Extent::Until(u) = extent { delimiters(field, u, out) }
+            if *max == u64::MAX {
+                no_maximum(m, unit, field, out)
+            }
+            if let Extent::Until(u) = extent {
+                delimiters(field, u, out)
+            }
         }
         FieldKind::Number { until: Some(u), .. } => delimiters(field, u, out),
         FieldKind::Literal { values } => literals(field, values, out),
         FieldKind::List { element, max, extent } => {
-            if *max == u32::MAX { no_maximum(m, unit, field, out) }
+            if *max == u32::MAX {
+                no_maximum(m, unit, field, out)
+            }
             list(m, facts, unit, field, *element, extent, out);
         }
-        FieldKind::StreamUnit { unit: item, until: Some(_), .. } if facts.unit(*item).min == 0 => empty_item(m, unit, field, field.span, out),
+        FieldKind::StreamUnit { unit: item, until: Some(_), .. } if facts.unit(*item).min == 0 => {
+            empty_item(m, unit, field, field.span, out)
+        }
         FieldKind::Switch { cases } => switch(m, unit, field, cases, out),
         _ => {}
     }
 }
 
 fn no_maximum(m: &Module, unit: UnitId, field: &Field, out: &mut Vec<Finding>) {
-    out.push(Finding::new("E0404", field.span, format!("{} has no largest size", name(m, unit, field)))
-        .hint("give a maximum: `bytes<4KiB>`, `list<Item, 100>`, or let it flow through with `stream`"));
+    out.push(
+        Finding::new("E0404", field.span, format!("{} has no largest size", name(m, unit, field)))
+            .hint("give a maximum: `bytes<4KiB>`, `list<Item, 100>`, or let it flow through with `stream`"),
+    );
 }
 
 fn empty_item(m: &Module, unit: UnitId, field: &Field, item: Span, out: &mut Vec<Finding>) {
-    out.push(Finding::new("E0403", field.span, format!("an item of {} may consume nothing, so the list may never end", name(m, unit, field)))
+    out.push(
+        Finding::new(
+            "E0403",
+            field.span,
+            format!("an item of {} may consume nothing, so the list may never end", name(m, unit, field)),
+        )
         .label(item, "this may be empty")
-        .hint("let every item have at least one byte, such as a delimiter"));
+        .hint("let every item have at least one byte, such as a delimiter"),
+    );
 }
 
-fn delimiters(field: &Field, until: &Until, out: &mut Vec<Finding>) { literals(field, &until.delimiters, out) }
+fn delimiters(field: &Field, until: &Until, out: &mut Vec<Finding>) {
+    literals(field, &until.delimiters, out)
+}
 
 fn literals(field: &Field, values: &[Vec<u8>], out: &mut Vec<Finding>) {
     if values.is_empty() || values.iter().any(|v| v.is_empty()) {
-        out.push(Finding::new("E0413", field.span, "a literal or delimiter here has no bytes: it would match anywhere".into()));
+        out.push(Finding::new(
+            "E0413",
+            field.span,
+            "a literal or delimiter here has no bytes: it would match anywhere".into(),
+        ));
     }
 }
 
-fn list(m: &Module, facts: &Facts, unit: UnitId, field: &Field, element: FieldId, extent: &ListExtent, out: &mut Vec<Finding>) {
+fn list(
+    m: &Module,
+    facts: &Facts,
+    unit: UnitId,
+    field: &Field,
+    element: FieldId,
+    extent: &ListExtent,
+    out: &mut Vec<Finding>,
+) {
     let one = facts.field(m, unit, element);
     let span = m.unit(unit).fields[element.index()].span;
-    if one.min == 0 { return empty_item(m, unit, field, span, out) }
+    if one.min == 0 {
+        return empty_item(m, unit, field, span, out);
+    }
     let ListExtent::Until(until) = extent else { return };
     delimiters(field, until, out);
     let decided = leading(m, unit, element, 0);
     for d in &until.delimiters {
         let clash = match &decided {
-            // Both sides are literals: the longer look decides unless one is a beginning of the other.
+            // Both sides are literals: the longer look decides unless one is a beginning of the
+            // other.
             Some(values) => values.iter().any(|v| v.starts_with(d) || d.starts_with(v)),
             None => d.first().is_some_and(|b| one.first_or_all().has(*b)),
         };
         if clash {
-            out.push(Finding::new("E0401", field.span, format!("an element of {} may begin like the list's end {}", name(m, unit, field), show(d)))
+            out.push(
+                Finding::new(
+                    "E0401",
+                    field.span,
+                    format!("an element of {} may begin like the list's end {}", name(m, unit, field), show(d)),
+                )
                 .label(span, "the element")
-                .hint("restrict the element's first bytes (`of` a charset), or end the list by a count"));
+                .hint("restrict the element's first bytes (`of` a charset), or end the list by a count"),
+            );
             return;
         }
     }
@@ -111,7 +181,9 @@ fn list(m: &Module, facts: &Facts, unit: UnitId, field: &Field, element: FieldId
 
 /// The literals that a field always begins with, if that is so.
 fn leading(m: &Module, unit: UnitId, f: FieldId, depth: u32) -> Option<Vec<Vec<u8>>> {
-    if depth > layout::MAX_DEPTH { return None }
+    if depth > layout::MAX_DEPTH {
+        return None;
+    }
     match &m.unit(unit).fields[f.index()].kind {
         FieldKind::Literal { values } => Some(values.clone()),
         FieldKind::Switch { cases } => {
@@ -127,7 +199,16 @@ fn leading(m: &Module, unit: UnitId, f: FieldId, depth: u32) -> Option<Vec<Vec<u
         }
         FieldKind::Unit { unit, .. } => {
             let u = m.unit(*unit);
-            let first = u.body.iter().find(|f| !matches!(u.fields[f.index()].kind, FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing))?;
+            let first = u.body.iter().find(|f| {
+                !matches!(
+                    u.fields[f.index()].kind,
+                    FieldKind::Let { .. }
+                        | FieldKind::Require { .. }
+                        | FieldKind::Recover { .. }
+                        | FieldKind::Pass { .. }
+                        | FieldKind::Nothing
+                )
+            })?;
             leading(m, *unit, *first, depth + 1)
         }
         _ => None,
@@ -142,18 +223,31 @@ fn switch(m: &Module, unit: UnitId, field: &Field, cases: &[Case], out: &mut Vec
         let span = case.fields.first().map_or(field.span, |f| m.unit(unit).fields[f.index()].span);
         let label = case.name.clone().unwrap_or_else(|| format!("number {}", n + 1));
         let mut never = |why: String| {
-            out.push(Finding::new("E0402", field.span, format!("case {label} of {} is never taken: {why}", name(m, unit, field)))
+            out.push(
+                Finding::new(
+                    "E0402",
+                    field.span,
+                    format!("case {label} of {} is never taken: {why}", name(m, unit, field)),
+                )
                 .label(span, "this case")
-                .hint("the first case that matches is taken: put the longer literal, or the narrower condition, first"));
+                .hint("the first case that matches is taken: put the longer literal, or the narrower condition, first"),
+            );
         };
-        if all_taken { never("a case before it always matches".into()); continue }
+        if all_taken {
+            never("a case before it always matches".into());
+            continue;
+        }
         match &case.guard {
             Guard::Literal { values, .. } => {
                 for v in values {
-                    if let Some(earlier) = seen.iter().find(|s| v.starts_with(s)) { never(format!("{} already takes {}", show(earlier), show(v))) }
+                    if let Some(earlier) = seen.iter().find(|s| v.starts_with(s)) {
+                        never(format!("{} already takes {}", show(earlier), show(v)))
+                    }
                     seen.push(v);
                 }
-                if values.iter().any(|v| v.is_empty()) { all_taken = true }
+                if values.iter().any(|v| v.is_empty()) {
+                    all_taken = true
+                }
             }
             Guard::When(e) => match *e.kind {
                 ExprKind::Bool(true) => all_taken = true,
@@ -161,7 +255,9 @@ fn switch(m: &Module, unit: UnitId, field: &Field, cases: &[Case], out: &mut Vec
                 _ => {
                     let mut ways = Vec::new();
                     terms(e, &mut ways);
-                    if ways.iter().all(|w| asked.contains(w)) { never("cases before it take the same values".into()) }
+                    if ways.iter().all(|w| asked.contains(w)) {
+                        never("cases before it take the same values".into())
+                    }
                     asked.extend(ways);
                 }
             },
@@ -173,7 +269,10 @@ fn switch(m: &Module, unit: UnitId, field: &Field, cases: &[Case], out: &mut Vec
 /// The terms of `a or b or c`.
 fn terms<'e>(e: &'e Expr, out: &mut Vec<&'e Expr>) {
     match &*e.kind {
-        ExprKind::Binary(BinOp::Or, a, b) => { terms(a, out); terms(b, out) }
+        ExprKind::Binary(BinOp::Or, a, b) => {
+            terms(a, out);
+            terms(b, out)
+        }
         _ => out.push(e),
     }
 }
@@ -182,7 +281,12 @@ fn terms<'e>(e: &'e Expr, out: &mut Vec<&'e Expr>) {
 fn runs(m: &Module, facts: &Facts, unit: UnitId, fields: &[FieldId], out: &mut Vec<Finding>) {
     for (n, f) in fields.iter().enumerate() {
         let field = &m.unit(unit).fields[f.index()];
-        let to_end = matches!(field.kind, FieldKind::Bytes { extent: Extent::ToEnd | Extent::Close, .. } | FieldKind::StreamBytes { extent: Extent::Close } | FieldKind::List { extent: ListExtent::ToEnd, .. });
+        let to_end = matches!(
+            field.kind,
+            FieldKind::Bytes { extent: Extent::ToEnd | Extent::Close, .. }
+                | FieldKind::StreamBytes { extent: Extent::Close }
+                | FieldKind::List { extent: ListExtent::ToEnd, .. }
+        );
         let class = match &field.kind {
             _ if to_end => ByteSet::ALL,
             FieldKind::Bytes { class, extent: Extent::Run, .. } => class.unwrap_or(ByteSet::ALL),
@@ -190,51 +294,87 @@ fn runs(m: &Module, facts: &Facts, unit: UnitId, fields: &[FieldId], out: &mut V
             _ => continue,
         };
         let rest = facts.sequence(m, unit, &fields[n + 1..]);
-        if rest.empty || rest.first.is_empty() || !rest.first.is_subset(&class) { continue }
+        if rest.empty || rest.first.is_empty() || !rest.first.is_subset(&class) {
+            continue;
+        }
         let next = fields.get(n + 1).map_or(field.span, |f| m.unit(unit).fields[f.index()].span);
-        out.push(Finding::new("E0411", field.span, format!("{} takes the bytes that must follow it: the message can never match", name(m, unit, field)))
-            .label(next, if to_end { "nothing is left for this" } else { "this begins only with bytes of the run before it" })
-            .hint(if to_end { "what reads to the end is the last field" } else { "take the byte out of the run's charset, or end the run by `until`" }));
+        out.push(
+            Finding::new(
+                "E0411",
+                field.span,
+                format!("{} takes the bytes that must follow it: the message can never match", name(m, unit, field)),
+            )
+            .label(
+                next,
+                if to_end { "nothing is left for this" } else { "this begins only with bytes of the run before it" },
+            )
+            .hint(if to_end {
+                "what reads to the end is the last field"
+            } else {
+                "take the byte out of the run's charset, or end the run by `until`"
+            }),
+        );
     }
 }
 
 pub(super) fn head(m: &Module, id: UnitId, rule: Rule, culprit: Option<FieldId>, out: &mut Vec<Finding>) {
     let unit = m.unit(id);
-    let message = m.protocols.iter().any(|p| p.request == id || p.response == Some(id)) || m.merges.iter().any(|g| g.unit == id);
+    let message =
+        m.protocols.iter().any(|p| p.request == id || p.response == Some(id)) || m.merges.iter().any(|g| g.unit == id);
     let (limit, code, what) = match rule {
         Rule::Whole => (WHOLE_LIMIT, "E0412", "is read whole by the program and"),
         // It says itself how much of it may be held.
         Rule::Streams if unit.limit.is_some() => (WHOLE_LIMIT, "E0412", "has a head that"),
         _ => (HEAD_LIMIT, "E0405", "has a head that"),
     };
-    if !message || unit.head_max <= limit { return }
+    if !message || unit.head_max <= limit {
+        return;
+    }
     let culprit = culprit.map(|f| &unit.fields[f.index()]);
     let at = culprit.map_or(unit.span, |f| f.span);
     let part = culprit.and_then(|f| f.name.clone()).unwrap_or_else(|| "a field".into());
-    out.push(Finding::new(code, at, format!("`{}` {what} may be {} bytes long; the limit is {limit}", unit.name, unit.head_max))
+    out.push(
+        Finding::new(
+            code,
+            at,
+            format!("`{}` {what} may be {} bytes long; the limit is {limit}", unit.name, unit.head_max),
+        )
         .label(at, format!("`{part}` has the largest part in it"))
-        .hint("lower the maxima, or let the large part flow through with `stream`"));
+        .hint("lower the maxima, or let the large part flow through with `stream`"),
+    );
 }
 
 /// Program code that reads behind the beginning of a stream.
 pub(super) fn stream_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
     let mut hits: Vec<FieldId> = Vec::new();
     let mut hit = |steps: &[Step]| {
-        if let Some(Step::Field(f)) = steps.first() { if !hits.contains(f) { hits.push(*f) } }
+        if let Some(Step::Field(f)) = steps.first() {
+            if !hits.contains(f) {
+                hits.push(*f)
+            }
+        }
     };
     m.program_exprs(&mut |e, scope| {
         let Some(path) = walk::path_of(e) else { return };
         let root = m.follow(&Path { root: path.root, steps: Vec::new() }, scope, &mut |_, _| ());
-        if root == Some(walk::At::Unit(unit)) && tail::needs_tail(m, Rule::Streams, unit, e) { hit(&path.steps) }
-    });
-    m.bodies(&mut |body| walk::stmts(&body.block, &mut |s| {
-        let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) else { return };
-        if body.locals.get(msg.index()).and_then(|l| m.types.get(l.ty.index())) != Some(&Ty::Msg(unit)) { return }
-        for edit in edits {
-            let path = tail::edit_path(*msg, edit);
-            if tail::path_in_tail_by(m, Rule::Streams, unit, &path, true) { hit(&path.steps) }
+        if root == Some(walk::At::Unit(unit)) && tail::needs_tail(m, Rule::Streams, unit, e) {
+            hit(&path.steps)
         }
-    }));
+    });
+    m.bodies(&mut |body| {
+        walk::stmts(&body.block, &mut |s| {
+            let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) else { return };
+            if body.locals.get(msg.index()).and_then(|l| m.types.get(l.ty.index())) != Some(&Ty::Msg(unit)) {
+                return;
+            }
+            for edit in edits {
+                let path = tail::edit_path(*msg, edit);
+                if tail::path_in_tail_by(m, Rule::Streams, unit, &path, true) {
+                    hit(&path.steps)
+                }
+            }
+        })
+    });
     for f in hits {
         let Some(field) = m.unit(unit).fields.get(f.index()) else { continue };
         out.push(Finding::new("E0407", field.span, format!("the program reads {}, which flows through or follows a `stream` field", name(m, unit, field)))
@@ -243,23 +383,32 @@ pub(super) fn stream_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
     }
 }
 
-/// What the grammar itself reads behind the beginning of a stream. A unit may be nested in several messages: it is told once.
+/// What the grammar itself reads behind the beginning of a stream. A unit may be nested in several
+/// messages: it is told once.
 pub(super) fn late_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
-    for l in late::late(m, Rule::Streams, unit) {
+    for l in late_reads::late(m, Rule::Streams, unit) {
         let (reader, read) = (&m.unit(l.unit).fields[l.reader.index()], &m.unit(l.read.0).fields[l.read.1.index()]);
         let found = Finding::new("E0414", reader.span, format!("the bytes of {} have flowed by when this is asked", name(m, l.read.0, read)))
             .label(read.span, "these")
             .hint("behind the beginning of a stream only numbers are kept: ask directly behind the field, and keep the answer: `let same = name == \"…\"`");
-        if !out.contains(&found) { out.push(found) }
+        if !out.contains(&found) {
+            out.push(found)
+        }
     }
 }
 
 /// Where a message says what of its tail is passed on, but has none yet, or none that flows.
 pub(super) fn early_passes(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
-    for (u, f) in late::early(m, unit) {
-        let found = Finding::new("E0417", m.unit(u).fields[f.index()].span, format!("here nothing of a `{}` flows yet", m.unit(unit).name))
-            .hint("`pass when` stands behind the beginning of a stream, or in the unit of one");
-        if !out.contains(&found) { out.push(found) }
+    for (u, f) in late_reads::early(m, unit) {
+        let found = Finding::new(
+            "E0417",
+            m.unit(u).fields[f.index()].span,
+            format!("here nothing of a `{}` flows yet", m.unit(unit).name),
+        )
+        .hint("`pass when` stands behind the beginning of a stream, or in the unit of one");
+        if !out.contains(&found) {
+            out.push(found)
+        }
     }
 }
 
@@ -268,27 +417,45 @@ pub(super) fn protocols(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
         let Some(field) = p.order_by else { continue };
         let request = fixed_offset_by(m, facts, p.request, field);
         let response = order_field(m, p).zip(p.response).and_then(|(f, u)| fixed_offset_by(m, facts, u, f));
-        let span = m.units.get(p.request.index()).and_then(|u| u.fields.get(field.index())).map_or_else(Span::default, |f| f.span);
+        let span = m
+            .units
+            .get(p.request.index())
+            .and_then(|u| u.fields.get(field.index()))
+            .map_or_else(Span::default, |f| f.span);
         if request.is_none() || request != response {
             out.push(Finding::new("E0409", span, format!("protocol `{}` is ordered by a field that has no fixed place in both the request and the response", p.name))
                 .label(span, "this field")
                 .hint("the id must be a whole unsigned integer in the head, behind fields of fixed size only, at the same offset in both messages"));
         }
     }
-    for port in &m.ports { alternatives(m, port, out) }
+    for port in &m.ports {
+        alternatives(m, port, out)
+    }
 }
 
 fn alternatives(m: &Module, port: &Port, out: &mut Vec<Finding>) {
-    if !matches!(port.kind, desc::PortKind::Listen(_)) { return }
+    if !matches!(port.kind, desc::PortKind::Listen(_)) {
+        return;
+    }
     let mut taken = ByteSet::EMPTY;
     for id in &port.protocols {
         let Some(p) = m.protocols.get(id.index()) else { continue };
         let Some(unit) = m.units.get(p.request.index()) else { continue };
-        // A connection is the first alternative's whose set has its first byte, so a later one needs a byte of its own.
+        // A connection is the first alternative's whose set has its first byte, so a later one
+        // needs a byte of its own.
         if unit.first.is_subset(&taken) {
-            out.push(Finding::new("E0410", port.span, format!("no connection of port `{}` can ever be `{}`: protocols before it begin with the same bytes", port.name, p.name))
+            out.push(
+                Finding::new(
+                    "E0410",
+                    port.span,
+                    format!(
+                        "no connection of port `{}` can ever be `{}`: protocols before it begin with the same bytes",
+                        port.name, p.name
+                    ),
+                )
                 .label(unit.span, "its request begins here")
-                .hint("a connection's protocol is told by its first byte: put the narrower protocol first"));
+                .hint("a connection's protocol is told by its first byte: put the narrower protocol first"),
+            );
         }
         taken = taken.union(&unit.first);
     }

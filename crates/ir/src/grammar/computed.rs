@@ -1,15 +1,17 @@
 //! Computed fields (`let`) that are computed again wherever they are read.
 //!
-//! A number or bool is computed once and kept in the message's view. Of bytes the view can keep a place in the message only; what is
-//! not such a place is computed again at each use, so its expression stands in each expression that reads it. So is everything in headers of
-//! frames, which have no view.
+//! A number or bool is computed once and kept in the message's view. Of bytes the view can keep a
+//! place in the message only; what is not such a place is computed again at each use, so its
+//! expression stands in each expression that reads it. So is everything in headers of frames, which
+//! have no view.
 
 use super::Finding;
 use crate::walk::{At, Scope};
 use crate::*;
 use std::collections::HashSet;
 
-/// The most operators of a field that is computed again, those of the fields that it is computed of included.
+/// The most operators of a field that is computed again, those of the fields that it is computed of
+/// included.
 const MOST: u64 = 4096;
 
 /// Whether a computed field with bytes is computed again at each use.
@@ -24,17 +26,24 @@ pub fn again(m: &Module, field: &Field) -> bool {
     layout::has_bytes(m, field.ty) && !(place && one)
 }
 
-/// Those that become too large, each unit after those nested in it: what reads them need not be looked at.
+/// Those that become too large, each unit after those nested in it: what reads them need not be
+/// looked at.
 pub(super) fn too_large(m: &Module, order: &[UnitId]) -> Vec<Finding> {
     let mut sizes: Vec<Vec<u64>> = m.units.iter().map(|u| vec![0; u.fields.len()]).collect();
-    let headers: HashSet<UnitId> = m.units.iter().flat_map(|u| &u.frame).flat_map(|f| &f.layers).map(|l| l.unit).collect();
+    let headers: HashSet<UnitId> =
+        m.units.iter().flat_map(|u| &u.frame).flat_map(|f| &f.layers).map(|l| l.unit).collect();
     let mut found = Vec::new();
     for &u in order {
         for (f, field) in m.unit(u).fields.iter().enumerate() {
             let computed = headers.contains(&u) && matches!(field.kind, FieldKind::Let { .. });
-            if !computed && !again(m, field) { continue }
+            if !computed && !again(m, field) {
+                continue;
+            }
             let size = size(m, u, field, &sizes);
-            if size <= MOST { sizes[u.index()][f] = size; continue }
+            if size <= MOST {
+                sizes[u.index()][f] = size;
+                continue;
+            }
             let name = field.name.as_deref().unwrap_or("_");
             found.push(Finding::new("E0415", field.span, format!("`{}.{name}` is computed of too much", m.unit(u).name))
                 .hint("a `let` with bytes, or of a packet's header, is computed again wherever it is read, with all `let`s that it reads: write a function of the fields, or keep numbers or bools of bytes"));
@@ -46,10 +55,15 @@ pub(super) fn too_large(m: &Module, order: &[UnitId]) -> Vec<Finding> {
 /// Operators of a field's expressions.
 fn size(m: &Module, unit: UnitId, field: &Field, sizes: &[Vec<u64>]) -> u64 {
     let mut total = 0u64;
-    walk::field_exprs(field, &mut |e, _| walk::expr(e, &mut |e| {
-        let read = walk::path_of(e).and_then(|p| m.follow(p, Scope::this(unit), &mut |_, _| ()));
-        let inner = match read { Some(At::Field(u, f)) => sizes[u.index()][f.index()], _ => 0 };
-        total = total.saturating_add(1 + inner);
-    }));
+    walk::field_exprs(field, &mut |e, _| {
+        walk::expr(e, &mut |e| {
+            let read = walk::path_of(e).and_then(|p| m.follow(p, Scope::this(unit), &mut |_, _| ()));
+            let inner = match read {
+                Some(At::Field(u, f)) => sizes[u.index()][f.index()],
+                _ => 0,
+            };
+            total = total.saturating_add(1 + inner);
+        })
+    });
     total
 }

@@ -1,12 +1,14 @@
-//! Analysis of grammars: sizes, first bytes, head and tail of every unit, and what the checker must refuse.
+//! Analysis of grammars: sizes, first bytes, head and tail of every unit, and what the checker must
+//! refuse.
 //!
-//! In: a module as it was lowered (the units' `tail`, `streams`, `min`, `max`, `head_max`, `first` are ignored). Out: these
-//! are set, and a list of [`Finding`]s, in order of the units. Stages: nesting order (a cycle ends the analysis) → [`computed`] (so does what is too large) →
+//! In: a module as it was lowered (the units' `tail`, `streams`, `min`, `max`, `head_max`, `first`
+//! are ignored). Out: these are set, and a list of [`Finding`]s, in order of the units. Stages:
+//! nesting order (a cycle ends the analysis) → [`computed`] (so does what is too large) →
 //! [`measure`] → [`tail`] and [`late`] → [`check`].
 
 mod check;
 pub mod computed;
-pub mod late;
+pub mod late_reads;
 pub mod measure;
 pub mod tail;
 
@@ -26,9 +28,17 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(code: &'static str, span: Span, message: String) -> Self { Finding { code, span, message, labels: Vec::new(), hint: None } }
-    fn label(mut self, span: Span, text: impl Into<String>) -> Self { self.labels.push((span, text.into())); self }
-    fn hint(mut self, text: impl Into<String>) -> Self { self.hint = Some(text.into()); self }
+    fn new(code: &'static str, span: Span, message: String) -> Self {
+        Finding { code, span, message, labels: Vec::new(), hint: None }
+    }
+    fn label(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.labels.push((span, text.into()));
+        self
+    }
+    fn hint(mut self, text: impl Into<String>) -> Self {
+        self.hint = Some(text.into());
+        self
+    }
 }
 
 /// Every code of this module and its title.
@@ -64,9 +74,13 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
     };
     let mut findings = computed::too_large(m, &order);
     check::too_many_fields(m, &order, &mut findings);
-    if !findings.is_empty() { return findings }
+    if !findings.is_empty() {
+        return findings;
+    }
     let mut facts = Facts::new(m);
-    for &u in &order { facts.add(m, u) }
+    for &u in &order {
+        facts.add(m, u)
+    }
     for u in 0..m.units.len() {
         let id = UnitId(u as u32);
         let rule = natural_rule_of(m, id, &mut findings);
@@ -85,22 +99,28 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
     findings
 }
 
-/// The natural rule, or `Whole` where the program needs the message's tail before it is handled, or has the whole message anyhow.
+/// The natural rule, or `Whole` where the program needs the message's tail before it is handled, or
+/// has the whole message anyhow.
 fn natural_rule_of(m: &Module, unit: UnitId, findings: &mut Vec<Finding>) -> Rule {
     let rule = tail::natural_rule(m, unit);
-    if arrives(m, unit) { check::early_passes(m, unit, findings) }
+    if arrives(m, unit) {
+        check::early_passes(m, unit, findings)
+    }
     match rule {
         Rule::Streams => {
             check::stream_reads(m, unit, findings);
             check::late_reads(m, unit, findings);
             rule
         }
-        _ if needed_whole(m, unit) || only_parsed(m, unit) || !late::late(m, rule, unit).is_empty() => Rule::Whole,
+        _ if needed_whole(m, unit) || only_parsed(m, unit) || !late_reads::late(m, rule, unit).is_empty() => {
+            Rule::Whole
+        }
         _ => rule,
     }
 }
 
-/// Whether `parse` reads a unit from bytes that are all there, and it never arrives on a connection.
+/// Whether `parse` reads a unit from bytes that are all there, and it never arrives on a
+/// connection.
 fn only_parsed(m: &Module, unit: UnitId) -> bool {
     let mut parsed = false;
     m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| parsed |= walk::parsed_unit(&s.kind) == Some(unit)));
@@ -112,24 +132,34 @@ fn arrives(m: &Module, unit: UnitId) -> bool {
     m.protocols.iter().any(|p| p.request == unit || p.response == Some(unit)) || m.merges.iter().any(|g| g.unit == unit)
 }
 
-/// Whether some code that runs when a message of this unit arrives (its handler, its protocol's clauses, what is said on
-/// its faults, a merge) needs the tail. A response's reader is not meant: it holds the answer instead.
+/// Whether some code that runs when a message of this unit arrives (its handler, its protocol's
+/// clauses, what is said on its faults, a merge) needs the tail. A response's reader is not meant:
+/// it holds the answer instead.
 fn needed_whole(m: &Module, unit: UnitId) -> bool {
     let rule = Rule::Long;
     let clauses = m.protocols.iter().any(|p| {
         let request = p.request_clauses().into_iter().flatten().chain(&p.response_args).collect::<Vec<_>>();
         let response = p.response_clauses().into_iter().flatten().collect::<Vec<_>>();
-        let needs = |list: Vec<&Expr>| list.into_iter().any(|e| {
-            let mut found = false;
-            walk::expr(e, &mut |e| found |= tail::needs_tail(m, rule, unit, e));
-            found
-        });
-        (p.request == unit && (needs(request) || p.on_log.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))
-            || p.on_fault.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(2)))))
-            || (p.response == Some(unit) && (needs(response) || p.on_interim.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
+        let needs = |list: Vec<&Expr>| {
+            list.into_iter().any(|e| {
+                let mut found = false;
+                walk::expr(e, &mut |e| found |= tail::needs_tail(m, rule, unit, e));
+                found
+            })
+        };
+        (p.request == unit
+            && (needs(request)
+                || p.on_log.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))
+                || p.on_fault.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(2)))))
+            || (p.response == Some(unit)
+                && (needs(response)
+                    || p.on_interim.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
     });
     let handlers = m.handlers.iter().any(|h| match h.on {
-        On::Message { protocol, .. } => m.protocols.get(protocol.index()).is_some_and(|p| p.request == unit) && body_needs_tail(m, rule, unit, &h.body, LocalId(0)),
+        On::Message { protocol, .. } => {
+            m.protocols.get(protocol.index()).is_some_and(|p| p.request == unit)
+                && body_needs_tail(m, rule, unit, &h.body, LocalId(0))
+        }
         _ => false,
     });
     clauses || handlers || m.merges.iter().any(|g| g.unit == unit)
@@ -138,11 +168,22 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
 /// Units, nested ones first.
 fn nesting_order(m: &Module) -> Result<Vec<UnitId>, Vec<Finding>> {
     let mut order = Order { m, state: vec![0; m.units.len()], order: Vec::new(), findings: Vec::new() };
-    for u in 0..m.units.len() { order.visit(UnitId(u as u32)) }
-    if order.findings.is_empty() { Ok(order.order) } else { Err(order.findings) }
+    for u in 0..m.units.len() {
+        order.visit(UnitId(u as u32))
+    }
+    if order.findings.is_empty() {
+        Ok(order.order)
+    } else {
+        Err(order.findings)
+    }
 }
 
-struct Order<'a> { m: &'a Module, state: Vec<u8>, order: Vec<UnitId>, findings: Vec<Finding> }
+struct Order<'a> {
+    m: &'a Module,
+    state: Vec<u8>,
+    order: Vec<UnitId>,
+    findings: Vec<Finding>,
+}
 
 impl Order<'_> {
     fn visit(&mut self, u: UnitId) {
@@ -151,9 +192,11 @@ impl Order<'_> {
             let (FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. }) = &field.kind else { continue };
             match self.state.get(unit.index()) {
                 Some(0) => self.visit(*unit),
-                Some(1) => self.findings.push(Finding::new("E0406", field.span, format!("unit `{}` contains itself", self.m.unit(*unit).name))
-                    .label(field.span, format!("here `{}` is nested again", self.m.unit(*unit).name))
-                    .hint("a message has a largest size: write the levels out, or use a list")),
+                Some(1) => self.findings.push(
+                    Finding::new("E0406", field.span, format!("unit `{}` contains itself", self.m.unit(*unit).name))
+                        .label(field.span, format!("here `{}` is nested again", self.m.unit(*unit).name))
+                        .hint("a message has a largest size: write the levels out, or use a list"),
+                ),
                 _ => {}
             }
         }
@@ -162,18 +205,26 @@ impl Order<'_> {
     }
 }
 
-/// Offset and width of a field of a unit that always stands at the same place of the head: a whole unsigned integer.
+/// Offset and width of a field of a unit that always stands at the same place of the head: a whole
+/// unsigned integer.
 pub fn fixed_offset(m: &Module, unit: UnitId, field: FieldId) -> Option<(u32, u8)> {
     let facts = measured(m);
     fixed_offset_by(m, &facts, unit, field)
 }
 
-/// Whether a list in a tail is passed on at once, with what frames it (else item by item, as they are accepted).
-pub fn passed_at_once(m: &Module, unit: UnitId, list: FieldId) -> bool { tail::at_once(m, &measured(m), unit, list) }
+/// Whether a list in a tail is passed on at once, with what frames it (else item by item, as they
+/// are accepted).
+pub fn passed_at_once(m: &Module, unit: UnitId, list: FieldId) -> bool {
+    tail::at_once(m, &measured(m), unit, list)
+}
 
 fn measured(m: &Module) -> Facts {
     let mut facts = Facts::new(m);
-    if let Ok(order) = nesting_order(m) { for u in order { facts.add(m, u) } }
+    if let Ok(order) = nesting_order(m) {
+        for u in order {
+            facts.add(m, u)
+        }
+    }
     facts
 }
 
@@ -183,21 +234,30 @@ fn fixed_offset_by(m: &Module, facts: &Facts, unit: UnitId, field: FieldId) -> O
     for &f in &u.body {
         if f == field {
             return match u.fields.get(f.index())?.kind {
-                FieldKind::UInt { bytes, shift: 0, bits, advance: true, signed: false, .. } if bits as u32 == bytes as u32 * 8 => Some((u32::try_from(at).ok()?, bytes)),
+                FieldKind::UInt { bytes, shift: 0, bits, advance: true, signed: false, .. }
+                    if bits as u32 == bytes as u32 * 8 =>
+                {
+                    Some((u32::try_from(at).ok()?, bytes))
+                }
                 _ => None,
             };
         }
         let fact = facts.field(m, unit, f);
-        if fact.min != fact.max || begins_tail(m, unit, unit, f) { return None }
+        if fact.min != fact.max || begins_tail(m, unit, unit, f) {
+            return None;
+        }
         at = at.saturating_add(fact.min);
     }
     None
 }
 
-/// The field of the response that carries the id of `order by`: the same field, or the one of its name.
+/// The field of the response that carries the id of `order by`: the same field, or the one of its
+/// name.
 pub fn order_field(m: &Module, p: &Protocol) -> Option<FieldId> {
     let (field, response) = (p.order_by?, p.response?);
-    if response == p.request { return Some(field) }
+    if response == p.request {
+        return Some(field);
+    }
     let name = m.units.get(p.request.index())?.fields.get(field.index())?.name.as_ref()?;
     m.units.get(response.index())?.fields.iter().position(|f| f.name.as_ref() == Some(name)).map(|f| FieldId(f as u32))
 }

@@ -1,8 +1,9 @@
 //! The head/tail split: where a message's head ends, and which fields lie behind that point.
 //!
-//! The head ends where the parser first reaches a field that *begins the tail*. Which ones do is a rule of the message:
-//! with stream fields in it, the stream fields; otherwise bytes that may be longer than 4 KiB and lists whose elements
-//! may have such. A message whose tail the program must see before it is handled has no tail at all: it is parsed whole.
+//! The head ends where the parser first reaches a field that *begins the tail*. Which ones do is a
+//! rule of the message: with stream fields in it, the stream fields; otherwise bytes that may be
+//! longer than 4 KiB and lists whose elements may have such. A message whose tail the program must
+//! see before it is handled has no tail at all: it is parsed whole.
 
 use crate::walk::At;
 use crate::*;
@@ -22,19 +23,31 @@ pub enum Rule {
 
 /// The rule by the message's grammar alone.
 pub fn natural_rule(m: &Module, message: UnitId) -> Rule {
-    let streams = m.units.get(message.index()).is_some_and(|u| u.body.iter().any(|f| contains(m, Rule::Streams, message, *f)));
-    if streams { Rule::Streams } else { Rule::Long }
+    let streams =
+        m.units.get(message.index()).is_some_and(|u| u.body.iter().any(|f| contains(m, Rule::Streams, message, *f)));
+    if streams {
+        Rule::Streams
+    } else {
+        Rule::Long
+    }
 }
 
 /// The rule that holds once [`super::analyze`] has set `tail` and `streams`.
 pub fn rule(m: &Module, message: UnitId) -> Rule {
     match m.units.get(message.index()) {
-        Some(u) if (u.tail as usize) < u.body.len() => if u.streams { Rule::Streams } else { Rule::Long },
+        Some(u) if (u.tail as usize) < u.body.len() => {
+            if u.streams {
+                Rule::Streams
+            } else {
+                Rule::Long
+            }
+        }
         _ => Rule::Whole,
     }
 }
 
-/// Whether the head of `message` ends before this field (of it or of a unit nested in it) when the parser reaches it.
+/// Whether the head of `message` ends before this field (of it or of a unit nested in it) when the
+/// parser reaches it.
 pub fn begins_tail(m: &Module, message: UnitId, unit: UnitId, field: FieldId) -> bool {
     begins(m, rule(m, message), unit, field)
 }
@@ -61,7 +74,10 @@ fn reaches(m: &Module, rule: Rule, unit: UnitId, field: FieldId, seen: &mut [boo
         FieldKind::Switch { cases } => cases.iter().flat_map(|c| &c.fields).any(|f| reaches(m, rule, unit, *f, seen)),
         FieldKind::List { element, .. } => reaches(m, rule, unit, *element, seen),
         FieldKind::Unit { unit, .. } => match (m.units.get(unit.index()), seen.get_mut(unit.index())) {
-            (Some(u), Some(seen_it @ false)) => { *seen_it = true; u.body.iter().any(|f| reaches(m, rule, *unit, *f, seen)) }
+            (Some(u), Some(seen_it @ false)) => {
+                *seen_it = true;
+                u.body.iter().any(|f| reaches(m, rule, *unit, *f, seen))
+            }
             _ => false,
         },
         _ => begins(m, rule, unit, field),
@@ -71,19 +87,26 @@ fn reaches(m: &Module, rule: Rule, unit: UnitId, field: FieldId, seen: &mut [boo
 /// Whether a field of a unit, or of one nested in it, is of a kind.
 pub fn has(m: &Module, unit: UnitId, kind: &dyn Fn(&FieldKind) -> bool) -> bool {
     fn seek(m: &Module, unit: UnitId, kind: &dyn Fn(&FieldKind) -> bool, seen: &mut [bool]) -> bool {
-        if std::mem::replace(&mut seen[unit.index()], true) { return false }
-        m.unit(unit).fields.iter().any(|f| kind(&f.kind) || match &f.kind {
-            FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => seek(m, *unit, kind, seen),
-            _ => false,
+        if std::mem::replace(&mut seen[unit.index()], true) {
+            return false;
+        }
+        m.unit(unit).fields.iter().any(|f| {
+            kind(&f.kind)
+                || match &f.kind {
+                    FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => seek(m, *unit, kind, seen),
+                    _ => false,
+                }
         })
     }
     seek(m, unit, kind, &mut vec![false; m.units.len()])
 }
 
-/// Whether a list in a tail is passed on at once, with what frames it: it is short, and nothing of it flows. Items of others are passed on
-/// one by one, as they are accepted.
+/// Whether a list in a tail is passed on at once, with what frames it: it is short, and nothing of
+/// it flows. Items of others are passed on one by one, as they are accepted.
 pub(super) fn at_once(m: &Module, facts: &super::measure::Facts, unit: UnitId, list: FieldId) -> bool {
-    let flows = |kind: &FieldKind| matches!(kind, FieldKind::Pass { .. } | FieldKind::StreamBytes { .. } | FieldKind::StreamUnit { .. });
+    let flows = |kind: &FieldKind| {
+        matches!(kind, FieldKind::Pass { .. } | FieldKind::StreamBytes { .. } | FieldKind::StreamUnit { .. })
+    };
     let inside = match &m.unit(unit).fields[list.index()].kind {
         FieldKind::List { element, .. } => match &m.unit(unit).fields[element.index()].kind {
             FieldKind::Unit { unit, .. } => has(m, *unit, &flows),
@@ -94,16 +117,20 @@ pub(super) fn at_once(m: &Module, facts: &super::measure::Facts, unit: UnitId, l
     !inside && facts.field(m, unit, list).max <= KEPT_BYTES
 }
 
-/// Whether what is at a path of the message may lie in its tail. Paths that use more than the beginning of their last
-/// field (its bytes, its end) are `whole`.
+/// Whether what is at a path of the message may lie in its tail. Paths that use more than the
+/// beginning of their last field (its bytes, its end) are `whole`.
 pub fn path_in_tail_by(m: &Module, rule: Rule, message: UnitId, path: &Path, whole: bool) -> bool {
-    if rule == Rule::Whole { return false }
+    if rule == Rule::Whole {
+        return false;
+    }
     let (mut at, mut last) = (At::Unit(message), None);
     for step in &path.steps {
         let before = m.inside(at);
         let Some(next) = m.step(at, step) else { return false };
         if let (Step::Field(f), Some(unit)) = (step, before) {
-            if field_in_tail(m, rule, unit, *f) { return true }
+            if field_in_tail(m, rule, unit, *f) {
+                return true;
+            }
             last = Some((unit, *f));
         }
         at = next;
@@ -128,7 +155,8 @@ pub fn body_needs_tail(m: &Module, rule: Rule, message: UnitId, body: &Body, loc
     });
     walk::stmts(&body.block, &mut |s| {
         if let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) {
-            found |= *msg == local && edits.iter().any(|e| path_in_tail_by(m, rule, message, &edit_path(local, e), true));
+            found |=
+                *msg == local && edits.iter().any(|e| path_in_tail_by(m, rule, message, &edit_path(local, e), true));
         }
     });
     found
@@ -136,24 +164,33 @@ pub fn body_needs_tail(m: &Module, rule: Rule, message: UnitId, body: &Body, loc
 
 /// The place an edit changes, as a path.
 pub fn edit_path(msg: LocalId, edit: &Edit) -> Path {
-    let (Edit::Set { field: fields, .. } | Edit::Remove { list: fields, .. } | Edit::Append { list: fields, .. }) = edit;
+    let (Edit::Set { field: fields, .. } | Edit::Remove { list: fields, .. } | Edit::Append { list: fields, .. }) =
+        edit;
     Path { root: Root::Local(msg), steps: fields.iter().map(|f| Step::Field(*f)).collect() }
 }
 
 /// Whether a field of a unit begins the tail or comes after a field in which it may begin.
 fn field_in_tail(m: &Module, rule: Rule, unit: UnitId, target: FieldId) -> bool {
     fn seek(m: &Module, rule: Rule, unit: UnitId, fields: &[FieldId], target: FieldId, depth: u32) -> Option<bool> {
-        if depth > layout::MAX_DEPTH { return None }
+        if depth > layout::MAX_DEPTH {
+            return None;
+        }
         let u = m.units.get(unit.index())?;
         let mut behind = false;
         for &f in fields {
-            if f == target { return Some(behind || begins(m, rule, unit, f)) }
+            if f == target {
+                return Some(behind || begins(m, rule, unit, f));
+            }
             let inner = match u.fields.get(f.index()).map(|f| &f.kind) {
-                Some(FieldKind::Switch { cases }) => cases.iter().find_map(|c| seek(m, rule, unit, &c.fields, target, depth + 1)),
+                Some(FieldKind::Switch { cases }) => {
+                    cases.iter().find_map(|c| seek(m, rule, unit, &c.fields, target, depth + 1))
+                }
                 Some(FieldKind::List { element, .. }) => seek(m, rule, unit, &[*element], target, depth + 1),
                 _ => None,
             };
-            if let Some(found) = inner { return Some(behind || found || begins(m, rule, unit, f)) }
+            if let Some(found) = inner {
+                return Some(behind || found || begins(m, rule, unit, f));
+            }
             behind |= contains(m, rule, unit, f);
         }
         None
@@ -176,27 +213,42 @@ pub fn head_max(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: Uni
         let Some(so_far) = through else { break };
         let part = heads.field(unit, f);
         let most = part.through.unwrap_or(0).max(part.ended);
-        if most > largest.0 { largest = (most, Some(f)) }
+        if most > largest.0 {
+            largest = (most, Some(f))
+        }
         ended = ended.max(so_far.saturating_add(part.ended));
         through = part.through.map(|n| so_far.saturating_add(n));
     }
     (through.unwrap_or(0).max(ended), largest.1)
 }
 
-/// Largest number of head bytes in a field: when the head goes on behind it (None: it never does) and when it ends inside.
+/// Largest number of head bytes in a field: when the head goes on behind it (None: it never does)
+/// and when it ends inside.
 #[derive(Clone, Copy)]
-struct Part { through: Option<u64>, ended: u64 }
+struct Part {
+    through: Option<u64>,
+    ended: u64,
+}
 
 /// Head bytes of nested units, each computed once.
-struct Heads<'a> { m: &'a Module, facts: &'a super::measure::Facts, rule: Rule, units: Vec<Option<Part>> }
+struct Heads<'a> {
+    m: &'a Module,
+    facts: &'a super::measure::Facts,
+    rule: Rule,
+    units: Vec<Option<Part>>,
+}
 
 impl Heads<'_> {
     fn field(&mut self, unit: UnitId, field: FieldId) -> Part {
         let m = self.m;
-        if begins(m, self.rule, unit, field) { return Part { through: None, ended: 0 } }
+        if begins(m, self.rule, unit, field) {
+            return Part { through: None, ended: 0 };
+        }
         match &m.unit(unit).fields[field.index()].kind {
             FieldKind::Unit { unit, .. } => {
-                if let Some(part) = self.units[unit.index()] { return part }
+                if let Some(part) = self.units[unit.index()] {
+                    return part;
+                }
                 let part = self.sequence(*unit, &m.unit(*unit).body);
                 self.units[unit.index()] = Some(part);
                 part
@@ -204,7 +256,10 @@ impl Heads<'_> {
             FieldKind::Switch { cases } => cases.iter().fold(Part { through: None, ended: 0 }, |a, c| {
                 let guard = super::measure::guard_max(&c.guard);
                 let part = self.sequence(unit, &c.fields);
-                Part { through: a.through.max(part.through.map(|n| n.saturating_add(guard))), ended: a.ended.max(part.ended.saturating_add(guard)) }
+                Part {
+                    through: a.through.max(part.through.map(|n| n.saturating_add(guard))),
+                    ended: a.ended.max(part.ended.saturating_add(guard)),
+                }
             }),
             _ => Part { through: Some(self.facts.field(m, unit, field).max), ended: 0 },
         }

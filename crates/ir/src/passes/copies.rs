@@ -1,5 +1,7 @@
-//! Packets that elements have for themselves. The pass `inline_elements` keeps a packet before an element changes it and makes it that again behind it
-//! ([`FrameAct::Save`], [`FrameAct::Restore`]); where nobody uses it there, both are dropped. So a chain of elements copies nothing.
+//! Packets that elements have for themselves. The pass `inline_elements` keeps a packet before an
+//! element changes it and makes it that again behind it ([`FrameAct::Save`],
+//! [`FrameAct::Restore`]); where nobody uses it there, both are dropped. So a chain of elements
+//! copies nothing.
 
 use crate::*;
 use std::collections::HashSet;
@@ -11,12 +13,24 @@ pub fn run(m: &mut Module) {
     // Pairs around an input, at those of its senders that are deepest.
     let mut around = vec![0; m.inputs.len()];
     let wires = std::mem::take(&mut m.wires);
-    let mut note = |wire: WireId, depth: u32| if let Some(Target::Input(to)) = wires.get(wire.index()).map(|w| w.to) { around[to.index()] = depth.max(around[to.index()]) };
-    for h in m.handlers.iter_mut().filter(|h| matches!(h.on, On::Frame { .. })) { body(&mut h.body.block, 0, &mut note) }
+    let mut note = |wire: WireId, depth: u32| {
+        if let Some(Target::Input(to)) = wires.get(wire.index()).map(|w| w.to) {
+            around[to.index()] = depth.max(around[to.index()])
+        }
+    };
+    for h in m.handlers.iter_mut().filter(|h| matches!(h.on, On::Frame { .. })) {
+        body(&mut h.body.block, 0, &mut note)
+    }
     for id in order {
         let depth = around[id.index()];
-        let mut note = |wire: WireId, depth: u32| if let Some(Target::Input(to)) = wires.get(wire.index()).map(|w| w.to) { around[to.index()] = depth.max(around[to.index()]) };
-        if let Some(b) = &mut m.inputs[id.index()].body { body(&mut b.block, depth, &mut note) }
+        let mut note = |wire: WireId, depth: u32| {
+            if let Some(Target::Input(to)) = wires.get(wire.index()).map(|w| w.to) {
+                around[to.index()] = depth.max(around[to.index()])
+            }
+        };
+        if let Some(b) = &mut m.inputs[id.index()].body {
+            body(&mut b.block, depth, &mut note)
+        }
     }
     m.wires = wires;
 }
@@ -36,9 +50,11 @@ fn pair(s: &Stmt) -> Option<(u32, bool)> {
     }
 }
 
-/// Drops pairs that are not needed, and numbers the others by how many are around them. `note` is told how many are around each output.
+/// Drops pairs that are not needed, and numbers the others by how many are around them. `note` is
+/// told how many are around each output.
 fn settle(block: &mut Block, needed: &HashSet<u32>, depth: u32, note: &mut dyn FnMut(WireId, u32)) {
-    let kept: HashSet<u32> = block.iter().filter_map(pair).filter(|(n, save)| !save && needed.contains(n)).map(|p| p.0).collect();
+    let kept: HashSet<u32> =
+        block.iter().filter_map(pair).filter(|(n, save)| !save && needed.contains(n)).map(|p| p.0).collect();
     block.retain(|s| pair(s).is_none_or(|(n, _)| kept.contains(&n)));
     let mut depth = depth;
     for s in block {
@@ -57,7 +73,8 @@ fn settle(block: &mut Block, needed: &HashSet<u32>, depth: u32, note: &mut dyn F
     }
 }
 
-/// Which pairs have a use of the frame behind them: backward over the structured code, as in `liveness`.
+/// Which pairs have a use of the frame behind them: backward over the structured code, as in
+/// `liveness`.
 #[derive(Default)]
 struct Used {
     behind: HashSet<u32>,
@@ -68,7 +85,9 @@ struct Used {
 impl Used {
     /// Whether the frame is used from the block's beginning on.
     fn block(&mut self, block: &Block, mut used: bool) -> bool {
-        for s in block.iter().rev() { used = self.stmt(&s.kind, used) }
+        for s in block.iter().rev() {
+            used = self.stmt(&s.kind, used)
+        }
         used
     }
 
@@ -78,7 +97,10 @@ impl Used {
             StmtKind::Continue => self.loops.last().is_some_and(|l| l.1),
             StmtKind::Return(e) => e.as_ref().is_some_and(reads),
             StmtKind::Fault { .. } => false,
-            StmtKind::If { cond, then, other } => { let (a, b) = (self.block(then, used), self.block(other, used)); a || b || reads(cond) }
+            StmtKind::If { cond, then, other } => {
+                let (a, b) = (self.block(then, used), self.block(other, used));
+                a || b || reads(cond)
+            }
             StmtKind::Switch { on, cases, default } => {
                 let ways = cases.iter().map(|c| &c.1).chain([default]);
                 ways.fold(reads(on), |any, b| self.block(b, used) || any)
@@ -89,7 +111,9 @@ impl Used {
             StmtKind::TableUpdate { key, body, .. } => self.block(body, used) || reads(key),
             StmtKind::Frame { act: FrameAct::Save { .. }, .. } => used,
             StmtKind::Frame { act: FrameAct::Restore { copy }, .. } => {
-                if used { self.behind.insert(*copy); }
+                if used {
+                    self.behind.insert(*copy);
+                }
                 used
             }
             _ => used || uses(s),

@@ -1,5 +1,6 @@
-//! Sorts the edits of passed messages into wire order, which is what lets a backend write the message in one go. On one
-//! list: removals, which become one (those of a program and of its protocol, say), come before what is appended.
+//! Sorts the edits of passed messages into wire order, which is what lets a backend write the
+//! message in one go. On one list: removals, which become one (those of a program and of its
+//! protocol, say), come before what is appended.
 
 use crate::*;
 
@@ -15,7 +16,9 @@ pub fn run(m: &mut Module) {
         let Body { locals, block } = body;
         walk::stmts_mut(block, &mut |s| {
             if let Some(Outgoing::Pass { msg, edits }) = walk::outgoing_mut(&mut s.kind) {
-                let Some(Ty::Msg(unit)) = locals.get(msg.index()).and_then(|l| view.types.get(l.ty.index())) else { return };
+                let Some(Ty::Msg(unit)) = locals.get(msg.index()).and_then(|l| view.types.get(l.ty.index())) else {
+                    return;
+                };
                 edits.sort_by_cached_key(|e| key(&view, &orders, *unit, e));
                 edits.dedup_by(joined);
             }
@@ -28,16 +31,29 @@ pub fn run(m: &mut Module) {
 fn ranks(unit: &Unit) -> Vec<u32> {
     let mut ranks = vec![u32::MAX; unit.fields.len()];
     for (n, f) in walk::wire_order(unit).into_iter().enumerate() {
-        if let Some(r) = ranks.get_mut(f.index()) { *r = n as u32 }
+        if let Some(r) = ranks.get_mut(f.index()) {
+            *r = n as u32
+        }
     }
     ranks
 }
 
 /// Makes two removals from one list the first one; whether they are such.
 fn joined(later: &mut Edit, first: &mut Edit) -> bool {
-    let (Edit::Remove { list, index: from, cond: more }, Edit::Remove { list: of, index: to, cond }) = (later, first) else { return false };
-    if list != of { return false }
-    walk::expr_mut(more, &mut |e| if let ExprKind::Local(l) = &mut *e.kind { if l == from { *l = *to } });
+    let (Edit::Remove { list, index: from, cond: more }, Edit::Remove { list: of, index: to, cond }) = (later, first)
+    else {
+        return false;
+    };
+    if list != of {
+        return false;
+    }
+    walk::expr_mut(more, &mut |e| {
+        if let ExprKind::Local(l) = &mut *e.kind {
+            if l == from {
+                *l = *to
+            }
+        }
+    });
     *cond = Expr::new(cond.ty, ExprKind::Binary(BinOp::Or, cond.clone(), more.clone()));
     true
 }
@@ -60,9 +76,12 @@ fn key(m: &Module, orders: &[Vec<u32>], unit: UnitId, edit: &Edit) -> (Vec<u32>,
     let mut level = None;
     for f in path {
         let inside = at.and_then(|a| m.inside(a));
-        let rank = inside.and_then(|u| orders.get(u.index())).and_then(|r| r.get(f.index())).copied().unwrap_or(u32::MAX);
+        let rank =
+            inside.and_then(|u| orders.get(u.index())).and_then(|r| r.get(f.index())).copied().unwrap_or(u32::MAX);
         // A step through a switch stays in its unit: the inner field's place says it all.
-        if inside.is_some() && inside == level { key.pop(); }
+        if inside.is_some() && inside == level {
+            key.pop();
+        }
         key.push(rank);
         level = inside;
         at = at.and_then(|a| m.step(a, &Step::Field(*f)));

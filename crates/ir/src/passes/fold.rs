@@ -1,8 +1,8 @@
 //! Constant folding, of expressions everywhere and of statements in bodies.
 //!
-//! Expressions are pure, so any may be dropped. Statements: `require true` goes, `require false` becomes its fault, branches
-//! on constants become the branch, what follows a statement that leaves goes. Grammar switches keep their cases, since the
-//! program names cases by number.
+//! Expressions are pure, so any may be dropped. Statements: `require true` goes, `require false`
+//! becomes its fault, branches on constants become the branch, what follows a statement that leaves
+//! goes. Grammar switches keep their cases, since the program names cases by number.
 
 use crate::*;
 
@@ -10,14 +10,33 @@ pub fn run(m: &mut Module) {
     let types = std::mem::take(&mut m.types);
     let mut fold = |e: &mut Expr| expr(&types, e);
     for unit in &mut m.units {
-        for field in &mut unit.fields { walk::field_exprs_mut(field, &mut |e, _| walk::expr_mut(e, &mut fold)) }
+        for field in &mut unit.fields {
+            walk::field_exprs_mut(field, &mut |e, _| walk::expr_mut(e, &mut fold))
+        }
     }
     for p in &mut m.protocols {
-        let clauses = [&mut p.close_request, &mut p.no_reply, &mut p.alone, &mut p.repeat, &mut p.private_request, &mut p.close_response, &mut p.interim, &mut p.tunnel, &mut p.refusal, &mut p.private_response];
-        for e in clauses.into_iter().flatten().chain(&mut p.response_args) { walk::expr_mut(e, &mut fold) }
+        let clauses = [
+            &mut p.close_request,
+            &mut p.no_reply,
+            &mut p.alone,
+            &mut p.repeat,
+            &mut p.private_request,
+            &mut p.close_response,
+            &mut p.interim,
+            &mut p.tunnel,
+            &mut p.refusal,
+            &mut p.private_response,
+        ];
+        for e in clauses.into_iter().flatten().chain(&mut p.response_args) {
+            walk::expr_mut(e, &mut fold)
+        }
     }
-    for e in m.states.iter_mut().filter_map(|s| s.init.as_mut()) { walk::expr_mut(e, &mut fold) }
-    for v in m.merges.iter_mut().flat_map(|g| &mut g.values) { walk::expr_mut(&mut v.combined, &mut fold) }
+    for e in m.states.iter_mut().filter_map(|s| s.init.as_mut()) {
+        walk::expr_mut(e, &mut fold)
+    }
+    for v in m.merges.iter_mut().flat_map(|g| &mut g.values) {
+        walk::expr_mut(&mut v.combined, &mut fold)
+    }
     m.bodies_mut(&mut |body| {
         walk::block_exprs_mut(&mut body.block, &mut |e| expr(&types, e));
         block(&mut body.block);
@@ -35,7 +54,13 @@ fn int_type(types: &[Ty], ty: TyId) -> Option<(u32, bool)> {
 }
 
 /// The low `bits` bits.
-pub fn wrap(value: u128, bits: u32) -> u128 { if bits >= 128 { value } else { value & ((1 << bits) - 1) } }
+pub fn wrap(value: u128, bits: u32) -> u128 {
+    if bits >= 128 {
+        value
+    } else {
+        value & ((1 << bits) - 1)
+    }
+}
 
 /// The value of an integer's bit pattern.
 pub fn signed(value: u128, bits: u32) -> i128 {
@@ -43,13 +68,35 @@ pub fn signed(value: u128, bits: u32) -> i128 {
     ((value << up) as i128) >> up
 }
 
-fn int(e: &Expr) -> Option<u128> { if let ExprKind::Int(n) = *e.kind { Some(n) } else { None } }
-fn boolean(e: &Expr) -> Option<bool> { if let ExprKind::Bool(b) = *e.kind { Some(b) } else { None } }
-fn bytes(e: &Expr) -> Option<&[u8]> { if let ExprKind::Bytes(b) = &*e.kind { Some(b) } else { None } }
+fn int(e: &Expr) -> Option<u128> {
+    if let ExprKind::Int(n) = *e.kind {
+        Some(n)
+    } else {
+        None
+    }
+}
+fn boolean(e: &Expr) -> Option<bool> {
+    if let ExprKind::Bool(b) = *e.kind {
+        Some(b)
+    } else {
+        None
+    }
+}
+fn bytes(e: &Expr) -> Option<&[u8]> {
+    if let ExprKind::Bytes(b) = &*e.kind {
+        Some(b)
+    } else {
+        None
+    }
+}
 
 /// Folds one expression whose operands are folded.
 fn expr(types: &[Ty], e: &mut Expr) {
-    if let Some(kind) = folded(types, e) { *e.kind = kind } else if let Some(same) = operand(e) { *e = same }
+    if let Some(kind) = folded(types, e) {
+        *e.kind = kind
+    } else if let Some(same) = operand(e) {
+        *e = same
+    }
 }
 
 /// A constant that the expression equals.
@@ -66,13 +113,29 @@ fn folded(types: &[Ty], e: &Expr) -> Option<ExprKind> {
             Some(_) => K::Int(int(a)?),
             None => return None,
         },
-        K::InRanges(a, ranges) => { let n = int(a)?; K::Bool(ranges.iter().any(|(from, to)| (*from as u128..=*to as u128).contains(&n))) }
-        K::IsSome(a) => match *a.kind { K::Some(_) => K::Bool(true), K::None => K::Bool(false), _ => return None },
-        K::ListLen(a) => if let K::MakeList(items) = &*a.kind { K::Int(items.len() as u128) } else { return None },
+        K::InRanges(a, ranges) => {
+            let n = int(a)?;
+            K::Bool(ranges.iter().any(|(from, to)| (*from as u128..=*to as u128).contains(&n)))
+        }
+        K::IsSome(a) => match *a.kind {
+            K::Some(_) => K::Bool(true),
+            K::None => K::Bool(false),
+            _ => return None,
+        },
+        K::ListLen(a) => {
+            if let K::MakeList(items) = &*a.kind {
+                K::Int(items.len() as u128)
+            } else {
+                return None;
+            }
+        }
         K::Builtin(f, args) => builtin(*f, args)?,
         _ => return None,
     };
-    Some(match (kind, bits) { (K::Int(n), Some(bits)) => K::Int(wrap(n, bits)), (kind, _) => kind })
+    Some(match (kind, bits) {
+        (K::Int(n), Some(bits)) => K::Int(wrap(n, bits)),
+        (kind, _) => kind,
+    })
 }
 
 /// An operand that the expression equals.
@@ -80,10 +143,30 @@ fn operand(e: &mut Expr) -> Option<Expr> {
     let ty = e.ty;
     let same = match &*e.kind {
         ExprKind::If(c, a, b) => Some(if boolean(c)? { a } else { b }),
-        ExprKind::Binary(BinOp::And, a, b) => match (boolean(a), boolean(b)) { (Some(true), _) => Some(b), (_, Some(true)) => Some(a), _ => None },
-        ExprKind::Binary(BinOp::Or, a, b) => match (boolean(a), boolean(b)) { (Some(false), _) => Some(b), (_, Some(false)) => Some(a), _ => None },
-        ExprKind::Unwrap(a) => if let ExprKind::Some(inner) = &*a.kind { Some(inner) } else { None },
-        ExprKind::Get(a, n) => if let ExprKind::Make(items) = &*a.kind { items.get(*n as usize) } else { None },
+        ExprKind::Binary(BinOp::And, a, b) => match (boolean(a), boolean(b)) {
+            (Some(true), _) => Some(b),
+            (_, Some(true)) => Some(a),
+            _ => None,
+        },
+        ExprKind::Binary(BinOp::Or, a, b) => match (boolean(a), boolean(b)) {
+            (Some(false), _) => Some(b),
+            (_, Some(false)) => Some(a),
+            _ => None,
+        },
+        ExprKind::Unwrap(a) => {
+            if let ExprKind::Some(inner) = &*a.kind {
+                Some(inner)
+            } else {
+                None
+            }
+        }
+        ExprKind::Get(a, n) => {
+            if let ExprKind::Make(items) = &*a.kind {
+                items.get(*n as usize)
+            } else {
+                None
+            }
+        }
         ExprKind::Cast(a) => Some(a),
         _ => None,
     }?;
@@ -103,7 +186,12 @@ pub fn binary(types: &[Ty], op: BinOp, a: &Expr, b: &Expr) -> Option<ExprKind> {
     }
     if let (Some(x), Some(y)) = (bytes(a), bytes(b)) {
         return Some(ExprKind::Bool(match op {
-            Eq => x == y, Ne => x != y, Lt => x < y, Le => x <= y, Gt => x > y, Ge => x >= y,
+            Eq => x == y,
+            Ne => x != y,
+            Lt => x < y,
+            Le => x <= y,
+            Gt => x > y,
+            Ge => x >= y,
             EqCase => x.eq_ignore_ascii_case(y),
             _ => return None,
         }));
@@ -122,15 +210,39 @@ pub fn binary(types: &[Ty], op: BinOp, a: &Expr, b: &Expr) -> Option<ExprKind> {
         Sub => x.wrapping_sub(y),
         Mul => x.wrapping_mul(y),
         Div | Rem if y == 0 => return None,
-        Div => if is_signed { signed(x, bits).wrapping_div(signed(y, bits)) as u128 } else { x / y },
-        Rem => if is_signed { signed(x, bits).wrapping_rem(signed(y, bits)) as u128 } else { x % y },
+        Div => {
+            if is_signed {
+                signed(x, bits).wrapping_div(signed(y, bits)) as u128
+            } else {
+                x / y
+            }
+        }
+        Rem => {
+            if is_signed {
+                signed(x, bits).wrapping_rem(signed(y, bits)) as u128
+            } else {
+                x % y
+            }
+        }
         AddSat | SubSat => saturate(op == AddSat, x, y, bits, is_signed),
         BitAnd => x & y,
         BitOr => x | y,
         BitXor => x ^ y,
-        Shl => if y >= bits as u128 { 0 } else { x << y },
+        Shl => {
+            if y >= bits as u128 {
+                0
+            } else {
+                x << y
+            }
+        }
         Shr if is_signed => (signed(x, bits) >> y.min(bits as u128 - 1)) as u128,
-        Shr => if y >= bits as u128 { 0 } else { x >> y },
+        Shr => {
+            if y >= bits as u128 {
+                0
+            } else {
+                x >> y
+            }
+        }
         And | Or | EqCase => return None,
     };
     Some(ExprKind::Int(wrap(value, bits)))
@@ -144,7 +256,11 @@ fn saturate(add: bool, x: u128, y: u128, bits: u32, is_signed: bool) -> u128 {
         return exact.clamp(-top - 1, top) as u128;
     }
     let top = wrap(u128::MAX, bits);
-    if add { x.saturating_add(y).min(top) } else { x.saturating_sub(y) }
+    if add {
+        x.saturating_add(y).min(top)
+    } else {
+        x.saturating_sub(y)
+    }
 }
 
 /// Of constants.
@@ -158,9 +274,13 @@ pub fn builtin(f: crate::Builtin, args: &[Expr]) -> Option<ExprKind> {
         B::Upper => ExprKind::Bytes(first?.to_ascii_uppercase()),
         B::StartsWith => ExprKind::Bool(first?.starts_with(second()?)),
         B::EndsWith => ExprKind::Bool(first?.ends_with(second()?)),
-        B::AllIn => { let set = ByteSet::of_bits(second()?)?; ExprKind::Bool(first?.iter().all(|b| set.has(*b))) }
+        B::AllIn => {
+            let set = ByteSet::of_bits(second()?)?;
+            ExprKind::Bool(first?.iter().all(|b| set.has(*b)))
+        }
         B::Slice => {
-            let (b, place) = (first?, |n: usize| args.get(n).and_then(int).map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
+            let (b, place) =
+                (first?, |n: usize| args.get(n).and_then(int).map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
             let (from, to) = (place(1)?.min(b.len()), place(2)?.min(b.len()));
             ExprKind::Bytes(b[from.min(to)..to].to_vec())
         }
@@ -176,10 +296,20 @@ fn block(b: &mut Block) {
     for mut s in b.drain(..) {
         walk::stmt_blocks_mut(&mut s.kind, &mut block);
         let leaves = match simplify(s) {
-            Simple::Keep(s) => { let leaves = leaves(&s.kind); out.push(s); leaves }
-            Simple::Inline(inner) => { let leaves = inner.last().is_some_and(|s| leaves(&s.kind)); out.extend(inner); leaves }
+            Simple::Keep(s) => {
+                let leaves = leaves(&s.kind);
+                out.push(s);
+                leaves
+            }
+            Simple::Inline(inner) => {
+                let leaves = inner.last().is_some_and(|s| leaves(&s.kind));
+                out.extend(inner);
+                leaves
+            }
         };
-        if leaves { break }
+        if leaves {
+            break;
+        }
     }
     *b = out;
 }
@@ -195,14 +325,22 @@ fn leaves(s: &StmtKind) -> bool {
     }
 }
 
-enum Simple { Keep(Stmt), Inline(Block) }
+enum Simple {
+    Keep(Stmt),
+    Inline(Block),
+}
 
 fn simplify(mut s: Stmt) -> Simple {
-    if let Some(msg) = walk::outgoing_mut(&mut s.kind) { message(msg) }
+    if let Some(msg) = walk::outgoing_mut(&mut s.kind) {
+        message(msg)
+    }
     match s.kind {
         StmtKind::Require { ref cond, kind, place } => match boolean(cond) {
             Some(true) => Simple::Inline(Vec::new()),
-            Some(false) => { s.kind = StmtKind::Fault { kind, place }; Simple::Keep(s) }
+            Some(false) => {
+                s.kind = StmtKind::Fault { kind, place };
+                Simple::Keep(s)
+            }
             None => Simple::Keep(s),
         },
         StmtKind::If { cond, then, other } => match boolean(&cond) {
@@ -217,8 +355,12 @@ fn simplify(mut s: Stmt) -> Simple {
             }
             None => Simple::Keep(Stmt { span: s.span, kind: StmtKind::Switch { on, cases, default } }),
         },
-        StmtKind::For { ref from, ref to, .. } if int(from).zip(int(to)).is_some_and(|(a, b)| a >= b) => Simple::Inline(Vec::new()),
-        StmtKind::For { ref body, .. } | StmtKind::Loop { ref body, .. } if body.is_empty() => Simple::Inline(Vec::new()),
+        StmtKind::For { ref from, ref to, .. } if int(from).zip(int(to)).is_some_and(|(a, b)| a >= b) => {
+            Simple::Inline(Vec::new())
+        }
+        StmtKind::For { ref body, .. } | StmtKind::Loop { ref body, .. } if body.is_empty() => {
+            Simple::Inline(Vec::new())
+        }
         _ => Simple::Keep(s),
     }
 }
@@ -229,7 +371,9 @@ fn message(msg: &mut Outgoing) {
     edits.retain_mut(|e| match e {
         Edit::Set { cond, .. } | Edit::Append { cond, .. } => {
             let value = cond.as_ref().and_then(boolean);
-            if value == Some(true) { *cond = None }
+            if value == Some(true) {
+                *cond = None
+            }
             value != Some(false)
         }
         Edit::Remove { cond, .. } => boolean(cond) != Some(false),

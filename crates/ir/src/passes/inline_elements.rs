@@ -1,12 +1,14 @@
-//! Puts elements into their senders: an output becomes the body of the input that its wire leads to.
+//! Puts elements into their senders: an output becomes the body of the input that its wire leads
+//! to.
 //!
-//! In: the graph as it was lowered. Out: handlers that hold what becomes of their packets. An input that only one sender gives packets to
-//! is put there, and one of at most [`BUDGET`] statements, with all that was put into it, is put into every sender. A larger one is kept,
-//! once, and its outputs stay: backends join to it. So what elements take grows with their number, not with the number of ways
-//! through them. Outputs to ports become sends.
+//! In: the graph as it was lowered. Out: handlers that hold what becomes of their packets. An input
+//! that only one sender gives packets to is put there, and one of at most [`BUDGET`] statements,
+//! with all that was put into it, is put into every sender. A larger one is kept, once, and its
+//! outputs stay: backends join to it. So what elements take grows with their number, not with the
+//! number of ways through them. Outputs to ports become sends.
 //!
-//! A target has the packet for itself: where it changes the frame, it stands between a [`FrameAct::Save`] and a [`FrameAct::Restore`]. The
-//! `copies` pass drops those that nobody needs.
+//! A target has the packet for itself: where it changes the frame, it stands between a
+//! [`FrameAct::Save`] and a [`FrameAct::Restore`]. The `copies` pass drops those that nobody needs.
 
 use crate::elements::{changes_frame, INPUT_LOCALS};
 use crate::*;
@@ -22,17 +24,30 @@ const MARK: LocalId = LocalId(1);
 pub fn run(m: &mut Module) {
     let order = m.inputs_in_order();
     // A circle is the verifier's to tell; where inputs stand in their senders the pass has run.
-    if order.len() < m.inputs.len() || m.inputs.iter().any(|i| i.body.is_none()) { return }
+    if order.len() < m.inputs.len() || m.inputs.iter().any(|i| i.body.is_none()) {
+        return;
+    }
     let mut uses = vec![0usize; m.inputs.len()];
-    m.bodies(&mut |b| for i in m.outputs(&b.block) { uses[i.index()] += 1 });
-    let mut pass = Inline { wires: std::mem::take(&mut m.wires), inputs: std::mem::take(&mut m.inputs), uses, known: vec![Known::default(); order.len()] };
+    m.bodies(&mut |b| {
+        for i in m.outputs(&b.block) {
+            uses[i.index()] += 1
+        }
+    });
+    let mut pass = Inline {
+        wires: std::mem::take(&mut m.wires),
+        inputs: std::mem::take(&mut m.inputs),
+        uses,
+        known: vec![Known::default(); order.len()],
+    };
     for id in order.into_iter().rev() {
         let Some(mut body) = pass.inputs[id.index()].body.take() else { continue };
         pass.body(&mut body);
         pass.know(id, &body);
         pass.inputs[id.index()].body = Some(body);
     }
-    for h in &mut m.handlers { pass.body(&mut h.body) }
+    for h in &mut m.handlers {
+        pass.body(&mut h.body)
+    }
     (m.wires, m.inputs) = (pass.wires, pass.inputs);
     drop_unjoined(m);
 }
@@ -43,16 +58,26 @@ fn drop_unjoined(m: &mut Module) {
     for h in &m.handlers {
         let mut open = m.outputs(&h.body.block);
         while let Some(i) = open.pop() {
-            if std::mem::replace(&mut joined[i.index()], true) { continue }
+            if std::mem::replace(&mut joined[i.index()], true) {
+                continue;
+            }
             open.extend(m.input_body(i).map_or(vec![], |b| m.outputs(&b.block)));
         }
     }
-    for (i, joined) in m.inputs.iter_mut().zip(joined) { if !joined { i.body = None } }
+    for (i, joined) in m.inputs.iter_mut().zip(joined) {
+        if !joined {
+            i.body = None
+        }
+    }
 }
 
 /// What has been found out of an input whose targets have been put into it.
 #[derive(Clone, Default)]
-struct Known { inlined: bool, depth: usize, changes: bool }
+struct Known {
+    inlined: bool,
+    depth: usize,
+    changes: bool,
+}
 
 struct Inline {
     wires: Vec<Wire>,
@@ -70,17 +95,25 @@ impl Inline {
             changes |= changes_frame(&s.kind) || self.target(&s.kind).is_some_and(|t| self.known[t.index()].changes);
         });
         let depth = depth(&body.block);
-        self.known[id.index()] = Known { inlined: (size <= BUDGET || self.uses[id.index()] == 1) && depth < DEPTH, depth, changes };
+        self.known[id.index()] =
+            Known { inlined: (size <= BUDGET || self.uses[id.index()] == 1) && depth < DEPTH, depth, changes };
     }
 
     fn target(&self, s: &StmtKind) -> Option<InputId> {
         let StmtKind::Output { wire, .. } = s else { return None };
-        match self.wires.get(wire.index())?.to { Target::Input(id) => Some(id), Target::Port { .. } => None }
+        match self.wires.get(wire.index())?.to {
+            Target::Input(id) => Some(id),
+            Target::Port { .. } => None,
+        }
     }
 
     fn body(&self, body: &mut Body) {
         let mut copies = 0;
-        walk::stmts(&body.block, &mut |s| if let StmtKind::Frame { act: FrameAct::Save { copy }, .. } = &s.kind { copies = copies.max(copy + 1) });
+        walk::stmts(&body.block, &mut |s| {
+            if let StmtKind::Frame { act: FrameAct::Save { copy }, .. } = &s.kind {
+                copies = copies.max(copy + 1)
+            }
+        });
         let mut site = Site { pass: self, locals: &mut body.locals, copies, depth: 0 };
         site.block(&mut body.block);
     }
@@ -119,7 +152,8 @@ impl Site<'_> {
             Target::Input(id) => id,
         };
         let known = &self.pass.known[id.index()];
-        let body = self.pass.inputs[id.index()].body.as_ref().filter(|_| known.inlined && self.depth + known.depth < DEPTH);
+        let body =
+            self.pass.inputs[id.index()].body.as_ref().filter(|_| known.inlined && self.depth + known.depth < DEPTH);
         let copy = self.copies;
         let kept = matches!(out.last(), Some(Stmt { kind: StmtKind::Frame { act: FrameAct::Save { .. }, .. }, .. }));
         let keeps = known.changes && !kept;
@@ -131,7 +165,9 @@ impl Site<'_> {
             Some(body) => self.put(body, frame, mark, span, out),
             None => out.push(stmt(StmtKind::Output { wire, frame, mark, last: false })),
         }
-        if keeps { out.push(stmt(StmtKind::Frame { frame, act: FrameAct::Restore { copy } })) }
+        if keeps {
+            out.push(stmt(StmtKind::Frame { frame, act: FrameAct::Restore { copy } }))
+        }
     }
 
     /// A copy of a body, with locals of its own.
@@ -142,14 +178,20 @@ impl Site<'_> {
         let first = if asks { MARK.index() } else { INPUT_LOCALS };
         let base = self.locals.len();
         self.locals.extend(body.locals.iter().skip(first).cloned());
-        walk::block_locals_mut(&mut block, &mut |l| *l = if *l == FRAME { frame } else { LocalId((base + l.index() - first) as u32) });
+        walk::block_locals_mut(&mut block, &mut |l| {
+            *l = if *l == FRAME { frame } else { LocalId((base + l.index() - first) as u32) }
+        });
         let (copies, mut most) = (self.copies, 0);
-        walk::stmts_mut(&mut block, &mut |s| if let StmtKind::Frame { act: FrameAct::Save { copy } | FrameAct::Restore { copy }, .. } = &mut s.kind {
-            most = most.max(*copy + 1);
-            *copy += copies;
+        walk::stmts_mut(&mut block, &mut |s| {
+            if let StmtKind::Frame { act: FrameAct::Save { copy } | FrameAct::Restore { copy }, .. } = &mut s.kind {
+                most = most.max(*copy + 1);
+                *copy += copies;
+            }
         });
         self.copies += most;
-        if asks { out.push(Stmt { span, kind: StmtKind::Set(LocalId(base as u32), mark) }) }
+        if asks {
+            out.push(Stmt { span, kind: StmtKind::Set(LocalId(base as u32), mark) })
+        }
         out.extend(block);
     }
 }
@@ -157,6 +199,8 @@ impl Site<'_> {
 /// Blocks in one another.
 fn depth(block: &Block) -> usize {
     let mut most = 0;
-    for s in block { walk::stmt_blocks(&s.kind, &mut |b| most = most.max(depth(b) + 1)) }
+    for s in block {
+        walk::stmt_blocks(&s.kind, &mut |b| most = most.max(depth(b) + 1))
+    }
     most
 }

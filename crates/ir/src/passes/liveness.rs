@@ -1,13 +1,15 @@
 //! Liveness: what a handler carries over its suspensions.
 //!
-//! Sets `Await.live` (locals that are read after it), `Local.in_frame` (live across some suspension), `Await.hold_req` and
-//! `Await.hold`. The request's own local is never in a live set: `hold_req` keeps it reachable through the task. A local
-//! that was bound to a part and is read after a later suspension is in the live set (the frame keeps its `wl_msg`) and makes
-//! the suspension before its binding `hold`. Bounds and counters of loops around a suspension are the backends' own; a
-//! `for`'s variable is in the live set.
+//! Sets `Await.live` (locals that are read after it), `Local.in_frame` (live across some
+//! suspension), `Await.hold_req` and `Await.hold`. The request's own local is never in a live set:
+//! `hold_req` keeps it reachable through the task. A local that was bound to a part and is read
+//! after a later suspension is in the live set (the frame keeps its `wl_msg`) and makes the
+//! suspension before its binding `hold`. Bounds and counters of loops around a suspension are the
+//! backends' own; a `for`'s variable is in the live set.
 //!
-//! A backward data-flow analysis over the structured code; loops are iterated until nothing changes. Afterwards one forward
-//! walk counts the calls that may be outstanding at each suspension.
+//! A backward data-flow analysis over the structured code; loops are iterated until nothing
+//! changes. Afterwards one forward walk counts the calls that may be outstanding at each
+//! suspension.
 
 use crate::*;
 
@@ -22,7 +24,9 @@ pub fn run(m: &mut Module) {
 }
 
 fn handler(m: &Module, on: On, body: &mut Body) {
-    for l in &mut body.locals { l.in_frame = false }
+    for l in &mut body.locals {
+        l.in_frame = false
+    }
     let request = matches!(on, On::Message { .. });
     let n = body.locals.len();
     let mut pass = Backward {
@@ -34,46 +38,64 @@ fn handler(m: &Module, on: On, body: &mut Body) {
         crossing: Set::new(n + 1),
         loops: Vec::new(),
     };
-    // Twice: the first run finds the message locals that cross a suspension, which the second one must know.
+    // Twice: the first run finds the message locals that cross a suspension, which the second one
+    // must know.
     for _ in 0..2 {
         let mut live = Set::new(n + 1);
         pass.block(&mut body.block, &mut live);
     }
-    for l in pass.crossing.iter().filter(|l| *l < n) { body.locals[l].in_frame = true }
+    for l in pass.crossing.iter().filter(|l| *l < n) {
+        body.locals[l].in_frame = true
+    }
     Forward { breaks: Vec::new() }.block(&mut body.block, 0);
 }
 
 /// Locals whose bytes may be a slice of the request: assigned from it, directly or through others.
 fn request_views(m: &Module, request: bool, body: &Body) -> Set {
     let mut views = Set::new(body.locals.len() + 1);
-    if !request { return views }
+    if !request {
+        return views;
+    }
     views.add(0);
     loop {
         let before = views.clone();
         walk::stmts(&body.block, &mut |s| {
-            let (StmtKind::Set(dst, e) | StmtKind::SetField(dst, _, e) | StmtKind::Push(dst, e)) = &s.kind else { return };
+            let (StmtKind::Set(dst, e) | StmtKind::SetField(dst, _, e) | StmtKind::Push(dst, e)) = &s.kind else {
+                return;
+            };
             let holds = body.locals.get(dst.index()).is_some_and(|l| layout::has_bytes(m, l.ty));
             let mut from = false;
             walk::locals_read(e, &mut |l| from |= views.has(l.index()));
-            if holds && from && layout::has_bytes(m, e.ty) { views.add(dst.index()) }
+            if holds && from && layout::has_bytes(m, e.ty) {
+                views.add(dst.index())
+            }
         });
-        if before == views { return views }
+        if before == views {
+            return views;
+        }
     }
 }
 
-/// Whether the words for a fault are made from the request: then every suspension must keep it. Where it is asked for the answer's
-/// parameters only, the runtime knows these from the calls that were made, if they went to servers of the same protocol.
+/// Whether the words for a fault are made from the request: then every suspension must keep it.
+/// Where it is asked for the answer's parameters only, the runtime knows these from the calls that
+/// were made, if they went to servers of the same protocol.
 fn fault_reads_request(m: &Module, on: On, handler: &Body) -> bool {
     let On::Message { protocol, .. } = on else { return false };
-    let Some((p, body)) = m.protocols.get(protocol.index()).and_then(|p| Some((p, p.on_fault.as_ref()?))) else { return false };
+    let Some((p, body)) = m.protocols.get(protocol.index()).and_then(|p| Some((p, p.on_fault.as_ref()?))) else {
+        return false;
+    };
     let mut foreign = false;
-    walk::stmts(&handler.block, &mut |s| if let StmtKind::Call { port, .. } = &s.kind {
-        foreign |= m.ports.get(port.index()).is_none_or(|c| c.protocols.first() != Some(&protocol));
+    walk::stmts(&handler.block, &mut |s| {
+        if let StmtKind::Call { port, .. } = &s.kind {
+            foreign |= m.ports.get(port.index()).is_none_or(|c| c.protocols.first() != Some(&protocol));
+        }
     });
     let answers = Protocol::FAULT_LOCALS..p.fault_presets(m);
     let mut reads = false;
     walk::stmts(&body.block, &mut |s| {
-        if !foreign && matches!(&s.kind, StmtKind::Set(l, _) if answers.contains(&l.index())) { return }
+        if !foreign && matches!(&s.kind, StmtKind::Set(l, _) if answers.contains(&l.index())) {
+            return;
+        }
         walk::stmt_locals_read(&s.kind, &mut |l| reads |= l == LocalId(2))
     });
     reads
@@ -87,7 +109,10 @@ fn reads_tail(m: &Module, body: &Body, local: LocalId) -> bool {
     }
 }
 
-struct Loop { at_break: Set, at_continue: Set }
+struct Loop {
+    at_break: Set,
+    at_continue: Set,
+}
 
 struct Backward {
     n: usize,
@@ -103,7 +128,9 @@ struct Backward {
 /// The extra element of a live set: a part bound after this point must be held.
 impl Backward {
     fn block(&mut self, block: &mut Block, live: &mut Set) {
-        for s in block.iter_mut().rev() { self.stmt(&mut s.kind, live) }
+        for s in block.iter_mut().rev() {
+            self.stmt(&mut s.kind, live)
+        }
     }
 
     fn reads(&self, s: &StmtKind, live: &mut Set) {
@@ -114,7 +141,10 @@ impl Backward {
         match s {
             StmtKind::Break => *live = self.loops.last().map_or_else(|| live.clone(), |l| l.at_break.clone()),
             StmtKind::Continue => *live = self.loops.last().map_or_else(|| live.clone(), |l| l.at_continue.clone()),
-            StmtKind::Return(_) | StmtKind::Fault { .. } => { *live = Set::new(self.n + 1); self.reads(s, live) }
+            StmtKind::Return(_) | StmtKind::Fault { .. } => {
+                *live = Set::new(self.n + 1);
+                self.reads(s, live)
+            }
             StmtKind::If { then, other, .. } => {
                 let mut b = live.clone();
                 self.block(then, live);
@@ -148,7 +178,9 @@ impl Backward {
             StmtKind::BindPart { dst, .. } => {
                 let dst = dst.index();
                 live.remove(dst);
-                if self.tail_read.get(dst).copied().unwrap_or(false) || self.crossing.has(dst) { live.add(self.n) }
+                if self.tail_read.get(dst).copied().unwrap_or(false) || self.crossing.has(dst) {
+                    live.add(self.n)
+                }
                 self.reads(s, live);
             }
             StmtKind::Await { .. } => self.suspend(s, live),
@@ -157,17 +189,26 @@ impl Backward {
     }
 
     fn simple(&mut self, s: &mut StmtKind, live: &mut Set) {
-        for l in walk::defined(s).into_iter().flatten() { live.remove(l.index()) }
-        if let Some(msg) = walk::outgoing_mut(s) { self.message(msg, live) }
+        for l in walk::defined(s).into_iter().flatten() {
+            live.remove(l.index())
+        }
+        if let Some(msg) = walk::outgoing_mut(s) {
+            self.message(msg, live)
+        }
         self.reads(s, live);
         if let Some(Outgoing::Pass { edits, .. }) = walk::outgoing(s) {
-            for e in edits { if let Edit::Remove { index, .. } = e { live.remove(index.index()) } }
+            for e in edits {
+                if let Edit::Remove { index, .. } = e {
+                    live.remove(index.index())
+                }
+            }
         }
     }
 
     fn message(&mut self, msg: &mut Outgoing, live: &mut Set) {
         walk::outgoing_blocks_mut(msg, &mut |b| {
-            // A block may be skipped by its edit's condition; building never suspends, so the order does not matter.
+            // A block may be skipped by its edit's condition; building never suspends, so the order
+            // does not matter.
             let mut inner = live.clone();
             self.block(b, &mut inner);
             live.union(&inner);
@@ -183,7 +224,9 @@ impl Backward {
         let request = self.request;
         let kept = || live.iter().filter(|l| !(request && *l == 0));
         *out = kept().map(|l| LocalId(l as u32)).collect();
-        for l in kept() { self.crossing.add(l) }
+        for l in kept() {
+            self.crossing.add(l)
+        }
     }
 
     /// `live`: after the loop; then before it.
@@ -193,13 +236,19 @@ impl Backward {
         loop {
             // At the end of a round the variable is read to make the next one.
             let mut next = head.clone();
-            if let Some(v) = var { next.add(v) }
+            if let Some(v) = var {
+                next.add(v)
+            }
             self.loops.push(Loop { at_break: after.clone(), at_continue: next.clone() });
             self.block(body, &mut next);
             self.loops.pop();
-            if let Some(v) = var { next.remove(v) }
+            if let Some(v) = var {
+                next.remove(v)
+            }
             next.union(&head);
-            if next == head { break }
+            if next == head {
+                break;
+            }
             head = next;
         }
         *live = head;
@@ -207,28 +256,42 @@ impl Backward {
 }
 
 /// Counts calls issued since the last suspension: 0, 1, or 2 for more.
-struct Forward { breaks: Vec<u8> }
+struct Forward {
+    breaks: Vec<u8>,
+}
 
 impl Forward {
     /// None: does not go on behind the block.
     fn block(&mut self, block: &mut Block, mut calls: u8) -> Option<u8> {
-        for s in block { calls = self.stmt(&mut s.kind, calls)? }
+        for s in block {
+            calls = self.stmt(&mut s.kind, calls)?
+        }
         Some(calls)
     }
 
     fn stmt(&mut self, s: &mut StmtKind, calls: u8) -> Option<u8> {
         match s {
             StmtKind::Call { .. } => Some((calls + 1).min(2)),
-            StmtKind::Await { hold, .. } => { *hold |= calls > 1; Some(0) }
+            StmtKind::Await { hold, .. } => {
+                *hold |= calls > 1;
+                Some(0)
+            }
             StmtKind::Return(_) | StmtKind::Fault { .. } => None,
             StmtKind::Break | StmtKind::Continue => {
-                if let Some(b) = self.breaks.last_mut() { *b = calls.max(*b) }
+                if let Some(b) = self.breaks.last_mut() {
+                    *b = calls.max(*b)
+                }
                 None
             }
-            StmtKind::If { then, other, .. } => { let a = self.block(then, calls); a.max(self.block(other, calls)) }
+            StmtKind::If { then, other, .. } => {
+                let a = self.block(then, calls);
+                a.max(self.block(other, calls))
+            }
             StmtKind::Switch { cases, default, .. } => {
                 let mut out = self.block(default, calls);
-                for (_, b) in cases { out = out.max(self.block(b, calls)) }
+                for (_, b) in cases {
+                    out = out.max(self.block(b, calls))
+                }
                 out
             }
             StmtKind::For { body, .. } | StmtKind::Loop { body, .. } => {
@@ -237,7 +300,9 @@ impl Forward {
                     self.breaks.push(at_head);
                     let end = self.block(body, at_head).unwrap_or(0);
                     let out = self.breaks.pop().unwrap_or(at_head).max(end).max(at_head);
-                    if out == at_head { return Some(out) }
+                    if out == at_head {
+                        return Some(out);
+                    }
                     at_head = out;
                 }
             }
@@ -251,11 +316,31 @@ impl Forward {
 pub(super) struct Set(Vec<u64>);
 
 impl Set {
-    pub(super) fn new(n: usize) -> Self { Set(vec![0; n.div_ceil(64)]) }
-    pub(super) fn has(&self, i: usize) -> bool { self.0.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1) }
-    pub(super) fn add(&mut self, i: usize) { if let Some(w) = self.0.get_mut(i / 64) { *w |= 1 << (i % 64) } }
-    pub(super) fn remove(&mut self, i: usize) { if let Some(w) = self.0.get_mut(i / 64) { *w &= !(1 << (i % 64)) } }
-    pub(super) fn is_empty(&self) -> bool { self.0.iter().all(|w| *w == 0) }
-    pub(super) fn union(&mut self, o: &Set) { for (a, b) in self.0.iter_mut().zip(&o.0) { *a |= b } }
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ { (0..self.0.len() * 64).filter(|i| self.has(*i)) }
+    pub(super) fn new(n: usize) -> Self {
+        Set(vec![0; n.div_ceil(64)])
+    }
+    pub(super) fn has(&self, i: usize) -> bool {
+        self.0.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1)
+    }
+    pub(super) fn add(&mut self, i: usize) {
+        if let Some(w) = self.0.get_mut(i / 64) {
+            *w |= 1 << (i % 64)
+        }
+    }
+    pub(super) fn remove(&mut self, i: usize) {
+        if let Some(w) = self.0.get_mut(i / 64) {
+            *w &= !(1 << (i % 64))
+        }
+    }
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|w| *w == 0)
+    }
+    pub(super) fn union(&mut self, o: &Set) {
+        for (a, b) in self.0.iter_mut().zip(&o.0) {
+            *a |= b
+        }
+    }
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.0.len() * 64).filter(|i| self.has(*i))
+    }
 }

@@ -1,22 +1,23 @@
 //! The passes: what is computed between the lowering and the backends, one pass per file.
 //!
-//! In: a verified [`Module`] whose grammars are analysed ([`crate::grammar::analyze`]). Out: the same, annotated. A pass
-//! changes only what its line in [`TABLE`] says; running all of them twice gives the same module.
+//! In: a verified [`Module`] whose grammars are analysed ([`crate::grammar::analyze`]). Out: the
+//! same, annotated. A pass changes only what its line in [`TABLE`] says; running all of them twice
+//! gives the same module.
 
-pub mod cluster;
+pub mod affinity_groups;
 pub mod copies;
 pub mod edits;
+pub mod field_liveness;
+pub mod flow_affinity;
 pub mod fold;
-pub mod holds;
-pub mod init;
+pub mod frame_last_use;
 pub mod inline_elements;
-pub mod last;
 pub mod liveness;
 mod moves;
 pub mod pauses;
-pub mod steer;
 pub mod steps;
-pub mod used;
+pub mod string_range;
+pub mod zero_init;
 
 use crate::{verify, Module};
 
@@ -29,14 +30,14 @@ pub struct Pass {
 /// All passes, in the order in which they run.
 pub const TABLE: &[Pass] = &[
     Pass { name: "inline_elements", doc: "puts elements into their senders, up to a size; larger ones are joined to", run: inline_elements::run },
-    Pass { name: "holds", doc: "what is asked of texts that holds by what they are made of", run: holds::run },
+    Pass { name: "holds", doc: "what is asked of texts that holds by what they are made of", run: string_range::run },
     Pass { name: "fold", doc: "constant folding; drops requirements that hold and branches that are never taken", run: fold::run },
-    Pass { name: "init", doc: "sets locals to zero that may be read before they are set", run: init::run },
+    Pass { name: "init", doc: "sets locals to zero that may be read before they are set", run: zero_init::run },
     Pass { name: "edits", doc: "sorts the edits of passed messages into wire order", run: edits::run },
-    Pass { name: "used", doc: "marks the fields whose value or extent is read; the rest is not stored", run: used::run },
+    Pass { name: "used", doc: "marks the fields whose value or extent is read; the rest is not stored", run: field_liveness::run },
     Pass { name: "copies", doc: "drops copies of packets that nobody uses behind the element they were made for", run: copies::run },
-    Pass { name: "steer", doc: "the flow key of packets, and which tables each core has for itself", run: steer::run },
-    Pass { name: "last", doc: "the last use of a frame, which moves it; copies of bytes that are used behind a change of the frame or state that they lie in", run: last::run },
+    Pass { name: "steer", doc: "the flow key of packets, and which tables each core has for itself", run: flow_affinity::run },
+    Pass { name: "last", doc: "the last use of a frame, which moves it; copies of bytes that are used behind a change of the frame or state that they lie in", run: frame_last_use::run },
     Pass { name: "liveness", doc: "live locals at suspensions; which messages are held across them", run: liveness::run },
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
 ];
@@ -45,24 +46,34 @@ pub fn find(name: &str) -> Option<&'static Pass> {
     TABLE.iter().find(|p| p.name == name)
 }
 
-/// Runs all passes. In debug builds the verifier follows each: on a module that was sound before, its complaint is a bug of
-/// that pass.
-pub fn run_all(m: &mut Module) { run_each(m, TABLE.iter()) }
+/// Runs all passes. In debug builds the verifier follows each: on a module that was sound before,
+/// its complaint is a bug of that pass.
+pub fn run_all(m: &mut Module) {
+    run_each(m, TABLE.iter())
+}
 
-/// Runs all passes but the one that puts elements into their senders: the graph stays as it was lowered. Its tables lie where those of the same
-/// program lie whose elements are inlined, so that the two can be compared.
+/// Runs all passes but the one that puts elements into their senders: the graph stays as it was
+/// lowered. Its tables lie where those of the same program lie whose elements are inlined, so that
+/// the two can be compared.
 pub fn run_on_graph(m: &mut Module) {
     let mut inlined = m.clone();
     run_all(&mut inlined);
     run_each(m, TABLE.iter().filter(|p| p.name != "inline_elements"));
-    for (t, other) in m.tables.iter_mut().zip(inlined.tables) { t.local = other.local }
+    for (t, other) in m.tables.iter_mut().zip(inlined.tables) {
+        t.local = other.local
+    }
 }
 
 fn run_each<'p>(m: &mut Module, passes: impl Iterator<Item = &'p Pass>) {
     let sound = cfg!(debug_assertions) && verify::verify_lowered(m).is_empty();
     for pass in passes {
         (pass.run)(m);
-        debug_assert!(!sound || verify::verify_lowered(m).is_empty(), "pass {} breaks the module: {:?}", pass.name, verify::verify_lowered(m));
+        debug_assert!(
+            !sound || verify::verify_lowered(m).is_empty(),
+            "pass {} breaks the module: {:?}",
+            pass.name,
+            verify::verify_lowered(m)
+        );
     }
     debug_assert!(!sound || verify::verify(m).is_empty(), "after all passes: {:?}", verify::verify(m));
 }

@@ -1,17 +1,20 @@
 //! Pauses: which handlers let others go first between two rounds of a long loop.
 //!
-//! A handler of a request pauses if nobody can see that it did. All that it does with what others use too (state, tables,
-//! sessions, counters that it reads) must lie in one stretch without a pause, from its start, or from a call, to the next
-//! call or its end: then others see all of it or nothing. Bytes of `state` that are not copied, and calls that are under
-//! way, allow no pause behind them. Nothing is annotated: backends and `explain` ask for the plan.
+//! A handler of a request pauses if nobody can see that it did. All that it does with what others
+//! use too (state, tables, sessions, counters that it reads) must lie in one stretch without a
+//! pause, from its start, or from a call, to the next call or its end: then others see all of it or
+//! nothing. Bytes of `state` that are not copied, and calls that are under way, allow no pause
+//! behind them. Nothing is annotated: backends and `explain` ask for the plan.
 
 use super::steps;
 use crate::*;
 
-/// A loop with a higher bound of steps is long: its rounds look at the clock. (Some ten microseconds.)
+/// A loop with a higher bound of steps is long: its rounds look at the clock. (Some ten
+/// microseconds.)
 pub const LONG: u64 = 1 << 14;
 
-/// Requests, and answers that are kept, below this many bytes make loops over bytes short enough: preparing for a pause would cost more.
+/// Requests, and answers that are kept, below this many bytes make loops over bytes short enough:
+/// preparing for a pause would cost more.
 pub const SMALL: u32 = 4096;
 /// That is so if a round has at most so many steps.
 const ROUND: u64 = 256;
@@ -21,7 +24,8 @@ const ROUND: u64 = 256;
 pub enum Pause {
     /// It has no long loop.
     Short,
-    /// It pauses, if its request has so many bytes; `in_place`: not behind a call whose answer is used where it has come.
+    /// It pauses, if its request has so many bytes; `in_place`: not behind a call whose answer is
+    /// used where it has come.
     Yes { least: u32, in_place: bool },
     /// It runs on: why.
     No(String),
@@ -34,7 +38,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn pauses(&self, handler: usize) -> bool { matches!(self.handlers.get(handler), Some(Pause::Yes { .. })) }
+    pub fn pauses(&self, handler: usize) -> bool {
+        matches!(self.handlers.get(handler), Some(Pause::Yes { .. }))
+    }
     /// Bytes of a request from which on a handler pauses, if it does.
     pub fn least(&self, handler: usize) -> Option<u32> {
         match self.handlers.get(handler) {
@@ -42,7 +48,9 @@ impl Plan {
             _ => None,
         }
     }
-    pub fn any(&self) -> bool { self.handlers.iter().any(|h| matches!(h, Pause::Yes { .. })) }
+    pub fn any(&self) -> bool {
+        self.handlers.iter().any(|h| matches!(h, Pause::Yes { .. }))
+    }
 }
 
 pub fn is_long(m: &Module, s: &StmtKind, locals: &[Local]) -> bool {
@@ -53,7 +61,10 @@ pub fn is_long(m: &Module, s: &StmtKind, locals: &[Local]) -> bool {
 fn over_bytes(m: &Module, s: &StmtKind, locals: &[Local]) -> bool {
     let StmtKind::For { to, max, .. } = s else { return false };
     let mut length = false;
-    walk::expr(to, &mut |e| length |= matches!(&*e.kind, ExprKind::Builtin(Builtin::LenBytes, _) | ExprKind::Count(_) | ExprKind::ListLen(_)));
+    walk::expr(to, &mut |e| {
+        length |=
+            matches!(&*e.kind, ExprKind::Builtin(Builtin::LenBytes, _) | ExprKind::Count(_) | ExprKind::ListLen(_))
+    });
     length && steps::of_loop(m, s, locals).is_some_and(|n| n / (*max).max(1) <= ROUND)
 }
 
@@ -62,17 +73,33 @@ pub fn plan(m: &Module) -> Plan {
     let handlers: Vec<Pause> = m.handlers.iter().map(|h| handler(m, &of, h)).collect();
     let mut funcs = vec![false; m.funcs.len()];
     for (h, p) in m.handlers.iter().zip(&handlers) {
-        if matches!(p, Pause::Yes { .. }) { of.reach(&h.body.block, &mut funcs) }
+        if matches!(p, Pause::Yes { .. }) {
+            of.reach(&h.body.block, &mut funcs)
+        }
     }
     Plan { handlers, funcs }
 }
 
 fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
-    if h.steps <= LONG || !of.pauses(&h.body) { return Pause::Short }
-    if !matches!(h.on, On::Message { .. }) { return Pause::No("only handlers of requests pause".into()) }
+    if h.steps <= LONG || !of.pauses(&h.body) {
+        return Pause::Short;
+    }
+    if !matches!(h.on, On::Message { .. }) {
+        return Pause::No("only handlers of requests pause".into());
+    }
     let mut counts = false;
     walk::block_exprs(&h.body.block, &mut |e| counts |= matches!(&*e.kind, ExprKind::Counter(_)));
-    let mut way = Way { m, of, locals: &h.body.locals, counts, at: At::start(), loops: Vec::new(), why: None, in_place: false, line: 0 };
+    let mut way = PauseCheck {
+        m,
+        of,
+        locals: &h.body.locals,
+        counts,
+        at: At::start(),
+        loops: Vec::new(),
+        why: None,
+        in_place: false,
+        line: 0,
+    };
     way.block(&h.body.block);
     match way.why {
         Some(why) => Pause::No(why),
@@ -80,7 +107,8 @@ fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
     }
 }
 
-/// Of each function, with those that it calls: whether it has a long loop, and what it uses that others use too.
+/// Of each function, with those that it calls: whether it has a long loop, and what it uses that
+/// others use too.
 struct Funcs<'m> {
     m: &'m Module,
     long: Vec<bool>,
@@ -103,7 +131,9 @@ impl<'m> Funcs<'m> {
                     FuncBody::Extern { .. } => of.uses[n] = Some(format!("`{}`", f.name)),
                 }
             }
-            if before == (of.long.clone(), of.uses.clone()) { return of }
+            if before == (of.long.clone(), of.uses.clone()) {
+                return of;
+            }
         }
     }
 
@@ -111,7 +141,11 @@ impl<'m> Funcs<'m> {
     fn pauses(&self, body: &Body) -> bool {
         let mut found = false;
         walk::stmts(&body.block, &mut |s| found |= is_long(self.m, &s.kind, &body.locals));
-        walk::block_exprs(&body.block, &mut |e| if let ExprKind::Call(f, _) = &*e.kind { found |= self.long[f.index()] });
+        walk::block_exprs(&body.block, &mut |e| {
+            if let ExprKind::Call(f, _) = &*e.kind {
+                found |= self.long[f.index()]
+            }
+        });
         found
     }
 
@@ -119,18 +153,35 @@ impl<'m> Funcs<'m> {
     fn least(&self, body: &Body) -> u32 {
         let mut reached = vec![false; self.m.funcs.len()];
         self.reach(&body.block, &mut reached);
-        let called = self.m.funcs.iter().zip(&reached).filter(|(_, r)| **r).filter_map(|(f, _)| match &f.body { FuncBody::Body(b) => Some(b), FuncBody::Extern { .. } => None });
+        let called = self.m.funcs.iter().zip(&reached).filter(|(_, r)| **r).filter_map(|(f, _)| match &f.body {
+            FuncBody::Body(b) => Some(b),
+            FuncBody::Extern { .. } => None,
+        });
         let mut all = true;
         for b in called.chain([body]) {
-            walk::stmts(&b.block, &mut |s| all &= !is_long(self.m, &s.kind, &b.locals) || over_bytes(self.m, &s.kind, &b.locals));
+            walk::stmts(&b.block, &mut |s| {
+                all &= !is_long(self.m, &s.kind, &b.locals) || over_bytes(self.m, &s.kind, &b.locals)
+            });
         }
-        if all { SMALL } else { 0 }
+        if all {
+            SMALL
+        } else {
+            0
+        }
     }
 
     fn block_uses(&self, block: &Block) -> Option<String> {
         let mut found = None;
-        walk::stmts(block, &mut |s| if found.is_none() { found = writes(self.m, &s.kind, true) });
-        walk::block_exprs(block, &mut |e| if found.is_none() { found = self.reads(e) });
+        walk::stmts(block, &mut |s| {
+            if found.is_none() {
+                found = writes(self.m, &s.kind, true)
+            }
+        });
+        walk::block_exprs(block, &mut |e| {
+            if found.is_none() {
+                found = self.reads(e)
+            }
+        });
         found
     }
 
@@ -147,10 +198,18 @@ impl<'m> Funcs<'m> {
 
     fn reach(&self, block: &Block, to: &mut [bool]) {
         let mut called = Vec::new();
-        walk::block_exprs(block, &mut |e| if let ExprKind::Call(f, _) = &*e.kind { called.push(*f) });
+        walk::block_exprs(block, &mut |e| {
+            if let ExprKind::Call(f, _) = &*e.kind {
+                called.push(*f)
+            }
+        });
         for f in called {
-            if std::mem::replace(&mut to[f.index()], true) { continue }
-            if let FuncBody::Body(b) = &self.m.funcs[f.index()].body { self.reach(&b.block, to) }
+            if std::mem::replace(&mut to[f.index()], true) {
+                continue;
+            }
+            if let FuncBody::Body(b) = &self.m.funcs[f.index()].body {
+                self.reach(&b.block, to)
+            }
         }
     }
 }
@@ -162,17 +221,31 @@ fn writes(m: &Module, s: &StmtKind, counts: bool) -> Option<String> {
         SetState(id, _) => m.states.get(id.index()).map(|s| format!("state `{}`", s.name)),
         SetSession(id, _) => m.sessions.get(id.index()).map(|s| format!("session `{}`", s.name)),
         Count(id, _) if counts => m.counters.get(id.index()).map(|c| format!("counter `{}`", c.name)),
-        TableGet { table, .. } | TablePut { table, .. } | TableRemove { table, .. } | TableUpdate { table, .. } | TableLen { table, .. } | TableNext { table, .. }
-        | TableInsert { table, .. } | TableDelete { table, .. } | TablePush { table, .. } | TablePop { table, .. } => m.tables.get(table.index()).map(|t| format!("table `{}`", t.name)),
+        TableGet { table, .. }
+        | TablePut { table, .. }
+        | TableRemove { table, .. }
+        | TableUpdate { table, .. }
+        | TableLen { table, .. }
+        | TableNext { table, .. }
+        | TableInsert { table, .. }
+        | TableDelete { table, .. }
+        | TablePush { table, .. }
+        | TablePop { table, .. } => m.tables.get(table.index()).map(|t| format!("table `{}`", t.name)),
         SendFrame { .. } | Frame { .. } | Queue { .. } => Some("a packet".into()),
         _ => None,
     }
 }
 
-/// Whether a statement may set a local to bytes that lie in a table: those of an exact one are copied.
+/// Whether a statement may set a local to bytes that lie in a table: those of an exact one are
+/// copied.
 fn reads_in_place(m: &Module, s: &StmtKind) -> bool {
-    let (StmtKind::TableGet { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TablePop { table, .. }) = s else { return false };
-    m.tables.get(table.index()).is_none_or(|t| t.kind != TableKind::Exact && (layout::has_bytes(m, t.value) || layout::has_bytes(m, t.key)))
+    let (StmtKind::TableGet { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TablePop { table, .. }) = s
+    else {
+        return false;
+    };
+    m.tables
+        .get(table.index())
+        .is_none_or(|t| t.kind != TableKind::Exact && (layout::has_bytes(m, t.value) || layout::has_bytes(m, t.key)))
 }
 
 /// What may have happened since the last call, on some way to a place.
@@ -194,8 +267,12 @@ struct At {
 }
 
 impl At {
-    fn start() -> At { At { reached: true, ..At::nowhere() } }
-    fn nowhere() -> At { At { reached: false, used: false, stale: false, slices: false, calls: false, replied: false, in_place: false } }
+    fn start() -> At {
+        At { reached: true, ..At::nowhere() }
+    }
+    fn nowhere() -> At {
+        At { reached: false, used: false, stale: false, slices: false, calls: false, replied: false, in_place: false }
+    }
     fn or(self, o: At) -> At {
         At {
             reached: self.reached | o.reached,
@@ -209,9 +286,12 @@ impl At {
     }
 }
 
-struct Loop { at_break: At, at_next: At }
+struct Loop {
+    at_break: At,
+    at_next: At,
+}
 
-struct Way<'a, 'm> {
+struct PauseCheck<'a, 'm> {
     m: &'m Module,
     of: &'a Funcs<'m>,
     locals: &'a [Local],
@@ -224,23 +304,37 @@ struct Way<'a, 'm> {
     line: u32,
 }
 
-impl Way<'_, '_> {
+impl PauseCheck<'_, '_> {
     fn refuse(&mut self, why: String) {
         let line = if self.line > 0 { format!("line {}: ", self.line) } else { String::new() };
-        if self.why.is_none() { self.why = Some(format!("{line}{why}")) }
+        if self.why.is_none() {
+            self.why = Some(format!("{line}{why}"))
+        }
     }
 
     fn uses(&mut self, what: &str) {
-        if !self.at.reached { return }
-        if self.at.stale { self.refuse(format!("{what} is used on both sides of a pause")) }
+        if !self.at.reached {
+            return;
+        }
+        if self.at.stale {
+            self.refuse(format!("{what} is used on both sides of a pause"))
+        }
         self.at.used = true;
     }
 
     fn pause(&mut self) {
-        if !self.at.reached { return }
-        if self.at.calls { self.refuse("its calls are under way in a long loop".into()) }
-        if self.at.slices { self.refuse("bytes that lie in state, session or table are used around a long loop".into()) }
-        if self.at.replied { self.refuse("its request is answered before a long loop".into()) }
+        if !self.at.reached {
+            return;
+        }
+        if self.at.calls {
+            self.refuse("its calls are under way in a long loop".into())
+        }
+        if self.at.slices {
+            self.refuse("bytes that lie in state, session or table are used around a long loop".into())
+        }
+        if self.at.replied {
+            self.refuse("its request is answered before a long loop".into())
+        }
         self.in_place |= self.at.in_place;
         self.at.stale |= self.at.used;
         self.at.used = false;
@@ -253,18 +347,30 @@ impl Way<'_, '_> {
         }
     }
 
-    /// The expressions of a statement: what they use comes before and behind what pauses within them.
+    /// The expressions of a statement: what they use comes before and behind what pauses within
+    /// them.
     fn exprs(&mut self, s: &StmtKind) -> bool {
         let (mut used, mut pauses, mut slices) = (None, false, false);
-        walk::stmt_exprs(s, &mut |e| walk::expr(e, &mut |e| {
-            if used.is_none() { used = self.of.reads(e) }
-            pauses |= matches!(&*e.kind, ExprKind::Call(f, _) if self.of.long[f.index()]);
-            slices |= matches!(&*e.kind, ExprKind::State(_) | ExprKind::Session(_)) && layout::has_bytes(self.m, e.ty);
-        }));
-        if let Some(what) = &used { self.uses(what) }
+        walk::stmt_exprs(s, &mut |e| {
+            walk::expr(e, &mut |e| {
+                if used.is_none() {
+                    used = self.of.reads(e)
+                }
+                pauses |= matches!(&*e.kind, ExprKind::Call(f, _) if self.of.long[f.index()]);
+                slices |=
+                    matches!(&*e.kind, ExprKind::State(_) | ExprKind::Session(_)) && layout::has_bytes(self.m, e.ty);
+            })
+        });
+        if let Some(what) = &used {
+            self.uses(what)
+        }
         self.at.slices |= slices;
-        if pauses { self.pause() }
-        if let (Some(what), true) = (&used, pauses) { self.uses(what) }
+        if pauses {
+            self.pause()
+        }
+        if let (Some(what), true) = (&used, pauses) {
+            self.uses(what)
+        }
         pauses
     }
 
@@ -284,8 +390,12 @@ impl Way<'_, '_> {
                 let all: Vec<&Block> = cases.iter().map(|c| &c.1).chain([default]).collect();
                 self.branches(&all);
             }
-            StmtKind::For { body, .. } | StmtKind::Loop { body, .. } => self.looped(body, is_long(self.m, s, self.locals)),
-            StmtKind::Await { hold, .. } => self.at = At { reached: self.at.reached, replied: self.at.replied, in_place: !hold, ..At::nowhere() },
+            StmtKind::For { body, .. } | StmtKind::Loop { body, .. } => {
+                self.looped(body, is_long(self.m, s, self.locals))
+            }
+            StmtKind::Await { hold, .. } => {
+                self.at = At { reached: self.at.reached, replied: self.at.replied, in_place: !hold, ..At::nowhere() }
+            }
             _ => self.simple(s, pauses),
         }
     }
@@ -294,7 +404,9 @@ impl Way<'_, '_> {
         let writes = writes(self.m, s, self.counts);
         if let Some(what) = &writes {
             // A table may be locked while its statement's operands are worked out.
-            if pauses && !matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..)) { self.refuse(format!("{what} is used with a value that takes a long loop")) }
+            if pauses && !matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..)) {
+                self.refuse(format!("{what} is used with a value that takes a long loop"))
+            }
             self.uses(what);
         }
         walk::stmt_blocks(s, &mut |b| {
@@ -302,7 +414,9 @@ impl Way<'_, '_> {
             self.block(b);
             self.at = self.at.or(before);
         });
-        if let Some(what) = &writes { self.uses(what) }
+        if let Some(what) = &writes {
+            self.uses(what)
+        }
         self.at.slices |= reads_in_place(self.m, s);
         self.at.calls |= matches!(s, StmtKind::Call { .. });
         self.at.replied |= matches!(s, StmtKind::Reply { .. } | StmtKind::Close);
@@ -326,7 +440,9 @@ impl Way<'_, '_> {
             self.block(body);
             let l = self.loops.pop().unwrap_or(Loop { at_break: At::nowhere(), at_next: At::nowhere() });
             self.at = self.at.or(l.at_next);
-            if long { self.pause() }
+            if long {
+                self.pause()
+            }
             let next = head.or(self.at);
             if next == head {
                 self.at = head.or(l.at_break);

@@ -1,5 +1,6 @@
-//! Worst-case steps of each handler: a step per statement and operation, a step per byte that a builtin, a comparison or an
-//! emission may scan, loops times their bounds. Parsing is not counted: it is linear in the bytes received.
+//! Worst-case steps of each handler: a step per statement and operation, a step per byte that a
+//! builtin, a comparison or an emission may scan, loops times their bounds. Parsing is not counted:
+//! it is linear in the bytes received.
 
 use crate::walk::Scope;
 use crate::*;
@@ -8,8 +9,12 @@ pub fn run(m: &mut Module) {
     let mut cost = Cost::new(m);
     let steps: Vec<u64> = m.handlers.iter().map(|h| cost.block(&h.body.block, &h.body.locals)).collect();
     let inputs: Vec<u64> = (0..m.inputs.len() as u32).map(|i| cost.input(InputId(i))).collect();
-    for (h, n) in m.handlers.iter_mut().zip(steps) { h.steps = n }
-    for (i, n) in m.inputs.iter_mut().zip(inputs) { i.steps = n }
+    for (h, n) in m.handlers.iter_mut().zip(steps) {
+        h.steps = n
+    }
+    for (i, n) in m.inputs.iter_mut().zip(inputs) {
+        i.steps = n
+    }
 }
 
 /// The bound of a loop's steps, all rounds together. None: it is no loop.
@@ -25,15 +30,21 @@ struct Cost<'a> {
     inputs: Vec<Option<u64>>,
 }
 
-fn sum(a: u64, b: u64) -> u64 { a.saturating_add(b) }
+fn sum(a: u64, b: u64) -> u64 {
+    a.saturating_add(b)
+}
 
 impl<'a> Cost<'a> {
-    fn new(m: &'a Module) -> Self { Cost { m, funcs: vec![None; m.funcs.len()], inputs: vec![None; m.inputs.len()] } }
+    fn new(m: &'a Module) -> Self {
+        Cost { m, funcs: vec![None; m.funcs.len()], inputs: vec![None; m.inputs.len()] }
+    }
 
     fn input(&mut self, id: InputId) -> u64 {
         let m = self.m;
         let (Some(body), Some(known)) = (m.input_body(id), self.inputs.get(id.index())) else { return 0 };
-        if let Some(n) = known { return *n }
+        if let Some(n) = known {
+            return *n;
+        }
         self.inputs[id.index()] = Some(0);
         let n = self.block(&body.block, &body.locals);
         self.inputs[id.index()] = Some(n);
@@ -53,11 +64,20 @@ impl<'a> Cost<'a> {
                 let worst = cases.iter().fold(self.block(default, locals), |n, (_, b)| n.max(self.block(b, locals)));
                 sum(own, worst)
             }
-            StmtKind::For { max, body, .. } | StmtKind::Loop { max, body } => sum(own, max.saturating_mul(sum(1, self.block(body, locals)))),
-            StmtKind::TableGet { key, .. } | StmtKind::TableRemove { key, .. } | StmtKind::TableUpdate { key, .. } | StmtKind::TablePut { key, .. } => {
+            StmtKind::For { max, body, .. } | StmtKind::Loop { max, body } => {
+                sum(own, max.saturating_mul(sum(1, self.block(body, locals))))
+            }
+            StmtKind::TableGet { key, .. }
+            | StmtKind::TableRemove { key, .. }
+            | StmtKind::TableUpdate { key, .. }
+            | StmtKind::TablePut { key, .. } => {
                 own = sum(own, layout::size(self.m, key.ty));
-                if let StmtKind::TablePut { value, .. } = s { own = sum(own, layout::size(self.m, value.ty)) }
-                if let StmtKind::TableUpdate { body, .. } = s { own = sum(own, self.block(body, locals)) }
+                if let StmtKind::TablePut { value, .. } = s {
+                    own = sum(own, layout::size(self.m, value.ty))
+                }
+                if let StmtKind::TableUpdate { body, .. } = s {
+                    own = sum(own, self.block(body, locals))
+                }
                 own
             }
             StmtKind::Emit(e) => match e {
@@ -93,7 +113,10 @@ impl<'a> Cost<'a> {
     }
 
     fn list_max(&self, u: UnitId, f: FieldId) -> u64 {
-        match &self.m.unit(u).fields[f.index()].kind { FieldKind::List { max, .. } => *max as u64, _ => 1 }
+        match &self.m.unit(u).fields[f.index()].kind {
+            FieldKind::List { max, .. } => *max as u64,
+            _ => 1,
+        }
     }
 
     fn expr(&mut self, e: &Expr, locals: &[Local]) -> u64 {
@@ -110,9 +133,16 @@ impl<'a> Cost<'a> {
             Binary(_, a, b) => sum(1, bytes(a).min(bytes(b))),
             Call(f, _) => sum(1, self.func(*f)),
             Builtin(f, args) => match f {
-                crate::Builtin::LenBytes | crate::Builtin::ByteAt | crate::Builtin::Slice | crate::Builtin::Min | crate::Builtin::Max => 1,
+                crate::Builtin::LenBytes
+                | crate::Builtin::ByteAt
+                | crate::Builtin::Slice
+                | crate::Builtin::Min
+                | crate::Builtin::Max => 1,
                 // The worst of a plain search.
-                crate::Builtin::FindBytes => args.iter().fold(1, |n, a| n.max(bytes(a))).saturating_mul(args.get(1).map_or(1, |a| bytes(a).max(1))),
+                crate::Builtin::FindBytes => args
+                    .iter()
+                    .fold(1, |n, a| n.max(bytes(a)))
+                    .saturating_mul(args.get(1).map_or(1, |a| bytes(a).max(1))),
                 _ => args.iter().fold(1, |n, a| sum(n, bytes(a))),
             },
             Find { list, name } | CountOf { list, name } => self.search(list, name, false, locals),
@@ -125,7 +155,10 @@ impl<'a> Cost<'a> {
     /// Every item's name is compared; for tokens every value is scanned as well.
     fn search(&self, list: &Path, name: &Expr, values: bool, locals: &[Local]) -> u64 {
         let Some((u, f, element)) = self.m.list_at(list, Scope::locals(locals)) else { return 1 };
-        let field_max = |unit: UnitId, f: FieldId| match &self.m.unit(unit).fields[f.index()].kind { FieldKind::Bytes { max, .. } => *max, _ => 0 };
+        let field_max = |unit: UnitId, f: FieldId| match &self.m.unit(unit).fields[f.index()].kind {
+            FieldKind::Bytes { max, .. } => *max,
+            _ => 0,
+        };
         let (names, value) = match self.m.name_and_value(u, element) {
             Some((unit, name, value)) => (field_max(unit, name), value.map_or(0, |v| field_max(unit, v))),
             None => (0, 0),
@@ -137,7 +170,9 @@ impl<'a> Cost<'a> {
     fn func(&mut self, f: FuncId) -> u64 {
         let m = self.m;
         let (Some(func), Some(known)) = (m.funcs.get(f.index()), self.funcs.get(f.index())) else { return 1 };
-        if let Some(n) = known { return *n }
+        if let Some(n) = known {
+            return *n;
+        }
         self.funcs[f.index()] = Some(0);
         let n = match &func.body {
             FuncBody::Body(b) => self.block(&b.block, &b.locals),

@@ -25,14 +25,21 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token, u32)>, TextError> {
         let (token, line) = (lexer.next()?, lexer.line);
         let end = token == Token::End;
         out.push((token, line));
-        if end { return Ok(out) }
+        if end {
+            return Ok(out);
+        }
     }
 }
 
-struct Lexer<'a> { rest: &'a str, line: u32 }
+struct Lexer<'a> {
+    rest: &'a str,
+    line: u32,
+}
 
 impl<'a> Lexer<'a> {
-    fn error<T>(&self, message: &str) -> Result<T, TextError> { Err(TextError { line: self.line, message: message.into() }) }
+    fn error<T>(&self, message: &str) -> Result<T, TextError> {
+        Err(TextError { line: self.line, message: message.into() })
+    }
 
     fn take(&mut self, n: usize) -> &'a str {
         let (head, tail) = self.rest.split_at(n);
@@ -49,7 +56,9 @@ impl<'a> Lexer<'a> {
         loop {
             let blank = self.take_while(char::is_whitespace);
             self.line += blank.matches('\n').count() as u32;
-            if !self.rest.starts_with("//") { return }
+            if !self.rest.starts_with("//") {
+                return;
+            }
             self.take_while(|c| c != '\n');
         }
     }
@@ -57,15 +66,26 @@ impl<'a> Lexer<'a> {
     fn next(&mut self) -> Result<Token, TextError> {
         self.skip_blank();
         let Some(c) = self.rest.chars().next() else { return Ok(Token::End) };
-        if self.rest.starts_with("b\"") { self.take(2); return Ok(Token::Bytes(self.bytes()?)) }
-        if c == '"' { self.take(1); return Ok(Token::Str(self.string()?)) }
+        if self.rest.starts_with("b\"") {
+            self.take(2);
+            return Ok(Token::Bytes(self.bytes()?));
+        }
+        if c == '"' {
+            self.take(1);
+            return Ok(Token::Str(self.string()?));
+        }
         if c.is_ascii_digit() {
             let digits = self.take_while(|c| c.is_ascii_digit());
             return digits.parse().map(Token::Int).or_else(|_| self.error("number too large"));
         }
-        if c.is_ascii_alphabetic() || c == '_' { return Ok(Token::Word(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_').into())) }
+        if c.is_ascii_alphabetic() || c == '_' {
+            return Ok(Token::Word(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_').into()));
+        }
         for (text, sign) in [("->", ARROW), ("=>", FAT_ARROW), ("..", DOTS)] {
-            if self.rest.starts_with(text) { self.take(2); return Ok(Token::Sign(sign)) }
+            if self.rest.starts_with(text) {
+                self.take(2);
+                return Ok(Token::Sign(sign));
+            }
         }
         self.take(c.len_utf8());
         Ok(Token::Sign(c))
@@ -73,7 +93,9 @@ impl<'a> Lexer<'a> {
 
     fn char(&mut self) -> Result<char, TextError> {
         let Some(c) = self.rest.chars().next() else { return self.error("a string does not end") };
-        if c == '\n' { return self.error("a string does not end on its line") }
+        if c == '\n' {
+            return self.error("a string does not end on its line");
+        }
         self.take(c.len_utf8());
         Ok(c)
     }
@@ -112,7 +134,10 @@ impl<'a> Lexer<'a> {
                     't' => out.push(b'\t'),
                     'x' => {
                         let hex: String = [self.char()?, self.char()?].iter().collect();
-                        match u8::from_str_radix(&hex, 16) { Ok(b) => out.push(b), Err(_) => return self.error("bad \\x") }
+                        match u8::from_str_radix(&hex, 16) {
+                            Ok(b) => out.push(b),
+                            Err(_) => return self.error("bad \\x"),
+                        }
                     }
                     c if c.is_ascii() => out.push(c as u8),
                     _ => return self.error("bad escape"),

@@ -1,9 +1,10 @@
 //! The text form of the IR: [`print`] and [`parse`], inverse to each other for every module.
 //!
-//! One line per declaration, field and statement, so that two dumps can be compared by `diff`. References are written
-//! `name#index` (locals `%name#index`); only the index counts, the name is for the reader. Types are written out
-//! (`list<bytes<250>, 64>`), after a table that fixes their numbers. Expressions carry their type: `add(%n#1:u32, 2:u32):u32`.
-//! `// …` is a comment. Spans stand last (`@file:start:end:line:column`) and are left out where they are zero.
+//! One line per declaration, field and statement, so that two dumps can be compared by `diff`.
+//! References are written `name#index` (locals `%name#index`); only the index counts, the name is
+//! for the reader. Types are written out (`list<bytes<250>, 64>`), after a table that fixes their
+//! numbers. Expressions carry their type: `add(%n#1:u32, 2:u32):u32`. `// …` is a comment. Spans
+//! stand last (`@file:start:end:line:column`) and are left out where they are zero.
 
 mod lex;
 mod names;
@@ -17,26 +18,43 @@ use std::fmt;
 
 /// Where and why a text is not an IR.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TextError { pub line: u32, pub message: String }
+pub struct TextError {
+    pub line: u32,
+    pub message: String,
+}
 
 impl fmt::Display for TextError {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result { write!(f, "line {}: {}", self.line, self.message) }
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
 }
 
 impl std::error::Error for TextError {}
 
-pub fn print(m: &Module) -> String { print::module(m) }
+pub fn print(m: &Module) -> String {
+    print::module(m)
+}
 
 /// One expression, without the names of locals and fields.
-pub fn print_expr(m: &Module, e: &Expr) -> String { print_body::lone_expr(m, e) }
+pub fn print_expr(m: &Module, e: &Expr) -> String {
+    print_body::lone_expr(m, e)
+}
 
 /// The word for a frame port's engine.
-pub fn engine_name(e: crate::desc::FrameEngine) -> &'static str { names::name_of(names::ENGINES, e) }
+pub fn engine_name(e: crate::desc::FrameEngine) -> &'static str {
+    names::name_of(names::ENGINES, e)
+}
 
 /// The word for a table's kind.
-pub fn table_kind(k: crate::TableKind) -> &'static str { names::name_of(names::TABLE_KINDS, k) }
+pub fn table_kind(k: crate::TableKind) -> &'static str {
+    names::name_of(names::TABLE_KINDS, k)
+}
 
 /// A type as it is written in the text form.
-pub fn print_type(m: &Module, ty: crate::TyId) -> String { print::type_name(m, ty) }
+pub fn print_type(m: &Module, ty: crate::TyId) -> String {
+    print::type_name(m, ty)
+}
 
-pub fn parse(text: &str) -> Result<Module, TextError> { parse::module(text) }
+pub fn parse(text: &str) -> Result<Module, TextError> {
+    parse::module(text)
+}

@@ -1,4 +1,5 @@
-//! Parsing: declarations, types and units. Recursive descent; nesting is limited, so no input can exhaust the stack.
+//! Parsing: declarations, types and units. Recursive descent; nesting is limited, so no input can
+//! exhaust the stack.
 
 use super::lex::{tokens, Token, ARROW, DOTS, FAT_ARROW};
 use super::names::{value_of, ENGINES, TABLE_KINDS};
@@ -8,7 +9,8 @@ use desc::{Failover, Form, ParamType, ParamValue, PortKind, PortOptions, ResultT
 
 pub(super) type Res<T> = Result<T, TextError>;
 
-/// Deeper than anything the checker lets through: 256 arms of a `match`, each in the `else` of the one before, and what is in them.
+/// Deeper than anything the checker lets through: 256 arms of a `match`, each in the `else` of the
+/// one before, and what is in them.
 const MAX_NESTING: u32 = 600;
 
 pub(super) struct Parser {
@@ -20,12 +22,16 @@ pub(super) struct Parser {
 
 pub(super) fn module(text: &str) -> Res<Module> {
     let mut p = Parser { tokens: tokens(text)?, at: 0, depth: 0, m: Module::default() };
-    while *p.peek() != Token::End { p.declaration()? }
+    while *p.peek() != Token::End {
+        p.declaration()?
+    }
     Ok(p.m)
 }
 
 impl Parser {
-    pub fn peek(&self) -> &Token { &self.tokens[self.at.min(self.tokens.len() - 1)].0 }
+    pub fn peek(&self) -> &Token {
+        &self.tokens[self.at.min(self.tokens.len() - 1)].0
+    }
 
     pub fn error<T>(&self, message: impl Into<String>) -> Res<T> {
         Err(TextError { line: self.tokens[self.at.min(self.tokens.len() - 1)].1, message: message.into() })
@@ -33,32 +39,70 @@ impl Parser {
 
     pub fn bump(&mut self) -> Token {
         let t = self.peek().clone();
-        if t != Token::End { self.at += 1 }
+        if t != Token::End {
+            self.at += 1
+        }
         t
     }
 
     /// Runs `f` one level deeper.
     pub fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Res<T>) -> Res<T> {
-        if self.depth >= MAX_NESTING { return self.error("nested too deep") }
+        if self.depth >= MAX_NESTING {
+            return self.error("nested too deep");
+        }
         self.depth += 1;
         let out = f(self);
         self.depth -= 1;
         out
     }
 
-    pub fn is(&self, c: char) -> bool { *self.peek() == Token::Sign(c) }
-    pub fn eat(&mut self, c: char) -> bool { let yes = self.is(c); if yes { self.at += 1 } yes }
-    pub fn sign(&mut self, c: char) -> Res<()> { if self.eat(c) { Ok(()) } else { self.error(format!("expected `{c}`, found {:?}", self.peek())) } }
-    pub fn is_word(&self, w: &str) -> bool { matches!(self.peek(), Token::Word(x) if x == w) }
-    pub fn eat_word(&mut self, w: &str) -> bool { let yes = self.is_word(w); if yes { self.at += 1 } yes }
-    pub fn word(&mut self, w: &str) -> Res<()> { if self.eat_word(w) { Ok(()) } else { self.error(format!("expected `{w}`, found {:?}", self.peek())) } }
+    pub fn is(&self, c: char) -> bool {
+        *self.peek() == Token::Sign(c)
+    }
+    pub fn eat(&mut self, c: char) -> bool {
+        let yes = self.is(c);
+        if yes {
+            self.at += 1
+        }
+        yes
+    }
+    pub fn sign(&mut self, c: char) -> Res<()> {
+        if self.eat(c) {
+            Ok(())
+        } else {
+            self.error(format!("expected `{c}`, found {:?}", self.peek()))
+        }
+    }
+    pub fn is_word(&self, w: &str) -> bool {
+        matches!(self.peek(), Token::Word(x) if x == w)
+    }
+    pub fn eat_word(&mut self, w: &str) -> bool {
+        let yes = self.is_word(w);
+        if yes {
+            self.at += 1
+        }
+        yes
+    }
+    pub fn word(&mut self, w: &str) -> Res<()> {
+        if self.eat_word(w) {
+            Ok(())
+        } else {
+            self.error(format!("expected `{w}`, found {:?}", self.peek()))
+        }
+    }
 
     pub fn any_word(&mut self) -> Res<String> {
-        match self.bump() { Token::Word(w) => Ok(w), t => self.error(format!("expected a word, found {t:?}")) }
+        match self.bump() {
+            Token::Word(w) => Ok(w),
+            t => self.error(format!("expected a word, found {t:?}")),
+        }
     }
 
     pub fn int(&mut self) -> Res<u128> {
-        match self.bump() { Token::Int(n) => Ok(n), t => self.error(format!("expected a number, found {t:?}")) }
+        match self.bump() {
+            Token::Int(n) => Ok(n),
+            t => self.error(format!("expected a number, found {t:?}")),
+        }
     }
 
     pub fn num<T: TryFrom<u128>>(&mut self) -> Res<T> {
@@ -67,16 +111,24 @@ impl Parser {
     }
 
     pub fn str(&mut self) -> Res<String> {
-        match self.bump() { Token::Str(s) => Ok(s), t => self.error(format!("expected a string, found {t:?}")) }
+        match self.bump() {
+            Token::Str(s) => Ok(s),
+            t => self.error(format!("expected a string, found {t:?}")),
+        }
     }
 
     pub fn bytes(&mut self) -> Res<Vec<u8>> {
-        match self.bump() { Token::Bytes(b) => Ok(b), t => self.error(format!("expected bytes, found {t:?}")) }
+        match self.bump() {
+            Token::Bytes(b) => Ok(b),
+            t => self.error(format!("expected bytes, found {t:?}")),
+        }
     }
 
     /// `name#index`
     pub fn index(&mut self) -> Res<u32> {
-        if matches!(self.peek(), Token::Word(_)) { self.at += 1 }
+        if matches!(self.peek(), Token::Word(_)) {
+            self.at += 1
+        }
         self.sign('#')?;
         self.num()
     }
@@ -86,7 +138,9 @@ impl Parser {
         self.sign('(')?;
         let mut out = Vec::new();
         while !self.eat(')') {
-            if !out.is_empty() { self.sign(',')? }
+            if !out.is_empty() {
+                self.sign(',')?
+            }
             out.push(item(self)?);
         }
         Ok(out)
@@ -96,28 +150,39 @@ impl Parser {
     pub fn braces(&mut self, mut item: impl FnMut(&mut Self) -> Res<()>) -> Res<()> {
         self.sign('{')?;
         while !self.eat('}') {
-            if *self.peek() == Token::End { return self.error("expected `}`") }
+            if *self.peek() == Token::End {
+                return self.error("expected `}`");
+            }
             item(self)?;
         }
         Ok(())
     }
 
     pub fn span(&mut self) -> Res<Span> {
-        if !self.eat('@') { return Ok(Span::default()) }
+        if !self.eat('@') {
+            return Ok(Span::default());
+        }
         let mut n = [0u32; 5];
         for (i, n) in n.iter_mut().enumerate() {
-            if i > 0 { self.sign(':')? }
+            if i > 0 {
+                self.sign(':')?
+            }
             *n = self.num()?;
         }
         let element = if self.eat(':') { self.num()? } else { 0 };
         Ok(Span { file: n[0], start: n[1], end: n[2], line: n[3], column: n[4], element })
     }
 
-    pub fn end(&mut self) -> Res<Span> { self.sign(';')?; self.span() }
+    pub fn end(&mut self) -> Res<Span> {
+        self.sign(';')?;
+        self.span()
+    }
 
     pub fn ty(&mut self) -> Res<TyId> {
         let word = self.any_word()?;
-        if let Some(n) = word.strip_prefix('t').and_then(|n| n.parse().ok()) { return Ok(TyId(n)) }
+        if let Some(n) = word.strip_prefix('t').and_then(|n| n.parse().ok()) {
+            return Ok(TyId(n));
+        }
         let ty = self.type_of(word)?;
         Ok(self.m.intern(ty))
     }
@@ -127,8 +192,12 @@ impl Parser {
     }
 
     fn type_inner(&mut self, word: &str) -> Res<Ty> {
-        if let Some(bits) = word.strip_prefix('u').and_then(|n| n.parse().ok()) { return Ok(Ty::UInt(bits)) }
-        if let Some(bits) = word.strip_prefix('i').and_then(|n| n.parse().ok()) { return Ok(Ty::Int(bits)) }
+        if let Some(bits) = word.strip_prefix('u').and_then(|n| n.parse().ok()) {
+            return Ok(Ty::UInt(bits));
+        }
+        if let Some(bits) = word.strip_prefix('i').and_then(|n| n.parse().ok()) {
+            return Ok(Ty::Int(bits));
+        }
         match word {
             "unit" => return Ok(Ty::Unit),
             "bool" => return Ok(Ty::Bool),
@@ -140,13 +209,19 @@ impl Parser {
         let ty = match word {
             "bytes" => Ty::Bytes(self.num()?),
             "option" => Ty::Option(self.ty()?),
-            "list" => { let t = self.ty()?; self.sign(',')?; Ty::List(t, self.num()?) }
+            "list" => {
+                let t = self.ty()?;
+                self.sign(',')?;
+                Ty::List(t, self.num()?)
+            }
             "record" => Ty::Record(RecordId(self.index()?)),
             "msg" => Ty::Msg(UnitId(self.index()?)),
             "tuple" => {
                 let mut list = Vec::new();
                 while !self.is('>') {
-                    if !list.is_empty() { self.sign(',')? }
+                    if !list.is_empty() {
+                        self.sign(',')?
+                    }
                     list.push(self.ty()?);
                 }
                 Ty::Tuple(list)
@@ -170,19 +245,36 @@ impl Parser {
         Ok(set)
     }
 
-    pub fn range(&mut self) -> Res<(u64, u64)> { let a = self.num()?; self.sign(DOTS)?; Ok((a, self.num()?)) }
+    pub fn range(&mut self) -> Res<(u64, u64)> {
+        let a = self.num()?;
+        self.sign(DOTS)?;
+        Ok((a, self.num()?))
+    }
 
-    fn name(&mut self) -> Res<Option<String>> { if self.eat_word("_") { Ok(None) } else { self.str().map(Some) } }
+    fn name(&mut self) -> Res<Option<String>> {
+        if self.eat_word("_") {
+            Ok(None)
+        } else {
+            self.str().map(Some)
+        }
+    }
 
     fn boolean(&mut self) -> Res<bool> {
-        match self.any_word()?.as_str() { "true" => Ok(true), "false" => Ok(false), _ => self.error("expected true or false") }
+        match self.any_word()?.as_str() {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => self.error("expected true or false"),
+        }
     }
 
     fn declaration(&mut self) -> Res<()> {
         let word = self.any_word()?;
         match word.as_str() {
             "app" => self.m.app = self.str()?,
-            "file" => { let s = self.str()?; self.m.files.push(s) }
+            "file" => {
+                let s = self.str()?;
+                self.m.files.push(s)
+            }
             "element" => {
                 let name = self.str()?;
                 self.word("of")?;
@@ -190,23 +282,62 @@ impl Parser {
                 let parent = if self.eat_word("in") { Some(ElementId(self.index()?)) } else { None };
                 self.m.elements.push(Element { name, kind, parent });
             }
-            "wire" => { let w = self.wire()?; self.m.wires.push(w) }
-            "input" => { let i = self.input()?; self.m.inputs.push(i) }
-            "fault" => { let name = self.str()?; self.word("doc")?; let doc = self.str()?; self.m.faults.push(OwnFault { name, doc }) }
-            "place" => { let place = Place { name: self.str()?, span: self.span()? }; self.m.places.push(place) }
+            "wire" => {
+                let w = self.wire()?;
+                self.m.wires.push(w)
+            }
+            "input" => {
+                let i = self.input()?;
+                self.m.inputs.push(i)
+            }
+            "fault" => {
+                let name = self.str()?;
+                self.word("doc")?;
+                let doc = self.str()?;
+                self.m.faults.push(OwnFault { name, doc })
+            }
+            "place" => {
+                let place = Place { name: self.str()?, span: self.span()? };
+                self.m.places.push(place)
+            }
             "type" => self.type_declaration()?,
             "record" => {
-                let record = Record { name: self.str()?, fields: self.list(|p| { let n = p.str()?; p.sign(':')?; Ok((n, p.ty()?)) })? };
+                let record = Record {
+                    name: self.str()?,
+                    fields: self.list(|p| {
+                        let n = p.str()?;
+                        p.sign(':')?;
+                        Ok((n, p.ty()?))
+                    })?,
+                };
                 self.m.records.push(record);
             }
             "enum" => {
-                let e = Enum { name: self.str()?, bits: self.num()?, open: self.eat_word("open"), variants: self.list(|p| { let n = p.str()?; p.sign('=')?; Ok((n, p.num()?)) })? };
+                let e = Enum {
+                    name: self.str()?,
+                    bits: self.num()?,
+                    open: self.eat_word("open"),
+                    variants: self.list(|p| {
+                        let n = p.str()?;
+                        p.sign('=')?;
+                        Ok((n, p.num()?))
+                    })?,
+                };
                 self.m.enums.push(e);
             }
             "param" => self.param()?,
-            "unit" => { let u = self.unit()?; self.m.units.push(u) }
-            "protocol" => { let p = self.protocol()?; self.m.protocols.push(p) }
-            "port" => { let p = self.port()?; self.m.ports.push(p) }
+            "unit" => {
+                let u = self.unit()?;
+                self.m.units.push(u)
+            }
+            "protocol" => {
+                let p = self.protocol()?;
+                self.m.protocols.push(p)
+            }
+            "port" => {
+                let p = self.port()?;
+                self.m.ports.push(p)
+            }
             "state" => {
                 let name = self.str()?;
                 self.sign(':')?;
@@ -214,21 +345,50 @@ impl Parser {
                 let init = if self.eat('=') { Some(self.expr()?) } else { None };
                 self.m.states.push(State { name, ty, init });
             }
-            "session" => { let name = self.str()?; self.sign(':')?; let ty = self.ty()?; self.m.sessions.push(Session { name, ty }) }
-            "counter" => { let name = self.str()?; self.word("doc")?; let doc = self.str()?; self.m.counters.push(Counter { name, doc }) }
-            "table" => { let t = self.table_declaration()?; self.m.tables.push(t) }
-            "signal" => { let s = self.signal()?; self.m.signals.push(s) }
-            "fn" => { let f = self.func()?; self.m.funcs.push(f) }
-            "handler" => { let h = self.handler()?; self.m.handlers.push(h) }
-            "merge" => { let g = self.merge()?; self.m.merges.push(g) }
+            "session" => {
+                let name = self.str()?;
+                self.sign(':')?;
+                let ty = self.ty()?;
+                self.m.sessions.push(Session { name, ty })
+            }
+            "counter" => {
+                let name = self.str()?;
+                self.word("doc")?;
+                let doc = self.str()?;
+                self.m.counters.push(Counter { name, doc })
+            }
+            "table" => {
+                let t = self.table_declaration()?;
+                self.m.tables.push(t)
+            }
+            "signal" => {
+                let s = self.signal()?;
+                self.m.signals.push(s)
+            }
+            "fn" => {
+                let f = self.func()?;
+                self.m.funcs.push(f)
+            }
+            "handler" => {
+                let h = self.handler()?;
+                self.m.handlers.push(h)
+            }
+            "merge" => {
+                let g = self.merge()?;
+                self.m.merges.push(g)
+            }
             "steer" => {
-                let (port, unit, symmetric) = (PortId(self.index()?), UnitId(self.index()?), self.eat_word("symmetric"));
+                let (port, unit, symmetric) =
+                    (PortId(self.index()?), UnitId(self.index()?), self.eat_word("symmetric"));
                 self.word("by")?;
                 let keys = self.list(|p| p.expr())?;
                 self.sign(';')?;
                 self.m.steer.push(Steer { port, unit, keys, symmetric });
             }
-            "test" => { let t = self.test()?; self.m.tests.push(t) }
+            "test" => {
+                let t = self.test()?;
+                self.m.tests.push(t)
+            }
             _ => return self.error(format!("unknown declaration `{word}`")),
         }
         Ok(())
@@ -236,7 +396,9 @@ impl Parser {
 
     fn type_declaration(&mut self) -> Res<()> {
         let name = self.any_word()?;
-        if name != format!("t{}", self.m.types.len()) { return self.error("types are numbered in order") }
+        if name != format!("t{}", self.m.types.len()) {
+            return self.error("types are numbered in order");
+        }
         self.sign('=')?;
         let word = self.any_word()?;
         let ty = self.type_of(word)?;
@@ -271,14 +433,17 @@ impl Parser {
     fn port(&mut self) -> Res<Port> {
         let name = self.str()?;
         let word = self.any_word()?;
-        let value = if self.eat_word("param") { Value::Param(self.index()?) } else { Value::Const(self.param_value()?) };
+        let value =
+            if self.eat_word("param") { Value::Param(self.index()?) } else { Value::Const(self.param_value()?) };
         self.word("as")?;
         let protocols = self.list(|p| p.index().map(ProtocolId))?;
         let (ketama, maglev) = (self.eat_word("ketama"), self.eat_word("maglev"));
         let mut options = PortOptions::default();
         while let Token::Word(w) = self.peek() {
             let w = w.clone();
-            if !crate::port_options::NAMES.contains(&w.as_str()) { break }
+            if !crate::port_options::NAMES.contains(&w.as_str()) {
+                break;
+            }
             self.bump();
             self.option(&mut options, &w)?;
         }
@@ -300,7 +465,10 @@ impl Parser {
         use crate::port_options::Slot;
         match crate::port_options::slot(o, name) {
             Some(Slot::Time(n, _)) => *n = self.num()?,
-            Some(Slot::Times(all)) => { let n = self.num()?; all.into_iter().for_each(|t| *t = n); }
+            Some(Slot::Times(all)) => {
+                let n = self.num()?;
+                all.into_iter().for_each(|t| *t = n);
+            }
             Some(Slot::Count(n, _) | Slot::Auto(n, _)) => *n = self.num()?,
             Some(Slot::Switch(on)) => *on = self.num::<u8>()? != 0,
             Some(Slot::Byte(b)) => *b = self.num()?,
@@ -313,8 +481,27 @@ impl Parser {
 
     fn protocol(&mut self) -> Res<Protocol> {
         let mut p = Protocol {
-            name: self.str()?, request: UnitId(0), response: None, response_args: Vec::new(), sharing: Sharing::Pipelined, order_by: None,
-            close_request: None, no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, classes: Vec::new(), on_log: None, on_fault: None, on_interim: None,
+            name: self.str()?,
+            request: UnitId(0),
+            response: None,
+            response_args: Vec::new(),
+            sharing: Sharing::Pipelined,
+            order_by: None,
+            close_request: None,
+            no_reply: None,
+            alone: None,
+            repeat: None,
+            private_request: None,
+            private_response: None,
+            close_response: None,
+            interim: None,
+            tunnel: None,
+            refusal: None,
+            ignore: None,
+            classes: Vec::new(),
+            on_log: None,
+            on_fault: None,
+            on_interim: None,
         };
         self.braces(|s| {
             let word = s.any_word()?;
@@ -325,8 +512,20 @@ impl Parser {
                 "on_interim" => return s.body().map(|b| p.on_interim = Some(b)),
                 "request" => p.request = UnitId(s.index()?),
                 "response" => p.response = Some(UnitId(s.index()?)),
-                "sharing" => p.sharing = if s.eat_word("pipelined") { Sharing::Pipelined } else { s.word("exclusive")?; Sharing::Exclusive },
-                "ignore" => p.ignore = Some((s.bytes()?, { s.word("max")?; s.num()? })),
+                "sharing" => {
+                    p.sharing = if s.eat_word("pipelined") {
+                        Sharing::Pipelined
+                    } else {
+                        s.word("exclusive")?;
+                        Sharing::Exclusive
+                    }
+                }
+                "ignore" => {
+                    p.ignore = Some((s.bytes()?, {
+                        s.word("max")?;
+                        s.num()?
+                    }))
+                }
                 "order_by" => p.order_by = Some(FieldId(s.index()?)),
                 "response_arg" => p.response_args.push(s.expr()?),
                 "close_request" => p.close_request = Some(s.expr()?),
@@ -350,7 +549,9 @@ impl Parser {
         let name = self.str()?;
         self.sign(':')?;
         let word = self.any_word()?;
-        let Some(kind) = value_of(TABLE_KINDS, &word) else { return self.error(format!("unknown kind of table `{word}`")) };
+        let Some(kind) = value_of(TABLE_KINDS, &word) else {
+            return self.error(format!("unknown kind of table `{word}`"));
+        };
         let local = self.eat_word("local");
         let key = self.ty()?;
         self.sign(ARROW)?;
@@ -359,7 +560,12 @@ impl Parser {
         let capacity = self.num()?;
         self.word("idle")?;
         let idle = self.num()?;
-        let evict_lru = if self.eat_word("evict_lru") { true } else { self.word("reject")?; false };
+        let evict_lru = if self.eat_word("evict_lru") {
+            true
+        } else {
+            self.word("reject")?;
+            false
+        };
         self.word("memory")?;
         let memory = self.num()?;
         let cache = if self.eat_word("cache") { self.num()? } else { 0 };
@@ -372,7 +578,11 @@ impl Parser {
         let params = self.num()?;
         self.sign(ARROW)?;
         let ret = self.ty()?;
-        let body = if self.eat_word("extern") { FuncBody::Extern { file: self.str()?, symbol: self.str()? } } else { FuncBody::Body(self.body()?) };
+        let body = if self.eat_word("extern") {
+            FuncBody::Extern { file: self.str()?, symbol: self.str()? }
+        } else {
+            FuncBody::Body(self.body()?)
+        };
         Ok(Func { name, params, ret, body, span: self.span()? })
     }
 
@@ -389,15 +599,24 @@ impl Parser {
     }
 
     fn form(&mut self) -> Res<Form> {
-        if !self.eat_word("is") { return Ok(Form::Plain) }
+        if !self.eat_word("is") {
+            return Ok(Form::Plain);
+        }
         Ok(match self.any_word()?.as_str() {
             "ip4" => Form::Ip4,
             "ip" => Form::Ip,
             "ip6" => Form::Ip6,
             "wide" => Form::Wide,
-            "within" => Form::Within(self.list(|p| { let a = p.num()?; p.word("to")?; Ok((a, p.num()?)) })?),
+            "within" => Form::Within(self.list(|p| {
+                let a = p.num()?;
+                p.word("to")?;
+                Ok((a, p.num()?))
+            })?),
             "mac" => Form::Mac,
-            "one" => { self.word("of")?; Form::Enum(self.list(|p| p.str())?) }
+            "one" => {
+                self.word("of")?;
+                Form::Enum(self.list(|p| p.str())?)
+            }
             w => return self.error(format!("unknown form `{w}`")),
         })
     }
@@ -413,8 +632,12 @@ impl Parser {
         })?;
         let (args, rest): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         let (mut forms, mut defaults): (Vec<_>, Vec<_>) = rest.into_iter().unzip();
-        while forms.last() == Some(&Form::Plain) { forms.pop(); }
-        while defaults.last() == Some(&None) { defaults.pop(); }
+        while forms.last() == Some(&Form::Plain) {
+            forms.pop();
+        }
+        while defaults.last() == Some(&None) {
+            defaults.pop();
+        }
         let masked = self.eat_word("masked");
         let result = self.result_type()?;
         self.word("as")?;
@@ -423,7 +646,9 @@ impl Parser {
         Ok(Signal { name, args, forms, defaults, masked, result, ret, doc: self.str()?, span: self.span()? })
     }
 
-    fn result_type(&mut self) -> Res<ResultType> { self.nested(|p| p.result_inner()) }
+    fn result_type(&mut self) -> Res<ResultType> {
+        self.nested(|p| p.result_inner())
+    }
 
     fn result_inner(&mut self) -> Res<ResultType> {
         Ok(match self.any_word()?.as_str() {
@@ -431,14 +656,25 @@ impl Parser {
             "bool" => ResultType::Bool,
             "int" => ResultType::Int,
             "text" => ResultType::Text,
-            "option" => { self.sign('(')?; let t = self.result_type()?; self.sign(')')?; ResultType::Option(Box::new(t)) }
-            "record" => ResultType::Record(self.list(|p| { let n = p.str()?; p.sign(':')?; Ok((n, p.result_type()?)) })?),
+            "option" => {
+                self.sign('(')?;
+                let t = self.result_type()?;
+                self.sign(')')?;
+                ResultType::Option(Box::new(t))
+            }
+            "record" => ResultType::Record(self.list(|p| {
+                let n = p.str()?;
+                p.sign(':')?;
+                Ok((n, p.result_type()?))
+            })?),
             w => return self.error(format!("unknown result type `{w}`")),
         })
     }
 
     fn element_or_app(&mut self) -> Res<Option<ElementId>> {
-        if self.eat_word("app") { return Ok(None) }
+        if self.eat_word("app") {
+            return Ok(None);
+        }
         self.word("element")?;
         self.index().map(|n| Some(ElementId(n)))
     }
@@ -446,7 +682,9 @@ impl Parser {
     fn wire(&mut self) -> Res<Wire> {
         let (from, out) = (self.element_or_app()?, self.str()?);
         self.sign(ARROW)?;
-        let to = if self.eat_word("input") { Target::Input(InputId(self.index()?)) } else {
+        let to = if self.eat_word("input") {
+            Target::Input(InputId(self.index()?))
+        } else {
             self.word("port")?;
             let port = PortId(self.index()?);
             self.sign('[')?;
@@ -504,7 +742,10 @@ impl Parser {
         let key = FieldId(self.index()?);
         let (mut locals, mut values) = (Vec::new(), Vec::new());
         self.braces(|p| {
-            if p.is_word("local") { locals.push(p.local_declaration(locals.len())?); return Ok(()) }
+            if p.is_word("local") {
+                locals.push(p.local_declaration(locals.len())?);
+                return Ok(());
+            }
             p.word("value")?;
             values.push(MergeValue { field: FieldId(p.index()?), a: p.local()?, b: p.local()?, combined: p.expr()? });
             p.sign(';')
@@ -514,11 +755,20 @@ impl Parser {
 
     fn test(&mut self) -> Res<Test> {
         let name = self.str()?;
-        if self.eat_word("code") { return Ok(Test { name, kind: TestKind::Code(HandlerId(self.index()?)), span: self.span()? }) }
+        if self.eat_word("code") {
+            return Ok(Test { name, kind: TestKind::Code(HandlerId(self.index()?)), span: self.span()? });
+        }
         self.word("sim")?;
-        let params = self.list(|p| { let n = p.str()?; p.sign('=')?; Ok((n, p.str()?)) })?;
+        let params = self.list(|p| {
+            let n = p.str()?;
+            p.sign('=')?;
+            Ok((n, p.str()?))
+        })?;
         let mut steps = Vec::new();
-        self.braces(|p| { steps.push(p.sim()?); Ok(()) })?;
+        self.braces(|p| {
+            steps.push(p.sim()?);
+            Ok(())
+        })?;
         Ok(Test { name, kind: TestKind::Sim { params, steps }, span: self.span()? })
     }
 
@@ -527,7 +777,10 @@ impl Parser {
         if word == "repeat" {
             let (first, next, times) = (HandlerId(self.index()?), HandlerId(self.index()?), self.num()?);
             let mut steps = Vec::new();
-            self.braces(|p| { steps.push(p.sim()?); Ok(()) })?;
+            self.braces(|p| {
+                steps.push(p.sim()?);
+                Ok(())
+            })?;
             return Ok((self.span()?, SimStep::Repeat { first, next, times, steps }));
         }
         let step = match word.as_str() {
@@ -565,13 +818,30 @@ impl Parser {
 
     fn unit(&mut self) -> Res<Unit> {
         let mut u = Unit {
-            name: self.str()?, doc: String::new(), span: Span::default(), params: Vec::new(), fields: Vec::new(), body: Vec::new(), tail: 0,
-            streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ByteSet::EMPTY, frame: None, header: Header::default(),
+            name: self.str()?,
+            doc: String::new(),
+            span: Span::default(),
+            params: Vec::new(),
+            fields: Vec::new(),
+            body: Vec::new(),
+            tail: 0,
+            streams: false,
+            limit: None,
+            min: 0,
+            max: 0,
+            head_max: 0,
+            first: ByteSet::EMPTY,
+            frame: None,
+            header: Header::default(),
         };
         self.braces(|p| {
             let word = p.any_word()?;
             match word.as_str() {
-                "field" => { let f = p.field(u.fields.len())?; u.fields.push(f); return Ok(()) }
+                "field" => {
+                    let f = p.field(u.fields.len())?;
+                    u.fields.push(f);
+                    return Ok(());
+                }
                 "doc" => u.doc = p.str()?,
                 "param" => {
                     let name = p.str()?;
@@ -590,14 +860,19 @@ impl Parser {
                     u.header.addresses = Some((a, FieldId(p.index()?)));
                 }
                 "per_packet" => u.header.per_packet = p.list(|p| Ok(FieldId(p.index()?)))?,
-                "link" => u.header.link = match p.any_word()?.as_str() {
-                    "ethernet" => desc::Begins::Ethernet,
-                    "ip" => desc::Begins::Ip,
-                    w => return p.error(format!("unknown link `{w}`")),
-                },
+                "link" => {
+                    u.header.link = match p.any_word()?.as_str() {
+                        "ethernet" => desc::Begins::Ethernet,
+                        "ip" => desc::Begins::Ip,
+                        w => return p.error(format!("unknown link `{w}`")),
+                    }
+                }
                 "partial" => u.header.partial = Some(FieldId(p.index()?)),
                 "covers" => u.header.covers = Some(Covers { field: FieldId(p.index()?), own: p.eat_word("own") }),
-                "layer" => { let l = p.layer()?; u.frame.get_or_insert_default().layers.push(l) }
+                "layer" => {
+                    let l = p.layer()?;
+                    u.frame.get_or_insert_default().layers.push(l)
+                }
                 "no_layers" => u.frame = Some(Frame::default()),
                 "measure" => {
                     p.word("tail")?;
@@ -646,7 +921,9 @@ impl Parser {
     }
 
     fn field(&mut self, n: usize) -> Res<Field> {
-        if self.index()? as usize != n { return self.error("fields are numbered in order") }
+        if self.index()? as usize != n {
+            return self.error("fields are numbered in order");
+        }
         let name = self.name()?;
         self.sign(':')?;
         let ty = self.ty()?;
@@ -663,15 +940,22 @@ impl Parser {
             let negative = self.eat('-');
             let n: u64 = self.num()?;
             Some(Computed { lengths, plus: if negative { (n as i64).wrapping_neg() } else { n as i64 } })
-        } else { None };
+        } else {
+            None
+        };
         let (value_used, extent_used) = (self.eat_word("value"), self.eat_word("extent"));
         let doc = if self.eat_word("doc") { self.str()? } else { String::new() };
         self.sign('=')?;
         let (kind, span) = if self.eat_word("switch") {
             let mut cases = Vec::new();
-            self.braces(|p| { cases.push(p.case()?); Ok(()) })?;
+            self.braces(|p| {
+                cases.push(p.case()?);
+                Ok(())
+            })?;
             (FieldKind::Switch { cases }, self.span()?)
-        } else { (self.field_kind()?, self.end()?) };
+        } else {
+            (self.field_kind()?, self.end()?)
+        };
         Ok(Field { name, doc, span, ty, kind, place, too_long, bad, within, computed, value_used, extent_used })
     }
 
@@ -692,10 +976,16 @@ impl Parser {
         Ok(Case { name, guard, fields })
     }
 
-    fn until(&mut self) -> Res<Until> { self.word("until")?; let peek = self.eat_word("peek"); Ok(Until { peek, delimiters: self.list(Self::bytes)? }) }
+    fn until(&mut self) -> Res<Until> {
+        self.word("until")?;
+        let peek = self.eat_word("peek");
+        Ok(Until { peek, delimiters: self.list(Self::bytes)? })
+    }
 
     fn extent(&mut self) -> Res<Extent> {
-        if self.is_word("until") { return self.until().map(Extent::Until) }
+        if self.is_word("until") {
+            return self.until().map(Extent::Until);
+        }
         Ok(match self.any_word()?.as_str() {
             "length" => Extent::Length(self.expr()?),
             "run" => Extent::Run,
@@ -706,13 +996,20 @@ impl Parser {
     }
 
     fn list_extent(&mut self) -> Res<ListExtent> {
-        if self.is_word("until") { return self.until().map(ListExtent::Until) }
+        if self.is_word("until") {
+            return self.until().map(ListExtent::Until);
+        }
         Ok(match self.any_word()?.as_str() {
             "count" => ListExtent::Count(self.expr()?),
             "to_end" => ListExtent::ToEnd,
             "fold" => {
                 let init = self.expr()?;
-                let holds = if self.is_word("holds") { self.word("holds")?; Some(self.expr()?) } else { None };
+                let holds = if self.is_word("holds") {
+                    self.word("holds")?;
+                    Some(self.expr()?)
+                } else {
+                    None
+                };
                 self.word("step")?;
                 let step = self.expr()?;
                 self.word("done")?;
@@ -731,8 +1028,20 @@ impl Parser {
                 let shift = self.num()?;
                 self.word("bits")?;
                 let bits = self.num()?;
-                let big = if self.eat_word("big") { true } else { self.word("little")?; false };
-                FieldKind::UInt { bytes, shift, bits, big, signed: self.eat_word("signed"), advance: self.eat_word("advance") }
+                let big = if self.eat_word("big") {
+                    true
+                } else {
+                    self.word("little")?;
+                    false
+                };
+                FieldKind::UInt {
+                    bytes,
+                    shift,
+                    bits,
+                    big,
+                    signed: self.eat_word("signed"),
+                    advance: self.eat_word("advance"),
+                }
             }
             "number" => {
                 self.word("radix")?;
@@ -740,7 +1049,12 @@ impl Parser {
                 self.word("digits")?;
                 let digits = self.num()?;
                 let exact = self.eat_word("exact");
-                FieldKind::Number { radix, digits, exact, until: if self.is_word("until") { Some(self.until()?) } else { None } }
+                FieldKind::Number {
+                    radix,
+                    digits,
+                    exact,
+                    until: if self.is_word("until") { Some(self.until()?) } else { None },
+                }
             }
             "varint" => FieldKind::Varint { max_bytes: self.num()? },
             "bytes" => {
@@ -759,11 +1073,28 @@ impl Parser {
                 FieldKind::List { element, max: self.num()?, extent: self.list_extent()? }
             }
             "stream_bytes" => FieldKind::StreamBytes { extent: self.extent()? },
-            "stream_unit" => FieldKind::StreamUnit { unit: UnitId(self.index()?), args: self.list(Self::expr)?, until: if self.eat_word("until") { Some(self.expr()?) } else { None } },
+            "stream_unit" => FieldKind::StreamUnit {
+                unit: UnitId(self.index()?),
+                args: self.list(Self::expr)?,
+                until: if self.eat_word("until") { Some(self.expr()?) } else { None },
+            },
             "let" => FieldKind::Let { value: self.expr()? },
             "require" => FieldKind::Require { cond: self.expr()? },
-            "recover" => FieldKind::Recover { how: if self.eat_word("length") { Recover::Length(self.expr()?) } else { Recover::Until(self.until()?) } },
-            "pass" => FieldKind::Pass { how: if self.eat_word("when") { Pass::When(self.expr()?) } else { self.word("as")?; Pass::As { case: self.num()?, endless: self.eat_word("endless") } } },
+            "recover" => FieldKind::Recover {
+                how: if self.eat_word("length") {
+                    Recover::Length(self.expr()?)
+                } else {
+                    Recover::Until(self.until()?)
+                },
+            },
+            "pass" => FieldKind::Pass {
+                how: if self.eat_word("when") {
+                    Pass::When(self.expr()?)
+                } else {
+                    self.word("as")?;
+                    Pass::As { case: self.num()?, endless: self.eat_word("endless") }
+                },
+            },
             "align" => FieldKind::Align { to: self.num()? },
             "nothing" => FieldKind::Nothing,
             w => return self.error(format!("unknown kind of field `{w}`")),

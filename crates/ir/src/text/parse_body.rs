@@ -9,7 +9,11 @@ impl Parser {
     pub fn body(&mut self) -> Res<Body> {
         let mut body = Body::default();
         self.braces(|p| {
-            if p.is_word("local") { body.locals.push(p.local_declaration(body.locals.len())?) } else { body.block.push(p.stmt()?) }
+            if p.is_word("local") {
+                body.locals.push(p.local_declaration(body.locals.len())?)
+            } else {
+                body.block.push(p.stmt()?)
+            }
             Ok(())
         })?;
         Ok(body)
@@ -18,25 +22,48 @@ impl Parser {
     pub fn local_declaration(&mut self, n: usize) -> Res<Local> {
         self.word("local")?;
         self.sign('%')?;
-        if self.num::<usize>()? != n { return self.error("locals are numbered in order") }
+        if self.num::<usize>()? != n {
+            return self.error("locals are numbered in order");
+        }
         self.sign(':')?;
         let local = Local { ty: self.ty()?, name: self.str()?, in_frame: self.eat_word("frame") };
         self.sign(';')?;
         Ok(local)
     }
 
-    pub fn local(&mut self) -> Res<LocalId> { self.sign('%')?; self.index().map(LocalId) }
+    pub fn local(&mut self) -> Res<LocalId> {
+        self.sign('%')?;
+        self.index().map(LocalId)
+    }
 
     fn block(&mut self) -> Res<Block> {
         let mut block = Vec::new();
-        self.nested(|p| p.braces(|p| { block.push(p.stmt()?); Ok(()) }))?;
+        self.nested(|p| {
+            p.braces(|p| {
+                block.push(p.stmt()?);
+                Ok(())
+            })
+        })?;
         Ok(block)
     }
 
-    fn place(&mut self) -> Res<PlaceId> { self.word("at")?; self.num().map(PlaceId) }
-    fn key(&mut self) -> Res<Expr> { self.sign('[')?; let e = self.expr()?; self.sign(']')?; Ok(e) }
-    fn target(&mut self) -> Res<LocalId> { self.sign(ARROW)?; self.local() }
-    fn table(&mut self) -> Res<TableId> { self.index().map(TableId) }
+    fn place(&mut self) -> Res<PlaceId> {
+        self.word("at")?;
+        self.num().map(PlaceId)
+    }
+    fn key(&mut self) -> Res<Expr> {
+        self.sign('[')?;
+        let e = self.expr()?;
+        self.sign(']')?;
+        Ok(e)
+    }
+    fn target(&mut self) -> Res<LocalId> {
+        self.sign(ARROW)?;
+        self.local()
+    }
+    fn table(&mut self) -> Res<TableId> {
+        self.index().map(TableId)
+    }
 
     fn stmt(&mut self) -> Res<Stmt> {
         let word = self.any_word()?;
@@ -48,7 +75,10 @@ impl Parser {
                 let other = if self.eat_word("else") { self.block()? } else { Vec::new() };
                 block(StmtKind::If { cond, then, other }, self)
             }
-            "switch" => { let kind = self.switch()?; block(kind, self) }
+            "switch" => {
+                let kind = self.switch()?;
+                block(kind, self)
+            }
             "for" => {
                 let var = self.local()?;
                 self.word("from")?;
@@ -60,7 +90,11 @@ impl Parser {
                 let body = self.block()?;
                 block(StmtKind::For { var, from, to, max, body }, self)
             }
-            "loop" => { let max = self.num()?; let body = self.block()?; block(StmtKind::Loop { max, body }, self) }
+            "loop" => {
+                let max = self.num()?;
+                let body = self.block()?;
+                block(StmtKind::Loop { max, body }, self)
+            }
             "table_update" => {
                 let (table, key) = (self.table()?, self.key()?);
                 self.word("as")?;
@@ -107,7 +141,8 @@ impl Parser {
             _ => {
                 let kind = self.simple(&word)?;
                 // What has a block ends with it.
-                let braced = matches!(kind, StmtKind::Frame { act: FrameAct::Insert { .. } | FrameAct::Payload { .. }, .. });
+                let braced =
+                    matches!(kind, StmtKind::Frame { act: FrameAct::Insert { .. } | FrameAct::Payload { .. }, .. });
                 Ok(Stmt { kind, span: if braced { self.span()? } else { self.end()? } })
             }
         }
@@ -117,10 +152,15 @@ impl Parser {
         let on = self.expr()?;
         let (mut cases, mut default) = (Vec::new(), Vec::new());
         self.braces(|p| {
-            if p.eat_word("default") { default = p.block()?; return Ok(()) }
+            if p.eat_word("default") {
+                default = p.block()?;
+                return Ok(());
+            }
             p.word("case")?;
             let mut values = vec![p.num()?];
-            while p.eat(',') { values.push(p.num()?) }
+            while p.eat(',') {
+                values.push(p.num()?)
+            }
             cases.push((values, p.block()?));
             Ok(())
         })?;
@@ -128,21 +168,35 @@ impl Parser {
     }
 
     fn simple(&mut self, word: &str) -> Res<StmtKind> {
-        let equals = |p: &mut Self| { p.sign('=')?; p.expr() };
+        let equals = |p: &mut Self| {
+            p.sign('=')?;
+            p.expr()
+        };
         Ok(match word {
-            "set" => { let l = self.local()?; StmtKind::Set(l, equals(self)?) }
+            "set" => {
+                let l = self.local()?;
+                StmtKind::Set(l, equals(self)?)
+            }
             "set_field" => {
                 let l = self.local()?;
                 self.sign('[')?;
                 let mut path = Vec::new();
                 while !self.eat(']') {
-                    if !path.is_empty() { self.sign(',')? }
+                    if !path.is_empty() {
+                        self.sign(',')?
+                    }
                     path.push(self.num()?);
                 }
                 StmtKind::SetField(l, path, equals(self)?)
             }
-            "set_state" => { let s = StateId(self.index()?); StmtKind::SetState(s, equals(self)?) }
-            "set_session" => { let s = SessionId(self.index()?); StmtKind::SetSession(s, equals(self)?) }
+            "set_state" => {
+                let s = StateId(self.index()?);
+                StmtKind::SetState(s, equals(self)?)
+            }
+            "set_session" => {
+                let s = SessionId(self.index()?);
+                StmtKind::SetSession(s, equals(self)?)
+            }
             "count" => StmtKind::Count(CounterId(self.index()?), self.expr()?),
             "push" => StmtKind::Push(self.local()?, self.expr()?),
             "break" => StmtKind::Break,
@@ -155,14 +209,25 @@ impl Parser {
             }
             "fault" => StmtKind::Fault { kind: FaultKind(self.num()?), place: self.place()? },
             "table_get" => StmtKind::TableGet { table: self.table()?, key: self.key()?, dst: self.target()? },
-            "table_put" => { let (table, key) = (self.table()?, self.key()?); StmtKind::TablePut { table, key, value: equals(self)?, place: self.place()? } }
-            "table_remove" => StmtKind::TableRemove { table: self.table()?, key: self.key()?, dst: if self.is(ARROW) { Some(self.target()?) } else { None } },
+            "table_put" => {
+                let (table, key) = (self.table()?, self.key()?);
+                StmtKind::TablePut { table, key, value: equals(self)?, place: self.place()? }
+            }
+            "table_remove" => StmtKind::TableRemove {
+                table: self.table()?,
+                key: self.key()?,
+                dst: if self.is(ARROW) { Some(self.target()?) } else { None },
+            },
             "table_next" => {
                 let table = self.table()?;
-                let named = |p: &mut Self, w| { p.word(w)?; p.local() };
+                let named = |p: &mut Self, w| {
+                    p.word(w)?;
+                    p.local()
+                };
                 let (cursor, key) = (named(self, "cursor")?, named(self, "key")?);
                 let (value, more) = (named(self, "value")?, named(self, "more")?);
-                let masked = if self.is_word("mask") { Some((named(self, "mask")?, named(self, "priority")?)) } else { None };
+                let masked =
+                    if self.is_word("mask") { Some((named(self, "mask")?, named(self, "priority")?)) } else { None };
                 StmtKind::TableNext { table, cursor, key, value, more, masked }
             }
             "table_insert" => {
@@ -171,23 +236,48 @@ impl Parser {
             }
             "table_delete" => {
                 let (table, key, mask, priority) = self.masked()?;
-                StmtKind::TableDelete { table, key, mask, priority, dst: if self.is(ARROW) { Some(self.target()?) } else { None } }
+                StmtKind::TableDelete {
+                    table,
+                    key,
+                    mask,
+                    priority,
+                    dst: if self.is(ARROW) { Some(self.target()?) } else { None },
+                }
             }
-            "frame" => { let frame = self.local()?; StmtKind::Frame { frame, act: self.frame_act()? } }
+            "frame" => {
+                let frame = self.local()?;
+                StmtKind::Frame { frame, act: self.frame_act()? }
+            }
             "output" => {
                 let last = self.eat_word("last");
                 let (wire, frame) = (WireId(self.index()?), self.local()?);
                 self.word("mark")?;
                 StmtKind::Output { wire, frame, mark: self.expr()?, last }
             }
-            "table_push" => { let table = self.table()?; StmtKind::TablePush { table, value: equals(self)?, dst: self.target()? } }
-            "group_begin" => { let port = PortId(self.index()?); StmtKind::GroupBegin { port, max: self.num()? } }
-            "group_add" => { let index = self.expr()?; self.sign('=')?; StmtKind::GroupAdd { index, parts: self.list(Self::expr)? } }
-            "group_run" => { let part = self.expr()?; self.sign('=')?; StmtKind::GroupRun { part, bytes: self.expr()? } }
+            "table_push" => {
+                let table = self.table()?;
+                StmtKind::TablePush { table, value: equals(self)?, dst: self.target()? }
+            }
+            "group_begin" => {
+                let port = PortId(self.index()?);
+                StmtKind::GroupBegin { port, max: self.num()? }
+            }
+            "group_add" => {
+                let index = self.expr()?;
+                self.sign('=')?;
+                StmtKind::GroupAdd { index, parts: self.list(Self::expr)? }
+            }
+            "group_run" => {
+                let part = self.expr()?;
+                self.sign('=')?;
+                StmtKind::GroupRun { part, bytes: self.expr()? }
+            }
             "table_pop" => StmtKind::TablePop { table: self.table()?, dst: self.target()? },
             "queue" => {
                 let word = self.any_word()?;
-                let Some(act) = value_of(QUEUE_ACTS, &word) else { return self.error(format!("unknown act `{word}` of a queue")) };
+                let Some(act) = value_of(QUEUE_ACTS, &word) else {
+                    return self.error(format!("unknown act `{word}` of a queue"));
+                };
                 let port = PortId(self.index()?);
                 StmtKind::Queue { port, index: self.key()?, act, dst: self.target()? }
             }
@@ -227,14 +317,25 @@ impl Parser {
     fn parts(&mut self) -> Res<Vec<Part>> {
         let mut parts = Vec::new();
         self.braces(|p| {
-            let unit = if p.eat_word("bytes") { None } else { p.word("header")?; Some(UnitId(p.index()?)) };
+            let unit = if p.eat_word("bytes") {
+                None
+            } else {
+                p.word("header")?;
+                Some(UnitId(p.index()?))
+            };
             parts.push(Part { unit, body: p.block()? });
             Ok(())
         })?;
         Ok(parts)
     }
 
-    fn layer_or_end(&mut self) -> Res<Option<u32>> { if self.eat_word("end") { Ok(None) } else { self.num().map(Some) } }
+    fn layer_or_end(&mut self) -> Res<Option<u32>> {
+        if self.eat_word("end") {
+            Ok(None)
+        } else {
+            self.num().map(Some)
+        }
+    }
 
     fn frame_act(&mut self) -> Res<FrameAct> {
         Ok(match self.any_word()?.as_str() {
@@ -247,12 +348,17 @@ impl Parser {
             "checksum" => FrameAct::Checksum { layer: self.num()? },
             "save" => FrameAct::Save { copy: self.num()? },
             "restore" => FrameAct::Restore { copy: self.num()? },
-            "send" => { let last = self.eat_word("last"); FrameAct::Send { port: PortId(self.index()?), index: self.key()?, last } }
+            "send" => {
+                let last = self.eat_word("last");
+                FrameAct::Send { port: PortId(self.index()?), index: self.key()?, last }
+            }
             word @ ("insert" | "payload") => {
                 let at = self.layer_or_end()?;
                 self.word("max")?;
                 let (max, place) = (self.num()?, self.place()?);
-                if word == "payload" { return Ok(FrameAct::Payload { layer: at, body: self.block()?, max, place }) }
+                if word == "payload" {
+                    return Ok(FrameAct::Payload { layer: at, body: self.block()?, max, place });
+                }
                 FrameAct::Insert { before: at, parts: self.parts()?, max, place }
             }
             w => return self.error(format!("unknown act on a frame `{w}`")),
@@ -267,7 +373,16 @@ impl Parser {
                 let value = self.expr()?;
                 self.word("bytes")?;
                 let bytes = self.num()?;
-                Emit::UInt { value, bytes, big: if self.eat_word("big") { true } else { self.word("little")?; false } }
+                Emit::UInt {
+                    value,
+                    bytes,
+                    big: if self.eat_word("big") {
+                        true
+                    } else {
+                        self.word("little")?;
+                        false
+                    },
+                }
             }
             "number" => {
                 let value = self.expr()?;
@@ -301,8 +416,13 @@ impl Parser {
             "pass" => {
                 let msg = self.local()?;
                 let mut edits = Vec::new();
-                if self.is(';') { return Ok((Outgoing::Pass { msg, edits }, self.end()?)) }
-                self.braces(|p| { edits.push(p.edit()?); Ok(()) })?;
+                if self.is(';') {
+                    return Ok((Outgoing::Pass { msg, edits }, self.end()?));
+                }
+                self.braces(|p| {
+                    edits.push(p.edit()?);
+                    Ok(())
+                })?;
                 Ok((Outgoing::Pass { msg, edits }, self.span()?))
             }
             w => self.error(format!("unknown message `{w}`")),
@@ -312,7 +432,9 @@ impl Parser {
     fn edit(&mut self) -> Res<Edit> {
         let word = self.any_word()?;
         let mut field = Vec::new();
-        while self.eat('.') { field.push(FieldId(self.index()?)) }
+        while self.eat('.') {
+            field.push(FieldId(self.index()?))
+        }
         match word.as_str() {
             "remove" => {
                 self.word("as")?;
@@ -325,22 +447,38 @@ impl Parser {
             "set" | "append" => {
                 let cond = if self.eat_word("if") { Some(self.expr()?) } else { None };
                 let body = self.block()?;
-                Ok(if word == "set" { Edit::Set { field, cond, body } } else { Edit::Append { list: field, cond, body } })
+                Ok(if word == "set" {
+                    Edit::Set { field, cond, body }
+                } else {
+                    Edit::Append { list: field, cond, body }
+                })
             }
             _ => self.error(format!("unknown edit `{word}`")),
         }
     }
 
     fn root(&mut self) -> Res<Root> {
-        if self.is('%') { return self.local().map(Root::Local) }
-        match self.any_word()?.as_str() { "this" => Ok(Root::This), "item" => Ok(Root::Item), w => self.error(format!("unknown root `{w}`")) }
+        if self.is('%') {
+            return self.local().map(Root::Local);
+        }
+        match self.any_word()?.as_str() {
+            "this" => Ok(Root::This),
+            "item" => Ok(Root::Item),
+            w => self.error(format!("unknown root `{w}`")),
+        }
     }
 
     fn path(&mut self) -> Res<Path> {
         let root = self.root()?;
         let mut steps = Vec::new();
         loop {
-            if self.eat('.') { steps.push(Step::Field(FieldId(self.index()?))) } else if self.is('[') { steps.push(Step::Index(self.key()?)) } else { return Ok(Path { root, steps }) }
+            if self.eat('.') {
+                steps.push(Step::Field(FieldId(self.index()?)))
+            } else if self.is('[') {
+                steps.push(Step::Index(self.key()?))
+            } else {
+                return Ok(Path { root, steps });
+            }
         }
     }
 
@@ -360,39 +498,71 @@ impl Parser {
             _ => {}
         }
         let word = self.any_word()?;
-        if let Some(kind) = leaf(&word) { return Ok(kind) }
-        if word == "call" { return Ok(ExprKind::Call(FuncId(self.index()?), self.list(Self::expr)?)) }
-        if let Some(b) = value_of(BUILTINS, &word) { return Ok(ExprKind::Builtin(b, self.list(Self::expr)?)) }
-        if word == "make" { return Ok(ExprKind::Make(self.list(Self::expr)?)) }
-        if word == "make_list" { return Ok(ExprKind::MakeList(self.list(Self::expr)?)) }
+        if let Some(kind) = leaf(&word) {
+            return Ok(kind);
+        }
+        if word == "call" {
+            return Ok(ExprKind::Call(FuncId(self.index()?), self.list(Self::expr)?));
+        }
+        if let Some(b) = value_of(BUILTINS, &word) {
+            return Ok(ExprKind::Builtin(b, self.list(Self::expr)?));
+        }
+        if word == "make" {
+            return Ok(ExprKind::Make(self.list(Self::expr)?));
+        }
+        if word == "make_list" {
+            return Ok(ExprKind::MakeList(self.list(Self::expr)?));
+        }
         self.sign('(')?;
         let kind = self.operands(&word)?;
         self.sign(')')?;
         Ok(kind)
     }
 
-    fn next_expr(&mut self) -> Res<Expr> { self.sign(',')?; self.expr() }
+    fn next_expr(&mut self) -> Res<Expr> {
+        self.sign(',')?;
+        self.expr()
+    }
 
     fn operands(&mut self, word: &str) -> Res<ExprKind> {
         use ExprKind as K;
-        if let Some(op) = value_of(UNARY, word) { return Ok(K::Unary(op, self.expr()?)) }
-        if let Some(op) = value_of(BINARY, word) { return Ok(K::Binary(op, self.expr()?, self.next_expr()?)) }
+        if let Some(op) = value_of(UNARY, word) {
+            return Ok(K::Unary(op, self.expr()?));
+        }
+        if let Some(op) = value_of(BINARY, word) {
+            return Ok(K::Binary(op, self.expr()?, self.next_expr()?));
+        }
         Ok(match word {
             "param" => K::Param(ParamId(self.index()?)),
             "state" => K::State(StateId(self.index()?)),
             "session" => K::Session(SessionId(self.index()?)),
             "counter" => K::Counter(CounterId(self.index()?)),
-            "unit_param" => { let r = self.root()?; self.sign(',')?; K::UnitParam(r, self.num()?) }
+            "unit_param" => {
+                let r = self.root()?;
+                self.sign(',')?;
+                K::UnitParam(r, self.num()?)
+            }
             "read" => K::Read(self.path()?),
             "items" => K::Count(self.path()?),
             "raw" => K::Raw(self.path()?),
-            "case" => { let p = self.path()?; self.sign(',')?; K::Case(p, self.num()?) }
+            "case" => {
+                let p = self.path()?;
+                self.sign(',')?;
+                K::Case(p, self.num()?)
+            }
             "has_msg" => K::HasMsg(self.local()?),
             "frame_len" => K::FrameLen(self.local()?),
             "frame_instance" => K::FrameInstance(self.local()?),
             "frame_time" => K::FrameTime(self.local()?),
-            "payload" => { let l = self.local()?; K::Payload(l, if self.eat(',') { Some(self.num()?) } else { None }) }
-            "checksum_ok" => { let l = self.local()?; self.sign(',')?; K::ChecksumOk(l, self.num()?) }
+            "payload" => {
+                let l = self.local()?;
+                K::Payload(l, if self.eat(',') { Some(self.num()?) } else { None })
+            }
+            "checksum_ok" => {
+                let l = self.local()?;
+                self.sign(',')?;
+                K::ChecksumOk(l, self.num()?)
+            }
             "part_status" => K::PartStatus(self.expr()?),
             "cast" => K::Cast(self.expr()?),
             "if" => K::If(self.expr()?, self.next_expr()?, self.next_expr()?),
@@ -401,7 +571,9 @@ impl Parser {
                 self.sign(';')?;
                 let mut ranges = Vec::new();
                 while !self.is(')') {
-                    if !ranges.is_empty() { self.sign(',')? }
+                    if !ranges.is_empty() {
+                        self.sign(',')?
+                    }
                     ranges.push(self.range()?);
                 }
                 K::InRanges(e, ranges)
@@ -409,7 +581,11 @@ impl Parser {
             "some" => K::Some(self.expr()?),
             "is_some" => K::IsSome(self.expr()?),
             "unwrap" => K::Unwrap(self.expr()?),
-            "get" => { let e = self.expr()?; self.sign(',')?; K::Get(e, self.num()?) }
+            "get" => {
+                let e = self.expr()?;
+                self.sign(',')?;
+                K::Get(e, self.num()?)
+            }
             "list_len" => K::ListLen(self.expr()?),
             "list_get" => K::ListGet(self.expr()?, self.next_expr()?),
             "find" => K::Find { list: self.path()?, name: self.next_expr()? },

@@ -26,7 +26,9 @@ pub(super) fn string(s: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if c.is_control() => { let _ = write!(out, "\\u{{{:x}}}", c as u32); }
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{{{:x}}}", c as u32);
+            }
             c => out.push(c),
         }
     }
@@ -39,15 +41,22 @@ pub(super) fn bytes(b: &[u8]) -> String {
     format!("b\"{}\"", text.replace("\\'", "'"))
 }
 
-pub(super) fn strings(list: &[Vec<u8>]) -> String { list.iter().map(|b| bytes(b)).collect::<Vec<_>>().join(", ") }
+pub(super) fn strings(list: &[Vec<u8>]) -> String {
+    list.iter().map(|b| bytes(b)).collect::<Vec<_>>().join(", ")
+}
 
 pub(super) fn set(s: &ByteSet) -> String {
     let mut out = Vec::new();
     let mut b = 0usize;
     while b < 256 {
-        if !s.has(b as u8) { b += 1; continue }
+        if !s.has(b as u8) {
+            b += 1;
+            continue;
+        }
         let from = b;
-        while b < 256 && s.has(b as u8) { b += 1 }
+        while b < 256 && s.has(b as u8) {
+            b += 1
+        }
         out.push(if b - from == 1 { format!("{from:02x}") } else { format!("{from:02x}-{:02x}", b - 1) });
     }
     format!("\"{}\"", out.join(" "))
@@ -56,24 +65,34 @@ pub(super) fn set(s: &ByteSet) -> String {
 /// A word that reads like the name, for references.
 fn word(name: &str) -> String {
     let mut w: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    if w.starts_with(|c: char| c.is_ascii_digit()) { w.insert(0, '_') }
+    if w.starts_with(|c: char| c.is_ascii_digit()) {
+        w.insert(0, '_')
+    }
     w
 }
 
-pub(super) fn reference(name: Option<&str>, n: u32) -> String { format!("{}#{n}", word(name.unwrap_or(""))) }
+pub(super) fn reference(name: Option<&str>, n: u32) -> String {
+    format!("{}#{n}", word(name.unwrap_or("")))
+}
 
 pub(super) fn span(s: &Span) -> String {
-    if *s == Span::default() { return String::new() }
+    if *s == Span::default() {
+        return String::new();
+    }
     let element = if s.element == 0 { String::new() } else { format!(":{}", s.element) };
     format!(" @{}:{}:{}:{}:{}{element}", s.file, s.start, s.end, s.line, s.column)
 }
 
 /// A type, written out; by its number where that would not give it back.
-pub(super) fn type_name(m: &Module, ty: TyId) -> String { type_at(m, ty, 0) }
+pub(super) fn type_name(m: &Module, ty: TyId) -> String {
+    type_at(m, ty, 0)
+}
 
 fn type_at(m: &Module, ty: TyId, depth: u32) -> String {
     let Some(t) = m.types.get(ty.index()) else { return format!("t{}", ty.0) };
-    if depth > 8 || m.types.iter().position(|o| o == t) != Some(ty.index()) { return format!("t{}", ty.0) }
+    if depth > 8 || m.types.iter().position(|o| o == t) != Some(ty.index()) {
+        return format!("t{}", ty.0);
+    }
     type_text(m, t, &|t| type_at(m, t, depth + 1))
 }
 
@@ -100,7 +119,9 @@ fn param_value(v: &ParamValue) -> String {
         ParamValue::UInt(n) => format!("uint {n}"),
         ParamValue::Duration(n) => format!("duration {n}"),
         ParamValue::Bytes(b) => format!("bytes {}", bytes(b)),
-        ParamValue::Endpoints(list) => format!("endpoints({})", list.iter().map(|s| string(s)).collect::<Vec<_>>().join(", ")),
+        ParamValue::Endpoints(list) => {
+            format!("endpoints({})", list.iter().map(|s| string(s)).collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
@@ -122,7 +143,9 @@ fn form(f: &Form) -> String {
         Form::Ip => " is ip".into(),
         Form::Ip6 => " is ip6".into(),
         Form::Wide => " is wide".into(),
-        Form::Within(ranges) => format!(" is within ({})", ranges.iter().map(|(a, b)| format!("{a} to {b}")).collect::<Vec<_>>().join(", ")),
+        Form::Within(ranges) => {
+            format!(" is within ({})", ranges.iter().map(|(a, b)| format!("{a} to {b}")).collect::<Vec<_>>().join(", "))
+        }
         Form::Mac => " is mac".into(),
         Form::Enum(names) => format!(" is one of ({})", names.iter().map(|n| string(n)).collect::<Vec<_>>().join(", ")),
     }
@@ -135,13 +158,18 @@ fn result_type(t: &ResultType) -> String {
         ResultType::Int => "int".into(),
         ResultType::Text => "text".into(),
         ResultType::Option(t) => format!("option({})", result_type(t)),
-        ResultType::Record(fields) => format!("record({})", fields.iter().map(|(n, t)| format!("{}: {}", string(n), result_type(t))).collect::<Vec<_>>().join(", ")),
+        ResultType::Record(fields) => format!(
+            "record({})",
+            fields.iter().map(|(n, t)| format!("{}: {}", string(n), result_type(t))).collect::<Vec<_>>().join(", ")
+        ),
     }
 }
 
 impl Printer<'_> {
     pub fn line(&mut self, text: &str) {
-        for _ in 0..self.indent { self.out.push_str("  ") }
+        for _ in 0..self.indent {
+            self.out.push_str("  ")
+        }
         self.out.push_str(text);
         self.out.push('\n');
     }
@@ -155,9 +183,15 @@ impl Printer<'_> {
         self.line(&format!("}}{tail}"));
     }
 
-    pub fn ty(&self, t: TyId) -> String { type_name(self.m, t) }
-    pub fn unit_ref(&self, u: UnitId) -> String { reference(self.m.units.get(u.index()).map(|u| u.name.as_str()), u.0) }
-    pub fn port_ref(&self, p: PortId) -> String { reference(self.m.ports.get(p.index()).map(|p| p.name.as_str()), p.0) }
+    pub fn ty(&self, t: TyId) -> String {
+        type_name(self.m, t)
+    }
+    pub fn unit_ref(&self, u: UnitId) -> String {
+        reference(self.m.units.get(u.index()).map(|u| u.name.as_str()), u.0)
+    }
+    pub fn port_ref(&self, p: PortId) -> String {
+        reference(self.m.ports.get(p.index()).map(|p| p.name.as_str()), p.0)
+    }
     pub fn field_ref(&self, u: Option<UnitId>, f: FieldId) -> String {
         let field = u.and_then(|u| self.m.units.get(u.index())).and_then(|u| u.fields.get(f.index()));
         reference(field.and_then(|f| f.name.as_deref()), f.0)
@@ -166,14 +200,22 @@ impl Printer<'_> {
     fn module(&mut self) {
         let m = self.m;
         self.line(&format!("app {}", string(&m.app)));
-        for f in &m.files { self.line(&format!("file {}", string(f))) }
+        for f in &m.files {
+            self.line(&format!("file {}", string(f)))
+        }
         for e in &m.elements {
             let parent = e.parent.map_or(String::new(), |p| format!(" in {}", self.element_ref(p)));
             self.line(&format!("element {} of {}{parent}", string(&e.name), string(&e.kind)));
         }
-        for w in &m.wires { self.wire(w) }
-        for f in &m.faults { self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc))) }
-        for p in &m.places { self.line(&format!("place {}{}", string(&p.name), span(&p.span))) }
+        for w in &m.wires {
+            self.wire(w)
+        }
+        for f in &m.faults {
+            self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc)))
+        }
+        for p in &m.places {
+            self.line(&format!("place {}{}", string(&p.name), span(&p.span)))
+        }
         for (n, t) in m.types.iter().enumerate() {
             self.line(&format!("type t{n} = {}", type_text(m, t, &|t| format!("t{}", t.0))));
         }
@@ -183,61 +225,136 @@ impl Printer<'_> {
         }
         for e in &m.enums {
             let variants: Vec<String> = e.variants.iter().map(|(n, v)| format!("{} = {v}", string(n))).collect();
-            self.line(&format!("enum {} {}{} ({})", string(&e.name), e.bits, if e.open { " open" } else { "" }, variants.join(", ")));
+            self.line(&format!(
+                "enum {} {}{} ({})",
+                string(&e.name),
+                e.bits,
+                if e.open { " open" } else { "" },
+                variants.join(", ")
+            ));
         }
         for p in &m.params {
             let default = p.default.as_ref().map_or(String::new(), |v| format!(" = {}", param_value(v)));
-            self.line(&format!("param {}: {}{} as {}{default} doc {}", string(&p.name), param_type(&p.ty), form(&p.form), self.ty(p.value_ty), string(&p.doc)));
+            self.line(&format!(
+                "param {}: {}{} as {}{default} doc {}",
+                string(&p.name),
+                param_type(&p.ty),
+                form(&p.form),
+                self.ty(p.value_ty),
+                string(&p.doc)
+            ));
         }
-        for (n, u) in m.units.iter().enumerate() { self.unit(UnitId(n as u32), u) }
-        for p in &m.protocols { self.protocol(p) }
-        for p in &m.ports { self.port(p) }
+        for (n, u) in m.units.iter().enumerate() {
+            self.unit(UnitId(n as u32), u)
+        }
+        for p in &m.protocols {
+            self.protocol(p)
+        }
+        for p in &m.ports {
+            self.port(p)
+        }
         for s in &m.states {
             let init = s.init.as_ref().map_or(String::new(), |e| format!(" = {}", self.expr(e)));
             self.line(&format!("state {}: {}{init}", string(&s.name), self.ty(s.ty)));
         }
-        for s in &m.sessions { self.line(&format!("session {}: {}", string(&s.name), self.ty(s.ty))) }
-        for c in &m.counters { self.line(&format!("counter {} doc {}", string(&c.name), string(&c.doc))) }
+        for s in &m.sessions {
+            self.line(&format!("session {}: {}", string(&s.name), self.ty(s.ty)))
+        }
+        for c in &m.counters {
+            self.line(&format!("counter {} doc {}", string(&c.name), string(&c.doc)))
+        }
         for t in &m.tables {
             let kind = name_of(TABLE_KINDS, t.kind);
             let local = if t.local { " local" } else { "" };
             let cache = if t.cache == 0 { String::new() } else { format!(" cache {}", t.cache) };
-            self.line(&format!("table {}: {kind}{local} {} -> {} capacity {} idle {} {} memory {}{cache}{}", string(&t.name), self.ty(t.key), self.ty(t.value), t.capacity,
-                t.idle, if t.evict_lru { "evict_lru" } else { "reject" }, t.memory, span(&t.span)));
+            self.line(&format!(
+                "table {}: {kind}{local} {} -> {} capacity {} idle {} {} memory {}{cache}{}",
+                string(&t.name),
+                self.ty(t.key),
+                self.ty(t.value),
+                t.capacity,
+                t.idle,
+                if t.evict_lru { "evict_lru" } else { "reject" },
+                t.memory,
+                span(&t.span)
+            ));
         }
         for s in &m.signals {
-            let args: Vec<String> = s.args.iter().enumerate().map(|(i, (n, t))| {
-                let default = s.defaults.get(i).and_then(Option::as_ref).map_or(String::new(), |v| format!(" = {}", param_value(v)));
-                format!("{}: {}{}{default}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))
-            }).collect();
+            let args: Vec<String> = s
+                .args
+                .iter()
+                .enumerate()
+                .map(|(i, (n, t))| {
+                    let default = s
+                        .defaults
+                        .get(i)
+                        .and_then(Option::as_ref)
+                        .map_or(String::new(), |v| format!(" = {}", param_value(v)));
+                    format!("{}: {}{}{default}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))
+                })
+                .collect();
             let masked = if s.masked { "masked " } else { "" };
-            self.line(&format!("signal {} ({}) {masked}{} as {} doc {}{}", string(&s.name), args.join(", "), result_type(&s.result), self.ty(s.ret), string(&s.doc), span(&s.span)));
+            self.line(&format!(
+                "signal {} ({}) {masked}{} as {} doc {}{}",
+                string(&s.name),
+                args.join(", "),
+                result_type(&s.result),
+                self.ty(s.ret),
+                string(&s.doc),
+                span(&s.span)
+            ));
         }
-        for f in &m.funcs { self.func(f) }
+        for f in &m.funcs {
+            self.func(f)
+        }
         for h in &m.handlers {
             let on = self.on(&h.on);
-            self.braces(&format!("handler {} on {on} steps {}", string(&h.name), h.steps), &span(&h.span), &mut |p| p.body(&h.body));
+            self.braces(&format!("handler {} on {on} steps {}", string(&h.name), h.steps), &span(&h.span), &mut |p| {
+                p.body(&h.body)
+            });
         }
-        for i in &m.inputs { self.input(i) }
-        for g in &m.merges { self.merge(g) }
-        for s in &m.steer { self.steer(s) }
-        for t in &m.tests { self.test(t) }
+        for i in &m.inputs {
+            self.input(i)
+        }
+        for g in &m.merges {
+            self.merge(g)
+        }
+        for s in &m.steer {
+            self.steer(s)
+        }
+        for t in &m.tests {
+            self.test(t)
+        }
     }
 
-    fn element_ref(&self, e: ElementId) -> String { reference(self.m.elements.get(e.index()).map(|e| e.name.as_str()), e.0) }
-    fn element_or_app(&self, e: Option<ElementId>) -> String { e.map_or("app".into(), |e| format!("element {}", self.element_ref(e))) }
-    pub fn wire_ref(&self, w: WireId) -> String { reference(self.m.wires.get(w.index()).map(|w| w.out.as_str()), w.0) }
+    fn element_ref(&self, e: ElementId) -> String {
+        reference(self.m.elements.get(e.index()).map(|e| e.name.as_str()), e.0)
+    }
+    fn element_or_app(&self, e: Option<ElementId>) -> String {
+        e.map_or("app".into(), |e| format!("element {}", self.element_ref(e)))
+    }
+    pub fn wire_ref(&self, w: WireId) -> String {
+        reference(self.m.wires.get(w.index()).map(|w| w.out.as_str()), w.0)
+    }
 
     fn wire(&mut self, w: &Wire) {
         let to = match w.to {
-            Target::Input(i) => format!("input {}", reference(self.m.inputs.get(i.index()).map(|i| i.name.as_str()), i.0)),
+            Target::Input(i) => {
+                format!("input {}", reference(self.m.inputs.get(i.index()).map(|i| i.name.as_str()), i.0))
+            }
             Target::Port { port, index } => format!("port {} [{index}]", self.port_ref(port)),
         };
         self.line(&format!("wire {} {} -> {to}", self.element_or_app(w.from), string(&w.out)));
     }
 
     fn input(&mut self, i: &Input) {
-        let head = format!("input {} of {} {} steps {}", string(&i.name), self.element_or_app(i.element), self.unit_ref(i.unit), i.steps);
+        let head = format!(
+            "input {} of {} {} steps {}",
+            string(&i.name),
+            self.element_or_app(i.element),
+            self.unit_ref(i.unit),
+            i.steps
+        );
         match &i.body {
             Some(b) => self.braces(&head, &span(&i.span), &mut |p| p.body(b)),
             None => self.line(&format!("{head} inlined{}", span(&i.span))),
@@ -248,13 +365,23 @@ impl Printer<'_> {
         let ty = self.m.types.iter().position(|t| *t == Ty::Msg(s.unit)).map_or(TyId(0), |n| TyId(n as u32));
         let locals = [Local { name: "p".into(), ty, in_frame: false }];
         let keys: Vec<String> = s.keys.iter().map(|e| self.expr_of(e, &locals)).collect();
-        let line = format!("steer {} {}{} by ({});", self.port_ref(s.port), self.unit_ref(s.unit), if s.symmetric { " symmetric" } else { "" }, keys.join(", "));
+        let line = format!(
+            "steer {} {}{} by ({});",
+            self.port_ref(s.port),
+            self.unit_ref(s.unit),
+            if s.symmetric { " symmetric" } else { "" },
+            keys.join(", ")
+        );
         self.line(&line);
     }
 
     fn on(&self, on: &On) -> String {
         match on {
-            On::Message { port, protocol } => format!("message {} {}", self.port_ref(*port), reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0)),
+            On::Message { port, protocol } => format!(
+                "message {} {}",
+                self.port_ref(*port),
+                reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0)
+            ),
             On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
@@ -270,7 +397,12 @@ impl Printer<'_> {
     }
 
     fn value(&self, v: &Value) -> String {
-        match v { Value::Const(v) => param_value(v), Value::Param(n) => format!("param {}", reference(self.m.params.get(*n as usize).map(|p| p.name.as_str()), *n)) }
+        match v {
+            Value::Const(v) => param_value(v),
+            Value::Param(n) => {
+                format!("param {}", reference(self.m.params.get(*n as usize).map(|p| p.name.as_str()), *n))
+            }
+        }
     }
 
     fn port(&mut self, port: &Port) {
@@ -279,36 +411,77 @@ impl Printer<'_> {
             PortKind::Connect(v) => ("connect", v),
             PortKind::Frames { engine, names } => (name_of(ENGINES, *engine), names),
         };
-        let protocols: Vec<String> = port.protocols.iter().map(|p| reference(self.m.protocols.get(p.index()).map(|p| p.name.as_str()), p.0)).collect();
-        let mut text = format!("port {} {word} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
-        if port.ketama { text.push_str(" ketama") }
-        if port.maglev { text.push_str(" maglev") }
+        let protocols: Vec<String> = port
+            .protocols
+            .iter()
+            .map(|p| reference(self.m.protocols.get(p.index()).map(|p| p.name.as_str()), p.0))
+            .collect();
+        let mut text =
+            format!("port {} {word} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
+        if port.ketama {
+            text.push_str(" ketama")
+        }
+        if port.maglev {
+            text.push_str(" maglev")
+        }
         let standard = crate::port_options::texts(&PortOptions::default());
         for ((name, value), (_, default)) in crate::port_options::texts(&port.options).zip(standard) {
-            if value != default { let _ = write!(text, " {name} {value}"); }
+            if value != default {
+                let _ = write!(text, " {name} {value}");
+            }
         }
         self.line(&format!("{text}{}", span(&port.span)));
     }
 
     fn protocol(&mut self, p: &Protocol) {
         let mut lines = vec![format!("request {}", self.unit_ref(p.request))];
-        if let Some(r) = p.response { lines.push(format!("response {}", self.unit_ref(r))) }
-        lines.push(format!("sharing {}", match p.sharing { Sharing::Pipelined => "pipelined", Sharing::Exclusive => "exclusive" }));
-        if let Some(f) = p.order_by { lines.push(format!("order_by {}", self.field_ref(Some(p.request), f))) }
-        if let Some((b, max)) = &p.ignore { lines.push(format!("ignore {} max {max}", bytes(b))) }
-        for c in &p.classes { lines.push(format!("class {}", string(c))) }
-        for e in &p.response_args { lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request)))) }
-        let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)), ("alone", &p.alone, Some(p.request)),
-            ("repeat", &p.repeat, Some(p.request)), ("private_request", &p.private_request, Some(p.request)),
-            ("private_response", &p.private_response, p.response), ("close_response", &p.close_response, p.response),
-            ("interim", &p.interim, p.response), ("tunnel", &p.tunnel, p.response), ("refusal", &p.refusal, p.response)];
+        if let Some(r) = p.response {
+            lines.push(format!("response {}", self.unit_ref(r)))
+        }
+        lines.push(format!(
+            "sharing {}",
+            match p.sharing {
+                Sharing::Pipelined => "pipelined",
+                Sharing::Exclusive => "exclusive",
+            }
+        ));
+        if let Some(f) = p.order_by {
+            lines.push(format!("order_by {}", self.field_ref(Some(p.request), f)))
+        }
+        if let Some((b, max)) = &p.ignore {
+            lines.push(format!("ignore {} max {max}", bytes(b)))
+        }
+        for c in &p.classes {
+            lines.push(format!("class {}", string(c)))
+        }
+        for e in &p.response_args {
+            lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request))))
+        }
+        let clauses = [
+            ("close_request", &p.close_request, Some(p.request)),
+            ("no_reply", &p.no_reply, Some(p.request)),
+            ("alone", &p.alone, Some(p.request)),
+            ("repeat", &p.repeat, Some(p.request)),
+            ("private_request", &p.private_request, Some(p.request)),
+            ("private_response", &p.private_response, p.response),
+            ("close_response", &p.close_response, p.response),
+            ("interim", &p.interim, p.response),
+            ("tunnel", &p.tunnel, p.response),
+            ("refusal", &p.refusal, p.response),
+        ];
         for (name, e, unit) in clauses {
-            if let Some(e) = e { lines.push(format!("{name} {}", self.expr_in(e, unit))) }
+            if let Some(e) = e {
+                lines.push(format!("{name} {}", self.expr_in(e, unit)))
+            }
         }
         self.braces(&format!("protocol {}", string(&p.name)), "", &mut |printer| {
-            for l in &lines { printer.line(&format!("{l};")) }
+            for l in &lines {
+                printer.line(&format!("{l};"))
+            }
             for (name, body) in [("on_log", &p.on_log), ("on_fault", &p.on_fault), ("on_interim", &p.on_interim)] {
-                if let Some(body) = body { printer.braces(name, "", &mut |printer| printer.body(body)) }
+                if let Some(body) = body {
+                    printer.braces(name, "", &mut |printer| printer.body(body))
+                }
             }
         });
     }
@@ -317,17 +490,32 @@ impl Printer<'_> {
         let head = format!("fn {} params {} -> {}", string(&f.name), f.params, self.ty(f.ret));
         match &f.body {
             FuncBody::Body(b) => self.braces(&head, &span(&f.span), &mut |p| p.body(b)),
-            FuncBody::Extern { file, symbol } => self.line(&format!("{head} extern {} {}{}", string(file), string(symbol), span(&f.span))),
+            FuncBody::Extern { file, symbol } => {
+                self.line(&format!("{head} extern {} {}{}", string(file), string(symbol), span(&f.span)))
+            }
         }
     }
 
     fn merge(&mut self, g: &Merge) {
-        let head = format!("merge {} {} -> {} inputs {} of {} by {}", string(&g.name), self.port_ref(g.from), self.port_ref(g.to), g.inputs, self.unit_ref(g.unit), self.field_ref(Some(g.unit), g.key));
+        let head = format!(
+            "merge {} {} -> {} inputs {} of {} by {}",
+            string(&g.name),
+            self.port_ref(g.from),
+            self.port_ref(g.to),
+            g.inputs,
+            self.unit_ref(g.unit),
+            self.field_ref(Some(g.unit), g.key)
+        );
         self.braces(&head, &span(&g.span), &mut |p| {
             p.locals(&g.locals);
             for v in &g.values {
                 let combined = p.expr_of(&v.combined, &g.locals);
-                let line = format!("value {} %{} %{} {combined};", p.field_ref(Some(g.unit), v.field), reference(None, v.a.0), reference(None, v.b.0));
+                let line = format!(
+                    "value {} %{} %{} {combined};",
+                    p.field_ref(Some(g.unit), v.field),
+                    reference(None, v.a.0),
+                    reference(None, v.b.0)
+                );
                 p.line(&line);
             }
         });
@@ -338,7 +526,8 @@ impl Printer<'_> {
         match &t.kind {
             TestKind::Code(h) => self.line(&format!("{head} code #{}{}", h.0, span(&t.span))),
             TestKind::Sim { params, steps } => {
-                let params: Vec<String> = params.iter().map(|(n, v)| format!("{} = {}", string(n), string(v))).collect();
+                let params: Vec<String> =
+                    params.iter().map(|(n, v)| format!("{} = {}", string(n), string(v))).collect();
                 self.braces(&format!("{head} sim ({})", params.join(", ")), &span(&t.span), &mut |p| {
                     p.sims(steps);
                 });
@@ -380,14 +569,35 @@ impl Printer<'_> {
 
     fn unit(&mut self, id: UnitId, u: &Unit) {
         self.braces(&format!("unit {}", string(&u.name)), &span(&u.span), &mut |p| {
-            if !u.doc.is_empty() { p.line(&format!("doc {};", string(&u.doc))) }
-            for q in &u.params { let line = format!("param {}: {} shift {} bits {};", string(&q.name), p.ty(q.ty), q.shift, q.bits); p.line(&line) }
-            if let Some(n) = u.limit { p.line(&format!("limit {n};")) }
+            if !u.doc.is_empty() {
+                p.line(&format!("doc {};", string(&u.doc)))
+            }
+            for q in &u.params {
+                let line = format!("param {}: {} shift {} bits {};", string(&q.name), p.ty(q.ty), q.shift, q.bits);
+                p.line(&line)
+            }
+            if let Some(n) = u.limit {
+                p.line(&format!("limit {n};"))
+            }
             p.header(id, &u.header);
-            for l in u.frame.iter().flat_map(|f| &f.layers) { p.layer(id, l) }
-            if u.frame.as_ref().is_some_and(|f| f.layers.is_empty()) { p.line("no_layers;") }
-            p.line(&format!("measure tail {}{} min {} max {} head_max {} first {};", u.tail, if u.streams { " streams" } else { "" }, u.min, u.max, u.head_max, set(&u.first)));
-            for (n, f) in u.fields.iter().enumerate() { p.field(id, n, f) }
+            for l in u.frame.iter().flat_map(|f| &f.layers) {
+                p.layer(id, l)
+            }
+            if u.frame.as_ref().is_some_and(|f| f.layers.is_empty()) {
+                p.line("no_layers;")
+            }
+            p.line(&format!(
+                "measure tail {}{} min {} max {} head_max {} first {};",
+                u.tail,
+                if u.streams { " streams" } else { "" },
+                u.min,
+                u.max,
+                u.head_max,
+                set(&u.first)
+            ));
+            for (n, f) in u.fields.iter().enumerate() {
+                p.field(id, n, f)
+            }
             let body: Vec<String> = u.body.iter().map(|f| p.field_ref(Some(id), *f)).collect();
             p.line(&format!("body ({});", body.join(", ")));
         });
@@ -398,7 +608,9 @@ impl Printer<'_> {
             let over = match c.over {
                 Over::Header => "header".into(),
                 Over::Message => "message".into(),
-                Over::Transport { protocol, optional } => format!("transport {protocol}{}", if optional { " optional" } else { "" }),
+                Over::Transport { protocol, optional } => {
+                    format!("transport {protocol}{}", if optional { " optional" } else { "" })
+                }
             };
             let line = format!("checksum {} over {over};", self.field_ref(Some(id), c.field));
             self.line(&line);
@@ -427,46 +639,85 @@ impl Printer<'_> {
     }
 
     fn layer(&mut self, id: UnitId, l: &Layer) {
-        let after: Vec<String> = l.after.iter().map(|a| {
-            let from = a.layer.map_or("start".into(), |n| n.to_string());
-            a.cond.as_ref().map_or(from.clone(), |c| format!("{from} if {}", self.expr_in(c, Some(id))))
-        }).collect();
-        let line = format!("layer {} {} of {} after ({});", self.field_ref(Some(id), l.switch), self.field_ref(Some(id), l.header), self.unit_ref(l.unit), after.join(", "));
+        let after: Vec<String> = l
+            .after
+            .iter()
+            .map(|a| {
+                let from = a.layer.map_or("start".into(), |n| n.to_string());
+                a.cond.as_ref().map_or(from.clone(), |c| format!("{from} if {}", self.expr_in(c, Some(id))))
+            })
+            .collect();
+        let line = format!(
+            "layer {} {} of {} after ({});",
+            self.field_ref(Some(id), l.switch),
+            self.field_ref(Some(id), l.header),
+            self.unit_ref(l.unit),
+            after.join(", ")
+        );
         self.line(&line);
     }
 
     fn field(&mut self, unit: UnitId, n: usize, f: &Field) {
-        let mut text = format!("field #{n} {}: {} at {} bad {} too_long {}", f.name.as_deref().map_or("_".into(), string), self.ty(f.ty), f.place.0, f.bad.0, f.too_long.0);
-        if let Some(w) = &f.within { let _ = write!(text, " in ({})", self.ranges(w)); }
+        let mut text = format!(
+            "field #{n} {}: {} at {} bad {} too_long {}",
+            f.name.as_deref().map_or("_".into(), string),
+            self.ty(f.ty),
+            f.place.0,
+            f.bad.0,
+            f.too_long.0
+        );
+        if let Some(w) = &f.within {
+            let _ = write!(text, " in ({})", self.ranges(w));
+        }
         if let Some(c) = &f.computed {
             let list: Vec<String> = c.lengths.iter().map(|f| self.field_ref(Some(unit), *f)).collect();
             let _ = write!(text, " computed ({}) plus {}", list.join(", "), c.plus);
         }
-        if f.value_used { text.push_str(" value") }
-        if f.extent_used { text.push_str(" extent") }
-        if !f.doc.is_empty() { let _ = write!(text, " doc {}", string(&f.doc)); }
+        if f.value_used {
+            text.push_str(" value")
+        }
+        if f.extent_used {
+            text.push_str(" extent")
+        }
+        if !f.doc.is_empty() {
+            let _ = write!(text, " doc {}", string(&f.doc));
+        }
         let kind = self.field_kind(unit, &f.kind);
         if let FieldKind::Switch { cases } = &f.kind {
-            self.braces(&format!("{text} = switch"), &span(&f.span), &mut |p| for c in cases { p.case(unit, c) });
+            self.braces(&format!("{text} = switch"), &span(&f.span), &mut |p| {
+                for c in cases {
+                    p.case(unit, c)
+                }
+            });
         } else {
             self.line(&format!("{text} = {kind};{}", span(&f.span)));
         }
     }
 
-    pub fn ranges(&self, list: &[(u64, u64)]) -> String { list.iter().map(|(a, b)| format!("{a}..{b}")).collect::<Vec<_>>().join(", ") }
+    pub fn ranges(&self, list: &[(u64, u64)]) -> String {
+        list.iter().map(|(a, b)| format!("{a}..{b}")).collect::<Vec<_>>().join(", ")
+    }
 
     fn case(&mut self, unit: UnitId, c: &Case) {
         let guard = match &c.guard {
-            Guard::Literal { values, peek } => format!("{} ({})", if *peek { "peek" } else { "literal" }, strings(values)),
+            Guard::Literal { values, peek } => {
+                format!("{} ({})", if *peek { "peek" } else { "literal" }, strings(values))
+            }
             Guard::When(e) => format!("when {}", self.expr_in(e, Some(unit))),
             Guard::Else => "else".into(),
             Guard::Fault(k) => format!("fault {}", k.0),
         };
         let fields: Vec<String> = c.fields.iter().map(|f| self.field_ref(Some(unit), *f)).collect();
-        self.line(&format!("case {} {guard} => ({});", c.name.as_deref().map_or("_".into(), string), fields.join(", ")));
+        self.line(&format!(
+            "case {} {guard} => ({});",
+            c.name.as_deref().map_or("_".into(), string),
+            fields.join(", ")
+        ));
     }
 
-    fn until(&self, u: &Until) -> String { format!("until{} ({})", if u.peek { " peek" } else { "" }, strings(&u.delimiters)) }
+    fn until(&self, u: &Until) -> String {
+        format!("until{} ({})", if u.peek { " peek" } else { "" }, strings(&u.delimiters))
+    }
 
     fn extent(&self, unit: UnitId, e: &Extent) -> String {
         match e {
@@ -478,41 +729,66 @@ impl Printer<'_> {
         }
     }
 
-    fn args(&self, unit: UnitId, args: &[Expr]) -> String { args.iter().map(|e| self.expr_in(e, Some(unit))).collect::<Vec<_>>().join(", ") }
+    fn args(&self, unit: UnitId, args: &[Expr]) -> String {
+        args.iter().map(|e| self.expr_in(e, Some(unit))).collect::<Vec<_>>().join(", ")
+    }
 
     fn field_kind(&self, unit: UnitId, k: &FieldKind) -> String {
         let e = |e: &Expr| self.expr_in(e, Some(unit));
         match k {
-            FieldKind::UInt { bytes, shift, bits, big, signed, advance } => format!("uint bytes {bytes} shift {shift} bits {bits} {}{}{}",
-                if *big { "big" } else { "little" }, if *signed { " signed" } else { "" }, if *advance { " advance" } else { "" }),
-            FieldKind::Number { radix, digits, exact, until } => format!("number radix {radix} digits {digits}{}{}", if *exact { " exact" } else { "" },
-                until.as_ref().map_or(String::new(), |u| format!(" {}", self.until(u)))),
+            FieldKind::UInt { bytes, shift, bits, big, signed, advance } => format!(
+                "uint bytes {bytes} shift {shift} bits {bits} {}{}{}",
+                if *big { "big" } else { "little" },
+                if *signed { " signed" } else { "" },
+                if *advance { " advance" } else { "" }
+            ),
+            FieldKind::Number { radix, digits, exact, until } => format!(
+                "number radix {radix} digits {digits}{}{}",
+                if *exact { " exact" } else { "" },
+                until.as_ref().map_or(String::new(), |u| format!(" {}", self.until(u)))
+            ),
             FieldKind::Varint { max_bytes } => format!("varint {max_bytes}"),
-            FieldKind::Bytes { min, max, class, extent, trim, caseless } => format!("bytes {min}..{max}{}{}{} {}",
-                class.map_or(String::new(), |c| format!(" class {}", set(&c))), trim.map_or(String::new(), |c| format!(" trim {}", set(&c))),
-                if *caseless { " caseless" } else { "" }, self.extent(unit, extent)),
+            FieldKind::Bytes { min, max, class, extent, trim, caseless } => format!(
+                "bytes {min}..{max}{}{}{} {}",
+                class.map_or(String::new(), |c| format!(" class {}", set(&c))),
+                trim.map_or(String::new(), |c| format!(" trim {}", set(&c))),
+                if *caseless { " caseless" } else { "" },
+                self.extent(unit, extent)
+            ),
             FieldKind::Literal { values } => format!("literal ({})", strings(values)),
             FieldKind::Flag { value } => format!("flag {}", bytes(value)),
-            FieldKind::Unit { unit: inner, args } => format!("unit {} ({})", self.unit_ref(*inner), self.args(unit, args)),
-            FieldKind::List { element, max, extent } => format!("list {} max {max} {}", self.field_ref(Some(unit), *element), match extent {
-                ListExtent::Count(n) => format!("count {}", e(n)),
-                ListExtent::Until(u) => self.until(u),
-                ListExtent::ToEnd => "to_end".into(),
-                ListExtent::Fold { init, holds, step, done } => {
-                    let holds = holds.as_ref().map_or(String::new(), |h| format!(" holds {}", e(h)));
-                    format!("fold {}{holds} step {} done {}", e(init), e(step), e(done))
+            FieldKind::Unit { unit: inner, args } => {
+                format!("unit {} ({})", self.unit_ref(*inner), self.args(unit, args))
+            }
+            FieldKind::List { element, max, extent } => format!(
+                "list {} max {max} {}",
+                self.field_ref(Some(unit), *element),
+                match extent {
+                    ListExtent::Count(n) => format!("count {}", e(n)),
+                    ListExtent::Until(u) => self.until(u),
+                    ListExtent::ToEnd => "to_end".into(),
+                    ListExtent::Fold { init, holds, step, done } => {
+                        let holds = holds.as_ref().map_or(String::new(), |h| format!(" holds {}", e(h)));
+                        format!("fold {}{holds} step {} done {}", e(init), e(step), e(done))
+                    }
                 }
-            }),
+            ),
             FieldKind::StreamBytes { extent } => format!("stream_bytes {}", self.extent(unit, extent)),
-            FieldKind::StreamUnit { unit: inner, args, until } => format!("stream_unit {} ({}){}", self.unit_ref(*inner), self.args(unit, args),
-                until.as_ref().map_or(String::new(), |u| format!(" until {}", e(u)))),
+            FieldKind::StreamUnit { unit: inner, args, until } => format!(
+                "stream_unit {} ({}){}",
+                self.unit_ref(*inner),
+                self.args(unit, args),
+                until.as_ref().map_or(String::new(), |u| format!(" until {}", e(u)))
+            ),
             FieldKind::Switch { .. } => "switch".into(),
             FieldKind::Let { value } => format!("let {}", e(value)),
             FieldKind::Require { cond } => format!("require {}", e(cond)),
             FieldKind::Recover { how: Recover::Until(u) } => format!("recover {}", self.until(u)),
             FieldKind::Recover { how: Recover::Length(n) } => format!("recover length {}", e(n)),
             FieldKind::Pass { how: Pass::When(c) } => format!("pass when {}", e(c)),
-            FieldKind::Pass { how: Pass::As { case, endless } } => format!("pass as {case}{}", if *endless { " endless" } else { "" }),
+            FieldKind::Pass { how: Pass::As { case, endless } } => {
+                format!("pass as {case}{}", if *endless { " endless" } else { "" })
+            }
             FieldKind::Align { to } => format!("align {to}"),
             FieldKind::Nothing => "nothing".into(),
         }

@@ -7,7 +7,12 @@ use crate::*;
 use desc::PortKind;
 
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Kind { Function, Message, Event, OnFault }
+pub(super) enum Kind {
+    Function,
+    Message,
+    Event,
+    OnFault,
+}
 
 /// What a body is part of.
 #[derive(Clone, Copy)]
@@ -24,7 +29,9 @@ pub(super) struct Code {
 
 impl Checker<'_> {
     pub fn body(&mut self, path: &str, body: &Body, code: Code) {
-        if body.locals.iter().any(|l| l.ty.index() >= self.m.types.len()) { return self.error(path, "a local's type does not exist") }
+        if body.locals.iter().any(|l| l.ty.index() >= self.m.types.len()) {
+            return self.error(path, "a local's type does not exist");
+        }
         let set = (0..body.locals.len()).map(|l| l < code.preset).collect();
         let mut flow = Flow { c: self, code, locals: &body.locals, inside: Inside::Handler, loops: Vec::new() };
         let end = flow.block(path, "", &mut 0, &body.block, Some(State { set, calls: false, awaited: false }));
@@ -48,7 +55,9 @@ struct State {
 fn join(a: Option<State>, b: Option<State>) -> Option<State> {
     match (a, b) {
         (Some(mut a), Some(b)) => {
-            for (x, y) in a.set.iter_mut().zip(&b.set) { *x &= y }
+            for (x, y) in a.set.iter_mut().zip(&b.set) {
+                *x &= y
+            }
             a.calls |= b.calls;
             a.awaited |= b.awaited;
             Some(a)
@@ -59,7 +68,11 @@ fn join(a: Option<State>, b: Option<State>) -> Option<State> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Inside { Handler, Update, Message }
+enum Inside {
+    Handler,
+    Update,
+    Message,
+}
 
 struct Flow<'a, 'c, 'm> {
     c: &'c mut Checker<'m>,
@@ -72,31 +85,56 @@ struct Flow<'a, 'c, 'm> {
 
 impl<'a> Flow<'a, '_, '_> {
     /// `number`: statements counted so far among the blocks of the statement `at`.
-    fn block(&mut self, name: &str, at: &str, number: &mut u32, block: &Block, mut state: Option<State>) -> Option<State> {
+    fn block(
+        &mut self,
+        name: &str,
+        at: &str,
+        number: &mut u32,
+        block: &Block,
+        mut state: Option<State>,
+    ) -> Option<State> {
         for s in block {
             *number += 1;
             let at = if at.is_empty() { number.to_string() } else { format!("{at}.{number}") };
             // What is never reached is still checked, as if everything were set.
-            let known = state.clone().unwrap_or_else(|| State { set: vec![true; self.locals.len()], calls: false, awaited: true });
+            let known = state.clone().unwrap_or_else(|| State {
+                set: vec![true; self.locals.len()],
+                calls: false,
+                awaited: true,
+            });
             let after = self.stmt(name, &at, &s.kind, known);
             state = if state.is_some() { after } else { None };
         }
         state
     }
 
-    fn place(&self) -> Place<'a> { Place { scope: Scope::locals(self.locals), acc: false, conn: self.code.conn } }
+    fn place(&self) -> Place<'a> {
+        Place { scope: Scope::locals(self.locals), acc: false, conn: self.code.conn }
+    }
 
-    fn error(&mut self, path: &str, message: &str) { self.c.error(path, message) }
+    fn error(&mut self, path: &str, message: &str) {
+        self.c.error(path, message)
+    }
 
-    fn ty_of(&self, l: LocalId) -> Option<TyId> { self.locals.get(l.index()).map(|l| l.ty) }
+    fn ty_of(&self, l: LocalId) -> Option<TyId> {
+        self.locals.get(l.index()).map(|l| l.ty)
+    }
 
-    fn unit_of(&self, l: LocalId) -> Option<UnitId> { match self.c.ty(self.ty_of(l)?) { Ty::Msg(u) => Some(*u), _ => None } }
+    fn unit_of(&self, l: LocalId) -> Option<UnitId> {
+        match self.c.ty(self.ty_of(l)?) {
+            Ty::Msg(u) => Some(*u),
+            _ => None,
+        }
+    }
 
     /// The local gets a value of this type.
     fn sets(&mut self, path: &str, l: LocalId, ty: &Ty, state: &mut State) {
         match self.ty_of(l) {
             None => return self.error(path, "a local does not exist"),
-            Some(t) if self.c.ty(t) != ty => { let message = format!("a local of type {} is given another", self.c.name(t)); self.c.error(path, message) }
+            Some(t) if self.c.ty(t) != ty => {
+                let message = format!("a local of type {} is given another", self.c.name(t));
+                self.c.error(path, message)
+            }
             _ => {}
         }
         state.set[l.index()] = true;
@@ -105,15 +143,25 @@ impl<'a> Flow<'a, '_, '_> {
     fn reads(&mut self, path: &str, s: &StmtKind, state: &State) {
         let mut unset = Vec::new();
         let bound = removed(s);
-        walk::stmt_locals_read(s, &mut |l| if state.set.get(l.index()) == Some(&false) && !bound.contains(&l) { unset.push(l) });
+        walk::stmt_locals_read(s, &mut |l| {
+            if state.set.get(l.index()) == Some(&false) && !bound.contains(&l) {
+                unset.push(l)
+            }
+        });
         for l in unset {
-            if !self.c.unset.contains(&l) { self.c.unset.push(l) }
-            if !self.c.passed && self.unit_of(l).is_none() { continue }
+            if !self.c.unset.contains(&l) {
+                self.c.unset.push(l)
+            }
+            if !self.c.passed && self.unit_of(l).is_none() {
+                continue;
+            }
             let message = format!("local %{} ({}) may be read before it is set", l.0, self.locals[l.index()].name);
             self.c.error(path, message);
         }
         let mut part = false;
-        walk::stmt_exprs(s, &mut |e| walk::expr(e, &mut |e| part |= matches!(*e.kind, ExprKind::PartStatus(_) | ExprKind::Parts)));
+        walk::stmt_exprs(s, &mut |e| {
+            walk::expr(e, &mut |e| part |= matches!(*e.kind, ExprKind::PartStatus(_) | ExprKind::Parts))
+        });
         part |= matches!(s, StmtKind::BindPart { .. });
         self.c.need(!part || state.awaited, path, "a part is looked at before any suspension");
     }
@@ -123,7 +171,9 @@ impl<'a> Flow<'a, '_, '_> {
         let before = self.c.errors.len();
         let place = self.place();
         walk::stmt_exprs(s, &mut |e| self.c.expr(path, e, place));
-        if self.c.errors.len() == before { self.reads(path, s, &state) }
+        if self.c.errors.len() == before {
+            self.reads(path, s, &state)
+        }
         self.where_allowed(path, s);
         let mut number = 0;
         match s {
@@ -136,13 +186,20 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::Switch { on, cases, default } => {
                 self.c.need(self.c.is_int(on.ty), path, "a switch on what is no integer");
                 let mut out = None;
-                for (_, b) in cases { out = join(out, self.block(name, at, &mut number, b, Some(state.clone()))) }
+                for (_, b) in cases {
+                    out = join(out, self.block(name, at, &mut number, b, Some(state.clone())))
+                }
                 return join(out, self.block(name, at, &mut number, default, Some(state)));
             }
             StmtKind::For { var, from, to, max, body } => {
                 self.c.need(*max > 0, path, "a loop of 0 rounds");
-                let fits = self.ty_of(*var).is_some_and(|t| self.c.is_int(t) && self.c.same(from.ty, t) && self.c.same(to.ty, t));
-                if !fits { self.error(path, "a loop's variable and bounds are not integers of one type"); return Some(state) }
+                let fits = self
+                    .ty_of(*var)
+                    .is_some_and(|t| self.c.is_int(t) && self.c.same(from.ty, t) && self.c.same(to.ty, t));
+                if !fits {
+                    self.error(path, "a loop's variable and bounds are not integers of one type");
+                    return Some(state);
+                }
                 let mut inner = state.clone();
                 inner.set[var.index()] = true;
                 let end = self.looped(name, at, body, inner);
@@ -154,14 +211,20 @@ impl<'a> Flow<'a, '_, '_> {
             }
             StmtKind::Break | StmtKind::Continue => {
                 match self.loops.last_mut() {
-                    Some(known) => if *s == StmtKind::Break { *known = join(known.take(), Some(state)) },
+                    Some(known) => {
+                        if *s == StmtKind::Break {
+                            *known = join(known.take(), Some(state))
+                        }
+                    }
                     None => self.error(path, "break or continue outside a loop"),
                 }
                 return None;
             }
             StmtKind::Return(value) => {
                 match (value, self.code.ret) {
-                    (Some(e), Some(t)) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the function's type"),
+                    (Some(e), Some(t)) => {
+                        self.c.need(self.c.fits(e.ty, t), path, "the value is not of the function's type")
+                    }
                     (None, Some(t)) => self.c.need(*self.c.ty(t) == Ty::Unit, path, "a return without a value"),
                     (Some(_), None) => self.error(path, "a handler returns a value"),
                     (None, None) => {}
@@ -169,7 +232,10 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(!state.calls, path, "a call is not followed by an await");
                 return None;
             }
-            StmtKind::Fault { kind, place } => { self.c.fault(path, *kind, *place); return None }
+            StmtKind::Fault { kind, place } => {
+                self.c.fault(path, *kind, *place);
+                return None;
+            }
             StmtKind::TableUpdate { table, key, entry, body, place } => {
                 let Some(t) = self.table(path, *table, key) else { return Some(state) };
                 self.c.fault(path, FaultKind::FULL, *place);
@@ -197,43 +263,86 @@ impl<'a> Flow<'a, '_, '_> {
             },
             StmtKind::SetField(l, fields, e) => {
                 let start = self.ty_of(*l);
-                let end = fields.iter().try_fold(start.unwrap_or(TyId(u32::MAX)), |t, f| self.c.members(t)?.get(*f as usize).copied());
-                match end { Some(t) if !fields.is_empty() => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the member's type"), _ => self.error(path, "a member does not exist") }
+                let end = fields
+                    .iter()
+                    .try_fold(start.unwrap_or(TyId(u32::MAX)), |t, f| self.c.members(t)?.get(*f as usize).copied());
+                match end {
+                    Some(t) if !fields.is_empty() => {
+                        self.c.need(self.c.fits(e.ty, t), path, "the value is not of the member's type")
+                    }
+                    _ => self.error(path, "a member does not exist"),
+                }
             }
-            StmtKind::SetState(v, e) => match self.c.m.states.get(v.index()).map(|s| s.ty) { Some(t) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the state's type"), None => self.error(path, "a state does not exist") },
+            StmtKind::SetState(v, e) => match self.c.m.states.get(v.index()).map(|s| s.ty) {
+                Some(t) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the state's type"),
+                None => self.error(path, "a state does not exist"),
+            },
             StmtKind::SetSession(v, e) => {
                 self.c.need(self.code.conn, path, "there is no connection here");
-                match self.c.m.sessions.get(v.index()).map(|s| s.ty) { Some(t) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the session's type"), None => self.error(path, "a session does not exist") }
+                match self.c.m.sessions.get(v.index()).map(|s| s.ty) {
+                    Some(t) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the session's type"),
+                    None => self.error(path, "a session does not exist"),
+                }
             }
-            StmtKind::Count(v, e) => self.c.need(v.index() < self.c.m.counters.len() && self.c.is_uint_of(e.ty, 64), path, "a counter does not exist or is given no u64"),
+            StmtKind::Count(v, e) => self.c.need(
+                v.index() < self.c.m.counters.len() && self.c.is_uint_of(e.ty, 64),
+                path,
+                "a counter does not exist or is given no u64",
+            ),
             StmtKind::Push(l, e) => match self.ty_of(*l).map(|t| self.c.ty(t).clone()) {
                 Some(Ty::List(t, _)) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the list's type"),
                 _ => self.error(path, "a push on what is no list"),
             },
-            StmtKind::Require { cond, kind, place } => { self.c.need(self.c.is_bool(cond.ty), path, "a condition is not a bool"); self.c.fault(path, *kind, *place) }
-            StmtKind::TableGet { table, key, dst } => if let Some(t) = self.table(path, *table, key) {
-                let ok = self.ty_of(*dst).is_some_and(|d| matches!(self.c.ty(d), Ty::Option(v) if self.c.same(*v, t.value)));
-                self.c.need(ok, path, "the local is not an option of the table's value");
-                if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
-            },
-            StmtKind::TablePut { table, key, value, place } => if let Some(t) = self.table(path, *table, key) {
-                self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the table's type");
-                self.c.fault(path, FaultKind::FULL, *place);
-            },
-            StmtKind::TableRemove { table, key, dst } => { self.table(path, *table, key); if let Some(d) = dst { self.sets(path, *d, &Ty::Bool, state) } }
-            StmtKind::TableLen { table, dst } => { self.c.need(table.index() < self.c.m.tables.len(), path, "a table does not exist"); self.sets(path, *dst, &Ty::UInt(64), state) }
+            StmtKind::Require { cond, kind, place } => {
+                self.c.need(self.c.is_bool(cond.ty), path, "a condition is not a bool");
+                self.c.fault(path, *kind, *place)
+            }
+            StmtKind::TableGet { table, key, dst } => {
+                if let Some(t) = self.table(path, *table, key) {
+                    let ok = self
+                        .ty_of(*dst)
+                        .is_some_and(|d| matches!(self.c.ty(d), Ty::Option(v) if self.c.same(*v, t.value)));
+                    self.c.need(ok, path, "the local is not an option of the table's value");
+                    if let Some(set) = state.set.get_mut(dst.index()) {
+                        *set = true
+                    }
+                }
+            }
+            StmtKind::TablePut { table, key, value, place } => {
+                if let Some(t) = self.table(path, *table, key) {
+                    self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the table's type");
+                    self.c.fault(path, FaultKind::FULL, *place);
+                }
+            }
+            StmtKind::TableRemove { table, key, dst } => {
+                self.table(path, *table, key);
+                if let Some(d) = dst {
+                    self.sets(path, *d, &Ty::Bool, state)
+                }
+            }
+            StmtKind::TableLen { table, dst } => {
+                self.c.need(table.index() < self.c.m.tables.len(), path, "a table does not exist");
+                self.sets(path, *dst, &Ty::UInt(64), state)
+            }
             StmtKind::Call { port, index, msg, within, response_args } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
-                if let Some(e) = within { self.c.need(self.c.is_uint_of(e.ty, 64), path, "a time is not a u64") }
+                if let Some(e) = within {
+                    self.c.need(self.c.is_uint_of(e.ty, 64), path, "a time is not a u64")
+                }
                 if let Some(p) = self.connected(path, *port) {
-                    match p.response { Some(u) => self.c.call_arguments(path, u, response_args), None => self.error(path, "a call in a protocol without answers") }
+                    match p.response {
+                        Some(u) => self.c.call_arguments(path, u, response_args),
+                        None => self.error(path, "a call in a protocol without answers"),
+                    }
                     self.message(name, path, at, msg, p.request, state);
                 }
                 state.calls = true;
             }
             StmtKind::Send { port, index, msg } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
-                if let Some(p) = self.connected(path, *port) { self.message(name, path, at, msg, p.request, state) }
+                if let Some(p) = self.connected(path, *port) {
+                    self.message(name, path, at, msg, p.request, state)
+                }
             }
             StmtKind::Await { live, .. } => {
                 self.c.need(live.iter().all(|l| l.index() < self.locals.len()), path, "a local does not exist");
@@ -245,7 +354,9 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::BindPart { dst, part } => {
                 self.c.need(self.c.is_uint(part.ty), path, "a part's index is not an unsigned integer");
                 self.c.need(self.unit_of(*dst).is_some(), path, "a part is bound to a local that is no message");
-                if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
+                if let Some(set) = state.set.get_mut(dst.index()) {
+                    *set = true
+                }
             }
             StmtKind::Reply { msg, .. } => match self.code.reply {
                 Some(u) => self.message(name, path, at, msg, u, state),
@@ -257,33 +368,59 @@ impl<'a> Flow<'a, '_, '_> {
                 self.sets(path, *cursor, &Ty::UInt(64), state);
                 self.sets(path, *more, &Ty::Bool, state);
                 if let Some((_, priority)) = masked {
-                    self.c.need(t.as_ref().is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm)), path, "the table's entries have no masks");
+                    self.c.need(
+                        t.as_ref().is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm)),
+                        path,
+                        "the table's entries have no masks",
+                    );
                     self.sets(path, *priority, &Ty::UInt(32), state);
                 }
                 let mask = masked.as_ref().map(|(mask, _)| (mask, t.as_ref().map(|t| t.key)));
-                for (l, want) in [(key, t.as_ref().map(|t| t.key)), (value, t.as_ref().map(|t| t.value))].into_iter().chain(mask) {
-                    self.c.need(self.ty_of(*l).zip(want).is_some_and(|(a, b)| self.c.same(a, b)), path, "a local is not of the table's type");
-                    if let Some(set) = state.set.get_mut(l.index()) { *set = true }
+                for (l, want) in
+                    [(key, t.as_ref().map(|t| t.key)), (value, t.as_ref().map(|t| t.value))].into_iter().chain(mask)
+                {
+                    self.c.need(
+                        self.ty_of(*l).zip(want).is_some_and(|(a, b)| self.c.same(a, b)),
+                        path,
+                        "a local is not of the table's type",
+                    );
+                    if let Some(set) = state.set.get_mut(l.index()) {
+                        *set = true
+                    }
                 }
             }
-            StmtKind::TableInsert { table, key, mask, priority, value, place } => if let Some(t) = self.masked(path, *table, key, mask, priority) {
-                self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the table's type");
-                self.c.fault(path, FaultKind::FULL, *place);
-            },
+            StmtKind::TableInsert { table, key, mask, priority, value, place } => {
+                if let Some(t) = self.masked(path, *table, key, mask, priority) {
+                    self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the table's type");
+                    self.c.fault(path, FaultKind::FULL, *place);
+                }
+            }
             StmtKind::TableDelete { table, key, mask, priority, dst } => {
                 self.masked(path, *table, key, mask, priority);
-                if let Some(d) = dst { self.sets(path, *d, &Ty::Bool, state) }
+                if let Some(d) = dst {
+                    self.sets(path, *d, &Ty::Bool, state)
+                }
             }
             StmtKind::TablePush { table, value, dst } => {
-                if let Some(t) = self.ring(path, *table) { self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the ring's type") }
+                if let Some(t) = self.ring(path, *table) {
+                    self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the ring's type")
+                }
                 self.sets(path, *dst, &Ty::Bool, state);
             }
-            StmtKind::TablePop { table, dst } => if let Some(t) = self.ring(path, *table) {
-                let ok = self.ty_of(*dst).is_some_and(|d| matches!(self.c.ty(d), Ty::Option(v) if self.c.same(*v, t.value)));
-                self.c.need(ok, path, "the local is not an option of the ring's value");
-                if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
-            },
-            StmtKind::GroupBegin { port, .. } => self.c.need(self.c.m.ports.get(port.index()).is_some(), path, "a port does not exist"),
+            StmtKind::TablePop { table, dst } => {
+                if let Some(t) = self.ring(path, *table) {
+                    let ok = self
+                        .ty_of(*dst)
+                        .is_some_and(|d| matches!(self.c.ty(d), Ty::Option(v) if self.c.same(*v, t.value)));
+                    self.c.need(ok, path, "the local is not an option of the ring's value");
+                    if let Some(set) = state.set.get_mut(dst.index()) {
+                        *set = true
+                    }
+                }
+            }
+            StmtKind::GroupBegin { port, .. } => {
+                self.c.need(self.c.m.ports.get(port.index()).is_some(), path, "a port does not exist")
+            }
             StmtKind::GroupAdd { index, parts } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
                 self.c.need(parts.iter().all(|e| self.c.is_bytes(e.ty)), path, "what is added to a group is not bytes");
@@ -293,10 +430,23 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(self.c.is_bytes(bytes.ty), path, "the items of a part are not bytes");
             }
             StmtKind::Queue { port, index, act, dst } => {
-                let queue = self.c.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
+                let queue = self
+                    .c
+                    .m
+                    .ports
+                    .get(port.index())
+                    .is_some_and(|p| matches!(p.kind, PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
                 self.c.need(queue, path, "a frame is taken from what is no queue");
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
-                self.sets(path, *dst, match act { QueueAct::Pop | QueueAct::Drop => &Ty::Bool, QueueAct::Len | QueueAct::First => &Ty::UInt(32) }, state);
+                self.sets(
+                    path,
+                    *dst,
+                    match act {
+                        QueueAct::Pop | QueueAct::Drop => &Ty::Bool,
+                        QueueAct::Len | QueueAct::First => &Ty::UInt(32),
+                    },
+                    state,
+                );
             }
             StmtKind::Output { wire, frame, mark, .. } => self.output(path, *wire, *frame, mark),
             StmtKind::SendFrame { port, index, parts, place: fault } => {
@@ -311,29 +461,66 @@ impl<'a> Flow<'a, '_, '_> {
                 self.sets(path, *ok, &Ty::Bool, state);
             }
             StmtKind::Render { msg, dst } => {
-                let unit = match msg { Outgoing::Pass { msg, .. } => self.unit_of(*msg), Outgoing::Built { unit, .. } => Some(*unit), Outgoing::Nothing => None };
-                match unit { Some(u) if u.index() < self.c.m.units.len() => self.message(name, path, at, msg, u, state), _ => self.error(path, "nothing to render") }
-                self.c.need(self.ty_of(*dst).is_some_and(|t| self.c.is_bytes(t)), path, "a rendered message goes to a local that is no bytes");
-                if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
+                let unit = match msg {
+                    Outgoing::Pass { msg, .. } => self.unit_of(*msg),
+                    Outgoing::Built { unit, .. } => Some(*unit),
+                    Outgoing::Nothing => None,
+                };
+                match unit {
+                    Some(u) if u.index() < self.c.m.units.len() => self.message(name, path, at, msg, u, state),
+                    _ => self.error(path, "nothing to render"),
+                }
+                self.c.need(
+                    self.ty_of(*dst).is_some_and(|t| self.c.is_bytes(t)),
+                    path,
+                    "a rendered message goes to a local that is no bytes",
+                );
+                if let Some(set) = state.set.get_mut(dst.index()) {
+                    *set = true
+                }
             }
             StmtKind::Reread { msg, dst, ok } => {
                 let unit = if let Outgoing::Pass { msg, .. } = msg { self.unit_of(*msg) } else { None };
-                let Some(u) = unit.filter(|u| u.index() < self.c.m.units.len()) else { return self.error(path, "what is read again is no changed message") };
+                let Some(u) = unit.filter(|u| u.index() < self.c.m.units.len()) else {
+                    return self.error(path, "what is read again is no changed message");
+                };
                 self.message(name, path, at, msg, u, state);
                 self.sets(path, *dst, &Ty::Msg(u), state);
                 self.sets(path, *ok, &Ty::Bool, state);
             }
-            StmtKind::Emit(Emit::Bytes(e)) => self.c.need(self.c.is_bytes(e.ty), path, "bytes are emitted that are none"),
-            StmtKind::Emit(Emit::UInt { value: e, bytes, .. }) => self.c.need((self.c.is_int(e.ty) || self.c.is_bool(e.ty)) && (1..=16).contains(bytes), path, "an integer is emitted that is none"),
-            StmtKind::Emit(Emit::Number { value: e, radix, .. }) => self.c.need(self.c.is_int(e.ty) && (2..=36).contains(radix), path, "a number is emitted that is none"),
+            StmtKind::Emit(Emit::Bytes(e)) => {
+                self.c.need(self.c.is_bytes(e.ty), path, "bytes are emitted that are none")
+            }
+            StmtKind::Emit(Emit::UInt { value: e, bytes, .. }) => self.c.need(
+                (self.c.is_int(e.ty) || self.c.is_bool(e.ty)) && (1..=16).contains(bytes),
+                path,
+                "an integer is emitted that is none",
+            ),
+            StmtKind::Emit(Emit::Number { value: e, radix, .. }) => {
+                self.c.need(self.c.is_int(e.ty) && (2..=36).contains(radix), path, "a number is emitted that is none")
+            }
             StmtKind::Emit(Emit::Items { unit, bytes, count, .. }) => {
                 self.c.need(unit.index() < self.c.m.units.len(), path, "a unit does not exist");
-                self.c.need(self.c.is_bytes(bytes.ty) && self.c.is_uint(count.ty), path, "items are emitted of what is no bytes, or their count is no number");
+                self.c.need(
+                    self.c.is_bytes(bytes.ty) && self.c.is_uint(count.ty),
+                    path,
+                    "items are emitted of what is no bytes, or their count is no number",
+                );
             }
-            StmtKind::Emit(Emit::InOrder { unit, count, .. }) => self.c.need(unit.index() < self.c.m.units.len() && self.c.is_uint(count.ty), path, "a unit does not exist, or a count is no number"),
-            StmtKind::Emit(Emit::Varint(e)) => self.c.need(self.c.is_int(e.ty), path, "a number is emitted that is none"),
-            StmtKind::Outcome(e) => self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "what an answer is counted as is no u32"),
-            StmtKind::Close => self.c.need(self.code.conn || self.code.kind == Kind::OnFault, path, "there is no connection here"),
+            StmtKind::Emit(Emit::InOrder { unit, count, .. }) => self.c.need(
+                unit.index() < self.c.m.units.len() && self.c.is_uint(count.ty),
+                path,
+                "a unit does not exist, or a count is no number",
+            ),
+            StmtKind::Emit(Emit::Varint(e)) => {
+                self.c.need(self.c.is_int(e.ty), path, "a number is emitted that is none")
+            }
+            StmtKind::Outcome(e) => {
+                self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "what an answer is counted as is no u32")
+            }
+            StmtKind::Close => {
+                self.c.need(self.code.conn || self.code.kind == Kind::OnFault, path, "there is no connection here")
+            }
             _ => {}
         }
     }
@@ -344,23 +531,62 @@ impl<'a> Flow<'a, '_, '_> {
         if self.inside != Inside::Handler {
             // Binding a part only names it; a message is often built from several.
             let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. });
-            self.c.need(walk::outgoing(s).is_none() && !suspends && !matches!(s, StmtKind::Return(_) | StmtKind::TableUpdate { .. }), path, "a table update or a message being built may not do this");
+            self.c.need(
+                walk::outgoing(s).is_none()
+                    && !suspends
+                    && !matches!(s, StmtKind::Return(_) | StmtKind::TableUpdate { .. }),
+                path,
+                "a table update or a message being built may not do this",
+            );
             // Its body may run under a lock, and entries may not move meanwhile.
-            let output = match s { StmtKind::Output { wire, .. } => self.c.m.input_of(*wire), _ => None };
-            let table = elements::uses_table(s) || self.inside == Inside::Update && output.is_some_and(|to| self.c.m.input_uses_tables(to));
+            let output = match s {
+                StmtKind::Output { wire, .. } => self.c.m.input_of(*wire),
+                _ => None,
+            };
+            let table = elements::uses_table(s)
+                || self.inside == Inside::Update && output.is_some_and(|to| self.c.m.input_uses_tables(to));
             self.c.need(self.inside != Inside::Update || !table, path, "a table update may not use tables");
-            self.c.need(self.inside != Inside::Message || !matches!(s, StmtKind::Output { .. }), path, "an output in a message being built");
+            self.c.need(
+                self.inside != Inside::Message || !matches!(s, StmtKind::Output { .. }),
+                path,
+                "an output in a message being built",
+            );
         }
-        self.c.need((self.inside == Inside::Message) == matches!(s, StmtKind::Emit(_)) || !matches!(s, StmtKind::Emit(_)), path, "an emission outside a message");
+        self.c.need(
+            (self.inside == Inside::Message) == matches!(s, StmtKind::Emit(_)) || !matches!(s, StmtKind::Emit(_)),
+            path,
+            "an emission outside a message",
+        );
         match self.code.kind {
             Kind::Function => {
-                let touches = sends || suspends || matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..) | StmtKind::Close
-                    | StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
-                    | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. }
-                    | StmtKind::Queue { .. } | StmtKind::Frame { .. } | StmtKind::SendFrame { .. } | StmtKind::Output { .. });
+                let touches = sends
+                    || suspends
+                    || matches!(
+                        s,
+                        StmtKind::SetState(..)
+                            | StmtKind::SetSession(..)
+                            | StmtKind::Count(..)
+                            | StmtKind::Close
+                            | StmtKind::TableGet { .. }
+                            | StmtKind::TablePut { .. }
+                            | StmtKind::TableRemove { .. }
+                            | StmtKind::TableUpdate { .. }
+                            | StmtKind::TableLen { .. }
+                            | StmtKind::TableNext { .. }
+                            | StmtKind::TableInsert { .. }
+                            | StmtKind::TableDelete { .. }
+                            | StmtKind::TablePush { .. }
+                            | StmtKind::TablePop { .. }
+                            | StmtKind::Queue { .. }
+                            | StmtKind::Frame { .. }
+                            | StmtKind::SendFrame { .. }
+                            | StmtKind::Output { .. }
+                    );
                 self.c.need(!touches, path, "a function may not do this");
             }
-            Kind::OnFault => self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this"),
+            Kind::OnFault => {
+                self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this")
+            }
             Kind::Event => self.c.need(!matches!(s, StmtKind::Reply { .. }), path, "an answer where none is due"),
             Kind::Message => {}
         }
@@ -391,13 +617,21 @@ impl<'a> Flow<'a, '_, '_> {
 
     fn ring(&mut self, path: &str, t: TableId) -> Option<Table> {
         let table = self.c.m.tables.get(t.index()).cloned();
-        self.c.need(table.as_ref().is_some_and(|t| t.kind == TableKind::Ring), path, "a table that is no ring, or does not exist");
+        self.c.need(
+            table.as_ref().is_some_and(|t| t.kind == TableKind::Ring),
+            path,
+            "a table that is no ring, or does not exist",
+        );
         table
     }
 
     fn masked(&mut self, path: &str, t: TableId, key: &Expr, mask: &Expr, priority: &Expr) -> Option<Table> {
         let table = self.table(path, t, key)?;
-        self.c.need(matches!(table.kind, TableKind::Wildcard | TableKind::Lpm), path, "a mask in a table without masks");
+        self.c.need(
+            matches!(table.kind, TableKind::Wildcard | TableKind::Lpm),
+            path,
+            "a mask in a table without masks",
+        );
         self.c.need(self.c.fits(mask.ty, table.key), path, "the mask is not of the key's type");
         self.c.need(self.c.is_uint_of(priority.ty, 32), path, "a priority is not a u32");
         Some(table)
@@ -428,9 +662,13 @@ impl<'a> Flow<'a, '_, '_> {
 
     fn frame_act(&mut self, name: &str, path: &str, at: &str, frame: LocalId, act: &FrameAct, state: &State) {
         let unit = self.unit_of(frame).and_then(|u| self.c.m.units.get(u.index()));
-        let Some(layers) = unit.and_then(|u| u.frame.as_ref()).map(|f| f.layers.clone()) else { return self.error(path, "what is acted on is no frame") };
+        let Some(layers) = unit.and_then(|u| u.frame.as_ref()).map(|f| f.layers.clone()) else {
+            return self.error(path, "what is acted on is no frame");
+        };
         let (layer, body) = match act {
-            FrameAct::Set { layer, .. } | FrameAct::Remove { layer } | FrameAct::Checksum { layer } => (Some(*layer), None),
+            FrameAct::Set { layer, .. } | FrameAct::Remove { layer } | FrameAct::Checksum { layer } => {
+                (Some(*layer), None)
+            }
             FrameAct::Insert { before: layer, parts, place, .. } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *place);
                 self.parts(name, path, at, parts, state);
@@ -447,24 +685,37 @@ impl<'a> Flow<'a, '_, '_> {
             }
         };
         let header = layer.map(|n| layers.get(n as usize).map(|l| l.unit));
-        if header == Some(None) { return self.error(path, "a header does not exist") }
+        if header == Some(None) {
+            return self.error(path, "a header does not exist");
+        }
         let unit = header.flatten().and_then(|u| self.c.m.units.get(u.index()));
         if let (FrameAct::Set { field, value, .. }, Some(u)) = (act, unit) {
             match u.fields.get(field.index()) {
-                Some(Field { kind: FieldKind::UInt { .. }, ty, .. }) => self.c.need(self.c.same(value.ty, *ty), path, "the value is not of the field's type"),
-                // Of one whose size varies the lowering has made sure that the new bytes are as many.
-                Some(Field { kind: FieldKind::Bytes { extent: Extent::Length(_), .. }, .. }) => self.c.need(self.c.is_bytes(value.ty), path, "the value is not of the field's type"),
+                Some(Field { kind: FieldKind::UInt { .. }, ty, .. }) => {
+                    self.c.need(self.c.same(value.ty, *ty), path, "the value is not of the field's type")
+                }
+                // Of one whose size varies the lowering has made sure that the new bytes are as
+                // many.
+                Some(Field { kind: FieldKind::Bytes { extent: Extent::Length(_), .. }, .. }) => {
+                    self.c.need(self.c.is_bytes(value.ty), path, "the value is not of the field's type")
+                }
                 _ => self.error(path, "only fields of a fixed size are set in place"),
             }
         }
-        if let (FrameAct::Checksum { .. }, Some(u)) = (act, unit) { self.c.need(u.header.checksum.is_some(), path, "the header has no checksum") }
-        if let Some(body) = body { self.within(Inside::Message, |f| f.block(name, at, &mut 0, body, Some(state.clone()))); }
+        if let (FrameAct::Checksum { .. }, Some(u)) = (act, unit) {
+            self.c.need(u.header.checksum.is_some(), path, "the header has no checksum")
+        }
+        if let Some(body) = body {
+            self.within(Inside::Message, |f| f.block(name, at, &mut 0, body, Some(state.clone())));
+        }
     }
 
     fn connected(&mut self, path: &str, p: PortId) -> Option<Protocol> {
         let port = self.c.m.ports.get(p.index()).filter(|p| matches!(p.kind, PortKind::Connect(_)));
         let protocol = port.and_then(|p| p.protocols.first()).and_then(|p| self.c.m.protocols.get(p.index())).cloned();
-        if protocol.is_none() { self.error(path, "what it is sent to is not a connect port") }
+        if protocol.is_none() {
+            self.error(path, "what it is sent to is not a connect port")
+        }
         protocol
     }
 
@@ -481,7 +732,9 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(u == unit, path, "the message is of another unit than its protocol's");
                 for e in edits {
                     self.edit(path, *msg, e);
-                    if let Edit::Set { body, .. } | Edit::Append { body, .. } = e { self.within(Inside::Message, |f| f.block(name, at, &mut number, body, Some(state.clone()))); }
+                    if let Edit::Set { body, .. } | Edit::Append { body, .. } = e {
+                        self.within(Inside::Message, |f| f.block(name, at, &mut number, body, Some(state.clone())));
+                    }
                 }
                 let sorted = !self.c.passed || passes::edits::sorted(self.c.m, u, edits);
                 self.c.need(sorted, path, "the edits are not in wire order, or a list has several removals");
@@ -495,12 +748,21 @@ impl<'a> Flow<'a, '_, '_> {
         let Some(At::Field(u, f)) = end else { return self.error(path, "an edit names no field") };
         let is_list = matches!(self.c.m.unit(u).fields[f.index()].kind, FieldKind::List { .. });
         match edit {
-            Edit::Set { cond, .. } => self.c.need(cond.as_ref().is_none_or(|c| self.c.is_bool(c.ty)), path, "a condition is not a bool"),
-            Edit::Append { cond, .. } => { self.c.need(is_list, path, "items are added to what is no list"); self.c.need(cond.as_ref().is_none_or(|c| self.c.is_bool(c.ty)), path, "a condition is not a bool") }
+            Edit::Set { cond, .. } => {
+                self.c.need(cond.as_ref().is_none_or(|c| self.c.is_bool(c.ty)), path, "a condition is not a bool")
+            }
+            Edit::Append { cond, .. } => {
+                self.c.need(is_list, path, "items are added to what is no list");
+                self.c.need(cond.as_ref().is_none_or(|c| self.c.is_bool(c.ty)), path, "a condition is not a bool")
+            }
             Edit::Remove { index, cond, .. } => {
                 self.c.need(is_list, path, "items are removed from what is no list");
                 self.c.need(self.c.is_bool(cond.ty), path, "a condition is not a bool");
-                self.c.need(self.ty_of(*index).is_some_and(|t| self.c.is_uint_of(t, 32)), path, "an item's index is not a u32 local");
+                self.c.need(
+                    self.ty_of(*index).is_some_and(|t| self.c.is_uint_of(t, 32)),
+                    path,
+                    "an item's index is not a u32 local",
+                );
             }
         }
     }
@@ -509,7 +771,9 @@ impl<'a> Flow<'a, '_, '_> {
 /// Locals that a statement's removals set for their conditions.
 fn removed(s: &StmtKind) -> Vec<LocalId> {
     match walk::outgoing(s) {
-        Some(Outgoing::Pass { edits, .. }) => edits.iter().filter_map(|e| if let Edit::Remove { index, .. } = e { Some(*index) } else { None }).collect(),
+        Some(Outgoing::Pass { edits, .. }) => {
+            edits.iter().filter_map(|e| if let Edit::Remove { index, .. } = e { Some(*index) } else { None }).collect()
+        }
         _ => Vec::new(),
     }
 }

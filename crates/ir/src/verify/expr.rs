@@ -15,16 +15,22 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    pub fn scope(scope: Scope<'a>) -> Self { Place { scope, acc: false, conn: false } }
+    pub fn scope(scope: Scope<'a>) -> Self {
+        Place { scope, acc: false, conn: false }
+    }
 }
 
 impl Checker<'_> {
     pub fn expr(&mut self, path: &str, e: &Expr, at: Place) {
-        if self.m.types.get(e.ty.index()).is_none() { return self.error(path, "an expression's type does not exist") }
+        if self.m.types.get(e.ty.index()).is_none() {
+            return self.error(path, "an expression's type does not exist");
+        }
         let before = self.errors.len();
         walk::children(e, &mut |c| self.expr(path, c, at));
         // An operand's error would only be repeated.
-        if self.errors.len() > before { return }
+        if self.errors.len() > before {
+            return;
+        }
         if let Err(why) = self.rule(e, at) {
             let shown: String = text::print_expr(self.m, e).chars().take(120).collect();
             self.error(path, format!("{why}: {shown}"));
@@ -52,7 +58,13 @@ impl Checker<'_> {
     /// How many headers a frame local has.
     fn frame_of(&self, l: LocalId, at: Place) -> Result<usize, String> {
         match self.ty(self.local_ty(l, at)?) {
-            Ty::Msg(u) => self.m.units.get(u.index()).and_then(|u| u.frame.as_ref()).map(|f| f.layers.len()).ok_or_else(|| "a message that is no frame".into()),
+            Ty::Msg(u) => self
+                .m
+                .units
+                .get(u.index())
+                .and_then(|u| u.frame.as_ref())
+                .map(|f| f.layers.len())
+                .ok_or_else(|| "a message that is no frame".into()),
             _ => Err("a local that is no frame".into()),
         }
     }
@@ -67,100 +79,232 @@ impl Checker<'_> {
                 _ => fail("a number's type is not an integer"),
             },
             K::Bool(_) => ok(*ty == Ty::Bool, "a bool's type is not bool"),
-            K::Bytes(b) => match ty { Ty::Bytes(n) => ok(b.len() as u64 <= *n, "a constant is longer than its type"), _ => fail("the type of bytes is not bytes") },
+            K::Bytes(b) => match ty {
+                Ty::Bytes(n) => ok(b.len() as u64 <= *n, "a constant is longer than its type"),
+                _ => fail("the type of bytes is not bytes"),
+            },
             K::Local(l) => self.is(e.ty, self.local_ty(*l, at)?),
             K::Param(p) => self.is(e.ty, m.params.get(p.index()).ok_or("a parameter does not exist")?.value_ty),
             K::State(s) => self.is(e.ty, m.states.get(s.index()).ok_or("a state does not exist")?.ty),
-            K::Session(s) => { has_conn(at)?; self.is(e.ty, m.sessions.get(s.index()).ok_or("a session does not exist")?.ty) }
-            K::Counter(c) => { ok(c.index() < m.counters.len(), "a counter does not exist")?; self.bits(ty, 64) }
+            K::Session(s) => {
+                has_conn(at)?;
+                self.is(e.ty, m.sessions.get(s.index()).ok_or("a session does not exist")?.ty)
+            }
+            K::Counter(c) => {
+                ok(c.index() < m.counters.len(), "a counter does not exist")?;
+                self.bits(ty, 64)
+            }
             K::UnitParam(root, n) => {
-                let unit = m.follow(&Path { root: *root, steps: Vec::new() }, at.scope, &mut |_, _| ()).and_then(|a| m.inside(a)).ok_or("a unit parameter of no unit")?;
+                let unit = m
+                    .follow(&Path { root: *root, steps: Vec::new() }, at.scope, &mut |_, _| ())
+                    .and_then(|a| m.inside(a))
+                    .ok_or("a unit parameter of no unit")?;
                 self.is(e.ty, m.unit(unit).params.get(*n as usize).ok_or("a unit parameter does not exist")?.ty)
             }
-            K::Read(_) | K::Count(_) | K::Raw(_) | K::Case(..) | K::Find { .. } | K::CountOf { .. } | K::AnyToken { .. } => self.path_rule(e, at),
-            K::Acc => { ok(at.acc, "an accumulator outside a fold")?; self.bits(ty, 64) }
-            K::HasMsg(l) => { ok(matches!(self.ty(self.local_ty(*l, at)?), Ty::Msg(_)), "has_msg of a local that is no message")?; self.boolean(ty) }
-            K::FrameLen(l) | K::FrameInstance(l) => { self.frame_of(*l, at)?; self.bits(ty, 32) }
-            K::FrameTime(l) => { self.frame_of(*l, at)?; self.bits(ty, 64) }
+            K::Read(_)
+            | K::Count(_)
+            | K::Raw(_)
+            | K::Case(..)
+            | K::Find { .. }
+            | K::CountOf { .. }
+            | K::AnyToken { .. } => self.path_rule(e, at),
+            K::Acc => {
+                ok(at.acc, "an accumulator outside a fold")?;
+                self.bits(ty, 64)
+            }
+            K::HasMsg(l) => {
+                ok(matches!(self.ty(self.local_ty(*l, at)?), Ty::Msg(_)), "has_msg of a local that is no message")?;
+                self.boolean(ty)
+            }
+            K::FrameLen(l) | K::FrameInstance(l) => {
+                self.frame_of(*l, at)?;
+                self.bits(ty, 32)
+            }
+            K::FrameTime(l) => {
+                self.frame_of(*l, at)?;
+                self.bits(ty, 64)
+            }
             K::Payload(l, n) => {
                 let layers = self.frame_of(*l, at)?;
                 ok(n.is_none_or(|n| (n as usize) < layers), "a header does not exist")?;
                 ok(self.is_bytes(e.ty), "a payload's type is not bytes")
             }
-            K::ChecksumOk(l, n) => { ok((*n as usize) < self.frame_of(*l, at)?, "a header does not exist")?; self.boolean(ty) }
-            K::PartStatus(n) => { ok(self.is_uint(n.ty), "a part's index is not an unsigned integer")?; self.bits(ty, 16) }
+            K::ChecksumOk(l, n) => {
+                ok((*n as usize) < self.frame_of(*l, at)?, "a header does not exist")?;
+                self.boolean(ty)
+            }
+            K::PartStatus(n) => {
+                ok(self.is_uint(n.ty), "a part's index is not an unsigned integer")?;
+                self.bits(ty, 16)
+            }
             K::Parts => self.bits(ty, 32),
-            K::Unary(UnOp::Not, a) => { ok(self.is_bool(a.ty), "`not` of what is no bool")?; self.boolean(ty) }
-            K::Unary(_, a) => { ok(self.is_int(a.ty), "arithmetic on what is no integer")?; self.is(e.ty, a.ty) }
+            K::Unary(UnOp::Not, a) => {
+                ok(self.is_bool(a.ty), "`not` of what is no bool")?;
+                self.boolean(ty)
+            }
+            K::Unary(_, a) => {
+                ok(self.is_int(a.ty), "arithmetic on what is no integer")?;
+                self.is(e.ty, a.ty)
+            }
             K::Binary(op, a, b) => self.binary(e.ty, *op, a.ty, b.ty),
             K::Cast(a) => {
                 let address = |x: TyId, y: TyId| *self.ty(x) == Ty::Ip && *self.ty(y) == Ty::UInt(128);
-                let related = (self.is_int(a.ty) && self.is_int(e.ty)) || (self.is_bytes(a.ty) && self.is_bytes(e.ty)) || address(a.ty, e.ty) || address(e.ty, a.ty);
+                let related = (self.is_int(a.ty) && self.is_int(e.ty))
+                    || (self.is_bytes(a.ty) && self.is_bytes(e.ty))
+                    || address(a.ty, e.ty)
+                    || address(e.ty, a.ty);
                 ok(related, "a cast between unrelated types")
             }
-            K::If(c, a, b) => { ok(self.is_bool(c.ty), "a condition is not a bool")?; ok(self.fits(a.ty, e.ty) && self.fits(b.ty, e.ty), "the branches differ in type") }
+            K::If(c, a, b) => {
+                ok(self.is_bool(c.ty), "a condition is not a bool")?;
+                ok(self.fits(a.ty, e.ty) && self.fits(b.ty, e.ty), "the branches differ in type")
+            }
             K::InRanges(a, ranges) => {
                 ok(self.is_int(a.ty), "ranges over what is no integer")?;
                 ok(ranges.iter().all(|(a, b)| a <= b), "an empty range")?;
                 self.boolean(ty)
             }
-            K::Some(a) => match ty { Ty::Option(t) => ok(self.fits(a.ty, *t), "`some` of another type"), _ => fail("`some` that is no option") },
+            K::Some(a) => match ty {
+                Ty::Option(t) => ok(self.fits(a.ty, *t), "`some` of another type"),
+                _ => fail("`some` that is no option"),
+            },
             K::None => ok(matches!(ty, Ty::Option(_)), "`none` that is no option"),
-            K::IsSome(a) => { ok(matches!(self.ty(a.ty), Ty::Option(_)), "`is_some` of what is no option")?; self.boolean(ty) }
-            K::Unwrap(a) => match self.ty(a.ty) { Ty::Option(t) => self.is(e.ty, *t), _ => fail("`unwrap` of what is no option") },
+            K::IsSome(a) => {
+                ok(matches!(self.ty(a.ty), Ty::Option(_)), "`is_some` of what is no option")?;
+                self.boolean(ty)
+            }
+            K::Unwrap(a) => match self.ty(a.ty) {
+                Ty::Option(t) => self.is(e.ty, *t),
+                _ => fail("`unwrap` of what is no option"),
+            },
             K::Make(list) if *ty == Ty::Endpoint => match list.as_slice() {
-                [ip, port] => ok(*self.ty(ip.ty) == Ty::Ip && *self.ty(port.ty) == Ty::UInt(16), "an endpoint is made of an address and a port"),
+                [ip, port] => ok(
+                    *self.ty(ip.ty) == Ty::Ip && *self.ty(port.ty) == Ty::UInt(16),
+                    "an endpoint is made of an address and a port",
+                ),
                 _ => fail("an endpoint is made of an address and a port"),
             },
             K::Make(list) => {
                 let members = self.members(e.ty).ok_or("`make` of what is no record or tuple")?;
-                ok(members.len() == list.len() && members.iter().zip(list).all(|(t, e)| self.fits(e.ty, *t)), "the members do not fit the type")
+                ok(
+                    members.len() == list.len() && members.iter().zip(list).all(|(t, e)| self.fits(e.ty, *t)),
+                    "the members do not fit the type",
+                )
             }
-            K::Get(a, n) => self.is(e.ty, *self.members(a.ty).ok_or("a member of what is no record or tuple")?.get(*n as usize).ok_or("a member does not exist")?),
+            K::Get(a, n) => self.is(
+                e.ty,
+                *self
+                    .members(a.ty)
+                    .ok_or("a member of what is no record or tuple")?
+                    .get(*n as usize)
+                    .ok_or("a member does not exist")?,
+            ),
             K::MakeList(list) => match ty {
-                Ty::List(t, max) => ok(list.len() as u64 <= *max as u64 && list.iter().all(|e| self.fits(e.ty, *t)), "the items do not fit the list's type"),
+                Ty::List(t, max) => ok(
+                    list.len() as u64 <= *max as u64 && list.iter().all(|e| self.fits(e.ty, *t)),
+                    "the items do not fit the list's type",
+                ),
                 _ => fail("`make_list` of what is no list"),
             },
-            K::ListLen(a) => { ok(matches!(self.ty(a.ty), Ty::List(..)), "the length of what is no list")?; ok(self.is_uint(e.ty), "a length's type is not an unsigned integer") }
+            K::ListLen(a) => {
+                ok(matches!(self.ty(a.ty), Ty::List(..)), "the length of what is no list")?;
+                ok(self.is_uint(e.ty), "a length's type is not an unsigned integer")
+            }
             K::ListGet(a, n) => {
                 ok(self.is_uint(n.ty), "an index is not an unsigned integer")?;
-                match self.ty(a.ty) { Ty::List(t, _) => self.is(e.ty, *t), _ => fail("an item of what is no list") }
+                match self.ty(a.ty) {
+                    Ty::List(t, _) => self.is(e.ty, *t),
+                    _ => fail("an item of what is no list"),
+                }
             }
             K::Call(f, args) => {
                 let f = m.funcs.get(f.index()).ok_or("a function does not exist")?;
                 ok(args.len() == f.params as usize, "another number of arguments than parameters")?;
-                if let FuncBody::Body(b) = &f.body { ok(b.locals.iter().zip(args).all(|(l, a)| self.fits(a.ty, l.ty)), "an argument does not fit its parameter")? }
+                if let FuncBody::Body(b) = &f.body {
+                    ok(
+                        b.locals.iter().zip(args).all(|(l, a)| self.fits(a.ty, l.ty)),
+                        "an argument does not fit its parameter",
+                    )?
+                }
                 self.is(e.ty, f.ret)
             }
             K::Builtin(b, args) => self.builtin(*b, args, e.ty),
-            K::PortLen(p) => { self.port(*p)?; self.bits(ty, 32) }
-            K::PortUp(p, n) => { self.port(*p)?; ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; self.boolean(ty) }
-            K::PortLoad(p, n) => { self.port(*p)?; ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; self.bits(ty, 32) }
-            K::Ketama(p, k) => { ok(self.port(*p)?.ketama, "the port is not marked for ketama")?; ok(self.is_bytes(k.ty) || self.is_uint_of(k.ty, 32), "a ketama key is neither bytes nor a hash")?; self.bits(ty, 32) }
-            K::Modula(p, k) => { ok(self.port(*p)?.ketama, "the port is not marked for ketama")?; ok(self.is_uint_of(k.ty, 32), "a hash is not a u32")?; self.bits(ty, 32) }
-            K::Maglev(p, k) => { ok(self.port(*p)?.maglev, "the port is not marked for Maglev")?; ok(self.is_uint(k.ty), "a Maglev hash is not an unsigned integer")?; self.bits(ty, 32) }
-            K::GroupCount(n) => { ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; self.bits(ty, 32) }
-            K::GroupBytes(n) => { ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; ok(self.is_bytes(e.ty), "a group's bytes are not of type bytes") }
-            K::ConnPeer | K::ConnLocal => { has_conn(at)?; ok(*ty == Ty::Endpoint, "an address's type is not endpoint") }
-            K::ConnId | K::ConnFlow => { has_conn(at)?; self.bits(ty, 64) }
+            K::PortLen(p) => {
+                self.port(*p)?;
+                self.bits(ty, 32)
+            }
+            K::PortUp(p, n) => {
+                self.port(*p)?;
+                ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?;
+                self.boolean(ty)
+            }
+            K::PortLoad(p, n) => {
+                self.port(*p)?;
+                ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?;
+                self.bits(ty, 32)
+            }
+            K::Ketama(p, k) => {
+                ok(self.port(*p)?.ketama, "the port is not marked for ketama")?;
+                ok(self.is_bytes(k.ty) || self.is_uint_of(k.ty, 32), "a ketama key is neither bytes nor a hash")?;
+                self.bits(ty, 32)
+            }
+            K::Modula(p, k) => {
+                ok(self.port(*p)?.ketama, "the port is not marked for ketama")?;
+                ok(self.is_uint_of(k.ty, 32), "a hash is not a u32")?;
+                self.bits(ty, 32)
+            }
+            K::Maglev(p, k) => {
+                ok(self.port(*p)?.maglev, "the port is not marked for Maglev")?;
+                ok(self.is_uint(k.ty), "a Maglev hash is not an unsigned integer")?;
+                self.bits(ty, 32)
+            }
+            K::GroupCount(n) => {
+                ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?;
+                self.bits(ty, 32)
+            }
+            K::GroupBytes(n) => {
+                ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?;
+                ok(self.is_bytes(e.ty), "a group's bytes are not of type bytes")
+            }
+            K::ConnPeer | K::ConnLocal => {
+                has_conn(at)?;
+                ok(*ty == Ty::Endpoint, "an address's type is not endpoint")
+            }
+            K::ConnId | K::ConnFlow => {
+                has_conn(at)?;
+                self.bits(ty, 64)
+            }
             K::Now => self.bits(ty, 64),
             K::Draining => self.boolean(ty),
-            K::Random(a) => { ok(self.is_uint(a.ty), "a random number's bound is not an unsigned integer")?; self.bits(ty, 64) }
+            K::Random(a) => {
+                ok(self.is_uint(a.ty), "a random number's bound is not an unsigned integer")?;
+                self.bits(ty, 64)
+            }
         }
     }
 
     fn is(&self, have: TyId, want: TyId) -> Result<(), String> {
-        if self.fits(want, have) { return Ok(()) }
+        if self.fits(want, have) {
+            return Ok(());
+        }
         Err(format!("the type is {} where {} is due", self.name(have), self.name(want)))
     }
 
     fn bits(&self, ty: &Ty, bits: u8) -> Result<(), String> {
-        if *ty == Ty::UInt(bits) { Ok(()) } else { Err(format!("the type is not u{bits}")) }
+        if *ty == Ty::UInt(bits) {
+            Ok(())
+        } else {
+            Err(format!("the type is not u{bits}"))
+        }
     }
 
-    fn boolean(&self, ty: &Ty) -> Result<(), String> { ok(*ty == Ty::Bool, "the type is not bool") }
+    fn boolean(&self, ty: &Ty) -> Result<(), String> {
+        ok(*ty == Ty::Bool, "the type is not bool")
+    }
 
-    fn port(&self, p: PortId) -> Result<&Port, String> { self.m.ports.get(p.index()).ok_or_else(|| "a port does not exist".into()) }
+    fn port(&self, p: PortId) -> Result<&Port, String> {
+        self.m.ports.get(p.index()).ok_or_else(|| "a port does not exist".into())
+    }
 
     pub fn members(&self, ty: TyId) -> Option<Vec<TyId>> {
         match self.ty(ty) {
@@ -174,16 +318,37 @@ impl Checker<'_> {
         use ExprKind as K;
         let m = self.m;
         let Some(path) = walk::path_of(e) else { return Ok(()) };
-        if !path.steps.iter().all(|s| match s { Step::Index(i) => self.is_uint(i.ty), Step::Field(_) => true }) { return fail("an index is not an unsigned integer") }
+        if !path.steps.iter().all(|s| match s {
+            Step::Index(i) => self.is_uint(i.ty),
+            Step::Field(_) => true,
+        }) {
+            return fail("an index is not an unsigned integer");
+        }
         let end = m.follow(path, at.scope, &mut |_, _| ()).ok_or("a path leads nowhere")?;
-        let field = match end { At::Field(u, f) => Some(&m.unit(u).fields[f.index()]), At::Unit(_) => None };
-        let list = || match field.map(|f| &f.kind) { Some(FieldKind::List { .. }) => Ok(()), _ => Err("the path does not lead to a list".to_string()) };
+        let field = match end {
+            At::Field(u, f) => Some(&m.unit(u).fields[f.index()]),
+            At::Unit(_) => None,
+        };
+        let list = || match field.map(|f| &f.kind) {
+            Some(FieldKind::List { .. }) => Ok(()),
+            _ => Err("the path does not lead to a list".to_string()),
+        };
         match &*e.kind {
-            K::Read(_) => { let f = field.ok_or("a whole message is read as a value")?; ok(*self.ty(f.ty) != Ty::Unit, "a field without a value is read")?; self.is(e.ty, f.ty) }
-            K::Count(_) => { list()?; self.bits(self.ty(e.ty), 32) }
+            K::Read(_) => {
+                let f = field.ok_or("a whole message is read as a value")?;
+                ok(*self.ty(f.ty) != Ty::Unit, "a field without a value is read")?;
+                self.is(e.ty, f.ty)
+            }
+            K::Count(_) => {
+                list()?;
+                self.bits(self.ty(e.ty), 32)
+            }
             K::Raw(_) => ok(self.is_bytes(e.ty), "raw bytes whose type is not bytes"),
             K::Case(_, n) => match field.map(|f| &f.kind) {
-                Some(FieldKind::Switch { cases }) => { ok((*n as usize) < cases.len(), "a case does not exist")?; self.boolean(self.ty(e.ty)) }
+                Some(FieldKind::Switch { cases }) => {
+                    ok((*n as usize) < cases.len(), "a case does not exist")?;
+                    self.boolean(self.ty(e.ty))
+                }
                 _ => fail("the path does not lead to a switch"),
             },
             K::Find { name, .. } | K::CountOf { name, .. } | K::AnyToken { name, .. } => {
@@ -193,8 +358,17 @@ impl Checker<'_> {
                 let (_, _, value) = m.name_and_value(u, element).ok_or("the list's items have no name")?;
                 match &*e.kind {
                     K::CountOf { .. } => self.bits(self.ty(e.ty), 32),
-                    K::Find { .. } => { ok(value.is_some(), "the list's items have no value")?; ok(matches!(self.ty(e.ty), Ty::Option(t) if self.is_bytes(*t)), "a found value's type is not an option of bytes") }
-                    _ => { ok(value.is_some(), "the list's items have no value")?; self.boolean(self.ty(e.ty)) }
+                    K::Find { .. } => {
+                        ok(value.is_some(), "the list's items have no value")?;
+                        ok(
+                            matches!(self.ty(e.ty), Ty::Option(t) if self.is_bytes(*t)),
+                            "a found value's type is not an option of bytes",
+                        )
+                    }
+                    _ => {
+                        ok(value.is_some(), "the list's items have no value")?;
+                        self.boolean(self.ty(e.ty))
+                    }
                 }
             }
             _ => Ok(()),
@@ -205,15 +379,31 @@ impl Checker<'_> {
         use BinOp::*;
         let both_bytes = self.is_bytes(a) && self.is_bytes(b);
         match op {
-            And | Or => { ok(self.is_bool(a) && self.is_bool(b), "an operand is not a bool")?; self.boolean(self.ty(ty)) }
-            Eq | Ne => { ok(both_bytes || self.same(a, b), "the operands differ in type")?; ok(self.storable(a), "what cannot be compared is compared")?; self.boolean(self.ty(ty)) }
-            Lt | Le | Gt | Ge => {
-                ok(both_bytes || self.same(a, b), "the operands differ in type")?;
-                ok(both_bytes || self.is_int(a) || matches!(self.ty(a), Ty::Ip | Ty::Endpoint), "what has no order is compared")?;
+            And | Or => {
+                ok(self.is_bool(a) && self.is_bool(b), "an operand is not a bool")?;
                 self.boolean(self.ty(ty))
             }
-            EqCase => { ok(both_bytes, "an operand is not bytes")?; self.boolean(self.ty(ty)) }
-            Shl | Shr => { ok(self.is_int(a) && self.is_uint_of(b, 32), "a shift is of an integer by a u32")?; self.is(ty, a) }
+            Eq | Ne => {
+                ok(both_bytes || self.same(a, b), "the operands differ in type")?;
+                ok(self.storable(a), "what cannot be compared is compared")?;
+                self.boolean(self.ty(ty))
+            }
+            Lt | Le | Gt | Ge => {
+                ok(both_bytes || self.same(a, b), "the operands differ in type")?;
+                ok(
+                    both_bytes || self.is_int(a) || matches!(self.ty(a), Ty::Ip | Ty::Endpoint),
+                    "what has no order is compared",
+                )?;
+                self.boolean(self.ty(ty))
+            }
+            EqCase => {
+                ok(both_bytes, "an operand is not bytes")?;
+                self.boolean(self.ty(ty))
+            }
+            Shl | Shr => {
+                ok(self.is_int(a) && self.is_uint_of(b, 32), "a shift is of an integer by a u32")?;
+                self.is(ty, a)
+            }
             Add | Sub | Mul | Div | Rem | AddSat | SubSat | BitAnd | BitOr | BitXor => {
                 ok(self.is_int(a) && self.same(a, b), "the operands differ in type or are no integers")?;
                 self.is(ty, a)
@@ -224,7 +414,8 @@ impl Checker<'_> {
     fn builtin(&self, f: Builtin, args: &[Expr], ty: TyId) -> Result<(), String> {
         use Builtin::*;
         let arity = match f {
-            LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex | HttpDate | Keep => 1..=1,
+            LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp
+            | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex | HttpDate | Keep => 1..=1,
             UnixTime | UnixNanos => 0..=0,
             FindBytes => 2..=3,
             Min | Max | StartsWith | EndsWith | ByteAt | HasToken | AllIn | ConstantTimeEq => 2..=2,
@@ -237,43 +428,138 @@ impl Checker<'_> {
         ok(arity.contains(&args.len()), "a builtin has another number of operands")?;
         let t = self.ty(ty);
         let bytes = |n: usize| ok(args.get(n).is_some_and(|a| self.is_bytes(a.ty)), "an operand is not bytes");
-        let uint = |n: usize| ok(args.get(n).is_some_and(|a| self.is_uint(a.ty)), "an operand is not an unsigned integer");
+        let uint =
+            |n: usize| ok(args.get(n).is_some_and(|a| self.is_uint(a.ty)), "an operand is not an unsigned integer");
         let result_bytes = || ok(self.is_bytes(ty), "the type is not bytes");
         match f {
-            LenBytes => { bytes(0)?; ok(self.is_uint(ty), "a length's type is not an unsigned integer") }
-            Hash => { ok(self.storable(args[0].ty), "what cannot be hashed is hashed")?; self.bits(t, 64) }
-            Fnv1a64 => { bytes(0)?; self.bits(t, 64) }
-            Fnv1a32 | Crc32 | Md5U32 => { bytes(0)?; self.bits(t, 32) }
-            Min | Max => { ok(self.is_int(args[0].ty) && self.same(args[0].ty, args[1].ty), "the operands differ in type or are no integers")?; self.is(ty, args[0].ty) }
-            Lower | Upper => { bytes(0)?; result_bytes() }
-            StartsWith | EndsWith | HasToken | ConstantTimeEq => { bytes(0)?; bytes(1)?; self.boolean(t) }
-            AllIn => { bytes(0)?; ok(matches!(&*args[1].kind, ExprKind::Bytes(b) if b.len() == 32), "a set is not 32 constant bytes")?; self.boolean(t) }
-            FindBytes => { bytes(0)?; bytes(1)?; if args.len() > 2 { uint(2)? } ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 32)), "the type is not an option of u32") }
-            Slice => { bytes(0)?; uint(1)?; uint(2)?; result_bytes() }
-            ByteAt => { bytes(0)?; uint(1)?; self.bits(t, 8) }
-            Concat => { (0..args.len()).try_for_each(bytes)?; result_bytes() }
-            AesCtr | AesCbcEncrypt | AesCbcDecrypt | AesGcmSeal | HmacSha1 | HmacSha256 | Sha1 | Sha256 => { (0..args.len()).try_for_each(bytes)?; result_bytes() }
-            AesGcmOpen | FromHex => { (0..args.len()).try_for_each(bytes)?; ok(matches!(t, Ty::Option(t) if self.is_bytes(*t)), "the type is not an option of bytes") }
+            LenBytes => {
+                bytes(0)?;
+                ok(self.is_uint(ty), "a length's type is not an unsigned integer")
+            }
+            Hash => {
+                ok(self.storable(args[0].ty), "what cannot be hashed is hashed")?;
+                self.bits(t, 64)
+            }
+            Fnv1a64 => {
+                bytes(0)?;
+                self.bits(t, 64)
+            }
+            Fnv1a32 | Crc32 | Md5U32 => {
+                bytes(0)?;
+                self.bits(t, 32)
+            }
+            Min | Max => {
+                ok(
+                    self.is_int(args[0].ty) && self.same(args[0].ty, args[1].ty),
+                    "the operands differ in type or are no integers",
+                )?;
+                self.is(ty, args[0].ty)
+            }
+            Lower | Upper => {
+                bytes(0)?;
+                result_bytes()
+            }
+            StartsWith | EndsWith | HasToken | ConstantTimeEq => {
+                bytes(0)?;
+                bytes(1)?;
+                self.boolean(t)
+            }
+            AllIn => {
+                bytes(0)?;
+                ok(matches!(&*args[1].kind, ExprKind::Bytes(b) if b.len() == 32), "a set is not 32 constant bytes")?;
+                self.boolean(t)
+            }
+            FindBytes => {
+                bytes(0)?;
+                bytes(1)?;
+                if args.len() > 2 {
+                    uint(2)?
+                }
+                ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 32)), "the type is not an option of u32")
+            }
+            Slice => {
+                bytes(0)?;
+                uint(1)?;
+                uint(2)?;
+                result_bytes()
+            }
+            ByteAt => {
+                bytes(0)?;
+                uint(1)?;
+                self.bits(t, 8)
+            }
+            Concat => {
+                (0..args.len()).try_for_each(bytes)?;
+                result_bytes()
+            }
+            AesCtr | AesCbcEncrypt | AesCbcDecrypt | AesGcmSeal | HmacSha1 | HmacSha256 | Sha1 | Sha256 => {
+                (0..args.len()).try_for_each(bytes)?;
+                result_bytes()
+            }
+            AesGcmOpen | FromHex => {
+                (0..args.len()).try_for_each(bytes)?;
+                ok(matches!(t, Ty::Option(t) if self.is_bytes(*t)), "the type is not an option of bytes")
+            }
             RandomBytes => {
-                let n = match (&*args[0].kind, t) { (ExprKind::Int(n), Ty::Bytes(max)) => *n <= u128::from(*max), _ => false };
+                let n = match (&*args[0].kind, t) {
+                    (ExprKind::Int(n), Ty::Bytes(max)) => *n <= u128::from(*max),
+                    _ => false,
+                };
                 ok(n, "the number of random bytes is no constant that the type has room for")
             }
-            ParseU64 => { bytes(0)?; ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 64)), "the type is not an option of u64") }
-            TextU64 => { ok(self.is_int(args[0].ty), "an operand is not an integer")?; result_bytes() }
-            HttpDate => { ok(self.is_uint_of(args[0].ty, 64), "an operand is no u64")?; ok(*t == Ty::Bytes(29), "the type is not bytes<29>") }
-            TextIp => { ok(matches!(self.ty(args[0].ty), Ty::Ip | Ty::Endpoint), "an operand is not an address")?; result_bytes() }
-            EndpointIp => { ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?; ok(*t == Ty::Ip, "the type is not ip") }
-            Be32 => { ok(self.is_uint_of(args[0].ty, 32), "an operand is not a u32")?; result_bytes() }
-            FromBe32 => { bytes(0)?; self.bits(t, 32) }
+            ParseU64 => {
+                bytes(0)?;
+                ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 64)), "the type is not an option of u64")
+            }
+            TextU64 => {
+                ok(self.is_int(args[0].ty), "an operand is not an integer")?;
+                result_bytes()
+            }
+            HttpDate => {
+                ok(self.is_uint_of(args[0].ty, 64), "an operand is no u64")?;
+                ok(*t == Ty::Bytes(29), "the type is not bytes<29>")
+            }
+            TextIp => {
+                ok(matches!(self.ty(args[0].ty), Ty::Ip | Ty::Endpoint), "an operand is not an address")?;
+                result_bytes()
+            }
+            EndpointIp => {
+                ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?;
+                ok(*t == Ty::Ip, "the type is not ip")
+            }
+            Be32 => {
+                ok(self.is_uint_of(args[0].ty, 32), "an operand is not a u32")?;
+                result_bytes()
+            }
+            FromBe32 => {
+                bytes(0)?;
+                self.bits(t, 32)
+            }
             UnixTime | UnixNanos => self.bits(t, 64),
-            Keep => { ok(self.storable(ty), "what cannot be copied is copied")?; self.is(ty, args[0].ty) }
-            EndpointPort => { ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?; self.bits(t, 16) }
+            Keep => {
+                ok(self.storable(ty), "what cannot be copied is copied")?;
+                self.is(ty, args[0].ty)
+            }
+            EndpointPort => {
+                ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?;
+                self.bits(t, 16)
+            }
         }
     }
 }
 
-fn ok(holds: bool, message: &str) -> Result<(), String> { if holds { Ok(()) } else { Err(message.into()) } }
+fn ok(holds: bool, message: &str) -> Result<(), String> {
+    if holds {
+        Ok(())
+    } else {
+        Err(message.into())
+    }
+}
 
-fn fail<T>(message: &str) -> Result<T, String> { Err(message.into()) }
+fn fail<T>(message: &str) -> Result<T, String> {
+    Err(message.into())
+}
 
-fn has_conn(at: Place) -> Result<(), String> { ok(at.conn, "there is no connection here") }
+fn has_conn(at: Place) -> Result<(), String> {
+    ok(at.conn, "there is no connection here")
+}

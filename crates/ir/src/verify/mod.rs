@@ -1,32 +1,44 @@
 //! The verifier: what every backend may rely on.
 //!
-//! In: a module, as lowered or after the passes. Out: every violation, with its path (`handler on_client: stmt 3.1: …`).
-//! Statements are numbered from 1 within their block; a nested block's statements follow the number of their statement, all
-//! blocks of one statement counted through.
+//! In: a module, as lowered or after the passes. Out: every violation, with its path
+//! (`handler on_client: stmt 3.1: …`). Statements are numbered from 1 within their block; a nested
+//! block's statements follow the number of their statement, all blocks of one statement counted
+//! through.
 //!
 //! Invariants:
-//! - **Indices**: every id is in range; places and fault kinds exist; types are in range, nest at most 32 deep and are acyclic.
-//! - **Types**: every expression has the type its operands give it ([`expr`] has the table); bytes fit where the maximum is
-//!   not smaller, everything else is equal. Integers fit their width, constants their maximum. Conditions are bool.
-//! - **Roots**: `this` only in grammars and protocol clauses, `item` and the accumulator only where there is an item or a fold;
-//!   paths lead from unit to field to item; a value is read only of fields that have one.
-//! - **Locals** are set before they are read, on every path (as lowered: message locals only). Message locals are bound only by the event, a part or a parse.
-//! - **Control**: break and continue in loops; `For.max`, `Loop.max` > 0; functions do not recurse, directly or not, and
-//!   return on every path; no suspension, call or answer in functions, table updates and messages being built; emissions only there.
-//! - **Calls**: on every path a call is followed by an `Await` before the handler ends; `BindPart` and `PartStatus` have an
-//!   `Await` before them; calls and sends go to connect ports, a message is of the unit its port's protocol says; as many
-//!   response arguments as the response has parameters. `Reply` only in message handlers and `on_fault`, of the response's unit.
+//! - **Indices**: every id is in range; places and fault kinds exist; types are in range, nest at
+//!   most 32 deep and are acyclic.
+//! - **Types**: every expression has the type its operands give it ([`expr`] has the table); bytes
+//!   fit where the maximum is not smaller, everything else is equal. Integers fit their width,
+//!   constants their maximum. Conditions are bool.
+//! - **Roots**: `this` only in grammars and protocol clauses, `item` and the accumulator only where
+//!   there is an item or a fold; paths lead from unit to field to item; a value is read only of
+//!   fields that have one.
+//! - **Locals** are set before they are read, on every path (as lowered: message locals only).
+//!   Message locals are bound only by the event, a part or a parse.
+//! - **Control**: break and continue in loops; `For.max`, `Loop.max` > 0; functions do not recurse,
+//!   directly or not, and return on every path; no suspension, call or answer in functions, table
+//!   updates and messages being built; emissions only there.
+//! - **Calls**: on every path a call is followed by an `Await` before the handler ends; `BindPart`
+//!   and `PartStatus` have an `Await` before them; calls and sends go to connect ports, a message
+//!   is of the unit its port's protocol says; as many response arguments as the response has
+//!   parameters. `Reply` only in message handlers and `on_fault`, of the response's unit.
 //! - **Connections**: `ConnPeer` and the like only where there is one.
-//! - **Edits** name fields of the message; removals and additions name lists; after the passes they are in wire order, with one removal per list.
-//! - **Tables**: keys and values are storable (no messages, no `Unit`); capacity > 0; locals have the entry's type.
-//! - **Frames**: acts name a local that is a frame and headers that its unit has; what is set is a field of a fixed size; frames are sent to
-//!   frame ports. A layer of a frame unit comes after earlier ones only; its switch and header are fields as [`Layer`] says.
-//! - **Graph**: wires lead from elements that are there to inputs or frame ports; an input takes frames of its unit, does not return, and
-//!   gives none to an input that leads back to it. No output stands in what is built.
-//! - **Units**: every field stands in exactly one place; integers fit their containers; grammar expressions read only what
-//!   comes before them; lengths are integers, guards bool; delimiters are not empty; arguments match parameters.
-//! - **Events**: the first locals of a handler, of `on_fault` and of `on_interim` have the types of what is given to them; handlers of
-//!   tests come after all others.
+//! - **Edits** name fields of the message; removals and additions name lists; after the passes they
+//!   are in wire order, with one removal per list.
+//! - **Tables**: keys and values are storable (no messages, no `Unit`); capacity > 0; locals have
+//!   the entry's type.
+//! - **Frames**: acts name a local that is a frame and headers that its unit has; what is set is a
+//!   field of a fixed size; frames are sent to frame ports. A layer of a frame unit comes after
+//!   earlier ones only; its switch and header are fields as [`Layer`] says.
+//! - **Graph**: wires lead from elements that are there to inputs or frame ports; an input takes
+//!   frames of its unit, does not return, and gives none to an input that leads back to it. No
+//!   output stands in what is built.
+//! - **Units**: every field stands in exactly one place; integers fit their containers; grammar
+//!   expressions read only what comes before them; lengths are integers, guards bool; delimiters
+//!   are not empty; arguments match parameters.
+//! - **Events**: the first locals of a handler, of `on_fault` and of `on_interim` have the types of
+//!   what is given to them; handlers of tests come after all others.
 //! - After the passes: live locals are in the frame.
 
 mod body;
@@ -37,20 +49,30 @@ mod units;
 use crate::*;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error { pub path: String, pub message: String }
+pub struct Error {
+    pub path: String,
+    pub message: String,
+}
 
 impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result { write!(f, "{}: {}", self.path, self.message) }
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
 }
 
 /// Checks a module after all passes.
-pub fn verify(m: &Module) -> Vec<Error> { run(m, true) }
+pub fn verify(m: &Module) -> Vec<Error> {
+    run(m, true)
+}
 
-/// Checks a module as it was lowered: edits may be in any order, nothing is annotated, and only message locals must be set
-/// before they are read (the `init` pass sees to the others).
-pub fn verify_lowered(m: &Module) -> Vec<Error> { run(m, false) }
+/// Checks a module as it was lowered: edits may be in any order, nothing is annotated, and only
+/// message locals must be set before they are read (the `init` pass sees to the others).
+pub fn verify_lowered(m: &Module) -> Vec<Error> {
+    run(m, false)
+}
 
-/// Locals of a sound body that may be read before they are set, the first `preset` ones being set when it begins.
+/// Locals of a sound body that may be read before they are set, the first `preset` ones being set
+/// when it begins.
 pub fn unset(m: &Module, body: &Body, preset: usize) -> Vec<LocalId> {
     let mut c = Checker { m, passed: false, errors: Vec::new(), unset: Vec::new() };
     let code = body::Code { kind: body::Kind::Message, ret: None, preset, reply: None, conn: true };
@@ -65,28 +87,49 @@ fn run(m: &Module, passed: bool) -> Vec<Error> {
     let mut c = Checker { m, passed, errors: Vec::new(), unset: Vec::new() };
     // What is checked later follows ids and types without looking.
     c.types();
-    if c.errors.is_empty() { c.units() }
-    if c.errors.is_empty() { c.declarations() }
+    if c.errors.is_empty() {
+        c.units()
+    }
+    if c.errors.is_empty() {
+        c.declarations()
+    }
     c.errors.truncate(MAX_ERRORS);
     c.errors
 }
 
-struct Checker<'a> { m: &'a Module, passed: bool, errors: Vec<Error>, unset: Vec<LocalId> }
+struct Checker<'a> {
+    m: &'a Module,
+    passed: bool,
+    errors: Vec<Error>,
+    unset: Vec<LocalId>,
+}
 
 impl Checker<'_> {
     fn error(&mut self, path: &str, message: impl Into<String>) {
-        if self.errors.len() < MAX_ERRORS { self.errors.push(Error { path: path.into(), message: message.into() }) }
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(Error { path: path.into(), message: message.into() })
+        }
     }
 
-    fn need(&mut self, ok: bool, path: &str, message: &str) { if !ok { self.error(path, message) } }
+    fn need(&mut self, ok: bool, path: &str, message: &str) {
+        if !ok {
+            self.error(path, message)
+        }
+    }
 
-    fn name(&self, ty: TyId) -> String { text::print_type(self.m, ty) }
+    fn name(&self, ty: TyId) -> String {
+        text::print_type(self.m, ty)
+    }
 
-    fn ty(&self, ty: TyId) -> &Ty { self.m.types.get(ty.index()).unwrap_or(&Ty::Unit) }
+    fn ty(&self, ty: TyId) -> &Ty {
+        self.m.types.get(ty.index()).unwrap_or(&Ty::Unit)
+    }
 
     /// Whether two types are one, whatever their numbers.
     fn same(&self, a: TyId, b: TyId) -> bool {
-        if a == b { return true }
+        if a == b {
+            return true;
+        }
         match (self.ty(a), self.ty(b)) {
             (Ty::Option(x), Ty::Option(y)) => self.same(*x, *y),
             (Ty::List(x, n), Ty::List(y, k)) => n == k && self.same(*x, *y),
@@ -97,14 +140,27 @@ impl Checker<'_> {
 
     /// Whether a value of type `from` may be stored where `to` is wanted.
     fn fits(&self, from: TyId, to: TyId) -> bool {
-        match (self.ty(from), self.ty(to)) { (Ty::Bytes(n), Ty::Bytes(k)) => n <= k, _ => self.same(from, to) }
+        match (self.ty(from), self.ty(to)) {
+            (Ty::Bytes(n), Ty::Bytes(k)) => n <= k,
+            _ => self.same(from, to),
+        }
     }
 
-    fn is_bool(&self, t: TyId) -> bool { *self.ty(t) == Ty::Bool }
-    fn is_bytes(&self, t: TyId) -> bool { matches!(self.ty(t), Ty::Bytes(_)) }
-    fn is_uint(&self, t: TyId) -> bool { matches!(self.ty(t), Ty::UInt(_)) }
-    fn is_int(&self, t: TyId) -> bool { matches!(self.ty(t), Ty::UInt(_) | Ty::Int(_)) }
-    fn is_uint_of(&self, t: TyId, bits: u8) -> bool { *self.ty(t) == Ty::UInt(bits) }
+    fn is_bool(&self, t: TyId) -> bool {
+        *self.ty(t) == Ty::Bool
+    }
+    fn is_bytes(&self, t: TyId) -> bool {
+        matches!(self.ty(t), Ty::Bytes(_))
+    }
+    fn is_uint(&self, t: TyId) -> bool {
+        matches!(self.ty(t), Ty::UInt(_))
+    }
+    fn is_int(&self, t: TyId) -> bool {
+        matches!(self.ty(t), Ty::UInt(_) | Ty::Int(_))
+    }
+    fn is_uint_of(&self, t: TyId, bits: u8) -> bool {
+        *self.ty(t) == Ty::UInt(bits)
+    }
 
     fn fault(&mut self, path: &str, kind: FaultKind, place: PlaceId) {
         self.fault_kind(path, kind);
@@ -118,17 +174,27 @@ impl Checker<'_> {
 
     fn types(&mut self) {
         for n in 0..self.m.types.len() {
-            if let Err(why) = self.depth(TyId(n as u32), 0) { self.error(&format!("type t{n}"), why) }
+            if let Err(why) = self.depth(TyId(n as u32), 0) {
+                self.error(&format!("type t{n}"), why)
+            }
         }
     }
 
     fn depth(&self, ty: TyId, depth: u32) -> Result<(), &'static str> {
-        if depth > layout::MAX_DEPTH { return Err("nests too deep or contains itself") }
+        if depth > layout::MAX_DEPTH {
+            return Err("nests too deep or contains itself");
+        }
         let m = self.m;
         match m.types.get(ty.index()).ok_or("a type does not exist")? {
             Ty::Option(t) | Ty::List(t, _) => self.depth(*t, depth + 1),
             Ty::Tuple(list) => list.iter().try_for_each(|t| self.depth(*t, depth + 1)),
-            Ty::Record(r) => m.records.get(r.index()).ok_or("a record does not exist")?.fields.iter().try_for_each(|(_, t)| self.depth(*t, depth + 1)),
+            Ty::Record(r) => m
+                .records
+                .get(r.index())
+                .ok_or("a record does not exist")?
+                .fields
+                .iter()
+                .try_for_each(|(_, t)| self.depth(*t, depth + 1)),
             Ty::Msg(u) => m.units.get(u.index()).map(|_| ()).ok_or("a unit does not exist"),
             Ty::UInt(n) | Ty::Int(n) if !(1..=64).contains(n) && *n != 128 => Err("integers have 1 to 64 or 128 bits"),
             _ => Ok(()),
@@ -141,7 +207,9 @@ impl Checker<'_> {
             Ty::Unit | Ty::Msg(_) => false,
             Ty::Option(t) | Ty::List(t, _) => self.storable(*t),
             Ty::Tuple(list) => list.iter().all(|t| self.storable(*t)),
-            Ty::Record(r) => self.m.records.get(r.index()).is_some_and(|r| r.fields.iter().all(|(_, t)| self.storable(*t))),
+            Ty::Record(r) => {
+                self.m.records.get(r.index()).is_some_and(|r| r.fields.iter().all(|(_, t)| self.storable(*t)))
+            }
             _ => true,
         }
     }

@@ -10,33 +10,59 @@ use desc::{PortKind, Value};
 impl Checker<'_> {
     pub fn declarations(&mut self) {
         let m = self.m;
-        for p in &m.params { self.need(p.value_ty.index() < m.types.len(), &format!("param {}", p.name), "its type does not exist") }
-        for p in &m.protocols { self.protocol(p) }
-        for p in &m.ports { self.port_declaration(p) }
+        for p in &m.params {
+            self.need(p.value_ty.index() < m.types.len(), &format!("param {}", p.name), "its type does not exist")
+        }
+        for p in &m.protocols {
+            self.protocol(p)
+        }
+        for p in &m.ports {
+            self.port_declaration(p)
+        }
         self.storage();
-        if !self.errors.is_empty() { return }
+        if !self.errors.is_empty() {
+            return;
+        }
         self.recursion();
-        for f in &m.funcs { self.func(f) }
+        for f in &m.funcs {
+            self.func(f)
+        }
         self.handlers();
         self.graph();
-        for g in &m.merges { self.merge(g) }
+        for g in &m.merges {
+            self.merge(g)
+        }
         self.tests();
     }
 
     fn protocol(&mut self, p: &Protocol) {
         let path = format!("protocol {}", p.name);
         let units = self.m.units.len();
-        if p.request.index() >= units || p.response.is_some_and(|u| u.index() >= units) { return self.error(&path, "a message's unit does not exist") }
+        if p.request.index() >= units || p.response.is_some_and(|u| u.index() >= units) {
+            return self.error(&path, "a message's unit does not exist");
+        }
         let request = Place::scope(Scope::this(p.request));
-        for e in p.request_clauses().into_iter().flatten() { self.condition(&path, e, request) }
+        for e in p.request_clauses().into_iter().flatten() {
+            self.condition(&path, e, request)
+        }
         let response = Place::scope(Scope { this: p.response, ..Scope::NONE });
-        for e in p.response_clauses().into_iter().flatten() { self.condition(&path, e, response) }
-        for e in &p.response_args { self.expr(&path, e, request) }
+        for e in p.response_clauses().into_iter().flatten() {
+            self.condition(&path, e, response)
+        }
+        for e in &p.response_args {
+            self.expr(&path, e, request)
+        }
         match p.response {
             Some(u) => self.arguments(&path, u, &p.response_args),
             None => self.need(p.response_args.is_empty(), &path, "arguments of a response that is not there"),
         }
-        if let Some(f) = p.order_by { self.need(f.index() < self.m.unit(p.request).fields.len(), &path, "the field it is ordered by does not exist") }
+        if let Some(f) = p.order_by {
+            self.need(
+                f.index() < self.m.unit(p.request).fields.len(),
+                &path,
+                "the field it is ordered by does not exist",
+            )
+        }
         self.need(p.classes.len() <= crate::Protocol::MOST_CLASSES, &path, "too many classes of answers");
         if let Some(b) = &p.on_log {
             let path = format!("{path}: on_log");
@@ -47,11 +73,25 @@ impl Checker<'_> {
         if let Some(b) = &p.on_fault {
             let path = format!("{path}: on_fault");
             let ok = matches!(&b.locals[..], [k, s, r, f, ..] if self.is_uint_of(k.ty, 16) && self.is_bool(s.ty) && *self.ty(r.ty) == Ty::Msg(p.request) && *self.ty(f.ty) == Ty::Bytes(Protocol::START));
-            self.need(ok, &path, "locals 0 to 3 are not the fault's kind (u16), in_step (bool), the request and its start (bytes<32>)");
+            self.need(
+                ok,
+                &path,
+                "locals 0 to 3 are not the fault's kind (u16), in_step (bool), the request and its start (bytes<32>)",
+            );
             let params = p.response.map_or(&[][..], |u| &self.m.unit(u).params);
             let asked = b.locals.get(Protocol::FAULT_LOCALS..).unwrap_or_default();
-            self.need(asked.len() >= params.len() && asked.iter().zip(params).all(|(l, p)| l.ty == p.ty), &path, "behind them are not the response's parameters");
-            let code = Code { kind: Kind::OnFault, ret: None, preset: p.fault_presets(self.m), reply: p.response, conn: false };
+            self.need(
+                asked.len() >= params.len() && asked.iter().zip(params).all(|(l, p)| l.ty == p.ty),
+                &path,
+                "behind them are not the response's parameters",
+            );
+            let code = Code {
+                kind: Kind::OnFault,
+                ret: None,
+                preset: p.fault_presets(self.m),
+                reply: p.response,
+                conn: false,
+            };
             self.body(&path, b, code);
         }
         if let Some(b) = &p.on_interim {
@@ -64,11 +104,23 @@ impl Checker<'_> {
 
     fn port_declaration(&mut self, p: &Port) {
         let path = format!("port {}", p.name);
-        if let PortKind::Frames { names: Value::Param(n), .. } = &p.kind { self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist") }
-        let (PortKind::Listen(v) | PortKind::Connect(v)) = &p.kind else { return self.need(p.protocols.is_empty(), &path, "a frame port with a protocol") };
-        self.need(!p.protocols.is_empty() && p.protocols.iter().all(|q| q.index() < self.m.protocols.len()), &path, "no protocol, or one that does not exist");
-        if let Value::Param(n) = v { self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist") }
-        if let PortKind::Connect(_) = p.kind { self.need(p.protocols.len() == 1, &path, "a connect port has exactly one protocol") }
+        if let PortKind::Frames { names: Value::Param(n), .. } = &p.kind {
+            self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
+        }
+        let (PortKind::Listen(v) | PortKind::Connect(v)) = &p.kind else {
+            return self.need(p.protocols.is_empty(), &path, "a frame port with a protocol");
+        };
+        self.need(
+            !p.protocols.is_empty() && p.protocols.iter().all(|q| q.index() < self.m.protocols.len()),
+            &path,
+            "no protocol, or one that does not exist",
+        );
+        if let Value::Param(n) = v {
+            self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
+        }
+        if let PortKind::Connect(_) = p.kind {
+            self.need(p.protocols.len() == 1, &path, "a connect port has exactly one protocol")
+        }
     }
 
     fn storage(&mut self) {
@@ -76,36 +128,61 @@ impl Checker<'_> {
         for t in &m.tables {
             let path = format!("table {}", t.name);
             let there = t.key.index() < m.types.len() && t.value.index() < m.types.len();
-            self.need(there && self.storable(t.key) && self.storable(t.value), &path, "a key or value cannot be stored");
+            self.need(
+                there && self.storable(t.key) && self.storable(t.value),
+                &path,
+                "a key or value cannot be stored",
+            );
             self.need(t.capacity > 0, &path, "a capacity of 0");
         }
         for s in &m.states {
             let path = format!("state {}", s.name);
             self.need(s.ty.index() < m.types.len() && self.storable(s.ty), &path, "it cannot be stored");
-            if let Some(e) = &s.init { self.into(&path, e, s.ty, Place::scope(Scope::NONE)) }
+            if let Some(e) = &s.init {
+                self.into(&path, e, s.ty, Place::scope(Scope::NONE))
+            }
         }
-        for s in &m.sessions { self.need(s.ty.index() < m.types.len() && self.storable(s.ty), &format!("session {}", s.name), "it cannot be stored") }
+        for s in &m.sessions {
+            self.need(
+                s.ty.index() < m.types.len() && self.storable(s.ty),
+                &format!("session {}", s.name),
+                "it cannot be stored",
+            )
+        }
     }
 
     fn recursion(&mut self) {
         let n = self.m.funcs.len();
         let mut state = vec![0u8; n];
-        for f in 0..n { if state[f] == 0 { self.calls(f, &mut state, 0) } }
+        for f in 0..n {
+            if state[f] == 0 {
+                self.calls(f, &mut state, 0)
+            }
+        }
     }
 
     fn calls(&mut self, f: usize, state: &mut [u8], depth: u32) {
         let func = &self.m.funcs[f];
         let path = format!("fn {}", func.name);
-        if depth > 500 { return self.error(&path, "calls nest too deep") }
+        if depth > 500 {
+            return self.error(&path, "calls nest too deep");
+        }
         state[f] = 1;
         let mut called = Vec::new();
         if let FuncBody::Body(b) = &func.body {
-            walk::block_exprs(&b.block, &mut |e| if let ExprKind::Call(g, _) = &*e.kind { called.push(g.index()) });
+            walk::block_exprs(&b.block, &mut |e| {
+                if let ExprKind::Call(g, _) = &*e.kind {
+                    called.push(g.index())
+                }
+            });
         }
         for g in called {
             match state.get(g) {
                 Some(0) => self.calls(g, state, depth + 1),
-                Some(1) => { let name = self.m.funcs[g].name.clone(); self.error(&path, format!("it calls `{name}`, which calls it")) }
+                Some(1) => {
+                    let name = self.m.funcs[g].name.clone();
+                    self.error(&path, format!("it calls `{name}`, which calls it"))
+                }
                 _ => {}
             }
         }
@@ -117,7 +194,8 @@ impl Checker<'_> {
         self.need(f.ret.index() < self.m.types.len(), &path, "its type does not exist");
         if let FuncBody::Body(b) = &f.body {
             self.need(f.params as usize <= b.locals.len(), &path, "more parameters than locals");
-            let code = Code { kind: Kind::Function, ret: Some(f.ret), preset: f.params as usize, reply: None, conn: true };
+            let code =
+                Code { kind: Kind::Function, ret: Some(f.ret), preset: f.params as usize, reply: None, conn: true };
             self.body(&path, b, code);
         }
     }
@@ -132,41 +210,75 @@ impl Checker<'_> {
             tests |= is_test;
             let given: Vec<Ty> = match h.on {
                 On::Message { port, protocol } => {
-                    let listens = m.ports.get(port.index()).is_some_and(|p| p.protocols.contains(&protocol) && matches!(p.kind, PortKind::Listen(_)));
-                    if !listens { self.error(&path, "its port does not listen with its protocol"); continue }
+                    let listens = m
+                        .ports
+                        .get(port.index())
+                        .is_some_and(|p| p.protocols.contains(&protocol) && matches!(p.kind, PortKind::Listen(_)));
+                    if !listens {
+                        self.error(&path, "its port does not listen with its protocol");
+                        continue;
+                    }
                     vec![Ty::Msg(m.protocols[protocol.index()].request)]
                 }
                 On::Frame { port, unit } => {
                     let frames = m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }));
                     let known = m.units.get(unit.index()).is_some_and(|u| u.frame.is_some());
-                    if !frames || !known { self.error(&path, "its port gives no frames, or its unit describes none"); continue }
+                    if !frames || !known {
+                        self.error(&path, "its port gives no frames, or its unit describes none");
+                        continue;
+                    }
                     vec![Ty::Msg(unit)]
                 }
-                On::Opened(p) | On::Greeting(p) | On::Closed(p) => { self.need(p.index() < m.ports.len(), &path, "its port does not exist"); vec![Ty::UInt(32)] }
+                On::Opened(p) | On::Greeting(p) | On::Closed(p) => {
+                    self.need(p.index() < m.ports.len(), &path, "its port does not exist");
+                    vec![Ty::UInt(32)]
+                }
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
-                On::Test(n) => { self.need((n as usize) < m.tests.len(), &path, "its test does not exist"); Vec::new() }
+                On::Test(n) => {
+                    self.need((n as usize) < m.tests.len(), &path, "its test does not exist");
+                    Vec::new()
+                }
                 On::Check { test, unit } => {
                     let known = m.units.get(unit.index()).is_some_and(|u| u.frame.is_some());
-                    if !known || test as usize >= m.tests.len() { self.error(&path, "its test does not exist, or its unit describes no frame"); continue }
+                    if !known || test as usize >= m.tests.len() {
+                        self.error(&path, "its test does not exist, or its unit describes no frame");
+                        continue;
+                    }
                     vec![Ty::Msg(unit)]
                 }
                 On::Start | On::End | On::Every(_) => Vec::new(),
                 On::Signal(n) => {
-                    let Some(s) = m.signals.get(n as usize) else { self.error(&path, "its signal does not exist"); continue };
+                    let Some(s) = m.signals.get(n as usize) else {
+                        self.error(&path, "its signal does not exist");
+                        continue;
+                    };
                     self.need(self.is_bytes(s.ret), &path, "a signal's result is not bytes");
                     s.args.iter().map(|(_, t)| t.value()).collect()
                 }
             };
-            let ok = given.len() <= h.body.locals.len() && given.iter().zip(&h.body.locals).all(|(t, l)| self.ty(l.ty) == t);
+            let ok =
+                given.len() <= h.body.locals.len() && given.iter().zip(&h.body.locals).all(|(t, l)| self.ty(l.ty) == t);
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
-                On::Greeting(p) => (m.ports.get(p.index()).and_then(|p| m.protocols.get(p.protocols.first()?.index())).map(|p| p.request), true),
+                On::Greeting(p) => (
+                    m.ports
+                        .get(p.index())
+                        .and_then(|p| m.protocols.get(p.protocols.first()?.index()))
+                        .map(|p| p.request),
+                    true,
+                ),
                 On::Opened(_) | On::Closed(_) | On::Fault => (None, true),
                 _ => (None, false),
             };
             let message = matches!(h.on, On::Message { .. } | On::Greeting(_));
-            let code = Code { kind: if message { Kind::Message } else { Kind::Event }, ret: m.signal_of(h.on).map(|s| s.ret), preset: given.len(), reply, conn };
+            let code = Code {
+                kind: if message { Kind::Message } else { Kind::Event },
+                ret: m.signal_of(h.on).map(|s| s.ret),
+                preset: given.len(),
+                reply,
+                conn,
+            };
             self.body(&path, &h.body, code);
         }
     }
@@ -177,19 +289,29 @@ impl Checker<'_> {
         let element = |e: Option<ElementId>| e.is_none_or(|e| e.index() < m.elements.len());
         for (n, e) in m.elements.iter().enumerate() {
             // Those around an element come before it, so that none is in itself.
-            self.need(e.parent.is_none_or(|p| p.index() < n), &format!("element {}", e.name), "it comes before the element that holds it");
+            self.need(
+                e.parent.is_none_or(|p| p.index() < n),
+                &format!("element {}", e.name),
+                "it comes before the element that holds it",
+            );
         }
         for (n, w) in m.wires.iter().enumerate() {
             let path = format!("wire {} {n}", w.out);
             self.need(element(w.from), &path, "its element does not exist");
             let known = match w.to {
                 Target::Input(i) => i.index() < m.inputs.len(),
-                Target::Port { port, .. } => m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. })),
+                Target::Port { port, .. } => {
+                    m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }))
+                }
             };
             self.need(known, &path, "what it leads to does not exist, or takes no frames");
         }
-        for i in &m.inputs { self.input(i) }
-        if self.errors.is_empty() && m.inputs_in_order().len() < m.inputs.len() { self.error("wires", "they lead round in a circle") }
+        for i in &m.inputs {
+            self.input(i)
+        }
+        if self.errors.is_empty() && m.inputs_in_order().len() < m.inputs.len() {
+            self.error("wires", "they lead round in a circle")
+        }
     }
 
     fn input(&mut self, i: &Input) {
@@ -198,24 +320,38 @@ impl Checker<'_> {
         let frame = m.units.get(i.unit.index()).is_some_and(|u| u.frame.is_some());
         self.need(frame, &path, "its unit describes no frame");
         let Some(b) = &i.body else { return };
-        let given = matches!(&b.locals[..], [p, mark, ..] if *self.ty(p.ty) == Ty::Msg(i.unit) && self.is_uint_of(mark.ty, 32));
+        let given =
+            matches!(&b.locals[..], [p, mark, ..] if *self.ty(p.ty) == Ty::Msg(i.unit) && self.is_uint_of(mark.ty, 32));
         self.need(given, &path, "its first locals are not the frame and its mark (u32)");
         let mut returns = false;
         walk::stmts(&b.block, &mut |s| returns |= matches!(s.kind, StmtKind::Return(_)));
         self.need(!returns, &path, "it returns");
-        self.body(&path, b, Code { kind: Kind::Event, ret: None, preset: elements::INPUT_LOCALS, reply: None, conn: false });
+        self.body(
+            &path,
+            b,
+            Code { kind: Kind::Event, ret: None, preset: elements::INPUT_LOCALS, reply: None, conn: false },
+        );
     }
 
     fn merge(&mut self, g: &Merge) {
         let path = format!("merge {}", g.name);
         let m = self.m;
         let ports = |p: PortId| p.index() < m.ports.len();
-        if !ports(g.from) || !ports(g.to) || g.unit.index() >= m.units.len() { return self.error(&path, "a port or the unit does not exist") }
+        if !ports(g.from) || !ports(g.to) || g.unit.index() >= m.units.len() {
+            return self.error(&path, "a port or the unit does not exist");
+        }
         let unit = m.unit(g.unit);
         self.need(g.inputs > 0, &path, "no inputs");
-        self.need(unit.fields.get(g.key.index()).is_some_and(|f| self.is_bytes(f.ty) || self.is_int(f.ty)), &path, "the key is not a field of bytes or an integer");
+        self.need(
+            unit.fields.get(g.key.index()).is_some_and(|f| self.is_bytes(f.ty) || self.is_int(f.ty)),
+            &path,
+            "the key is not a field of bytes or an integer",
+        );
         for v in &g.values {
-            let Some(field) = unit.fields.get(v.field.index()) else { self.error(&path, "a field does not exist"); continue };
+            let Some(field) = unit.fields.get(v.field.index()) else {
+                self.error(&path, "a field does not exist");
+                continue;
+            };
             let local = |l: LocalId| g.locals.get(l.index()).is_some_and(|l| self.same(l.ty, field.ty));
             self.need(local(v.a) && local(v.b), &path, "a value's locals are not of its field's type");
             self.into(&path, &v.combined, field.ty, Place::scope(Scope::locals(&g.locals)));
@@ -227,7 +363,11 @@ impl Checker<'_> {
         for (n, t) in m.tests.iter().enumerate() {
             let path = format!("test {}", t.name);
             match &t.kind {
-                TestKind::Code(h) => self.need(m.handlers.get(h.index()).is_some_and(|h| h.on == On::Test(n as u32)), &path, "its handler is not its own"),
+                TestKind::Code(h) => self.need(
+                    m.handlers.get(h.index()).is_some_and(|h| h.on == On::Test(n as u32)),
+                    &path,
+                    "its handler is not its own",
+                ),
                 TestKind::Sim { steps, .. } => self.steps(n as u32, &path, steps),
             }
         }
@@ -240,19 +380,34 @@ impl Checker<'_> {
             let s = match s {
                 SimStep::At(h, step) => {
                     self.need(code(h), path, "a step's handler is not its own");
-                    self.need(matches!(**step, SimStep::SeeNothing(_) | SimStep::Check(..)), path, "this is no step at a place");
+                    self.need(
+                        matches!(**step, SimStep::SeeNothing(_) | SimStep::Check(..)),
+                        path,
+                        "this is no step at a place",
+                    );
                     &**step
                 }
                 s => s,
             };
             match s {
-                SimStep::Send(p, _) | SimStep::See(p, _) | SimStep::SeeClosed(p) | SimStep::SeeNothing(p) | SimStep::Close(p) | SimStep::Reset(p)
-                | SimStep::Refuse(p) | SimStep::Accept(p) => self.need(p.port.index() < m.ports.len(), path, "a port does not exist"),
+                SimStep::Send(p, _)
+                | SimStep::See(p, _)
+                | SimStep::SeeClosed(p)
+                | SimStep::SeeNothing(p)
+                | SimStep::Close(p)
+                | SimStep::Reset(p)
+                | SimStep::Refuse(p)
+                | SimStep::Accept(p) => self.need(p.port.index() < m.ports.len(), path, "a port does not exist"),
                 SimStep::Wait(_) | SimStep::At(..) => {}
-                SimStep::Run(h) | SimStep::Give(h) | SimStep::SeeSame(h) => self.need(code(h), path, "a step's handler is not its own"),
+                SimStep::Run(h) | SimStep::Give(h) | SimStep::SeeSame(h) => {
+                    self.need(code(h), path, "a step's handler is not its own")
+                }
                 SimStep::Check(p, h) => {
                     self.need(p.port.index() < m.ports.len(), path, "a port does not exist");
-                    let checks = m.handlers.get(h.index()).is_some_and(|h| matches!(h.on, On::Check { test: t, .. } if t == test));
+                    let checks = m
+                        .handlers
+                        .get(h.index())
+                        .is_some_and(|h| matches!(h.on, On::Check { test: t, .. } if t == test));
                     self.need(checks, path, "a step's handler is no check of its own");
                 }
                 SimStep::Repeat { first, next, steps, .. } => {

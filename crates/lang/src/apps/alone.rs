@@ -1,16 +1,18 @@
-//! Elements by themselves: each is checked as if a program had one instance of it, whether one does or not.
+//! Elements by themselves: each is checked as if a program had one instance of it, whether one does
+//! or not.
 //!
-//! The instance stands in a compilation of its own, with ports of packets around it. A parameter may be anything: once all are set when the
-//! program starts, and once all are constants. Only mistakes that are there either way are told.
+//! The instance stands in a compilation of its own, with ports of packets around it. A parameter
+//! may be anything: once all are set when the program starts, and once all are constants. Only
+//! mistakes that are there either way are told.
 
 use super::frame_tests::way_in;
 use super::AppName;
 use crate::body::HandlerCtx;
 use crate::compiler::{Compiler, ProtocolInfo, Reported, R};
+use crate::ir_builder as build;
 use crate::names::{ItemId, ModId};
 use crate::ty::Ty;
 use crate::val::Val;
-use crate::x;
 use std::rc::Rc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, ItemKind, MemberKind, Span};
@@ -22,7 +24,11 @@ const IT: &str = "the element";
 impl Compiler<'_> {
     /// The elements of the main file, as indices of items.
     pub fn own_elements(&self) -> Vec<ItemId> {
-        (0..self.names.items.len()).filter(|i| self.names.items[*i].module == 0 && matches!(self.names.items[*i].item.kind, ItemKind::Element(_))).collect()
+        (0..self.names.items.len())
+            .filter(|i| {
+                self.names.items[*i].module == 0 && matches!(self.names.items[*i].item.kind, ItemKind::Element(_))
+            })
+            .collect()
     }
 
     /// What is wrong with an element, whoever uses it.
@@ -30,7 +36,9 @@ impl Compiler<'_> {
         let ItemKind::Element(e) = &self.names.items[id].item.kind else { return vec![] };
         let set = self.attempt(e, false);
         let takes = e.members.iter().any(|m| matches!(m.kind, MemberKind::Param(_)));
-        if !takes || !set.iter().any(Diagnostic::is_error) { return set; }
+        if !takes || !set.iter().any(Diagnostic::is_error) {
+            return set;
+        }
         let fixed = self.attempt(e, true);
         set.into_iter().filter(|d| fixed.iter().any(|o| o.code == d.code && o.span() == d.span())).collect()
     }
@@ -59,7 +67,11 @@ impl Compiler<'_> {
                 None => self.pass_value(module, e, &it, name, ty),
             };
         }
-        let members = [ast::Member { doc: String::new(), span, kind: MemberKind::Instance { name: it.clone(), element: path, args: vec![] } }];
+        let members = [ast::Member {
+            doc: String::new(),
+            span,
+            kind: MemberKind::Instance { name: it.clone(), element: path, args: vec![] },
+        }];
         self.instance_handlers(module, &members);
         self.behind_handlers(&e.name.name);
         self.unused_functions(&it, &i, span);
@@ -76,7 +88,9 @@ impl Compiler<'_> {
         for m in &e.members {
             let MemberKind::Param(p) = &m.kind else { continue };
             // One of two of a name has been told of.
-            if args.iter().any(|a| a.name.as_ref().is_some_and(|n| n.name == p.name.name)) { return Err(Reported); }
+            if args.iter().any(|a| a.name.as_ref().is_some_and(|n| n.name == p.name.name)) {
+                return Err(Reported);
+            }
             let t = self.ty(module, &p.ty)?;
             // Not under its own name: what it is given is looked up where the instance stands.
             let name = Ident { name: format!("{IT}'s {}", p.name.name), span: p.name.span };
@@ -86,14 +100,24 @@ impl Compiler<'_> {
             let value = match (settable, &p.default) {
                 (Some(ty), _) => {
                     let (form, value_ty) = (self.argument_form(&t), self.lower_ty(&t));
-                    self.m.params.push(ir::Param { name: name.name.clone(), doc: String::new(), ty, form, value_ty, default: None });
+                    self.m.params.push(ir::Param {
+                        name: name.name.clone(),
+                        doc: String::new(),
+                        ty,
+                        form,
+                        value_ty,
+                        default: None,
+                    });
                     AppName::Param(ir::ParamId(self.m.params.len() as u32 - 1), t)
                 }
                 (None, Some(_)) => continue,
                 (None, None) => AppName::Const(some_constant(self, &t)),
             };
             self.add(&name, value);
-            args.push(Arg { name: Some(p.name.clone()), value: Expr { span: p.name.span, kind: Box::new(ExprKind::Name(name)) } });
+            args.push(Arg {
+                name: Some(p.name.clone()),
+                value: Expr { span: p.name.span, kind: Box::new(ExprKind::Name(name)) },
+            });
         }
         Ok(args)
     }
@@ -103,22 +127,46 @@ impl Compiler<'_> {
         let t = self.ty(module, ty)?;
         let Ty::Msg(unit) = t else { return Ok(()) };
         // What an answer must be, only the port says from which the request comes.
-        if format!("{:?}", e.members).contains("Reply {") { return Ok(()); }
+        if format!("{:?}", e.members).contains("Reply {") {
+            return Ok(());
+        }
         let item = Rc::new(ast::Item { doc: String::new(), span: e.name.span, kind: ItemKind::Element(e.clone()) });
-        self.protocols.push(ProtocolInfo { module, ast: item, request: unit, response: None, no_reply: false, stateless: true });
+        self.protocols.push(ProtocolInfo {
+            module,
+            ast: item,
+            request: unit,
+            response: None,
+            no_reply: false,
+            stateless: true,
+        });
         let protocol = ir::ProtocolId(self.protocols.len() as u32 - 1);
         let mut l = super::frames::begin(self, module, format!("element {}", e.name.name));
         l.frames = false;
         let msg = l.new_local("m", &Ty::Msg(unit));
-        l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol, req: msg, one_way: true, no_reply: false, greeting: false });
-        let made = l.flow(&[way_in(it, to, e.name.span)], Val::path(Ty::Msg(unit), x::msg(msg)), e.name.span);
+        l.handler = Some(HandlerCtx {
+            port: ir::PortId(u32::MAX),
+            protocol,
+            req: msg,
+            one_way: true,
+            no_reply: false,
+            greeting: false,
+        });
+        let made = l.flow(&[way_in(it, to, e.name.span)], Val::path(Ty::Msg(unit), build::msg(msg)), e.name.span);
         self.protocols.pop();
         made
     }
 
     /// Functions of the element that none of its handlers calls.
     fn unused_functions(&mut self, it: &Ident, i: &Rc<super::elements::Instance>, span: Span) {
-        let fns: Vec<_> = i.element.members.iter().filter_map(|m| match &m.kind { MemberKind::Fn(f) => i.scope.function(&f.name.name), _ => None }).collect();
+        let fns: Vec<_> = i
+            .element
+            .members
+            .iter()
+            .filter_map(|m| match &m.kind {
+                MemberKind::Fn(f) => i.scope.function(&f.name.name),
+                _ => None,
+            })
+            .collect();
         let outlet = {
             let mut l = super::frames::begin(self, i.module, String::new());
             l.outlet_of(&it.name, i, &[], span)
@@ -126,7 +174,9 @@ impl Compiler<'_> {
         let Ok(outlet) = outlet else { return };
         let app = std::mem::replace(&mut self.app, i.scope.clone());
         let around = std::mem::replace(&mut self.around, vec![outlet]);
-        for f in fns { let _ = self.function(&f, f.ast.name.span); }
+        for f in fns {
+            let _ = self.function(&f, f.ast.name.span);
+        }
         self.around = around;
         self.app = app;
     }

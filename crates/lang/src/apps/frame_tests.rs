@@ -1,20 +1,23 @@
 //! Tests of packets: frames that come in, what must leave, and code between them.
 //!
-//! Every step is a handler of its own (`On::Test`, `On::Check`), which the command `test` runs on the simulated core. A frame is built as
-//! programs build them, by a handler that sends it to the port where it comes in, or where it is expected. What a `let` has kept and
-//! the variable of a `for` are states of the module.
+//! Every step is a handler of its own (`On::Test`, `On::Check`), which the command `test` runs on
+//! the simulated core. A frame is built as programs build them, by a handler that sends it to the
+//! port where it comes in, or where it is expected. What a `let` has kept and the variable of a
+//! `for` are states of the module.
 
 use super::{AppName, AppScope};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Item, Reported, R};
+use crate::ir_builder as build;
 use crate::names::{Found, ModId};
 use crate::ty::{Ty, U64};
 use crate::val::Val;
-use crate::x;
-use wireloom_ir as ir;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
 use ir::{ExprKind as K, SimPort, SimStep, StmtKind};
-use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, Pattern, Span, StmtKind as S, TestStepKind as T};
+use wireloom_ir as ir;
+use wireloom_syntax::ast::{
+    self, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, Pattern, Span, StmtKind as S, TestStepKind as T,
+};
 
 /// What a name stands for in the test at hand.
 #[derive(Clone)]
@@ -48,10 +51,14 @@ impl Compiler<'_> {
             let entry = &self.names.items[id];
             let (module, item) = (entry.module, entry.item.clone());
             let ItemKind::Test(ast::Test { app: Some((path, _)), .. }) = &item.kind else { continue };
-            if module != 0 { continue; }
+            if module != 0 {
+                continue;
+            }
             let parts: Vec<&str> = path.parts.iter().map(|p| p.name.as_str()).collect();
             if let Some((Found::Item(found), n)) = self.names.find(0, &parts) {
-                if n == parts.len() && matches!(self.names.items[found].item.kind, ItemKind::Element(_)) { all.push(id); }
+                if n == parts.len() && matches!(self.names.items[found].item.kind, ItemKind::Element(_)) {
+                    all.push(id);
+                }
             }
         }
         all
@@ -61,7 +68,9 @@ impl Compiler<'_> {
     pub fn element_test(&mut self, module: ModId, t: &ast::Test) -> R<()> {
         let Some((path, args)) = &t.app else { return Err(Reported) };
         let id = self.path_item(module, path, "element")?;
-        if !matches!(self.item(id, path.span)?, Item::Element) { return Err(Reported); }
+        if !matches!(self.item(id, path.span)?, Item::Element) {
+            return Err(Reported);
+        }
         let last = path.parts.last().cloned().ok_or(Reported)?;
         self.m.app = last.name.clone();
         let i = self.instance_of_its_own(module, path, args, &last.name, t.span)?;
@@ -76,31 +85,60 @@ impl Compiler<'_> {
     }
 
     /// An instance under the name [`UNDER_TEST`], with a port for each of its ways in and out.
-    fn instance_of_its_own(&mut self, module: ModId, path: &ast::Path, args: &[ast::Arg], element: &str, span: Span) -> R<std::rc::Rc<super::elements::Instance>> {
+    fn instance_of_its_own(
+        &mut self,
+        module: ModId,
+        path: &ast::Path,
+        args: &[ast::Arg],
+        element: &str,
+        span: Span,
+    ) -> R<std::rc::Rc<super::elements::Instance>> {
         let it = Ident { name: UNDER_TEST.into(), span: path.span };
         let made = self.instance(module, &it, path, args)?;
         let AppName::Instance(i) = &made else { return Err(Reported) };
         let i = i.clone();
         self.add(&it, made);
         let ins = self.ports_around(&i, &it.name, span, true)?;
-        for (n, port) in ins { self.pass_frames(module, element, port, &[way_in(&it, &n, span)], span)?; }
-        let members = [ast::Member { doc: String::new(), span, kind: MemberKind::Instance { name: it, element: path.clone(), args: vec![] } }];
+        for (n, port) in ins {
+            self.pass_frames(module, element, port, &[way_in(&it, &n, span)], span)?;
+        }
+        let members = [ast::Member {
+            doc: String::new(),
+            span,
+            kind: MemberKind::Instance { name: it, element: path.clone(), args: vec![] },
+        }];
         self.instance_handlers(module, &members);
         self.behind_handlers(element);
         self.check_graph();
         Ok(i)
     }
 
-    /// A port for each way out of an instance, and for its ways in that take packets, which are given back.
-    pub fn ports_around(&mut self, i: &std::rc::Rc<super::elements::Instance>, it: &str, span: Span, packets: bool) -> R<Vec<(Ident, ir::PortId)>> {
+    /// A port for each way out of an instance, and for its ways in that take packets, which are
+    /// given back.
+    pub fn ports_around(
+        &mut self,
+        i: &std::rc::Rc<super::elements::Instance>,
+        it: &str,
+        span: Span,
+        packets: bool,
+    ) -> R<Vec<(Ident, ir::PortId)>> {
         let name = |n: &Ident| Expr { span, kind: Box::new(ExprKind::Name(n.clone())) };
         let node = |e: Expr| Node { span, kind: NodeKind::Expr(e) };
-        let at = |e: Expr, n: u64| Expr { span, kind: Box::new(ExprKind::Index(e, Expr { span, kind: Box::new(ExprKind::Int(n.into())) })) };
-        let nowhere = || Node { span, kind: NodeKind::Word { word: Ident { name: "drop".into(), span }, args: vec![], by: None } };
+        let at = |e: Expr, n: u64| Expr {
+            span,
+            kind: Box::new(ExprKind::Index(e, Expr { span, kind: Box::new(ExprKind::Int(n.into())) })),
+        };
+        let nowhere = || Node {
+            span,
+            kind: NodeKind::Word { word: Ident { name: "drop".into(), span }, args: vec![], by: None },
+        };
         let mut ins = Vec::new();
         for m in &i.element.members {
             match &m.kind {
-                MemberKind::In { name: n, ty, .. } if packets || self.any_packet(i.module, ty) => { let p = self.test_port(n, None)?; ins.push((n.clone(), p)); }
+                MemberKind::In { name: n, ty, .. } if packets || self.any_packet(i.module, ty) => {
+                    let p = self.test_port(n, None)?;
+                    ins.push((n.clone(), p));
+                }
                 MemberKind::Out { name: n, ty, count, .. } => {
                     let count = match count {
                         None => None,
@@ -112,11 +150,25 @@ impl Compiler<'_> {
                         }
                     };
                     let to_port = packets || self.any_packet(i.module, ty);
-                    if to_port { self.test_port(n, count)?; }
+                    if to_port {
+                        self.test_port(n, count)?;
+                    }
                     let chains = std::rc::Rc::make_mut(&mut self.app.chains);
                     match count {
-                        None => { chains.insert(format!("{it}.{}", n.name), vec![if to_port { node(name(n)) } else { nowhere() }]); }
-                        Some(c) => for k in 0..c { chains.insert(format!("{it}.{}[{k}]", n.name), vec![if to_port { node(at(name(n), k)) } else { nowhere() }]); },
+                        None => {
+                            chains.insert(
+                                format!("{it}.{}", n.name),
+                                vec![if to_port { node(name(n)) } else { nowhere() }],
+                            );
+                        }
+                        Some(c) => {
+                            for k in 0..c {
+                                chains.insert(
+                                    format!("{it}.{}[{k}]", n.name),
+                                    vec![if to_port { node(at(name(n), k)) } else { nowhere() }],
+                                );
+                            }
+                        }
                     }
                 }
                 _ => {}
@@ -130,7 +182,9 @@ impl Compiler<'_> {
         let id = ir::PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
         self.frame_units.push(unit);
-        if count.is_none() { self.app.single.insert(id); }
+        if count.is_none() {
+            self.app.single.insert(id);
+        }
         self.app.instances.insert(id, count.unwrap_or(1));
         let names = match count {
             None => ParamValue::Bytes(name.name.clone().into_bytes()),
@@ -138,7 +192,15 @@ impl Compiler<'_> {
         };
         let kind = PortKind::Frames { engine: FrameEngine::Memory, names: Value::Const(names) };
         let span = self.span(name.span);
-        self.m.ports.push(ir::Port { name: name.name.clone(), span, kind, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
+        self.m.ports.push(ir::Port {
+            name: name.name.clone(),
+            span,
+            kind,
+            protocols: vec![],
+            options: PortOptions::default(),
+            ketama: false,
+            maglev: false,
+        });
         self.add(name, AppName::Port(id));
         Ok(id)
     }
@@ -147,37 +209,61 @@ impl Compiler<'_> {
     pub fn callable_signals(&mut self, module: ModId, element: &ast::Element) {
         for m in &element.members {
             let MemberKind::Signal { name, params, ret, body } = &m.kind else { continue };
-            let f = ast::Fn { name: name.clone(), params: params.to_vec(), ret: ret.clone(), body: ast::FnBody::Block(body.clone()) };
-            if self.app.has(&name.name) { continue; }
-            if let Ok(info) = self.fn_info(module, &f, true) { self.add(name, AppName::Fn(info)); }
+            let f = ast::Fn {
+                name: name.clone(),
+                params: params.to_vec(),
+                ret: ret.clone(),
+                body: ast::FnBody::Block(body.clone()),
+            };
+            if self.app.has(&name.name) {
+                continue;
+            }
+            if let Ok(info) = self.fn_info(module, &f, true) {
+                self.add(name, AppName::Fn(info));
+            }
         }
     }
 
     /// The names of the test, on their own.
     pub fn enter_test(&mut self) -> (AppScope, TestNames) {
         let outer = (self.app.clone(), std::mem::take(&mut self.test_names));
-        if let Some(app) = self.app_ast.clone() { self.callable_signals(0, &app); }
+        if let Some(app) = self.app_ast.clone() {
+            self.callable_signals(0, &app);
+        }
         outer
     }
 
-    pub fn leave_test(&mut self, outer: (AppScope, TestNames)) { (self.app, self.test_names) = outer; }
+    pub fn leave_test(&mut self, outer: (AppScope, TestNames)) {
+        (self.app, self.test_names) = outer;
+    }
 
-    fn test_index(&self) -> u32 { self.m.tests.len().saturating_sub(1) as u32 }
+    fn test_index(&self) -> u32 {
+        self.m.tests.len().saturating_sub(1) as u32
+    }
 
     /// A step of a test of packets; None: it is one of services.
     pub fn frame_step(&mut self, module: ModId, k: &T, span: Span) -> Option<R<Option<SimStep>>> {
-        if self.app.frames.is_empty() || self.is_of_connections(k) { return None; }
+        if self.app.frames.is_empty() || self.is_of_connections(k) {
+            return None;
+        }
         Some(match k {
             T::Wait(_) => return None,
-            T::SeeEnd { port, closed: false } => self.at_place(module, port, span, |_, at| Ok(SimStep::SeeNothing(at))).map(Some),
+            T::SeeEnd { port, closed: false } => {
+                self.at_place(module, port, span, |_, at| Ok(SimStep::SeeNothing(at))).map(Some)
+            }
             T::SeeEnd { .. } | T::Act { .. } => Err(self.error("E0619", span, "a port of packets has no connections")),
             T::Send { port, bytes } => self.built_step(module, port, bytes, span).map(|h| Some(SimStep::Give(h))),
             T::See { port, bytes } => self.built_step(module, port, bytes, span).map(|h| Some(SimStep::SeeSame(h))),
-            T::SeeWhere { port, cond } => self.at_place(module, port, span, |cx, at| cx.check_step(module, at, cond, span)).map(Some),
+            T::SeeWhere { port, cond } => {
+                self.at_place(module, port, span, |cx, at| cx.check_step(module, at, cond, span)).map(Some)
+            }
             T::For { var, list, steps } => self.for_step(module, var, list, steps, span).map(Some),
             T::Code(stmt) => match &stmt.kind {
                 S::Let { pattern: Pattern::Name(n), ty, value } => match (&*value.kind, ty) {
-                    (ExprKind::List(_), None) => { self.test_names.0.push((n.clone(), Kept::Frame(value.clone()))); Ok(None) }
+                    (ExprKind::List(_), None) => {
+                        self.test_names.0.push((n.clone(), Kept::Frame(value.clone())));
+                        Ok(None)
+                    }
                     _ => self.let_step(module, n, ty.as_ref(), value, span).map(Some),
                 },
                 S::Let { .. } | S::Var { .. } => Err(self.error("E0619", span, "a step binds one name: `let x = …`")),
@@ -188,7 +274,9 @@ impl Compiler<'_> {
 
     /// A step at a service port, of an app that has both.
     fn is_of_connections(&self, k: &T) -> bool {
-        let (T::Send { port, .. } | T::See { port, .. } | T::SeeEnd { port, .. } | T::Act { port, .. }) = k else { return false };
+        let (T::Send { port, .. } | T::See { port, .. } | T::SeeEnd { port, .. } | T::Act { port, .. }) = k else {
+            return false;
+        };
         let name = match &*port.kind {
             ExprKind::Field(Some(base), _) | ExprKind::Index(base, _) => &base.kind,
             _ => &port.kind,
@@ -218,38 +306,64 @@ impl Compiler<'_> {
     /// A frame that a `let` has kept is written out, alone or in a list of parts.
     fn frame_of(&self, e: &Expr) -> Expr {
         let kept = |e: &Expr| match &*e.kind {
-            ExprKind::Name(n) => self.test_names.0.iter().rev().find(|(k, _)| k.name == n.name).and_then(|(_, k)| match k { Kept::Frame(f) => Some(self.frame_of(f)), Kept::State(..) => None }),
+            ExprKind::Name(n) => {
+                self.test_names.0.iter().rev().find(|(k, _)| k.name == n.name).and_then(|(_, k)| match k {
+                    Kept::Frame(f) => Some(self.frame_of(f)),
+                    Kept::State(..) => None,
+                })
+            }
             _ => None,
         };
         match &*e.kind {
             ExprKind::List(parts) => {
-                let parts = parts.iter().flat_map(|p| match kept(p).map(|k| *k.kind) { Some(ExprKind::List(inner)) => inner, _ => vec![p.clone()] }).collect();
+                let parts = parts
+                    .iter()
+                    .flat_map(|p| match kept(p).map(|k| *k.kind) {
+                        Some(ExprKind::List(inner)) => inner,
+                        _ => vec![p.clone()],
+                    })
+                    .collect();
                 Expr { span: e.span, kind: Box::new(ExprKind::List(parts)) }
             }
             _ => kept(e).unwrap_or_else(|| e.clone()),
         }
     }
 
-    /// A step at a place whose instance may be computed: then by a handler that sends a frame there.
-    fn at_place(&mut self, module: ModId, port: &Expr, span: Span, step: impl FnOnce(&mut Self, SimPort) -> R<SimStep>) -> R<SimStep> {
+    /// A step at a place whose instance may be computed: then by a handler that sends a frame
+    /// there.
+    fn at_place(
+        &mut self,
+        module: ModId,
+        port: &Expr,
+        span: Span,
+        step: impl FnOnce(&mut Self, SimPort) -> R<SimStep>,
+    ) -> R<SimStep> {
         let computed = match &*port.kind {
             ExprKind::Index(base, i) if !matches!(&*i.kind, ExprKind::Int(_)) => Some(base),
             _ => None,
         };
-        let Some(base) = computed else { let at = self.sim_port(module, port)?; return step(self, at) };
+        let Some(base) = computed else {
+            let at = self.sim_port(module, port)?;
+            return step(self, at);
+        };
         let at = self.sim_port(module, base)?;
-        let nothing = Expr { span: port.span, kind: Box::new(ExprKind::List(vec![Expr { span: port.span, kind: Box::new(ExprKind::Bytes(vec![])) }])) };
+        let nothing = Expr {
+            span: port.span,
+            kind: Box::new(ExprKind::List(vec![Expr { span: port.span, kind: Box::new(ExprKind::Bytes(vec![])) }])),
+        };
         let place = self.built_step(module, port, &nothing, span)?;
         Ok(SimStep::At(place, Box::new(step(self, at)?)))
     }
 
     /// `y -> where .ip4.ttl == 63`
     fn check_step(&mut self, module: ModId, at: SimPort, cond: &Expr, span: Span) -> R<SimStep> {
-        let Some(unit) = self.app.frames.get(&at.port).copied().or(self.frame_units.first().copied()) else { return Err(Reported) };
+        let Some(unit) = self.app.frames.get(&at.port).copied().or(self.frame_units.first().copied()) else {
+            return Err(Reported);
+        };
         let mut l = begin(self, module);
         // The frame is the first local.
         let p = l.new_local("p", &Ty::Msg(unit));
-        l.dot = Some(Val::path(Ty::Msg(unit), x::msg(p)));
+        l.dot = Some(Val::path(Ty::Msg(unit), build::msg(p)));
         let holds = ast::Stmt { span: cond.span, kind: S::Expect(cond.clone()) };
         let made = l.stmt(&holds);
         let body = l.body();
@@ -268,19 +382,29 @@ impl Compiler<'_> {
     }
 
     /// `let x = e`: kept as a state, for the steps that follow.
-    fn let_step(&mut self, module: ModId, name: &Ident, ty: Option<&ast::Type>, value: &Expr, span: Span) -> R<SimStep> {
+    fn let_step(
+        &mut self,
+        module: ModId,
+        name: &Ident,
+        ty: Option<&ast::Type>,
+        value: &Expr,
+        span: Span,
+    ) -> R<SimStep> {
         let want = ty.map(|t| self.ty(module, t)).transpose()?;
         let mut l = begin(self, module);
         let made = l.expr(value, want.as_ref()).and_then(|v| {
             let v = l.defined(v, value.span)?;
             let t = want.unwrap_or_else(|| l.settled(&v.ty));
-            if !t.is_plain() { let s = l.show(&t); return Err(l.err("E0309", value.span, format!("{s} cannot be kept over steps"))); }
+            if !t.is_plain() {
+                let s = l.show(&t);
+                return Err(l.err("E0309", value.span, format!("{s} cannot be kept over steps")));
+            }
             Ok((l.coerce(v, &t, value.span)?, t))
         });
         let mut body = l.body();
         let (e, t) = made?;
         let state = self.test_state(name, &t);
-        body.block.push(x::stmt(self.span(span), StmtKind::SetState(state, e)));
+        body.block.push(build::stmt(self.span(span), StmtKind::SetState(state, e)));
         Ok(SimStep::Run(self.add_step(span, body)))
     }
 
@@ -294,21 +418,25 @@ impl Compiler<'_> {
 
     /// `for i in 0..10 { steps }`
     fn for_step(&mut self, module: ModId, var: &Ident, list: &Expr, steps: &[ast::TestStep], span: Span) -> R<SimStep> {
-        let ExprKind::Range(from, to, inclusive) = &*list.kind else { return Err(self.error("E0619", list.span, "steps are repeated over a range: `for i in 0..10 { … }`")) };
+        let ExprKind::Range(from, to, inclusive) = &*list.kind else {
+            return Err(self.error("E0619", list.span, "steps are repeated over a range: `for i in 0..10 { … }`"));
+        };
         let from = self.const_u64(module, from)?;
         let to = self.const_u64(module, to)?.saturating_add(u64::from(*inclusive));
         let times = to.saturating_sub(from);
-        if times > MOST_ROUNDS { return Err(self.error("E0619", list.span, format!("steps are repeated at most {MOST_ROUNDS} times"))); }
+        if times > MOST_ROUNDS {
+            return Err(self.error("E0619", list.span, format!("steps are repeated at most {MOST_ROUNDS} times")));
+        }
         let known = self.test_names.0.len();
         let state = self.test_state(var, &U64);
         let current = ir::Expr::new(crate::compiler::T_U64, K::State(state));
         let sp = self.span(span);
         let set = |cx: &mut Self, e: ir::Expr| {
-            let body = ir::Body { locals: vec![], block: vec![x::stmt(sp, StmtKind::SetState(state, e))] };
+            let body = ir::Body { locals: vec![], block: vec![build::stmt(sp, StmtKind::SetState(state, e))] };
             cx.add_step(span, body)
         };
-        let first = set(self, x::u64(from));
-        let next = set(self, x::bin(crate::compiler::T_U64, ir::BinOp::Add, current, x::u64(1)));
+        let first = set(self, build::u64(from));
+        let next = set(self, build::bin(crate::compiler::T_U64, ir::BinOp::Add, current, build::u64(1)));
         let steps = self.sim_steps(module, steps);
         self.test_names.0.truncate(known);
         Ok(SimStep::Repeat { first, next, times, steps })

@@ -3,18 +3,22 @@
 use super::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Item, Reported, R};
+use crate::ir_builder as build;
 use crate::names::{Found, ModId};
 use crate::ty::Ty;
 use crate::val::Val;
-use crate::x;
-use wireloom_ir as ir;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Node, Span};
 use wireloom_syntax::Diagnostic;
 
 const DEVICES: &[(&str, FrameEngine)] = &[
-    ("nic", FrameEngine::Nic), ("pcap", FrameEngine::Pcap), ("tun", FrameEngine::Tun), ("tap", FrameEngine::Tap),
-    ("memory", FrameEngine::Memory), ("udp", FrameEngine::Udp),
+    ("nic", FrameEngine::Nic),
+    ("pcap", FrameEngine::Pcap),
+    ("tun", FrameEngine::Tun),
+    ("tap", FrameEngine::Tap),
+    ("memory", FrameEngine::Memory),
+    ("udp", FrameEngine::Udp),
 ];
 
 /// Most instances of a frame port.
@@ -27,25 +31,46 @@ impl Compiler<'_> {
         // `nic(names) [8]`: a parameter names up to so many devices.
         if let (Some(e), Value::Param(_), None) = (&p.count, &names, instances) {
             instances = Some(self.const_size(module, e)?.min(MAX_INSTANCES as u64));
-        } else if let Some(e) = &p.count { return Err(self.report(Diagnostic::error("E0614", e.span, "a frame port has as many instances as it names").hint("write `[nic(\"a\"), nic(\"b\")]`"))); }
+        } else if let Some(e) = &p.count {
+            return Err(self.report(
+                Diagnostic::error("E0614", e.span, "a frame port has as many instances as it names")
+                    .hint("write `[nic(\"a\"), nic(\"b\")]`"),
+            ));
+        }
         let mut options = PortOptions::default();
-        for (n, e) in &p.options { let _ = self.frame_option(module, &mut options, n, e); }
+        for (n, e) in &p.options {
+            let _ = self.frame_option(module, &mut options, n, e);
+        }
         let unit = self.packet_type(module, p, engine)?;
         let id = ir::PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
         self.frame_units.push(unit);
         match instances {
-            Some(n) => { self.app.instances.insert(id, n); }
-            None => { self.app.single.insert(id); self.app.instances.insert(id, 1); }
+            Some(n) => {
+                self.app.instances.insert(id, n);
+            }
+            None => {
+                self.app.single.insert(id);
+                self.app.instances.insert(id, 1);
+            }
         }
         let span = self.span(p.name.span);
-        self.m.ports.push(ir::Port { name: p.name.name.clone(), span, kind: PortKind::Frames { engine, names }, protocols: vec![], options, ketama: false, maglev: false });
+        self.m.ports.push(ir::Port {
+            name: p.name.name.clone(),
+            span,
+            kind: PortKind::Frames { engine, names },
+            protocols: vec![],
+            options,
+            ketama: false,
+            maglev: false,
+        });
         Ok(AppName::Port(id))
     }
 
     fn frame_option(&mut self, module: ModId, o: &mut PortOptions, name: &Ident, e: &Expr) -> R<()> {
         if name.name != "offload" {
-            let d = Diagnostic::error("E0614", name.span, format!("a frame port has no option `{}`", name.name)).note("options: offload");
+            let d = Diagnostic::error("E0614", name.span, format!("a frame port has no option `{}`", name.name))
+                .note("options: offload");
             return Err(self.report(d));
         }
         o.offload = self.const_bool(module, e)?;
@@ -55,11 +80,21 @@ impl Compiler<'_> {
     fn devices(&mut self, module: ModId, p: &ast::Port) -> R<(FrameEngine, Value, Option<u64>)> {
         if p.transport.name != "list" {
             let engine = self.device(&p.transport)?;
-            let [arg] = p.args.as_slice() else { return Err(self.error("E0308", p.transport.span, format!("`{}` takes one argument: a name", p.transport.name))) };
+            let [arg] = p.args.as_slice() else {
+                return Err(self.error(
+                    "E0308",
+                    p.transport.span,
+                    format!("`{}` takes one argument: a name", p.transport.name),
+                ));
+            };
             if let ExprKind::Name(n) = &*arg.kind {
                 match self.app.get(&n.name).cloned() {
-                    Some(AppName::Param(id, Ty::Bytes(_) | Ty::Endpoint)) => return Ok((engine, Value::Param(id.0), None)),
-                    Some(AppName::Param(id, Ty::List(_, n))) => return Ok((engine, Value::Param(id.0), Some(n.into()))),
+                    Some(AppName::Param(id, Ty::Bytes(_) | Ty::Endpoint)) => {
+                        return Ok((engine, Value::Param(id.0), None))
+                    }
+                    Some(AppName::Param(id, Ty::List(_, n))) => {
+                        return Ok((engine, Value::Param(id.0), Some(n.into())))
+                    }
                     Some(AppName::Failed) => return Err(Reported),
                     _ => {}
                 }
@@ -73,32 +108,47 @@ impl Compiler<'_> {
         }
         let (mut engine, mut names) = (None, Vec::new());
         for e in &p.args {
-            let ExprKind::Call(f, args) = &*e.kind else { return Err(self.error("E0616", e.span, "a list of devices: `[nic(\"a\"), nic(\"b\")]`")) };
-            let (ExprKind::Name(word), [arg]) = (&*f.kind, args.as_slice()) else { return Err(self.error("E0616", e.span, "a list of devices: `[nic(\"a\"), nic(\"b\")]`")) };
+            let ExprKind::Call(f, args) = &*e.kind else {
+                return Err(self.error("E0616", e.span, "a list of devices: `[nic(\"a\"), nic(\"b\")]`"));
+            };
+            let (ExprKind::Name(word), [arg]) = (&*f.kind, args.as_slice()) else {
+                return Err(self.error("E0616", e.span, "a list of devices: `[nic(\"a\"), nic(\"b\")]`"));
+            };
             let this = self.device(word)?;
-            if engine.is_some_and(|o| o != this) { return Err(self.error("E0616", word.span, "the instances of a port are of one kind")); }
+            if engine.is_some_and(|o| o != this) {
+                return Err(self.error("E0616", word.span, "the instances of a port are of one kind"));
+            }
             engine = Some(this);
             names.push(self.device_name(module, &arg.value)?);
         }
-        let Some(engine) = engine else { return Err(self.error("E0616", p.transport.span, "a port has at least one device")) };
+        let Some(engine) = engine else {
+            return Err(self.error("E0616", p.transport.span, "a port has at least one device"));
+        };
         self.instances(names, p.transport.span).map(|(v, n)| (engine, v, n))
     }
 
     fn instances(&mut self, names: Vec<String>, span: Span) -> R<(Value, Option<u64>)> {
-        if names.len() > MAX_INSTANCES { return Err(self.error("E0616", span, format!("a port has at most {MAX_INSTANCES} devices"))); }
+        if names.len() > MAX_INSTANCES {
+            return Err(self.error("E0616", span, format!("a port has at most {MAX_INSTANCES} devices")));
+        }
         let n = names.len() as u64;
         Ok((Value::Const(ParamValue::Endpoints(names)), Some(n)))
     }
 
     fn device(&mut self, word: &Ident) -> R<FrameEngine> {
-        if let Some((_, e)) = DEVICES.iter().find(|(n, _)| *n == word.name) { return Ok(*e); }
+        if let Some((_, e)) = DEVICES.iter().find(|(n, _)| *n == word.name) {
+            return Ok(*e);
+        }
         let hint = crate::names::suggest(&word.name, DEVICES.iter().map(|(n, _)| *n));
-        let d = Diagnostic::error("E0616", word.span, format!("there is no device `{}`", word.name)).note("devices: `nic`, `pcap`, `tun`, `tap`, `memory`, `udp`; streams: `listen tcp(…)`, `connect tcp(…)`");
+        let d = Diagnostic::error("E0616", word.span, format!("there is no device `{}`", word.name))
+            .note("devices: `nic`, `pcap`, `tun`, `tap`, `memory`, `udp`; streams: `listen tcp(…)`, `connect tcp(…)`");
         Err(self.report(crate::names::with_hint(d, hint)))
     }
 
     fn device_name(&mut self, module: ModId, e: &Expr) -> R<String> {
-        if let ExprKind::Address(a) = &*e.kind { return Ok(a.clone()); }
+        if let ExprKind::Address(a) = &*e.kind {
+            return Ok(a.clone());
+        }
         let v = self.constant(module, e, None)?;
         match v.kind {
             crate::val::Vk::Pure(ir::Expr { kind, .. }) => match *kind {
@@ -109,25 +159,42 @@ impl Compiler<'_> {
         }
     }
 
-    /// What frames of the port hold: the packet type named, or the library's for this kind of device.
+    /// What frames of the port hold: the packet type named, or the library's for this kind of
+    /// device.
     fn packet_type(&mut self, module: ModId, p: &ast::Port, engine: FrameEngine) -> R<ir::UnitId> {
         let id = match p.protocols.as_slice() {
             [path] => self.path_item(module, path, "packet type")?,
-            [] if engine == FrameEngine::Udp => return Err(self.report(Diagnostic::error("E0612", p.name.span, "a udp port needs a packet type").hint("its frames are the datagrams' payloads: `udp(\"0.0.0.0:53\") as Query`"))),
+            [] if engine == FrameEngine::Udp => {
+                return Err(self.report(
+                    Diagnostic::error("E0612", p.name.span, "a udp port needs a packet type")
+                        .hint("its frames are the datagrams' payloads: `udp(\"0.0.0.0:53\") as Query`"),
+                ))
+            }
             [] => self.library_packet(if engine == FrameEngine::Tun { "IpPacket" } else { "Packet" }, p.name.span)?,
             _ => return Err(self.error("E0612", p.name.span, "a frame port has one packet type")),
         };
         let at = p.protocols.first().map_or(p.name.span, |p| p.span);
         match self.item(id, at)? {
-            Item::Unit(u) if self.m.units[u.index()].frame.is_some() => if self.units[u.index()].ok { Ok(u) } else { Err(Reported) },
-            _ => Err(self.report(Diagnostic::error("E0612", at, "this is no packet type").hint("a packet type is a `packet` item"))),
+            Item::Unit(u) if self.m.units[u.index()].frame.is_some() => {
+                if self.units[u.index()].ok {
+                    Ok(u)
+                } else {
+                    Err(Reported)
+                }
+            }
+            _ => Err(self.report(
+                Diagnostic::error("E0612", at, "this is no packet type").hint("a packet type is a `packet` item"),
+            )),
         }
     }
 
     /// The packet type of frames that begin with Ethernet.
     pub fn standard_packet(&mut self, span: Span) -> R<ir::UnitId> {
         let id = self.library_packet("Packet", span)?;
-        match self.item(id, span)? { Item::Unit(u) if self.units[u.index()].ok => Ok(u), _ => Err(Reported) }
+        match self.item(id, span)? {
+            Item::Unit(u) if self.units[u.index()].ok => Ok(u),
+            _ => Err(Reported),
+        }
     }
 
     pub fn library_packet(&mut self, name: &str, span: Span) -> R<crate::names::ItemId> {
@@ -139,36 +206,70 @@ impl Compiler<'_> {
 
     /// `kernel`, which every packet app can send to.
     pub fn kernel_port(&mut self) -> Option<ir::PortId> {
-        if self.app.frames.is_empty() { return None; }
+        if self.app.frames.is_empty() {
+            return None;
+        }
         let found = self.m.ports.iter().position(|p| p.name == "kernel");
         let id = ir::PortId(found.unwrap_or(self.m.ports.len()) as u32);
         // It may have been made where another scope was at hand.
         self.app.single.insert(id);
         self.app.instances.insert(id, 1);
-        if found.is_some() { return Some(id); }
+        if found.is_some() {
+            return Some(id);
+        }
         let names = Value::Const(ParamValue::Bytes(b"kernel".to_vec()));
-        self.m.ports.push(ir::Port { name: "kernel".into(), span: ir::Span::default(), kind: PortKind::Frames { engine: FrameEngine::Kernel, names }, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
+        self.m.ports.push(ir::Port {
+            name: "kernel".into(),
+            span: ir::Span::default(),
+            kind: PortKind::Frames { engine: FrameEngine::Kernel, names },
+            protocols: vec![],
+            options: PortOptions::default(),
+            ketama: false,
+            maglev: false,
+        });
         Some(id)
     }
 
     #[allow(clippy::too_many_arguments)]
-    pub fn frame_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, name: &Ident, param: &Ident, port: ir::PortId, span: Span) -> R<()> {
+    pub fn frame_handler(
+        &mut self,
+        module: ModId,
+        app: &str,
+        h: &ast::Handler,
+        name: &Ident,
+        param: &Ident,
+        port: ir::PortId,
+        span: Span,
+    ) -> R<()> {
         let Some(unit) = self.app.frames.get(&port).copied() else { return Err(Reported) };
         self.handled_once(port, name.span)?;
         let arrives = !self.is_queue(port);
         let mut l = begin(self, module, format!("app {app}: on {}", name.name));
         l.arrival = arrives;
         let p = l.new_local(&param.name, &Ty::Msg(unit));
-        l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), x::msg(p)))]);
+        l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), build::msg(p)))]);
         let body = super::handlers::run(l, &h.body, h.guard.as_ref(), span).unwrap_or_default();
         self.add_handler(&name.name, ir::On::Frame { port, unit }, span, body);
         Ok(())
     }
 
     pub fn handled_once(&mut self, port: ir::PortId, span: Span) -> R<()> {
-        let Some(first) = self.m.handlers.iter().find(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port)).map(|h| super::handlers::at(&h.span)) else { return Ok(()) };
+        let Some(first) = self
+            .m
+            .handlers
+            .iter()
+            .find(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port))
+            .map(|h| super::handlers::at(&h.span))
+        else {
+            return Ok(());
+        };
         let name = self.m.ports[port.index()].name.clone();
-        Err(self.report(Diagnostic::error("E0611", span, format!("the packets of port `{name}` are handled already")).label("a second time").also(first, "here first").hint("to take them two ways: `port -> broadcast [a, b]`")))
+        Err(self.report(
+            Diagnostic::error("E0611", span, format!("the packets of port `{name}` are handled already"))
+                .label("a second time")
+                .also(first, "here first")
+                .hint("to take them two ways: `port -> broadcast [a, b]`"),
+        ))
     }
 
     /// `lan -> … -> mon`: every packet goes along the nodes.
@@ -180,7 +281,7 @@ impl Compiler<'_> {
         let mut l = begin(self, module, format!("app {app}: {name}"));
         l.arrival = arrives;
         let p = l.new_local("p", &Ty::Msg(unit));
-        let made = l.flow(nodes, Val::path(Ty::Msg(unit), x::msg(p)), span);
+        let made = l.flow(nodes, Val::path(Ty::Msg(unit), build::msg(p)), span);
         let body = l.body();
         self.add_handler(&name, ir::On::Frame { port, unit }, span, body);
         made
@@ -190,7 +291,8 @@ impl Compiler<'_> {
     pub fn any_packet(&mut self, module: ModId, t: &ast::Type) -> bool {
         let ast::TypeKind::Named { path, args } = &t.kind else { return false };
         let [one] = path.parts.as_slice() else { return false };
-        one.name == "packet" && args.is_empty()
+        one.name == "packet"
+            && args.is_empty()
             && matches!((self.names.find(module, &["packet"]), self.names.packet), (Some((Found::Item(id), _)), Some(m)) if self.names.items[id].module == m)
     }
 }

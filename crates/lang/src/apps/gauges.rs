@@ -1,20 +1,23 @@
-//! Token buckets (`limiter`) and two-rate three-colour meters (`meter`, RFC 2698), one or one per key.
+//! Token buckets (`limiter`) and two-rate three-colour meters (`meter`, RFC 2698), one or one per
+//! key.
 //!
-//! In: declarations and the calls `l.take(n)`, `m.mark(n)`. Out: tables and updates of their entries: all that holds for tables (steering,
-//! sharing, expiry, what happens when they are full) holds for them.
+//! In: declarations and the calls `l.take(n)`, `m.mark(n)`. Out: tables and updates of their
+//! entries: all that holds for tables (steering, sharing, expiry, what happens when they are full)
+//! holds for them.
 //!
-//! An entry keeps what is missing of each bucket, in billionths of a token, so that nothing is lost by rounding and a new entry, which
-//! is zero, has full buckets; and when it was last filled. Time is that of the packet at hand, or the clock's where there is none.
+//! An entry keeps what is missing of each bucket, in billionths of a token, so that nothing is lost
+//! by rounding and a new entry, which is zero, has full buckets; and when it was last filled. Time
+//! is that of the packet at hand, or the clock's where there is none.
 
 use super::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U64};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U64, U8};
 use crate::val::Val;
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, LocalId, StmtKind, TableId, TableKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -29,7 +32,8 @@ pub struct Gauge {
     pub table: TableId,
     pub keyed: bool,
     pub meter: bool,
-    /// Tokens a second and the bucket's size: of a limiter one pair, of a meter the committed and the peak one.
+    /// Tokens a second and the bucket's size: of a limiter one pair, of a meter the committed and
+    /// the peak one.
     pub buckets: Vec<(X, X)>,
 }
 
@@ -40,33 +44,75 @@ const RED: u128 = 2;
 impl Compiler<'_> {
     pub fn gauge(&mut self, module: ModId, g: &ast::Gauge) -> R<AppName> {
         let meter = g.word.name == "meter";
-        let key = match &g.key { Some(t) => { let k = self.ty(module, t)?; self.storable(&k, t.span)?; k } None => U8 };
+        let key = match &g.key {
+            Some(t) => {
+                let k = self.ty(module, t)?;
+                self.storable(&k, t.span)?;
+                k
+            }
+            None => U8,
+        };
         let parts = if meter { 3 } else { 2 };
         let value = Ty::Tuple(vec![U64; parts]);
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         let span = self.span(g.name.span);
-        let mut table = ir::Table { name: g.name.name.clone(), span, kind: TableKind::Exact, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0, cache: 0 };
+        let mut table = ir::Table {
+            name: g.name.name.clone(),
+            span,
+            kind: TableKind::Exact,
+            local: false,
+            key: k,
+            value: v,
+            capacity: 0,
+            idle: 0,
+            evict_lru: false,
+            memory: 0,
+            cache: 0,
+        };
         let words: &[&str] = if meter { &["cir", "cbs", "pir", "pbs"] } else { &["rate", "burst"] };
         let mut given: Vec<Option<X>> = vec![None; words.len()];
         for (name, e) in &g.options {
             match (words.iter().position(|w| *w == name.name), e) {
                 (Some(i), Some(e)) => given[i] = Some(self.rate(module, e, i % 2 == 1)?),
-                (Some(_), None) => return Err(self.error("E0614", name.span, format!("`{}` needs a number", name.name))),
+                (Some(_), None) => {
+                    return Err(self.error("E0614", name.span, format!("`{}` needs a number", name.name)))
+                }
                 _ if g.key.is_none() => {
-                    let d = Diagnostic::error("E0614", name.span, format!("a {} without a key has no option `{}`", g.word.name, name.name));
+                    let d = Diagnostic::error(
+                        "E0614",
+                        name.span,
+                        format!("a {} without a key has no option `{}`", g.word.name, name.name),
+                    );
                     return Err(self.report(d.note(format!("options: {}", words.join(", ")))));
                 }
-                _ if name.name == "cache" => return Err(self.error("E0614", name.span, format!("a {} has no cache: it is changed whenever it is used", g.word.name))),
+                _ if name.name == "cache" => {
+                    return Err(self.error(
+                        "E0614",
+                        name.span,
+                        format!("a {} has no cache: it is changed whenever it is used", g.word.name),
+                    ))
+                }
                 _ => self.table_option(module, &mut table, name, e.as_ref())?,
             }
         }
         if let Some(i) = given.iter().position(Option::is_none) {
-            let form = if meter { "meter m { cir 10Mbps, cbs 64KiB, pir 20Mbps, pbs 128KiB }" } else { "limiter l { rate 1000, burst 100 }" };
-            return Err(self.report(Diagnostic::error("E0614", g.name.span, format!("`{}` has no `{}`", g.name.name, words[i])).hint(format!("write `{form}`"))));
+            let form = if meter {
+                "meter m { cir 10Mbps, cbs 64KiB, pir 20Mbps, pbs 128KiB }"
+            } else {
+                "limiter l { rate 1000, burst 100 }"
+            };
+            return Err(self.report(
+                Diagnostic::error("E0614", g.name.span, format!("`{}` has no `{}`", g.name.name, words[i]))
+                    .hint(format!("write `{form}`")),
+            ));
         }
-        if g.key.is_none() { table.capacity = 1; }
+        if g.key.is_none() {
+            table.capacity = 1;
+        }
         if table.capacity == 0 {
-            let d = Diagnostic::error("E0704", g.name.span, format!("`{}` has no capacity", g.name.name)).label("for how many keys?").hint("write `capacity 100K`");
+            let d = Diagnostic::error("E0704", g.name.span, format!("`{}` has no capacity", g.name.name))
+                .label("for how many keys?")
+                .hint("write `capacity 100K`");
             return Err(self.report(d));
         }
         let given: Vec<X> = given.into_iter().flatten().collect();
@@ -79,12 +125,12 @@ impl Compiler<'_> {
 
     /// A rate or a bucket's size: a constant or a parameter. Bits per second are bytes per second.
     fn rate(&mut self, module: ModId, e: &Expr, size: bool) -> R<X> {
-        let limited = |x: X| if size { x::builtin(T_U64, B::Min, vec![x, x::u64(MOST)]) } else { x };
+        let limited = |x: X| if size { build::builtin(T_U64, B::Min, vec![x, build::u64(MOST)]) } else { x };
         if let ExprKind::Name(n) = &*e.kind {
             match self.app.get(&n.name).cloned() {
                 Some(AppName::Param(id, Ty::Int { signed: false, bits })) if bits <= 64 => {
                     let t = self.lower_ty(&Ty::Int { signed: false, bits });
-                    return Ok(limited(x::cast(T_U64, X::new(t, K::Param(id)))));
+                    return Ok(limited(build::cast(T_U64, X::new(t, K::Param(id)))));
                 }
                 Some(AppName::Failed) => return Err(Reported),
                 _ => {}
@@ -92,27 +138,41 @@ impl Compiler<'_> {
         }
         let bits = matches!(&*e.kind, ExprKind::Scaled(_, suffix) if suffix.ends_with("bps"));
         let n = self.number_in_app(module, e)? / if bits { 8 } else { 1 };
-        if size && n > MOST { return Err(self.error("E0304", e.span, "a bucket holds at most 9G")); }
-        Ok(x::u64(n))
+        if size && n > MOST {
+            return Err(self.error("E0304", e.span, "a bucket holds at most 9G"));
+        }
+        Ok(build::u64(n))
     }
 
     /// A number that may be a parameter of the element at hand.
     pub fn number_in_app(&mut self, module: ModId, e: &Expr) -> R<u64> {
         if let ExprKind::Name(n) = &*e.kind {
             if let Some(AppName::Const(Val { kind: crate::val::Vk::Pure(v), .. })) = self.app.get(&n.name) {
-                if let Some(n) = x::as_int(v) { return u64::try_from(n).map_err(|_| Reported); }
+                if let Some(n) = build::as_int(v) {
+                    return u64::try_from(n).map_err(|_| Reported);
+                }
             }
         }
         self.const_u64(module, e)
     }
 
-    /// The colours of packets: those of `std.packet`, which programs can name, or the same without a name.
+    /// The colours of packets: those of `std.packet`, which programs can name, or the same without
+    /// a name.
     fn colour(&mut self, span: Span) -> R<ir::EnumId> {
-        let item = self.names.packet.and_then(|m| self.names.modules.get(m)).and_then(|m| m.names.get("Color")).map(|(id, _)| *id);
+        let item = self
+            .names
+            .packet
+            .and_then(|m| self.names.modules.get(m))
+            .and_then(|m| m.names.get("Color"))
+            .map(|(id, _)| *id);
         if let Some(id) = item {
-            if let crate::compiler::Item::Enum(e) = self.item(id, span)? { return Ok(e); }
+            if let crate::compiler::Item::Enum(e) = self.item(id, span)? {
+                return Ok(e);
+            }
         }
-        if let Some(n) = self.m.enums.iter().position(|e| e.name == "Color") { return Ok(ir::EnumId(n as u32)); }
+        if let Some(n) = self.m.enums.iter().position(|e| e.name == "Color") {
+            return Ok(ir::EnumId(n as u32));
+        }
         let variants = ["green", "yellow", "red"].iter().zip(0..).map(|(n, v)| (n.to_string(), v)).collect();
         self.m.enums.push(ir::Enum { name: "Color".into(), bits: 8, open: false, variants });
         Ok(ir::EnumId(self.m.enums.len() as u32 - 1))
@@ -124,34 +184,66 @@ impl Lower<'_, '_> {
     pub fn gauge_of<'e>(&self, e: &'e Expr) -> Option<(std::rc::Rc<Gauge>, Option<&'e Expr>)> {
         let (name, key) = match &*e.kind {
             ExprKind::Name(n) => (n, None),
-            ExprKind::Index(b, key) => match &*b.kind { ExprKind::Name(n) => (n, Some(key)), _ => return None },
+            ExprKind::Index(b, key) => match &*b.kind {
+                ExprKind::Name(n) => (n, Some(key)),
+                _ => return None,
+            },
             _ => return None,
         };
-        if !self.in_app || self.lookup(&name.name).is_some() { return None; }
-        match self.cx.app.get(&name.name)? { AppName::Gauge(g) => Some((g.clone(), key)), _ => None }
+        if !self.in_app || self.lookup(&name.name).is_some() {
+            return None;
+        }
+        match self.cx.app.get(&name.name)? {
+            AppName::Gauge(g) => Some((g.clone(), key)),
+            _ => None,
+        }
     }
 
     pub fn gauge_method(&mut self, g: &Gauge, key: Option<&Expr>, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         self.impure = true;
-        let (word, forms) = if g.meter { ("mark", "`m.mark(p.len)`, `m.mark(p.len, color)`") } else { ("take", "`l.take(1)`, `l.take(p.len)`") };
+        let (word, forms) = if g.meter {
+            ("mark", "`m.mark(p.len)`, `m.mark(p.len, color)`")
+        } else {
+            ("take", "`l.take(1)`, `l.take(p.len)`")
+        };
         if name.name != word {
             let what = if g.meter { "meter" } else { "limiter" };
-            return Err(self.cx.report(Diagnostic::error("E0201", name.span, format!("a {what} has no method `{}`", name.name)).hint(format!("write {forms}"))));
+            return Err(self.cx.report(
+                Diagnostic::error("E0201", name.span, format!("a {what} has no method `{}`", name.name))
+                    .hint(format!("write {forms}")),
+            ));
         }
         if args.is_empty() || args.len() > 1 + usize::from(g.meter) || args.iter().any(|a| a.name.is_some()) {
-            return Err(self.cx.report(Diagnostic::error("E0308", span, format!("`{word}` takes another number of arguments")).hint(format!("write {forms}"))));
+            return Err(self.cx.report(
+                Diagnostic::error("E0308", span, format!("`{word}` takes another number of arguments"))
+                    .hint(format!("write {forms}")),
+            ));
         }
         let key_ty = self.cx.tables[g.table.index()].key.clone();
         let key = match (key, g.keyed) {
             (Some(k), true) => self.expr_as(k, &key_ty)?,
-            (None, false) => { let t = self.cx.lower_ty(&U8); x::int(t, 0) }
-            (None, true) => return Err(self.cx.report(Diagnostic::error("E0711", span, "this one is kept per key").hint(format!("write `name[key].{word}(…)`")))),
+            (None, false) => {
+                let t = self.cx.lower_ty(&U8);
+                build::int(t, 0)
+            }
+            (None, true) => {
+                return Err(self.cx.report(
+                    Diagnostic::error("E0711", span, "this one is kept per key")
+                        .hint(format!("write `name[key].{word}(…)`")),
+                ))
+            }
             (Some(k), false) => return Err(self.err("E0711", k.span, "this one has no key")),
         };
         let n = self.expr_as(&args[0].value, &U64)?;
         let n = self.now_local(n, span);
-        if g.meter { self.mark(g, key, n, args.get(1), span) } else { self.take(g, key, n, span) }
+        if g.meter {
+            self.mark(g, key, n, args.get(1), span)
+        } else {
+            self.take(g, key, n, span)
+        }
     }
 
     fn now_local(&mut self, e: X, span: Span) -> X {
@@ -162,19 +254,24 @@ impl Lower<'_, '_> {
     /// ns since 1970: when the packet at hand came, unless it has waited since.
     fn time_of_gauges(&self) -> X {
         let frame = |l: &ir::Local| matches!(self.cx.m.types[l.ty.index()], ir::Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some());
-        if self.arrival && self.locals.first().is_some_and(frame) { return X::new(T_U64, K::FrameTime(LocalId(0))); }
-        x::builtin(T_U64, B::UnixNanos, vec![])
+        if self.arrival && self.locals.first().is_some_and(frame) {
+            return X::new(T_U64, K::FrameTime(LocalId(0)));
+        }
+        build::builtin(T_U64, B::UnixNanos, vec![])
     }
 
     fn take(&mut self, g: &Gauge, key: X, n: X, span: Span) -> R<Val> {
-        let ok = self.temp("", &Ty::Bool, x::boolean(false), span);
+        let ok = self.temp("", &Ty::Bool, build::boolean(false), span);
         let buckets = g.buckets.clone();
         self.refill(g, key, span, |s, missing| {
             let (_, burst) = &buckets[0];
             let fits = s.enough(&n, burst, missing[0]);
             let after = s.taken(missing[0], &n);
             let sp = s.cx.span(span);
-            let then = vec![x::stmt(sp, StmtKind::Set(ok, x::boolean(true))), x::stmt(sp, StmtKind::Set(missing[0], after))];
+            let then = vec![
+                build::stmt(sp, StmtKind::Set(ok, build::boolean(true))),
+                build::stmt(sp, StmtKind::Set(missing[0], after)),
+            ];
             s.push(span, StmtKind::If { cond: fits, then, other: vec![] });
         });
         Ok(Val::pure(Ty::Bool, self.local_expr(ok)))
@@ -183,8 +280,15 @@ impl Lower<'_, '_> {
     fn mark(&mut self, g: &Gauge, key: X, n: X, colour: Option<&Arg>, span: Span) -> R<Val> {
         let ty = Ty::Enum(self.cx.colour(span)?);
         let t = self.cx.lower_ty(&ty);
-        let before = match colour { Some(a) => { let e = self.expr_as(&a.value, &ty)?; let l = self.temp("", &ty, e, span); self.local_expr(l) } None => x::int(t, GREEN) };
-        let mark = self.temp("", &ty, x::int(t, RED), span);
+        let before = match colour {
+            Some(a) => {
+                let e = self.expr_as(&a.value, &ty)?;
+                let l = self.temp("", &ty, e, span);
+                self.local_expr(l)
+            }
+            None => build::int(t, GREEN),
+        };
+        let mark = self.temp("", &ty, build::int(t, RED), span);
         let buckets = g.buckets.clone();
         self.refill(g, key, span, |s, missing| {
             let (committed, peak) = (missing[0], missing[1]);
@@ -192,29 +296,40 @@ impl Lower<'_, '_> {
             let (in_committed, in_peak) = (within(s, 0), within(s, 1));
             let (less_c, less_p) = (s.taken(committed, &n), s.taken(peak, &n));
             let sp = s.cx.span(span);
-            let set = |l, e| x::stmt(sp, StmtKind::Set(l, e));
-            let not_yellow = x::cmp(BinOp::Eq, before.clone(), x::int(t, GREEN));
-            let not_red = x::cmp(BinOp::Ne, before.clone(), x::int(t, RED));
-            let green = vec![set(committed, less_c), set(mark, x::int(t, GREEN))];
-            let other = vec![set(mark, x::int(t, YELLOW))];
-            let both = x::stmt(sp, StmtKind::If { cond: x::and(not_yellow, in_committed), then: green, other });
-            s.push(span, StmtKind::If { cond: x::and(not_red, in_peak), then: vec![set(peak, less_p), both], other: vec![] });
+            let set = |l, e| build::stmt(sp, StmtKind::Set(l, e));
+            let not_yellow = build::cmp(BinOp::Eq, before.clone(), build::int(t, GREEN));
+            let not_red = build::cmp(BinOp::Ne, before.clone(), build::int(t, RED));
+            let green = vec![set(committed, less_c), set(mark, build::int(t, GREEN))];
+            let other = vec![set(mark, build::int(t, YELLOW))];
+            let both = build::stmt(sp, StmtKind::If { cond: build::and(not_yellow, in_committed), then: green, other });
+            s.push(
+                span,
+                StmtKind::If { cond: build::and(not_red, in_peak), then: vec![set(peak, less_p), both], other: vec![] },
+            );
         });
         Ok(Val::pure(ty, self.local_expr(mark)))
     }
 
     /// Whether n tokens are there: n fits into the bucket and what is missing leaves room for it.
     fn enough(&mut self, n: &X, burst: &X, missing: LocalId) -> X {
-        let small = x::cmp(BinOp::Le, n.clone(), burst.clone());
-        let all = x::bin(T_U64, BinOp::Mul, burst.clone(), x::u64(NANO));
+        let small = build::cmp(BinOp::Le, n.clone(), burst.clone());
+        let all = build::bin(T_U64, BinOp::Mul, burst.clone(), build::u64(NANO));
         let all = crate::fold::fold(&self.cx.m, &all);
-        small_and(small, x::cmp(BinOp::Le, self.taken(missing, n), all))
+        small_and(small, build::cmp(BinOp::Le, self.taken(missing, n), all))
     }
 
     /// What is missing once n tokens are taken.
-    fn taken(&self, missing: LocalId, n: &X) -> X { x::bin(T_U64, BinOp::Add, self.local_expr(missing), x::bin(T_U64, BinOp::Mul, n.clone(), x::u64(NANO))) }
+    fn taken(&self, missing: LocalId, n: &X) -> X {
+        build::bin(
+            T_U64,
+            BinOp::Add,
+            self.local_expr(missing),
+            build::bin(T_U64, BinOp::Mul, n.clone(), build::u64(NANO)),
+        )
+    }
 
-    /// Updates the entry: its buckets are filled for the time that has passed; then `then` takes from them. It is given what is missing of each.
+    /// Updates the entry: its buckets are filled for the time that has passed; then `then` takes
+    /// from them. It is given what is missing of each.
     fn refill(&mut self, g: &Gauge, key: X, span: Span, then: impl FnOnce(&mut Self, &[LocalId])) {
         let value = self.cx.tables[g.table.index()].value.clone();
         let t = self.cx.lower_ty(&value);
@@ -226,20 +341,24 @@ impl Lower<'_, '_> {
             let part = |s: &Self, i: usize| X::new(T_U64, K::Get(s.local_expr(entry), i as u32));
             let now = s.now_local(now, span);
             let last = part(s, buckets.len());
-            let passed = x::cast(wide, x::bin(T_U64, BinOp::SubSat, now.clone(), last.clone()));
-            let missing: Vec<LocalId> = buckets.iter().enumerate().map(|(i, (rate, _))| {
-                let gained = x::bin(wide, BinOp::Mul, passed.clone(), x::cast(wide, rate.clone()));
-                let gained = s.temp("", &WIDE, gained, span);
-                let gained = s.local_expr(gained);
-                let before = part(s, i);
-                let full = x::cmp(BinOp::Ge, gained.clone(), x::cast(wide, before.clone()));
-                let left = x::bin(T_U64, BinOp::Sub, before, x::cast(T_U64, gained));
-                let l = s.temp("", &U64, X::new(T_U64, K::If(full, x::u64(0), left)), span);
-                s.bounds.remove(&l);
-                l
-            }).collect();
+            let passed = build::cast(wide, build::bin(T_U64, BinOp::SubSat, now.clone(), last.clone()));
+            let missing: Vec<LocalId> = buckets
+                .iter()
+                .enumerate()
+                .map(|(i, (rate, _))| {
+                    let gained = build::bin(wide, BinOp::Mul, passed.clone(), build::cast(wide, rate.clone()));
+                    let gained = s.temp("", &WIDE, gained, span);
+                    let gained = s.local_expr(gained);
+                    let before = part(s, i);
+                    let full = build::cmp(BinOp::Ge, gained.clone(), build::cast(wide, before.clone()));
+                    let left = build::bin(T_U64, BinOp::Sub, before, build::cast(T_U64, gained));
+                    let l = s.temp("", &U64, X::new(T_U64, K::If(full, build::u64(0), left)), span);
+                    s.bounds.remove(&l);
+                    l
+                })
+                .collect();
             then(s, &missing);
-            let latest = x::builtin(T_U64, B::Max, vec![now, last]);
+            let latest = build::builtin(T_U64, B::Max, vec![now, last]);
             let parts = missing.iter().map(|l| s.local_expr(*l)).chain([latest]).collect();
             s.push(span, StmtKind::Set(entry, X::new(t, K::Make(parts))));
         });
@@ -248,4 +367,6 @@ impl Lower<'_, '_> {
     }
 }
 
-fn small_and(a: X, b: X) -> X { X::new(T_BOOL, K::Binary(BinOp::And, a, b)) }
+fn small_and(a: X, b: X) -> X {
+    X::new(T_BOOL, K::Binary(BinOp::And, a, b))
+}

@@ -3,19 +3,21 @@
 use super::AppName;
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_U32};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir::{self as ir, desc};
 use ir::ExprKind as K;
+use wireloom_ir::{self as ir, desc};
 use wireloom_syntax::ast::{self, Expr, Ident, On, Path, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
     pub fn handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
         match &h.on {
-            On::Message { port, param, protocol } => self.message_handler(module, app, h, port, param, protocol.as_ref(), span),
+            On::Message { port, param, protocol } => {
+                self.message_handler(module, app, h, port, param, protocol.as_ref(), span)
+            }
             On::Event { port, event, param } => self.event_handler(module, app, h, port, event, param.as_ref(), span),
             On::Fault(name) => {
                 let record = self.fault_record(&[("place", U32)]);
@@ -55,7 +57,9 @@ impl Compiler<'_> {
     pub fn check_period(&mut self, period: u64, at: Span) -> R<()> {
         let packets = self.m.ports.iter().all(|p| matches!(p.kind, desc::PortKind::Frames { .. }));
         let (least, text) = if packets { (desc::LEAST_PERIOD, "10us") } else { (1_000_000, "1ms") };
-        if period >= least { return Ok(()) }
+        if period >= least {
+            return Ok(());
+        }
         let of = if packets { "" } else { " in an app with connections" };
         Err(self.error("E0304", at, format!("a timer's period is at least {text}{of}")))
     }
@@ -73,15 +77,31 @@ impl Compiler<'_> {
     }
 
     /// Which of a port's protocols a handler is for.
-    fn handler_protocol(&mut self, module: ModId, port: ir::PortId, n: &Ident, named: Option<&Path>) -> R<ir::ProtocolId> {
+    fn handler_protocol(
+        &mut self,
+        module: ModId,
+        port: ir::PortId,
+        n: &Ident,
+        named: Option<&Path>,
+    ) -> R<ir::ProtocolId> {
         let all = self.m.ports[port.index()].protocols.clone();
         let Some(path) = named else {
             return match all.as_slice() {
                 [one] => Ok(*one),
                 _ => {
                     let names: Vec<String> = all.iter().map(|p| self.m.protocols[p.index()].name.clone()).collect();
-                    Err(self.report(Diagnostic::error("E0611", n.span, format!("port `{}` speaks {} protocols: which one is this handler for?", n.name, all.len()))
-                        .hint(format!("write `on {}(req: {})`", n.name, names.first().cloned().unwrap_or_default()))))
+                    Err(self.report(
+                        Diagnostic::error(
+                            "E0611",
+                            n.span,
+                            format!("port `{}` speaks {} protocols: which one is this handler for?", n.name, all.len()),
+                        )
+                        .hint(format!(
+                            "write `on {}(req: {})`",
+                            n.name,
+                            names.first().cloned().unwrap_or_default()
+                        )),
+                    ))
                 }
             };
         };
@@ -93,17 +113,38 @@ impl Compiler<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn message_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, port: &Ident, param: &Ident, named: Option<&Path>, span: Span) -> R<()> {
+    fn message_handler(
+        &mut self,
+        module: ModId,
+        app: &str,
+        h: &ast::Handler,
+        port: &Ident,
+        param: &Ident,
+        named: Option<&Path>,
+        span: Span,
+    ) -> R<()> {
         let p = self.port_named(module, port)?;
-        if let ir::desc::PortKind::Frames { .. } = self.m.ports[p.index()].kind { return self.frame_handler(module, app, h, port, param, p, span); }
+        if let ir::desc::PortKind::Frames { .. } = self.m.ports[p.index()].kind {
+            return self.frame_handler(module, app, h, port, param, p, span);
+        }
         if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Listen(_)) {
-            return Err(self.report(Diagnostic::error("E0603", port.span, format!("`{}` connects: its messages are answers to calls", port.name))
-                .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name))));
+            return Err(self.report(
+                Diagnostic::error(
+                    "E0603",
+                    port.span,
+                    format!("`{}` connects: its messages are answers to calls", port.name),
+                )
+                .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name)),
+            ));
         }
         let protocol = self.handler_protocol(module, p, port, named)?;
         let on = ir::On::Message { port: p, protocol };
         if let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) {
-            let d = Diagnostic::error("E0611", port.span, format!("port `{}` has a handler for this protocol already", port.name));
+            let d = Diagnostic::error(
+                "E0611",
+                port.span,
+                format!("port `{}` has a handler for this protocol already", port.name),
+            );
             return Err(self.report(d.label("the second one").also(first, "the first one")));
         }
         let info = self.protocols[protocol.index()].clone();
@@ -112,8 +153,15 @@ impl Compiler<'_> {
         l.place = place;
         l.in_app = true;
         let req = l.new_local(&param.name, &Ty::Msg(info.request));
-        l.handler = Some(HandlerCtx { port: p, protocol, req, one_way: info.response.is_none(), no_reply: info.no_reply, greeting: false });
-        l.bind_all(&[(param.clone(), Val::path(Ty::Msg(info.request), x::msg(req)))]);
+        l.handler = Some(HandlerCtx {
+            port: p,
+            protocol,
+            req,
+            one_way: info.response.is_none(),
+            no_reply: info.no_reply,
+            greeting: false,
+        });
+        l.bind_all(&[(param.clone(), Val::path(Ty::Msg(info.request), build::msg(req)))]);
         let made = own_answers(&mut l, &info, req).and_then(|()| run(l, &h.body, h.guard.as_ref(), span));
         // Even in error it counts as handled: no second report.
         let body = made.unwrap_or_default();
@@ -122,7 +170,16 @@ impl Compiler<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn event_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, port: &Ident, event: &Ident, param: Option<&Ident>, span: Span) -> R<()> {
+    fn event_handler(
+        &mut self,
+        module: ModId,
+        app: &str,
+        h: &ast::Handler,
+        port: &Ident,
+        event: &Ident,
+        param: Option<&Ident>,
+        span: Span,
+    ) -> R<()> {
         let p = self.port_named(module, port)?;
         let on = match event.name.as_str() {
             "closed" => ir::On::Closed(p),
@@ -130,7 +187,8 @@ impl Compiler<'_> {
             "greeting" => ir::On::Greeting(p),
             other => {
                 let hint = crate::names::suggest(other, ["closed", "greeting", "opened"].into_iter());
-                let d = Diagnostic::error("E0201", event.span, format!("a port has no event `{other}`")).note("events: `opened`, `greeting`, `closed`");
+                let d = Diagnostic::error("E0201", event.span, format!("a port has no event `{other}`"))
+                    .note("events: `opened`, `greeting`, `closed`");
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
         };
@@ -140,17 +198,23 @@ impl Compiler<'_> {
         l.place = place;
         l.in_app = true;
         let instance = l.new_local("instance", &U32);
-        if let Some(n) = param { l.bind_all(&[(n.clone(), Val::pure(U32, x::local(instance, T_U32)))]); }
+        if let Some(n) = param {
+            l.bind_all(&[(n.clone(), Val::pure(U32, build::local(instance, T_U32)))]);
+        }
         if let (ir::On::Greeting(_), Some(protocol)) = (on, protocol) {
-            l.handler = Some(HandlerCtx { port: p, protocol, req: instance, one_way: false, no_reply: true, greeting: true });
+            l.handler =
+                Some(HandlerCtx { port: p, protocol, req: instance, one_way: false, no_reply: true, greeting: true });
         }
         let body = run(l, &h.body, h.guard.as_ref(), span)?;
-        if let ir::On::Greeting(_) = on { self.greets(port, p, on, &body, span)?; }
+        if let ir::On::Greeting(_) = on {
+            self.greets(port, p, on, &body, span)?;
+        }
         self.add_handler(&format!("{}.{}", port.name, event.name), on, span, body);
         Ok(())
     }
 
-    /// A greeting belongs to a port that connects, once, and is said at once: nothing has been heard that it could depend on.
+    /// A greeting belongs to a port that connects, once, and is said at once: nothing has been
+    /// heard that it could depend on.
     fn greets(&mut self, port: &Ident, p: ir::PortId, on: ir::On, body: &ir::Body, span: Span) -> R<()> {
         if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Connect(_)) {
             return Err(self.error("E0603", port.span, format!("`{}` listens: its clients speak first", port.name)));
@@ -159,9 +223,17 @@ impl Compiler<'_> {
             return Err(self.error("E0611", port.span, format!("port `{}` has a greeting already", port.name)));
         }
         let mut calls = false;
-        ir::walk::stmts(&body.block, &mut |s| calls |= matches!(s.kind, ir::StmtKind::Await { .. } | ir::StmtKind::Send { .. }));
-        if !calls { return Ok(()) }
-        Err(self.report(Diagnostic::error("E0603", span, "a greeting makes no calls").label("it is sent before anything is heard").hint("`reply` what the server must hear first")))
+        ir::walk::stmts(&body.block, &mut |s| {
+            calls |= matches!(s.kind, ir::StmtKind::Await { .. } | ir::StmtKind::Send { .. })
+        });
+        if !calls {
+            return Ok(());
+        }
+        Err(self.report(
+            Diagnostic::error("E0603", span, "a greeting makes no calls")
+                .label("it is sent before anything is heard")
+                .hint("`reply` what the server must hear first"),
+        ))
     }
 
     pub fn add_handler(&mut self, name: &str, on: ir::On, span: Span, body: ir::Body) -> ir::HandlerId {
@@ -175,12 +247,21 @@ impl Compiler<'_> {
         for i in 0..self.m.ports.len() {
             let id = ir::PortId(i as u32);
             let port = self.m.ports[i].clone();
-            if !matches!(port.kind, ir::desc::PortKind::Listen(_)) || self.app.wired.contains(&id) { continue; }
+            if !matches!(port.kind, ir::desc::PortKind::Listen(_)) || self.app.wired.contains(&id) {
+                continue;
+            }
             for p in &port.protocols {
-                if self.m.handlers.iter().any(|h| h.on == ir::On::Message { port: id, protocol: *p }) { continue; }
+                if self.m.handlers.iter().any(|h| h.on == ir::On::Message { port: id, protocol: *p }) {
+                    continue;
+                }
                 let name = self.m.protocols[p.index()].name.clone();
-                let d = Diagnostic::error("E0611", at(&port.span), format!("nobody handles requests of `{name}` on port `{}`", port.name)).label("no handler")
-                    .hint(format!("write `on {}(req: {name}) {{ … }}`", port.name));
+                let d = Diagnostic::error(
+                    "E0611",
+                    at(&port.span),
+                    format!("nobody handles requests of `{name}` on port `{}`", port.name),
+                )
+                .label("no handler")
+                .hint(format!("write `on {}(req: {name}) {{ … }}`", port.name));
                 self.report(d);
             }
         }
@@ -188,7 +269,9 @@ impl Compiler<'_> {
 }
 
 /// Where something stands, as diagnostics have it.
-pub fn at(span: &ir::Span) -> Span { Span { file: ast::FileId(span.file), start: span.start, end: span.end } }
+pub fn at(span: &ir::Span) -> Span {
+    Span { file: ast::FileId(span.file), start: span.start, end: span.end }
+}
 
 /// What a protocol answers itself (`on request`): before its handler's own statements.
 fn own_answers(l: &mut Lower, info: &crate::compiler::ProtocolInfo, req: ir::LocalId) -> R<()> {
@@ -197,7 +280,7 @@ fn own_answers(l: &mut Lower, info: &crate::compiler::ProtocolInfo, req: ir::Loc
         let ast::ClauseKind::OnRequest { name, guard, body } = &c.kind else { continue };
         let (module, in_app) = (std::mem::replace(&mut l.module, info.module), std::mem::replace(&mut l.in_app, false));
         l.enter();
-        l.bind_all(&[(name.clone(), Val::path(Ty::Msg(info.request), x::msg(req)))]);
+        l.bind_all(&[(name.clone(), Val::path(Ty::Msg(info.request), build::msg(req)))]);
         let made = own_answer(l, guard.as_ref(), body, c.span);
         l.leave();
         (l.module, l.in_app) = (module, in_app);
@@ -207,12 +290,25 @@ fn own_answers(l: &mut Lower, info: &crate::compiler::ProtocolInfo, req: ir::Loc
 }
 
 fn own_answer(l: &mut Lower, guard: Option<&Expr>, body: &ast::Block, span: Span) -> R<()> {
-    let cond = match guard { Some(g) => l.decide(g)?, None => x::boolean(true) };
-    l.branch(cond, span, Some(&Ty::Unit), |s| {
-        let v = s.block(body, Some(&Ty::Unit))?;
-        if !v.is_never() { s.ends(span); s.push(span, ir::StmtKind::Return(None)); }
-        Ok(Val::never())
-    }, |_| Ok(Val::unit())).map(|_| ())
+    let cond = match guard {
+        Some(g) => l.decide(g)?,
+        None => build::boolean(true),
+    };
+    l.branch(
+        cond,
+        span,
+        Some(&Ty::Unit),
+        |s| {
+            let v = s.block(body, Some(&Ty::Unit))?;
+            if !v.is_never() {
+                s.ends(span);
+                s.push(span, ir::StmtKind::Return(None));
+            }
+            Ok(Val::never())
+        },
+        |_| Ok(Val::unit()),
+    )
+    .map(|_| ())
 }
 
 /// A handler without a request.
@@ -233,6 +329,8 @@ pub fn run(mut l: Lower, body: &ast::Block, guard: Option<&Expr>, span: Span) ->
         },
     };
     let v = made?;
-    if !v.is_never() { l.ends(Span { start: span.end.saturating_sub(1), ..span }); }
+    if !v.is_never() {
+        l.ends(Span { start: span.end.saturating_sub(1), ..span });
+    }
     Ok(l.body())
 }

@@ -1,20 +1,22 @@
-//! The graph of packets: what each wire leads to. In: a packet at a way out, and the nodes that follow it. Out: an output in the sender's
-//! code, a wire, and an input of the IR, which is lowered once, whoever sends to it.
+//! The graph of packets: what each wire leads to. In: a packet at a way out, and the nodes that
+//! follow it. Out: an output in the sender's code, a wire, and an input of the IR, which is lowered
+//! once, whoever sends to it.
 //!
-//! An input is an `in` of an instance, or nodes of a wiring (`where`, `match`, …) behind a way out. What is known of a packet in its sender is
-//! not known there, but for two things: whether it has just come ([`Lower::arrival`]), and which headers may have been taken out.
+//! An input is an `in` of an instance, or nodes of a wiring (`where`, `match`, …) behind a way out.
+//! What is known of a packet in its sender is not known there, but for two things: whether it has
+//! just come ([`Lower::arrival`]), and which headers may have been taken out.
 
 use super::elements::{instance_port, Entrance, Outlet};
 use super::{AppName, AppScope};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::val::{Val, Vk};
-use crate::x;
+use ir::{LocalId, StmtKind};
 use std::collections::BTreeSet;
 use wireloom_ir as ir;
-use ir::{LocalId, StmtKind};
 use wireloom_syntax::ast::{Expr, ExprKind, Ident, Node, NodeKind, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -52,15 +54,23 @@ pub struct Pending {
 }
 
 /// Where a packet comes from: an element (0: the app) and its way out.
-pub struct From { pub element: u32, pub out: String }
+pub struct From {
+    pub element: u32,
+    pub out: String,
+}
 
 impl Compiler<'_> {
     /// The number of an instance in a wiring, from 1 on: `key` tells what it is wired to.
     pub fn element_number(&mut self, parent: u32, name: &str, kind: &str, key: &str) -> u32 {
         let known = (parent, format!("{name} {key}"));
-        if let Some(n) = self.element_numbers.get(&known) { return *n; }
+        if let Some(n) = self.element_numbers.get(&known) {
+            return *n;
+        }
         let around = element_id(parent);
-        let name = match around.and_then(|p| self.m.elements.get(p.index())) { Some(p) => format!("{}.{name}", p.name), None => name.to_string() };
+        let name = match around.and_then(|p| self.m.elements.get(p.index())) {
+            Some(p) => format!("{}.{name}", p.name),
+            None => name.to_string(),
+        };
         self.m.elements.push(ir::Element { name, kind: kind.to_string(), parent: around });
         let n = self.m.elements.len() as u32;
         self.element_numbers.insert(known, n);
@@ -86,23 +96,43 @@ impl Compiler<'_> {
     /// Packets given, while an entry of a table is held, to an element that uses a table.
     fn held_outputs(&mut self) {
         let mut found: Vec<Span> = Vec::new();
-        self.m.bodies(&mut |b| ir::walk::stmts(&b.block, &mut |s| if let StmtKind::TableUpdate { body, .. } = &s.kind {
-            ir::walk::stmts(body, &mut |s| if let StmtKind::Output { wire, .. } = &s.kind {
-                if self.m.input_of(*wire).is_some_and(|to| self.m.input_uses_tables(to)) { found.push(super::handlers::at(&s.span)) }
-            });
-        }));
+        self.m.bodies(&mut |b| {
+            ir::walk::stmts(&b.block, &mut |s| {
+                if let StmtKind::TableUpdate { body, .. } = &s.kind {
+                    ir::walk::stmts(body, &mut |s| {
+                        if let StmtKind::Output { wire, .. } = &s.kind {
+                            if self.m.input_of(*wire).is_some_and(|to| self.m.input_uses_tables(to)) {
+                                found.push(super::handlers::at(&s.span))
+                            }
+                        }
+                    });
+                }
+            })
+        });
         for span in found {
-            let d = Diagnostic::error("E0710", span, "this gives a packet to an element that uses a table while an entry is held by `update`").label("not here");
+            let d = Diagnostic::error(
+                "E0710",
+                span,
+                "this gives a packet to an element that uses a table while an entry is held by `update`",
+            )
+            .label("not here");
             self.report(d.hint("do it before the `update` or behind it; what it needs can be kept in a `var`"));
         }
     }
 
     fn input(&mut self, app: &str, n: usize) {
         let i = &self.inputs[n];
-        let (id, does, around, span, arrival, gone) = (i.id, i.does.clone(), i.around.clone(), i.span, i.arrival, i.gone.clone());
+        let (id, does, around, span, arrival, gone) =
+            (i.id, i.does.clone(), i.around.clone(), i.span, i.arrival, i.gone.clone());
         let unit = self.m.inputs[id.index()].unit;
-        let name = match element_id(around.element) { Some(e) => format!("element {}", self.m.elements[e.index()].name), None => format!("app {app}") };
-        let place = match &does { Does::Element(e) => format!("element {}", self.m.elements[e.element as usize - 1].name), Does::Nodes(_) => format!("{name}: {}", self.m.inputs[id.index()].name) };
+        let name = match element_id(around.element) {
+            Some(e) => format!("element {}", self.m.elements[e.index()].name),
+            None => format!("app {app}"),
+        };
+        let place = match &does {
+            Does::Element(e) => format!("element {}", self.m.elements[e.element as usize - 1].name),
+            Does::Nodes(_) => format!("{name}: {}", self.m.inputs[id.index()].name),
+        };
         let (outer, said, again) = (self.enter(&around), self.diags.len(), self.m.inputs[id.index()].body.is_some());
         let mut l = super::frames::begin(self, around.module, place);
         (l.outlets, l.arrival) = (around.outlets, arrival);
@@ -110,7 +140,7 @@ impl Compiler<'_> {
         l.mark = Some(l.new_local("mark", &U32));
         l.marked = true;
         l.gone = gone.into_iter().map(|layer| (p, layer)).collect();
-        let v = Val::path(Ty::Msg(unit), x::msg(p));
+        let v = Val::path(Ty::Msg(unit), build::msg(p));
         let _ = match &does {
             Does::Element(e) => l.enter_element(e, v, span),
             Does::Nodes(nodes) => l.flow(nodes, v, span),
@@ -118,7 +148,9 @@ impl Compiler<'_> {
         let body = l.body();
         self.leave(outer);
         self.m.inputs[id.index()].body = Some(body);
-        if again { self.said_again(said); }
+        if again {
+            self.said_again(said);
+        }
     }
 
     /// Sees names as they are around nodes; answers what was seen before.
@@ -126,21 +158,27 @@ impl Compiler<'_> {
         (std::mem::replace(&mut self.app, a.app.clone()), std::mem::replace(&mut self.element, a.element))
     }
 
-    pub fn leave(&mut self, (app, element): (AppScope, u32)) { (self.app, self.element) = (app, element); }
+    pub fn leave(&mut self, (app, element): (AppScope, u32)) {
+        (self.app, self.element) = (app, element);
+    }
 
     /// Drops what has been said before: the same code was lowered once more.
     fn said_again(&mut self, from: usize) {
         let new = self.diags.split_off(from);
         for d in new {
-            if !self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) { self.diags.push(d) }
+            if !self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
+                self.diags.push(d)
+            }
         }
     }
 
     /// Packets that would go round for ever.
     fn circles(&mut self) {
         let order: BTreeSet<ir::InputId> = self.m.inputs_in_order().into_iter().collect();
-        let left: Vec<ir::InputId> = (0..self.m.inputs.len() as u32).map(ir::InputId).filter(|i| !order.contains(i)).collect();
-        // Of those that are left each has a sender that is left, too: back from one to the next until one comes again.
+        let left: Vec<ir::InputId> =
+            (0..self.m.inputs.len() as u32).map(ir::InputId).filter(|i| !order.contains(i)).collect();
+        // Of those that are left each has a sender that is left, too: back from one to the next
+        // until one comes again.
         let Some(mut at) = left.first().copied() else { return };
         let mut seen = vec![];
         while !seen.contains(&at) {
@@ -161,8 +199,12 @@ impl Compiler<'_> {
     /// Where an input gives packets to another.
     fn output_to(&self, from: ir::InputId, to: ir::InputId) -> Option<Span> {
         let mut found = None;
-        ir::walk::stmts(&self.m.input_body(from)?.block, &mut |s| if let StmtKind::Output { wire, .. } = &s.kind {
-            if self.m.input_of(*wire) == Some(to) { found = Some(super::handlers::at(&s.span)) }
+        ir::walk::stmts(&self.m.input_body(from)?.block, &mut |s| {
+            if let StmtKind::Output { wire, .. } = &s.kind {
+                if self.m.input_of(*wire) == Some(to) {
+                    found = Some(super::handlers::at(&s.span))
+                }
+            }
         });
         found
     }
@@ -171,39 +213,60 @@ impl Compiler<'_> {
         let wire = ir::Wire { from: element_id(from.element), out: from.out, to };
         let next = ir::WireId(self.m.wires.len() as u32);
         let wires = &mut self.m.wires;
-        *self.wire_ids.entry(format!("{:?} {} {:?}", wire.from, wire.out, wire.to)).or_insert_with(|| { wires.push(wire); next })
+        *self.wire_ids.entry(format!("{:?} {} {:?}", wire.from, wire.out, wire.to)).or_insert_with(|| {
+            wires.push(wire);
+            next
+        })
     }
 }
 
-fn element_id(number: u32) -> Option<ir::ElementId> { number.checked_sub(1).map(ir::ElementId) }
+fn element_id(number: u32) -> Option<ir::ElementId> {
+    number.checked_sub(1).map(ir::ElementId)
+}
 
 impl Lower<'_, '_> {
     /// The packet that a value is.
-    pub fn is_packet(&self, v: &Val) -> bool { self.packet_at_hand(v).is_some() }
+    pub fn is_packet(&self, v: &Val) -> bool {
+        self.packet_at_hand(v).is_some()
+    }
 
     fn packet_at_hand(&self, v: &Val) -> Option<(LocalId, ir::UnitId)> {
         match &v.kind {
-            Vk::Path(ir::Path { root: ir::Root::Local(l), steps }) if self.frames && steps.is_empty() => Some((*l, self.frame_unit(*l)?)),
+            Vk::Path(ir::Path { root: ir::Root::Local(l), steps }) if self.frames && steps.is_empty() => {
+                Some((*l, self.frame_unit(*l)?))
+            }
             _ => None,
         }
     }
 
-    /// Takes a message from a way out to the nodes that follow it, whose names are at hand. A packet is given to a wire; another message goes along
-    /// the nodes here.
+    /// Takes a message from a way out to the nodes that follow it, whose names are at hand. A
+    /// packet is given to a wire; another message goes along the nodes here.
     pub fn along(&mut self, from: From, nodes: &[Node], v: Val, span: Span) -> R<()> {
         let Some((frame, unit)) = self.packet_at_hand(&v) else { return self.flow(nodes, v, span) };
         let Some((first, rest)) = nodes.split_first() else { return self.flow(nodes, v, span) };
         match &first.kind {
-            NodeKind::Word { word, args, by: None } if word.name == "drop" && args.is_empty() && rest.is_empty() => return Ok(()),
+            NodeKind::Word { word, args, by: None } if word.name == "drop" && args.is_empty() && rest.is_empty() => {
+                return Ok(())
+            }
             NodeKind::Expr(e) => {
-                if let (Some((name, way)), []) = (self.way_through(e), rest) { return self.through(&name, &way, v, Some(from), span); }
-                if let (Some(port), []) = (self.whole_port(e), rest) { return self.output(from, ir::Target::Port { port, index: 0 }, frame, span); }
+                if let (Some((name, way)), []) = (self.way_through(e), rest) {
+                    return self.through(&name, &way, v, Some(from), span);
+                }
+                if let (Some(port), []) = (self.whole_port(e), rest) {
+                    return self.output(from, ir::Target::Port { port, index: 0 }, frame, span);
+                }
                 if let Some((n, port)) = instance_port(e).filter(|_| !self.is_outlet(e)) {
                     if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() {
                         let entrance = self.entrance(&n.name, port, &i, rest, &v, first.span)?;
                         let key = format!("{}.{}", entrance.element, entrance.input);
                         let (input, element) = (entrance.input.clone(), entrance.element);
-                        return self.output_to_input(from, (key, input, element), Does::Element(entrance.into()), (frame, unit), first.span);
+                        return self.output_to_input(
+                            from,
+                            (key, input, element),
+                            Does::Element(entrance.into()),
+                            (frame, unit),
+                            first.span,
+                        );
                     }
                 }
             }
@@ -217,24 +280,59 @@ impl Lower<'_, '_> {
     /// A port of one instance of frames, by its name.
     fn whole_port(&self, e: &Expr) -> Option<ir::PortId> {
         let ExprKind::Name(n) = &*e.kind else { return None };
-        if self.is_outlet(e) { return None; }
+        if self.is_outlet(e) {
+            return None;
+        }
         self.cx.app.port(&n.name).filter(|p| self.cx.app.is_single(*p) && self.takes_frames(*p))
     }
 
-    fn output_to_input(&mut self, from: From, (key, name, element): (String, String, u32), does: Does, (frame, unit): (LocalId, ir::UnitId), span: Span) -> R<()> {
+    fn output_to_input(
+        &mut self,
+        from: From,
+        (key, name, element): (String, String, u32),
+        does: Does,
+        (frame, unit): (LocalId, ir::UnitId),
+        span: Span,
+    ) -> R<()> {
         // Checked by itself, nothing of it is kept: where it is used it is lowered again.
-        if self.unused || self.kind == Kind::Func { self.impure = true; return Ok(()); }
+        if self.unused || self.kind == Kind::Func {
+            self.impure = true;
+            return Ok(());
+        }
         let key = format!("{key} {} {}", unit.0, self.arrival);
         let gone: BTreeSet<u32> = self.gone.iter().filter(|g| g.0 == frame).map(|g| g.1).collect();
         let n = match self.cx.inputs.iter().position(|i| i.key == key) {
             Some(n) => n,
             None => {
-                if self.cx.inputs.len() >= MOST_INPUTS { return Err(self.too_many(&name, span)); }
+                if self.cx.inputs.len() >= MOST_INPUTS {
+                    return Err(self.too_many(&name, span));
+                }
                 let (id, at) = (ir::InputId(self.cx.m.inputs.len() as u32), self.cx.span(span));
                 let at = ir::Span { element: 0, ..at };
-                self.cx.m.inputs.push(ir::Input { name, element: element_id(element), span: at, unit, body: None, steps: 0 });
-                let around = Around { app: self.cx.app.clone(), module: self.module, outlets: self.outlets.clone(), element: self.cx.element };
-                self.cx.inputs.push(Pending { key, id, does, around, arrival: self.arrival, gone: gone.clone(), lowered: false, span });
+                self.cx.m.inputs.push(ir::Input {
+                    name,
+                    element: element_id(element),
+                    span: at,
+                    unit,
+                    body: None,
+                    steps: 0,
+                });
+                let around = Around {
+                    app: self.cx.app.clone(),
+                    module: self.module,
+                    outlets: self.outlets.clone(),
+                    element: self.cx.element,
+                };
+                self.cx.inputs.push(Pending {
+                    key,
+                    id,
+                    does,
+                    around,
+                    arrival: self.arrival,
+                    gone: gone.clone(),
+                    lowered: false,
+                    span,
+                });
                 self.cx.inputs.len() - 1
             }
         };
@@ -248,16 +346,23 @@ impl Lower<'_, '_> {
     }
 
     fn too_many(&mut self, name: &str, span: Span) -> crate::compiler::Reported {
-        let d = Diagnostic::error("E0506", span, format!("`{name}` and the elements around it stand in too many places")).label("one place too many");
+        let d =
+            Diagnostic::error("E0506", span, format!("`{name}` and the elements around it stand in too many places"))
+                .label("one place too many");
         self.cx.report(d.note(format!("an element is there once for each wiring that it stands in, with all that it holds; the limit is {MOST_INPUTS} inputs"))
             .hint("wire what follows it apart: `a -> e`, `b -> e`, `e -> …`"))
     }
 
     fn output(&mut self, from: From, to: ir::Target, frame: LocalId, span: Span) -> R<()> {
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         self.impure = true;
         let wire = self.cx.wire(from, to);
-        let mark = match self.mark { Some(l) => self.local_expr(l), None => x::u32(0) };
+        let mark = match self.mark {
+            Some(l) => self.local_expr(l),
+            None => build::u32(0),
+        };
         self.push(span, StmtKind::Output { wire, frame, mark, last: false });
         self.forget(|k| matches!(k, ir::ExprKind::State(_) | ir::ExprKind::Session(_) | ir::ExprKind::Counter(_)));
         Ok(())
@@ -265,4 +370,6 @@ impl Lower<'_, '_> {
 }
 
 /// The name of a wire from a handler or a wiring: what it leads to.
-pub fn to_name(n: &Ident, port: Option<&Ident>) -> String { port.map_or(n.name.clone(), |p| format!("{}.{}", n.name, p.name)) }
+pub fn to_name(n: &Ident, port: Option<&Ident>) -> String {
+    port.map_or(n.name.clone(), |p| format!("{}.{}", n.name, p.name))
+}

@@ -1,21 +1,23 @@
-//! What instances of elements do by themselves: timers, what is done at the start, what comes out of their queues, and frames that they build.
+//! What instances of elements do by themselves: timers, what is done at the start, what comes out
+//! of their queues, and frames that they build.
 //!
-//! A frame that is built where another one is handled has no view of its own there. It leaves through a port that leads back into the
-//! program (`FrameEngine::Loop`), and what is wired behind it is the handler of that port. All that an element sends to such a way out goes
-//! through the port, so that the order stays.
+//! A frame that is built where another one is handled has no view of its own there. It leaves
+//! through a port that leads back into the program (`FrameEngine::Loop`), and what is wired behind
+//! it is the handler of that port. All that an element sends to such a way out goes through the
+//! port, so that the order stays.
 
 use super::elements::{instance_port, Instance, Outlet};
 use super::inputs::Around;
 use super::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::Val;
-use crate::x;
+use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
 use std::rc::Rc;
 use wireloom_ir as ir;
-use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
 use wireloom_syntax::ast::{self, Expr, ExprKind, MemberKind, Node, NodeKind, On, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -45,23 +47,44 @@ impl Compiler<'_> {
     }
 
     /// `around`: the instances that hold this one, from the outermost on, and where they lead.
-    fn own_handlers(&mut self, module: ModId, around: &mut Vec<(Rc<Instance>, Outlet)>, name: &str, i: &Rc<Instance>, span: Span) -> R<()> {
-        if around.len() >= 16 { return Err(self.recursion(name, span)); }
+    fn own_handlers(
+        &mut self,
+        module: ModId,
+        around: &mut Vec<(Rc<Instance>, Outlet)>,
+        name: &str,
+        i: &Rc<Instance>,
+        span: Span,
+    ) -> R<()> {
+        if around.len() >= 16 {
+            return Err(self.recursion(name, span));
+        }
         let element = i.element.clone();
         let own = |m: &ast::Member| matches!(&m.kind, MemberKind::Handler(h) if matches!(h.on, On::Every(_) | On::Start | On::End));
         let queues = element.members.iter().any(|m| matches!(m.kind, MemberKind::Queue(_)));
-        let inner: Vec<(String, Rc<Instance>, Span)> = element.members.iter().filter_map(|m| match &m.kind {
-            MemberKind::Instance { name, .. } => match i.scope.get(&name.name) { Some(AppName::Instance(k)) => Some((name.name.clone(), k.clone(), name.span)), _ => None },
-            _ => None,
-        }).collect();
-        if !element.members.iter().any(own) && inner.is_empty() && !queues { return Ok(()); }
+        let inner: Vec<(String, Rc<Instance>, Span)> = element
+            .members
+            .iter()
+            .filter_map(|m| match &m.kind {
+                MemberKind::Instance { name, .. } => match i.scope.get(&name.name) {
+                    Some(AppName::Instance(k)) => Some((name.name.clone(), k.clone(), name.span)),
+                    _ => None,
+                },
+                _ => None,
+            })
+            .collect();
+        if !element.members.iter().any(own) && inner.is_empty() && !queues {
+            return Ok(());
+        }
         let path: Vec<&str> = around.iter().map(|(_, o)| o.name.as_str()).chain([name]).collect();
         let path = path.join(".");
         for m in element.members.iter().filter(|m| own(m)) {
             let MemberKind::Handler(h) = &m.kind else { continue };
             let on = match &h.on {
                 On::Every(e) => {
-                    let visible = (std::mem::replace(&mut self.app, i.scope.clone()), std::mem::replace(&mut self.app_constants, true));
+                    let visible = (
+                        std::mem::replace(&mut self.app, i.scope.clone()),
+                        std::mem::replace(&mut self.app_constants, true),
+                    );
                     let period = self.const_duration(i.module, e);
                     (self.app, self.app_constants) = visible;
                     let period = period?;
@@ -72,16 +95,26 @@ impl Compiler<'_> {
                 _ => ir::On::Start,
             };
             let mut l = super::frames::begin(self, module, format!("element {path}"));
-            for (k, o) in around.iter() { l.enter_instance(k, o.clone()); }
+            for (k, o) in around.iter() {
+                l.enter_instance(k, o.clone());
+            }
             let body = l.own_handler(name, i, h, span)?;
-            let word = match on { ir::On::Start => "start", ir::On::End => "end", _ => "every" };
+            let word = match on {
+                ir::On::Start => "start",
+                ir::On::End => "end",
+                _ => "every",
+            };
             self.add_handler(&format!("{path}.{word}"), on, m.span, body);
         }
-        if queues { self.queue_handlers(module, around, name, &path, i, span)?; }
+        if queues {
+            self.queue_handlers(module, around, name, &path, i, span)?;
+        }
         for (n, k, at) in inner {
             let outlet = {
                 let mut l = super::frames::begin(self, module, String::new());
-                for (k, o) in around.iter() { l.enter_instance(k, o.clone()); }
+                for (k, o) in around.iter() {
+                    l.enter_instance(k, o.clone());
+                }
                 let rest = l.behind(name, i, false, span).unwrap_or_default();
                 let outlet = l.outlet_of(name, i, &rest, span);
                 l.leave_instances();
@@ -96,13 +129,27 @@ impl Compiler<'_> {
     }
 
     /// `on q(p)` and `q -> …` of an instance's queues.
-    fn queue_handlers(&mut self, module: ModId, around: &[(Rc<Instance>, Outlet)], name: &str, path: &str, i: &Rc<Instance>, span: Span) -> R<()> {
+    fn queue_handlers(
+        &mut self,
+        module: ModId,
+        around: &[(Rc<Instance>, Outlet)],
+        name: &str,
+        path: &str,
+        i: &Rc<Instance>,
+        span: Span,
+    ) -> R<()> {
         let element = i.element.clone();
         for m in &element.members {
             let (queue, param, h) = match &m.kind {
-                MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } => (port, Some(param), Some(h)), _ => continue },
+                MemberKind::Handler(h) => match &h.on {
+                    On::Message { port, param, .. } => (port, Some(param), Some(h)),
+                    _ => continue,
+                },
                 MemberKind::Wiring(nodes) => match nodes.first().map(|n| &n.kind) {
-                    Some(NodeKind::Expr(Expr { kind, .. })) => match &**kind { ExprKind::Name(n) => (n, None, None), _ => continue },
+                    Some(NodeKind::Expr(Expr { kind, .. })) => match &**kind {
+                        ExprKind::Name(n) => (n, None, None),
+                        _ => continue,
+                    },
                     _ => continue,
                 },
                 _ => continue,
@@ -112,12 +159,23 @@ impl Compiler<'_> {
             self.handled_once(port, m.span)?;
             let mut l = super::frames::begin(self, module, format!("element {path}"));
             let p = l.new_local(param.map_or("p", |p| p.name.as_str()), &Ty::Msg(unit));
-            let v = Val::path(Ty::Msg(unit), x::msg(p));
-            for (k, o) in around { l.enter_instance(k, o.clone()); }
-            let made = l.behind(name, i, true, span).and_then(|rest| l.outlet_of(name, i, &rest, span)).and_then(|outlet| l.in_instance(i, outlet, |s| match (h, param) {
-                (Some(h), Some(param)) => { s.bind_all(&[(param.clone(), v)]); s.element_body(h, m.span).map(|_| ()) }
-                _ => { let nodes = s.cx.app.chains.get(&queue.name).cloned().unwrap_or_default(); s.flow(&nodes, v, m.span) }
-            }));
+            let v = Val::path(Ty::Msg(unit), build::msg(p));
+            for (k, o) in around {
+                l.enter_instance(k, o.clone());
+            }
+            let made =
+                l.behind(name, i, true, span).and_then(|rest| l.outlet_of(name, i, &rest, span)).and_then(|outlet| {
+                    l.in_instance(i, outlet, |s| match (h, param) {
+                        (Some(h), Some(param)) => {
+                            s.bind_all(&[(param.clone(), v)]);
+                            s.element_body(h, m.span).map(|_| ())
+                        }
+                        _ => {
+                            let nodes = s.cx.app.chains.get(&queue.name).cloned().unwrap_or_default();
+                            s.flow(&nodes, v, m.span)
+                        }
+                    })
+                });
             l.leave_instances();
             let body = if made.is_ok() { l.body() } else { ir::Body::default() };
             self.add_handler(&format!("{path}.{}", queue.name), ir::On::Frame { port, unit }, m.span, body);
@@ -137,7 +195,7 @@ impl Compiler<'_> {
             let mut l = super::frames::begin(self, around.module, format!("app {app}: {name}"));
             l.outlets = around.outlets;
             let p = l.new_local("p", &Ty::Msg(unit));
-            let _ = l.flow(&nodes, Val::path(Ty::Msg(unit), x::msg(p)), span);
+            let _ = l.flow(&nodes, Val::path(Ty::Msg(unit), build::msg(p)), span);
             let body = l.body();
             self.leave(outer);
             self.add_handler(&name, ir::On::Frame { port, unit }, span, body);
@@ -146,7 +204,11 @@ impl Compiler<'_> {
 
     /// The packet type of frames that a program builds for itself: that of its ports.
     fn built_unit(&mut self, span: Span) -> R<ir::UnitId> {
-        self.frame_units.first().copied().ok_or(()).map_err(|()| self.error("E0623", span, "an app without frame ports builds no packets"))
+        self.frame_units
+            .first()
+            .copied()
+            .ok_or(())
+            .map_err(|()| self.error("E0623", span, "an app without frame ports builds no packets"))
     }
 }
 
@@ -159,16 +221,24 @@ impl Lower<'_, '_> {
     }
 
     fn leave_instances(&mut self) {
-        while let Some(o) = self.outlets.pop() { (self.cx.app, self.module, self.cx.element) = (o.app, o.module, o.element); }
+        while let Some(o) = self.outlets.pop() {
+            (self.cx.app, self.module, self.cx.element) = (o.app, o.module, o.element);
+        }
     }
 
     /// `every` and `on start` of an instance.
     fn own_handler(mut self, name: &str, i: &Rc<Instance>, h: &ast::Handler, span: Span) -> R<ir::Body> {
         let sends = !built_outs(&i.element).is_empty();
-        let made = self.behind(name, i, sends, span).and_then(|rest| self.outlet_of(name, i, &rest, span)).and_then(|outlet| self.in_instance(i, outlet, |s| match &h.guard {
-            None => s.block(&h.body, Some(&Ty::Unit)),
-            Some(g) => s.decide(g).and_then(|c| s.branch(c, span, Some(&Ty::Unit), |s| s.block(&h.body, Some(&Ty::Unit)), |_| Ok(Val::unit()))),
-        }));
+        let made = self.behind(name, i, sends, span).and_then(|rest| self.outlet_of(name, i, &rest, span)).and_then(
+            |outlet| {
+                self.in_instance(i, outlet, |s| match &h.guard {
+                    None => s.block(&h.body, Some(&Ty::Unit)),
+                    Some(g) => s.decide(g).and_then(|c| {
+                        s.branch(c, span, Some(&Ty::Unit), |s| s.block(&h.body, Some(&Ty::Unit)), |_| Ok(Val::unit()))
+                    }),
+                })
+            },
+        );
         self.leave_instances();
         made?;
         Ok(self.body())
@@ -177,14 +247,23 @@ impl Lower<'_, '_> {
     /// What follows an instance in the wiring that leads to it, where it is not wired apart.
     pub fn behind(&mut self, name: &str, i: &Rc<Instance>, needed: bool, span: Span) -> R<Vec<Node>> {
         let apart = i.element.members.iter().any(|m| matches!(&m.kind, MemberKind::Out { name: o, .. } if self.cx.app.chains.contains_key(name) || self.cx.app.chains.contains_key(&format!("{name}.{}", o.name))));
-        if apart { return Ok(vec![]); }
+        if apart {
+            return Ok(vec![]);
+        }
         match self.cx.app.behind.get(name).map(Vec::as_slice) {
             None | Some([]) => Ok(vec![]),
             Some([one]) => Ok(one.clone()),
             Some([first, ..]) if !needed => Ok(first.clone()),
             Some(_) => {
-                let d = Diagnostic::error("E0637", span, format!("`{name}` stands in several wirings, and sends by itself")).label("where to?");
-                Err(self.cx.report(d.hint(format!("wire what follows it apart: `a -> {name}`, `b -> {name}`, `{name} -> …`"))))
+                let d = Diagnostic::error(
+                    "E0637",
+                    span,
+                    format!("`{name}` stands in several wirings, and sends by itself"),
+                )
+                .label("where to?");
+                Err(self
+                    .cx
+                    .report(d.hint(format!("wire what follows it apart: `a -> {name}`, `b -> {name}`, `{name} -> …`"))))
             }
         }
     }
@@ -192,17 +271,28 @@ impl Lower<'_, '_> {
     /// Where nodes lead if it is a port and nothing else stands before it.
     fn only_port(&mut self, nodes: &[Node]) -> Option<R<(ir::PortId, ir::Expr)>> {
         let [Node { kind: NodeKind::Expr(e), .. }] = nodes else { return None };
-        if self.is_outlet(e) { return None; }
-        if let Some((n, _)) = instance_port(e) {
-            if matches!(self.cx.app.get(&n.name), Some(AppName::Instance(_))) { return None; }
+        if self.is_outlet(e) {
+            return None;
         }
-        let constant = match &*e.kind { ExprKind::Index(_, i) => matches!(&*i.kind, ExprKind::Int(_)), _ => true };
+        if let Some((n, _)) = instance_port(e) {
+            if matches!(self.cx.app.get(&n.name), Some(AppName::Instance(_))) {
+                return None;
+            }
+        }
+        let constant = match &*e.kind {
+            ExprKind::Index(_, i) => matches!(&*i.kind, ExprKind::Int(_)),
+            _ => true,
+        };
         constant.then(|| self.target(e))
     }
 
     /// To a way out that takes frames which are built: to a port, or to one that leads back.
     pub fn outlet_apart(&mut self, value: &Expr, name: &str, rest: &[Node], span: Span) -> R<()> {
-        if let [Node { kind: NodeKind::Word { word, .. }, .. }] = rest { if word.name == "drop" { return Ok(()); } }
+        if let [Node { kind: NodeKind::Word { word, .. }, .. }] = rest {
+            if word.name == "drop" {
+                return Ok(());
+            }
+        }
         let Some(o) = self.outlets.pop() else { return Err(Reported) };
         let inner = std::mem::replace(&mut self.cx.app, o.app.clone());
         let module = std::mem::replace(&mut self.module, o.module);
@@ -210,8 +300,9 @@ impl Lower<'_, '_> {
         let to = match self.only_port(rest) {
             Some(to) => to,
             None => {
-                let whole: Vec<&str> = self.outlets.iter().map(|o| o.name.as_str()).chain([o.name.as_str(), name]).collect();
-                self.loop_port(whole.join("."), rest, span).map(|p| (p, x::u32(0)))
+                let whole: Vec<&str> =
+                    self.outlets.iter().map(|o| o.name.as_str()).chain([o.name.as_str(), name]).collect();
+                self.loop_port(whole.join("."), rest, span).map(|p| (p, build::u32(0)))
             }
         };
         self.module = module;
@@ -219,7 +310,9 @@ impl Lower<'_, '_> {
         self.cx.element = element;
         self.outlets.push(o);
         let (port, index) = to?;
-        if let ExprKind::List(_) = &*value.kind { return self.send_parts(value, port, &index, span); }
+        if let ExprKind::List(_) = &*value.kind {
+            return self.send_parts(value, port, &index, span);
+        }
         let v = self.expr(value, None)?;
         self.send_frame(&v, port, &index, span)
     }
@@ -227,24 +320,48 @@ impl Lower<'_, '_> {
     /// `[…] -> cnt`
     pub fn built_to_instance(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
         let node = Node { span: to.span, kind: NodeKind::Expr(to.clone()) };
-        let name = match instance_port(to) { Some((n, Some(p))) => format!("{}.{}", n.name, p.name), Some((n, None)) => n.name.clone(), None => return Err(Reported) };
+        let name = match instance_port(to) {
+            Some((n, Some(p))) => format!("{}.{}", n.name, p.name),
+            Some((n, None)) => n.name.clone(),
+            None => return Err(Reported),
+        };
         let whole: Vec<&str> = self.outlets.iter().map(|o| o.name.as_str()).chain([name.as_str()]).collect();
         let port = self.loop_port(format!("to {}", whole.join(".")), &[node], span)?;
-        self.send_parts(value, port, &x::u32(0), span)
+        self.send_parts(value, port, &build::u32(0), span)
     }
 
     fn loop_port(&mut self, name: String, nodes: &[Node], span: Span) -> R<ir::PortId> {
         let key = format!("{name} {:?}", nodes.first().map(|n| n.span));
-        if let Some(l) = self.cx.loops.iter().find(|l| l.key == key) { return Ok(l.port); }
-        if self.cx.loops.len() >= MOST_LOOPS { return Err(self.err("E0510", span, "too many ways out take frames that are built")); }
+        if let Some(l) = self.cx.loops.iter().find(|l| l.key == key) {
+            return Ok(l.port);
+        }
+        if self.cx.loops.len() >= MOST_LOOPS {
+            return Err(self.err("E0510", span, "too many ways out take frames that are built"));
+        }
         let unit = self.cx.built_unit(span)?;
         let port = ir::PortId(self.cx.m.ports.len() as u32);
         let taken = |n: &str| self.cx.m.ports.iter().any(|p| p.name == n);
-        let name = (0..).map(|n| if n == 0 { name.clone() } else { format!("{name} {n}") }).find(|n| !taken(n)).unwrap_or(name);
+        let name = (0..)
+            .map(|n| if n == 0 { name.clone() } else { format!("{name} {n}") })
+            .find(|n| !taken(n))
+            .unwrap_or(name);
         let names = Value::Const(ParamValue::Bytes(name.clone().into_bytes()));
         let at = self.cx.span(span);
-        self.cx.m.ports.push(ir::Port { name, span: at, kind: PortKind::Frames { engine: FrameEngine::Loop, names }, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
-        let around = Around { app: self.cx.app.clone(), module: self.module, outlets: self.outlets.clone(), element: self.cx.element };
+        self.cx.m.ports.push(ir::Port {
+            name,
+            span: at,
+            kind: PortKind::Frames { engine: FrameEngine::Loop, names },
+            protocols: vec![],
+            options: PortOptions::default(),
+            ketama: false,
+            maglev: false,
+        });
+        let around = Around {
+            app: self.cx.app.clone(),
+            module: self.module,
+            outlets: self.outlets.clone(),
+            element: self.cx.element,
+        };
         self.cx.loops.push(Loop { key, port, unit, around, nodes: nodes.to_vec(), span, lowered: false });
         Ok(port)
     }
@@ -257,14 +374,20 @@ pub fn built_outs(e: &ast::Element) -> Vec<String> {
         match &m.kind {
             MemberKind::Handler(h) => block(&h.body, &mut found),
             MemberKind::Signal { body, .. } => block(body, &mut found),
-            MemberKind::Fn(f) => match &f.body { ast::FnBody::Block(b) => block(b, &mut found), ast::FnBody::Expr(e) => expr(e, &mut found), ast::FnBody::Extern(_) => {} },
+            MemberKind::Fn(f) => match &f.body {
+                ast::FnBody::Block(b) => block(b, &mut found),
+                ast::FnBody::Expr(e) => expr(e, &mut found),
+                ast::FnBody::Extern(_) => {}
+            },
             _ => {}
         }
     }
     found
 }
 
-fn block(b: &ast::Block, found: &mut Vec<String>) { b.stmts.iter().for_each(|s| stmt(&s.kind, found)) }
+fn block(b: &ast::Block, found: &mut Vec<String>) {
+    b.stmts.iter().for_each(|s| stmt(&s.kind, found))
+}
 
 fn stmt(s: &ast::StmtKind, found: &mut Vec<String>) {
     use ast::StmtKind as S;
@@ -280,11 +403,16 @@ fn expr(e: &Expr, found: &mut Vec<String>) {
     match &*e.kind {
         ExprKind::If(_, then, other) | ExprKind::IfLet(_, _, then, other) => {
             block(then, found);
-            if let Some(e) = other { expr(e, found) }
+            if let Some(e) = other {
+                expr(e, found)
+            }
         }
         ExprKind::Match(_, arms) => arms.iter().for_each(|a| expr(&a.body, found)),
         ExprKind::Block(b) => block(b, found),
-        ExprKind::Else(a, b) => { expr(a, found); expr(b, found) }
+        ExprKind::Else(a, b) => {
+            expr(a, found);
+            expr(b, found)
+        }
         ExprKind::Stmt(s) => stmt(&s.kind, found),
         _ => {}
     }
@@ -294,7 +422,11 @@ fn targets(to: &Expr, found: &mut Vec<String>) {
     match &*to.kind {
         ExprKind::Name(n) if !found.contains(&n.name) => found.push(n.name.clone()),
         ExprKind::Index(base, _) => targets(base, found),
-        ExprKind::Call(_, args) => if let Some(a) = args.first() { targets(&a.value, found) },
+        ExprKind::Call(_, args) => {
+            if let Some(a) = args.first() {
+                targets(&a.value, found)
+            }
+        }
         ExprKind::List(all) => all.iter().for_each(|e| targets(e, found)),
         _ => {}
     }

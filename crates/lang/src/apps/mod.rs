@@ -1,11 +1,11 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
 pub mod alone;
+pub mod core_partition;
 pub mod elements;
 pub mod frame_tests;
 pub mod frames;
 pub mod gauges;
-pub mod halves;
 pub mod handlers;
 pub mod inputs;
 pub mod instances;
@@ -72,22 +72,51 @@ pub struct AppScope {
 }
 
 impl AppScope {
-    pub fn get(&self, name: &str) -> Option<&AppName> { self.names.get(name).map(|(n, _)| n) }
-    pub fn has(&self, name: &str) -> bool { self.names.contains_key(name) }
-    pub fn tables(&self) -> Vec<String> { self.names.iter().filter(|(_, (n, _))| matches!(n, AppName::Table(_))).map(|(n, _)| n.clone()).collect() }
-    pub fn names(&self) -> impl Iterator<Item = String> + '_ { self.names.keys().cloned() }
-    pub fn port(&self, name: &str) -> Option<ir::PortId> { match self.get(name)? { AppName::Port(p) => Some(*p), _ => None } }
-    pub fn table(&self, name: &str) -> Option<ir::TableId> { match self.get(name)? { AppName::Table(t) => Some(*t), _ => None } }
-    pub fn function(&self, name: &str) -> Option<Rc<FnInfo>> { match self.get(name)? { AppName::Fn(f) => Some(f.clone()), _ => None } }
+    pub fn get(&self, name: &str) -> Option<&AppName> {
+        self.names.get(name).map(|(n, _)| n)
+    }
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+    pub fn tables(&self) -> Vec<String> {
+        self.names.iter().filter(|(_, (n, _))| matches!(n, AppName::Table(_))).map(|(n, _)| n.clone()).collect()
+    }
+    pub fn names(&self) -> impl Iterator<Item = String> + '_ {
+        self.names.keys().cloned()
+    }
+    pub fn port(&self, name: &str) -> Option<ir::PortId> {
+        match self.get(name)? {
+            AppName::Port(p) => Some(*p),
+            _ => None,
+        }
+    }
+    pub fn table(&self, name: &str) -> Option<ir::TableId> {
+        match self.get(name)? {
+            AppName::Table(t) => Some(*t),
+            _ => None,
+        }
+    }
+    pub fn function(&self, name: &str) -> Option<Rc<FnInfo>> {
+        match self.get(name)? {
+            AppName::Fn(f) => Some(f.clone()),
+            _ => None,
+        }
+    }
     /// The names of another scope beside its own.
     pub fn take_in(&mut self, other: &AppScope) {
-        for (n, what) in other.names.iter() { Rc::make_mut(&mut self.names).entry(n.clone()).or_insert_with(|| what.clone()); }
+        for (n, what) in other.names.iter() {
+            Rc::make_mut(&mut self.names).entry(n.clone()).or_insert_with(|| what.clone());
+        }
         self.single.extend(&other.single);
         self.instances.extend(&other.instances);
         self.frames.extend(&other.frames);
     }
-    pub fn is_single(&self, p: ir::PortId) -> bool { self.single.contains(&p) }
-    pub fn instances(&self, p: ir::PortId) -> u64 { self.instances.get(&p).copied().unwrap_or(1) }
+    pub fn is_single(&self, p: ir::PortId) -> bool {
+        self.single.contains(&p)
+    }
+    pub fn instances(&self, p: ir::PortId) -> u64 {
+        self.instances.get(&p).copied().unwrap_or(1)
+    }
 }
 
 impl Compiler<'_> {
@@ -99,11 +128,19 @@ impl Compiler<'_> {
             let _ = self.declare(module, m, &mut fns);
         }
         for m in &app.members {
-            if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind { let _ = self.state_init(module, name, e); }
+            if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {
+                let _ = self.state_init(module, name, e);
+            }
         }
-        for m in &app.members { self.chain(m); }
-        for f in fns { let _ = self.function(&f, f.ast.name.span); }
-        for m in &app.members { let _ = self.define(module, app, m); }
+        for m in &app.members {
+            self.chain(m);
+        }
+        for f in fns {
+            let _ = self.function(&f, f.ast.name.span);
+        }
+        for m in &app.members {
+            let _ = self.define(module, app, m);
+        }
         self.instance_handlers(module, &app.members);
         self.behind_handlers(&app.name.name);
         self.unhandled_queues();
@@ -118,7 +155,9 @@ impl Compiler<'_> {
     pub fn add(&mut self, name: &Ident, what: AppName) {
         if let Some((_, first)) = self.app.names.get(&name.name) {
             let first = *first;
-            let d = Diagnostic::error("E0203", name.span, format!("`{}` is defined twice", name.name)).label("defined again here").also(first, "first defined here");
+            let d = Diagnostic::error("E0203", name.span, format!("`{}` is defined twice", name.name))
+                .label("defined again here")
+                .also(first, "first defined here");
             self.report(d);
             return;
         }
@@ -139,30 +178,48 @@ impl Compiler<'_> {
             MemberKind::Table(t) => (&t.name, self.table(module, t).map(AppName::Table)),
             MemberKind::Queue(q) => (&q.name, self.queue(module, q)),
             MemberKind::Gauge(g) => (&g.name, self.gauge(module, g)),
-            MemberKind::Const { name, ty, value } => (name, self.const_item(module, ty.as_ref(), value).map(AppName::Const)),
+            MemberKind::Const { name, ty, value } => {
+                (name, self.const_item(module, ty.as_ref(), value).map(AppName::Const))
+            }
             MemberKind::Fn(f) => {
                 let info = self.fn_info(module, f, true);
-                if let Ok(i) = &info { fns.push(i.clone()); }
+                if let Ok(i) = &info {
+                    fns.push(i.clone());
+                }
                 (&f.name, info.map(AppName::Fn))
             }
             MemberKind::Instance { name, element, args } => (name, self.instance(module, name, element, args)),
             MemberKind::In { name, .. } | MemberKind::Out { name, .. } => {
-                let d = Diagnostic::error("E0613", name.span, "an app has no `in` and `out`: its ports are bound to the world").hint("write `port name = listen tcp(…) as protocol`");
+                let d = Diagnostic::error(
+                    "E0613",
+                    name.span,
+                    "an app has no `in` and `out`: its ports are bound to the world",
+                )
+                .hint("write `port name = listen tcp(…) as protocol`");
                 return Err(self.report(d));
             }
             MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) => return Ok(()),
         };
         let name = name.clone();
         match made {
-            Ok(what) => { self.add(&name, what); Ok(()) }
-            Err(r) => { self.add(&name, AppName::Failed); Err(r) }
+            Ok(what) => {
+                self.add(&name, what);
+                Ok(())
+            }
+            Err(r) => {
+                self.add(&name, AppName::Failed);
+                Err(r)
+            }
         }
     }
 
     fn define(&mut self, module: ModId, app: &ast::Element, m: &ast::Member) -> R<()> {
         match &m.kind {
             MemberKind::Handler(h) => self.handler(module, &app.name.name, h, m.span),
-            MemberKind::Wiring(nodes) => { let nodes = self.named_nodes(nodes); self.wiring(module, &app.name.name, &nodes, m.span) }
+            MemberKind::Wiring(nodes) => {
+                let nodes = self.named_nodes(nodes);
+                self.wiring(module, &app.name.name, &nodes, m.span)
+            }
             _ => Ok(()),
         }
     }
@@ -178,50 +235,100 @@ impl Compiler<'_> {
         }
         self.note_behind(&nodes, &[]);
         let Some((ast::Node { kind: ast::NodeKind::Expr(e), .. }, rest)) = nodes.split_first() else { return };
-        let (base, index) = match &*e.kind { ast::ExprKind::Index(b, i) => (b, Some(i)), _ => (e, None) };
+        let (base, index) = match &*e.kind {
+            ast::ExprKind::Index(b, i) => (b, Some(i)),
+            _ => (e, None),
+        };
         let Some((n, out)) = elements::instance_port(base) else { return };
         let i = match self.app.get(&n.name).cloned() {
             Some(AppName::Instance(i)) => i,
             // In a compound element: from one of its ways in.
-            None if out.is_none() && index.is_none() => { Rc::make_mut(&mut self.app.chains).insert(n.name.clone(), rest.to_vec()); return; }
-            Some(AppName::Port(p)) if out.is_none() && index.is_none() && self.is_queue(p) => { Rc::make_mut(&mut self.app.chains).insert(n.name.clone(), rest.to_vec()); return; }
+            None if out.is_none() && index.is_none() => {
+                Rc::make_mut(&mut self.app.chains).insert(n.name.clone(), rest.to_vec());
+                return;
+            }
+            Some(AppName::Port(p)) if out.is_none() && index.is_none() && self.is_queue(p) => {
+                Rc::make_mut(&mut self.app.chains).insert(n.name.clone(), rest.to_vec());
+                return;
+            }
             _ => return,
         };
         let at = match index {
             None => String::new(),
-            Some(i) => match &*i.kind { ast::ExprKind::Int(i) => format!("[{i}]"), _ => { self.error("E0306", i.span, "which way out is wired must be a constant"); return; } },
+            Some(i) => match &*i.kind {
+                ast::ExprKind::Int(i) => format!("[{i}]"),
+                _ => {
+                    self.error("E0306", i.span, "which way out is wired must be a constant");
+                    return;
+                }
+            },
         };
-        if self.way_out(&i, n, out, index, e.span).is_err() { return; }
+        if self.way_out(&i, n, out, index, e.span).is_err() {
+            return;
+        }
         let key = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name)) + &at;
         if Rc::make_mut(&mut self.app.chains).insert(key, rest.to_vec()).is_some() {
-            self.report(Diagnostic::error("E0203", e.span, "this way out is wired already").hint("send to both in an element's handler"));
+            self.report(
+                Diagnostic::error("E0203", e.span, "this way out is wired already")
+                    .hint("send to both in an element's handler"),
+            );
         }
     }
 
-    /// A wiring begins at a way out that the instance has: `t.y[1]`; of a single one the name may be left out.
-    fn way_out(&mut self, i: &std::rc::Rc<elements::Instance>, n: &Ident, out: Option<&Ident>, index: Option<&ast::Expr>, span: Span) -> R<()> {
-        let outs: Vec<&str> = i.element.members.iter().filter_map(|m| match &m.kind { MemberKind::Out { name, .. } => Some(name.name.as_str()), _ => None }).collect();
+    /// A wiring begins at a way out that the instance has: `t.y[1]`; of a single one the name may
+    /// be left out.
+    fn way_out(
+        &mut self,
+        i: &std::rc::Rc<elements::Instance>,
+        n: &Ident,
+        out: Option<&Ident>,
+        index: Option<&ast::Expr>,
+        span: Span,
+    ) -> R<()> {
+        let outs: Vec<&str> = i
+            .element
+            .members
+            .iter()
+            .filter_map(|m| match &m.kind {
+                MemberKind::Out { name, .. } => Some(name.name.as_str()),
+                _ => None,
+            })
+            .collect();
         let element = &i.element.name.name;
         let name = match (out, outs.as_slice()) {
             (Some(o), _) if outs.contains(&o.name.as_str()) => o.name.as_str(),
             (Some(o), _) => {
-                let d = Diagnostic::error("E0201", o.span, format!("`{element}` has no `out` of the name `{}`", o.name));
+                let d =
+                    Diagnostic::error("E0201", o.span, format!("`{element}` has no `out` of the name `{}`", o.name));
                 let d = if outs.is_empty() { d } else { d.note(format!("it has: {}", outs.join(", "))) };
-                return Err(self.report(crate::names::with_hint(d, crate::names::suggest(&o.name, outs.iter().copied()))));
+                return Err(
+                    self.report(crate::names::with_hint(d, crate::names::suggest(&o.name, outs.iter().copied())))
+                );
             }
             (None, [one]) => one,
-            (None, []) => return Err(self.report(Diagnostic::error("E0629", span, format!("`{}` has no way out", n.name)).hint("it is the end of a wiring"))),
+            (None, []) => {
+                return Err(self.report(
+                    Diagnostic::error("E0629", span, format!("`{}` has no way out", n.name))
+                        .hint("it is the end of a wiring"),
+                ))
+            }
             (None, all) => {
                 let each = all.iter().map(|o| format!("`{}.{o} -> …`", n.name)).collect::<Vec<_>>().join(", ");
-                return Err(self.report(Diagnostic::error("E0629", span, format!("`{}` has {} ways out", n.name, all.len())).hint(format!("wire each: {each}"))));
+                return Err(self.report(
+                    Diagnostic::error("E0629", span, format!("`{}` has {} ways out", n.name, all.len()))
+                        .hint(format!("wire each: {each}")),
+                ));
             }
         };
         let count = self.out_counts(i)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
         let whole = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
         let d = match (index.map(|i| &*i.kind), count) {
-            (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} ways out")).hint(format!("wire each: `{whole}[0] -> …`")),
+            (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} ways out"))
+                .hint(format!("wire each: `{whole}[0] -> …`")),
             (Some(_), None) => Diagnostic::error("E0629", span, format!("`{whole}` is one way out, no array")),
-            (Some(ast::ExprKind::Int(at)), Some(c)) if *at >= u128::from(c) => Diagnostic::error("E0304", span, format!("`{whole}` has {c} ways out, counted from 0")),
+            (Some(ast::ExprKind::Int(at)), Some(c)) if *at >= u128::from(c) => {
+                Diagnostic::error("E0304", span, format!("`{whole}` has {c} ways out, counted from 0"))
+            }
             _ => return Ok(()),
         };
         Err(self.report(d))
@@ -232,10 +339,19 @@ impl Compiler<'_> {
         for (n, node) in nodes.iter().enumerate() {
             let rest = || nodes[n + 1..].iter().chain(after).cloned().collect::<Vec<_>>();
             match &node.kind {
-                ast::NodeKind::Match(ways) => { let rest = rest(); for (_, way) in ways { self.note_behind(way, &rest); } }
+                ast::NodeKind::Match(ways) => {
+                    let rest = rest();
+                    for (_, way) in ways {
+                        self.note_behind(way, &rest);
+                    }
+                }
                 ast::NodeKind::Expr(e) if n > 0 || !after.is_empty() => {
                     let Some((name, _)) = elements::instance_port(e) else { continue };
-                    if n + 1 == nodes.len() && after.is_empty() || !matches!(self.app.get(&name.name), Some(AppName::Instance(_))) { continue; }
+                    if n + 1 == nodes.len() && after.is_empty()
+                        || !matches!(self.app.get(&name.name), Some(AppName::Instance(_)))
+                    {
+                        continue;
+                    }
                     let rest = rest();
                     Rc::make_mut(&mut self.app.behind).entry(name.name.clone()).or_default().push(rest);
                 }
@@ -245,9 +361,14 @@ impl Compiler<'_> {
     }
 
     pub fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {
-        if ty.is_plain() { return Ok(()); }
+        if ty.is_plain() {
+            return Ok(());
+        }
         let s = self.show(ty);
-        Err(self.report(Diagnostic::error("E0309", span, format!("{s} cannot be stored")).hint("messages live in their handler; store the data you need")))
+        Err(self.report(
+            Diagnostic::error("E0309", span, format!("{s} cannot be stored"))
+                .hint("messages live in their handler; store the data you need"),
+        ))
     }
 
     fn state(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<AppName> {
@@ -261,7 +382,9 @@ impl Compiler<'_> {
     pub fn state_init(&mut self, module: ModId, name: &Ident, e: &ast::Expr) -> R<()> {
         let Some(AppName::State(id, t)) = self.app.get(&name.name).cloned() else { return Err(Reported) };
         let v = self.constant(module, e, Some(&t))?;
-        if let Vk::Pure(x) = v.kind { self.m.states[id.index()].init = Some(x); }
+        if let Vk::Pure(x) = v.kind {
+            self.m.states[id.index()].init = Some(x);
+        }
         Ok(())
     }
 
@@ -280,29 +403,64 @@ impl Compiler<'_> {
         self.storable(&key, t.key.span)?;
         self.storable(&value, t.value.span)?;
         if key.bytes_max() > 64 << 10 {
-            return Err(self.report(Diagnostic::error("E0703", t.key.span, "a table's key is at most 64KiB long").hint("use a hash of it as the key")));
+            return Err(self.report(
+                Diagnostic::error("E0703", t.key.span, "a table's key is at most 64KiB long")
+                    .hint("use a hash of it as the key"),
+            ));
         }
-        if t.global { self.error("E0609", t.name.span, "`global table` is not compiled yet: leave out `global`"); }
+        if t.global {
+            self.error("E0609", t.name.span, "`global table` is not compiled yet: leave out `global`");
+        }
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         let span = self.span(t.name.span);
         let kind = self.table_kind(t, &key, &value)?;
-        let mut table = ir::Table { name: t.name.name.clone(), span, kind, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0, cache: 0 };
-        for (name, e) in &t.options { let _ = self.table_option(module, &mut table, name, e.as_ref()); }
+        let mut table = ir::Table {
+            name: t.name.name.clone(),
+            span,
+            kind,
+            local: false,
+            key: k,
+            value: v,
+            capacity: 0,
+            idle: 0,
+            evict_lru: false,
+            memory: 0,
+            cache: 0,
+        };
+        for (name, e) in &t.options {
+            let _ = self.table_option(module, &mut table, name, e.as_ref());
+        }
         if kind == ir::TableKind::HyperLogLog {
-            if let Some((n, _)) = t.options.first() { return Err(self.error("E0614", n.span, "a HyperLogLog has one size and no options")); }
+            if let Some((n, _)) = t.options.first() {
+                return Err(self.error("E0614", n.span, "a HyperLogLog has one size and no options"));
+            }
             table.capacity = ir::HLL_REGISTERS;
         }
         // One that was given and refused has been told of.
         if table.capacity == 0 && !t.options.iter().any(|(n, _)| n.name == "capacity") {
-            let d = Diagnostic::error("E0704", t.name.span, format!("table `{}` has no capacity", t.name.name)).label("how many entries?").hint("write `{ capacity 100K }`");
+            let d = Diagnostic::error("E0704", t.name.span, format!("table `{}` has no capacity", t.name.name))
+                .label("how many entries?")
+                .hint("write `{ capacity 100K }`");
             return Err(self.report(d));
         }
         let entry = ir::layout::size(&self.m, k).saturating_add(ir::layout::size(&self.m, v));
         let whole = entry.saturating_mul(table.capacity);
         if whole > TABLE_MAX {
-            let d = Diagnostic::error("E0706", t.name.span, format!("table `{}` takes {} of memory", t.name.name, crate::ty::size(whole)))
-                .label("larger than a table may be").note(format!("{} entries of {} each; the limit is {}", table.capacity, crate::ty::size(entry), crate::ty::size(TABLE_MAX)));
-            return Err(self.report(d.hint("hold fewer entries, or shorter keys and values: a table's memory is for the largest")));
+            let d = Diagnostic::error(
+                "E0706",
+                t.name.span,
+                format!("table `{}` takes {} of memory", t.name.name, crate::ty::size(whole)),
+            )
+            .label("larger than a table may be")
+            .note(format!(
+                "{} entries of {} each; the limit is {}",
+                table.capacity,
+                crate::ty::size(entry),
+                crate::ty::size(TABLE_MAX)
+            ));
+            return Err(self.report(
+                d.hint("hold fewer entries, or shorter keys and values: a table's memory is for the largest"),
+            ));
         }
         self.m.tables.push(table);
         self.tables.push(crate::compiler::TableTy { key, value });
@@ -314,24 +472,55 @@ impl Compiler<'_> {
         match (name.name.as_str(), e) {
             ("capacity", Some(e)) => {
                 t.capacity = self.number_in_app(module, e)?;
-                if t.capacity == 0 || t.capacity > 1 << 32 { return Err(self.error("E0704", e.span, "a table holds 1 to 4G entries")); }
+                if t.capacity == 0 || t.capacity > 1 << 32 {
+                    return Err(self.error("E0704", e.span, "a table holds 1 to 4G entries"));
+                }
                 Ok(())
             }
-            ("idle", Some(e)) => { t.idle = self.const_duration(module, e)?; Ok(()) }
+            ("idle", Some(e)) => {
+                t.idle = self.const_duration(module, e)?;
+                Ok(())
+            }
             ("cache", Some(e)) => {
                 t.cache = self.number_in_app(module, e)?;
-                if t.cache == 0 || t.cache > CACHE_MAX { return Err(self.error("E0704", e.span, "a cache holds 1 to 16M entries")); }
-                if t.kind != ir::TableKind::Exact { return Err(self.error("E0614", name.span, "only exact tables have a cache")); }
+                if t.cache == 0 || t.cache > CACHE_MAX {
+                    return Err(self.error("E0704", e.span, "a cache holds 1 to 16M entries"));
+                }
+                if t.kind != ir::TableKind::Exact {
+                    return Err(self.error("E0614", name.span, "only exact tables have a cache"));
+                }
                 Ok(())
             }
-            ("memory", Some(e)) => { t.memory = self.const_u64(module, e)?; Ok(()) }
-            ("evict", Some(ast::Expr { kind, .. })) if matches!(&**kind, ast::ExprKind::Name(n) if n.name == "lru") => { t.evict_lru = true; Ok(()) }
-            ("evict", None) | ("lru", None) => { t.evict_lru = true; Ok(()) }
-            ("reject", None) => { t.evict_lru = false; Ok(()) }
+            ("memory", Some(e)) => {
+                t.memory = self.const_u64(module, e)?;
+                Ok(())
+            }
+            ("evict", Some(ast::Expr { kind, .. })) if matches!(&**kind, ast::ExprKind::Name(n) if n.name == "lru") => {
+                t.evict_lru = true;
+                Ok(())
+            }
+            ("evict", None) | ("lru", None) => {
+                t.evict_lru = true;
+                Ok(())
+            }
+            ("reject", None) => {
+                t.evict_lru = false;
+                Ok(())
+            }
             _ => {
-                let hint = crate::names::suggest(&name.name, known.into_iter()).map(|h| if h == "evict" { "evict lru".into() } else { h });
-                let d = Diagnostic::error("E0614", name.span, format!("a table has no option `{}` of this form", name.name))
-                    .note("options: `capacity N`, `idle D`, `evict lru`, `reject`, `memory B`, `cache N`");
+                let hint = crate::names::suggest(&name.name, known.into_iter()).map(|h| {
+                    if h == "evict" {
+                        "evict lru".into()
+                    } else {
+                        h
+                    }
+                });
+                let d = Diagnostic::error(
+                    "E0614",
+                    name.span,
+                    format!("a table has no option `{}` of this form", name.name),
+                )
+                .note("options: `capacity N`, `idle D`, `evict lru`, `reject`, `memory B`, `cache N`");
                 Err(self.report(crate::names::with_hint(d, hint)))
             }
         }

@@ -5,9 +5,9 @@ use crate::compiler::{Compiler, Item, Reported, R};
 use crate::names::ModId;
 use crate::ty::{Ty, U16};
 use crate::val::Vk;
-use wireloom_ir as ir;
-use ir::port_options::{self, slot, Slot};
 use ir::desc::{Failover, ParamType, ParamValue, PortKind, PortOptions, Reuse, Value};
+use ir::port_options::{self, slot, Slot};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -27,8 +27,11 @@ impl Compiler<'_> {
             Ty::Error => return Err(Reported),
             t => {
                 let s = self.show(t);
-                return Err(self.report(Diagnostic::error("E0615", span, format!("a parameter cannot be {s}")).label("not a parameter's type")
-                    .hint("bool, u1 to u64, ip4, mac, duration, bytes<N> up to 16MiB, endpoint, list<endpoint, N>")));
+                return Err(self.report(
+                    Diagnostic::error("E0615", span, format!("a parameter cannot be {s}"))
+                        .label("not a parameter's type")
+                        .hint("bool, u1 to u64, ip4, mac, duration, bytes<N> up to 16MiB, endpoint, list<endpoint, N>"),
+                ));
             }
         })
     }
@@ -36,15 +39,27 @@ impl Compiler<'_> {
     pub fn param(&mut self, module: ModId, p: &ast::Param, doc: &str) -> R<AppName> {
         let t = self.ty(module, &p.ty)?;
         let ty = self.param_type(&t, p.ty.span)?;
-        let default = match &p.default { Some(e) => Some(self.param_value(module, e, &t)?), None => None };
+        let default = match &p.default {
+            Some(e) => Some(self.param_value(module, e, &t)?),
+            None => None,
+        };
         let value_ty = self.lower_ty(&t);
         let doc = if doc.is_empty() { p.doc.clone() } else { doc.to_string() };
-        self.m.params.push(ir::Param { name: p.name.name.clone(), doc, ty, form: self.argument_form(&t), value_ty, default });
+        self.m.params.push(ir::Param {
+            name: p.name.name.clone(),
+            doc,
+            ty,
+            form: self.argument_form(&t),
+            value_ty,
+            default,
+        });
         Ok(AppName::Param(ir::ParamId(self.m.params.len() as u32 - 1), t))
     }
 
     fn param_value(&mut self, module: ModId, e: &Expr, t: &Ty) -> R<ParamValue> {
-        if matches!(t, Ty::Endpoint | Ty::List(..)) { return self.endpoints(e).map(ParamValue::Endpoints); }
+        if matches!(t, Ty::Endpoint | Ty::List(..)) {
+            return self.endpoints(e).map(ParamValue::Endpoints);
+        }
         let v = self.constant(module, e, Some(t))?;
         let Vk::Pure(x) = &v.kind else { return Err(Reported) };
         Ok(match (&*x.kind, t) {
@@ -60,10 +75,18 @@ impl Compiler<'_> {
         match &*e.kind {
             ExprKind::Address(a) => Ok(vec![self.with_port(a, e.span)?]),
             ExprKind::Bytes(b) => match std::str::from_utf8(b) {
-                Ok(s) => s.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| self.with_port(s, e.span)).collect(),
+                Ok(s) => {
+                    s.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| self.with_port(s, e.span)).collect()
+                }
                 Err(_) => Err(self.error("E0615", e.span, "an endpoint is text: `\"host:port\"`")),
             },
-            ExprKind::List(es) => { let mut all = vec![]; for e in es { all.extend(self.endpoints(e)?); } Ok(all) }
+            ExprKind::List(es) => {
+                let mut all = vec![];
+                for e in es {
+                    all.extend(self.endpoints(e)?);
+                }
+                Ok(all)
+            }
             ExprKind::Error => Err(Reported),
             _ => Err(self.error("E0615", e.span, "expected an endpoint: `127.0.0.1:80` or `\"host:port\"`")),
         }
@@ -72,35 +95,68 @@ impl Compiler<'_> {
     /// An endpoint is an address or a name, and a port.
     fn with_port(&mut self, text: &str, span: Span) -> R<String> {
         let port = text.rsplit(':').next().unwrap_or(text);
-        if port.parse::<u16>().is_ok() { return Ok(text.to_string()); }
-        Err(self.report(Diagnostic::error("E0615", span, format!("`{text}` has no port")).hint(format!("write `{text}:80`"))))
+        if port.parse::<u16>().is_ok() {
+            return Ok(text.to_string());
+        }
+        Err(self.report(
+            Diagnostic::error("E0615", span, format!("`{text}` has no port")).hint(format!("write `{text}:80`")),
+        ))
     }
 
     pub fn port(&mut self, module: ModId, p: &ast::Port) -> R<AppName> {
-        if p.direction.name == "device" { return self.frame_port(module, p); }
+        if p.direction.name == "device" {
+            return self.frame_port(module, p);
+        }
         if p.transport.name != "tcp" || !matches!(p.direction.name.as_str(), "listen" | "connect") {
-            let what = if p.direction.name == p.transport.name { p.direction.name.clone() } else { format!("{} {}", p.direction.name, p.transport.name) };
-            let d = Diagnostic::error("E0616", p.direction.span, format!("ports of kind `{what}` are not compiled yet")).hint("`listen tcp(…)` and `connect tcp(…)` are");
+            let what = if p.direction.name == p.transport.name {
+                p.direction.name.clone()
+            } else {
+                format!("{} {}", p.direction.name, p.transport.name)
+            };
+            let d =
+                Diagnostic::error("E0616", p.direction.span, format!("ports of kind `{what}` are not compiled yet"))
+                    .hint("`listen tcp(…)` and `connect tcp(…)` are");
             return Err(self.report(d));
         }
         let listen = p.direction.name == "listen";
         let id = ir::PortId(self.m.ports.len() as u32);
-        let [arg] = p.args.as_slice() else { return Err(self.error("E0308", p.transport.span, "`tcp` takes one argument: a port number, an endpoint or a list of endpoints")) };
+        let [arg] = p.args.as_slice() else {
+            return Err(self.error(
+                "E0308",
+                p.transport.span,
+                "`tcp` takes one argument: a port number, an endpoint or a list of endpoints",
+            ));
+        };
         let (value, instances) = self.port_value(module, arg, listen)?;
         let protocols = self.port_protocols(module, p, listen)?;
         let mut options = PortOptions::default();
-        for (n, e) in &p.options { let _ = self.port_option(module, &mut options, n, e); }
+        for (n, e) in &p.options {
+            let _ = self.port_option(module, &mut options, n, e);
+        }
         if let Some(e) = &p.count {
             let n = self.const_size(module, e)?;
             self.app.counts.insert(id, u32::try_from(n).unwrap_or(u32::MAX));
         }
         match instances {
-            Some(n) => { self.app.instances.insert(id, n); }
-            None => { self.app.single.insert(id); self.app.instances.insert(id, 1); }
+            Some(n) => {
+                self.app.instances.insert(id, n);
+            }
+            None => {
+                self.app.single.insert(id);
+                self.app.instances.insert(id, 1);
+            }
         }
         let kind = if listen { PortKind::Listen(value) } else { PortKind::Connect(value) };
         let span = self.span(p.name.span);
-        self.m.ports.push(ir::Port { name: p.name.name.clone(), span, kind, protocols, options, ketama: false, maglev: false });
+        self.m.ports.push(ir::Port {
+            name: p.name.name.clone(),
+            span,
+            kind,
+            protocols,
+            options,
+            ketama: false,
+            maglev: false,
+        });
         Ok(AppName::Port(id))
     }
 
@@ -109,14 +165,24 @@ impl Compiler<'_> {
         for path in &p.protocols {
             let id = self.path_item(module, path, "protocol")?;
             match self.item(id, path.span)? {
-                Item::Protocol(id) if all.contains(&id) => { self.error("E0203", path.span, "this protocol is listed twice"); }
+                Item::Protocol(id) if all.contains(&id) => {
+                    self.error("E0203", path.span, "this protocol is listed twice");
+                }
                 Item::Protocol(id) => all.push(id),
                 _ => return Err(self.error("E0612", path.span, "this is no protocol")),
             }
         }
-        if all.is_empty() { return Err(self.report(Diagnostic::error("E0612", p.name.span, "a port needs a protocol").hint("write `as http`"))); }
-        if let ([id], false) = (all.as_slice(), listen) { self.connects_without_state(*id, p.protocols[0].span); }
-        if !listen && all.len() > 1 { return Err(self.error("E0612", p.name.span, "a connecting port speaks one protocol")); }
+        if all.is_empty() {
+            return Err(
+                self.report(Diagnostic::error("E0612", p.name.span, "a port needs a protocol").hint("write `as http`"))
+            );
+        }
+        if let ([id], false) = (all.as_slice(), listen) {
+            self.connects_without_state(*id, p.protocols[0].span);
+        }
+        if !listen && all.len() > 1 {
+            return Err(self.error("E0612", p.name.span, "a connecting port speaks one protocol"));
+        }
         Ok(all)
     }
 
@@ -132,18 +198,25 @@ impl Compiler<'_> {
         match &*e.kind {
             ExprKind::Address(_) | ExprKind::List(_) | ExprKind::Bytes(_) => {
                 let all = self.endpoints(e)?;
-                if listen && all.len() != 1 { return Err(self.error("E0615", e.span, "a port listens at one address")); }
+                if listen && all.len() != 1 {
+                    return Err(self.error("E0615", e.span, "a port listens at one address"));
+                }
                 let n = (all.len() != 1).then_some(all.len() as u64);
                 Ok((Value::Const(ParamValue::Endpoints(all)), n))
             }
             _ if listen => {
                 let v = self.constant(module, e, Some(&U16))?;
                 match v.kind {
-                    Vk::Pure(x) => Ok((Value::Const(ParamValue::UInt(crate::x::as_int(&x).unwrap_or(0) as u64)), None)),
+                    Vk::Pure(x) => {
+                        Ok((Value::Const(ParamValue::UInt(crate::ir_builder::as_int(&x).unwrap_or(0) as u64)), None))
+                    }
                     _ => Err(Reported),
                 }
             }
-            _ => Err(self.report(Diagnostic::error("E0615", e.span, "expected an endpoint or a list of endpoints").hint("a `param servers: list<endpoint, 64>`, or `127.0.0.1:11211`"))),
+            _ => Err(self.report(
+                Diagnostic::error("E0615", e.span, "expected an endpoint or a list of endpoints")
+                    .hint("a `param servers: list<endpoint, 64>`, or `127.0.0.1:11211`"),
+            )),
         }
     }
 
@@ -153,14 +226,20 @@ impl Compiler<'_> {
             (Ty::Int { bits, signed: false }, true) if *bits <= 16 => Ok((value, None)),
             (Ty::Endpoint, _) => Ok((value, None)),
             (Ty::List(inner, n), false) if **inner == Ty::Endpoint => Ok((value, Some(u64::from(*n)))),
-            (t, _) => { let s = self.show(t); Err(self.error("E0615", span, format!("this port cannot be bound to {s}"))) }
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.error("E0615", span, format!("this port cannot be bound to {s}")))
+            }
         }
     }
 
     fn port_option(&mut self, module: ModId, o: &mut PortOptions, name: &Ident, e: &Expr) -> R<()> {
         match slot(o, &name.name) {
             Some(Slot::Time(t, least)) => *t = self.const_duration(module, e)?.max(least),
-            Some(Slot::Times(all)) => { let t = self.const_duration(module, e)?; all.into_iter().for_each(|slot| *slot = t); }
+            Some(Slot::Times(all)) => {
+                let t = self.const_duration(module, e)?;
+                all.into_iter().for_each(|slot| *slot = t);
+            }
             Some(Slot::Auto(n, _)) if matches!(&*e.kind, ExprKind::Name(n) if n.name == "auto") => *n = 0,
             Some(Slot::Auto(n, most)) => *n = self.option_count(module, e, 1..=most)?,
             Some(Slot::Count(n, range)) => *n = self.option_count(module, e, range)?,
@@ -177,7 +256,8 @@ impl Compiler<'_> {
             Some(Slot::Failover(f)) => *f = self.option_word(Failover::NAMES, e)?,
             None => {
                 let hint = crate::names::suggest(&name.name, port_options::NAMES.into_iter());
-                let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name)).note(format!("options: {}", port_options::NAMES.join(", ")));
+                let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name))
+                    .note(format!("options: {}", port_options::NAMES.join(", ")));
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
         }
@@ -188,14 +268,23 @@ impl Compiler<'_> {
         let n = self.const_u64(module, e)?;
         match u32::try_from(n) {
             Ok(n) if range.contains(&n) => Ok(n),
-            _ if *range.end() == u32::MAX => Err(self.error("E0304", e.span, format!("this option is between {} and 4G", range.start()))),
-            _ => Err(self.error("E0304", e.span, format!("this option is between {} and {}", range.start(), range.end()))),
+            _ if *range.end() == u32::MAX => {
+                Err(self.error("E0304", e.span, format!("this option is between {} and 4G", range.start())))
+            }
+            _ => Err(self.error(
+                "E0304",
+                e.span,
+                format!("this option is between {} and {}", range.start(), range.end()),
+            )),
         }
     }
 
     /// The value of an option that is one of some words.
     fn option_word<T: Copy>(&mut self, names: &[(T, &str)], e: &Expr) -> R<T> {
-        let found = match &*e.kind { ExprKind::Name(n) => names.iter().find(|(_, word)| *word == n.name), _ => None };
+        let found = match &*e.kind {
+            ExprKind::Name(n) => names.iter().find(|(_, word)| *word == n.name),
+            _ => None,
+        };
         found.map(|(value, _)| *value).ok_or_else(|| {
             let all = names.iter().map(|(_, word)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
             self.error("E0304", e.span, format!("this option is one of {all}"))

@@ -1,18 +1,18 @@
 //! Queues of packets and rings of values: what waits inside of an app, first in, first out.
 //!
-//! A queue is a port inside of the program: `p -> q` sends to it, `q.pop()` takes the oldest packet, which `on q(p)` or the wiring `q -> …`
-//! then handles. A ring is a table of values.
+//! A queue is a port inside of the program: `p -> q` sends to it, `q.pop()` takes the oldest
+//! packet, which `on q(p)` or the wiring `q -> …` then handles. A ring is a table of values.
 
 use super::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Item, R};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::val::Val;
-use crate::x;
-use wireloom_ir as ir;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
 use ir::{PortId, QueueAct, StmtKind, TableId};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -29,28 +29,53 @@ impl Compiler<'_> {
                 "instances" => &mut instances,
                 _ => {
                     let hint = crate::names::suggest(&name.name, ["depth", "instances"].into_iter());
-                    let d = Diagnostic::error("E0614", name.span, format!("a queue has no option `{}`", name.name)).note("options: `depth N`, `instances N`");
+                    let d = Diagnostic::error("E0614", name.span, format!("a queue has no option `{}`", name.name))
+                        .note("options: `depth N`, `instances N`");
                     return Err(self.report(crate::names::with_hint(d, hint)));
                 }
             };
-            let Some(e) = e else { return Err(self.error("E0614", name.span, format!("`{}` needs a number", name.name))) };
+            let Some(e) = e else {
+                return Err(self.error("E0614", name.span, format!("`{}` needs a number", name.name)));
+            };
             *slot = Some((self.number_in_app(module, e)?, e.span));
         }
         let Some((depth, at)) = depth else {
-            return Err(self.report(Diagnostic::error("E0704", q.name.span, format!("queue `{}` has no depth", q.name.name)).label("how many packets?").hint("write `{ depth 1024 }`")));
+            return Err(self.report(
+                Diagnostic::error("E0704", q.name.span, format!("queue `{}` has no depth", q.name.name))
+                    .label("how many packets?")
+                    .hint("write `{ depth 1024 }`"),
+            ));
         };
         let (n, n_at) = instances.unwrap_or((1, q.name.span));
-        if depth == 0 || depth > DEPTH_MAX { return Err(self.error("E0704", at, "a queue holds 1 to 1M packets")); }
-        if n == 0 || n > INSTANCES_MAX || n.saturating_mul(depth) > DEPTH_MAX { return Err(self.error("E0704", n_at, "a queue has 1 to 4096 instances, which hold at most 1M packets together")); }
+        if depth == 0 || depth > DEPTH_MAX {
+            return Err(self.error("E0704", at, "a queue holds 1 to 1M packets"));
+        }
+        if n == 0 || n > INSTANCES_MAX || n.saturating_mul(depth) > DEPTH_MAX {
+            return Err(self.error(
+                "E0704",
+                n_at,
+                "a queue has 1 to 4096 instances, which hold at most 1M packets together",
+            ));
+        }
         let unit = self.queue_packet(module, q)?;
         let id = PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
         self.app.instances.insert(id, n);
-        if instances.is_none() { self.app.single.insert(id); }
+        if instances.is_none() {
+            self.app.single.insert(id);
+        }
         let span = self.span(q.name.span);
         let names = Value::Const(ParamValue::Endpoints(vec![depth.to_string(); n as usize]));
         let kind = PortKind::Frames { engine: FrameEngine::Queue, names };
-        self.m.ports.push(ir::Port { name: q.name.name.clone(), span, kind, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
+        self.m.ports.push(ir::Port {
+            name: q.name.name.clone(),
+            span,
+            kind,
+            protocols: vec![],
+            options: PortOptions::default(),
+            ketama: false,
+            maglev: false,
+        });
         Ok(AppName::Port(id))
     }
 
@@ -62,22 +87,32 @@ impl Compiler<'_> {
         };
         match self.item(id, at)? {
             Item::Unit(u) if self.m.units[u.index()].frame.is_some() => Ok(u),
-            _ => Err(self.report(Diagnostic::error("E0612", at, "this is no packet type").hint("a packet type is a `packet` item"))),
+            _ => Err(self.report(
+                Diagnostic::error("E0612", at, "this is no packet type").hint("a packet type is a `packet` item"),
+            )),
         }
     }
 
-    pub fn is_queue(&self, p: PortId) -> bool { matches!(self.m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Queue, .. }) }
+    pub fn is_queue(&self, p: PortId) -> bool {
+        matches!(self.m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Queue, .. })
+    }
 
     /// Queues whose packets nobody handles: what is taken from them would be lost.
     pub fn unhandled_queues(&mut self) {
         for i in 0..self.m.ports.len() {
             let id = PortId(i as u32);
             let handled = self.m.handlers.iter().any(|h| matches!(h.on, ir::On::Frame { port, .. } if port == id));
-            if handled || !self.is_queue(id) { continue; }
+            if handled || !self.is_queue(id) {
+                continue;
+            }
             let port = self.m.ports[i].clone();
             let at = Span { file: ast::FileId(port.span.file), start: port.span.start, end: port.span.end };
-            let d = Diagnostic::error("E0611", at, format!("nobody handles the packets of queue `{}`", port.name)).label("no handler");
-            self.report(d.hint(format!("write `on {0}(p) {{ … }}` or wire it: `{0} -> …`", port.name.rsplit('.').next().unwrap_or("q"))));
+            let d = Diagnostic::error("E0611", at, format!("nobody handles the packets of queue `{}`", port.name))
+                .label("no handler");
+            self.report(d.hint(format!(
+                "write `on {0}(p) {{ … }}` or wire it: `{0} -> …`",
+                port.name.rsplit('.').next().unwrap_or("q")
+            )));
         }
     }
 }
@@ -87,10 +122,15 @@ impl Lower<'_, '_> {
     pub fn queue_of<'e>(&self, e: &'e Expr) -> Option<(PortId, Option<&'e Expr>)> {
         let (name, index) = match &*e.kind {
             ExprKind::Name(n) => (n, None),
-            ExprKind::Index(b, i) => match &*b.kind { ExprKind::Name(n) => (n, Some(i)), _ => return None },
+            ExprKind::Index(b, i) => match &*b.kind {
+                ExprKind::Name(n) => (n, Some(i)),
+                _ => return None,
+            },
             _ => return None,
         };
-        if !self.in_app || self.lookup(&name.name).is_some() { return None; }
+        if !self.in_app || self.lookup(&name.name).is_some() {
+            return None;
+        }
         let p = self.cx.app.port(&name.name)?;
         self.cx.is_queue(p).then_some((p, index))
     }
@@ -98,7 +138,9 @@ impl Lower<'_, '_> {
     /// Packets that wait: `len(q)`, `len(q[i])`. Of an array of queues the number of its instances.
     pub fn queue_len(&mut self, e: &Expr) -> Option<R<Val>> {
         let (p, index) = self.queue_of(e)?;
-        if index.is_none() && !self.cx.app.is_single(p) { return None; }
+        if index.is_none() && !self.cx.app.is_single(p) {
+            return None;
+        }
         Some(self.ask_queue(e, QueueAct::Len, e.span))
     }
 
@@ -114,15 +156,22 @@ impl Lower<'_, '_> {
                 return Err(self.cx.report(crate::names::with_hint(d, hint)));
             }
         };
-        if !args.is_empty() { return Err(self.err("E0308", span, format!("`{}` takes no arguments", name.name))); }
+        if !args.is_empty() {
+            return Err(self.err("E0308", span, format!("`{}` takes no arguments", name.name)));
+        }
         self.ask_queue(base, act, span)
     }
 
     fn ask_queue(&mut self, e: &Expr, act: QueueAct, span: Span) -> R<Val> {
-        if self.pure_only() || self.kind == crate::body::Kind::OnFault { return Err(self.involved(span)); }
+        if self.pure_only() || self.kind == crate::body::Kind::OnFault {
+            return Err(self.involved(span));
+        }
         self.impure = true;
         let (port, index) = self.target(e)?;
-        let ty = match act { QueueAct::Pop | QueueAct::Drop => Ty::Bool, QueueAct::Len | QueueAct::First => U32 };
+        let ty = match act {
+            QueueAct::Pop | QueueAct::Drop => Ty::Bool,
+            QueueAct::Len | QueueAct::First => U32,
+        };
         let dst = self.new_local("", &ty);
         self.push(span, StmtKind::Queue { port, index, act, dst });
         Ok(Val::pure(ty, self.local_expr(dst)))
@@ -147,11 +196,15 @@ impl Lower<'_, '_> {
             ("peek", []) => {
                 let ty = value.option();
                 let dst = self.new_local("", &ty);
-                self.push(span, StmtKind::TableGet { table, key: x::u32(0), dst });
+                self.push(span, StmtKind::TableGet { table, key: build::u32(0), dst });
                 Ok(Val::pure(ty, self.local_expr(dst)))
             }
             (other, _) => {
-                let d = Diagnostic::error("E0201", name.span, format!("a ring has no method `{other}` of {} arguments", args.len()));
+                let d = Diagnostic::error(
+                    "E0201",
+                    name.span,
+                    format!("a ring has no method `{other}` of {} arguments", args.len()),
+                );
                 Err(self.cx.report(d.note("`r.push(value)` is a bool, `r.pop()` and `r.peek()` are options, `r[i]` is the i-th from the oldest on, `len(r)` how many there are")))
             }
         }

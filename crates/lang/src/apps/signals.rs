@@ -1,17 +1,17 @@
-//! Signals: what can be called while the app runs. Each becomes a handler whose first locals are the arguments and which returns
-//! its result as bytes, written as `ir::desc::ResultType` says.
+//! Signals: what can be called while the app runs. Each becomes a handler whose first locals are
+//! the arguments and which returns its result as bytes, written as `ir::desc::ResultType` says.
 
 use super::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
-use crate::x;
-use std::rc::Rc;
-use wireloom_ir as ir;
 use ir::desc::{Form, ResultType};
 use ir::{Builtin as B, Expr as X, ExprKind as K, StmtKind};
+use std::rc::Rc;
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, MemberKind, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -29,7 +29,9 @@ struct Source<'s> {
 
 fn source(m: &ast::Member) -> Option<Source<'_>> {
     match &m.kind {
-        MemberKind::Signal { name, params, ret, body } => Some(Source { name, params, ret: ret.as_ref(), body, doc: &m.doc }),
+        MemberKind::Signal { name, params, ret, body } => {
+            Some(Source { name, params, ret: ret.as_ref(), body, doc: &m.doc })
+        }
         _ => None,
     }
 }
@@ -38,24 +40,40 @@ impl Compiler<'_> {
     /// The app's own signals, then those of its elements' instances, called `instance.name`.
     pub fn signals(&mut self, module: ModId, app: &ast::Element) {
         for m in &app.members {
-            if let Some(s) = source(m) { let _ = self.signal(module, &s, &s.name.name); }
+            if let Some(s) = source(m) {
+                let _ = self.signal(module, &s, &s.name.name);
+            }
         }
         for m in &app.members {
             let MemberKind::Instance { name, .. } = &m.kind else { continue };
             let Some(AppName::Instance(i)) = self.app.get(&name.name).cloned() else { continue };
             let outer = std::mem::replace(&mut self.app, i.scope.clone());
             for m in &i.element.members {
-                if let Some(s) = source(m) { let _ = self.signal(i.module, &s, &format!("{}.{}", name.name, s.name.name)); }
+                if let Some(s) = source(m) {
+                    let _ = self.signal(i.module, &s, &format!("{}.{}", name.name, s.name.name));
+                }
             }
             self.app = outer;
         }
     }
 
     fn signal(&mut self, module: ModId, s: &Source, name: &str) -> R<()> {
-        if self.m.signals.iter().any(|o| o.name == name) { return Err(self.error("E0203", s.name.span, format!("signal `{name}` is defined twice"))); }
-        let f = ast::Fn { name: s.name.clone(), params: s.params.to_vec(), ret: s.ret.cloned(), body: ast::FnBody::Block(s.body.clone()) };
+        if self.m.signals.iter().any(|o| o.name == name) {
+            return Err(self.error("E0203", s.name.span, format!("signal `{name}` is defined twice")));
+        }
+        let f = ast::Fn {
+            name: s.name.clone(),
+            params: s.params.to_vec(),
+            ret: s.ret.cloned(),
+            body: ast::FnBody::Block(s.body.clone()),
+        };
         let info = self.fn_info(module, &f, true)?;
-        let args = s.params.iter().zip(&info.params).map(|(p, (n, t))| Ok((n.name.clone(), self.param_type(t, p.ty.span)?))).collect::<R<Vec<_>>>()?;
+        let args = s
+            .params
+            .iter()
+            .zip(&info.params)
+            .map(|(p, (n, t))| Ok((n.name.clone(), self.param_type(t, p.ty.span)?)))
+            .collect::<R<Vec<_>>>()?;
         if let Some(p) = s.params.iter().zip(&args).find(|(_, (_, t))| matches!(t, ir::desc::ParamType::Endpoints(_))) {
             return Err(self.error("E0615", p.0.ty.span, "a signal takes no lists"));
         }
@@ -69,8 +87,20 @@ impl Compiler<'_> {
         let span = self.span(s.name.span);
         let index = self.m.signals.len() as u32;
         let mut forms: Vec<Form> = info.params.iter().map(|(_, t)| self.argument_form(t)).collect();
-        while forms.last() == Some(&Form::Plain) { forms.pop(); }
-        self.m.signals.push(ir::Signal { name: name.to_string(), doc: s.doc.to_string(), span, args, forms, defaults: vec![], masked: false, result, ret });
+        while forms.last() == Some(&Form::Plain) {
+            forms.pop();
+        }
+        self.m.signals.push(ir::Signal {
+            name: name.to_string(),
+            doc: s.doc.to_string(),
+            span,
+            args,
+            forms,
+            defaults: vec![],
+            masked: false,
+            result,
+            ret,
+        });
         self.add_handler(&format!("signal {name}"), ir::On::Signal(index), s.name.span, body);
         Ok(())
     }
@@ -79,8 +109,14 @@ impl Compiler<'_> {
     fn no_suspension(&mut self, body: &ir::Body, span: Span) -> R<()> {
         let mut calls = false;
         ir::walk::stmts(&body.block, &mut |s| calls |= matches!(s.kind, StmtKind::Await { .. }));
-        if !calls { return Ok(()); }
-        Err(self.report(Diagnostic::error("E0617", span, "a signal makes no calls").label("it answers at once").hint("let a timer gather what it needs into `state`")))
+        if !calls {
+            return Ok(());
+        }
+        Err(self.report(
+            Diagnostic::error("E0617", span, "a signal makes no calls")
+                .label("it answers at once")
+                .hint("let a timer gather what it needs into `state`"),
+        ))
     }
 }
 
@@ -97,7 +133,10 @@ impl Lower<'_, '_> {
         let v = if info.ret == Ty::Unit || v.is_never() { Val::unit() } else { self.once(v, span) };
         let (result, e, max) = self.signal_result(v, span)?;
         if max > MAX_RESULT {
-            return Err(self.cx.report(Diagnostic::error("E0617", span, format!("a result of up to {} is too large", crate::ty::size(max))).hint("at most 64KiB: cut it with `slice`")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0617", span, format!("a result of up to {} is too large", crate::ty::size(max)))
+                    .hint("at most 64KiB: cut it with `slice`"),
+            ));
         }
         let ret = e.ty;
         self.push(span, StmtKind::Return(Some(e)));
@@ -117,7 +156,7 @@ impl Lower<'_, '_> {
             (Ty::Bool, Vk::Pure(c)) => {
                 let (yes, no) = (self.constant_bytes(b"4:true"), self.constant_bytes(b"5:false"));
                 let t = no.ty;
-                Ok((ResultType::Bool, x::if_(t, c, x::cast(t, yes), no), 7))
+                Ok((ResultType::Bool, build::if_(t, c, build::cast(t, yes), no), 7))
             }
             (Ty::Option(_), _) => self.optional(v, span),
             (Ty::Record(r), Vk::Pure(e)) => {
@@ -130,37 +169,53 @@ impl Lower<'_, '_> {
             }
             (Ty::Int { bits, .. }, Vk::Pure(e)) if bits <= 64 => self.leaf(ResultType::Int, e, span),
             (Ty::Enum(en), Vk::Pure(e)) if self.variants_by_name => self.variant_text(en, e, span),
-            (Ty::Mac, Vk::Pure(e)) if self.variants_by_name => { let text = self.mac_text(e); self.leaf(ResultType::Text, text, span) }
-            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e)) => { let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?; self.leaf(ResultType::Text, ip, span) }
-            (Ty::Lit | Ty::Enum(_) | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac, Vk::Pure(e)) => self.leaf(ResultType::Int, e, span),
+            (Ty::Mac, Vk::Pure(e)) if self.variants_by_name => {
+                let text = self.mac_text(e);
+                self.leaf(ResultType::Text, text, span)
+            }
+            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e)) => {
+                let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?;
+                self.leaf(ResultType::Text, ip, span)
+            }
+            (Ty::Lit | Ty::Enum(_) | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac, Vk::Pure(e)) => {
+                self.leaf(ResultType::Int, e, span)
+            }
             (Ty::Bytes(_) | Ty::Ip | Ty::Endpoint, Vk::Pure(e)) => self.leaf(ResultType::Text, e, span),
             (Ty::Error | Ty::Never, _) => Err(Reported),
             (t, _) => {
                 let s = self.show(&t);
-                Err(self.cx.report(Diagnostic::error("E0617", span, format!("a signal cannot answer {s}"))
-                    .hint("integers, bools, bytes, addresses, and options, tuples and records of them")))
+                Err(self.cx.report(
+                    Diagnostic::error("E0617", span, format!("a signal cannot answer {s}"))
+                        .hint("integers, bools, bytes, addresses, and options, tuples and records of them"),
+                ))
             }
         }
     }
 
     pub fn leaf(&mut self, ty: ResultType, e: X, span: Span) -> R<(ResultType, X, u64)> {
         let source = match self.cx.m.types.get(e.ty.index()) {
-            Some(ir::Ty::UInt(_)) => x::cast(crate::compiler::T_U64, e),
-            Some(ir::Ty::Int(_)) => { let t = self.cx.lower_ty(&Ty::Int { bits: 64, signed: true }); x::cast(t, e) }
+            Some(ir::Ty::UInt(_)) => build::cast(crate::compiler::T_U64, e),
+            Some(ir::Ty::Int(_)) => {
+                let t = self.cx.lower_ty(&Ty::Int { bits: 64, signed: true });
+                build::cast(t, e)
+            }
             _ => e,
         };
         let (text, max) = match self.cx.m.types.get(source.ty.index()) {
             Some(ir::Ty::Bytes(n)) => (source.clone(), *n),
             Some(ir::Ty::Ip) => (self.text_of(Val::pure(Ty::Ip, source), span)?, 46),
             Some(ir::Ty::Endpoint) => (self.text_of(Val::pure(Ty::Endpoint, source), span)?, 70),
-            _ => { let t = self.cx.lower_ty(&Ty::Bytes(20)); (x::builtin(t, B::TextU64, vec![source]), 20) }
+            _ => {
+                let t = self.cx.lower_ty(&Ty::Bytes(20));
+                (build::builtin(t, B::TextU64, vec![source]), 20)
+            }
         };
         let digits = self.cx.lower_ty(&Ty::Bytes(20));
-        let len = x::builtin(digits, B::TextU64, vec![x::len_bytes(text.clone())]);
+        let len = build::builtin(digits, B::TextU64, vec![build::len_bytes(text.clone())]);
         let colon = self.constant_bytes(b":");
         let total = max.saturating_add(21);
         let t = self.cx.lower_ty(&Ty::Bytes(total));
-        Ok((ty, x::builtin(t, B::Concat, vec![len, colon, text]), total))
+        Ok((ty, build::builtin(t, B::Concat, vec![len, colon, text]), total))
     }
 
     fn optional(&mut self, v: Val, span: Span) -> R<(ResultType, X, u64)> {
@@ -170,8 +225,8 @@ impl Lower<'_, '_> {
         let max = max.saturating_add(1);
         let t = self.cx.lower_ty(&Ty::Bytes(max));
         let (plus, minus) = (self.constant_bytes(b"+"), self.constant_bytes(b"-"));
-        let some = x::builtin(t, B::Concat, vec![plus, e]);
-        Ok((ResultType::Option(Box::new(ty)), x::if_(t, there, some, x::cast(t, minus)), max))
+        let some = build::builtin(t, B::Concat, vec![plus, e]);
+        Ok((ResultType::Option(Box::new(ty)), build::if_(t, there, some, build::cast(t, minus)), max))
     }
 
     fn members(&mut self, whole: &X, fields: Vec<(String, Ty)>, span: Span) -> R<(ResultType, X, u64)> {
@@ -184,6 +239,6 @@ impl Lower<'_, '_> {
             total = total.saturating_add(max);
         }
         let t = self.cx.lower_ty(&Ty::Bytes(total));
-        Ok((ResultType::Record(types), x::builtin(t, B::Concat, parts), total))
+        Ok((ResultType::Record(types), build::builtin(t, B::Concat, parts), total))
     }
 }

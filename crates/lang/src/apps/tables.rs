@@ -1,14 +1,15 @@
-//! Tables of other kinds than exact, and what every table of a packet app answers to from outside: `NAME.get`, `.insert`, `.remove`,
-//! `.next`, `.len`, `.clear`, signals like those that a program writes itself.
+//! Tables of other kinds than exact, and what every table of a packet app answers to from outside:
+//! `NAME.get`, `.insert`, `.remove`, `.next`, `.len`, `.clear`, signals like those that a program
+//! writes itself.
 
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U32, T_U64};
+use crate::ir_builder as build;
 use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::desc::{Form, ParamType, ParamValue, ResultType};
 use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, FaultKind, LocalId, StmtKind, TableId, TableKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Arg, FileId, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -21,23 +22,42 @@ impl Compiler<'_> {
     /// The kind of a table, if key and value fit it.
     pub fn table_kind(&mut self, t: &ast::Table, key: &Ty, value: &Ty) -> R<TableKind> {
         let Some(word) = &t.kind else { return Ok(TableKind::Exact) };
-        let fail = |c: &mut Self, span, text: &str, hint: &str| { let d = Diagnostic::error("E0705", span, text); Err(c.report(if hint.is_empty() { d } else { d.hint(hint.to_string()) })) };
+        let fail = |c: &mut Self, span, text: &str, hint: &str| {
+            let d = Diagnostic::error("E0705", span, text);
+            Err(c.report(if hint.is_empty() { d } else { d.hint(hint.to_string()) }))
+        };
         match word.name.as_str() {
             "wildcard" => {
                 let parts = parts_of(self, key, "k", "key");
                 if parts.is_empty() || parts.iter().any(|p| !is_masked(&p.ty)) {
-                    return fail(self, t.key.span, "a wildcard table's key is made of integers and addresses", "write a tuple or record of them: `wildcard (ip4, u16) -> Action`");
+                    return fail(
+                        self,
+                        t.key.span,
+                        "a wildcard table's key is made of integers and addresses",
+                        "write a tuple or record of them: `wildcard (ip4, u16) -> Action`",
+                    );
                 }
                 Ok(TableKind::Wildcard)
             }
-            "lpm" if !matches!(key, Ty::Ip | Ty::Ip4 | Ty::Ip6) => fail(self, t.key.span, "a table of prefixes has addresses as keys", "ip, ip4 or ip6"),
+            "lpm" if !matches!(key, Ty::Ip | Ty::Ip4 | Ty::Ip6) => {
+                fail(self, t.key.span, "a table of prefixes has addresses as keys", "ip, ip4 or ip6")
+            }
             "lpm" => Ok(TableKind::Lpm),
-            "array" if !matches!(key, Ty::Int { signed: false, bits } if *bits <= 64) => fail(self, t.key.span, "an array's key is an unsigned integer", ""),
+            "array" if !matches!(key, Ty::Int { signed: false, bits } if *bits <= 64) => {
+                fail(self, t.key.span, "an array's key is an unsigned integer", "")
+            }
             "array" => Ok(TableKind::Array),
             "ring" => Ok(TableKind::Ring),
-            "hyper_log_log" if *value != Ty::Bool => fail(self, t.value.span, "a HyperLogLog has no values", "leave it out: `hyper_log_log flow5`"),
+            "hyper_log_log" if *value != Ty::Bool => {
+                fail(self, t.value.span, "a HyperLogLog has no values", "leave it out: `hyper_log_log flow5`")
+            }
             "hyper_log_log" => Ok(TableKind::HyperLogLog),
-            "bloom" if *value != Ty::Bool => fail(self, t.value.span, "a Bloom filter's value is a bool", "leave it out: `bloom flow5 { capacity 1M }`"),
+            "bloom" if *value != Ty::Bool => fail(
+                self,
+                t.value.span,
+                "a Bloom filter's value is a bool",
+                "leave it out: `bloom flow5 { capacity 1M }`",
+            ),
             "bloom" => Ok(TableKind::Bloom),
             _ if *value != U64 => fail(self, t.value.span, "a count-min sketch counts in u64", ""),
             _ => Ok(TableKind::CountMin),
@@ -54,15 +74,33 @@ impl Compiler<'_> {
             let sketch = matches!(table.kind, TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog);
             let ring = table.kind == TableKind::Ring;
             let masked = matches!(table.kind, TableKind::Wildcard | TableKind::Lpm);
-            let add = |c: &mut Self, what: &str, doc: &str, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>| { let _ = c.table_signal(&table.name, what, doc, &entry, span, make); };
-            if table.kind != TableKind::HyperLogLog { add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span)); }
-            if ring { add(self, "insert", "adds a value behind the others", &|l, e| l.signal_push(id, e, span)); }
-            else if !matches!(table.kind, TableKind::Bloom | TableKind::HyperLogLog) { add(self, "insert", "adds or replaces an entry", &|l, e| l.signal_insert(id, e, masked, true, span)); }
-            else { add(self, "insert", "adds a key", &|l, e| l.signal_insert(id, e, false, false, span)); }
-            if ring { add(self, "next", "the value at a cursor and the next cursor; 0 begins", &|l, e| l.signal_next(id, e, span)); }
-            else if !sketch {
-                add(self, "remove", "removes an entry; whether it was there", &|l, e| l.signal_remove(id, e, masked, span));
-                add(self, "next", "the entry at a cursor, if one is near, and the next cursor; 0 begins, all ones is the end", &|l, e| l.signal_next(id, e, span));
+            let add = |c: &mut Self, what: &str, doc: &str, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>| {
+                let _ = c.table_signal(&table.name, what, doc, &entry, span, make);
+            };
+            if table.kind != TableKind::HyperLogLog {
+                add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span));
+            }
+            if ring {
+                add(self, "insert", "adds a value behind the others", &|l, e| l.signal_push(id, e, span));
+            } else if !matches!(table.kind, TableKind::Bloom | TableKind::HyperLogLog) {
+                add(self, "insert", "adds or replaces an entry", &|l, e| l.signal_insert(id, e, masked, true, span));
+            } else {
+                add(self, "insert", "adds a key", &|l, e| l.signal_insert(id, e, false, false, span));
+            }
+            if ring {
+                add(self, "next", "the value at a cursor and the next cursor; 0 begins", &|l, e| {
+                    l.signal_next(id, e, span)
+                });
+            } else if !sketch {
+                add(self, "remove", "removes an entry; whether it was there", &|l, e| {
+                    l.signal_remove(id, e, masked, span)
+                });
+                add(
+                    self,
+                    "next",
+                    "the entry at a cursor, if one is near, and the next cursor; 0 begins, all ones is the end",
+                    &|l, e| l.signal_next(id, e, span),
+                );
             }
             add(self, "len", "how many entries there are", &|l, _| {
                 let dst = l.new_local("n", &U64);
@@ -70,7 +108,9 @@ impl Compiler<'_> {
                 let v = Val::pure(U64, l.local_expr(dst));
                 l.signal_result(v, span)
             });
-            if table.kind == TableKind::Exact { add(self, "clear", "removes all entries", &|l, e| l.signal_clear(id, e, span)); }
+            if table.kind == TableKind::Exact {
+                add(self, "clear", "removes all entries", &|l, e| l.signal_clear(id, e, span));
+            }
         }
     }
 
@@ -82,10 +122,14 @@ impl Compiler<'_> {
         let mut taken = if masked { vec!["priority".to_string()] } else { vec![] };
         apart(&mut keys, "key", &taken);
         taken.extend(keys.iter().map(|p| p.name.clone()));
-        if masked { taken.extend(keys.iter().map(|p| format!("{}_mask", p.name))); }
+        if masked {
+            taken.extend(keys.iter().map(|p| format!("{}_mask", p.name)));
+        }
         apart(&mut values, "value", &taken);
         let ok = |c: &mut Self, parts: &[Part]| parts.iter().all(|p| c.argument_type(&p.ty).is_some());
-        if !ok(self, &keys) { return None; }
+        if !ok(self, &keys) {
+            return None;
+        }
         let settable = ok(self, &values);
         let readable = self.answerable(&value, 0);
         let listed = readable && self.answerable(&key, 0);
@@ -97,7 +141,16 @@ impl Compiler<'_> {
         let all = |ts: Vec<&Ty>| depth < 16 && ts.into_iter().all(|t| self.answerable(t, depth + 1));
         match t {
             Ty::Int { bits, .. } => *bits <= 64,
-            Ty::Bool | Ty::Enum(_) | Ty::Duration | Ty::Instant | Ty::Mac | Ty::Bytes(_) | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Endpoint => true,
+            Ty::Bool
+            | Ty::Enum(_)
+            | Ty::Duration
+            | Ty::Instant
+            | Ty::Mac
+            | Ty::Bytes(_)
+            | Ty::Ip
+            | Ty::Ip4
+            | Ty::Ip6
+            | Ty::Endpoint => true,
             Ty::Option(t) => all(vec![t]),
             Ty::Tuple(ts) => all(ts.iter().collect()),
             Ty::Record(r) => all(self.records[r.index()].iter().map(|(_, t)| t).collect()),
@@ -134,25 +187,59 @@ impl Compiler<'_> {
         }
     }
 
-    fn table_signal(&mut self, table: &str, what: &str, doc: &str, entry: &Entry, span: Span, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>) -> R<()> {
+    fn table_signal(
+        &mut self,
+        table: &str,
+        what: &str,
+        doc: &str,
+        entry: &Entry,
+        span: Span,
+        make: &dyn Fn(&mut Lower, &Entry) -> R<Made>,
+    ) -> R<()> {
         let name = format!("{table}.{what}");
-        if self.m.signals.iter().any(|s| s.name == name) || what == "insert" && !entry.settable || what == "get" && !entry.readable || what == "next" && !entry.listed { return Ok(()); }
+        if self.m.signals.iter().any(|s| s.name == name)
+            || what == "insert" && !entry.settable
+            || what == "get" && !entry.readable
+            || what == "next" && !entry.listed
+        {
+            return Ok(());
+        }
         let mut l = Lower::new(self, 0, Kind::Handler);
         l.in_app = true;
         l.variants_by_name = true;
         l.place = format!("table {table}");
         let (result, e, max) = make(&mut l, entry)?;
-        if max > MAX_RESULT { return Ok(()); }
+        if max > MAX_RESULT {
+            return Ok(());
+        }
         let ret = e.ty;
         l.push(span, StmtKind::Return(Some(e)));
-        let (args, mut forms, mut defaults) = (std::mem::take(&mut l.signal_args), std::mem::take(&mut l.signal_forms), std::mem::take(&mut l.signal_defaults));
-        while forms.last() == Some(&Form::Plain) { forms.pop(); }
-        while defaults.last() == Some(&None) { defaults.pop(); }
+        let (args, mut forms, mut defaults) = (
+            std::mem::take(&mut l.signal_args),
+            std::mem::take(&mut l.signal_forms),
+            std::mem::take(&mut l.signal_defaults),
+        );
+        while forms.last() == Some(&Form::Plain) {
+            forms.pop();
+        }
+        while defaults.last() == Some(&None) {
+            defaults.pop();
+        }
         let masked = l.signal_masked;
         let body = l.body();
         let at = self.span(span);
         let index = self.m.signals.len() as u32;
-        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, forms, defaults, masked, result, ret });
+        self.m.signals.push(ir::Signal {
+            name: name.clone(),
+            doc: doc.to_string(),
+            span: at,
+            args,
+            forms,
+            defaults,
+            masked,
+            result,
+            ret,
+        });
         self.add_handler(&format!("signal {name}"), ir::On::Signal(index), span, body);
         Ok(())
     }
@@ -182,14 +269,22 @@ struct Part {
     within: Vec<(u64, u64)>,
 }
 
-/// The parts of a record or tuple; those of a tuple have the letter and a number as names, and what has no parts is the whole.
+/// The parts of a record or tuple; those of a tuple have the letter and a number as names, and what
+/// has no parts is the whole.
 fn parts_of(c: &Compiler, t: &Ty, letter: &str, whole: &str) -> Vec<Part> {
     let part = |name: String, ty: &Ty| Part { name, ty: ty.clone(), default: None, within: vec![] };
     match t {
-        Ty::Record(r) => c.records[r.index()].iter().map(|(n, t)| {
-            let says = c.record_says.get(&(*r, n.clone())).cloned().unwrap_or_default();
-            Part { default: says.default.and_then(|x| outside(c, &x, t)), within: says.within, ..part(n.clone(), t) }
-        }).collect(),
+        Ty::Record(r) => c.records[r.index()]
+            .iter()
+            .map(|(n, t)| {
+                let says = c.record_says.get(&(*r, n.clone())).cloned().unwrap_or_default();
+                Part {
+                    default: says.default.and_then(|x| outside(c, &x, t)),
+                    within: says.within,
+                    ..part(n.clone(), t)
+                }
+            })
+            .collect(),
         Ty::Tuple(ts) => ts.iter().enumerate().map(|(i, t)| part(format!("{letter}{i}"), t)).collect(),
         t => vec![part(whole.to_string(), t)],
     }
@@ -198,16 +293,20 @@ fn parts_of(c: &Compiler, t: &Ty, letter: &str, whole: &str) -> Vec<Part> {
 /// A name that another argument has already is made another one.
 fn apart(parts: &mut [Part], before: &str, taken: &[String]) {
     for p in parts {
-        while taken.contains(&p.name) { p.name = format!("{before}_{}", p.name); }
+        while taken.contains(&p.name) {
+            p.name = format!("{before}_{}", p.name);
+        }
     }
 }
 
 /// A constant as it would come in from outside.
 fn outside(c: &Compiler, x: &X, t: &Ty) -> Option<ParamValue> {
     Some(match (&*x.kind, t) {
-        (K::Cast(n), Ty::Ip) => ParamValue::Bytes(x::as_int(n)?.to_be_bytes().to_vec()),
+        (K::Cast(n), Ty::Ip) => ParamValue::Bytes(build::as_int(n)?.to_be_bytes().to_vec()),
         (K::Int(n), Ty::Ip6 | Ty::Int { bits: 128, .. }) => ParamValue::Bytes(n.to_be_bytes().to_vec()),
-        (K::Int(n), Ty::Enum(e)) => ParamValue::Bytes(c.m.enums[e.index()].variants.iter().find(|(_, v)| u128::from(*v) == *n)?.0.clone().into_bytes()),
+        (K::Int(n), Ty::Enum(e)) => ParamValue::Bytes(
+            c.m.enums[e.index()].variants.iter().find(|(_, v)| u128::from(*v) == *n)?.0.clone().into_bytes(),
+        ),
         (K::Int(n), Ty::Duration) => ParamValue::Duration(*n as u64),
         (K::Int(n), _) => ParamValue::UInt(*n as u64),
         (K::Bool(b), _) => ParamValue::Bool(*b),
@@ -216,7 +315,9 @@ fn outside(c: &Compiler, x: &X, t: &Ty) -> Option<ParamValue> {
     })
 }
 
-fn is_masked(t: &Ty) -> bool { matches!(t, Ty::Int { signed: false, .. } | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Mac) }
+fn is_masked(t: &Ty) -> bool {
+    matches!(t, Ty::Int { signed: false, .. } | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Mac)
+}
 
 impl Lower<'_, '_> {
     /// An argument's local.
@@ -234,24 +335,29 @@ impl Lower<'_, '_> {
         Ok((self.new_local(name, &local), t.clone()))
     }
 
-    fn args(&mut self, parts: &[Part]) -> R<Vec<(LocalId, Ty)>> { parts.iter().map(|p| self.arg(p)).collect() }
+    fn args(&mut self, parts: &[Part]) -> R<Vec<(LocalId, Ty)>> {
+        parts.iter().map(|p| self.arg(p)).collect()
+    }
 
     /// An argument as a value of its type.
     fn given_arg(&mut self, (l, t): &(LocalId, Ty), span: Span) -> R<X> {
         let e = self.local_expr(*l);
         let lt = self.cx.lower_ty(t);
         Ok(match t {
-            Ty::Ip => { let n = self.number16(e); X::new(lt, K::Cast(n)) }
+            Ty::Ip => {
+                let n = self.number16(e);
+                X::new(lt, K::Cast(n))
+            }
             Ty::Ip6 | Ty::Int { bits: 128, .. } => self.number16(e),
             Ty::Enum(en) => {
                 let variants = self.cx.m.enums[en.index()].variants.clone();
-                let mut known = x::boolean(false);
-                let mut value = x::int(lt, 0);
+                let mut known = build::boolean(false);
+                let mut value = build::int(lt, 0);
                 for (name, n) in variants.iter().rev() {
                     let bt = self.cx.lower_ty(&Ty::Bytes(name.len() as u64));
-                    let same = x::cmp(BinOp::Eq, e.clone(), X::new(bt, K::Bytes(name.clone().into_bytes())));
-                    known = x::or(same.clone(), known);
-                    value = x::if_(lt, same, x::int(lt, (*n).into()), value);
+                    let same = build::cmp(BinOp::Eq, e.clone(), X::new(bt, K::Bytes(name.clone().into_bytes())));
+                    known = build::or(same.clone(), known);
+                    value = build::if_(lt, same, build::int(lt, (*n).into()), value);
                 }
                 self.guard(known, FaultKind::CONSTRAINT, span);
                 value
@@ -263,12 +369,12 @@ impl Lower<'_, '_> {
     /// 16 bytes as a number, the first one the highest.
     fn number16(&mut self, bytes: X) -> X {
         let (wide, four) = (self.cx.lower_ty(&Ty::Int { bits: 128, signed: false }), self.cx.lower_ty(&Ty::Bytes(4)));
-        let mut all = x::int(wide, 0);
+        let mut all = build::int(wide, 0);
         for i in 0..4u64 {
-            let part = x::builtin(four, B::Slice, vec![bytes.clone(), x::u64(4 * i), x::u64(4 * i + 4)]);
-            let part = x::cast(wide, x::builtin(T_U32, B::FromBe32, vec![part]));
-            let part = x::bin(wide, BinOp::Shl, part, x::u32(96 - 32 * i as u32));
-            all = if i == 0 { part } else { x::bin(wide, BinOp::BitOr, all, part) };
+            let part = build::builtin(four, B::Slice, vec![bytes.clone(), build::u64(4 * i), build::u64(4 * i + 4)]);
+            let part = build::cast(wide, build::builtin(T_U32, B::FromBe32, vec![part]));
+            let part = build::bin(wide, BinOp::Shl, part, build::u32(96 - 32 * i as u32));
+            all = if i == 0 { part } else { build::bin(wide, BinOp::BitOr, all, part) };
         }
         all
     }
@@ -294,15 +400,38 @@ impl Lower<'_, '_> {
 
     /// Arguments of a key and, where entries have masks, `x_mask` behind each `x`, and `priority`.
     #[allow(clippy::type_complexity)]
-    fn key_args(&mut self, table: TableId, e: &Entry, masked: bool) -> R<(Vec<(LocalId, Ty)>, Vec<(LocalId, Ty)>, Option<LocalId>)> {
-        if !masked { return Ok((self.args(&e.keys)?, vec![], None)); }
+    fn key_args(
+        &mut self,
+        table: TableId,
+        e: &Entry,
+        masked: bool,
+    ) -> R<(Vec<(LocalId, Ty)>, Vec<(LocalId, Ty)>, Option<LocalId>)> {
+        if !masked {
+            return Ok((self.args(&e.keys)?, vec![], None));
+        }
         let (mut keys, mut masks) = (vec![], vec![]);
         for p in &e.keys {
             keys.push(self.arg(&Part { default: None, ..p.clone() })?);
-            masks.push(self.arg(&Part { name: format!("{}_mask", p.name), default: None, within: vec![], ..p.clone() })?);
+            masks.push(self.arg(&Part {
+                name: format!("{}_mask", p.name),
+                default: None,
+                within: vec![],
+                ..p.clone()
+            })?);
         }
         self.signal_masked = true;
-        let priority = match self.cx.m.tables[table.index()].kind { TableKind::Wildcard => Some(self.arg(&Part { name: "priority".into(), ty: U32, default: Some(ParamValue::UInt(0)), within: vec![] })?.0), _ => None };
+        let priority = match self.cx.m.tables[table.index()].kind {
+            TableKind::Wildcard => Some(
+                self.arg(&Part {
+                    name: "priority".into(),
+                    ty: U32,
+                    default: Some(ParamValue::UInt(0)),
+                    within: vec![],
+                })?
+                .0,
+            ),
+            _ => None,
+        };
         Ok((keys, masks, priority))
     }
 
@@ -310,11 +439,11 @@ impl Lower<'_, '_> {
         let (keys, masks, priority) = self.key_args(table, e, masked)?;
         let values = if valued { self.args(&e.values)? } else { vec![] };
         let key = self.whole(&e.key, &keys, span)?;
-        let value = if valued { self.whole(&e.value, &values, span)? } else { x::boolean(true) };
+        let value = if valued { self.whole(&e.value, &values, span)? } else { build::boolean(true) };
         let place = self.place_id(span);
         if masked {
             let mask = self.whole(&e.key, &masks, span)?;
-            let priority = priority.map_or(x::u32(0), |l| self.local_expr(l));
+            let priority = priority.map_or(build::u32(0), |l| self.local_expr(l));
             self.push(span, StmtKind::TableInsert { table, key, mask, priority, value, place });
         } else {
             self.push(span, StmtKind::TablePut { table, key, value, place });
@@ -327,7 +456,7 @@ impl Lower<'_, '_> {
         let value = self.whole(&e.value, &values, span)?;
         let dst = self.new_local("room", &Ty::Bool);
         self.push(span, StmtKind::TablePush { table, value, dst });
-        self.guard(x::local(dst, T_BOOL), FaultKind::FULL, span);
+        self.guard(build::local(dst, T_BOOL), FaultKind::FULL, span);
         self.signal_result(Val::unit(), span)
     }
 
@@ -337,7 +466,7 @@ impl Lower<'_, '_> {
         let dst = self.new_local("there", &Ty::Bool);
         if masked {
             let mask = self.whole(&e.key, &masks, span)?;
-            let priority = priority.map_or(x::u32(0), |l| self.local_expr(l));
+            let priority = priority.map_or(build::u32(0), |l| self.local_expr(l));
             self.push(span, StmtKind::TableDelete { table, key, mask, priority, dst: Some(dst) });
         } else {
             self.push(span, StmtKind::TableRemove { table, key, dst: Some(dst) });
@@ -348,12 +477,15 @@ impl Lower<'_, '_> {
 
     fn signal_next(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
         let cursor = self.arg(&Part { name: "cursor".into(), ty: U64, default: None, within: vec![] })?.0;
-        let (key, value, more) = (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
+        let (key, value, more) =
+            (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
         let masked = matches!(self.cx.m.tables[table.index()].kind, TableKind::Wildcard | TableKind::Lpm)
             .then(|| (self.new_local("mask", &e.key), self.new_local("priority", &U32)));
         self.push(span, StmtKind::TableNext { table, cursor, key, value, more, masked });
         let mut parts = vec![("key", e.key.clone(), key), ("value", e.value.clone(), value)];
-        if let Some((mask, priority)) = masked { parts.extend([("mask", e.key.clone(), mask), ("priority", U32, priority)]) }
+        if let Some((mask, priority)) = masked {
+            parts.extend([("mask", e.key.clone(), mask), ("priority", U32, priority)])
+        }
         let at = Val::pure(U64, self.local_expr(cursor));
         let (at_type, at, at_max) = self.signal_result(at, span)?;
         let (mut fields, mut bytes, mut total) = (vec![], vec![], 1u64.saturating_add(at_max));
@@ -368,27 +500,41 @@ impl Lower<'_, '_> {
         let one = self.cx.lower_ty(&Ty::Bytes(1));
         let mut all = vec![at.clone(), X::new(one, K::Bytes(b"+".to_vec()))];
         all.extend(bytes);
-        let none = x::builtin(t, B::Concat, vec![at, X::new(one, K::Bytes(b"-".to_vec()))]);
+        let none = build::builtin(t, B::Concat, vec![at, X::new(one, K::Bytes(b"-".to_vec()))]);
         let there = self.local_expr(more);
         let entry = ResultType::Option(Box::new(ResultType::Record(fields)));
         let result = ResultType::Record(vec![("cursor".to_string(), at_type), ("entry".to_string(), entry)]);
-        Ok((result, X::new(t, K::If(there, x::builtin(t, B::Concat, all), none)), total))
+        Ok((result, X::new(t, K::If(there, build::builtin(t, B::Concat, all), none)), total))
     }
 
     fn signal_clear(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
-        let (key, value, more) = (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
+        let (key, value, more) =
+            (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
         let cursor = self.new_local("cursor", &U64);
-        self.push(span, StmtKind::Set(cursor, x::u64(0)));
+        self.push(span, StmtKind::Set(cursor, build::u64(0)));
         let sp = self.cx.span(span);
-        let behind = x::cmp(BinOp::Eq, x::local(cursor, T_U64), x::u64(u64::MAX));
+        let behind = build::cmp(BinOp::Eq, build::local(cursor, T_U64), build::u64(u64::MAX));
         let take = vec![
-            x::stmt(sp, StmtKind::TableRemove { table, key: self.local_expr(key), dst: None }),
+            build::stmt(sp, StmtKind::TableRemove { table, key: self.local_expr(key), dst: None }),
             // What stood behind it may have moved into its place.
-            x::stmt(sp, StmtKind::Set(cursor, x::bin(T_U64, BinOp::Sub, x::local(cursor, T_U64), x::u64(1)))),
+            build::stmt(
+                sp,
+                StmtKind::Set(cursor, build::bin(T_U64, BinOp::Sub, build::local(cursor, T_U64), build::u64(1))),
+            ),
         ];
         let body = vec![
-            x::stmt(sp, StmtKind::TableNext { table, cursor, key, value, more, masked: None }),
-            x::stmt(sp, StmtKind::If { cond: x::local(more, T_BOOL), then: take, other: vec![x::stmt(sp, StmtKind::If { cond: behind, then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] })] }),
+            build::stmt(sp, StmtKind::TableNext { table, cursor, key, value, more, masked: None }),
+            build::stmt(
+                sp,
+                StmtKind::If {
+                    cond: build::local(more, T_BOOL),
+                    then: take,
+                    other: vec![build::stmt(
+                        sp,
+                        StmtKind::If { cond: behind, then: vec![build::stmt(sp, StmtKind::Break)], other: vec![] },
+                    )],
+                },
+            ),
         ];
         // Each round takes an entry or passes places without any.
         let max = self.cx.m.tables[table.index()].capacity.saturating_mul(2).saturating_add(64);
@@ -401,26 +547,39 @@ impl Lower<'_, '_> {
         let variants = self.cx.m.enums[en.index()].variants.clone();
         let longest = variants.iter().map(|(n, _)| n.len() as u64).max().unwrap_or(0).max(20);
         let t = self.cx.lower_ty(&Ty::Bytes(longest));
-        let mut text = x::builtin(t, B::TextU64, vec![x::cast(T_U64, e.clone())]);
+        let mut text = build::builtin(t, B::TextU64, vec![build::cast(T_U64, e.clone())]);
         for (name, n) in variants.iter().rev() {
-            text = x::if_(t, x::cmp(BinOp::Eq, e.clone(), x::int(e.ty, (*n).into())), X::new(t, K::Bytes(name.clone().into_bytes())), text);
+            text = build::if_(
+                t,
+                build::cmp(BinOp::Eq, e.clone(), build::int(e.ty, (*n).into())),
+                X::new(t, K::Bytes(name.clone().into_bytes())),
+                text,
+            );
         }
         self.leaf(ResultType::Text, text, span)
     }
 
     /// `02:00:00:00:00:01`
     pub fn mac_text(&mut self, e: X) -> X {
-        let (one, digits, all) = (self.cx.lower_ty(&Ty::Bytes(1)), self.cx.lower_ty(&Ty::Bytes(16)), self.cx.lower_ty(&Ty::Bytes(17)));
-        let wide = x::cast(T_U64, e);
+        let (one, digits, all) =
+            (self.cx.lower_ty(&Ty::Bytes(1)), self.cx.lower_ty(&Ty::Bytes(16)), self.cx.lower_ty(&Ty::Bytes(17)));
+        let wide = build::cast(T_U64, e);
         let mut parts = Vec::new();
         for nibble in (0..12u32).rev() {
-            let n = x::bin(T_U64, BinOp::BitAnd, x::bin(T_U64, BinOp::Shr, wide.clone(), x::u32(4 * nibble)), x::u64(15));
-            let next = x::bin(T_U64, BinOp::Add, n.clone(), x::u64(1));
+            let n = build::bin(
+                T_U64,
+                BinOp::BitAnd,
+                build::bin(T_U64, BinOp::Shr, wide.clone(), build::u32(4 * nibble)),
+                build::u64(15),
+            );
+            let next = build::bin(T_U64, BinOp::Add, n.clone(), build::u64(1));
             let hex = X::new(digits, K::Bytes(b"0123456789abcdef".to_vec()));
-            parts.push(x::builtin(one, B::Slice, vec![hex, n, next]));
-            if nibble % 2 == 0 && nibble > 0 { parts.push(X::new(one, K::Bytes(b":".to_vec()))); }
+            parts.push(build::builtin(one, B::Slice, vec![hex, n, next]));
+            if nibble % 2 == 0 && nibble > 0 {
+                parts.push(X::new(one, K::Bytes(b":".to_vec())));
+            }
         }
-        x::builtin(all, B::Concat, parts)
+        build::builtin(all, B::Concat, parts)
     }
 
     /// `h.add(key)`, `h.estimate()`.
@@ -430,7 +589,7 @@ impl Lower<'_, '_> {
             ("add", [k]) => {
                 let key = self.expr_as(&k.value, &key_ty)?;
                 let place = self.place_id(span);
-                self.push(span, StmtKind::TablePut { table, key, value: x::boolean(true), place });
+                self.push(span, StmtKind::TablePut { table, key, value: build::boolean(true), place });
                 Ok(Val::unit())
             }
             ("estimate", []) => {
@@ -438,30 +597,61 @@ impl Lower<'_, '_> {
                 self.push(span, StmtKind::TableLen { table, dst });
                 Ok(Val::pure(U64, self.local_expr(dst)))
             }
-            (other, _) => Err(self.cx.report(Diagnostic::error("E0201", name.span, format!("a HyperLogLog has no method `{other}` of {} arguments", args.len())).hint("write `h.add(key)`, `h.estimate()`"))),
+            (other, _) => Err(self.cx.report(
+                Diagnostic::error(
+                    "E0201",
+                    name.span,
+                    format!("a HyperLogLog has no method `{other}` of {} arguments", args.len()),
+                )
+                .hint("write `h.add(key)`, `h.estimate()`"),
+            )),
         }
     }
 
     /// Entries with masks are not set by key alone.
     pub fn unmasked(&mut self, t: TableId, span: Span) -> R<()> {
         match self.cx.m.tables[t.index()].kind {
-            TableKind::Wildcard => Err(self.cx.report(Diagnostic::error("E0709", span, "an entry of this table has a mask and a priority").hint("write `table.insert(key, mask, priority, value)`"))),
-            TableKind::HyperLogLog => Err(self.cx.report(Diagnostic::error("E0709", span, "a HyperLogLog has no entries").hint("write `h.add(key)`, `h.estimate()`"))),
-            TableKind::Ring => Err(self.cx.report(Diagnostic::error("E0709", span, "the values of a ring are not changed").hint("write `ring.push(value)`"))),
-            TableKind::Lpm => Err(self.cx.report(Diagnostic::error("E0709", span, "an entry of this table is a prefix").hint("write `table.insert(10.0.0.0/8, value)`"))),
+            TableKind::Wildcard => Err(self.cx.report(
+                Diagnostic::error("E0709", span, "an entry of this table has a mask and a priority")
+                    .hint("write `table.insert(key, mask, priority, value)`"),
+            )),
+            TableKind::HyperLogLog => Err(self.cx.report(
+                Diagnostic::error("E0709", span, "a HyperLogLog has no entries")
+                    .hint("write `h.add(key)`, `h.estimate()`"),
+            )),
+            TableKind::Ring => Err(self.cx.report(
+                Diagnostic::error("E0709", span, "the values of a ring are not changed")
+                    .hint("write `ring.push(value)`"),
+            )),
+            TableKind::Lpm => Err(self.cx.report(
+                Diagnostic::error("E0709", span, "an entry of this table is a prefix")
+                    .hint("write `table.insert(10.0.0.0/8, value)`"),
+            )),
             _ => Ok(()),
         }
     }
 
-    /// `t.next(cursor)`: the cursor behind what was looked at, and the entry, if there was one; `t.forget()` removes the one that the last
-    /// `next` has given. Of a table that is split between cores each walks its part, so neither keeps it from being split.
+    /// `t.next(cursor)`: the cursor behind what was looked at, and the entry, if there was one;
+    /// `t.forget()` removes the one that the last `next` has given. Of a table that is split
+    /// between cores each walks its part, so neither keeps it from being split.
     fn walk_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
-        let (key_ty, value_ty) = (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());
-        let wrong = |c: &mut Compiler, text: String| Err(c.report(Diagnostic::error("E0308", span, text).hint("`let (at, entry) = t.next(at)`, from 0 on; `t.forget()` behind it")));
+        let (key_ty, value_ty) =
+            (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());
+        let wrong = |c: &mut Compiler, text: String| {
+            Err(c.report(
+                Diagnostic::error("E0308", span, text)
+                    .hint("`let (at, entry) = t.next(at)`, from 0 on; `t.forget()` behind it"),
+            ))
+        };
         match (name.name.as_str(), args) {
             ("next", [from]) if from.name.is_none() => {
                 let from = self.expr_as(&from.value, &U64)?;
-                let (cursor, key, value, more) = (self.new_local("cursor", &U64), self.new_local("key", &key_ty), self.new_local("value", &value_ty), self.new_local("more", &Ty::Bool));
+                let (cursor, key, value, more) = (
+                    self.new_local("cursor", &U64),
+                    self.new_local("key", &key_ty),
+                    self.new_local("value", &value_ty),
+                    self.new_local("more", &Ty::Bool),
+                );
                 self.push(span, StmtKind::Set(cursor, from));
                 self.push(span, StmtKind::TableNext { table, cursor, key, value, more, masked: None });
                 self.walked.insert(table, key);
@@ -469,7 +659,8 @@ impl Lower<'_, '_> {
                 let some_ty = entry.clone().option();
                 let (entry_t, some_t) = (self.cx.lower_ty(&entry), self.cx.lower_ty(&some_ty));
                 let pair = X::new(entry_t, K::Make(vec![self.local_expr(key), self.local_expr(value)]));
-                let found = x::if_(some_t, self.local_expr(more), X::new(some_t, K::Some(pair)), X::new(some_t, K::None));
+                let found =
+                    build::if_(some_t, self.local_expr(more), X::new(some_t, K::Some(pair)), X::new(some_t, K::None));
                 let whole = Ty::Tuple(vec![U64, some_ty]);
                 let t = self.cx.lower_ty(&whole);
                 Ok(Val::pure(whole, X::new(t, K::Make(vec![self.local_expr(cursor), found]))))
@@ -482,31 +673,59 @@ impl Lower<'_, '_> {
                 }
                 None => wrong(self.cx, "`forget` stands behind a `next` of the same table, in the same handler".into()),
             },
-            (other, _) => wrong(self.cx, format!("`{other}` takes {} arguments, found {}", usize::from(other == "next"), args.len())),
+            (other, _) => wrong(
+                self.cx,
+                format!("`{other}` takes {} arguments, found {}", usize::from(other == "next"), args.len()),
+            ),
         }
     }
 
     /// `acl.insert(key, mask, priority, value)`, `routes.insert(prefix, value)`, and `delete`.
     pub fn table_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         self.impure = true;
         let kind = self.cx.m.tables[table.index()].kind;
-        if kind == TableKind::Ring { return self.ring_method(table, name, args, span); }
-        if kind == TableKind::HyperLogLog { return self.estimate_method(table, name, args, span); }
-        if kind == TableKind::Exact && matches!(name.name.as_str(), "next" | "forget") { return self.walk_method(table, name, args, span); }
+        if kind == TableKind::Ring {
+            return self.ring_method(table, name, args, span);
+        }
+        if kind == TableKind::HyperLogLog {
+            return self.estimate_method(table, name, args, span);
+        }
+        if kind == TableKind::Exact && matches!(name.name.as_str(), "next" | "forget") {
+            return self.walk_method(table, name, args, span);
+        }
         let insert = name.name == "insert";
         if !insert && name.name != "delete" || !matches!(kind, TableKind::Wildcard | TableKind::Lpm) {
             let d = Diagnostic::error("E0201", name.span, format!("this table has no method `{}`", name.name));
             return Err(self.cx.report(d.hint("entries are read, set and removed by key: `table[key]`, `table[key] = value`, `remove table[key]`; they are walked by `table.next(cursor)`; wildcard and lpm tables have `insert` and `delete`")));
         }
-        let (key_ty, value_ty) = (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());
+        let (key_ty, value_ty) =
+            (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());
         let wanted = if kind == TableKind::Wildcard { 3 } else { 1 } + usize::from(insert);
         if args.len() != wanted || args.iter().any(|a| a.name.is_some()) {
-            let form = match (kind, insert) { (TableKind::Wildcard, true) => "insert(key, mask, priority, value)", (TableKind::Wildcard, _) => "delete(key, mask, priority)", (_, true) => "insert(prefix, value)", _ => "delete(prefix)" };
-            return Err(self.cx.report(Diagnostic::error("E0308", span, format!("`{}` takes {wanted} arguments, found {}", name.name, args.len())).hint(format!("write `{form}`"))));
+            let form = match (kind, insert) {
+                (TableKind::Wildcard, true) => "insert(key, mask, priority, value)",
+                (TableKind::Wildcard, _) => "delete(key, mask, priority)",
+                (_, true) => "insert(prefix, value)",
+                _ => "delete(prefix)",
+            };
+            return Err(self.cx.report(
+                Diagnostic::error(
+                    "E0308",
+                    span,
+                    format!("`{}` takes {wanted} arguments, found {}", name.name, args.len()),
+                )
+                .hint(format!("write `{form}`")),
+            ));
         }
         let (key, mask, priority) = if kind == TableKind::Wildcard {
-            (self.expr_as(&args[0].value, &key_ty)?, self.expr_as(&args[1].value, &key_ty)?, self.expr_as(&args[2].value, &U32)?)
+            (
+                self.expr_as(&args[0].value, &key_ty)?,
+                self.expr_as(&args[1].value, &key_ty)?,
+                self.expr_as(&args[2].value, &U32)?,
+            )
         } else {
             let p = self.expr_as(&args[0].value, &Ty::Prefix)?;
             let wide = Ty::Int { bits: 128, signed: false };
@@ -514,14 +733,22 @@ impl Lower<'_, '_> {
             let t = self.cx.lower_ty(&key_ty);
             if key_ty == Ty::Ip4 {
                 // An IPv4 prefix is one of at least 96 bits of the mapped form.
-                let high = |e: &X| x::bin(e.ty, BinOp::Shr, e.clone(), x::u32(32));
-                let ours = x::and(x::cmp(BinOp::Eq, high(&net), x::int(net.ty, 0xffff)), x::cmp(BinOp::Eq, high(&mask), x::int(mask.ty, u128::MAX >> 32)));
+                let high = |e: &X| build::bin(e.ty, BinOp::Shr, e.clone(), build::u32(32));
+                let ours = build::and(
+                    build::cmp(BinOp::Eq, high(&net), build::int(net.ty, 0xffff)),
+                    build::cmp(BinOp::Eq, high(&mask), build::int(mask.ty, u128::MAX >> 32)),
+                );
                 let ours = crate::fold::fold(&self.cx.m, &ours);
-                if x::as_bool(&ours) == Some(false) { return Err(self.err("E0304", args[0].value.span, "this is no IPv4 prefix")); }
+                if build::as_bool(&ours) == Some(false) {
+                    return Err(self.err("E0304", args[0].value.span, "this is no IPv4 prefix"));
+                }
                 self.guard(ours, FaultKind::CONSTRAINT, span);
             }
-            let as_key = |e: X| match key_ty { Ty::Ip => X::new(t, K::Cast(e)), _ => x::cast(t, e) };
-            (as_key(net), as_key(mask), x::u32(0))
+            let as_key = |e: X| match key_ty {
+                Ty::Ip => X::new(t, K::Cast(e)),
+                _ => build::cast(t, e),
+            };
+            (as_key(net), as_key(mask), build::u32(0))
         };
         if insert {
             let value = self.expr_as(&args[wanted - 1].value, &value_ty)?;

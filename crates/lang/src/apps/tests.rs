@@ -1,5 +1,5 @@
-//! `test` blocks: code that runs like a handler, and simulated runs of an app or an element: against bytes of connections, or packets
-//! (see [`super::frame_tests`]).
+//! `test` blocks: code that runs like a handler, and simulated runs of an app or an element:
+//! against bytes of connections, or packets (see [`super::frame_tests`]).
 
 use super::AppName;
 use crate::body::{Kind, Lower};
@@ -7,8 +7,8 @@ use crate::compiler::{Compiler, Reported, R};
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::Vk;
-use wireloom_ir as ir;
 use ir::{SimPort, SimStep, TestKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Span, TestStepKind as T};
 use wireloom_syntax::Diagnostic;
 
@@ -26,7 +26,9 @@ impl Compiler<'_> {
                     _ => return Err(self.error("E0619", path.span, "a test is of an app or an element")),
                 }
                 // Of several apps in a file one is compiled at a time.
-                if name != app { return Ok(()); }
+                if name != app {
+                    return Ok(());
+                }
                 self.sim_test(module, t, args)
             }
         }
@@ -40,12 +42,17 @@ impl Compiler<'_> {
         for s in &t.steps {
             match &s.kind {
                 T::Code(stmt) => failed |= l.stmt(stmt).is_err(),
-                _ => { l.err("E0619", s.span, "only a test `of` an app has ports"); failed = true; }
+                _ => {
+                    l.err("E0619", s.span, "only a test `of` an app has ports");
+                    failed = true;
+                }
             }
         }
         l.leave();
         let body = l.body();
-        if failed { return Err(Reported); }
+        if failed {
+            return Err(Reported);
+        }
         let handler = self.add_handler(&format!("test {index}"), ir::On::Test(index), t.span, body);
         let span = self.span(t.span);
         self.m.tests.push(ir::Test { name: t.name.clone(), span, kind: TestKind::Code(handler) });
@@ -55,11 +62,17 @@ impl Compiler<'_> {
     fn sim_test(&mut self, module: ModId, t: &ast::Test, args: &[Arg]) -> R<()> {
         let mut params = Vec::new();
         for a in args {
-            let Some(n) = &a.name else { self.error("E0308", a.value.span, "name the parameter: `app(port = 80)`"); continue };
+            let Some(n) = &a.name else {
+                self.error("E0308", a.value.span, "name the parameter: `app(port = 80)`");
+                continue;
+            };
             if !matches!(self.app.get(&n.name), Some(AppName::Param(..) | AppName::Failed)) {
                 let known: Vec<String> = self.m.params.iter().map(|p| p.name.clone()).collect();
                 let hint = crate::names::suggest(&n.name, known.iter().map(String::as_str));
-                self.report(crate::names::with_hint(Diagnostic::error("E0201", n.span, format!("the app has no parameter `{}`", n.name)), hint));
+                self.report(crate::names::with_hint(
+                    Diagnostic::error("E0201", n.span, format!("the app has no parameter `{}`", n.name)),
+                    hint,
+                ));
                 continue;
             }
             let text = self.param_text(&a.value);
@@ -72,7 +85,11 @@ impl Compiler<'_> {
     pub fn played(&mut self, module: ModId, t: &ast::Test, params: Vec<(String, String)>) -> R<()> {
         let index = self.m.tests.len();
         let span = self.span(t.span);
-        self.m.tests.push(ir::Test { name: t.name.clone(), span, kind: TestKind::Sim { params: vec![], steps: vec![] } });
+        self.m.tests.push(ir::Test {
+            name: t.name.clone(),
+            span,
+            kind: TestKind::Sim { params: vec![], steps: vec![] },
+        });
         let outer = self.enter_test();
         let steps = self.sim_steps(module, &t.steps);
         self.leave_test(outer);
@@ -83,7 +100,10 @@ impl Compiler<'_> {
     pub fn sim_steps(&mut self, module: ModId, steps: &[ast::TestStep]) -> Vec<(ir::Span, SimStep)> {
         let mut made = Vec::new();
         for s in steps {
-            if let Ok(Some(step)) = self.sim_step(module, &s.kind, s.span) { let span = self.span(s.span); made.push((span, step)); }
+            if let Ok(Some(step)) = self.sim_step(module, &s.kind, s.span) {
+                let span = self.span(s.span);
+                made.push((span, step));
+            }
         }
         made
     }
@@ -99,12 +119,29 @@ impl Compiler<'_> {
     }
 
     fn sim_step(&mut self, module: ModId, k: &T, span: Span) -> R<Option<SimStep>> {
-        if let Some(made) = self.frame_step(module, k, span) { return made; }
+        if let Some(made) = self.frame_step(module, k, span) {
+            return made;
+        }
         Ok(Some(match k {
-            T::Code(_) | T::For { .. } | T::SeeWhere { .. } => return Err(self.error("E0619", span, "this is no step of a test of services: they send and see bytes")),
-            T::Send { port, bytes } => { let (p, b) = (self.sim_port(module, port)?, self.test_bytes(module, bytes)?); SimStep::Send(p, b) }
-            T::See { port, bytes } => { let (p, b) = (self.sim_port(module, port)?, self.test_bytes(module, bytes)?); SimStep::See(p, b) }
-            T::SeeEnd { port, closed } => { let p = self.sim_port(module, port)?; if *closed { SimStep::SeeClosed(p) } else { SimStep::SeeNothing(p) } }
+            T::Code(_) | T::For { .. } | T::SeeWhere { .. } => {
+                return Err(self.error("E0619", span, "this is no step of a test of services: they send and see bytes"))
+            }
+            T::Send { port, bytes } => {
+                let (p, b) = (self.sim_port(module, port)?, self.test_bytes(module, bytes)?);
+                SimStep::Send(p, b)
+            }
+            T::See { port, bytes } => {
+                let (p, b) = (self.sim_port(module, port)?, self.test_bytes(module, bytes)?);
+                SimStep::See(p, b)
+            }
+            T::SeeEnd { port, closed } => {
+                let p = self.sim_port(module, port)?;
+                if *closed {
+                    SimStep::SeeClosed(p)
+                } else {
+                    SimStep::SeeNothing(p)
+                }
+            }
             T::Wait(e) => SimStep::Wait(self.const_duration(module, e)?),
             T::Act { act, port } => {
                 let p = self.sim_port(module, port)?;
@@ -122,8 +159,14 @@ impl Compiler<'_> {
     fn test_bytes(&mut self, module: ModId, e: &Expr) -> R<Vec<u8>> {
         let v = self.constant(module, e, None)?;
         match (&v.ty, &v.kind) {
-            (Ty::Bytes(_), Vk::Pure(x)) => match &*x.kind { ir::ExprKind::Bytes(b) => Ok(b.clone()), _ => Err(Reported) },
-            (t, _) => { let s = self.show(t); Err(self.error("E0301", e.span, format!("expected bytes, found {s}"))) }
+            (Ty::Bytes(_), Vk::Pure(x)) => match &*x.kind {
+                ir::ExprKind::Bytes(b) => Ok(b.clone()),
+                _ => Err(Reported),
+            },
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.error("E0301", e.span, format!("expected bytes, found {s}")))
+            }
         }
     }
 
@@ -136,7 +179,10 @@ impl Compiler<'_> {
                 _ => return Err(self.error("E0619", e.span, "a place is `port`, `port.1` or `port[0]`")),
             },
             ExprKind::Index(base, i) => match &*base.kind {
-                ExprKind::Name(p) => { let i = self.const_u64(module, i)?; (p.clone(), u32::try_from(i).unwrap_or(u32::MAX)) }
+                ExprKind::Name(p) => {
+                    let i = self.const_u64(module, i)?;
+                    (p.clone(), u32::try_from(i).unwrap_or(u32::MAX))
+                }
                 _ => return Err(self.error("E0619", e.span, "a place is `port`, `port.1` or `port[0]`")),
             },
             ExprKind::Error => return Err(Reported),
@@ -145,11 +191,16 @@ impl Compiler<'_> {
         match self.app.get(&name.name) {
             Some(AppName::Port(p)) => Ok(SimPort { port: *p, conn }),
             Some(AppName::Failed) => Err(Reported),
-            None if name.name == "kernel" && !self.app.frames.is_empty() => match self.m.ports.iter().position(|p| p.name == "kernel") {
-                Some(p) => Ok(SimPort { port: ir::PortId(p as u32), conn }),
-                None => Err(self.error("E0619", e.span, "nothing is sent to `kernel` here")),
-            },
-            _ => { let known: Vec<String> = self.app.names().collect(); Err(self.unknown(module, &name.name, name.span, "port", &known)) }
+            None if name.name == "kernel" && !self.app.frames.is_empty() => {
+                match self.m.ports.iter().position(|p| p.name == "kernel") {
+                    Some(p) => Ok(SimPort { port: ir::PortId(p as u32), conn }),
+                    None => Err(self.error("E0619", e.span, "nothing is sent to `kernel` here")),
+                }
+            }
+            _ => {
+                let known: Vec<String> = self.app.names().collect();
+                Err(self.unknown(module, &name.name, name.span, "port", &known))
+            }
         }
     }
 }

@@ -3,19 +3,21 @@
 use super::AppName;
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::desc::PortKind;
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, ItemKind, Node, NodeKind, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
     pub fn wiring(&mut self, module: ModId, app: &str, nodes: &[Node], span: Span) -> R<()> {
         // Told where it was read first.
-        if nodes.len() > super::MOST_NODES { return Err(Reported); }
+        if nodes.len() > super::MOST_NODES {
+            return Err(Reported);
+        }
         match nodes {
             [from, Node { kind: NodeKind::Merge { key, a, b, with }, span: at }, to] => {
                 let (from, to) = (self.node_port(module, from)?, self.node_port(module, to)?);
@@ -26,32 +28,49 @@ impl Compiler<'_> {
             [from, rest @ ..] if !rest.is_empty() => {
                 let from = self.node_port(module, from)?;
                 self.app.wired.insert(from);
-                if self.app.frames.contains_key(&from) { return self.pass_frames(module, app, from, rest, span); }
+                if self.app.frames.contains_key(&from) {
+                    return self.pass_frames(module, app, from, rest, span);
+                }
                 self.pass_on(module, app, from, rest, span)
             }
-            _ => Err(self.report(Diagnostic::error("E0609", span, "this wiring is not compiled yet").hint("write a handler: `on port(req) { … }`"))),
+            _ => Err(self.report(
+                Diagnostic::error("E0609", span, "this wiring is not compiled yet")
+                    .hint("write a handler: `on port(req) { … }`"),
+            )),
         }
     }
 
     /// What follows an instance is known already.
     fn is_instance(&self, e: &Expr) -> bool {
-        let e = match &*e.kind { ExprKind::Index(b, _) => b, _ => e };
-        super::elements::instance_port(e).is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_))))
+        let e = match &*e.kind {
+            ExprKind::Index(b, _) => b,
+            _ => e,
+        };
+        super::elements::instance_port(e)
+            .is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_))))
     }
 
     fn node_port(&mut self, module: ModId, n: &Node) -> R<ir::PortId> {
         let NodeKind::Expr(e) = &n.kind else {
             return Err(self.error("E0609", n.span, "this node is not compiled yet"));
         };
-        if self.unnamed(module, e) { return Err(Reported); }
+        if self.unnamed(module, e) {
+            return Err(Reported);
+        }
         match &*e.kind {
             ExprKind::Name(id) => match self.app.get(&id.name) {
                 Some(AppName::Port(p)) => Ok(*p),
                 Some(AppName::Failed | AppName::Instance(_)) => Err(Reported),
                 Some(_) => Err(self.error("E0603", id.span, format!("`{}` is no port", id.name))),
-                None => { let known: Vec<String> = self.app.names().collect(); Err(self.unknown(module, &id.name, id.span, "port", &known)) }
+                None => {
+                    let known: Vec<String> = self.app.names().collect();
+                    Err(self.unknown(module, &id.name, id.span, "port", &known))
+                }
             },
-            ExprKind::List(_) => Err(self.report(Diagnostic::error("E0633", e.span, "only ports by name are wired").hint("where several lead to one, each has a wiring: `a -> e`, `b -> e`"))),
+            ExprKind::List(_) => Err(self.report(
+                Diagnostic::error("E0633", e.span, "only ports by name are wired")
+                    .hint("where several lead to one, each has a wiring: `a -> e`, `b -> e`"),
+            )),
             _ => Err(self.error("E0633", e.span, "only ports by name are wired")),
         }
     }
@@ -62,7 +81,9 @@ impl Compiler<'_> {
         let Some(id) = self.expr_item(module, f) else { return false };
         let ItemKind::Element(element) = &self.names.items[id].item.kind else { return false };
         let element = element.name.name.clone();
-        if self.diags.iter().any(|d| d.code == "E0636" && d.span() == Some(e.span)) { return true; }
+        if self.diags.iter().any(|d| d.code == "E0636" && d.span() == Some(e.span)) {
+            return true;
+        }
         let name = element.to_lowercase();
         let d = Diagnostic::error("E0636", e.span, "an element is given a name before it is wired").label("no name");
         self.report(d.hint(format!("write `{name} = {element}(…)` as a line of the app, and `{name}` here")));
@@ -73,7 +94,11 @@ impl Compiler<'_> {
         let (f, t) = (&self.m.ports[from.index()], &self.m.ports[to.index()]);
         match (&f.kind, &t.kind, f.protocols.first(), t.protocols.first()) {
             (PortKind::Listen(_), PortKind::Connect(_), Some(a), Some(b)) => Ok((*a, *b)),
-            _ => Err(self.report(Diagnostic::error("E0603", span, "messages go from a listening port to a connecting one"))),
+            _ => Err(self.report(Diagnostic::error(
+                "E0603",
+                span,
+                "messages go from a listening port to a connecting one",
+            ))),
         }
     }
 
@@ -89,40 +114,92 @@ impl Compiler<'_> {
         l.place = place;
         l.in_app = true;
         let req = l.new_local("req", &Ty::Msg(info.request));
-        l.handler = Some(HandlerCtx { port: from, protocol: *protocol, req, one_way: info.response.is_none(), no_reply: info.no_reply, greeting: false });
-        let made = l.flow(nodes, Val::path(Ty::Msg(info.request), x::msg(req)), span);
-        if made.is_ok() { l.ends(span); }
+        l.handler = Some(HandlerCtx {
+            port: from,
+            protocol: *protocol,
+            req,
+            one_way: info.response.is_none(),
+            no_reply: info.no_reply,
+            greeting: false,
+        });
+        let made = l.flow(nodes, Val::path(Ty::Msg(info.request), build::msg(req)), span);
+        if made.is_ok() {
+            l.ends(span);
+        }
         let body = l.body();
         self.add_handler(&port.name, ir::On::Message { port: from, protocol: *protocol }, span, body);
         made
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn merge(&mut self, module: ModId, from: ir::PortId, to: ir::PortId, key: &Expr, (a, b): (&Ident, &Ident), with: &Expr, span: Span) -> R<()> {
+    fn merge(
+        &mut self,
+        module: ModId,
+        from: ir::PortId,
+        to: ir::PortId,
+        key: &Expr,
+        (a, b): (&Ident, &Ident),
+        with: &Expr,
+        span: Span,
+    ) -> R<()> {
         self.distinct([a, b].into_iter())?;
         let (pa, pb) = self.ends(from, to, span)?;
         let (ia, ib) = (self.protocols[pa.index()].clone(), self.protocols[pb.index()].clone());
-        if ia.request != ib.request { return Err(self.error("E0608", span, "both sides of a merge carry the same unit")); }
-        if ia.response.is_some() { return Err(self.error("E0604", span, "a merge is for protocols without answers")); }
+        if ia.request != ib.request {
+            return Err(self.error("E0608", span, "both sides of a merge carry the same unit"));
+        }
+        if ia.response.is_some() {
+            return Err(self.error("E0604", span, "a merge is for protocols without answers"));
+        }
         let Some(inputs) = self.app.counts.get(&from).copied() else {
             let name = self.m.ports[from.index()].name.clone();
-            return Err(self.report(Diagnostic::error("E0618", span, format!("how many streams does `{name}` merge?")).hint("write it behind the port: `port mappers = listen tcp(9000) as kv.stream [8]`")));
+            return Err(self.report(
+                Diagnostic::error("E0618", span, format!("how many streams does `{name}` merge?"))
+                    .hint("write it behind the port: `port mappers = listen tcp(9000) as kv.stream [8]`"),
+            ));
         };
         let unit = ia.request;
-        let ExprKind::Field(None, key_name) = &*key.kind else { return Err(self.error("E0618", key.span, "the key is a field: `by .key`")) };
-        let Some(key) = self.units[unit.index()].member(&key_name.name).cloned() else { return Err(self.unknown_field(unit, key_name)) };
+        let ExprKind::Field(None, key_name) = &*key.kind else {
+            return Err(self.error("E0618", key.span, "the key is a field: `by .key`"));
+        };
+        let Some(key) = self.units[unit.index()].member(&key_name.name).cloned() else {
+            return Err(self.unknown_field(unit, key_name));
+        };
         if !(matches!(key.ty, Ty::Bytes(_)) || key.ty.is_int()) || !key.cases.is_empty() {
-            return Err(self.error("E0618", key_name.span, "a merge's key is bytes or an integer that is always there"));
+            return Err(self.error(
+                "E0618",
+                key_name.span,
+                "a merge's key is bytes or an integer that is always there",
+            ));
         }
         let made = self.merge_values(module, unit, &key, a, b, with)?;
         let name = self.m.ports[from.index()].name.clone();
         let ir_span = self.span(span);
-        self.m.merges.push(ir::Merge { name, span: ir_span, from, to, inputs, unit, key: key.field, values: made.0, locals: made.1 });
+        self.m.merges.push(ir::Merge {
+            name,
+            span: ir_span,
+            from,
+            to,
+            inputs,
+            unit,
+            key: key.field,
+            values: made.0,
+            locals: made.1,
+        });
         Ok(())
     }
 
-    /// The combination: a message built from both, of which each field is an expression over the two sides' fields.
-    fn merge_values(&mut self, module: ModId, unit: ir::UnitId, key: &crate::units::Member, a: &Ident, b: &Ident, with: &Expr) -> R<(Vec<ir::MergeValue>, Vec<ir::Local>)> {
+    /// The combination: a message built from both, of which each field is an expression over the
+    /// two sides' fields.
+    fn merge_values(
+        &mut self,
+        module: ModId,
+        unit: ir::UnitId,
+        key: &crate::units::Member,
+        a: &Ident,
+        b: &Ident,
+        with: &Expr,
+    ) -> R<(Vec<ir::MergeValue>, Vec<ir::Local>)> {
         let members = self.units[unit.index()].members.clone();
         let mut l = Lower::new(self, module, Kind::Clause);
         l.in_app = true;
@@ -130,21 +207,36 @@ impl Compiler<'_> {
         for side in [a, b] {
             let mut fields = Vec::new();
             for m in members.iter() {
-                if !m.ty.is_plain() || !m.cases.is_empty() { continue; }
+                if !m.ty.is_plain() || !m.cases.is_empty() {
+                    continue;
+                }
                 let local = l.new_local(&format!("{}.{}", side.name, m.name), &m.ty);
                 fields.push((m.name.clone(), local, Val::pure(m.ty.clone(), l.local_expr(local))));
             }
             let known = fields.iter().map(|(n, _, v)| (n.clone(), v.clone())).collect();
-            let v = Val::out(crate::val::Outgoing { unit, kind: crate::val::OutKind::Built(vec![]), fields: known, run: None, params: vec![], ends: None });
+            let v = Val::out(crate::val::Outgoing {
+                unit,
+                kind: crate::val::OutKind::Built(vec![]),
+                fields: known,
+                run: None,
+                params: vec![],
+                ends: None,
+            });
             l.bind_all(&[(side.clone(), v)]);
             sides.push(fields);
         }
         let fields = l.combined(with)?;
         let mut values = Vec::new();
         for m in members.iter() {
-            if m.field == key.field || !m.ty.is_plain() { continue; }
+            if m.field == key.field || !m.ty.is_plain() {
+                continue;
+            }
             let Some((_, e)) = fields.iter().find(|(n, _)| n.name == m.name) else {
-                return Err(l.err("E0618", with.span, format!("the combined message does not say what `{}` is", m.name)));
+                return Err(l.err(
+                    "E0618",
+                    with.span,
+                    format!("the combined message does not say what `{}` is", m.name),
+                ));
             };
             let combined = l.expr_as(e, &m.ty)?;
             let find = |s: &[(String, ir::LocalId, Val)]| s.iter().find(|(n, ..)| *n == m.name).map(|(_, l, _)| *l);
@@ -153,8 +245,14 @@ impl Compiler<'_> {
         }
         if let Some((_, e)) = fields.iter().find(|(n, _)| n.name == key.name) {
             let k = l.expr(e, None)?;
-            let same = sides.iter().any(|s| s.iter().any(|(n, _, v)| *n == key.name && matches!((&v.kind, &k.kind), (Vk::Pure(a), Vk::Pure(b)) if a == b)));
-            if !same { return Err(l.err("E0618", e.span, "the combined message keeps the key it was found by")); }
+            let same = sides.iter().any(|s| {
+                s.iter().any(|(n, _, v)| {
+                    *n == key.name && matches!((&v.kind, &k.kind), (Vk::Pure(a), Vk::Pure(b)) if a == b)
+                })
+            });
+            if !same {
+                return Err(l.err("E0618", e.span, "the combined message keeps the key it was found by"));
+            }
         }
         Ok((values, std::mem::take(&mut l.locals)))
     }
@@ -171,7 +269,9 @@ impl Lower<'_, '_> {
             },
             ExprKind::Call(f, args) => match self.callee(f)? {
                 crate::body::calls::Callee::Fn(info) => {
-                    let ast::FnBody::Expr(body) = &info.ast.body else { return Err(self.err("E0618", with.span, "a combining function is one expression")) };
+                    let ast::FnBody::Expr(body) = &info.ast.body else {
+                        return Err(self.err("E0618", with.span, "a combining function is one expression"));
+                    };
                     let mut binds = Vec::new();
                     for ((n, t), a) in info.params.iter().zip(args) {
                         let x = self.expr_as(&a.value, t)?;

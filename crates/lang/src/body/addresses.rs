@@ -1,22 +1,29 @@
-//! Addresses: their literals, and whether one lies in a prefix. An IPv4 address is its IPv6 mapped form throughout, so that one
-//! comparison serves both.
+//! Addresses: their literals, and whether one lies in a prefix. An IPv4 address is its IPv6 mapped
+//! form throughout, so that one comparison serves both.
 
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32};
+use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp as B, Expr as X, ExprKind as K};
 use std::net::{IpAddr, SocketAddr};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
     pub fn address(&mut self, text: &str, span: Span) -> R<Val> {
-        if let Ok(a) = text.parse::<SocketAddr>() { return Ok(Val::pure(Ty::Endpoint, self.endpoint_const(number(a.ip()), a.port()))); }
-        if let Ok(ip) = text.parse::<IpAddr>() { return Ok(Val::pure(Ty::Ip, self.ip_const(number(ip)))); }
-        if let Some(mac) = mac(text) { let t = self.cx.lower_ty(&Ty::Mac); return Ok(Val::pure(Ty::Mac, x::int(t, mac))); }
+        if let Ok(a) = text.parse::<SocketAddr>() {
+            return Ok(Val::pure(Ty::Endpoint, self.endpoint_const(number(a.ip()), a.port())));
+        }
+        if let Ok(ip) = text.parse::<IpAddr>() {
+            return Ok(Val::pure(Ty::Ip, self.ip_const(number(ip))));
+        }
+        if let Some(mac) = mac(text) {
+            let t = self.cx.lower_ty(&Ty::Mac);
+            return Ok(Val::pure(Ty::Mac, build::int(t, mac)));
+        }
         self.prefix(text, span)
     }
 
@@ -25,17 +32,21 @@ impl Lower<'_, '_> {
         let Some((ip, len)) = text.split_once('/') else { return wrong(self) };
         let (Ok(ip), Ok(len)) = (ip.parse::<IpAddr>(), len.parse::<u32>()) else { return wrong(self) };
         let (bits, above) = if ip.is_ipv4() { (32, 96) } else { (128, 0) };
-        if len > bits { return Err(self.err("E0304", span, format!("a prefix of this address has at most {bits} bits"))); }
+        if len > bits {
+            return Err(self.err("E0304", span, format!("a prefix of this address has at most {bits} bits")));
+        }
         let mask = u128::MAX.checked_shl(128 - (len + above)).unwrap_or(0);
         let net = number(ip) & mask;
         if net != number(ip) {
-            let d = Diagnostic::error("E0304", span, format!("`{text}` has bits set behind its {len}")).hint(format!("write `{}/{len}`, or the address alone", shown(net, ip.is_ipv4())));
+            let d = Diagnostic::error("E0304", span, format!("`{text}` has bits set behind its {len}"))
+                .hint(format!("write `{}/{len}`, or the address alone", shown(net, ip.is_ipv4())));
             return Err(self.cx.report(d));
         }
         Ok(Val::pure(Ty::Prefix, self.prefix_const(net, mask)))
     }
 
-    /// `prefix(address, bits)`: the first bits of an address; more than it has are all. An address of either family has those of its own.
+    /// `prefix(address, bits)`: the first bits of an address; more than it has are all. An address
+    /// of either family has those of its own.
     pub fn prefix_of(&mut self, address: &Expr, bits: &Expr) -> R<Val> {
         let v = self.expr(address, None)?;
         let v = self.defined(v, address.span)?;
@@ -44,7 +55,10 @@ impl Lower<'_, '_> {
             Ty::Ip6 => Some(128),
             Ty::Ip => None,
             Ty::Error => return Err(crate::compiler::Reported),
-            _ => { let s = self.show(&v.ty); return Err(self.err("E0301", address.span, format!("expected an address, found {s}"))); }
+            _ => {
+                let s = self.show(&v.ty);
+                return Err(self.err("E0301", address.span, format!("expected an address, found {s}")));
+            }
         };
         let from = v.ty.clone();
         let e = self.coerce(v, &from, address.span)?;
@@ -52,11 +66,12 @@ impl Lower<'_, '_> {
         let wide = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
         let bits = self.expr_as(bits, &crate::ty::U32)?;
         let value = X::new(wide, K::Cast(ip));
-        let mapped = || x::cmp(B::Eq, x::bin(wide, B::Shr, value.clone(), x::u32(32)), x::int(wide, 0xffff));
-        let most = most.map_or_else(|| x::if_(T_U32, mapped(), x::u32(32), x::u32(128)), x::u32);
-        let left = x::bin(T_U32, B::SubSat, most, bits);
-        let mask = x::bin(wide, B::Shl, x::int(wide, u128::MAX), left);
-        let net = x::bin(wide, B::BitAnd, value, mask.clone());
+        let mapped =
+            || build::cmp(B::Eq, build::bin(wide, B::Shr, value.clone(), build::u32(32)), build::int(wide, 0xffff));
+        let most = most.map_or_else(|| build::if_(T_U32, mapped(), build::u32(32), build::u32(128)), build::u32);
+        let left = build::bin(T_U32, B::SubSat, most, bits);
+        let mask = build::bin(wide, B::Shl, build::int(wide, u128::MAX), left);
+        let net = build::bin(wide, B::BitAnd, value, mask.clone());
         let pair = X::new(self.cx.lower_ty(&Ty::Prefix), K::Make(vec![net, mask]));
         Ok(Val::pure(Ty::Prefix, crate::fold::fold(&self.cx.m, &pair)))
     }
@@ -64,26 +79,46 @@ impl Lower<'_, '_> {
     /// `ip in prefix`, `ip in {prefix, ip}`, `ip in list`.
     pub fn ip_in(&mut self, ip: X, set: &Expr) -> R<X> {
         if let ast::ExprKind::Set(items) = &*set.kind {
-            let mut any = x::boolean(false);
-            for i in items { any = x::or(any, self.ip_in(ip.clone(), i)?); }
+            let mut any = build::boolean(false);
+            for i in items {
+                any = build::or(any, self.ip_in(ip.clone(), i)?);
+            }
             return Ok(any);
         }
         let v = self.expr(set, None)?;
         let v = self.defined(v, set.span)?;
         match (&v.ty, &v.kind) {
-            (Ty::Prefix, Vk::Pure(p)) => { let p = p.clone(); Ok(self.in_prefix(ip, &p)) }
-            (Ty::Ip, Vk::Pure(other)) => Ok(x::cmp(B::Eq, ip, other.clone())),
+            (Ty::Prefix, Vk::Pure(p)) => {
+                let p = p.clone();
+                Ok(self.in_prefix(ip, &p))
+            }
+            (Ty::Ip, Vk::Pure(other)) => Ok(build::cmp(B::Eq, ip, other.clone())),
             (Ty::List(t, _), Vk::Pure(list)) if matches!(**t, Ty::Prefix | Ty::Ip) => match &*list.kind {
                 K::MakeList(items) => {
                     let prefixes = **t == Ty::Prefix;
-                    let mut any = x::boolean(false);
-                    for i in items { any = x::or(any, if prefixes { self.in_prefix(ip.clone(), i) } else { x::cmp(B::Eq, ip.clone(), i.clone()) }); }
+                    let mut any = build::boolean(false);
+                    for i in items {
+                        any = build::or(
+                            any,
+                            if prefixes {
+                                self.in_prefix(ip.clone(), i)
+                            } else {
+                                build::cmp(B::Eq, ip.clone(), i.clone())
+                            },
+                        );
+                    }
                     Ok(any)
                 }
-                _ => Err(self.cx.report(Diagnostic::error("E0301", set.span, "this list is not known at compile time").hint("`list.any(|p| ip in p)` asks its items"))),
+                _ => Err(self.cx.report(
+                    Diagnostic::error("E0301", set.span, "this list is not known at compile time")
+                        .hint("`list.any(|p| ip in p)` asks its items"),
+                )),
             },
             (Ty::Error, _) => Err(Reported),
-            (t, _) => { let s = self.show(t); Err(self.err("E0301", set.span, format!("expected prefixes or addresses, found {s}"))) }
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.err("E0301", set.span, format!("expected prefixes or addresses, found {s}")))
+            }
         }
     }
 
@@ -92,17 +127,21 @@ impl Lower<'_, '_> {
         let wide = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
         match (from, to) {
             (Ty::Ip4, _) => {
-                let mapped = x::bin(wide, B::BitOr, self.recast(wide, e), x::int(wide, 0xffff << 32));
+                let mapped = build::bin(wide, B::BitOr, self.recast(wide, e), build::int(wide, 0xffff << 32));
                 Ok(X::new(self.cx.lower_ty(&Ty::Ip), K::Cast(crate::fold::fold(&self.cx.m, &mapped))))
             }
             (Ty::Ip6, _) => Ok(X::new(self.cx.lower_ty(&Ty::Ip), K::Cast(e))),
             _ => {
                 let t = self.cx.lower_ty(to);
                 match constant(&e) {
-                    Some(n) if *to == Ty::Ip6 => Ok(x::int(t, n)),
-                    Some(n) if n >> 32 == 0xffff => Ok(x::int(t, n & 0xffff_ffff)),
+                    Some(n) if *to == Ty::Ip6 => Ok(build::int(t, n)),
+                    Some(n) if n >> 32 == 0xffff => Ok(build::int(t, n & 0xffff_ffff)),
                     Some(_) => Err(self.err("E0304", span, "this is no IPv4 address")),
-                    None => Err(self.cx.report(Diagnostic::error("E0301", span, "an `ip` may be of either family").label("wanted: one family").hint("use the header's own address (`p.ip4.src`), or let the other side be an `ip`"))),
+                    None => Err(self.cx.report(
+                        Diagnostic::error("E0301", span, "an `ip` may be of either family")
+                            .label("wanted: one family")
+                            .hint("use the header's own address (`p.ip4.src`), or let the other side be an `ip`"),
+                    )),
                 }
             }
         }
@@ -115,7 +154,7 @@ impl Lower<'_, '_> {
             match constant(e) {
                 Some(n) if family.ty == Ty::Ip6 || n >> 32 == 0xffff => {
                     let t = s.cx.lower_ty(&family.ty);
-                    Val::pure(family.ty.clone(), x::int(t, if family.ty == Ty::Ip6 { n } else { n & 0xffff_ffff }))
+                    Val::pure(family.ty.clone(), build::int(t, if family.ty == Ty::Ip6 { n } else { n & 0xffff_ffff }))
                 }
                 _ => v,
             }
@@ -135,13 +174,16 @@ impl Lower<'_, '_> {
         let t = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
         let wide = Ty::Int { bits: 128, signed: false };
         let (net, mask) = (self.get(p, 0, &wide), self.get(p, 1, &wide));
-        x::bin(T_BOOL, B::Eq, x::bin(t, B::BitAnd, X::new(t, K::Cast(ip)), mask), net)
+        build::bin(T_BOOL, B::Eq, build::bin(t, B::BitAnd, X::new(t, K::Cast(ip)), mask), net)
     }
 }
 
 /// The number of a constant address.
 fn constant(e: &X) -> Option<u128> {
-    match &*e.kind { K::Cast(n) => x::as_int(n), _ => None }
+    match &*e.kind {
+        K::Cast(n) => build::as_int(n),
+        _ => None,
+    }
 }
 
 fn number(ip: IpAddr) -> u128 {
@@ -152,12 +194,18 @@ fn number(ip: IpAddr) -> u128 {
 }
 
 fn shown(n: u128, v4: bool) -> String {
-    if v4 { std::net::Ipv4Addr::from(n as u32).to_string() } else { std::net::Ipv6Addr::from(n).to_string() }
+    if v4 {
+        std::net::Ipv4Addr::from(n as u32).to_string()
+    } else {
+        std::net::Ipv6Addr::from(n).to_string()
+    }
 }
 
 /// `02:00:00:00:00:01`
 fn mac(text: &str) -> Option<u128> {
     let parts: Vec<&str> = text.split(':').collect();
-    if parts.len() != 6 || parts.iter().any(|p| p.len() != 2) { return None; }
+    if parts.len() != 6 || parts.iter().any(|p| p.len() != 2) {
+        return None;
+    }
     parts.iter().try_fold(0u128, |n, p| Some(n << 8 | u128::from(u8::from_str_radix(p, 16).ok()?)))
 }

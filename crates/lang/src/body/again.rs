@@ -1,15 +1,17 @@
-//! Pieces that run again or are left by jumps: loops, and bodies in their uses' place. What was known before a loop holds in its second round
-//! only if the loop does not change it, and behind a piece that `break` or `return` leaves, only if nothing in it changes it.
+//! Pieces that run again or are left by jumps: loops, and bodies in their uses' place. What was
+//! known before a loop holds in its second round only if the loop does not change it, and behind a
+//! piece that `break` or `return` leaves, only if nothing in it changes it.
 //!
-//! In: how a piece is lowered. Out: its block, lowered with no more than what holds in each of its rounds. The piece is lowered, looked through for
-//! what it changes, and lowered once more where something that was taken for known is among that.
+//! In: how a piece is lowered. Out: its block, lowered with no more than what holds in each of its
+//! rounds. The piece is lowered, looked through for what it changes, and lowered once more where
+//! something that was taken for known is among that.
 
 use super::Lower;
 use crate::compiler::R;
-use crate::x;
+use crate::ir_builder as build;
+use ir::{Block, CounterId, Expr as X, ExprKind as K, FrameAct, LocalId, Root, SessionId, StateId, Step, StmtKind};
 use std::collections::HashSet;
 use wireloom_ir as ir;
-use ir::{Block, CounterId, Expr as X, ExprKind as K, FrameAct, LocalId, Root, SessionId, StateId, Step, StmtKind};
 
 /// What a piece changes.
 #[derive(Clone, Default)]
@@ -40,13 +42,17 @@ impl Changes {
     /// Whether what an expression says may be no longer so.
     pub fn touch(&self, e: &X) -> bool {
         let mut hit = false;
-        ir::walk::expr(e, &mut |e| hit |= match &*e.kind {
-            K::Local(l) => self.locals.contains(l),
-            K::State(id) => self.outputs || self.states.contains(id),
-            K::Session(id) => self.outputs || self.sessions.contains(id),
-            K::Counter(id) => self.outputs || self.counters.contains(id),
-            K::FrameLen(l) | K::Payload(l, _) | K::ChecksumOk(l, _) => self.frames.contains(l),
-            _ => matches!(ir::walk::path_of(e), Some(ir::Path { root: Root::Local(l), steps }) if steps.len() > 1 && self.frames.contains(l) || self.locals.contains(l)),
+        ir::walk::expr(e, &mut |e| {
+            hit |= match &*e.kind {
+                K::Local(l) => self.locals.contains(l),
+                K::State(id) => self.outputs || self.states.contains(id),
+                K::Session(id) => self.outputs || self.sessions.contains(id),
+                K::Counter(id) => self.outputs || self.counters.contains(id),
+                K::FrameLen(l) | K::Payload(l, _) | K::ChecksumOk(l, _) => self.frames.contains(l),
+                _ => {
+                    matches!(ir::walk::path_of(e), Some(ir::Path { root: Root::Local(l), steps }) if steps.len() > 1 && self.frames.contains(l) || self.locals.contains(l))
+                }
+            }
         });
         hit
     }
@@ -66,20 +72,32 @@ struct Start {
 }
 
 impl Lower<'_, '_> {
-    /// Lowers a piece that runs in rounds. `again` has it lowered once more because of what it changes; `before` is done first then.
-    pub fn looped<T>(&mut self, again: impl Fn(&Changes) -> bool, before: impl FnOnce(&mut Self), mut piece: impl FnMut(&mut Self) -> R<T>) -> (R<T>, Block) {
-        if let Some(c) = self.changing.clone() { self.unlearn(&c) }
+    /// Lowers a piece that runs in rounds. `again` has it lowered once more because of what it
+    /// changes; `before` is done first then.
+    pub fn looped<T>(
+        &mut self,
+        again: impl Fn(&Changes) -> bool,
+        before: impl FnOnce(&mut Self),
+        mut piece: impl FnMut(&mut Self) -> R<T>,
+    ) -> (R<T>, Block) {
+        if let Some(c) = self.changing.clone() {
+            self.unlearn(&c)
+        }
         let start = self.start();
         let (made, block) = self.sub(&mut piece);
         let changes = self.changes(&block);
         self.unlearn(&changes);
         let known = start.facts.iter().any(|f| self.is_stale(&changes, f)) || !changes.gone.is_subset(&start.gone);
-        if made.is_err() || !known && !again(&changes) { return (made, block); }
+        if made.is_err() || !known && !again(&changes) {
+            return (made, block);
+        }
         self.go_back(start);
         before(self);
         self.unlearn(&changes);
         let mut all = changes.clone();
-        if let Some(c) = &self.changing { all.add(c) }
+        if let Some(c) = &self.changing {
+            all.add(c)
+        }
         let outer = self.changing.replace(all);
         let (made, block) = self.sub(&mut piece);
         self.changing = outer;
@@ -95,8 +113,15 @@ impl Lower<'_, '_> {
 
     fn start(&self) -> Start {
         Start {
-            facts: self.facts.clone(), gone: self.gone.clone(), locals: self.locals.len(), diags: self.cx.diags.len(), epoch: self.epoch, replied: self.replied,
-            pending: self.pending.len(), torn: self.torn.len(), mark: self.mark,
+            facts: self.facts.clone(),
+            gone: self.gone.clone(),
+            locals: self.locals.len(),
+            diags: self.cx.diags.len(),
+            epoch: self.epoch,
+            replied: self.replied,
+            pending: self.pending.len(),
+            torn: self.torn.len(),
+            mark: self.mark,
         }
     }
 
@@ -116,10 +141,18 @@ impl Lower<'_, '_> {
         let mut visit = |s: &ir::Stmt| {
             c.locals.extend(ir::walk::defined(&s.kind).into_iter().flatten());
             match &s.kind {
-                StmtKind::SetField(l, ..) | StmtKind::Push(l, _) | StmtKind::TableNext { cursor: l, .. } => { c.locals.insert(*l); }
-                StmtKind::SetState(id, _) => { c.states.insert(*id); }
-                StmtKind::SetSession(id, _) => { c.sessions.insert(*id); }
-                StmtKind::Count(id, _) => { c.counters.insert(*id); }
+                StmtKind::SetField(l, ..) | StmtKind::Push(l, _) | StmtKind::TableNext { cursor: l, .. } => {
+                    c.locals.insert(*l);
+                }
+                StmtKind::SetState(id, _) => {
+                    c.states.insert(*id);
+                }
+                StmtKind::SetSession(id, _) => {
+                    c.sessions.insert(*id);
+                }
+                StmtKind::Count(id, _) => {
+                    c.counters.insert(*id);
+                }
                 StmtKind::Frame { frame, act } => self.edited(*frame, act, &mut c),
                 StmtKind::Output { .. } => c.outputs = true,
                 _ => {}
@@ -138,7 +171,9 @@ impl Lower<'_, '_> {
             FrameAct::Remove { layer } => drop(c.gone.insert((frame, *layer))),
             FrameAct::Payload { layer: Some(n), .. } => {
                 let layers = self.frame_layers(frame);
-                c.gone.extend((0..layers.len() as u32).filter(|k| ir::frame::leads_to(layers, *n, *k)).map(|k| (frame, k)));
+                c.gone.extend(
+                    (0..layers.len() as u32).filter(|k| ir::frame::leads_to(layers, *n, *k)).map(|k| (frame, k)),
+                );
             }
             _ => {}
         }
@@ -148,25 +183,34 @@ impl Lower<'_, '_> {
     /// Whether a fact is about what changes.
     fn is_stale(&self, c: &Changes, fact: &X) -> bool {
         let mut hit = c.touch(fact);
-        ir::walk::expr(fact, &mut |e| if let K::Case(ir::Path { root: Root::Local(l), steps }, 0) = &*e.kind {
-            hit |= matches!(&steps[..], [Step::Field(f)] if c.gone.iter().any(|(of, n)| of == l && self.frame_layers(*l).get(*n as usize).is_some_and(|x| x.switch == *f)));
+        ir::walk::expr(fact, &mut |e| {
+            if let K::Case(ir::Path { root: Root::Local(l), steps }, 0) = &*e.kind {
+                hit |= matches!(&steps[..], [Step::Field(f)] if c.gone.iter().any(|(of, n)| of == l && self.frame_layers(*l).get(*n as usize).is_some_and(|x| x.switch == *f)));
+            }
         });
         hit
     }
 
-    /// Forgets what is known of what changes. Headers that are there by what is forgotten stay known.
+    /// Forgets what is known of what changes. Headers that are there by what is forgotten stay
+    /// known.
     fn unlearn(&mut self, c: &Changes) {
         let mut known = Vec::new();
         for frame in c.gone.iter().map(|g| g.0).collect::<HashSet<_>>() {
-            for (n, l) in self.frame_layers(frame).iter().enumerate().filter(|(n, _)| !c.gone.contains(&(frame, *n as u32))) {
-                let there = x::case(x::step(&x::msg(frame), Step::Field(l.switch)), 0);
-                if self.proven(&there) { known.push((frame, n, there)); }
+            for (n, l) in
+                self.frame_layers(frame).iter().enumerate().filter(|(n, _)| !c.gone.contains(&(frame, *n as u32)))
+            {
+                let there = build::case(build::step(&build::msg(frame), Step::Field(l.switch)), 0);
+                if self.proven(&there) {
+                    known.push((frame, n, there));
+                }
             }
         }
         known.sort_by_key(|k| (k.0, k.1));
         let facts = std::mem::take(&mut self.facts);
         self.facts = facts.into_iter().filter(|f| !self.is_stale(c, f)).collect();
-        for (_, _, there) in known { self.assume(&there, true); }
+        for (_, _, there) in known {
+            self.assume(&there, true);
+        }
         self.gone.extend(&c.gone);
     }
 }

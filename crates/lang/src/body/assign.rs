@@ -1,31 +1,49 @@
-//! Places that can be written: variables, state, sessions, counters, table entries, fields of records.
+//! Places that can be written: variables, state, sessions, counters, table entries, fields of
+//! records.
 
 use super::{Kind, Lower};
 use crate::apps::AppName;
 use crate::compiler::{Reported, R, T_U64};
+use crate::ir_builder as build;
 use crate::ty::{Ty, U64};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{ExprKind as K, LocalId, StmtKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{BinOp, Block, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 /// What stands left of `=`.
 #[derive(Clone)]
-enum Root { Local(LocalId, Ty), State(ir::StateId, Ty), Session(ir::SessionId, Ty), Counter(ir::CounterId), Table(ir::TableId, Expr) }
+enum Root {
+    Local(LocalId, Ty),
+    State(ir::StateId, Ty),
+    Session(ir::SessionId, Ty),
+    Counter(ir::CounterId),
+    Table(ir::TableId, Expr),
+}
 
 impl Lower<'_, '_> {
     /// Gives the value assigned.
     pub fn assign(&mut self, place: &Expr, op: Option<BinOp>, value: &Expr, span: Span) -> R<Val> {
-        if self.pure_only() { return Err(self.involved(span)); }
-        if self.in_frame(place) { return self.frame_assign(place, op, value, span); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
+        if self.in_frame(place) {
+            return self.frame_assign(place, op, value, span);
+        }
         let (root, path) = self.place(place)?;
         match root {
             Root::Table(t, key) if path.is_empty() => self.assign_table(t, &key, op, value, span),
-            Root::Table(..) => Err(self.cx.report(Diagnostic::error("E0701", place.span, "a field of an entry is changed in `update`").hint("write `update table[key] { .field = value }`"))),
+            Root::Table(..) => Err(self.cx.report(
+                Diagnostic::error("E0701", place.span, "a field of an entry is changed in `update`")
+                    .hint("write `update table[key] { .field = value }`"),
+            )),
             Root::Counter(c) => {
-                if op != Some(BinOp::Add) || !path.is_empty() { return Err(self.cx.report(Diagnostic::error("E0708", span, "a counter only counts up").hint("write `name += n`"))); }
+                if op != Some(BinOp::Add) || !path.is_empty() {
+                    return Err(self.cx.report(
+                        Diagnostic::error("E0708", span, "a counter only counts up").hint("write `name += n`"),
+                    ));
+                }
                 let n = self.expr_as(value, &U64)?;
                 self.impure = true;
                 self.push(span, StmtKind::Count(c, n));
@@ -36,18 +54,41 @@ impl Lower<'_, '_> {
                 let (ty, e) = self.new_value(current, &path, op, value, span)?;
                 self.forget(|k| *k == K::Local(l));
                 let result = self.result(&ty, &e, span);
-                self.push(span, if path.is_empty() { StmtKind::Set(l, result.clone()) } else { StmtKind::SetField(l, indices(&path), result.clone()) });
+                self.push(
+                    span,
+                    if path.is_empty() {
+                        StmtKind::Set(l, result.clone())
+                    } else {
+                        StmtKind::SetField(l, indices(&path), result.clone())
+                    },
+                );
                 Ok(Val::pure(ty, result))
             }
             Root::State(id, ty) => {
                 let t = self.cx.lower_ty(&ty);
                 let current = ir::Expr::new(t, K::State(id));
-                self.assign_whole(Val::pure(ty, current), &path, op, value, span, |k| *k == K::State(id), |e| StmtKind::SetState(id, e))
+                self.assign_whole(
+                    Val::pure(ty, current),
+                    &path,
+                    op,
+                    value,
+                    span,
+                    |k| *k == K::State(id),
+                    |e| StmtKind::SetState(id, e),
+                )
             }
             Root::Session(id, ty) => {
                 let t = self.cx.lower_ty(&ty);
                 let current = ir::Expr::new(t, K::Session(id));
-                self.assign_whole(Val::pure(ty, current), &path, op, value, span, |k| *k == K::Session(id), |e| StmtKind::SetSession(id, e))
+                self.assign_whole(
+                    Val::pure(ty, current),
+                    &path,
+                    op,
+                    value,
+                    span,
+                    |k| *k == K::Session(id),
+                    |e| StmtKind::SetSession(id, e),
+                )
             }
         }
     }
@@ -55,13 +96,22 @@ impl Lower<'_, '_> {
     /// The value assigned, kept if the expression goes on being used.
     fn result(&mut self, ty: &Ty, e: &ir::Expr, span: Span) -> ir::Expr {
         let v = self.once(Val::pure(ty.clone(), e.clone()), span);
-        match v.kind { Vk::Pure(e) => e, _ => e.clone() }
+        match v.kind {
+            Vk::Pure(e) => e,
+            _ => e.clone(),
+        }
     }
 
     #[allow(clippy::too_many_arguments)]
     fn assign_whole(
-        &mut self, current: Val, path: &[(u32, Ty)], op: Option<BinOp>, value: &Expr, span: Span,
-        changed: impl Fn(&K) -> bool, set: impl Fn(ir::Expr) -> StmtKind,
+        &mut self,
+        current: Val,
+        path: &[(u32, Ty)],
+        op: Option<BinOp>,
+        value: &Expr,
+        span: Span,
+        changed: impl Fn(&K) -> bool,
+        set: impl Fn(ir::Expr) -> StmtKind,
     ) -> R<Val> {
         self.impure = true;
         let (ty, e) = self.new_value(current.clone(), path, op, value, span)?;
@@ -70,7 +120,8 @@ impl Lower<'_, '_> {
         let Vk::Pure(whole) = &current.kind else { return Err(Reported) };
         let stored = self.replace(whole.clone(), &current.ty, path, e.clone());
         self.push(span, set(stored));
-        // The value of the assignment is what was assigned: `(chosen = x)` is x even where the place is an option.
+        // The value of the assignment is what was assigned: `(chosen = x)` is x even where the
+        // place is an option.
         match (&ty, &*e.kind) {
             (Ty::Option(t), K::Some(inner)) => Ok(Val::pure((**t).clone(), inner.clone())),
             _ => Ok(Val::pure(ty, e)),
@@ -82,14 +133,29 @@ impl Lower<'_, '_> {
         let Some(((at, part_ty), rest)) = path.split_first() else { return e };
         let Ty::Record(r) = ty else { return e };
         let fields = self.cx.records[r.index()].clone();
-        let parts = fields.iter().enumerate().map(|(i, (_, t))| {
-            let part = self.get(&whole, i as u32, t);
-            if i as u32 == *at { self.replace(part, part_ty, rest, e.clone()) } else { part }
-        }).collect();
+        let parts = fields
+            .iter()
+            .enumerate()
+            .map(|(i, (_, t))| {
+                let part = self.get(&whole, i as u32, t);
+                if i as u32 == *at {
+                    self.replace(part, part_ty, rest, e.clone())
+                } else {
+                    part
+                }
+            })
+            .collect();
         ir::Expr::new(whole.ty, K::Make(parts))
     }
 
-    fn new_value(&mut self, current: Val, path: &[(u32, Ty)], op: Option<BinOp>, value: &Expr, span: Span) -> R<(Ty, ir::Expr)> {
+    fn new_value(
+        &mut self,
+        current: Val,
+        path: &[(u32, Ty)],
+        op: Option<BinOp>,
+        value: &Expr,
+        span: Span,
+    ) -> R<(Ty, ir::Expr)> {
         let mut at = current;
         for (i, t) in path {
             let Vk::Pure(e) = &at.kind else { return Err(Reported) };
@@ -113,9 +179,17 @@ impl Lower<'_, '_> {
             ExprKind::Name(n) => self.name_place(n).map(|r| (r, vec![])),
             ExprKind::Index(t, key) => match self.table_name(t) {
                 Some(t) => Ok((Root::Table(t, key.clone()), vec![])),
-                None if matches!(&*t.kind, ExprKind::Name(n) if matches!(self.cx.app.get(&n.name), Some(crate::apps::AppName::Failed))) => Err(Reported),
-                None if self.is_unknown(t) => { self.unknown_table(t); Err(Reported) }
-                None => Err(self.cx.report(Diagnostic::error("E0313", e.span, "an item cannot be assigned to").hint("only entries of tables can"))),
+                None if matches!(&*t.kind, ExprKind::Name(n) if matches!(self.cx.app.get(&n.name), Some(crate::apps::AppName::Failed))) => {
+                    Err(Reported)
+                }
+                None if self.is_unknown(t) => {
+                    self.unknown_table(t);
+                    Err(Reported)
+                }
+                None => Err(self.cx.report(
+                    Diagnostic::error("E0313", e.span, "an item cannot be assigned to")
+                        .hint("only entries of tables can"),
+                )),
             },
             ExprKind::Field(Some(base), name) => {
                 let (root, mut path) = self.place(base)?;
@@ -125,7 +199,11 @@ impl Lower<'_, '_> {
             }
             ExprKind::Field(None, name) => {
                 let Some(Val { ty, kind: Vk::Pure(x), .. }) = self.dot.clone() else {
-                    return Err(self.err("E0201", e.span, format!("`.{}` has nothing to be a field of here", name.name)));
+                    return Err(self.err(
+                        "E0201",
+                        e.span,
+                        format!("`.{}` has nothing to be a field of here", name.name),
+                    ));
                 };
                 let K::Local(l) = *x.kind else { return Err(self.err("E0313", e.span, "this cannot be assigned to")) };
                 let field = self.record_field(&ty, name)?;
@@ -139,7 +217,9 @@ impl Lower<'_, '_> {
     /// Whether an expression is a name that nothing has.
     fn is_unknown(&mut self, e: &Expr) -> bool {
         let ExprKind::Name(n) = &*e.kind else { return false };
-        self.lookup(&n.name).is_none() && !(self.in_app && self.cx.app.get(&n.name).is_some()) && self.cx.expr_item(self.module, e).is_none()
+        self.lookup(&n.name).is_none()
+            && !(self.in_app && self.cx.app.get(&n.name).is_some())
+            && self.cx.expr_item(self.module, e).is_none()
     }
 
     /// What stands in the place of a table is none.
@@ -165,7 +245,9 @@ impl Lower<'_, '_> {
     fn record_field(&mut self, ty: &Ty, name: &Ident) -> R<(u32, Ty)> {
         if let Ty::Record(r) = ty {
             let fields = &self.cx.records[r.index()];
-            if let Some(i) = fields.iter().position(|(n, _)| *n == name.name) { return Ok((i as u32, fields[i].1.clone())); }
+            if let Some(i) = fields.iter().position(|(n, _)| *n == name.name) {
+                return Ok((i as u32, fields[i].1.clone()));
+            }
         }
         let s = self.show(ty);
         Err(self.err("E0201", name.span, format!("{s} has no field `{}`", name.name)))
@@ -176,17 +258,26 @@ impl Lower<'_, '_> {
             let b = &mut self.scopes[i][j];
             b.used = true;
             let (var, ty, span) = (b.var, b.val.ty.clone(), b.span);
-            if ty.is_error() { return Err(Reported); }
+            if ty.is_error() {
+                return Err(Reported);
+            }
             return match var {
                 Some(l) => Ok(Root::Local(l, ty)),
-                None => Err(self.cx.report(Diagnostic::error("E0313", n.span, format!("`{}` cannot be assigned to", n.name)).label("bound by `let`")
-                    .also(span, "bound here").hint(format!("write `var {} = …`", n.name)))),
+                None => Err(self.cx.report(
+                    Diagnostic::error("E0313", n.span, format!("`{}` cannot be assigned to", n.name))
+                        .label("bound by `let`")
+                        .also(span, "bound here")
+                        .hint(format!("write `var {} = …`", n.name)),
+                )),
             };
         }
         if self.in_app {
             match self.cx.app.get(&n.name).cloned() {
                 Some(AppName::State(id, t)) => return Ok(Root::State(id, t)),
-                Some(AppName::Session(id, t)) => { self.needs_client(n.span)?; return Ok(Root::Session(id, t)); }
+                Some(AppName::Session(id, t)) => {
+                    self.needs_client(n.span)?;
+                    return Ok(Root::Session(id, t));
+                }
                 Some(AppName::Counter(c)) => return Ok(Root::Counter(c)),
                 Some(_) => return Err(self.err("E0313", n.span, format!("`{}` cannot be assigned to", n.name))),
                 None => {}
@@ -198,9 +289,14 @@ impl Lower<'_, '_> {
 
     pub fn needs_client(&mut self, span: Span) -> R<()> {
         self.impure = true;
-        if self.handler.is_some() || self.unused || self.kind == Kind::Func { return Ok(()); }
-        Err(self.cx.report(Diagnostic::error("E0702", span, "there is no client connection here").label("`session` lives with a client's connection")
-            .hint("use `state` or a `table`")))
+        if self.handler.is_some() || self.unused || self.kind == Kind::Func {
+            return Ok(());
+        }
+        Err(self.cx.report(
+            Diagnostic::error("E0702", span, "there is no client connection here")
+                .label("`session` lives with a client's connection")
+                .hint("use `state` or a `table`"),
+        ))
     }
 
     // ---- tables ----
@@ -211,9 +307,13 @@ impl Lower<'_, '_> {
     }
 
     pub fn table_get(&mut self, t: ir::TableId, key: &Expr, span: Span) -> R<Val> {
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         self.impure = true;
-        if self.cx.m.tables[t.index()].kind == ir::TableKind::HyperLogLog { self.unmasked(t, span)?; }
+        if self.cx.m.tables[t.index()].kind == ir::TableKind::HyperLogLog {
+            self.unmasked(t, span)?;
+        }
         let key = self.table_key(t, key)?;
         let ty = self.cx.tables[t.index()].value.clone().option();
         let dst = self.new_local("", &ty);
@@ -239,22 +339,39 @@ impl Lower<'_, '_> {
         let v = self.expr(value, Some(&ty))?;
         let entry = self.new_local("", &ty);
         let current = Val::pure(ty.clone(), self.local_expr(entry));
-        let (made, mut body) = self.sub(|s| { let sum = s.arith(op, current, v, span)?; s.coerce(sum, &ty, span) });
+        let (made, mut body) = self.sub(|s| {
+            let sum = s.arith(op, current, v, span)?;
+            s.coerce(sum, &ty, span)
+        });
         let sp = self.cx.span(span);
-        body.push(x::stmt(sp, StmtKind::Set(entry, made?)));
+        body.push(build::stmt(sp, StmtKind::Set(entry, made?)));
         self.push(span, StmtKind::TableUpdate { table: t, key, entry, body, place });
         Ok(Val::pure(ty, self.local_expr(entry)))
     }
 
     pub fn remove(&mut self, e: &Expr, span: Span) -> R<()> {
-        if self.in_frame(e) { return self.remove_header(e, span); }
-        let ExprKind::Index(t, key) = &*e.kind else { return Err(self.err("E0701", e.span, "`remove` takes an entry of a table: `remove table[key]`")) };
+        if self.in_frame(e) {
+            return self.remove_header(e, span);
+        }
+        let ExprKind::Index(t, key) = &*e.kind else {
+            return Err(self.err("E0701", e.span, "`remove` takes an entry of a table: `remove table[key]`"));
+        };
         let Some(table) = self.table_name(t) else { return Err(self.unknown_table(t)) };
         self.impure = true;
         match self.cx.m.tables[table.index()].kind {
             ir::TableKind::Exact | ir::TableKind::Array => {}
-            ir::TableKind::Wildcard | ir::TableKind::Lpm => return Err(self.cx.report(Diagnostic::error("E0709", span, "an entry of this table has a mask").hint("write `table.delete(key, mask, priority)`, `table.delete(prefix)`"))),
-            ir::TableKind::Ring => return Err(self.cx.report(Diagnostic::error("E0709", span, "only the oldest value of a ring is taken").hint("write `ring.pop()`"))),
+            ir::TableKind::Wildcard | ir::TableKind::Lpm => {
+                return Err(self.cx.report(
+                    Diagnostic::error("E0709", span, "an entry of this table has a mask")
+                        .hint("write `table.delete(key, mask, priority)`, `table.delete(prefix)`"),
+                ))
+            }
+            ir::TableKind::Ring => {
+                return Err(self.cx.report(
+                    Diagnostic::error("E0709", span, "only the oldest value of a ring is taken")
+                        .hint("write `ring.pop()`"),
+                ))
+            }
             _ => return Err(self.err("E0709", span, "nothing is removed from a sketch")),
         }
         let key = self.table_key(table, key)?;
@@ -263,10 +380,14 @@ impl Lower<'_, '_> {
     }
 
     pub fn update(&mut self, entry: &Expr, body: &Block, span: Span) -> R<()> {
-        let ExprKind::Index(t, key) = &*entry.kind else { return Err(self.err("E0701", entry.span, "`update` takes an entry of a table: `update table[key] { … }`")) };
+        let ExprKind::Index(t, key) = &*entry.kind else {
+            return Err(self.err("E0701", entry.span, "`update` takes an entry of a table: `update table[key] { … }`"));
+        };
         let Some(table) = self.table_name(t) else { return Err(self.unknown_table(t)) };
         self.unmasked(table, span)?;
-        if super::stmts::has_call(body) { return Err(self.err("E0710", span, "an entry cannot be held over a call")); }
+        if super::stmts::has_call(body) {
+            return Err(self.err("E0710", span, "an entry cannot be held over a call"));
+        }
         self.impure = true;
         let key = self.table_key(table, key)?;
         let ty = self.cx.tables[table.index()].value.clone();
@@ -287,22 +408,44 @@ impl Lower<'_, '_> {
     pub fn app_name(&mut self, n: &Ident) -> Option<R<Val>> {
         let found = self.cx.app.get(&n.name).cloned()?;
         Some(match found {
-            AppName::Param(id, ty) => { let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, ir::Expr::new(t, K::Param(id)))) }
+            AppName::Param(id, ty) => {
+                let t = self.cx.lower_ty(&ty);
+                Ok(Val::pure(ty, ir::Expr::new(t, K::Param(id))))
+            }
             AppName::Port(p) => Ok(Val::of(Ty::Port(p))),
-            AppName::State(id, ty) => { self.impure = true; let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, ir::Expr::new(t, K::State(id)))) }
+            AppName::State(id, ty) => {
+                self.impure = true;
+                let t = self.cx.lower_ty(&ty);
+                Ok(Val::pure(ty, ir::Expr::new(t, K::State(id))))
+            }
             AppName::Session(id, ty) => match self.needs_client(n.span) {
                 Err(r) => Err(r),
-                Ok(()) => { let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, ir::Expr::new(t, K::Session(id)))) }
+                Ok(()) => {
+                    let t = self.cx.lower_ty(&ty);
+                    Ok(Val::pure(ty, ir::Expr::new(t, K::Session(id))))
+                }
             },
-            AppName::Counter(c) => { self.impure = true; Ok(Val::pure(U64, ir::Expr::new(T_U64, K::Counter(c)))) }
-            AppName::Table(t) => { self.impure = true; Ok(Val::of(Ty::Table(t))) }
+            AppName::Counter(c) => {
+                self.impure = true;
+                Ok(Val::pure(U64, ir::Expr::new(T_U64, K::Counter(c))))
+            }
+            AppName::Table(t) => {
+                self.impure = true;
+                Ok(Val::of(Ty::Table(t)))
+            }
             AppName::Const(v) => Ok(v),
             AppName::Fn(_) => Err(self.err("E0301", n.span, format!("`{}` is a function: call it", n.name))),
             AppName::Instance(_) => Err(self.err("E0301", n.span, format!("`{}` is an element, no value", n.name))),
-            AppName::Gauge(_) => Err(self.err("E0301", n.span, format!("`{}` is no value: `take` from a limiter, `mark` by a meter", n.name))),
+            AppName::Gauge(_) => Err(self.err(
+                "E0301",
+                n.span,
+                format!("`{}` is no value: `take` from a limiter, `mark` by a meter", n.name),
+            )),
             AppName::Failed => Err(Reported),
         })
     }
 }
 
-fn indices(path: &[(u32, Ty)]) -> Vec<u32> { path.iter().map(|(i, _)| *i).collect() }
+fn indices(path: &[(u32, Ty)]) -> Vec<u32> {
+    path.iter().map(|(i, _)| *i).collect()
+}

@@ -2,50 +2,105 @@
 
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
+use crate::ir_builder as build;
 use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, FaultKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 const NAMES: &[(&str, usize)] = &[
-    ("len", 1), ("hash", 1), ("min", 2), ("max", 2), ("random", 1), ("raw", 1), ("lower", 1), ("upper", 1), ("starts_with", 2),
-    ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("modula", 2), ("maglev", 2),
-    ("up", 2), ("load", 2), ("any_token", 3), ("has_token", 2), ("all_in", 2), ("text", 1), ("some", 1), ("concat", usize::MAX),
-    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("http_date", 1), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1), ("prefix", 2),
-    ("aes_ctr", 3), ("aes_cbc_encrypt", 3), ("aes_cbc_decrypt", 3), ("aes_gcm_seal", 4), ("aes_gcm_open", 4), ("hmac_sha1", usize::MAX), ("hmac_sha256", usize::MAX),
-    ("sha1", usize::MAX), ("sha256", usize::MAX), ("constant_time_eq", 2), ("random_bytes", 1), ("from_hex", 1),
+    ("len", 1),
+    ("hash", 1),
+    ("min", 2),
+    ("max", 2),
+    ("random", 1),
+    ("raw", 1),
+    ("lower", 1),
+    ("upper", 1),
+    ("starts_with", 2),
+    ("ends_with", 2),
+    ("find", 2),
+    ("slice", 3),
+    ("crc32", 1),
+    ("fnv1a32", 1),
+    ("fnv1a64", 1),
+    ("md5", 1),
+    ("ketama", 2),
+    ("modula", 2),
+    ("maglev", 2),
+    ("up", 2),
+    ("load", 2),
+    ("any_token", 3),
+    ("has_token", 2),
+    ("all_in", 2),
+    ("text", 1),
+    ("some", 1),
+    ("concat", usize::MAX),
+    ("parse", 1),
+    ("bytes_of", 1),
+    ("be32", 1),
+    ("from_be32", 1),
+    ("unix_time", 0),
+    ("http_date", 1),
+    ("any", usize::MAX),
+    ("all", usize::MAX),
+    ("payload", 1),
+    ("checksum_ok", 1),
+    ("update_checksum", 1),
+    ("prefix", 2),
+    ("aes_ctr", 3),
+    ("aes_cbc_encrypt", 3),
+    ("aes_cbc_decrypt", 3),
+    ("aes_gcm_seal", 4),
+    ("aes_gcm_open", 4),
+    ("hmac_sha1", usize::MAX),
+    ("hmac_sha256", usize::MAX),
+    ("sha1", usize::MAX),
+    ("sha256", usize::MAX),
+    ("constant_time_eq", 2),
+    ("random_bytes", 1),
+    ("from_hex", 1),
 ];
 
 impl Lower<'_, '_> {
     pub fn builtin(&mut self, name: &Ident, args: &[Arg], span: Span, want: Option<&Ty>) -> R<Val> {
         let Some((_, n)) = NAMES.iter().find(|(n, _)| *n == name.name) else {
             let mut known: Vec<String> = NAMES.iter().map(|(n, _)| n.to_string()).collect();
-            if self.in_app { known.extend(self.cx.app.names()); }
+            if self.in_app {
+                known.extend(self.cx.app.names());
+            }
             return Err(self.cx.unknown(self.module, &name.name, name.span, "function", &known));
         };
         if *n != usize::MAX && args.len() != *n {
             return Err(self.err("E0308", span, format!("`{}` takes {n} arguments, found {}", name.name, args.len())));
         }
-        if let Some(a) = args.iter().find_map(|a| a.name.as_ref()) { return Err(self.err("E0308", a.span, format!("`{}` has no named arguments", name.name))); }
+        if let Some(a) = args.iter().find_map(|a| a.name.as_ref()) {
+            return Err(self.err("E0308", a.span, format!("`{}` has no named arguments", name.name)));
+        }
         let a: Vec<&Expr> = args.iter().map(|a| &a.value).collect();
         match name.name.as_str() {
             "len" => self.len(a[0]),
             "some" => self.some(a[0], want, span),
             "any" | "all" => {
                 let any = name.name == "any";
-                let mut cond = x::boolean(!any);
-                for e in a { let c = self.cond(e)?; cond = if any { x::or(cond, c) } else { x::and(cond, c) }; }
+                let mut cond = build::boolean(!any);
+                for e in a {
+                    let c = self.cond(e)?;
+                    cond = if any { build::or(cond, c) } else { build::and(cond, c) };
+                }
                 Ok(Val::pure(Ty::Bool, cond))
             }
-            "hash" => { let e = self.plain_arg(a[0])?; Ok(Val::pure(U64, x::builtin(T_U64, B::Hash, vec![e]))) }
+            "hash" => {
+                let e = self.plain_arg(a[0])?;
+                Ok(Val::pure(U64, build::builtin(T_U64, B::Hash, vec![e])))
+            }
             "min" | "max" => self.min_max(name.name == "min", a[0], a[1], span, want),
             "random" => {
                 let n = self.expr_as(a[0], &U64)?;
                 self.impure = true;
-                self.guard(x::cmp(BinOp::Gt, n.clone(), x::u64(0)), FaultKind::DIVISION, span);
+                self.guard(build::cmp(BinOp::Gt, n.clone(), build::u64(0)), FaultKind::DIVISION, span);
                 Ok(Val::pure(U64, X::new(T_U64, K::Random(n))))
             }
             "payload" | "checksum_ok" | "update_checksum" => self.header_fn(&name.name, a[0], span),
@@ -61,21 +116,29 @@ impl Lower<'_, '_> {
                 let set = self.cx.charset(self.module, a[1])?;
                 let table: Vec<u8> = set.0.iter().flat_map(|w| w.to_le_bytes()).collect();
                 let t = self.cx.lower_ty(&Ty::Bytes(32));
-                Ok(Val::pure(Ty::Bool, x::builtin(T_BOOL, B::AllIn, vec![b, X::new(t, K::Bytes(table))])))
+                Ok(Val::pure(Ty::Bool, build::builtin(T_BOOL, B::AllIn, vec![b, X::new(t, K::Bytes(table))])))
             }
             "be32" => {
                 let n = self.expr_as(a[0], &U32)?;
                 let t = self.cx.lower_ty(&Ty::Bytes(4));
-                Ok(Val::pure(Ty::Bytes(4), x::builtin(t, B::Be32, vec![n])))
+                Ok(Val::pure(Ty::Bytes(4), build::builtin(t, B::Be32, vec![n])))
             }
-            "from_be32" => { let b = self.bytes_arg(a[0])?; Ok(Val::pure(U32, x::builtin(T_U32, B::FromBe32, vec![b]))) }
-            "unix_time" => { self.impure = true; Ok(Val::pure(U64, x::builtin(T_U64, B::UnixTime, vec![]))) }
+            "from_be32" => {
+                let b = self.bytes_arg(a[0])?;
+                Ok(Val::pure(U32, build::builtin(T_U32, B::FromBe32, vec![b])))
+            }
+            "unix_time" => {
+                self.impure = true;
+                Ok(Val::pure(U64, build::builtin(T_U64, B::UnixTime, vec![])))
+            }
             "http_date" => {
                 let seconds = self.expr_as(a[0], &U64)?;
                 let t = self.cx.lower_ty(&Ty::Bytes(29));
-                Ok(Val::pure(Ty::Bytes(29), x::builtin(t, B::HttpDate, vec![seconds])))
+                Ok(Val::pure(Ty::Bytes(29), build::builtin(t, B::HttpDate, vec![seconds])))
             }
-            "aes_ctr" | "aes_cbc_encrypt" | "aes_cbc_decrypt" | "aes_gcm_seal" | "aes_gcm_open" => self.cipher(&name.name, &a, span),
+            "aes_ctr" | "aes_cbc_encrypt" | "aes_cbc_decrypt" | "aes_gcm_seal" | "aes_gcm_open" => {
+                self.cipher(&name.name, &a, span)
+            }
             "hmac_sha1" | "hmac_sha256" | "sha1" | "sha256" => self.digest(&name.name, &a, span),
             "random_bytes" => self.random_bytes(a[0], span),
             "parse" => self.parse(a[0], span),
@@ -93,7 +156,10 @@ impl Lower<'_, '_> {
         let v = self.expr(e, None)?;
         let v = self.defined(v, e.span)?;
         let t = self.settled(&v.ty);
-        if !t.is_plain() && !t.is_error() { let s = self.show(&t); return Err(self.err("E0309", e.span, format!("{s} is no plain data"))); }
+        if !t.is_plain() && !t.is_error() {
+            let s = self.show(&t);
+            return Err(self.err("E0309", e.span, format!("{s} is no plain data")));
+        }
         self.coerce(v, &t, e.span)
     }
 
@@ -103,7 +169,9 @@ impl Lower<'_, '_> {
         let max = v.ty.bytes_max();
         let first = self.bytes_of(v, a[0].span)?;
         let mut args = vec![first];
-        for e in &a[1..] { args.push(self.bytes_arg(e)?); }
+        for e in &a[1..] {
+            args.push(self.bytes_arg(e)?);
+        }
         let (ty, b) = match name {
             "lower" => (Ty::Bytes(max), B::Lower),
             "upper" => (Ty::Bytes(max), B::Upper),
@@ -119,28 +187,35 @@ impl Lower<'_, '_> {
             _ => (Ty::Bool, B::HasToken),
         };
         let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, x::builtin(t, b, args)))
+        Ok(Val::pure(ty, build::builtin(t, b, args)))
     }
 
     fn len(&mut self, e: &Expr) -> R<Val> {
-        if let Some(made) = self.queue_len(e) { return made; }
+        if let Some(made) = self.queue_len(e) {
+            return made;
+        }
         let v = self.expr(e, None)?;
         let v = if matches!(v.ty, Ty::Table(_)) { v } else { self.defined(v, e.span)? };
         match (v.ty, v.kind) {
-            (Ty::Bytes(_), Vk::Pure(b)) => Ok(Val::pure(U64, x::len_bytes(b))),
+            (Ty::Bytes(_), Vk::Pure(b)) => Ok(Val::pure(U64, build::len_bytes(b))),
             (Ty::List(..), Vk::Pure(l)) => Ok(Val::pure(U32, X::new(T_U32, K::ListLen(l)))),
-            (Ty::Items(..), Vk::Path(p)) => Ok(Val::pure(U32, x::count(p))),
+            (Ty::Items(..), Vk::Path(p)) => Ok(Val::pure(U32, build::count(p))),
             (Ty::Replies(_), _) => Ok(Val::pure(U32, X::new(T_U32, K::Parts))),
             (Ty::Port(p), _) => Ok(Val::pure(U32, X::new(T_U32, K::PortLen(p)))),
             (Ty::Table(t), _) => {
-                if self.pure_only() { return Err(self.involved(e.span)); }
+                if self.pure_only() {
+                    return Err(self.involved(e.span));
+                }
                 self.impure = true;
                 let dst = self.new_local("", &U64);
                 self.push(e.span, ir::StmtKind::TableLen { table: t, dst });
                 Ok(Val::pure(U64, self.local_expr(dst)))
             }
             (Ty::Error, _) => Err(Reported),
-            (t, _) => { let s = self.show(&t); Err(self.err("E0303", e.span, format!("{s} has no length"))) }
+            (t, _) => {
+                let s = self.show(&t);
+                Err(self.err("E0303", e.span, format!("{s} has no length")))
+            }
         }
     }
 
@@ -150,11 +225,14 @@ impl Lower<'_, '_> {
         let ty = match self.join(&va.ty, &vb.ty) {
             Some(t @ (Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant)) => self.settled(&t),
             Some(Ty::Error) => return Err(Reported),
-            _ => { let (p, q) = (va.ty.clone(), vb.ty.clone()); return Err(self.mismatch(&p, &q, span)); }
+            _ => {
+                let (p, q) = (va.ty.clone(), vb.ty.clone());
+                return Err(self.mismatch(&p, &q, span));
+            }
         };
         let args = vec![self.coerce(va, &ty, a.span)?, self.coerce(vb, &ty, b.span)?];
         let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, x::builtin(t, if min { B::Min } else { B::Max }, args)))
+        Ok(Val::pure(ty, build::builtin(t, if min { B::Min } else { B::Max }, args)))
     }
 
     /// Original bytes of a field, list or nested unit.
@@ -171,16 +249,33 @@ impl Lower<'_, '_> {
         }
         let v = self.defined(v, e.span)?;
         let (path, max) = match (&v.ty, &v.kind) {
-            (Ty::Msg(u), Vk::Path(p)) if !p.steps.is_empty() => (p.clone(), self.cx.m.units[u.index()].max.max(1 << 24)),
+            (Ty::Msg(u), Vk::Path(p)) if !p.steps.is_empty() => {
+                (p.clone(), self.cx.m.units[u.index()].max.max(1 << 24))
+            }
             (Ty::Items(..), Vk::Path(p)) => (p.clone(), 1 << 24),
-            (Ty::Bytes(n), Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind { K::Read(p) => (p.clone(), *n), _ => return Err(Reported) },
-            (_, Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind { K::Read(p) => (p.clone(), 64), _ => return Err(Reported) },
+            (Ty::Bytes(n), Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind {
+                K::Read(p) => (p.clone(), *n),
+                _ => return Err(Reported),
+            },
+            (_, Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind {
+                K::Read(p) => (p.clone(), 64),
+                _ => return Err(Reported),
+            },
             (Ty::Error, _) => return Err(Reported),
             (Ty::Stream, _) => {
-                return Err(self.cx.report(Diagnostic::error("E0303", e.span, "a stream has no bytes that can be read").label("flows through without being held")
-                    .hint("pass the message on, or give the field a largest length: `bytes<N> [length]`")));
+                return Err(self.cx.report(
+                    Diagnostic::error("E0303", e.span, "a stream has no bytes that can be read")
+                        .label("flows through without being held")
+                        .hint("pass the message on, or give the field a largest length: `bytes<N> [length]`"),
+                ));
             }
-            _ => return Err(self.cx.report(Diagnostic::error("E0303", e.span, "only a field, list or nested unit of a parsed message has original bytes"))),
+            _ => {
+                return Err(self.cx.report(Diagnostic::error(
+                    "E0303",
+                    e.span,
+                    "only a field, list or nested unit of a parsed message has original bytes",
+                )))
+            }
         };
         let ty = Ty::Bytes(max);
         let t = self.cx.lower_ty(&ty);
@@ -196,7 +291,10 @@ impl Lower<'_, '_> {
     /// The text of a value, as data.
     pub fn text_of(&mut self, v: Val, span: Span) -> R<X> {
         let v = self.text_val(v, span)?;
-        match v.kind { Vk::Pure(e) => Ok(e), _ => Err(Reported) }
+        match v.kind {
+            Vk::Pure(e) => Ok(e),
+            _ => Err(Reported),
+        }
     }
 
     fn text_val(&mut self, v: Val, span: Span) -> R<Val> {
@@ -204,39 +302,66 @@ impl Lower<'_, '_> {
             (Ty::Bytes(_), kind @ Vk::Pure(_)) => Ok(Val { ty: v.ty, kind, caseless: false }),
             (Ty::Int { bits: 65.., .. }, _) => {
                 let s = self.show(&v.ty);
-                Err(self.cx.report(Diagnostic::error("E0301", span, format!("{s} has no text form")).hint("numbers of up to 64 bits have one: `text(u64(x))` is that of the low bits")))
+                Err(self.cx.report(
+                    Diagnostic::error("E0301", span, format!("{s} has no text form"))
+                        .hint("numbers of up to 64 bits have one: `text(u64(x))` is that of the low bits"),
+                ))
             }
             (Ty::Int { signed: true, .. }, Vk::Pure(n)) => self.text_signed(n, span),
-            (Ty::Lit | Ty::Int { .. }, Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
-            (Ty::Enum(_), Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
-            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e)) => { let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?; self.text_val(Val::pure(Ty::Ip, ip), span) }
-            (Ty::Ip, Vk::Pure(ip)) => { let ty = Ty::Bytes(46); let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, x::builtin(t, B::TextIp, vec![ip]))) }
+            (Ty::Lit | Ty::Int { .. }, Vk::Pure(n)) => {
+                let n = self.recast(T_U64, n);
+                self.text_u64(n)
+            }
+            (Ty::Enum(_), Vk::Pure(n)) => {
+                let n = self.recast(T_U64, n);
+                self.text_u64(n)
+            }
+            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e)) => {
+                let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?;
+                self.text_val(Val::pure(Ty::Ip, ip), span)
+            }
+            (Ty::Ip, Vk::Pure(ip)) => {
+                let ty = Ty::Bytes(46);
+                let t = self.cx.lower_ty(&ty);
+                Ok(Val::pure(ty, build::builtin(t, B::TextIp, vec![ip])))
+            }
             (Ty::Endpoint, Vk::Pure(ep)) => {
                 let ip_ty = self.cx.lower_ty(&Ty::Ip);
                 let (b46, b5) = (self.cx.lower_ty(&Ty::Bytes(46)), self.cx.lower_ty(&Ty::Bytes(20)));
-                let ip = x::builtin(ip_ty, B::EndpointIp, vec![ep.clone()]);
+                let ip = build::builtin(ip_ty, B::EndpointIp, vec![ep.clone()]);
                 let v4 = self.is_v4(ip.clone());
-                let ip = x::builtin(b46, B::TextIp, vec![ip]);
-                let port = x::cast(T_U64, x::builtin(T_U16, B::EndpointPort, vec![ep]));
-                let port = x::builtin(b5, B::TextU64, vec![port]);
+                let ip = build::builtin(b46, B::TextIp, vec![ip]);
+                let port = build::cast(T_U64, build::builtin(T_U16, B::EndpointPort, vec![ep]));
+                let port = build::builtin(b5, B::TextU64, vec![port]);
                 let mark = self.cx.lower_ty(&Ty::Bytes(2));
-                let either = |a: &[u8], b: &[u8]| x::if_(mark, v4.clone(), X::new(mark, K::Bytes(a.to_vec())), X::new(mark, K::Bytes(b.to_vec())));
+                let either = |a: &[u8], b: &[u8]| {
+                    build::if_(mark, v4.clone(), X::new(mark, K::Bytes(a.to_vec())), X::new(mark, K::Bytes(b.to_vec())))
+                };
                 let ty = Ty::Bytes(70);
                 let t = self.cx.lower_ty(&ty);
-                Ok(Val::pure(ty, x::builtin(t, B::Concat, vec![either(b"", b"["), ip, either(b":", b"]:"), port])))
+                Ok(Val::pure(ty, build::builtin(t, B::Concat, vec![either(b"", b"["), ip, either(b":", b"]:"), port])))
             }
             (Ty::Mac, Vk::Pure(e)) => Ok(Val::pure(Ty::Bytes(17), self.mac_text(e))),
             (Ty::Error, _) => Err(Reported),
-            (t, _) => { let s = self.show(t); Err(self.err("E0301", span, format!("{s} has no text form"))) }
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.err("E0301", span, format!("{s} has no text form")))
+            }
         }
     }
 
     /// `some(x)`: of the type that is wanted where x can become that, else of its own.
     fn some(&mut self, a: &Expr, want: Option<&Ty>, span: Span) -> R<Val> {
-        let inner = match want { Some(Ty::Option(t)) => Some(&**t), _ => None };
+        let inner = match want {
+            Some(Ty::Option(t)) => Some(&**t),
+            _ => None,
+        };
         let v = self.expr(a, inner)?;
         let own = self.settled(&v.ty);
-        let t = match inner { Some(t) if self.join(&v.ty, t).as_ref() == Some(t) => t.clone(), _ => own };
+        let t = match inner {
+            Some(t) if self.join(&v.ty, t).as_ref() == Some(t) => t.clone(),
+            _ => own,
+        };
         let e = self.coerce(v, &t, span)?;
         let o = self.cx.measured(t.option(), span)?;
         let ot = self.cx.lower_ty(&o);
@@ -247,20 +372,24 @@ impl Lower<'_, '_> {
         let wide = Ty::Int { bits: 64, signed: true };
         let t = self.cx.lower_ty(&wide);
         let n = self.recast(t, n);
-        let n = match self.once(Val::pure(wide, n), span).kind { Vk::Pure(n) => n, _ => return Err(Reported) };
-        let negative = x::cmp(BinOp::Lt, n.clone(), x::int(t, 0));
-        let size = x::cast(T_U64, n);
-        let size = x::if_(T_U64, negative.clone(), x::bin(T_U64, BinOp::Sub, x::u64(0), size.clone()), size);
+        let n = match self.once(Val::pure(wide, n), span).kind {
+            Vk::Pure(n) => n,
+            _ => return Err(Reported),
+        };
+        let negative = build::cmp(BinOp::Lt, n.clone(), build::int(t, 0));
+        let size = build::cast(T_U64, n);
+        let size =
+            build::if_(T_U64, negative.clone(), build::bin(T_U64, BinOp::Sub, build::u64(0), size.clone()), size);
         let (sign, ty) = (self.cx.lower_ty(&Ty::Bytes(1)), Ty::Bytes(20));
         let t = self.cx.lower_ty(&ty);
-        let sign = x::if_(sign, negative, X::new(sign, K::Bytes(b"-".to_vec())), X::new(sign, K::Bytes(vec![])));
-        Ok(Val::pure(ty, x::builtin(t, B::Concat, vec![sign, x::builtin(t, B::TextU64, vec![size])])))
+        let sign = build::if_(sign, negative, X::new(sign, K::Bytes(b"-".to_vec())), X::new(sign, K::Bytes(vec![])));
+        Ok(Val::pure(ty, build::builtin(t, B::Concat, vec![sign, build::builtin(t, B::TextU64, vec![size])])))
     }
 
     fn text_u64(&mut self, n: X) -> R<Val> {
         let ty = Ty::Bytes(20);
         let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &x::builtin(t, B::TextU64, vec![n]))))
+        Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &build::builtin(t, B::TextU64, vec![n]))))
     }
 
     fn slice(&mut self, b: &Expr, from: &Expr, to: &Expr) -> R<Val> {
@@ -268,10 +397,12 @@ impl Lower<'_, '_> {
         let mut max = v.ty.bytes_max();
         let bytes = self.bytes_of(v, b.span)?;
         let (from, to) = (self.expr_as(from, &U64)?, self.expr_as(to, &U64)?);
-        if let Some(n) = x::as_int(&to) { max = max.min((n as u64).saturating_sub(x::as_int(&from).unwrap_or(0) as u64)); }
+        if let Some(n) = build::as_int(&to) {
+            max = max.min((n as u64).saturating_sub(build::as_int(&from).unwrap_or(0) as u64));
+        }
         let ty = Ty::Bytes(max);
         let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, x::builtin(t, B::Slice, vec![bytes, from, to])))
+        Ok(Val::pure(ty, build::builtin(t, B::Slice, vec![bytes, from, to])))
     }
 
     fn concat(&mut self, a: &[&Expr]) -> R<Val> {
@@ -284,11 +415,20 @@ impl Lower<'_, '_> {
         }
         let ty = Ty::Bytes(max);
         let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &x::builtin(t, B::Concat, args))))
+        Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &build::builtin(t, B::Concat, args))))
     }
 
     pub fn port_arg(&mut self, e: &Expr) -> R<ir::PortId> {
-        let port = match &*e.kind { ExprKind::Name(n) if self.in_app => self.cx.app.port(&n.name).or_else(|| if n.name == "kernel" && !self.cx.app.has("kernel") && self.lookup("kernel").is_none() { self.cx.kernel_port() } else { None }), _ => None };
+        let port = match &*e.kind {
+            ExprKind::Name(n) if self.in_app => self.cx.app.port(&n.name).or_else(|| {
+                if n.name == "kernel" && !self.cx.app.has("kernel") && self.lookup("kernel").is_none() {
+                    self.cx.kernel_port()
+                } else {
+                    None
+                }
+            }),
+            _ => None,
+        };
         match port {
             Some(p) => Ok(p),
             None => match self.expr(e, None)?.ty {
@@ -317,19 +457,30 @@ impl Lower<'_, '_> {
                     _ => self.key_or_hash(arg)?,
                 };
                 let port = &mut self.cx.m.ports[p.index()];
-                if name == "maglev" { port.maglev = true } else { port.ketama = true }
+                if name == "maglev" {
+                    port.maglev = true
+                } else {
+                    port.ketama = true
+                }
                 // With no instance at all there is nothing to choose.
-                self.guard(x::cmp(BinOp::Gt, n, x::u32(0)), FaultKind::INDEX, span);
-                let kind = match name { "ketama" => K::Ketama(p, e), "modula" => K::Modula(p, e), _ => K::Maglev(p, e) };
+                self.guard(build::cmp(BinOp::Gt, n, build::u32(0)), FaultKind::INDEX, span);
+                let kind = match name {
+                    "ketama" => K::Ketama(p, e),
+                    "modula" => K::Modula(p, e),
+                    _ => K::Maglev(p, e),
+                };
                 Ok(Val::pure(U32, X::new(T_U32, kind)))
             }
             _ => {
                 let i = self.index_value(arg)?;
                 let (cond, i) = self.below(i, n);
                 Ok(if name == "up" {
-                    Val::pure(Ty::Bool, x::if_(T_BOOL, cond, X::new(T_BOOL, K::PortUp(p, i)), x::boolean(false)))
+                    Val::pure(
+                        Ty::Bool,
+                        build::if_(T_BOOL, cond, X::new(T_BOOL, K::PortUp(p, i)), build::boolean(false)),
+                    )
                 } else {
-                    Val::pure(U32, x::if_(T_U32, cond, X::new(T_U32, K::PortLoad(p, i)), x::u32(u32::MAX)))
+                    Val::pure(U32, build::if_(T_U32, cond, X::new(T_U32, K::PortLoad(p, i)), build::u32(u32::MAX)))
                 })
             }
         }
@@ -339,14 +490,20 @@ impl Lower<'_, '_> {
     fn key_or_hash(&mut self, arg: &Expr) -> R<X> {
         let v = self.expr(arg, None)?;
         let v = self.defined(v, arg.span)?;
-        if v.ty.is_int() { self.coerce(v, &U32, arg.span) } else { self.bytes_of(v, arg.span) }
+        if v.ty.is_int() {
+            self.coerce(v, &U32, arg.span)
+        } else {
+            self.bytes_of(v, arg.span)
+        }
     }
 
     fn any_token(&mut self, list: &Expr, name: &Expr, token: &Expr) -> R<Val> {
         let v = self.expr(list, None)?;
         let v = self.defined(v, list.span)?;
         let (Ty::Items(elem, _), Vk::Path(p)) = (&v.ty, &v.kind) else {
-            if v.ty.is_error() { return Err(Reported); }
+            if v.ty.is_error() {
+                return Err(Reported);
+            }
             let s = self.show(&v.ty);
             return Err(self.err("E0301", list.span, format!("expected a list field, found {s}")));
         };
@@ -364,65 +521,94 @@ impl Lower<'_, '_> {
         let t = self.cx.lower_ty(ty);
         match (&v.ty, v.kind, ty) {
             (Ty::Error | Ty::Never, ..) => Err(Reported),
-            (Ty::Bytes(_), Vk::Pure(b), Ty::Int { bits, signed: false }) if *bits <= 64 => self.parse_number(b, ty, *bits, span),
-            (Ty::Ip, Vk::Pure(e), Ty::Int { bits: 128, signed: false }) => Ok(Val::pure(ty.clone(), X::new(t, K::Cast(e)))),
-            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e), Ty::Int { signed: false, .. }) => Ok(Val::pure(ty.clone(), self.recast(t, e))),
-            (Ty::Enum(_), Vk::Pure(e), Ty::Int { .. }) | (Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac, Vk::Pure(e), Ty::Int { .. }) => {
+            (Ty::Bytes(_), Vk::Pure(b), Ty::Int { bits, signed: false }) if *bits <= 64 => {
+                self.parse_number(b, ty, *bits, span)
+            }
+            (Ty::Ip, Vk::Pure(e), Ty::Int { bits: 128, signed: false }) => {
+                Ok(Val::pure(ty.clone(), X::new(t, K::Cast(e))))
+            }
+            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e), Ty::Int { signed: false, .. }) => {
                 Ok(Val::pure(ty.clone(), self.recast(t, e)))
             }
-            // Numbers as addresses, low bits first kept; an address of either family as one of IPv4, if it is one, or as the IPv6 address
-            // that stands for it.
+            (Ty::Enum(_), Vk::Pure(e), Ty::Int { .. })
+            | (
+                Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac,
+                Vk::Pure(e),
+                Ty::Int { .. },
+            ) => Ok(Val::pure(ty.clone(), self.recast(t, e))),
+            // Numbers as addresses, low bits first kept; an address of either family as one of
+            // IPv4, if it is one, or as the IPv6 address that stands for it.
             (Ty::Ip | Ty::Ip4, Vk::Pure(e), Ty::Ip6) => {
                 let ip = if v.ty == Ty::Ip { e } else { self.address_as(e, &v.ty, &Ty::Ip, span)? };
                 Ok(Val::pure(ty.clone(), X::new(t, K::Cast(ip))))
             }
-            (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e), Ty::Ip4 | Ty::Ip6 | Ty::Mac) => Ok(Val::pure(ty.clone(), self.recast(t, e))),
-            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e), Ty::Ip) => { let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?; Ok(Val::pure(Ty::Ip, ip)) }
+            (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e), Ty::Ip4 | Ty::Ip6 | Ty::Mac) => {
+                Ok(Val::pure(ty.clone(), self.recast(t, e)))
+            }
+            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e), Ty::Ip) => {
+                let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?;
+                Ok(Val::pure(Ty::Ip, ip))
+            }
             (Ty::Ip, Vk::Pure(e), Ty::Ip4) => {
                 let known = self.is_v4(e.clone());
                 let wide = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
                 let low = self.recast(t, X::new(wide, K::Cast(e)));
                 Ok(Val::maybe(known, Val::pure(ty.clone(), low)))
             }
-            (Ty::Bool, Vk::Pure(e), Ty::Int { .. }) => Ok(Val::pure(ty.clone(), x::if_(t, e, x::int(t, 1), x::int(t, 0)))),
-            (Ty::Int { .. } | Ty::Lit, Vk::Pure(e), Ty::Enum(en)) if self.cx.m.enums[en.index()].open => Ok(Val::pure(ty.clone(), self.recast(t, e))),
+            (Ty::Bool, Vk::Pure(e), Ty::Int { .. }) => {
+                Ok(Val::pure(ty.clone(), build::if_(t, e, build::int(t, 1), build::int(t, 0))))
+            }
+            (Ty::Int { .. } | Ty::Lit, Vk::Pure(e), Ty::Enum(en)) if self.cx.m.enums[en.index()].open => {
+                Ok(Val::pure(ty.clone(), self.recast(t, e)))
+            }
             (Ty::Int { .. } | Ty::Lit, Vk::Pure(e), Ty::Enum(en)) => {
                 // A closed enum: none for numbers that are no variant.
                 let ranges = self.cx.m.enums[en.index()].variants.iter().map(|(_, v)| (*v, *v)).collect();
                 let v = self.once(Val::pure(U64, self_cast(e)), span);
                 let Vk::Pure(e) = v.kind else { return Err(Reported) };
                 let known = self.truth(K::InRanges(e.clone(), ranges));
-                Ok(Val::maybe(known, Val::pure(ty.clone(), x::cast(t, e))))
+                Ok(Val::maybe(known, Val::pure(ty.clone(), build::cast(t, e))))
             }
-            (found, ..) => { let (f, w) = (self.show(found), self.show(ty)); Err(self.err("E0301", span, format!("{f} cannot be converted to {w}"))) }
+            (found, ..) => {
+                let (f, w) = (self.show(found), self.show(ty));
+                Err(self.err("E0301", span, format!("{f} cannot be converted to {w}")))
+            }
         }
     }
 
     fn parse_number(&mut self, b: X, ty: &Ty, bits: u8, span: Span) -> R<Val> {
         let opt = U64.option();
         let ot = self.cx.lower_ty(&opt);
-        let parsed = crate::fold::fold(&self.cx.m, &x::builtin(ot, B::ParseU64, vec![b]));
-        if bits == 64 { return Ok(Val::pure(opt, parsed)); }
+        let parsed = crate::fold::fold(&self.cx.m, &build::builtin(ot, B::ParseU64, vec![b]));
+        if bits == 64 {
+            return Ok(Val::pure(opt, parsed));
+        }
         let v = self.once(Val::pure(opt, parsed), span);
         let Vk::Pure(p) = v.kind else { return Err(Reported) };
-        let value = x::unwrap(T_U64, p.clone());
-        let fits = x::and(x::is_some(p), x::cmp(BinOp::Lt, value.clone(), x::u64(1 << bits)));
+        let value = build::unwrap(T_U64, p.clone());
+        let fits = build::and(build::is_some(p), build::cmp(BinOp::Lt, value.clone(), build::u64(1 << bits)));
         let t = self.cx.lower_ty(ty);
-        Ok(Val::maybe(fits, Val::pure(ty.clone(), x::cast(t, value))))
+        Ok(Val::maybe(fits, Val::pure(ty.clone(), build::cast(t, value))))
     }
 
     /// `parse Unit(bytes)`, as `parse(Unit(bytes))`: in tests.
     fn parse(&mut self, e: &Expr, span: Span) -> R<Val> {
-        let ExprKind::Call(f, args) = &*e.kind else { return Err(self.err("E0308", span, "write `parse Unit(bytes)`")) };
+        let ExprKind::Call(f, args) = &*e.kind else {
+            return Err(self.err("E0308", span, "write `parse Unit(bytes)`"));
+        };
         let [a] = args.as_slice() else { return Err(self.err("E0308", span, "write `parse Unit(bytes)`")) };
-        if self.kind != Kind::Test && !self.frames { return Err(self.err("E0309", span, "`parse` is for tests and packets")); }
+        if self.kind != Kind::Test && !self.frames {
+            return Err(self.err("E0309", span, "`parse` is for tests and packets"));
+        }
         self.impure = true;
         let id = self.cx.expr_item(self.module, f);
         let Some(crate::compiler::Item::Unit(u)) = id.map(|id| self.cx.item(id, f.span)).transpose()? else {
             return Err(self.err("E0201", f.span, "this is no unit"));
         };
         if self.cx.m.units[u.index()].frame.is_some() {
-            let d = Diagnostic::error("E0620", f.span, "a packet is what a frame port gives, and is not parsed from bytes").label("a packet type");
+            let d =
+                Diagnostic::error("E0620", f.span, "a packet is what a frame port gives, and is not parsed from bytes")
+                    .label("a packet type");
             return Err(self.cx.report(d.hint("give `parse` the units of its headers, one after the other; or make them headers of the port's own packet type")));
         }
         let bytes = self.bytes_arg(&a.value)?;
@@ -430,11 +616,13 @@ impl Lower<'_, '_> {
         let ok = self.new_local("", &Ty::Bool);
         self.push(span, ir::StmtKind::Parse { unit: u, bytes, dst, ok });
         let there = self.local_expr(ok);
-        Ok(Val::maybe(there, Val::path(Ty::Msg(u), x::msg(dst))))
+        Ok(Val::maybe(there, Val::path(Ty::Msg(u), build::msg(dst))))
     }
 
     fn bytes_of_message(&mut self, e: &Expr, span: Span) -> R<Val> {
-        if self.kind != Kind::Test { return Err(self.err("E0309", span, "`bytes_of` is for tests")); }
+        if self.kind != Kind::Test {
+            return Err(self.err("E0309", span, "`bytes_of` is for tests"));
+        }
         let v = self.expr(e, None)?;
         let msg = self.outgoing(&v, e.span)?;
         let ty = Ty::Bytes(1 << 24);
@@ -444,4 +632,6 @@ impl Lower<'_, '_> {
     }
 }
 
-fn self_cast(e: X) -> X { x::cast(T_U64, e) }
+fn self_cast(e: X) -> X {
+    build::cast(T_U64, e)
+}

@@ -1,4 +1,5 @@
-//! Calls of functions. A pure function is one of the IR; one that takes messages or touches state is put in place of its call.
+//! Calls of functions. A pure function is one of the IR; one that takes messages or touches state
+//! is put in place of its call.
 
 use super::deliver::Sink;
 use super::{Binding, Kind, Lower, Ret};
@@ -6,13 +7,13 @@ use crate::apps::elements::Instance;
 use crate::apps::AppName;
 use crate::compiler::{Compiler, FnInfo, How, Item, Reported, R};
 use crate::consts;
+use crate::ir_builder as build;
 use crate::names::Found;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
-use crate::x;
+use ir::StmtKind;
 use std::rc::Rc;
 use wireloom_ir as ir;
-use ir::StmtKind;
 use wireloom_syntax::ast::{Arg, Block, Expr, ExprKind, FnBody, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -45,7 +46,9 @@ impl Lower<'_, '_> {
         match &*f.kind {
             ExprKind::Name(n) => {
                 if self.in_app {
-                    if let Some(f) = self.cx.app.function(&n.name) { return Ok(Callee::Fn(f)); }
+                    if let Some(f) = self.cx.app.function(&n.name) {
+                        return Ok(Callee::Fn(f));
+                    }
                 }
                 let found = self.cx.names.find(self.module, &[&n.name]);
                 if let Some((Found::Item(id), 1)) = found {
@@ -61,7 +64,8 @@ impl Lower<'_, '_> {
                 }
             }
             ExprKind::Field(Some(base), name) => {
-                let local = consts::dotted(base).and_then(|p| p.first().map(|n| n.name.clone()))
+                let local = consts::dotted(base)
+                    .and_then(|p| p.first().map(|n| n.name.clone()))
                     .is_some_and(|n| self.lookup(&n).is_some() || (self.in_app && self.cx.app.has(&n)));
                 if !local {
                     if let Some(id) = self.cx.expr_item(self.module, f) {
@@ -78,13 +82,18 @@ impl Lower<'_, '_> {
                             let known = self.cx.names.known(self.module);
                             let hint = crate::names::suggest(&names.join("."), known.iter().map(String::as_str));
                             let d = Diagnostic::error("E0201", f.span, what);
-                            let d = match self.cx.names.contents(self.module, &names[..n].join(".")) { Some(note) => d.note(note), None => d };
+                            let d = match self.cx.names.contents(self.module, &names[..n].join(".")) {
+                                Some(note) => d.note(note),
+                                None => d,
+                            };
                             return Err(self.cx.report(crate::names::with_hint(d, hint)));
                         }
                     }
                 }
                 if let (ExprKind::Name(n), true) = (&*base.kind, self.in_app) {
-                    if let (None, Some(AppName::Instance(i))) = (self.lookup(&n.name), self.cx.app.get(&n.name)) { return Ok(Callee::Of(n.clone(), i.clone(), name.clone())); }
+                    if let (None, Some(AppName::Instance(i))) = (self.lookup(&n.name), self.cx.app.get(&n.name)) {
+                        return Ok(Callee::Of(n.clone(), i.clone(), name.clone()));
+                    }
                 }
                 Ok(Callee::Method(base.clone(), name.clone()))
             }
@@ -101,19 +110,34 @@ impl Lower<'_, '_> {
             let i = match &a.name {
                 Some(n) => match info.params.iter().position(|(p, _)| p.name == n.name) {
                     Some(i) => i,
-                    None => return Err(self.err("E0308", n.span, format!("`{}` has no parameter `{}`", info.name, n.name))),
+                    None => {
+                        return Err(self.err("E0308", n.span, format!("`{}` has no parameter `{}`", info.name, n.name)))
+                    }
                 },
-                None => { at += 1; at - 1 }
+                None => {
+                    at += 1;
+                    at - 1
+                }
             };
             match slots.get_mut(i) {
                 Some(s @ None) => *s = Some(&a.value),
                 Some(Some(_)) => return Err(self.err("E0308", a.value.span, "this parameter is given twice")),
-                None => return Err(self.err("E0308", span, format!("`{}` takes {} arguments, found {}", info.name, info.params.len(), args.len()))),
+                None => {
+                    return Err(self.err(
+                        "E0308",
+                        span,
+                        format!("`{}` takes {} arguments, found {}", info.name, info.params.len(), args.len()),
+                    ))
+                }
             }
         }
         match slots.iter().copied().collect::<Option<Vec<_>>>() {
             Some(all) => Ok(all),
-            None => Err(self.err("E0308", span, format!("`{}` takes {} arguments, found {}", info.name, info.params.len(), args.len()))),
+            None => Err(self.err(
+                "E0308",
+                span,
+                format!("`{}` takes {} arguments, found {}", info.name, info.params.len(), args.len()),
+            )),
         }
     }
 
@@ -132,16 +156,23 @@ impl Lower<'_, '_> {
         vals.into_iter().collect()
     }
 
-    /// `gate.open(true)`: a function or signal of an instance, which sees the element's names and sends to its ways out.
+    /// `gate.open(true)`: a function or signal of an instance, which sees the element's names and
+    /// sends to its ways out.
     fn call_of(&mut self, name: &Ident, i: &Rc<Instance>, f: &Ident, args: &[Arg], span: Span) -> R<Val> {
-        if self.outlets.len() >= 16 { return Err(self.cx.recursion(&name.name, span)); }
+        if self.outlets.len() >= 16 {
+            return Err(self.cx.recursion(&name.name, span));
+        }
         let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
         self.cx.callable_signals(i.module, &i.element);
         let found = self.cx.app.function(&f.name);
         let known: Vec<String> = self.cx.app.names().filter(|n| self.cx.app.function(n).is_some()).collect();
         self.cx.app = outer;
         let Some(info) = found else {
-            let d = Diagnostic::error("E0201", f.span, format!("`{}` has no function or signal `{}`", i.element.name.name, f.name));
+            let d = Diagnostic::error(
+                "E0201",
+                f.span,
+                format!("`{}` has no function or signal `{}`", i.element.name.name, f.name),
+            );
             let hint = crate::names::suggest(&f.name, known.iter().map(String::as_str));
             return Err(self.cx.report(crate::names::with_hint(d, hint)));
         };
@@ -158,10 +189,18 @@ impl Lower<'_, '_> {
         self.cx.around = around;
         match how? {
             How::Func(id) => {
-                let exprs = vals.into_iter().map(|v| match v.kind { Vk::Pure(e) => Ok(e), _ => Err(Reported) }).collect::<R<Vec<_>>>()?;
+                let exprs = vals
+                    .into_iter()
+                    .map(|v| match v.kind {
+                        Vk::Pure(e) => Ok(e),
+                        _ => Err(Reported),
+                    })
+                    .collect::<R<Vec<_>>>()?;
                 let t = self.cx.lower_ty(&info.ret);
                 let call = ir::Expr::new(t, ir::ExprKind::Call(id, exprs));
-                if self.kind == Kind::Const { return Err(self.err("E0306", span, "a function is not called at compile time")); }
+                if self.kind == Kind::Const {
+                    return Err(self.err("E0306", span, "a function is not called at compile time"));
+                }
                 Ok(Val::pure(info.ret.clone(), call))
             }
             _ => self.inline(info, vals, span, sink),
@@ -178,19 +217,39 @@ impl Lower<'_, '_> {
         match (&v.ty, t) {
             (a, b) if a == b => Ok(v),
             (Ty::Items(x, n), Ty::Items(y, m)) if x == y && n <= m => Ok(v),
-            (found, _) => { let found = found.clone(); Err(self.mismatch(t, &found, a.span)) }
+            (found, _) => {
+                let found = found.clone();
+                Err(self.mismatch(t, &found, a.span))
+            }
         }
     }
 
     /// Puts a function's body in the place of its call.
     fn inline(&mut self, info: &Rc<FnInfo>, vals: Vec<Val>, span: Span, sink: Option<Sink>) -> R<Val> {
-        if self.pure_only() { return Err(self.involved(span)); }
-        if self.inlined.contains(&info.name) { return Err(self.cx.recursion(&info.name, span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
+        if self.inlined.contains(&info.name) {
+            return Err(self.cx.recursion(&info.name, span));
+        }
         self.copies(span)?;
-        let vals: Vec<Val> = vals.into_iter().map(|v| if self.frames { self.now(v, span) } else { self.once(v, span) }).collect();
-        let scope = info.params.iter().zip(vals).map(|((n, _), val)| Binding {
-            name: n.name.clone(), span: n.span, val, var: None, used: true, epoch: self.epoch, state: false, reply: false,
-        }).collect();
+        let vals: Vec<Val> =
+            vals.into_iter().map(|v| if self.frames { self.now(v, span) } else { self.once(v, span) }).collect();
+        let scope = info
+            .params
+            .iter()
+            .zip(vals)
+            .map(|((n, _), val)| Binding {
+                name: n.name.clone(),
+                span: n.span,
+                val,
+                var: None,
+                used: true,
+                epoch: self.epoch,
+                state: false,
+                reply: false,
+            })
+            .collect();
         let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
         let (module, in_app) = (self.module, self.in_app);
         (self.module, self.in_app) = (info.module, info.in_app);
@@ -216,7 +275,9 @@ impl Lower<'_, '_> {
                 Some(sink) => self.deliver_block(b, &sink),
                 None if plain => {
                     let v = self.block(b, Some(&info.ret))?;
-                    if v.is_never() { return Ok(v); }
+                    if v.is_never() {
+                        return Ok(v);
+                    }
                     let e = self.coerce(v, &info.ret, span)?;
                     Ok(Val::pure(info.ret.clone(), e))
                 }
@@ -237,17 +298,24 @@ impl Lower<'_, '_> {
     /// What is put in the place of its uses may double at every step: there is a limit, told once.
     fn one_more_copy(&mut self, too_deep: bool, told: impl FnOnce() -> Diagnostic) -> R<()> {
         self.cx.inlined = self.cx.inlined.saturating_add(1);
-        if !too_deep && self.cx.inlined < MAX_COPIES { return Ok(()); }
-        if self.cx.inlined > MAX_COPIES { return Err(Reported); }
+        if !too_deep && self.cx.inlined < MAX_COPIES {
+            return Ok(());
+        }
+        if self.cx.inlined > MAX_COPIES {
+            return Err(Reported);
+        }
         self.cx.inlined = MAX_COPIES;
         Err(self.cx.report(told()))
     }
 
     /// Functions in the place of their calls.
     fn copies(&mut self, span: Span) -> R<()> {
-        self.one_more_copy(self.inlined.len() >= MAX_INLINED, || Diagnostic::error("E0504", span, "functions are nested too deeply here").label("one call too many")
-            .note("a function that takes or gives messages, or touches state, is put in the place of its calls")
-            .hint("call it once and keep the result with `let`, or pass fields of the message"))
+        self.one_more_copy(self.inlined.len() >= MAX_INLINED, || {
+            Diagnostic::error("E0504", span, "functions are nested too deeply here")
+                .label("one call too many")
+                .note("a function that takes or gives messages, or touches state, is put in the place of its calls")
+                .hint("call it once and keep the result with `let`, or pass fields of the message")
+        })
     }
 
     /// Elements of services in the place of each send to them.
@@ -260,16 +328,29 @@ impl Lower<'_, '_> {
     /// `return` in an inlined body leaves a loop of one round.
     fn inline_returns(&mut self, info: &Rc<FnInfo>, b: &Block, span: Span, sink: Option<Sink>, plain: bool) -> R<Val> {
         if !plain && info.ret != Ty::Unit && sink.is_none() {
-            return Err(self.cx.report(Diagnostic::error("E0309", span, format!("`{}` gives a message by `return`, which can only be sent on at once", info.name))
-                .hint("use the call directly in `reply`, `call` or `->`")));
+            return Err(self.cx.report(
+                Diagnostic::error(
+                    "E0309",
+                    span,
+                    format!("`{}` gives a message by `return`, which can only be sent on at once", info.name),
+                )
+                .hint("use the call directly in `reply`, `call` or `->`"),
+            ));
         }
-        let result = plain.then(|| { let zero = self.zero(&info.ret); let l = self.temp("", &info.ret, zero, span); self.bounds.remove(&l); l });
-        let done = self.temp("", &Ty::Bool, x::boolean(false), span);
+        let result = plain.then(|| {
+            let zero = self.zero(&info.ret);
+            let l = self.temp("", &info.ret, zero, span);
+            self.bounds.remove(&l);
+            l
+        });
+        let done = self.temp("", &Ty::Bool, build::boolean(false), span);
         let ret = Ret::Inline { result, ty: info.ret.clone(), done, loops: self.loops, sink: sink.clone() };
         let outer = std::mem::replace(&mut self.ret, ret);
         let (made, mut block) = self.sub(|s| -> R<()> {
             match &sink {
-                Some(sink) => { s.deliver_block(b, sink)?; }
+                Some(sink) => {
+                    s.deliver_block(b, sink)?;
+                }
                 None => {
                     let v = s.block(b, Some(&info.ret))?;
                     if let (Some(l), false) = (result, v.is_never()) {
@@ -283,38 +364,56 @@ impl Lower<'_, '_> {
         self.ret = outer;
         made?;
         let sp = self.cx.span(span);
-        block.push(x::stmt(sp, StmtKind::Break));
+        block.push(build::stmt(sp, StmtKind::Break));
         self.behind_jumps(&block);
         self.push(span, StmtKind::Loop { max: 1, body: block });
-        Ok(match result { Some(l) => Val::pure(info.ret.clone(), self.local_expr(l)), None => Val::unit() })
+        Ok(match result {
+            Some(l) => Val::pure(info.ret.clone(), self.local_expr(l)),
+            None => Val::unit(),
+        })
     }
 }
 
 impl Compiler<'_> {
     pub fn recursion(&mut self, name: &str, span: Span) -> Reported {
-        self.report(Diagnostic::error("E0501", span, format!("`{name}` calls itself")).label("recursion")
-            .note("every program ends: functions may not call themselves, not even through others").hint("use `for`, `fold` or `loop max N`"))
+        self.report(
+            Diagnostic::error("E0501", span, format!("`{name}` calls itself"))
+                .label("recursion")
+                .note("every program ends: functions may not call themselves, not even through others")
+                .hint("use `for`, `fold` or `loop max N`"),
+        )
     }
 
     /// Compiles a function at its first use.
     pub fn function(&mut self, info: &Rc<FnInfo>, span: Span) -> R<How> {
         match info.how.get() {
             How::Unseen => {}
-            How::Busy => { let r = self.recursion(&info.name, span); return Err(r); }
+            How::Busy => {
+                let r = self.recursion(&info.name, span);
+                return Err(r);
+            }
             How::Failed => return Err(Reported),
             how => return Ok(how),
         }
         if info.params.iter().any(|(_, t)| !t.is_plain()) || !info.ret.is_plain() {
             // It is lowered at each call; here its body is checked once, calls or not.
             info.how.set(How::Busy);
-            let sound = if info.ret.is_plain() { self.compile_function(info) != How::Failed } else { self.gives_messages(info) };
+            let sound = if info.ret.is_plain() {
+                self.compile_function(info) != How::Failed
+            } else {
+                self.gives_messages(info)
+            };
             info.how.set(if sound { How::Inline } else { How::Failed });
             return if sound { Ok(How::Inline) } else { Err(Reported) };
         }
         info.how.set(How::Busy);
         let how = self.within(span, 4, |cx| Ok(cx.compile_function(info))).unwrap_or(How::Failed);
         info.how.set(how);
-        if how == How::Failed { Err(Reported) } else { Ok(how) }
+        if how == How::Failed {
+            Err(Reported)
+        } else {
+            Ok(how)
+        }
     }
 
     /// Checks a function that gives messages; nothing of it is kept.
@@ -326,14 +425,18 @@ impl Compiler<'_> {
         l.frames = !l.cx.frame_units.is_empty();
         l.outlets = l.cx.around.clone();
         l.place = format!("fn {}", info.name);
-        let vals: Vec<Val> = info.params.iter().map(|(n, t)| {
-            let local = l.new_local(&n.name, t);
-            match t {
-                Ty::Msg(_) => Val::path(t.clone(), x::msg(local)),
-                t if t.is_plain() => Val::pure(t.clone(), l.local_expr(local)),
-                _ => Val::error(),
-            }
-        }).collect();
+        let vals: Vec<Val> = info
+            .params
+            .iter()
+            .map(|(n, t)| {
+                let local = l.new_local(&n.name, t);
+                match t {
+                    Ty::Msg(_) => Val::path(t.clone(), build::msg(local)),
+                    t if t.is_plain() => Val::pure(t.clone(), l.local_expr(local)),
+                    _ => Val::error(),
+                }
+            })
+            .collect();
         let sink = match &info.ret {
             Ty::Msg(unit) if l.cx.m.units[unit.index()].frame.is_none() => Some(Sink::Check { unit: *unit }),
             _ => None,
@@ -349,7 +452,11 @@ impl Compiler<'_> {
         let func = |body| ir::Func { name: info.name.clone(), span, params: info.params.len() as u32, ret, body };
         if let FnBody::Extern(file) = &info.ast.body {
             if ir::c_words::is_c_word(&info.name) {
-                let d = Diagnostic::error("E0627", info.ast.name.span, format!("`{}` is no name of a function in C", info.name));
+                let d = Diagnostic::error(
+                    "E0627",
+                    info.ast.name.span,
+                    format!("`{}` is no name of a function in C", info.name),
+                );
                 self.report(d.label("a word or macro of C").hint("give it another name there and here"));
                 return How::Failed;
             }
@@ -367,7 +474,7 @@ impl Compiler<'_> {
             let local = l.new_local(&n.name, t);
             let e = l.local_expr(local);
             let val = match t {
-                Ty::Msg(_) => Val::path(t.clone(), x::msg(local)),
+                Ty::Msg(_) => Val::path(t.clone(), build::msg(local)),
                 t if t.is_plain() => Val::pure(t.clone(), e),
                 // A list of a message has no form of its own outside of one.
                 _ => Val::error(),
@@ -397,18 +504,32 @@ impl Lower<'_, '_> {
             FnBody::Block(b) => (self.block(b, Some(&info.ret))?, b.span),
             FnBody::Extern(_) => return Ok(()),
         };
-        if v.is_never() { return Ok(()); }
+        if v.is_never() {
+            return Ok(());
+        }
         if info.ret == Ty::Unit {
             self.push(span, StmtKind::Return(None));
             return Ok(());
         }
         if v.ty == Ty::Unit {
             // A part of it could not be read.
-            let within = |d: &Diagnostic| d.code.starts_with("E01") && d.span().is_some_and(|s| s.file == span.file && s.start >= span.start && s.end <= span.end);
-            if self.cx.diags.iter().any(within) { return Err(Reported); }
+            let within = |d: &Diagnostic| {
+                d.code.starts_with("E01")
+                    && d.span().is_some_and(|s| s.file == span.file && s.start >= span.start && s.end <= span.end)
+            };
+            if self.cx.diags.iter().any(within) {
+                return Err(Reported);
+            }
             let want = self.show(&info.ret);
-            return Err(self.cx.report(Diagnostic::error("E0301", info.ast.name.span, format!("`{}` must give {want} on every way", info.name))
-                .label("ends without a value").hint("its last line is its value: an expression without `let`, or `return …`")));
+            return Err(self.cx.report(
+                Diagnostic::error(
+                    "E0301",
+                    info.ast.name.span,
+                    format!("`{}` must give {want} on every way", info.name),
+                )
+                .label("ends without a value")
+                .hint("its last line is its value: an expression without `let`, or `return …`"),
+            ));
         }
         let e = self.coerce(v, &info.ret, span)?;
         self.push(span, StmtKind::Return(Some(e)));
@@ -417,4 +538,6 @@ impl Lower<'_, '_> {
 }
 
 /// Whether a block has a `return` anywhere.
-pub fn has_return(b: &Block) -> bool { format!("{b:?}").contains("Return(") }
+pub fn has_return(b: &Block) -> bool {
+    format!("{b:?}").contains("Return(")
+}

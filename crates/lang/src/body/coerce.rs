@@ -1,19 +1,21 @@
-//! Conversions without words: constants to their width, integers to wider ones, values to options, options that are known to
-//! be there to their values.
+//! Conversions without words: constants to their width, integers to wider ones, values to options,
+//! options that are known to be there to their values.
 
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL};
+use crate::ir_builder as build;
 use crate::ty::{size, Ty, U64};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp, Expr, ExprKind, FaultKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::Span;
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
     pub fn mismatch(&mut self, want: &Ty, found: &Ty, span: Span) -> Reported {
-        if want.is_error() || found.is_error() { return Reported; }
+        if want.is_error() || found.is_error() {
+            return Reported;
+        }
         let (mut w, mut f) = (self.show(want), self.show(found));
         if w == f {
             // They print alike: what makes the difference is said.
@@ -22,10 +24,16 @@ impl Lower<'_, '_> {
         let mut d = Diagnostic::error("E0301", span, format!("expected {w}, found {f}")).label(format!("this is {f}"));
         match (want, found) {
             (Ty::Int { .. }, Ty::Int { .. }) => d = d.hint(format!("convert it: `{w}(…)`")),
-            (Ty::Int { .. }, Ty::Enum(_) | Ty::Instant | Ty::Duration | Ty::Fault) => d = d.hint(format!("convert it: `{w}(…)`")),
+            (Ty::Int { .. }, Ty::Enum(_) | Ty::Instant | Ty::Duration | Ty::Fault) => {
+                d = d.hint(format!("convert it: `{w}(…)`"))
+            }
             (Ty::Duration, Ty::Lit) => d = d.hint("a duration has a unit: `10s`, `50ms`"),
-            (t, Ty::List(..) | Ty::Items(..)) if t.is_int() => d = d.hint("one of its items is `xs[i]`; whether x is among them: `xs.any(|y| y == x)`"),
-            (Ty::Bytes(_), t) if t.int_bits().is_some() || matches!(t, Ty::Ip | Ty::Endpoint) => d = d.hint("convert it: `text(…)`"),
+            (t, Ty::List(..) | Ty::Items(..)) if t.is_int() => {
+                d = d.hint("one of its items is `xs[i]`; whether x is among them: `xs.any(|y| y == x)`")
+            }
+            (Ty::Bytes(_), t) if t.int_bits().is_some() || matches!(t, Ty::Ip | Ty::Endpoint) => {
+                d = d.hint("convert it: `text(…)`")
+            }
             (Ty::List(..), Ty::Items(..)) => d = d.hint("write its items anew: `[x for x in xs]`"),
             _ => {}
         }
@@ -55,24 +63,40 @@ impl Lower<'_, '_> {
                 let e = self.coerce(v, inner, span)?;
                 Ok(Expr::new(t, ExprKind::Some(e)))
             }
-            (Ty::Option(_), _) => { let v = self.defined(v, span)?; self.coerce(v, want, span) }
+            (Ty::Option(_), _) => {
+                let v = self.defined(v, span)?;
+                self.coerce(v, want, span)
+            }
             (Ty::Lit, _) => self.literal(v, want, t, span),
             (Ty::Ip4 | Ty::Ip6, Ty::Ip) | (Ty::Ip, Ty::Ip4 | Ty::Ip6) => match v.kind {
                 Vk::Pure(e) => self.address_as(e, &v.ty, want, span),
                 _ => Err(Reported),
             },
-            (Ty::Int { bits: a, signed: s }, Ty::Int { bits: b, signed: r }) if (s == r && a <= b) || (!s && *r && a < b) => match v.kind {
-                Vk::Pure(e) => Ok(self.recast(t, e)),
-                _ => Err(Reported),
-            },
-            (Ty::Msg(u), Ty::Record(r)) if self.cx.record_units.get(u).is_some_and(|(s, _)| s == r) => self.record_of(&v, *u, t, span),
+            (Ty::Int { bits: a, signed: s }, Ty::Int { bits: b, signed: r })
+                if (s == r && a <= b) || (!s && *r && a < b) =>
+            {
+                match v.kind {
+                    Vk::Pure(e) => Ok(self.recast(t, e)),
+                    _ => Err(Reported),
+                }
+            }
+            (Ty::Msg(u), Ty::Record(r)) if self.cx.record_units.get(u).is_some_and(|(s, _)| s == r) => {
+                self.record_of(&v, *u, t, span)
+            }
             (Ty::Bytes(a), Ty::Bytes(b)) => self.bytes(v.kind, *a, *b, t, span),
             (Ty::Tuple(a), Ty::Tuple(b)) if a.len() == b.len() => self.tuple(v.kind, a.clone(), b.clone(), t, span),
-            (Ty::List(a, n), Ty::List(b, m)) if a == b && n <= m || matches!((&v.ty, want), (Ty::List(_, 0), Ty::List(..))) => match v.kind {
-                Vk::Pure(e) => self.longer_list(e, a, *n, want, t, span),
-                _ => Err(Reported),
-            },
-            _ => { let found = v.ty.clone(); Err(self.mismatch(want, &found, span)) }
+            (Ty::List(a, n), Ty::List(b, m))
+                if a == b && n <= m || matches!((&v.ty, want), (Ty::List(_, 0), Ty::List(..))) =>
+            {
+                match v.kind {
+                    Vk::Pure(e) => self.longer_list(e, a, *n, want, t, span),
+                    _ => Err(Reported),
+                }
+            }
+            _ => {
+                let found = v.ty.clone();
+                Err(self.mismatch(want, &found, span))
+            }
         }
     }
 
@@ -91,88 +115,121 @@ impl Lower<'_, '_> {
 
     /// A cast that evaluates constants at once.
     pub fn recast(&mut self, t: ir::TyId, e: Expr) -> Expr {
-        match x::as_int(&e) {
-            Some(_) => crate::fold::fold(&self.cx.m, &x::cast(t, e)),
-            None => x::cast(t, e),
+        match build::as_int(&e) {
+            Some(_) => crate::fold::fold(&self.cx.m, &build::cast(t, e)),
+            None => build::cast(t, e),
         }
     }
 
     fn no_data(&mut self, ty: &Ty, span: Span) -> Reported {
-        if ty.is_error() { return Reported; }
+        if ty.is_error() {
+            return Reported;
+        }
         let s = self.show(ty);
-        self.cx.report(Diagnostic::error("E0309", span, format!("{s} is no value that can be kept or computed with"))
-            .hint("read its fields, pass it on, or use `raw(…)` for its bytes"))
+        self.cx.report(
+            Diagnostic::error("E0309", span, format!("{s} is no value that can be kept or computed with"))
+                .hint("read its fields, pass it on, or use `raw(…)` for its bytes"),
+        )
     }
 
     fn maybe_expr(&mut self, c: Expr, inner: Val, want: &Ty, span: Span) -> R<Expr> {
         let Ty::Option(it) = want else { return Err(Reported) };
         // What the conversion does is done only where there is a value.
-        let (made, block) = self.sub(|s| { s.assume(&c, true); s.coerce(inner, it, span) });
+        let (made, block) = self.sub(|s| {
+            s.assume(&c, true);
+            s.coerce(inner, it, span)
+        });
         let e = made?;
-        if !block.is_empty() { self.push(span, ir::StmtKind::If { cond: c.clone(), then: block, other: vec![] }); }
+        if !block.is_empty() {
+            self.push(span, ir::StmtKind::If { cond: c.clone(), then: block, other: vec![] });
+        }
         let t = self.cx.lower_ty(want);
-        Ok(x::if_(t, c, Expr::new(t, ExprKind::Some(e)), Expr::new(t, ExprKind::None)))
+        Ok(build::if_(t, c, Expr::new(t, ExprKind::Some(e)), Expr::new(t, ExprKind::None)))
     }
 
     fn option_widen(&mut self, e: Expr, a: &Ty, b: &Ty, t: ir::TyId, want: &Ty, span: Span) -> R<Expr> {
         // What is written as `some(x)` holds x itself; the item of a `none` has any type.
         match *e.kind {
             ExprKind::None => return Ok(Expr::new(t, ExprKind::None)),
-            ExprKind::Some(value) => { let value = self.coerce(Val::pure(a.clone(), value), b, span)?; return Ok(Expr::new(t, ExprKind::Some(value))); }
+            ExprKind::Some(value) => {
+                let value = self.coerce(Val::pure(a.clone(), value), b, span)?;
+                return Ok(Expr::new(t, ExprKind::Some(value)));
+            }
             _ => {}
         }
-        let e = match self.once(Val::pure(a.clone().option(), e), span).kind { Vk::Pure(e) => e, _ => return Err(Reported) };
+        let e = match self.once(Val::pure(a.clone().option(), e), span).kind {
+            Vk::Pure(e) => e,
+            _ => return Err(Reported),
+        };
         let at = self.cx.lower_ty(a);
-        let some = x::is_some(e.clone());
-        let value = Val::pure(a.clone(), x::unwrap(at, e));
+        let some = build::is_some(e.clone());
+        let value = Val::pure(a.clone(), build::unwrap(at, e));
         self.maybe_expr(some, value, want, span)
     }
 
     fn literal(&mut self, v: Val, want: &Ty, t: ir::TyId, span: Span) -> R<Expr> {
-        let (Vk::Pure(e), Some(bits)) = (&v.kind, want.int_bits()) else { return Err(self.mismatch(want, &Ty::Lit, span)) };
+        let (Vk::Pure(e), Some(bits)) = (&v.kind, want.int_bits()) else {
+            return Err(self.mismatch(want, &Ty::Lit, span));
+        };
         if matches!(want, Ty::Duration | Ty::Instant) {
-            return Err(self.cx.report(Diagnostic::error("E0301", span, "a duration needs its unit").hint("write `10s` or `50ms`")));
+            return Err(self
+                .cx
+                .report(Diagnostic::error("E0301", span, "a duration needs its unit").hint("write `10s` or `50ms`")));
         }
         let e = crate::fold::fold(&self.cx.m, e);
-        let Some(n) = x::as_int(&e) else { return Ok(x::cast(t, e)) };
+        let Some(n) = build::as_int(&e) else { return Ok(build::cast(t, e)) };
         let signed = matches!(want, Ty::Int { signed: true, .. });
         let top = if signed { bits - 1 } else { bits };
         let negative = signed && n >> 63 == 1;
         if !negative && top < 128 && n >> top != 0 {
             let s = self.show(want);
-            return Err(self.cx.report(Diagnostic::error("E0304", span, format!("{n} does not fit into {s}")).label("too large")));
+            return Err(self
+                .cx
+                .report(Diagnostic::error("E0304", span, format!("{n} does not fit into {s}")).label("too large")));
         }
-        Ok(x::int(t, crate::fold::wrap(&self.cx.m, t, n)))
+        Ok(build::int(t, crate::fold::wrap(&self.cx.m, t, n)))
     }
 
     fn bytes(&mut self, kind: Vk, from: u64, to: u64, t: ir::TyId, span: Span) -> R<Expr> {
         let Vk::Pure(e) = kind else { return Err(Reported) };
         if let ExprKind::Bytes(b) = &*e.kind {
-            if b.len() as u64 <= to { return Ok(Expr::new(t, ExprKind::Bytes(b.clone()))); }
+            if b.len() as u64 <= to {
+                return Ok(Expr::new(t, ExprKind::Bytes(b.clone())));
+            }
         }
         if from > to {
             if matches!(self.kind, Kind::Clause | Kind::Const) || matches!(&*e.kind, ExprKind::Bytes(_)) {
-                return Err(self.cx.report(Diagnostic::error("E0302", span, format!("up to {} bytes do not fit into bytes<{}>", size(from), size(to)))
-                    .hint("cut it with `slice(x, 0, n)`, or give the other a larger maximum")));
+                return Err(self.cx.report(
+                    Diagnostic::error(
+                        "E0302",
+                        span,
+                        format!("up to {} bytes do not fit into bytes<{}>", size(from), size(to)),
+                    )
+                    .hint("cut it with `slice(x, 0, n)`, or give the other a larger maximum"),
+                ));
             }
-            let fits = x::cmp(BinOp::Le, x::len_bytes(e.clone()), x::u64(to));
+            let fits = build::cmp(BinOp::Le, build::len_bytes(e.clone()), build::u64(to));
             self.guard(fits, FaultKind::TOO_LONG, span);
         }
-        Ok(x::cast(t, e))
+        Ok(build::cast(t, e))
     }
 
     /// A list where one with a larger maximum is wanted: literals take its type, others are copied.
     fn longer_list(&mut self, e: Expr, item: &Ty, max: u32, want: &Ty, t: ir::TyId, span: Span) -> R<Expr> {
-        if let ExprKind::MakeList(items) = *e.kind { return Ok(Expr::new(t, ExprKind::MakeList(items))); }
-        if self.pure_only() { return Err(self.involved(span)); }
+        if let ExprKind::MakeList(items) = *e.kind {
+            return Ok(Expr::new(t, ExprKind::MakeList(items)));
+        }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         let copy = self.temp("", want, Expr::new(t, ExprKind::MakeList(vec![])), span);
         let var = self.new_local("i", &crate::ty::U32);
         let it = self.cx.lower_ty(item);
         let get = Expr::new(it, ExprKind::ListGet(e.clone(), self.local_expr(var)));
         let sp = self.cx.span(span);
-        let body = vec![x::stmt(sp, ir::StmtKind::Push(copy, get))];
+        let body = vec![build::stmt(sp, ir::StmtKind::Push(copy, get))];
         let to = Expr::new(crate::compiler::T_U32, ExprKind::ListLen(e));
-        self.push(span, ir::StmtKind::For { var, from: x::u32(0), to, max: max.into(), body });
+        self.push(span, ir::StmtKind::For { var, from: build::u32(0), to, max: max.into(), body });
         Ok(self.local_expr(copy))
     }
 
@@ -189,7 +246,9 @@ impl Lower<'_, '_> {
     /// A part of a record or tuple.
     pub fn get(&mut self, e: &Expr, i: u32, ty: &Ty) -> Expr {
         let t = self.cx.lower_ty(ty);
-        if let Some(e) = super::packets::part(e, i, t) { return e; }
+        if let Some(e) = super::packets::part(e, i, t) {
+            return e;
+        }
         Expr::new(t, ExprKind::Get(e.clone(), i))
     }
 
@@ -216,7 +275,7 @@ impl Lower<'_, '_> {
 
     fn u128_const(&mut self, n: u128) -> Expr {
         let t = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
-        x::int(t, n)
+        build::int(t, n)
     }
 
     pub fn ip_const(&mut self, n: u128) -> Expr {
@@ -226,7 +285,10 @@ impl Lower<'_, '_> {
 
     pub fn endpoint_const(&mut self, ip: u128, port: u16) -> Expr {
         let ip = self.ip_const(ip);
-        Expr::new(self.cx.lower_ty(&Ty::Endpoint), ExprKind::Make(vec![ip, x::int(crate::compiler::T_U16, port.into())]))
+        Expr::new(
+            self.cx.lower_ty(&Ty::Endpoint),
+            ExprKind::Make(vec![ip, build::int(crate::compiler::T_U16, port.into())]),
+        )
     }
 
     /// A prefix is its network and its mask.
@@ -245,7 +307,9 @@ impl Lower<'_, '_> {
             Some(ir::Ty::Option(_)) => ExprKind::None,
             Some(ir::Ty::List(..)) => ExprKind::MakeList(vec![]),
             Some(ir::Ty::Tuple(ts)) => ExprKind::Make(ts.iter().map(|t| self.zero_of(*t)).collect()),
-            Some(ir::Ty::Record(r)) => ExprKind::Make(self.cx.m.records[r.index()].fields.clone().iter().map(|(_, t)| self.zero_of(*t)).collect()),
+            Some(ir::Ty::Record(r)) => ExprKind::Make(
+                self.cx.m.records[r.index()].fields.clone().iter().map(|(_, t)| self.zero_of(*t)).collect(),
+            ),
             _ => ExprKind::Int(0),
         };
         Expr::new(t, kind)
@@ -254,9 +318,9 @@ impl Lower<'_, '_> {
     /// The condition under which an option is there.
     pub fn is_there(&self, v: &Val) -> Option<Expr> {
         match (&v.ty, &v.kind) {
-            (Ty::None, _) => Some(x::boolean(false)),
+            (Ty::None, _) => Some(build::boolean(false)),
             (Ty::Option(_), Vk::Maybe(c, _)) => Some(c.clone()),
-            (Ty::Option(_), Vk::Pure(e)) => Some(x::is_some(e.clone())),
+            (Ty::Option(_), Vk::Pure(e)) => Some(build::is_some(e.clone())),
             _ => None,
         }
     }
@@ -267,42 +331,59 @@ impl Lower<'_, '_> {
             (Ty::Option(_), Vk::Maybe(_, inner)) => Val { caseless: v.caseless | inner.caseless, ..*inner },
             (Ty::Option(t), Vk::Pure(e)) => {
                 let it = self.cx.lower_ty(&t);
-                Val { caseless: v.caseless, ..Val::pure(*t, x::unwrap(it, e)) }
+                Val { caseless: v.caseless, ..Val::pure(*t, build::unwrap(it, e)) }
             }
             (ty, kind) => Val { ty, kind, caseless: v.caseless },
         }
     }
 
-    /// The value of an option that is known to be there, or guarded by a fault. Other values are as they are.
+    /// The value of an option that is known to be there, or guarded by a fault. Other values are as
+    /// they are.
     pub fn defined(&mut self, v: Val, span: Span) -> R<Val> {
         let Some(cond) = self.is_there(&v) else { return Ok(v) };
-        if self.proven(&cond) { return Ok(self.inner(v)); }
-        if x::as_bool(&cond) == Some(false) { return Err(self.cx.error("E0305", span, "`none` has no value")); }
+        if self.proven(&cond) {
+            return Ok(self.inner(v));
+        }
+        if build::as_bool(&cond) == Some(false) {
+            return Err(self.cx.error("E0305", span, "`none` has no value"));
+        }
         // A field that is there in some cases only must be asked for; data may also be required.
         let computed = self.is_computed(&v);
         // A test of packets says what it expects: a header that is absent is not it.
         let expected = self.kind == super::Kind::Test && self.frames;
-        if matches!(v.kind, Vk::Maybe(..)) && !computed && !expected || matches!(self.kind, Kind::Clause | Kind::Const) {
-            let hint = self.header_hint(&cond).unwrap_or("ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative: `x else …`".into());
-            return Err(self.cx.report(Diagnostic::error("E0305", span, "this may be absent here").label("an option").hint(hint)));
+        if matches!(v.kind, Vk::Maybe(..)) && !computed && !expected || matches!(self.kind, Kind::Clause | Kind::Const)
+        {
+            let hint = self.header_hint(&cond).unwrap_or(
+                "ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative: `x else …`".into(),
+            );
+            return Err(self
+                .cx
+                .report(Diagnostic::error("E0305", span, "this may be absent here").label("an option").hint(hint)));
         }
         let v = self.once(v, span);
-        if let Some(cond) = self.is_there(&v) { self.guard(cond, FaultKind::NONE_VALUE, span); }
+        if let Some(cond) = self.is_there(&v) {
+            self.guard(cond, FaultKind::NONE_VALUE, span);
+        }
         Ok(self.inner(v))
     }
 
     /// A value as a condition: bools, and options (whether they are there).
     pub fn cond_of(&mut self, v: Val, span: Span) -> R<Expr> {
-        if let Some(c) = self.is_there(&v) { return Ok(c); }
+        if let Some(c) = self.is_there(&v) {
+            return Ok(c);
+        }
         match (&v.ty, v.kind) {
             (Ty::Bool, Vk::Pure(e)) => Ok(e),
-            (Ty::Never, _) => Ok(x::boolean(false)),
+            (Ty::Never, _) => Ok(build::boolean(false)),
             // A header that is known to be there.
-            (Ty::Msg(_), Vk::Path(p)) if p.steps.len() == 1 && self.is_header(&p) => Ok(x::boolean(true)),
+            (Ty::Msg(_), Vk::Path(p)) if p.steps.len() == 1 && self.is_header(&p) => Ok(build::boolean(true)),
             (Ty::Error, _) => Err(Reported),
             (t, _) => {
                 let s = self.show(t);
-                Err(self.cx.report(Diagnostic::error("E0301", span, format!("expected a condition, found {s}")).label("neither bool nor option")))
+                Err(self.cx.report(
+                    Diagnostic::error("E0301", span, format!("expected a condition, found {s}"))
+                        .label("neither bool nor option"),
+                ))
             }
         }
     }
@@ -315,10 +396,15 @@ impl Lower<'_, '_> {
             (Ty::Ip4 | Ty::Ip6 | Ty::Ip, Ty::Ip4 | Ty::Ip6 | Ty::Ip) => Ty::Ip,
             (Ty::Never, t) | (t, Ty::Never) => t.clone(),
             (Ty::Lit, t) | (t, Ty::Lit) if matches!(t, Ty::Int { .. }) => t.clone(),
-            (Ty::Int { bits: x, signed: s }, Ty::Int { bits: y, signed: r }) if s == r => Ty::Int { bits: *x.max(y), signed: *s },
+            (Ty::Int { bits: x, signed: s }, Ty::Int { bits: y, signed: r }) if s == r => {
+                Ty::Int { bits: *x.max(y), signed: *s }
+            }
             (Ty::Bytes(x), Ty::Bytes(y)) => Ty::Bytes(*x.max(y)),
             (Ty::None, Ty::Option(t)) | (Ty::Option(t), Ty::None) => Ty::Option(t.clone()),
-            (Ty::None, t) | (t, Ty::None) => { let t = if *t == Ty::Lit { U64 } else { t.clone() }; t.option() }
+            (Ty::None, t) | (t, Ty::None) => {
+                let t = if *t == Ty::Lit { U64 } else { t.clone() };
+                t.option()
+            }
             (Ty::Option(x), Ty::Option(y)) => self.join(x, y)?.option(),
             (Ty::Option(x), y) | (y, Ty::Option(x)) => self.join(x, y)?.option(),
             (Ty::Tuple(x), Ty::Tuple(y)) if x.len() == y.len() => {
@@ -339,7 +425,9 @@ impl Lower<'_, '_> {
         }
     }
 
-    pub fn truth(&self, e: ExprKind) -> Expr { Expr::new(T_BOOL, e) }
+    pub fn truth(&self, e: ExprKind) -> Expr {
+        Expr::new(T_BOOL, e)
+    }
 }
 
 /// What a type says beside its name.

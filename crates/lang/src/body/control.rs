@@ -1,13 +1,14 @@
-//! Branches: `if`, `if let`, `match`, `else`, blocks. Every form is a [`Lower::branch`] of two ways.
+//! Branches: `if`, `if let`, `match`, `else`, blocks. Every form is a [`Lower::branch`] of two
+//! ways.
 
 use super::ops::only_requires;
 use super::{Lower, Replied};
 use crate::compiler::{Reported, R};
+use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::Val;
-use crate::x;
-use wireloom_ir as ir;
 use ir::StmtKind;
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{Arm, Block, Expr, ExprKind, Pattern, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
@@ -15,7 +16,12 @@ use wireloom_syntax::Diagnostic;
 const MAX_ARMS: usize = 256;
 
 /// What remains after one way of a branch.
-struct Way { val: R<Val>, block: ir::Block, replied: Replied, epoch: u32 }
+struct Branch {
+    val: R<Val>,
+    block: ir::Block,
+    replied: Replied,
+    epoch: u32,
+}
 
 /// What is done with the right side of an arm.
 type ArmBody<'b, L> = &'b dyn Fn(&mut L, &Expr, Option<&Ty>) -> R<Val>;
@@ -36,7 +42,9 @@ impl Lower<'_, '_> {
         let mut value = Val::unit();
         for (i, s) in b.stmts.iter().enumerate() {
             if dead {
-                let d = Diagnostic::warning("W0904", s.span, "this is never reached").label("unreachable").hint("remove it");
+                let d = Diagnostic::warning("W0904", s.span, "this is never reached")
+                    .label("unreachable")
+                    .hint("remove it");
                 self.cx.report(d);
                 break;
             }
@@ -47,18 +55,33 @@ impl Lower<'_, '_> {
             match r {
                 Ok(v) => {
                     dead = v.is_never();
-                    if dead || i == last { value = v; }
+                    if dead || i == last {
+                        value = v;
+                    }
                 }
-                Err(Reported) => { failed = true; self.failed = true; }
+                Err(Reported) => {
+                    failed = true;
+                    self.failed = true;
+                }
             }
         }
-        if failed { Err(Reported) } else if dead { Ok(Val::never()) } else { Ok(value) }
+        if failed {
+            Err(Reported)
+        } else if dead {
+            Ok(Val::never())
+        } else {
+            Ok(value)
+        }
     }
 
     /// Two ways, of which the condition picks one.
     pub fn branch(
-        &mut self, cond: ir::Expr, span: Span, want: Option<&Ty>,
-        then: impl FnOnce(&mut Self) -> R<Val>, other: impl FnOnce(&mut Self) -> R<Val>,
+        &mut self,
+        cond: ir::Expr,
+        span: Span,
+        want: Option<&Ty>,
+        then: impl FnOnce(&mut Self) -> R<Val>,
+        other: impl FnOnce(&mut Self) -> R<Val>,
     ) -> R<Val> {
         let start = (self.replied, self.epoch);
         let torn = self.torn.clone();
@@ -72,9 +95,16 @@ impl Lower<'_, '_> {
         let b = self.way(&cond, false, other);
         self.torn.extend(torn);
         self.parts_max = self.parts_max.max(parts);
-        self.grouped = match (&a.val, &b.val) { (Ok(v), _) if v.is_never() => self.grouped, (_, Ok(v)) if v.is_never() => grouped, _ => self.grouped && grouped };
+        self.grouped = match (&a.val, &b.val) {
+            (Ok(v), _) if v.is_never() => self.grouped,
+            (_, Ok(v)) if v.is_never() => grouped,
+            _ => self.grouped && grouped,
+        };
         // A way in error counts as one that does not come back: what follows is not blamed for it.
-        let never = |w: &Way| match &w.val { Ok(v) => v.is_never(), Err(_) => true };
+        let never = |w: &Branch| match &w.val {
+            Ok(v) => v.is_never(),
+            Err(_) => true,
+        };
         (self.replied, self.epoch) = match (never(&a), never(&b)) {
             (true, _) => (b.replied, b.epoch),
             (_, true) => (a.replied, a.epoch),
@@ -85,30 +115,42 @@ impl Lower<'_, '_> {
             (_, true) => self.facts = facts,
             _ => self.facts.retain(|f| facts.contains(f)),
         }
-        if never(&a) { self.assume(&cond, false); }
-        if never(&b) { self.assume(&cond, true); }
+        if never(&a) {
+            self.assume(&cond, false);
+        }
+        if never(&b) {
+            self.assume(&cond, true);
+        }
         self.merge(cond, span, want, a, b)
     }
 
-    fn way(&mut self, cond: &ir::Expr, holds: bool, f: impl FnOnce(&mut Self) -> R<Val>) -> Way {
+    fn way(&mut self, cond: &ir::Expr, holds: bool, f: impl FnOnce(&mut Self) -> R<Val>) -> Branch {
         let edits = self.pending.len();
-        let (val, block) = self.sub(|s| { s.assume(cond, holds); f(s) });
-        // Edits of a way that goes on would hang in the air; sending the message after that is refused.
-        // A reply ends the need: what follows it sends nothing more of the message.
+        let (val, block) = self.sub(|s| {
+            s.assume(cond, holds);
+            f(s)
+        });
+        // Edits of a way that goes on would hang in the air; sending the message after that is
+        // refused. A reply ends the need: what follows it sends nothing more of the message.
         if !matches!(&val, Ok(v) if v.is_never()) && self.replied != Replied::Yes {
-            for (msg, _) in &self.pending[edits.min(self.pending.len())..] { self.torn.push((*msg, self.span)); }
+            for (msg, _) in &self.pending[edits.min(self.pending.len())..] {
+                self.torn.push((*msg, self.span));
+            }
         }
         self.pending.truncate(edits);
-        Way { val, block, replied: self.replied, epoch: self.epoch }
+        Branch { val, block, replied: self.replied, epoch: self.epoch }
     }
 
-    fn merge(&mut self, cond: ir::Expr, span: Span, want: Option<&Ty>, a: Way, b: Way) -> R<Val> {
+    fn merge(&mut self, cond: ir::Expr, span: Span, want: Option<&Ty>, a: Branch, b: Branch) -> R<Val> {
         let (va, vb) = (a.val?, b.val?);
-        let discard = want == Some(&Ty::Unit) || va.ty == Ty::Unit || vb.ty == Ty::Unit || (va.is_never() && vb.is_never());
+        let discard =
+            want == Some(&Ty::Unit) || va.ty == Ty::Unit || vb.ty == Ty::Unit || (va.is_never() && vb.is_never());
         if discard {
             let never = va.is_never() && vb.is_never();
             if !a.block.is_empty() || !b.block.is_empty() {
-                if self.pure_only() { return Err(self.involved(span)); }
+                if self.pure_only() {
+                    return Err(self.involved(span));
+                }
                 self.push(span, StmtKind::If { cond, then: a.block, other: b.block });
             }
             return Ok(if never { Val::never() } else { Val::unit() });
@@ -127,39 +169,60 @@ impl Lower<'_, '_> {
         };
         let Some(ty) = joined else {
             let (ta, tb) = (self.show(&va.ty), self.show(&vb.ty));
-            return Err(self.cx.report(Diagnostic::error("E0301", span, format!("the two ways have different types: {ta} and {tb}"))));
+            return Err(self.cx.report(Diagnostic::error(
+                "E0301",
+                span,
+                format!("the two ways have different types: {ta} and {tb}"),
+            )));
         };
         let ty = self.settled(&ty);
         if !ty.is_plain() {
-            if ty.is_error() { return Err(Reported); }
+            if ty.is_error() {
+                return Err(Reported);
+            }
             let s = self.show(&ty);
-            return Err(self.cx.report(Diagnostic::error("E0309", span, format!("{s} cannot be chosen as a value"))
-                .hint("do what is to be done with it (`reply`, `call`, `->`) in each branch")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0309", span, format!("{s} cannot be chosen as a value"))
+                    .hint("do what is to be done with it (`reply`, `call`, `->`) in each branch"),
+            ));
         }
         let (ea, ba) = self.finish(va, a.block, &ty, span)?;
         let (eb, bb) = self.finish(vb, b.block, &ty, span)?;
         if let (Some(ra), Some(rb), Some(ea), Some(eb)) = (only_requires(&ba), only_requires(&bb), &ea, &eb) {
             for (c, kind, place, sp) in ra {
-                self.out.push(x::stmt(sp, StmtKind::Require { cond: x::or(x::not(cond.clone()), c), kind, place }));
+                self.out.push(build::stmt(
+                    sp,
+                    StmtKind::Require { cond: build::or(build::not(cond.clone()), c), kind, place },
+                ));
             }
             for (c, kind, place, sp) in rb {
-                self.out.push(x::stmt(sp, StmtKind::Require { cond: x::or(cond.clone(), c), kind, place }));
+                self.out.push(build::stmt(sp, StmtKind::Require { cond: build::or(cond.clone(), c), kind, place }));
             }
             let t = self.cx.lower_ty(&ty);
-            return Ok(Val::pure(ty, x::if_(t, cond, ea.clone(), eb.clone())));
+            return Ok(Val::pure(ty, build::if_(t, cond, ea.clone(), eb.clone())));
         }
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         let t = self.new_local("", &ty);
         let sp = self.cx.span(span);
-        let set = |mut block: ir::Block, e: Option<ir::Expr>| { if let Some(e) = e { block.push(x::stmt(sp, StmtKind::Set(t, e))); } block };
+        let set = |mut block: ir::Block, e: Option<ir::Expr>| {
+            if let Some(e) = e {
+                block.push(build::stmt(sp, StmtKind::Set(t, e)));
+            }
+            block
+        };
         let (then, other) = (set(ba, ea), set(bb, eb));
         self.push(span, StmtKind::If { cond, then, other });
         Ok(Val::pure(ty, self.local_expr(t)))
     }
 
-    /// A way's value as the common type; what that needs goes to the way's own block. None: it does not come back.
+    /// A way's value as the common type; what that needs goes to the way's own block. None: it does
+    /// not come back.
     fn finish(&mut self, v: Val, block: ir::Block, ty: &Ty, span: Span) -> R<(Option<ir::Expr>, ir::Block)> {
-        if v.is_never() { return Ok((None, block)); }
+        if v.is_never() {
+            return Ok((None, block));
+        }
         let out = std::mem::replace(&mut self.out, block);
         let e = self.coerce(v, ty, span);
         let block = std::mem::replace(&mut self.out, out);
@@ -171,11 +234,17 @@ impl Lower<'_, '_> {
         let Some(c) = cond else { return f(self) };
         if let ExprKind::IfLet(p, v, _, None) = &*c.kind {
             let (there, val) = self.some_of(v)?;
-            return self.branch(there, span, Some(&Ty::Unit), |s| {
-                let inner = s.inner(val);
-                s.destructure(p, inner, span)?;
-                f(s)
-            }, |_| Ok(Val::unit()));
+            return self.branch(
+                there,
+                span,
+                Some(&Ty::Unit),
+                |s| {
+                    let inner = s.inner(val);
+                    s.destructure(p, inner, span)?;
+                    f(s)
+                },
+                |_| Ok(Val::unit()),
+            );
         }
         let c = self.decide(c)?;
         self.branch(c, span, Some(&Ty::Unit), f, |_| Ok(Val::unit()))
@@ -194,24 +263,52 @@ impl Lower<'_, '_> {
             Err(r) => {
                 // Both ways are still checked.
                 let _ = self.sub(|s| s.block(then, want));
-                if let Some(o) = other { let _ = self.sub(|s| s.expr(o, want)); }
+                if let Some(o) = other {
+                    let _ = self.sub(|s| s.expr(o, want));
+                }
                 return Err(r);
             }
         };
         if other.is_none() {
             return self.branch(cond, span, Some(&Ty::Unit), |s| s.block(then, Some(&Ty::Unit)), |_| Ok(Val::unit()));
         }
-        self.branch(cond, span, want, |s| s.block(then, want), |s| match other { Some(o) => s.expr(o, want), None => Ok(Val::unit()) })
+        self.branch(
+            cond,
+            span,
+            want,
+            |s| s.block(then, want),
+            |s| match other {
+                Some(o) => s.expr(o, want),
+                None => Ok(Val::unit()),
+            },
+        )
     }
 
-    pub fn if_let(&mut self, p: &Pattern, v: &Expr, then: &Block, other: Option<&Expr>, want: Option<&Ty>, span: Span) -> R<Val> {
+    pub fn if_let(
+        &mut self,
+        p: &Pattern,
+        v: &Expr,
+        then: &Block,
+        other: Option<&Expr>,
+        want: Option<&Ty>,
+        span: Span,
+    ) -> R<Val> {
         let want = if other.is_none() { Some(&Ty::Unit) } else { want };
         let (cond, val) = self.some_of(v)?;
-        self.branch(cond, span, want, |s| {
-            let inner = s.inner(val);
-            s.destructure(p, inner, span)?;
-            s.block(then, want)
-        }, |s| match other { Some(o) => s.expr(o, want), None => Ok(Val::unit()) })
+        self.branch(
+            cond,
+            span,
+            want,
+            |s| {
+                let inner = s.inner(val);
+                s.destructure(p, inner, span)?;
+                s.block(then, want)
+            },
+            |s| match other {
+                Some(o) => s.expr(o, want),
+                None => Ok(Val::unit()),
+            },
+        )
     }
 
     /// An option, kept, and whether it is there.
@@ -223,11 +320,16 @@ impl Lower<'_, '_> {
         match self.is_there(&val) {
             Some(c) => Ok((c, val)),
             None if val.ty.is_error() => Err(Reported),
-            // What the caller knows may make a function's question idle; that is no mistake of the function.
-            None if !self.inlined.is_empty() => Ok((x::boolean(true), val)),
+            // What the caller knows may make a function's question idle; that is no mistake of the
+            // function.
+            None if !self.inlined.is_empty() => Ok((build::boolean(true), val)),
             None => {
                 let s = self.show(&val.ty);
-                Err(self.cx.report(Diagnostic::error("E0301", v.span, format!("expected an option, found {s}")).label("always there").hint("use `let`")))
+                Err(self.cx.report(
+                    Diagnostic::error("E0301", v.span, format!("expected an option, found {s}"))
+                        .label("always there")
+                        .hint("use `let`"),
+                ))
             }
         }
     }
@@ -240,24 +342,45 @@ impl Lower<'_, '_> {
         // What could fault inside is what the alternative is for.
         let (val, block) = self.sub(|s| s.expr(a, want));
         let val = val?;
-        let requires: Vec<_> = block.iter().filter_map(|s| match &s.kind { StmtKind::Require { cond, .. } => Some(cond.clone()), _ => None }).collect();
+        let requires: Vec<_> = block
+            .iter()
+            .filter_map(|s| match &s.kind {
+                StmtKind::Require { cond, .. } => Some(cond.clone()),
+                _ => None,
+            })
+            .collect();
         let span = a.span;
         if !requires.is_empty() && only_requires(&block).is_some() {
-            let mut cond = requires.into_iter().reduce(x::and).unwrap_or(x::boolean(true));
-            if let Some(c) = self.is_there(&val) { cond = x::and(cond, c); }
+            let mut cond = requires.into_iter().reduce(build::and).unwrap_or(build::boolean(true));
+            if let Some(c) = self.is_there(&val) {
+                cond = build::and(cond, c);
+            }
             return self.branch(cond, span, want, |s| Ok(s.inner(val)), |s| s.expr(d, want));
         }
         self.out.extend(block);
-        if val.is_never() { return Ok(val); }
+        if val.is_never() {
+            return Ok(val);
+        }
         let val = self.once(val, span);
         let Some(cond) = self.is_there(&val) else {
-            if val.ty.is_error() { return Err(Reported); }
+            if val.ty.is_error() {
+                return Err(Reported);
+            }
             let s = self.show(&val.ty);
-            return Err(self.cx.report(Diagnostic::error("E0301", span, format!("`else` after {s}, which is always there")).label("cannot fail").hint("remove the `else`")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0301", span, format!("`else` after {s}, which is always there"))
+                    .label("cannot fail")
+                    .hint("remove the `else`"),
+            ));
         };
-        let inner = match &val.ty { Ty::Option(t) => Some((**t).clone()), _ => None };
+        let inner = match &val.ty {
+            Ty::Option(t) => Some((**t).clone()),
+            _ => None,
+        };
         let want = want.filter(|w| !w.is_option()).cloned().or(inner);
-        if !val.ty.is_plain() { return self.or_leave(val, cond, d, span); }
+        if !val.ty.is_plain() {
+            return self.or_leave(val, cond, d, span);
+        }
         self.branch(cond, span, want.as_ref(), |s| Ok(s.inner(val)), |s| s.expr(d, want.as_ref()))
     }
 
@@ -268,10 +391,16 @@ impl Lower<'_, '_> {
         (self.replied, self.epoch) = start;
         if !other.val?.is_never() {
             let s = self.show(&val.ty);
-            return Err(self.cx.report(Diagnostic::error("E0309", d.span, format!("{s} has no alternative value")).label("must leave").hint("end it with `return` or `fault …`, or use `if let`")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0309", d.span, format!("{s} has no alternative value"))
+                    .label("must leave")
+                    .hint("end it with `return` or `fault …`, or use `if let`"),
+            ));
         }
-        if self.pure_only() { return Err(self.involved(span)); }
-        self.push(span, StmtKind::If { cond: x::not(cond.clone()), then: other.block, other: vec![] });
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
+        self.push(span, StmtKind::If { cond: build::not(cond.clone()), then: other.block, other: vec![] });
         self.assume(&cond, true);
         Ok(self.inner(val))
     }
@@ -287,35 +416,62 @@ impl Lower<'_, '_> {
         let val = self.expr(subject, None);
         self.decision = before;
         let val = val?;
-        if val.ty.is_error() { return Err(Reported); }
+        if val.ty.is_error() {
+            return Err(Reported);
+        }
         Ok((self.once(val, subject.span), ()))
     }
 
-    pub fn arms(&mut self, val: &Val, _known: (), arms: &[Arm], want: Option<&Ty>, span: Span, body: ArmBody<'_, Self>) -> R<Val> {
+    pub fn arms(
+        &mut self,
+        val: &Val,
+        _known: (),
+        arms: &[Arm],
+        want: Option<&Ty>,
+        span: Span,
+        body: ArmBody<'_, Self>,
+    ) -> R<Val> {
         if arms.len() > MAX_ARMS {
-            let d = Diagnostic::error("E0507", span, format!("a `match` has at most {MAX_ARMS} arms")).label(format!("this has {}", arms.len()));
+            let d = Diagnostic::error("E0507", span, format!("a `match` has at most {MAX_ARMS} arms"))
+                .label(format!("this has {}", arms.len()));
             return Err(self.cx.report(d.hint("join arms by `|`, or move the rest to a function: `_ => other(x)`")));
         }
         self.exhaustive(val, arms, span)?;
         self.arm(val, arms, 0, want, span, body)
     }
 
-    fn arm(&mut self, val: &Val, arms: &[Arm], i: usize, want: Option<&Ty>, span: Span, body: ArmBody<'_, Self>) -> R<Val> {
+    fn arm(
+        &mut self,
+        val: &Val,
+        arms: &[Arm],
+        i: usize,
+        want: Option<&Ty>,
+        span: Span,
+        body: ArmBody<'_, Self>,
+    ) -> R<Val> {
         let Some(arm) = arms.get(i) else { return Ok(Val::never()) };
         let made = self.pattern(&arm.pattern, val);
         let (cond, binds) = match made {
             Ok(m) => m,
-            Err(r) => { let _ = self.sub(|s| s.deeper(span, |s| s.arm(val, arms, i + 1, want, span, body))); return Err(r); }
+            Err(r) => {
+                let _ = self.sub(|s| s.deeper(span, |s| s.arm(val, arms, i + 1, want, span, body)));
+                return Err(r);
+            }
         };
         let last = i + 1 == arms.len();
         let names = binds.clone();
         let run = |s: &mut Self| {
-            for (n, v) in names { s.bind(&n, v); }
+            for (n, v) in names {
+                s.bind(&n, v);
+            }
             body(s, &arm.body, want)
         };
         let Some(guard) = &arm.guard else {
-            if last || x::as_bool(&cond) == Some(true) {
-                let (v, block) = self.sub(|s| { s.assume(&cond, true); run(s) });
+            if last || build::as_bool(&cond) == Some(true) {
+                let (v, block) = self.sub(|s| {
+                    s.assume(&cond, true);
+                    run(s)
+                });
                 self.out.extend(block);
                 return v;
             }
@@ -324,17 +480,35 @@ impl Lower<'_, '_> {
         // With a guard: both must hold. The guard may use what the pattern binds.
         let (g, block) = self.sub(|s| {
             s.assume(&cond, true);
-            for (n, v) in binds.clone() { s.bind(&n, v); if let Some(b) = s.scopes.last_mut().and_then(|b| b.last_mut()) { b.used = true; } }
+            for (n, v) in binds.clone() {
+                s.bind(&n, v);
+                if let Some(b) = s.scopes.last_mut().and_then(|b| b.last_mut()) {
+                    b.used = true;
+                }
+            }
             s.decide(guard)
         });
         let g = g?;
-        if !block.is_empty() { return Err(self.involved(guard.span)); }
-        let both = x::and(cond, g);
+        if !block.is_empty() {
+            return Err(self.involved(guard.span));
+        }
+        let both = build::and(cond, g);
         let binds2 = binds;
-        self.branch(both, span, want, |s| {
-            for (n, v) in binds2 { s.bind(&n, v); if let Some(b) = s.scopes.last_mut().and_then(|b| b.last_mut()) { b.used = true; } }
-            body(s, &arm.body, want)
-        }, |s| s.arm(val, arms, i + 1, want, span, body))
+        self.branch(
+            both,
+            span,
+            want,
+            |s| {
+                for (n, v) in binds2 {
+                    s.bind(&n, v);
+                    if let Some(b) = s.scopes.last_mut().and_then(|b| b.last_mut()) {
+                        b.used = true;
+                    }
+                }
+                body(s, &arm.body, want)
+            },
+            |s| s.arm(val, arms, i + 1, want, span, body),
+        )
     }
 
     /// Whether some arm takes every value.
@@ -346,12 +520,21 @@ impl Lower<'_, '_> {
             missing = match &val.ty {
                 Ty::Enum(e) => {
                     let info = self.cx.m.enums[e.index()].clone();
-                    if info.open { Some("_".into()) } else { info.variants.iter().find(|(n, _)| !named(self, n)).map(|(n, _)| n.clone()) }
+                    if info.open {
+                        Some("_".into())
+                    } else {
+                        info.variants.iter().find(|(n, _)| !named(self, n)).map(|(n, _)| n.clone())
+                    }
                 }
                 Ty::Switch(u, f) => match &self.cx.m.units[u.index()].fields[f.index()].kind {
                     ir::FieldKind::Switch { cases } => {
                         let cases = cases.clone();
-                        cases.iter().find(|c| !c.name.as_ref().is_some_and(|n| named(self, n)) && !matches!(c.guard, ir::Guard::Fault(_)))
+                        cases
+                            .iter()
+                            .find(|c| {
+                                !c.name.as_ref().is_some_and(|n| named(self, n))
+                                    && !matches!(c.guard, ir::Guard::Fault(_))
+                            })
                             .map(|c| c.name.clone().unwrap_or("_".into()))
                     }
                     _ => None,
@@ -365,8 +548,17 @@ impl Lower<'_, '_> {
             None => Ok(()),
             Some(m) => {
                 let shown = self.show(&val.ty);
-                Err(self.cx.report(Diagnostic::error("E0307", span, format!("this `match` does not cover `{m}`")).label(format!("over {shown}"))
-                    .hint(if m == "_" && matches!(val.ty, Ty::Switch(..)) { "a case of it has no name: add a last arm `_ => …`".to_string() } else if m == "_" { "add a last arm `_ => …`".to_string() } else { format!("add an arm for `{m}`, or `_ => …`") })))
+                Err(self.cx.report(
+                    Diagnostic::error("E0307", span, format!("this `match` does not cover `{m}`"))
+                        .label(format!("over {shown}"))
+                        .hint(if m == "_" && matches!(val.ty, Ty::Switch(..)) {
+                            "a case of it has no name: add a last arm `_ => …`".to_string()
+                        } else if m == "_" {
+                            "add a last arm `_ => …`".to_string()
+                        } else {
+                            format!("add an arm for `{m}`, or `_ => …`")
+                        }),
+                ))
             }
         }
     }

@@ -1,10 +1,11 @@
-//! Ciphers, MACs and digests. Sizes of keys, vectors and nonces are checked here: at once where they are known, by guards where not.
+//! Ciphers, MACs and digests. Sizes of keys, vectors and nonces are checked here: at once where
+//! they are known, by guards where not.
 
 use super::Lower;
-use crate::compiler::{T_BOOL, R};
+use crate::compiler::{R, T_BOOL};
+use crate::ir_builder as build;
 use crate::ty::{Ty, U64};
 use crate::val::Val;
-use crate::x;
 use ir::{Builtin as B, Expr as X, ExprKind as K, FaultKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, Span};
@@ -23,9 +24,12 @@ const VECTOR: Sized = ("vector", &[16]);
 const NONCE: Sized = ("nonce", &[12]);
 
 impl Lower<'_, '_> {
-    /// `aes_ctr(key, block, data)`, `aes_cbc_…(key, vector, data)`, `aes_gcm_…(key, nonce, associated, data)`.
+    /// `aes_ctr(key, block, data)`, `aes_cbc_…(key, vector, data)`,
+    /// `aes_gcm_…(key, nonce, associated, data)`.
     pub fn cipher(&mut self, name: &str, a: &[&Expr], span: Span) -> R<Val> {
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         self.impure = true;
         let (b, second, whole) = match name {
             "aes_ctr" => (B::AesCtr, BLOCK, false),
@@ -35,7 +39,9 @@ impl Lower<'_, '_> {
             _ => (B::AesGcmOpen, NONCE, false),
         };
         let mut args = vec![self.of_size(name, ("key", KEYS), a[0])?, self.of_size(name, second, a[1])?];
-        if let [_, _, aad, _] = a { args.push(self.bytes_arg(aad)?); }
+        if let [_, _, aad, _] = a {
+            args.push(self.bytes_arg(aad)?);
+        }
         let (data, span_of_data) = (a[a.len() - 1], a[a.len() - 1].span);
         let v = self.expr(data, None)?;
         let mut max = v.ty.bytes_max();
@@ -47,14 +53,20 @@ impl Lower<'_, '_> {
             B::AesGcmOpen => max = max.saturating_sub(TAG),
             _ => {}
         }
-        let ty = if b == B::AesGcmOpen { self.cx.measured(Ty::Bytes(max).option(), span)? } else { self.cx.measured(Ty::Bytes(max), span)? };
+        let ty = if b == B::AesGcmOpen {
+            self.cx.measured(Ty::Bytes(max).option(), span)?
+        } else {
+            self.cx.measured(Ty::Bytes(max), span)?
+        };
         let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, x::builtin(t, b, args)))
+        Ok(Val::pure(ty, build::builtin(t, b, args)))
     }
 
     /// `hmac_sha1(key, parts…)`, `sha256(parts…)`.
     pub fn digest(&mut self, name: &str, a: &[&Expr], span: Span) -> R<Val> {
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         self.impure = true;
         let (b, least, size) = match name {
             "hmac_sha1" => (B::HmacSha1, 2, 20),
@@ -62,25 +74,42 @@ impl Lower<'_, '_> {
             "sha1" => (B::Sha1, 1, 20),
             _ => (B::Sha256, 1, 32),
         };
-        if a.len() < least { return Err(self.err("E0308", span, format!("`{name}` takes {}", if least == 2 { "a key and at least one part" } else { "at least one part" }))); }
+        if a.len() < least {
+            return Err(self.err(
+                "E0308",
+                span,
+                format!(
+                    "`{name}` takes {}",
+                    if least == 2 { "a key and at least one part" } else { "at least one part" }
+                ),
+            ));
+        }
         let args = a.iter().map(|e| self.bytes_arg(e)).collect::<R<Vec<_>>>()?;
         let ty = Ty::Bytes(size);
         let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, x::builtin(t, b, args)))
+        Ok(Val::pure(ty, build::builtin(t, b, args)))
     }
 
     /// `random_bytes(16)`
     pub fn random_bytes(&mut self, n: &Expr, span: Span) -> R<Val> {
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         self.impure = true;
         let count = self.expr_as(n, &U64)?;
-        let known = x::as_int(&crate::fold::fold(&self.cx.m, &count)).and_then(|n| u64::try_from(n).ok()).filter(|n| (1..=MOST_RANDOM).contains(n));
+        let known = build::as_int(&crate::fold::fold(&self.cx.m, &count))
+            .and_then(|n| u64::try_from(n).ok())
+            .filter(|n| (1..=MOST_RANDOM).contains(n));
         let Some(known) = known else {
-            return Err(self.cx.report(Diagnostic::error("E0314", n.span, format!("the number of random bytes is a constant from 1 to {MOST_RANDOM}"))));
+            return Err(self.cx.report(Diagnostic::error(
+                "E0314",
+                n.span,
+                format!("the number of random bytes is a constant from 1 to {MOST_RANDOM}"),
+            )));
         };
         let ty = Ty::Bytes(known);
         let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, x::builtin(t, B::RandomBytes, vec![x::u64(known)])))
+        Ok(Val::pure(ty, build::builtin(t, B::RandomBytes, vec![build::u64(known)])))
     }
 
     /// An operand that has one of a few sizes.
@@ -89,7 +118,10 @@ impl Lower<'_, '_> {
         let max = v.ty.bytes_max();
         let v = self.once(v, e.span);
         let bytes = self.bytes_of(v, e.span)?;
-        let known = match &*bytes.kind { K::Bytes(b) => Some(b.len() as u64), _ => None };
+        let known = match &*bytes.kind {
+            K::Bytes(b) => Some(b.len() as u64),
+            _ => None,
+        };
         let text = || sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(" or ");
         let wrong = match known {
             Some(n) if !sizes.contains(&n) => Some(format!("this has {n}")),
@@ -97,10 +129,14 @@ impl Lower<'_, '_> {
             _ => None,
         };
         if let Some(wrong) = wrong {
-            return Err(self.cx.report(Diagnostic::error("E0314", e.span, format!("the {what} of `{function}` has {} bytes, {wrong}", text())).label(format!("{} bytes are needed", text()))));
+            return Err(self.cx.report(
+                Diagnostic::error("E0314", e.span, format!("the {what} of `{function}` has {} bytes, {wrong}", text()))
+                    .label(format!("{} bytes are needed", text())),
+            ));
         }
         if known.is_none() {
-            let fits = X::new(T_BOOL, K::InRanges(x::len_bytes(bytes.clone()), sizes.iter().map(|s| (*s, *s)).collect()));
+            let fits =
+                X::new(T_BOOL, K::InRanges(build::len_bytes(bytes.clone()), sizes.iter().map(|s| (*s, *s)).collect()));
             self.guard(fits, FaultKind::CONSTRAINT, e.span);
         }
         Ok(bytes)
@@ -109,14 +145,23 @@ impl Lower<'_, '_> {
     /// Data whose length is a multiple of the block's.
     fn whole_blocks(&mut self, function: &str, bytes: X, max: u64, span: Span) -> R<X> {
         if let K::Bytes(b) = &*bytes.kind {
-            if b.len() % 16 == 0 { return Ok(bytes); }
-            let d = Diagnostic::error("E0314", span, format!("the data of `{function}` has whole blocks of 16 bytes, this has {}", b.len()));
-            return Err(self.cx.report(d.hint("pad it: with PKCS #7, by 1 to 16 bytes that each say how many they are")));
+            if b.len() % 16 == 0 {
+                return Ok(bytes);
+            }
+            let d = Diagnostic::error(
+                "E0314",
+                span,
+                format!("the data of `{function}` has whole blocks of 16 bytes, this has {}", b.len()),
+            );
+            return Err(self
+                .cx
+                .report(d.hint("pad it: with PKCS #7, by 1 to 16 bytes that each say how many they are")));
         }
         let v = self.once(Val::pure(Ty::Bytes(max), bytes), span);
         let bytes = self.bytes_of(v, span)?;
-        let rest = x::bin(crate::compiler::T_U64, ir::BinOp::BitAnd, x::len_bytes(bytes.clone()), x::u64(15));
-        self.guard(x::cmp(ir::BinOp::Eq, rest, x::u64(0)), FaultKind::CONSTRAINT, span);
+        let rest =
+            build::bin(crate::compiler::T_U64, ir::BinOp::BitAnd, build::len_bytes(bytes.clone()), build::u64(15));
+        self.guard(build::cmp(ir::BinOp::Eq, rest, build::u64(0)), FaultKind::CONSTRAINT, span);
         Ok(bytes)
     }
 }

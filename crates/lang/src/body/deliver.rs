@@ -1,21 +1,27 @@
-//! Sending messages: `reply`, `call`, `->`. A message that is chosen by `if`, `match`, `else` or a function is sent on every way.
+//! Sending messages: `reply`, `call`, `->`. A message that is chosen by `if`, `match`, `else` or a
+//! function is sent on every way.
 
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};
+use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::{OutKind, Outgoing, Val, Vk};
-use crate::x;
+use ir::{BinOp, ExprKind as K, FaultKind, StmtKind};
 use std::rc::Rc;
 use wireloom_ir as ir;
-use ir::{BinOp, ExprKind as K, FaultKind, StmtKind};
 use wireloom_syntax::ast::{Block, Expr, ExprKind, Pattern, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
 /// Most instances of a port, and most answers of one `call all`.
 pub const MAX_PARTS: u64 = 65_536;
 
-/// What `join` has put together: items of a unit, as they were received, how many times `each` of them; or bytes that may be items (no unit).
-pub struct Joined { pub unit: Option<ir::UnitId>, pub count: ir::Expr, pub each: u64 }
+/// What `join` has put together: items of a unit, as they were received, how many times `each` of
+/// them; or bytes that may be items (no unit).
+pub struct Joined {
+    pub unit: Option<ir::UnitId>,
+    pub count: ir::Expr,
+    pub each: u64,
+}
 
 /// Most bytes that `join` puts together for one instance.
 const JOINED_MAX: u64 = 16 << 20;
@@ -23,16 +29,32 @@ const JOINED_MAX: u64 = 16 << 20;
 /// Where a message goes.
 #[derive(Clone, Debug)]
 pub enum Sink {
-    Reply { close: bool, span: Span },
-    Call { port: ir::PortId, index: ir::Expr, within: Option<ir::Expr>, span: Span },
-    Send { port: ir::PortId, index: ir::Expr, span: Span },
+    Reply {
+        close: bool,
+        span: Span,
+    },
+    Call {
+        port: ir::PortId,
+        index: ir::Expr,
+        within: Option<ir::Expr>,
+        span: Span,
+    },
+    Send {
+        port: ir::PortId,
+        index: ir::Expr,
+        span: Span,
+    },
     /// Nowhere: a function that gives such messages is checked by itself.
-    Check { unit: ir::UnitId },
+    Check {
+        unit: ir::UnitId,
+    },
 }
 
 impl Lower<'_, '_> {
     /// Sends what an expression gives, on each of its ways.
-    pub fn deliver(&mut self, e: &Expr, sink: &Sink) -> R<Val> { self.deeper(e.span, |s| s.deliver_kind(e, sink)) }
+    pub fn deliver(&mut self, e: &Expr, sink: &Sink) -> R<Val> {
+        self.deeper(e.span, |s| s.deliver_kind(e, sink))
+    }
 
     fn deliver_kind(&mut self, e: &Expr, sink: &Sink) -> R<Val> {
         match &*e.kind {
@@ -42,11 +64,17 @@ impl Lower<'_, '_> {
             }
             ExprKind::IfLet(p, v, then, Some(other)) => {
                 let (cond, val) = self.some_of(v)?;
-                self.branch(cond, e.span, Some(&Ty::Unit), |s| {
-                    let inner = s.inner(val);
-                    s.destructure(p, inner, e.span)?;
-                    s.deliver_block(then, sink)
-                }, |s| s.deliver(other, sink))
+                self.branch(
+                    cond,
+                    e.span,
+                    Some(&Ty::Unit),
+                    |s| {
+                        let inner = s.inner(val);
+                        s.destructure(p, inner, e.span)?;
+                        s.deliver_block(then, sink)
+                    },
+                    |s| s.deliver(other, sink),
+                )
             }
             ExprKind::Match(subject, arms) => {
                 let (val, known) = self.subject(subject)?;
@@ -58,10 +86,18 @@ impl Lower<'_, '_> {
             ExprKind::Stmt(s) => self.stmt_value(s),
             ExprKind::List(es) => self.deliver_many(es, sink, e.span),
             ExprKind::Call(f, args) => match self.callee(f)? {
-                super::calls::Callee::Fn(info) if matches!(info.ret, Ty::Msg(_)) => self.call_fn(&info, args, e.span, Some(sink.clone())),
-                _ => { let v = self.expr(e, None)?; self.sink(v, sink, e.span) }
+                super::calls::Callee::Fn(info) if matches!(info.ret, Ty::Msg(_)) => {
+                    self.call_fn(&info, args, e.span, Some(sink.clone()))
+                }
+                _ => {
+                    let v = self.expr(e, None)?;
+                    self.sink(v, sink, e.span)
+                }
             },
-            _ => { let v = self.expr(e, None)?; self.sink(v, sink, e.span) }
+            _ => {
+                let v = self.expr(e, None)?;
+                self.sink(v, sink, e.span)
+            }
         }
     }
 
@@ -73,9 +109,13 @@ impl Lower<'_, '_> {
     }
 
     fn deliver_stmts(&mut self, b: &Block, sink: &Sink) -> R<Val> {
-        let Some((last, before)) = b.stmts.split_last() else { return Err(self.err("E0301", b.span, "a message must be given here")) };
+        let Some((last, before)) = b.stmts.split_last() else {
+            return Err(self.err("E0301", b.span, "a message must be given here"));
+        };
         for s in before {
-            if self.stmt(s)? { return Ok(Val::never()); }
+            if self.stmt(s)? {
+                return Ok(Val::never());
+            }
         }
         match &last.kind {
             S::Expr(e) => self.deliver(e, sink),
@@ -100,11 +140,27 @@ impl Lower<'_, '_> {
                     ends = out.ends.clone();
                     unit = Some(out.unit);
                 }
-                _ => return Err(self.err("E0608", e.span, "an answer of several messages is built from messages of one unit")),
+                _ => {
+                    return Err(self.err(
+                        "E0608",
+                        e.span,
+                        "an answer of several messages is built from messages of one unit",
+                    ))
+                }
             }
         }
-        let Some(unit) = unit else { return Err(self.err("E0608", span, "an answer needs at least one message; `reply nothing` answers by silence")) };
-        self.sink(Val::out(Outgoing { unit, kind: OutKind::Built(all), fields: vec![], run: None, params, ends }), sink, span)
+        let Some(unit) = unit else {
+            return Err(self.err(
+                "E0608",
+                span,
+                "an answer needs at least one message; `reply nothing` answers by silence",
+            ));
+        };
+        self.sink(
+            Val::out(Outgoing { unit, kind: OutKind::Built(all), fields: vec![], run: None, params, ends }),
+            sink,
+            span,
+        )
     }
 
     /// The message that a value is.
@@ -112,14 +168,27 @@ impl Lower<'_, '_> {
         match (&v.ty, &v.kind) {
             (_, Vk::Out(o)) => Ok(o.clone()),
             (Ty::Msg(u), Vk::Path(ir::Path { root: ir::Root::Local(l), steps })) if steps.is_empty() => {
-                Ok(Rc::new(Outgoing { unit: *u, kind: OutKind::Pass { msg: *l, edits: vec![] }, fields: vec![], run: None, params: vec![], ends: None }))
+                Ok(Rc::new(Outgoing {
+                    unit: *u,
+                    kind: OutKind::Pass { msg: *l, edits: vec![] },
+                    fields: vec![],
+                    run: None,
+                    params: vec![],
+                    ends: None,
+                }))
             }
             (Ty::Error | Ty::Never, _) => Err(Reported),
-            (Ty::Msg(_), Vk::Path(_)) => Err(self.cx.report(Diagnostic::error("E0608", span, "a part of a message is no message").hint("build one: `Unit { … }`"))),
+            (Ty::Msg(_), Vk::Path(_)) => Err(self.cx.report(
+                Diagnostic::error("E0608", span, "a part of a message is no message").hint("build one: `Unit { … }`"),
+            )),
             (t, _) => {
                 let s = self.show(t);
-                Err(self.cx.report(Diagnostic::error("E0608", span, format!("only messages are sent, not {s}")).label("not a message")
-                    .note("what goes into a channel is parsed or built by a unit, so that it is always valid").hint("build one: `Unit { field: value }`")))
+                Err(self.cx.report(
+                    Diagnostic::error("E0608", span, format!("only messages are sent, not {s}"))
+                        .label("not a message")
+                        .note("what goes into a channel is parsed or built by a unit, so that it is always valid")
+                        .hint("build one: `Unit { field: value }`"),
+                ))
             }
         }
     }
@@ -138,12 +207,17 @@ impl Lower<'_, '_> {
 
     /// Sends a message.
     pub fn sink(&mut self, v: Val, sink: &Sink, span: Span) -> R<Val> {
-        if v.is_never() { return Ok(v); }
+        if v.is_never() {
+            return Ok(v);
+        }
         let v = if v.ty.is_option() { self.defined(v, span)? } else { v };
         match sink {
             Sink::Reply { close, span: at } => {
                 let msg = self.message_of(&v, span)?;
-                let Some(handler) = self.handler else { self.mark_replied(*at)?; return Err(Reported) };
+                let Some(handler) = self.handler else {
+                    self.mark_replied(*at)?;
+                    return Err(Reported);
+                };
                 let proto = handler.protocol;
                 let info = self.cx.protocols[proto.index()].clone();
                 self.mark_replied(*at)?;
@@ -152,25 +226,47 @@ impl Lower<'_, '_> {
                 self.same_unit(msg.unit, unit, span)?;
                 let outcome = if handler.greeting { None } else { self.outcome(proto, &msg, span)? };
                 let (ends, msg) = (msg.ends.clone(), self.forwarded(&msg, proto, !handler.greeting, span)?);
-                if let Some(outcome) = outcome { self.push(*at, StmtKind::Outcome(outcome)); }
+                if let Some(outcome) = outcome {
+                    self.push(*at, StmtKind::Outcome(outcome));
+                }
                 self.push(*at, StmtKind::Reply { msg, close: *close });
-                if let Some(ends) = ends.filter(|_| !close) { self.close_if(ends, *at); }
+                if let Some(ends) = ends.filter(|_| !close) {
+                    self.close_if(ends, *at);
+                }
             }
             Sink::Call { port, index, within, span: at } => {
                 let msg = self.message_of(&v, span)?;
                 let proto = self.connect_protocol(*port, span)?;
                 let info = self.cx.protocols[proto.index()].clone();
-                if info.response.is_none() { return Err(self.cx.report(Diagnostic::error("E0604", *at, "this protocol has no answers to wait for").hint("send with `message -> port[i]`"))); }
+                if info.response.is_none() {
+                    return Err(self.cx.report(
+                        Diagnostic::error("E0604", *at, "this protocol has no answers to wait for")
+                            .hint("send with `message -> port[i]`"),
+                    ));
+                }
                 self.same_unit(msg.unit, info.request, span)?;
                 let args = self.response_args(proto, &v, span)?;
                 let msg = self.forwarded(&msg, proto, false, span)?;
-                self.push(*at, StmtKind::Call { port: *port, index: index.clone(), msg, within: within.clone(), response_args: args });
+                self.push(
+                    *at,
+                    StmtKind::Call {
+                        port: *port,
+                        index: index.clone(),
+                        msg,
+                        within: within.clone(),
+                        response_args: args,
+                    },
+                );
             }
-            Sink::Check { unit } => { 
+            Sink::Check { unit } => {
                 let found = self.message_of(&v, span)?.unit;
-                if found != *unit { return Err(self.mismatch(&Ty::Msg(*unit), &Ty::Msg(found), span)); }
+                if found != *unit {
+                    return Err(self.mismatch(&Ty::Msg(*unit), &Ty::Msg(found), span));
+                }
             }
-            Sink::Send { port, index, span: at } if self.takes_frames(*port) => self.send_frame(&v, *port, index, *at)?,
+            Sink::Send { port, index, span: at } if self.takes_frames(*port) => {
+                self.send_frame(&v, *port, index, *at)?
+            }
             Sink::Send { port, index, span: at } => {
                 let msg = self.message_of(&v, span)?;
                 let proto = self.connect_protocol(*port, span)?;
@@ -185,7 +281,7 @@ impl Lower<'_, '_> {
 
     /// Nothing but the end of the connection tells the reader that the answer is complete.
     fn close_if(&mut self, ends: ir::Expr, span: Span) {
-        match x::as_bool(&ends) {
+        match build::as_bool(&ends) {
             Some(true) => self.push(span, StmtKind::Close),
             Some(false) => {}
             None => {
@@ -196,19 +292,27 @@ impl Lower<'_, '_> {
     }
 
     fn same_unit(&mut self, found: ir::UnitId, want: ir::UnitId, span: Span) -> R<()> {
-        if found == want { return Ok(()); }
+        if found == want {
+            return Ok(());
+        }
         let (f, w) = (self.show(&Ty::Msg(found)), self.show(&Ty::Msg(want)));
-        Err(self.cx.report(Diagnostic::error("E0608", span, format!("this channel takes {w}, not {f}")).label(format!("a {f}"))))
+        Err(self.cx.report(
+            Diagnostic::error("E0608", span, format!("this channel takes {w}, not {f}")).label(format!("a {f}")),
+        ))
     }
 
     fn connect_protocol(&mut self, port: ir::PortId, span: Span) -> R<ir::ProtocolId> {
         let p = &self.cx.m.ports[port.index()];
         match (&p.kind, p.protocols.first()) {
             (ir::desc::PortKind::Connect(_), Some(p)) => Ok(*p),
-            (ir::desc::PortKind::Listen(_), _) => Err(self.cx.report(Diagnostic::error("E0603", span, "messages are sent to connecting ports")
-                .hint("a listening port is answered with `reply`"))),
-            (ir::desc::PortKind::Frames { .. }, _) => Err(self.cx.report(Diagnostic::error("E0603", span, "a port of frames gives no answers")
-                .hint("`p -> port` sends a packet; what comes back is handled by `on port(p)`"))),
+            (ir::desc::PortKind::Listen(_), _) => Err(self.cx.report(
+                Diagnostic::error("E0603", span, "messages are sent to connecting ports")
+                    .hint("a listening port is answered with `reply`"),
+            )),
+            (ir::desc::PortKind::Frames { .. }, _) => Err(self.cx.report(
+                Diagnostic::error("E0603", span, "a port of frames gives no answers")
+                    .hint("`p -> port` sends a packet; what comes back is handled by `on port(p)`"),
+            )),
             _ => Err(Reported),
         }
     }
@@ -224,27 +328,49 @@ impl Lower<'_, '_> {
             return Ok((port, i));
         }
         let port = self.port_arg(e)?;
-        if !self.cx.app.is_single(port) && !matches!(self.cx.m.ports[port.index()].kind, ir::desc::PortKind::Listen(_)) {
-            return Err(self.cx.report(Diagnostic::error("E0603", e.span, "this port has several instances").label("which one?").hint("write `port[i]`")));
+        if !self.cx.app.is_single(port) && !matches!(self.cx.m.ports[port.index()].kind, ir::desc::PortKind::Listen(_))
+        {
+            return Err(self.cx.report(
+                Diagnostic::error("E0603", e.span, "this port has several instances")
+                    .label("which one?")
+                    .hint("write `port[i]`"),
+            ));
         }
-        Ok((port, x::u32(0)))
+        Ok((port, build::u32(0)))
     }
 
     pub fn send(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
-        if self.pure_only() { return Err(self.involved(span)); }
-        if let Some(made) = self.outlet(value, to, span) { return made; }
-        if let Some(made) = self.instance_send(value, to, span) { return made; }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
+        if let Some(made) = self.outlet(value, to, span) {
+            return made;
+        }
+        if let Some(made) = self.instance_send(value, to, span) {
+            return made;
+        }
         if let ExprKind::Call(f, args) = &*to.kind {
             match (&*f.kind, args.as_slice()) {
                 (ExprKind::Name(n), [a]) if n.name == "broadcast" => return self.broadcast(value, &a.value, span),
-                (ExprKind::Name(n), [a, by]) if n.name == "steer" => return self.steer(value, &a.value, &by.value, span),
-                (ExprKind::Name(n), _) if n.name == "steer" => return Err(self.cx.report(Diagnostic::error("E0308", to.span, "`steer` needs a key").hint("write `p -> steer ports by p.pair`"))),
+                (ExprKind::Name(n), [a, by]) if n.name == "steer" => {
+                    return self.steer(value, &a.value, &by.value, span)
+                }
+                (ExprKind::Name(n), _) if n.name == "steer" => {
+                    return Err(self.cx.report(
+                        Diagnostic::error("E0308", to.span, "`steer` needs a key")
+                            .hint("write `p -> steer ports by p.pair`"),
+                    ))
+                }
                 _ => {}
             }
         }
-        if matches!(&*to.kind, ExprKind::Name(n) if n.name == "drop" && !self.cx.app.has("drop")) { return self.drop_frame(value); }
+        if matches!(&*to.kind, ExprKind::Name(n) if n.name == "drop" && !self.cx.app.has("drop")) {
+            return self.drop_frame(value);
+        }
         let (port, index) = self.target(to)?;
-        if let (true, ExprKind::List(_)) = (self.takes_frames(port), &*value.kind) { return self.send_parts(value, port, &index, span); }
+        if let (true, ExprKind::List(_)) = (self.takes_frames(port), &*value.kind) {
+            return self.send_parts(value, port, &index, span);
+        }
         self.deliver(value, &Sink::Send { port, index, span }).map(|_| ())
     }
 
@@ -253,7 +379,10 @@ impl Lower<'_, '_> {
     }
 
     fn can_call(&mut self, span: Span) -> R<()> {
-        if self.kind == Kind::Handler || self.kind == Kind::Func { self.impure = true; return Ok(()); }
+        if self.kind == Kind::Handler || self.kind == Kind::Func {
+            self.impure = true;
+            return Ok(());
+        }
         Err(self.err("E0603", span, "a call can only be made in a handler"))
     }
 
@@ -263,22 +392,32 @@ impl Lower<'_, '_> {
         self.can_call(e.span)?;
         let (p, index) = self.target(port)?;
         let within = self.within(within.as_ref())?;
-        if self.deliver(msg, &Sink::Call { port: p, index, within, span: e.span })?.is_never() { return Err(Reported); }
+        if self.deliver(msg, &Sink::Call { port: p, index, within, span: e.span })?.is_never() {
+            return Err(Reported);
+        }
         let unit = self.response_unit(p, e.span)?;
         self.push(e.span, StmtKind::Await { hold: false, hold_req: false, live: vec![] });
         self.epoch += 1;
         let dst = self.new_local("", &Ty::Msg(unit));
-        Ok((dst, unit, ir::Expr::new(T_U16, K::PartStatus(x::u32(0)))))
+        Ok((dst, unit, ir::Expr::new(T_U16, K::PartStatus(build::u32(0)))))
     }
 
     /// Waits for the one call issued and answers with its answer.
     pub fn answer(&mut self, span: Span) -> R<()> {
-        let port = self.out.iter().rev().find_map(|s| match &s.kind { StmtKind::Call { port, .. } => Some(*port), _ => None }).ok_or(Reported)?;
+        let port = self
+            .out
+            .iter()
+            .rev()
+            .find_map(|s| match &s.kind {
+                StmtKind::Call { port, .. } => Some(*port),
+                _ => None,
+            })
+            .ok_or(Reported)?;
         let unit = self.response_unit(port, span)?;
         self.push(span, StmtKind::Await { hold: false, hold_req: false, live: vec![] });
         self.epoch += 1;
         let dst = self.new_local("", &Ty::Msg(unit));
-        self.fail(ir::Expr::new(T_U16, K::PartStatus(x::u32(0))), span);
+        self.fail(ir::Expr::new(T_U16, K::PartStatus(build::u32(0))), span);
         let v = self.bind_part(dst, unit, span);
         self.sink(v, &Sink::Reply { close: false, span }, span).map(|_| ())
     }
@@ -289,46 +428,52 @@ impl Lower<'_, '_> {
     }
 
     fn bind_part(&mut self, dst: ir::LocalId, unit: ir::UnitId, span: Span) -> Val {
-        self.push(span, StmtKind::BindPart { dst, part: x::u32(0) });
-        Val::path(Ty::Msg(unit), x::msg(dst))
+        self.push(span, StmtKind::BindPart { dst, part: build::u32(0) });
+        Val::path(Ty::Msg(unit), build::msg(dst))
     }
 
     /// The fault that a failed call is, when nobody catches it.
     fn fail(&mut self, status: ir::Expr, span: Span) {
         let place = self.place_id(span);
         let sp = self.cx.span(span);
-        let kinds = [FaultKind::REFUSED, FaultKind::TIMEOUT, FaultKind::BAD_REPLY, FaultKind::OVERLOAD, FaultKind::CANCELLED];
-        let fault = |kind| vec![x::stmt(sp, StmtKind::Fault { kind, place })];
+        let kinds =
+            [FaultKind::REFUSED, FaultKind::TIMEOUT, FaultKind::BAD_REPLY, FaultKind::OVERLOAD, FaultKind::CANCELLED];
+        let fault = |kind| vec![build::stmt(sp, StmtKind::Fault { kind, place })];
         let cases = kinds.iter().map(|k| (vec![u64::from(k.0)], fault(*k))).collect();
-        let bad = x::cmp(BinOp::Ne, status.clone(), x::int(T_U16, 0));
-        let switch = x::stmt(sp, StmtKind::Switch { on: status, cases, default: fault(FaultKind::LOST) });
+        let bad = build::cmp(BinOp::Ne, status.clone(), build::int(T_U16, 0));
+        let switch = build::stmt(sp, StmtKind::Switch { on: status, cases, default: fault(FaultKind::LOST) });
         self.push(span, StmtKind::If { cond: bad, then: vec![switch], other: vec![] });
     }
 
     /// `call …` as a value; `or` is what follows `else`.
     pub fn call_value(&mut self, e: &Expr, or: Option<&Expr>) -> R<Val> {
-        if !matches!(&*e.kind, ExprKind::Call1 { .. }) { return self.call_all(e, or); }
+        if !matches!(&*e.kind, ExprKind::Call1 { .. }) {
+            return self.call_all(e, or);
+        }
         let (dst, unit, status) = self.issue(e)?;
         let Some(or) = or else {
             self.fail(status, e.span);
             return Ok(self.bind_part(dst, unit, e.span));
         };
-        let ok = x::cmp(BinOp::Eq, status, x::int(T_U16, 0));
+        let ok = build::cmp(BinOp::Eq, status, build::int(T_U16, 0));
         let (replied, epoch) = (self.replied, self.epoch);
-        let ((other, otherwise), block) = self.sub(|s| { s.assume(&ok, false); (s.expr(or, None), (s.replied, s.epoch)) });
+        let ((other, otherwise), block) = self.sub(|s| {
+            s.assume(&ok, false);
+            (s.expr(or, None), (s.replied, s.epoch))
+        });
         let other = other?;
         let sp = self.cx.span(e.span);
         if other.is_never() {
             (self.replied, self.epoch) = (replied, epoch);
-            self.push(e.span, StmtKind::If { cond: x::not(ok), then: block, other: vec![] });
+            self.push(e.span, StmtKind::If { cond: build::not(ok), then: block, other: vec![] });
             return Ok(self.bind_part(dst, unit, e.span));
         }
         let _ = otherwise;
         if other.ty == Ty::None {
-            let bind = x::stmt(sp, StmtKind::BindPart { dst, part: x::u32(0) });
+            let bind = build::stmt(sp, StmtKind::BindPart { dst, part: build::u32(0) });
             self.push(e.span, StmtKind::If { cond: ok, then: vec![bind], other: vec![] });
             let there = ir::Expr::new(T_BOOL, K::HasMsg(dst));
-            return Ok(Val::maybe(there, Val::path(Ty::Msg(unit), x::msg(dst))));
+            return Ok(Val::maybe(there, Val::path(Ty::Msg(unit), build::msg(dst))));
         }
         Err(self.cx.report(Diagnostic::error("E0610", or.span, "this alternative goes on without an answer").label("must leave, or be `none`")
             .hint("end it with `return` or `fault …`; to reply with a message instead, write `reply call … else Message { … }`")))
@@ -337,7 +482,10 @@ impl Lower<'_, '_> {
     /// `reply call … else …`: the answer goes on to the sink.
     fn call_to(&mut self, e: &Expr, or: Option<&Expr>, sink: &Sink) -> R<Val> {
         if !matches!(&*e.kind, ExprKind::Call1 { .. }) {
-            return Err(self.cx.report(Diagnostic::error("E0608", e.span, "the answers of several calls are no message").hint("build one from them")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0608", e.span, "the answers of several calls are no message")
+                    .hint("build one from them"),
+            ));
         }
         let (dst, unit, status) = self.issue(e)?;
         let Some(or) = or else {
@@ -345,11 +493,17 @@ impl Lower<'_, '_> {
             let v = self.bind_part(dst, unit, e.span);
             return self.sink(v, sink, e.span);
         };
-        let ok = x::cmp(BinOp::Eq, status, x::int(T_U16, 0));
-        self.branch(ok, e.span, Some(&Ty::Unit), |s| {
-            let v = s.bind_part(dst, unit, e.span);
-            s.sink(v, sink, e.span)
-        }, |s| s.deliver(or, sink))
+        let ok = build::cmp(BinOp::Eq, status, build::int(T_U16, 0));
+        self.branch(
+            ok,
+            e.span,
+            Some(&Ty::Unit),
+            |s| {
+                let v = s.bind_part(dst, unit, e.span);
+                s.sink(v, sink, e.span)
+            },
+            |s| s.deliver(or, sink),
+        )
     }
 
     /// `call all port(m)`, `call all for x in xs => port[i](m)`.
@@ -366,11 +520,13 @@ impl Lower<'_, '_> {
                 let to = ir::Expr::new(T_U32, K::PortLen(p));
                 let max = self.cx.app.instances(p);
                 self.parts_max = max;
-                self.push(e.span, StmtKind::For { var, from: x::u32(0), to, max, body });
+                self.push(e.span, StmtKind::For { var, from: build::u32(0), to, max, body });
                 p
             }
             ExprKind::CallAll { join: Some(_), .. } => self.call_joined(e)?,
-            ExprKind::CallAll { pattern, list, cond, port, msg, within, .. } => self.call_for(e, pattern, list, cond.as_ref(), port, msg, within.as_ref())?,
+            ExprKind::CallAll { pattern, list, cond, port, msg, within, .. } => {
+                self.call_for(e, pattern, list, cond.as_ref(), port, msg, within.as_ref())?
+            }
             _ => return Err(Reported),
         };
         let unit = self.response_unit(port, e.span)?;
@@ -382,7 +538,16 @@ impl Lower<'_, '_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn call_for(&mut self, e: &Expr, pattern: &Pattern, list: &Expr, cond: Option<&Expr>, port: &Expr, msg: &Expr, within: Option<&Expr>) -> R<ir::PortId> {
+    fn call_for(
+        &mut self,
+        e: &Expr,
+        pattern: &Pattern,
+        list: &Expr,
+        cond: Option<&Expr>,
+        port: &Expr,
+        msg: &Expr,
+        within: Option<&Expr>,
+    ) -> R<ir::PortId> {
         let mut found = None;
         self.parts_max = self.each(pattern, list, e.span, |s| {
             let issue = |s: &mut Self| -> R<Val> {
@@ -392,16 +557,24 @@ impl Lower<'_, '_> {
                 Ok(Val::of(Ty::Port(p)))
             };
             let mut p = None;
-            s.filtered(cond, e.span, |s| { p = Some(issue(s)?); Ok(Val::unit()) })?;
-            if let Some(Val { ty: Ty::Port(p), .. }) = p { found = Some(p); }
+            s.filtered(cond, e.span, |s| {
+                p = Some(issue(s)?);
+                Ok(Val::unit())
+            })?;
+            if let Some(Val { ty: Ty::Port(p), .. }) = p {
+                found = Some(p);
+            }
             Ok(())
         })?;
         found.ok_or(Reported)
     }
 
-    /// `call all for x in xs join e as bytes, n => port[i](m)`: one request to each instance that has items, with all of them.
+    /// `call all for x in xs join e as bytes, n => port[i](m)`: one request to each instance that
+    /// has items, with all of them.
     fn call_joined(&mut self, e: &Expr) -> R<ir::PortId> {
-        let ExprKind::CallAll { pattern, list, cond, join: Some(join), port, msg, within } = &*e.kind else { return Err(Reported) };
+        let ExprKind::CallAll { pattern, list, cond, join: Some(join), port, msg, within } = &*e.kind else {
+            return Err(Reported);
+        };
         let at = self.out.len();
         let (mut found, mut unit, mut each) = (None, None, 0);
         let rounds = self.each(pattern, list, e.span, |s| {
@@ -413,12 +586,16 @@ impl Lower<'_, '_> {
                 found = Some((p, size));
                 s.push(e.span, StmtKind::GroupAdd { index, parts });
                 Ok(Val::unit())
-            }).map(|_| ())
+            })
+            .map(|_| ())
         })?;
         let (p, size) = found.ok_or(Reported)?;
         let instances = self.cx.app.instances(p);
         let sp = self.cx.span(e.span);
-        self.out.insert(at, x::stmt(sp, StmtKind::GroupBegin { port: p, max: u32::try_from(instances).unwrap_or(u32::MAX) }));
+        self.out.insert(
+            at,
+            build::stmt(sp, StmtKind::GroupBegin { port: p, max: u32::try_from(instances).unwrap_or(u32::MAX) }),
+        );
         let within = self.within(within.as_ref())?;
         let var = self.new_local("", &crate::ty::U32);
         let ty = Ty::Bytes(size.saturating_mul(rounds).min(JOINED_MAX));
@@ -426,12 +603,14 @@ impl Lower<'_, '_> {
             let index = s.local_expr(var);
             let t = s.cx.lower_ty(&ty);
             let count = ir::Expr::new(T_U32, K::GroupCount(index.clone()));
-            let some = x::cmp(BinOp::Ne, count.clone(), x::u32(0));
+            let some = build::cmp(BinOp::Ne, count.clone(), build::u32(0));
             let (made, then) = s.sub(|s| -> R<()> {
                 let bytes = s.temp(&join.bytes.name, &ty, ir::Expr::new(t, K::GroupBytes(index.clone())), e.span);
                 s.bind_all(&[(join.bytes.clone(), Val::pure(ty.clone(), s.local_expr(bytes)))]);
                 s.joined.insert(bytes, Joined { unit, count: count.clone(), each });
-                if let Some(n) = &join.count { s.bind_all(&[(n.clone(), Val::pure(crate::ty::U32, count))]); }
+                if let Some(n) = &join.count {
+                    s.bind_all(&[(n.clone(), Val::pure(crate::ty::U32, count))]);
+                }
                 s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span }).map(|_| ())
             });
             made?;
@@ -441,7 +620,7 @@ impl Lower<'_, '_> {
         made?;
         let to = ir::Expr::new(T_U32, K::PortLen(p));
         self.parts_max = instances;
-        self.push(e.span, StmtKind::For { var, from: x::u32(0), to, max: instances, body });
+        self.push(e.span, StmtKind::For { var, from: build::u32(0), to, max: instances, body });
         Ok(p)
     }
 
@@ -450,18 +629,27 @@ impl Lower<'_, '_> {
         let v = self.expr(value, None)?;
         let v = self.defined(v, value.span)?;
         let bytes = self.bytes_of(v, value.span)?;
-        Ok(match *bytes.kind { K::Builtin(ir::Builtin::Concat, parts) => parts, kind => vec![ir::Expr { ty: bytes.ty, kind: Box::new(kind) }] })
+        Ok(match *bytes.kind {
+            K::Builtin(ir::Builtin::Concat, parts) => parts,
+            kind => vec![ir::Expr { ty: bytes.ty, kind: Box::new(kind) }],
+        })
     }
 
     /// The unit whose items the parts are, if they are nothing else.
     fn joined_unit(&self, parts: &[ir::Expr]) -> Option<ir::UnitId> {
-        let unit = |e: &ir::Expr| match self.field_at(super::emit::raw_path(e)?)?.kind { ir::FieldKind::Unit { unit, .. } => Some(unit), _ => None };
+        let unit = |e: &ir::Expr| match self.field_at(super::emit::raw_path(e)?)?.kind {
+            ir::FieldKind::Unit { unit, .. } => Some(unit),
+            _ => None,
+        };
         let first = unit(parts.first()?)?;
         parts.iter().all(|p| unit(p) == Some(first)).then_some(first)
     }
 
     fn bytes_max(&self, e: &ir::Expr) -> u64 {
-        match self.cx.m.types.get(e.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => 0 }
+        match self.cx.m.types.get(e.ty.index()) {
+            Some(ir::Ty::Bytes(n)) => *n,
+            _ => 0,
+        }
     }
 
     /// All answers must be there, or what `else` says happens.
@@ -472,21 +660,25 @@ impl Lower<'_, '_> {
         let parts = ir::Expr::new(T_U32, K::Parts);
         let Some(or) = or else {
             let ((), body) = self.sub(|s| s.fail(status, span));
-            self.push(span, StmtKind::For { var, from: x::u32(0), to: parts, max: self.parts_max, body });
+            self.push(span, StmtKind::For { var, from: build::u32(0), to: parts, max: self.parts_max, body });
             return Ok(());
         };
-        let failed = self.temp("", &Ty::Bool, x::boolean(false), span);
+        let failed = self.temp("", &Ty::Bool, build::boolean(false), span);
         let sp = self.cx.span(span);
-        let bad = x::cmp(BinOp::Ne, status, x::int(T_U16, 0));
-        let then = vec![x::stmt(sp, StmtKind::Set(failed, x::boolean(true))), x::stmt(sp, StmtKind::Break)];
-        let body = vec![x::stmt(sp, StmtKind::If { cond: bad, then, other: vec![] })];
-        self.push(span, StmtKind::For { var, from: x::u32(0), to: parts, max: self.parts_max, body });
+        let bad = build::cmp(BinOp::Ne, status, build::int(T_U16, 0));
+        let then = vec![build::stmt(sp, StmtKind::Set(failed, build::boolean(true))), build::stmt(sp, StmtKind::Break)];
+        let body = vec![build::stmt(sp, StmtKind::If { cond: bad, then, other: vec![] })];
+        self.push(span, StmtKind::For { var, from: build::u32(0), to: parts, max: self.parts_max, body });
         let (replied, epoch) = (self.replied, self.epoch);
         // An empty list has no type of its own, which is not what is wrong with it here.
         let empty = matches!(&*or.kind, ExprKind::List(es) if es.is_empty());
         let (other, block) = self.sub(|s| if empty { Ok(Val::unit()) } else { s.expr(or, None) });
         if !other?.is_never() {
-            return Err(self.cx.report(Diagnostic::error("E0610", or.span, "this alternative goes on without the answers").label("must leave").hint("end it with `return` or `fault …`")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0610", or.span, "this alternative goes on without the answers")
+                    .label("must leave")
+                    .hint("end it with `return` or `fault …`"),
+            ));
         }
         (self.replied, self.epoch) = (replied, epoch);
         let cond = self.local_expr(failed);
@@ -495,4 +687,6 @@ impl Lower<'_, '_> {
     }
 }
 
-pub fn is_call(e: &Expr) -> bool { matches!(&*e.kind, ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. }) }
+pub fn is_call(e: &Expr) -> bool {
+    matches!(&*e.kind, ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. })
+}

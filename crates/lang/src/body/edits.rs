@@ -1,27 +1,42 @@
-//! Edits of parsed messages on their way: fields set by `with`, and a protocol's `forward` blocks. Lengths that depend on an
-//! edited field follow it.
+//! Edits of parsed messages on their way: fields set by `with`, and a protocol's `forward` blocks.
+//! Lengths that depend on an edited field follow it.
 
-use super::changed::Changed;
+use super::unparse_check::edits::Changed;
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32, T_U64};
+use crate::ir_builder as build;
 use crate::ty::{Ty, U16, U32};
 use crate::units::Member;
 use crate::val::{OutKind, Outgoing, Val, Vk};
-use crate::x;
+use ir::{BinOp, Edit, Emit, ExprKind as K, FieldId, FieldKind, Root, Step, StmtKind};
 use std::collections::HashMap;
 use std::rc::Rc;
 use wireloom_ir as ir;
-use ir::{BinOp, Edit, Emit, ExprKind as K, FieldId, FieldKind, Root, Step, StmtKind};
 use wireloom_syntax::ast::{self, Block, ClauseKind, Expr, ExprKind, FlagKind, Ident, ItemKind, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
 /// What is being edited.
-struct Target { unit: ir::UnitId, msg: ir::LocalId, known: Vec<(String, Val)> }
+struct Target {
+    unit: ir::UnitId,
+    msg: ir::LocalId,
+    known: Vec<(String, Val)>,
+}
 
 impl Lower<'_, '_> {
-    /// Sets a field by an edit, where the condition holds; gives what the field holds then. `known`: what fields hold so far.
-    pub fn edit_field(&mut self, (unit, msg): (ir::UnitId, ir::LocalId), m: &Member, e: &Expr, cond: Option<ir::Expr>, known: &[(String, Val)], edits: &mut Vec<Edit>) -> R<Val> {
-        if !self.cx.units[unit.index()].ok { return Err(Reported); }
+    /// Sets a field by an edit, where the condition holds; gives what the field holds then.
+    /// `known`: what fields hold so far.
+    pub fn edit_field(
+        &mut self,
+        (unit, msg): (ir::UnitId, ir::LocalId),
+        m: &Member,
+        e: &Expr,
+        cond: Option<ir::Expr>,
+        known: &[(String, Val)],
+        edits: &mut Vec<Edit>,
+    ) -> R<Val> {
+        if !self.cx.units[unit.index()].ok {
+            return Err(Reported);
+        }
         let field = self.field_ir(unit, m.field);
         let simple = match &field.kind {
             FieldKind::UInt { shift: 0, bytes, bits, advance: true, .. } => u32::from(*bytes) * 8 == u32::from(*bits),
@@ -29,15 +44,31 @@ impl Lower<'_, '_> {
             _ => false,
         };
         if !simple || !m.ty.is_plain() {
-            return Err(self.cx.report(Diagnostic::error("E0429", e.span, format!("`{}` cannot be replaced in a parsed message", m.name)).hint("whole-byte numbers, text numbers and bytes can")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0429", e.span, format!("`{}` cannot be replaced in a parsed message", m.name))
+                    .hint("whole-byte numbers, text numbers and bytes can"),
+            ));
         }
         if field.computed.is_some() {
-            return Err(self.cx.report(Diagnostic::error("E0428", e.span, format!("`{}` is computed when the message is sent", m.name)).hint("leave it out")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0428", e.span, format!("`{}` is computed when the message is sent", m.name))
+                    .hint("leave it out"),
+            ));
         }
         // A field of a case that was not taken is not there to be replaced.
         let mut cond = cond;
-        if let Some(there) = m.cases.iter().map(|(s, n)| x::case(x::step(&x::msg(msg), Step::Field(*s)), *n)).reduce(x::and) {
-            if !self.proven(&there) { cond = Some(match cond { Some(c) => x::and(c, there), None => there }); }
+        if let Some(there) = m
+            .cases
+            .iter()
+            .map(|(s, n)| build::case(build::step(&build::msg(msg), Step::Field(*s)), *n))
+            .reduce(build::and)
+        {
+            if !self.proven(&there) {
+                cond = Some(match cond {
+                    Some(c) => build::and(c, there),
+                    None => there,
+                });
+            }
         }
         let value = self.expr_as(e, &m.ty)?;
         let value = self.once(Val::pure(m.ty.clone(), value), e.span);
@@ -48,18 +79,23 @@ impl Lower<'_, '_> {
         edits.retain(|old| !matches!((old, &cond), (Edit::Set { field, .. }, None) if *field == path));
         for old in edits.iter_mut() {
             let (Edit::Set { field, cond: before, .. }, Some(c)) = (old, &cond) else { continue };
-            if *field != path { continue; }
-            let unless = x::not(c.clone());
-            *before = Some(match before.take() { Some(b) => x::and(b, unless), None => unless });
+            if *field != path {
+                continue;
+            }
+            let unless = build::not(c.clone());
+            *before = Some(match before.take() {
+                Some(b) => build::and(b, unless),
+                None => unless,
+            });
         }
         let value = match &cond {
             None => value,
             Some(c) => {
                 let before = match known.iter().find(|(n, _)| *n == m.name) {
                     Some((_, Val { kind: Vk::Pure(v), .. })) => v.clone(),
-                    _ => x::read(field.ty, x::step(&x::msg(msg), Step::Field(m.field))),
+                    _ => build::read(field.ty, build::step(&build::msg(msg), Step::Field(m.field))),
                 };
-                Val::pure(m.ty.clone(), x::if_(x.ty, c.clone(), x, before))
+                Val::pure(m.ty.clone(), build::if_(x.ty, c.clone(), x, before))
             }
         };
         edits.push(Edit::Set { field: path, cond, body });
@@ -69,11 +105,15 @@ impl Lower<'_, '_> {
     /// The bytes of a field's extent: its delimiter stays where it is.
     fn edit_body(&mut self, e: ir::Expr, at: (ir::UnitId, FieldId), field: &ir::Field, span: Span) -> R<ir::Block> {
         let mut bare = field.clone();
-        if let FieldKind::Number { until, .. } = &mut bare.kind { *until = None; }
+        if let FieldKind::Number { until, .. } = &mut bare.kind {
+            *until = None;
+        }
         if let Some(ranges) = &field.within {
             let ok = ir::Expr::new(crate::compiler::T_BOOL, K::InRanges(e.clone(), ranges.clone()));
             let ok = crate::fold::fold(&self.cx.m, &ok);
-            if x::as_bool(&ok) == Some(false) { return Err(self.err("E0433", span, "this value is not valid in this field")); }
+            if build::as_bool(&ok) == Some(false) {
+                return Err(self.err("E0433", span, "this value is not valid in this field"));
+            }
             self.guard(ok, ir::FaultKind::CONSTRAINT, span);
         }
         let (made, mut body) = self.sub(|s| s.write_value(e, &bare, span));
@@ -82,19 +122,32 @@ impl Lower<'_, '_> {
         let guards: ir::Block = body.extract_if_require();
         self.out.extend(guards);
         if let FieldKind::Bytes { extent: ir::Extent::Until(u), .. } = &field.kind {
-            if !u.peek { body.truncate(1); }
+            if !u.peek {
+                body.truncate(1);
+            }
         }
         self.blank_edit(at.0, at.1, &mut body);
         Ok(body)
     }
 
-    /// Once all edits are known: those of computed lengths are added, and all put in order. `known`: what fields hold. Gives what the lengths are.
-    pub fn settle(&self, unit: ir::UnitId, msg: ir::LocalId, known: &[(String, Val)], edits: &mut Vec<Edit>) -> Vec<(FieldId, ir::Expr)> {
+    /// Once all edits are known: those of computed lengths are added, and all put in order.
+    /// `known`: what fields hold. Gives what the lengths are.
+    pub fn settle(
+        &self,
+        unit: ir::UnitId,
+        msg: ir::LocalId,
+        known: &[(String, Val)],
+        edits: &mut Vec<Edit>,
+    ) -> Vec<(FieldId, ir::Expr)> {
         let computed = self.computed_values(unit, msg, known);
         for (id, value) in computed.clone() {
             let f = self.field_ir(unit, id);
             let FieldKind::UInt { bytes, big, .. } = f.kind else { continue };
-            edits.push(Edit::Set { field: vec![id], cond: None, body: vec![x::stmt(f.span, StmtKind::Emit(Emit::UInt { value, bytes, big }))] });
+            edits.push(Edit::Set {
+                field: vec![id],
+                cond: None,
+                body: vec![build::stmt(f.span, StmtKind::Emit(Emit::UInt { value, bytes, big }))],
+            });
         }
         self.order_edits(unit, edits);
         computed
@@ -107,17 +160,26 @@ impl Lower<'_, '_> {
         for (i, f) in fields.iter().enumerate() {
             let (Some(c), FieldKind::UInt { .. }) = (&f.computed, &f.kind) else { continue };
             let id = FieldId(i as u32);
-            let at = |f: FieldId| x::step(&x::msg(msg), Step::Field(f));
-            let mut total = x::cast(T_U64, x::read(f.ty, at(id)));
+            let at = |f: FieldId| build::step(&build::msg(msg), Step::Field(f));
+            let mut total = build::cast(T_U64, build::read(f.ty, at(id)));
             let mut changed = false;
             for l in &c.lengths {
                 let Some(name) = &fields[l.index()].name else { continue };
-                let Some((_, Val { kind: Vk::Pure(new), .. })) = known.iter().find(|(n, _)| n == name) else { continue };
-                let old = x::len_bytes(x::read(fields[l.index()].ty, at(*l)));
-                total = x::bin(T_U64, BinOp::Sub, x::bin(T_U64, BinOp::Add, total, x::len_bytes(new.clone())), old);
+                let Some((_, Val { kind: Vk::Pure(new), .. })) = known.iter().find(|(n, _)| n == name) else {
+                    continue;
+                };
+                let old = build::len_bytes(build::read(fields[l.index()].ty, at(*l)));
+                total = build::bin(
+                    T_U64,
+                    BinOp::Sub,
+                    build::bin(T_U64, BinOp::Add, total, build::len_bytes(new.clone())),
+                    old,
+                );
                 changed = true;
             }
-            if changed { values.push((id, x::cast(f.ty, total))); }
+            if changed {
+                values.push((id, build::cast(f.ty, total)));
+            }
         }
         values
     }
@@ -128,7 +190,11 @@ impl Lower<'_, '_> {
         let u = &self.cx.m.units[unit.index()];
         wire_order(u, &u.body, &mut order);
         edits.sort_by_key(|e| {
-            let (path, rank) = match e { Edit::Set { field, .. } => (field, 0), Edit::Remove { list, .. } => (list, 1), Edit::Append { list, .. } => (list, 2) };
+            let (path, rank) = match e {
+                Edit::Set { field, .. } => (field, 0),
+                Edit::Remove { list, .. } => (list, 1),
+                Edit::Append { list, .. } => (list, 2),
+            };
             (path.first().and_then(|f| order.get(f).copied()).unwrap_or(usize::MAX), rank)
         });
     }
@@ -136,24 +202,35 @@ impl Lower<'_, '_> {
     /// A message on its way into a channel: a parsed one with its protocol's `forward` edits.
     pub fn forwarded(&mut self, o: &Outgoing, proto: ir::ProtocolId, response: bool, span: Span) -> R<ir::Outgoing> {
         let (msg, mut edits) = match &o.kind {
-            OutKind::Built(body) => return Ok(ir::Outgoing::Built { unit: o.unit, body: self.answering(o, body, proto, response, span)? }),
+            OutKind::Built(body) => {
+                return Ok(ir::Outgoing::Built { unit: o.unit, body: self.answering(o, body, proto, response, span)? })
+            }
             OutKind::Pass { msg, edits } => (*msg, edits.clone()),
         };
         if self.torn.iter().any(|(m, _)| *m == msg) {
-            return Err(self.cx.report(Diagnostic::error("E0607", span, "this message was edited in a branch before").label("with or without the edit?")
-                .hint("send it on inside of the branch")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0607", span, "this message was edited in a branch before")
+                    .label("with or without the edit?")
+                    .hint("send it on inside of the branch"),
+            ));
         }
         edits.extend(self.pending.iter().filter(|(m, _)| *m == msg).map(|(_, e)| e.clone()));
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
-        let blocks: Vec<&Block> = p.clauses.iter().filter_map(|c| match &c.kind {
-            ClauseKind::Forward { response: r, body } if *r == response => Some(body),
-            _ => None,
-        }).collect();
+        let blocks: Vec<&Block> = p
+            .clauses
+            .iter()
+            .filter_map(|c| match &c.kind {
+                ClauseKind::Forward { response: r, body } if *r == response => Some(body),
+                _ => None,
+            })
+            .collect();
         self.cx.forwarded.insert((proto, response));
         let mut target = Target { unit: o.unit, msg, known: o.fields.clone() };
         for body in blocks {
-            self.in_clause(info.module, proto, response, msg, o.unit, |s| s.forward(body, None, &mut target, &mut edits))?;
+            self.in_clause(info.module, proto, response, msg, o.unit, |s| {
+                s.forward(body, None, &mut target, &mut edits)
+            })?;
         }
         let mut values = self.settle(o.unit, msg, &target.known, &mut edits);
         for (name, v) in &target.known {
@@ -165,38 +242,64 @@ impl Lower<'_, '_> {
     }
 
     /// A built answer with what its unit asks of the request.
-    fn answering(&mut self, o: &Outgoing, body: &ir::Block, proto: ir::ProtocolId, response: bool, span: Span) -> R<ir::Block> {
+    fn answering(
+        &mut self,
+        o: &Outgoing,
+        body: &ir::Block,
+        proto: ir::ProtocolId,
+        response: bool,
+        span: Span,
+    ) -> R<ir::Block> {
         let mut body = body.clone();
-        let Some(handler) = self.handler.filter(|_| response && self.kind != super::Kind::OnFault) else { return Ok(body) };
+        let Some(handler) = self.handler.filter(|_| response && self.kind != super::Kind::OnFault) else {
+            return Ok(body);
+        };
         let mut asked = vec![];
-        let mut ask = |e: &ir::Expr| if let ir::ExprKind::Local(l) = &*e.kind { asked.push(*l); };
+        let mut ask = |e: &ir::Expr| {
+            if let ir::ExprKind::Local(l) = &*e.kind {
+                asked.push(*l);
+            }
+        };
         ir::walk::block_exprs(&body, &mut ask);
-        if let Some(ends) = &o.ends { ir::walk::expr(ends, &mut ask); }
-        if !o.params.iter().any(|p| asked.contains(p)) { return Ok(body); }
-        let request = Val::path(Ty::Msg(self.cx.m.protocols[proto.index()].request), x::msg(handler.req));
+        if let Some(ends) = &o.ends {
+            ir::walk::expr(ends, &mut ask);
+        }
+        if !o.params.iter().any(|p| asked.contains(p)) {
+            return Ok(body);
+        }
+        let request = Val::path(Ty::Msg(self.cx.m.protocols[proto.index()].request), build::msg(handler.req));
         let args = self.response_args(proto, &request, span)?;
         // Several answers in one have each their own.
         for (l, arg) in o.params.iter().zip(args.iter().take(self.cx.units[o.unit.index()].params.len()).cycle()) {
-            if !asked.contains(l) { continue; }
+            if !asked.contains(l) {
+                continue;
+            }
             let arg = crate::fold::fold(&self.cx.m, arg);
             let known = [true, false].into_iter().find(|holds| self.holds(&arg, *holds));
-            if let Some(v) = known.map(x::boolean) {
-                ir::walk::block_exprs_mut(&mut body, &mut |e| if matches!(*e.kind, ir::ExprKind::Local(k) if k == *l) { *e = v.clone(); });
+            if let Some(v) = known.map(build::boolean) {
+                ir::walk::block_exprs_mut(&mut body, &mut |e| {
+                    if matches!(*e.kind, ir::ExprKind::Local(k) if k == *l) {
+                        *e = v.clone();
+                    }
+                });
             }
-            self.push(span, ir::StmtKind::Set(*l, known.map_or(arg, x::boolean)));
+            self.push(span, ir::StmtKind::Set(*l, known.map_or(arg, build::boolean)));
         }
         Ok(body)
     }
 
-    /// In front of `on fault`: what the answer's unit asks of the request, where the request is there. Else the runtime has said it.
+    /// In front of `on fault`: what the answer's unit asks of the request, where the request is
+    /// there. Else the runtime has said it.
     pub fn ask_request(&mut self, proto: ir::ProtocolId, req: ir::LocalId, span: Span) {
         let mut used = vec![];
         ir::walk::stmts(&self.out, &mut |s| ir::walk::stmt_locals_read(&s.kind, &mut |l| used.push(l)));
         let outer = std::mem::take(&mut self.out);
         let args = self.cx.m.protocols[proto.index()].response_args.clone();
         for (l, mut arg) in self.asked.clone().into_iter().zip(args) {
-            if !used.contains(&l) { continue; }
-            ir::walk::expr_mut(&mut arg, &mut |e| super::changed::reroot(e, req));
+            if !used.contains(&l) {
+                continue;
+            }
+            ir::walk::expr_mut(&mut arg, &mut |e| super::unparse_check::edits::reroot(e, req));
             let there = ir::Expr::new(crate::compiler::T_BOOL, ir::ExprKind::HasMsg(req));
             let asked = ir::Expr::new(arg.ty, ir::ExprKind::If(there, arg, self.local_expr(l)));
             self.push(span, ir::StmtKind::Set(l, asked));
@@ -204,15 +307,27 @@ impl Lower<'_, '_> {
         self.out.extend(outer);
     }
 
-    /// Runs a piece with the names of a protocol's clause: `request` or `response`, `client`, the unit's parameters.
-    fn in_clause<T>(&mut self, module: usize, _proto: ir::ProtocolId, response: bool, msg: ir::LocalId, unit: ir::UnitId, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
+    /// Runs a piece with the names of a protocol's clause: `request` or `response`, `client`, the
+    /// unit's parameters.
+    fn in_clause<T>(
+        &mut self,
+        module: usize,
+        _proto: ir::ProtocolId,
+        response: bool,
+        msg: ir::LocalId,
+        unit: ir::UnitId,
+        f: impl FnOnce(&mut Self) -> R<T>,
+    ) -> R<T> {
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
         let outer = (self.module, self.in_app, self.params_of, self.dot.take());
         (self.module, self.in_app, self.params_of) = (module, false, Some((Root::Local(msg), unit)));
         let ident = |n: &str| Ident { name: n.to_string(), span: Span::default() };
-        let value = Val::path(Ty::Msg(unit), x::msg(msg));
-        let mut binds = vec![(ident(if response { "response" } else { "request" }), value.clone()), (ident("msg"), value)];
-        if self.handler.is_some() { binds.push((ident("client"), Val::of(Ty::Conn))); }
+        let value = Val::path(Ty::Msg(unit), build::msg(msg));
+        let mut binds =
+            vec![(ident(if response { "response" } else { "request" }), value.clone()), (ident("msg"), value)];
+        if self.handler.is_some() {
+            binds.push((ident("client"), Val::of(Ty::Conn)));
+        }
         self.bind_all(&binds);
         let made = f(self);
         self.scopes = scopes;
@@ -221,11 +336,19 @@ impl Lower<'_, '_> {
     }
 
     fn forward(&mut self, b: &Block, cond: Option<ir::Expr>, target: &mut Target, edits: &mut Vec<Edit>) -> R<()> {
-        for s in &b.stmts { self.forward_stmt(s, cond.clone(), target, edits)?; }
+        for s in &b.stmts {
+            self.forward_stmt(s, cond.clone(), target, edits)?;
+        }
         Ok(())
     }
 
-    fn forward_stmt(&mut self, s: &ast::Stmt, cond: Option<ir::Expr>, target: &mut Target, edits: &mut Vec<Edit>) -> R<()> {
+    fn forward_stmt(
+        &mut self,
+        s: &ast::Stmt,
+        cond: Option<ir::Expr>,
+        target: &mut Target,
+        edits: &mut Vec<Edit>,
+    ) -> R<()> {
         match &s.kind {
             S::Let { .. } => self.stmt(s).map(|_| ()),
             S::Expr(e) => match &*e.kind {
@@ -235,16 +358,20 @@ impl Lower<'_, '_> {
             },
             S::RemoveWhere { list, cond: which } => {
                 let (path, elem) = self.edited_list(list, target)?;
-                let at = x::step(&x::msg(target.msg), Step::Field(path));
+                let at = build::step(&build::msg(target.msg), Step::Field(path));
                 let (index, mut c) = self.remove_where(&at, &elem, which)?;
-                if let Some(cond) = cond { c = x::and(cond, c); }
+                if let Some(cond) = cond {
+                    c = build::and(cond, c);
+                }
                 edits.push(Edit::Remove { list: vec![path], index, cond: c });
                 Ok(())
             }
             S::Append { list, fields } => {
                 let (path, elem) = self.edited_list(list, target)?;
                 let facts = self.facts.clone();
-                if let Some(c) = &cond { self.assume(&c.clone(), true); }
+                if let Some(c) = &cond {
+                    self.assume(&c.clone(), true);
+                }
                 let made = self.appended(&elem, fields, s.span);
                 self.facts = facts;
                 let body = made?;
@@ -262,26 +389,42 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// `remove message.list where …`, `append message.list { … }` in a handler: takes effect when the message is sent on.
+    /// `remove message.list where …`, `append message.list { … }` in a handler: takes effect when
+    /// the message is sent on.
     pub fn edit_stmt(&mut self, s: &ast::Stmt) -> R<()> {
-        if self.pure_only() { return Err(self.involved(s.span)); }
+        if self.pure_only() {
+            return Err(self.involved(s.span));
+        }
         let (S::RemoveWhere { list, .. } | S::Append { list, .. }) = &s.kind else { return Err(Reported) };
         let v = self.expr(list, None)?;
         let v = self.defined(v, list.span)?;
         let (Ty::Items(elem, _), Vk::Path(p)) = (&v.ty, &v.kind) else {
-            if v.ty.is_error() { return Err(Reported); }
+            if v.ty.is_error() {
+                return Err(Reported);
+            }
             let shown = self.show(&v.ty);
             return Err(self.err("E0607", list.span, format!("expected a list of a message, found {shown}")));
         };
-        let fields: Option<Vec<FieldId>> = p.steps.iter().map(|s| match s { Step::Field(f) => Some(*f), Step::Index(_) => None }).collect();
-        let (Root::Local(msg), Some(fields)) = (p.root, fields) else { return Err(self.err("E0607", list.span, "only a list of the message itself is edited")) };
+        let fields: Option<Vec<FieldId>> = p
+            .steps
+            .iter()
+            .map(|s| match s {
+                Step::Field(f) => Some(*f),
+                Step::Index(_) => None,
+            })
+            .collect();
+        let (Root::Local(msg), Some(fields)) = (p.root, fields) else {
+            return Err(self.err("E0607", list.span, "only a list of the message itself is edited"));
+        };
         let (elem, p) = ((**elem).clone(), p.clone());
         let edit = match &s.kind {
             S::RemoveWhere { cond, .. } => {
                 let (index, cond) = self.remove_where(&p, &elem, cond)?;
                 Edit::Remove { list: fields, index, cond }
             }
-            S::Append { fields: given, .. } => Edit::Append { list: fields, cond: None, body: self.appended(&elem, given, s.span)? },
+            S::Append { fields: given, .. } => {
+                Edit::Append { list: fields, cond: None, body: self.appended(&elem, given, s.span)? }
+            }
             _ => return Err(Reported),
         };
         self.pending.push((msg, edit));
@@ -290,42 +433,69 @@ impl Lower<'_, '_> {
 
     fn remove_where(&mut self, list: &ir::Path, elem: &crate::ty::Elem, which: &Expr) -> R<(ir::LocalId, ir::Expr)> {
         let index = self.new_local("i", &U32);
-        let item = { let i = self.local_expr(index); self.cx.item_val(list, elem, i) };
+        let item = {
+            let i = self.local_expr(index);
+            self.cx.item_val(list, elem, i)
+        };
         let outer = self.dot.replace(item);
         let (c, block) = self.sub(|s| s.cond(which));
         self.dot = outer;
         let c = c?;
-        if !block.is_empty() { return Err(self.involved(which.span)); }
+        if !block.is_empty() {
+            return Err(self.involved(which.span));
+        }
         Ok((index, c))
     }
 
     fn appended(&mut self, elem: &crate::ty::Elem, fields: &[(Ident, Expr)], span: Span) -> R<ir::Block> {
-        let crate::ty::Elem::Unit(u) = elem else { return Err(self.err("E0429", span, "only items of units are appended")) };
+        let crate::ty::Elem::Unit(u) = elem else {
+            return Err(self.err("E0429", span, "only items of units are appended"));
+        };
         let building = std::mem::replace(&mut self.building, true);
-        let (made, body) = self.sub(|l| { let f = l.fields_of(*u, fields, span)?; l.emit_unit(&f) });
+        let (made, body) = self.sub(|l| {
+            let f = l.fields_of(*u, fields, span)?;
+            l.emit_unit(&f)
+        });
         self.building = building;
         made?;
         Ok(body)
     }
 
     fn not_an_edit(&mut self, span: Span) -> Reported {
-        self.cx.report(Diagnostic::error("E0607", span, "this is no edit").hint("a `forward` block has `let`, `if`, `remove … where`, `append` and assignments to fields"))
+        self.cx.report(
+            Diagnostic::error("E0607", span, "this is no edit")
+                .hint("a `forward` block has `let`, `if`, `remove … where`, `append` and assignments to fields"),
+        )
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn forward_if(&mut self, c: &Expr, then: &Block, other: Option<&Expr>, cond: Option<ir::Expr>, target: &mut Target, edits: &mut Vec<Edit>, span: Span) -> R<()> {
+    fn forward_if(
+        &mut self,
+        c: &Expr,
+        then: &Block,
+        other: Option<&Expr>,
+        cond: Option<ir::Expr>,
+        target: &mut Target,
+        edits: &mut Vec<Edit>,
+        span: Span,
+    ) -> R<()> {
         let c = self.decide(c)?;
         let v = self.once(Val::pure(Ty::Bool, c.clone()), span);
         let Vk::Pure(flag) = v.kind else { return Err(Reported) };
         let facts = self.facts.clone();
-        let both = |a: &Option<ir::Expr>, b: ir::Expr| Some(match a { Some(a) => x::and(a.clone(), b), None => b });
+        let both = |a: &Option<ir::Expr>, b: ir::Expr| {
+            Some(match a {
+                Some(a) => build::and(a.clone(), b),
+                None => b,
+            })
+        };
         self.assume(&c, true);
         self.conditional(&flag, span, |s| s.forward(then, both(&cond, flag.clone()), target, edits))?;
         self.facts = facts.clone();
         if let Some(o) = other {
             self.assume(&c, false);
-            let otherwise = both(&cond, x::not(flag.clone()));
-            self.conditional(&x::not(flag), span, |s| match &*o.kind {
+            let otherwise = both(&cond, build::not(flag.clone()));
+            self.conditional(&build::not(flag), span, |s| match &*o.kind {
                 ExprKind::Block(b) => s.forward(b, otherwise, target, edits),
                 ExprKind::If(c, then, other) => s.forward_if(c, then, other.as_ref(), otherwise, target, edits, o.span),
                 _ => Err(s.not_an_edit(o.span)),
@@ -341,21 +511,27 @@ impl Lower<'_, '_> {
         let (made, block) = self.sub(f);
         self.facts = facts;
         made?;
-        // Expressions never fail: what is only computed may be computed on every way, and is then always set.
-        if block.iter().all(|s| matches!(s.kind, StmtKind::Set(..))) { self.out.extend(block); return Ok(()); }
+        // Expressions never fail: what is only computed may be computed on every way, and is then
+        // always set.
+        if block.iter().all(|s| matches!(s.kind, StmtKind::Set(..))) {
+            self.out.extend(block);
+            return Ok(());
+        }
         for s in &block {
             let StmtKind::Set(l, _) = &s.kind else { continue };
             let zero = self.zero_of(self.locals[l.index()].ty);
             self.push(span, StmtKind::Set(*l, zero));
         }
-        if !block.is_empty() { self.push(span, StmtKind::If { cond: cond.clone(), then: block, other: vec![] }); }
+        if !block.is_empty() {
+            self.push(span, StmtKind::If { cond: cond.clone(), then: block, other: vec![] });
+        }
         Ok(())
     }
 
     fn edited_member(&mut self, e: &Expr, target: &Target) -> R<Member> {
         if let ExprKind::Field(Some(base), name) = &*e.kind {
             if let Ok(Val { ty: Ty::Msg(_), kind: Vk::Path(p), .. }) = self.expr(base, None) {
-                if p == x::msg(target.msg) {
+                if p == build::msg(target.msg) {
                     return match self.cx.units[target.unit.index()].member(&name.name).cloned() {
                         Some(m) => Ok(m),
                         None => Err(self.cx.unknown_field(target.unit, name)),
@@ -370,18 +546,27 @@ impl Lower<'_, '_> {
         let m = self.edited_member(e, target)?;
         match &m.ty {
             Ty::Items(elem, _) if m.cases.is_empty() => Ok((m.field, (**elem).clone())),
-            t => { let s = self.show(t); Err(self.err("E0607", e.span, format!("expected a list field outside of switches, found {s}"))) }
+            t => {
+                let s = self.show(t);
+                Err(self.err("E0607", e.span, format!("expected a list field outside of switches, found {s}")))
+            }
         }
     }
 
-    /// What an answer is counted as, by its protocol's `status` and `class` ([`StmtKind::Outcome`]). None: the protocol has neither, or
-    /// nothing is known of a message that was put together from others.
+    /// What an answer is counted as, by its protocol's `status` and `class`
+    /// ([`StmtKind::Outcome`]). None: the protocol has neither, or nothing is known of a message
+    /// that was put together from others.
     pub fn outcome(&mut self, proto: ir::ProtocolId, answer: &Rc<Outgoing>, span: Span) -> R<Option<ir::Expr>> {
-        if matches!(answer.kind, OutKind::Built(_)) && answer.fields.is_empty() { return Ok(None); }
+        if matches!(answer.kind, OutKind::Built(_)) && answer.fields.is_empty() {
+            return Ok(None);
+        }
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
-        let mut clauses = p.clauses.iter().filter(|c| matches!(c.kind, ClauseKind::Status(_) | ClauseKind::Class { .. })).peekable();
-        if clauses.peek().is_none() { return Ok(None); }
+        let mut clauses =
+            p.clauses.iter().filter(|c| matches!(c.kind, ClauseKind::Status(_) | ClauseKind::Class { .. })).peekable();
+        if clauses.peek().is_none() {
+            return Ok(None);
+        }
         let clauses: Vec<_> = clauses.collect();
         let response = self.received(answer);
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
@@ -393,7 +578,8 @@ impl Lower<'_, '_> {
         self.scopes = scopes;
         (self.module, self.in_app) = outer;
         if made.is_err() && matches!(answer.kind, OutKind::Built(_)) {
-            // The clauses are right, but not every part of a message that is being built can be read.
+            // The clauses are right, but not every part of a message that is being built can be
+            // read.
             self.cx.diags.truncate(told);
             return Ok(None);
         }
@@ -406,7 +592,9 @@ impl Lower<'_, '_> {
         let mut seen = (**o).clone();
         for (name, v) in &mut seen.fields {
             let cased = self.cx.units[o.unit.index()].member(name).is_some_and(|m| !m.cases.is_empty());
-            if cased && matches!(v.kind, Vk::Pure(_)) && !v.ty.is_option() && !v.ty.is_error() { *v = Val::maybe(x::boolean(true), v.clone()); }
+            if cased && matches!(v.kind, Vk::Pure(_)) && !v.ty.is_option() && !v.ty.is_error() {
+                *v = Val::maybe(build::boolean(true), v.clone());
+            }
         }
         Val { ty: Ty::Msg(o.unit), kind: Vk::Out(Rc::new(seen)), caseless: false }
     }
@@ -420,34 +608,60 @@ impl Lower<'_, '_> {
                 _ => {}
             }
         }
-        let number = classes.into_iter().enumerate().rev().fold(x::u32(0), |other, (i, when)| {
-            ir::Expr::new(T_U32, K::If(when, x::u32(i as u32 + 1), other))
-        });
+        let number =
+            classes.into_iter().enumerate().rev().fold(build::u32(0), |other, (i, when)| {
+                ir::Expr::new(T_U32, K::If(when, build::u32(i as u32 + 1), other))
+            });
         let Some(status) = status else { return Ok(number) };
-        Ok(x::bin(T_U32, BinOp::Add, x::bin(T_U32, BinOp::Mul, x::cast(T_U32, status), x::u32(256)), number))
+        Ok(build::bin(
+            T_U32,
+            BinOp::Add,
+            build::bin(T_U32, BinOp::Mul, build::cast(T_U32, status), build::u32(256)),
+            number,
+        ))
     }
 
-    /// The parameters that the parser of the answer to this request needs; with `pipeline when` clauses one more: whether the
-    /// request may share a connection.
+    /// The parameters that the parser of the answer to this request needs; with `pipeline when`
+    /// clauses one more: whether the request may share a connection.
     pub fn response_args(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<Vec<ir::Expr>> {
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
-        let Some(args) = p.clauses.iter().find_map(|c| match &c.kind { ClauseKind::Response(_, args) => Some(args.clone()), _ => None }) else { return Ok(vec![]) };
+        let Some(args) = p.clauses.iter().find_map(|c| match &c.kind {
+            ClauseKind::Response(_, args) => Some(args.clone()),
+            _ => None,
+        }) else {
+            return Ok(vec![]);
+        };
         let Some(unit) = info.response else { return Ok(vec![]) };
         let params = self.cx.units[unit.index()].params.clone();
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
         let outer = (self.module, self.in_app);
         (self.module, self.in_app) = (info.module, false);
         self.bind_all(&[(Ident { name: "request".into(), span }, request.clone())]);
-        let mut made = params.iter().enumerate().map(|(i, (name, t))| {
-            let e = args.iter().find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name)).or(args.get(i).filter(|(n, _)| n.is_none()));
-            match e { Some((_, e)) => self.expr_as(e, t), None => Ok(self.zero(t)) }
-        }).collect::<R<Vec<_>>>();
-        let shares = p.clauses.iter().filter_map(|c| match &c.kind {
-            ClauseKind::Flag { flag: FlagKind::Pipeline, when } => Some(when),
-            _ => None,
-        }).map(|e| self.cond(e)).collect::<R<Vec<_>>>();
-        made = made.and_then(|args| shares.map(|s| args.into_iter().chain(s.into_iter().reduce(x::or)).collect()));
+        let mut made = params
+            .iter()
+            .enumerate()
+            .map(|(i, (name, t))| {
+                let e = args
+                    .iter()
+                    .find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name))
+                    .or(args.get(i).filter(|(n, _)| n.is_none()));
+                match e {
+                    Some((_, e)) => self.expr_as(e, t),
+                    None => Ok(self.zero(t)),
+                }
+            })
+            .collect::<R<Vec<_>>>();
+        let shares = p
+            .clauses
+            .iter()
+            .filter_map(|c| match &c.kind {
+                ClauseKind::Flag { flag: FlagKind::Pipeline, when } => Some(when),
+                _ => None,
+            })
+            .map(|e| self.cond(e))
+            .collect::<R<Vec<_>>>();
+        made = made.and_then(|args| shares.map(|s| args.into_iter().chain(s.into_iter().reduce(build::or)).collect()));
         self.scopes = scopes;
         (self.module, self.in_app) = outer;
         made
@@ -459,12 +673,16 @@ fn wire_order(u: &ir::Unit, seq: &[FieldId], order: &mut HashMap<FieldId, usize>
         let n = order.len();
         order.insert(*f, n);
         if let Some(ir::Field { kind: FieldKind::Switch { cases }, .. }) = u.fields.get(f.index()) {
-            for c in cases { wire_order(u, &c.fields, order); }
+            for c in cases {
+                wire_order(u, &c.fields, order);
+            }
         }
     }
 }
 
-trait Extract { fn extract_if_require(&mut self) -> ir::Block; }
+trait Extract {
+    fn extract_if_require(&mut self) -> ir::Block;
+}
 impl Extract for ir::Block {
     /// Takes the guards out of a block.
     fn extract_if_require(&mut self) -> ir::Block {

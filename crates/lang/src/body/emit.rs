@@ -1,35 +1,41 @@
-//! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in. What would not be valid on the
-//! wire is guarded: too long, outside of the set, holding the delimiter.
+//! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in.
+//! What would not be valid on the wire is guarded: too long, outside of the set, holding the
+//! delimiter.
 
 use super::message::{Fields, Given, Piece};
-use super::requires::same_sum;
+use super::unparse_check::constraints::same_sum;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
+use crate::ir_builder as build;
 use crate::ty::{Elem, Ty};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp, Builtin, Emit, ExprKind as K, Extent, FaultKind, FieldId, FieldKind, StmtKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
     fn emit(&mut self, span: Span, e: Emit) {
         let first = match &e {
-            Emit::Bytes(x) => match &*x.kind { K::Bytes(b) if !b.is_empty() => ir::ByteSet::of(&b[..1]), _ => ir::ByteSet::ALL },
+            Emit::Bytes(x) => match &*x.kind {
+                K::Bytes(b) if !b.is_empty() => ir::ByteSet::of(&b[..1]),
+                _ => ir::ByteSet::ALL,
+            },
             Emit::Number { radix, .. } => digits(*radix),
             _ => ir::ByteSet::ALL,
         };
         self.emit_from(span, e, &first);
     }
 
-    /// Writes something that begins with a byte of a set; two runs that would flow together are kept apart by the blank between them,
-    /// and refused if there is none.
+    /// Writes something that begins with a byte of a set; two runs that would flow together are
+    /// kept apart by the blank between them, and refused if there is none.
     fn emit_from(&mut self, span: Span, e: Emit, first: &ir::ByteSet) {
         match self.run.take().filter(|(class, _)| class.intersects(first)) {
             Some((_, Some(b))) => self.separator(b, span),
             // What is wrong has been reported, and the rest may be looked at all the same.
-            Some((class, None)) => { let _ = self.ends_run(&class, &e, span); }
+            Some((class, None)) => {
+                let _ = self.ends_run(&class, &e, span);
+            }
             None => {}
         }
         self.push(span, StmtKind::Emit(e));
@@ -42,19 +48,27 @@ impl Lower<'_, '_> {
 
     /// Before and at the end of a loop's body it is not known what was written last.
     fn settle_run(&mut self, span: Span) {
-        if let Some((_, Some(b))) = self.run.take() { self.separator(b, span); }
+        if let Some((_, Some(b))) = self.run.take() {
+            self.separator(b, span);
+        }
     }
 
     fn emit_const(&mut self, bytes: &[u8], span: Span) {
-        if bytes.is_empty() { return; }
+        if bytes.is_empty() {
+            return;
+        }
         let t = self.cx.lower_ty(&Ty::Bytes(bytes.len() as u64));
         self.emit(span, Emit::Bytes(ir::Expr::new(t, K::Bytes(bytes.to_vec()))));
     }
 
-    pub fn field_ir(&self, u: ir::UnitId, f: FieldId) -> ir::Field { self.cx.m.units[u.index()].fields[f.index()].clone() }
+    pub fn field_ir(&self, u: ir::UnitId, f: FieldId) -> ir::Field {
+        self.cx.m.units[u.index()].fields[f.index()].clone()
+    }
 
     pub fn emit_unit(&mut self, fields: &Fields) -> R<()> {
-        if !self.cx.units[fields.unit.index()].ok { return Err(Reported); }
+        if !self.cx.units[fields.unit.index()].ok {
+            return Err(Reported);
+        }
         let body = self.cx.m.units[fields.unit.index()].body.clone();
         self.emit_fields(fields, &body)
     }
@@ -66,13 +80,25 @@ impl Lower<'_, '_> {
             if let FieldKind::UInt { bytes, shift, bits: width, big, advance, .. } = ir_field.kind {
                 let v = self.number_of(fields, *f, &ir_field)?;
                 let whole = advance && bits.is_none();
-                if whole { self.emit(fields.span, Emit::UInt { value: v, bytes, big }); continue; }
+                if whole {
+                    self.emit(fields.span, Emit::UInt { value: v, bytes, big });
+                    continue;
+                }
                 let part = self.bit_part(v, shift, width);
-                let sum = match bits.take() { None => part, Some(b) => x::bin(T_U64, BinOp::BitOr, b, part) };
-                if advance { self.emit(fields.span, Emit::UInt { value: sum, bytes, big }); } else { bits = Some(sum); }
+                let sum = match bits.take() {
+                    None => part,
+                    Some(b) => build::bin(T_U64, BinOp::BitOr, b, part),
+                };
+                if advance {
+                    self.emit(fields.span, Emit::UInt { value: sum, bytes, big });
+                } else {
+                    bits = Some(sum);
+                }
                 continue;
             }
-            if let FieldKind::Flag { value } = &ir_field.kind { self.no_flag(fields, value, fields.value(*f), &seq[i + 1..], fields.span)?; }
+            if let FieldKind::Flag { value } = &ir_field.kind {
+                self.no_flag(fields, value, fields.value(*f), &seq[i + 1..], fields.span)?;
+            }
             self.emit_field(fields, *f, &ir_field)?;
         }
         Ok(())
@@ -81,8 +107,8 @@ impl Lower<'_, '_> {
     fn bit_part(&mut self, v: ir::Expr, shift: u8, width: u8) -> ir::Expr {
         let v = self.recast(T_U64, v);
         let mask = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
-        let masked = x::bin(T_U64, BinOp::BitAnd, v, x::u64(mask));
-        crate::fold::fold(&self.cx.m, &x::bin(T_U64, BinOp::Shl, masked, x::u32(shift.into())))
+        let masked = build::bin(T_U64, BinOp::BitAnd, v, build::u64(mask));
+        crate::fold::fold(&self.cx.m, &build::bin(T_U64, BinOp::Shl, masked, build::u32(shift.into())))
     }
 
     /// An integer field's value: given, computed, derived from what it governs, or zero.
@@ -96,8 +122,10 @@ impl Lower<'_, '_> {
             return Ok(e);
         }
         if let Some(c) = &ir_field.computed {
-            let mut total = x::u64(c.plus as u64);
-            for l in &c.lengths { total = x::bin(T_U64, BinOp::Add, total, self.length_given(fields, *l)); }
+            let mut total = build::u64(c.plus as u64);
+            for l in &c.lengths {
+                total = build::bin(T_U64, BinOp::Add, total, self.length_given(fields, *l));
+            }
             let total = crate::fold::fold(&self.cx.m, &total);
             self.fits(&total, t, fields.span)?;
             return Ok(self.recast(t, total));
@@ -108,27 +136,41 @@ impl Lower<'_, '_> {
         }
         if let Some(ranges) = &ir_field.within {
             if !ranges.iter().any(|(l, _)| *l == 0) {
-                if let [(l, h)] = ranges.as_slice() { if l == h { return Ok(x::int(t, (*l).into())); } }
+                if let [(l, h)] = ranges.as_slice() {
+                    if l == h {
+                        return Ok(build::int(t, (*l).into()));
+                    }
+                }
                 let name = ir_field.name.clone().unwrap_or_default();
-                return Err(self.cx.report(Diagnostic::error("E0428", fields.span, format!("`{name}` must be given: 0 is not allowed there"))));
+                return Err(self.cx.report(Diagnostic::error(
+                    "E0428",
+                    fields.span,
+                    format!("`{name}` must be given: 0 is not allowed there"),
+                )));
             }
         }
-        Ok(x::int(t, 0))
+        Ok(build::int(t, 0))
     }
 
     /// A computed length must fit its field.
     fn fits(&mut self, total: &ir::Expr, t: ir::TyId, span: Span) -> R<()> {
         let Some(ir::Ty::UInt(bits)) = self.cx.m.types.get(t.index()).cloned() else { return Ok(()) };
-        if bits >= 32 { return Ok(()); }
-        let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Lt, total.clone(), x::u64(1 << bits)));
+        if bits >= 32 {
+            return Ok(());
+        }
+        let ok = crate::fold::fold(&self.cx.m, &build::cmp(BinOp::Lt, total.clone(), build::u64(1 << bits)));
         self.valid(ok, FaultKind::TOO_LONG, span)
     }
 
     fn length_given(&self, fields: &Fields, f: FieldId) -> ir::Expr {
-        match fields.value(f) { Some(e) => x::len_bytes(e.clone()), None => x::u64(0) }
+        match fields.value(f) {
+            Some(e) => build::len_bytes(e.clone()),
+            None => build::u64(0),
+        }
     }
 
-    /// A length or count that was not given follows from the field it governs: `size: u32, data: bytes [size]`.
+    /// A length or count that was not given follows from the field it governs:
+    /// `size: u32, data: bytes [size]`.
     fn governed(&mut self, fields: &Fields, f: FieldId) -> R<Option<ir::Expr>> {
         // `options: bytes<40> [ihl * 4 - 20]`: the field follows from the length, given or empty.
         let unit = &self.cx.m.units[fields.unit.index()];
@@ -138,19 +180,37 @@ impl Lower<'_, '_> {
         });
         if let Some((bytes, factor, less)) = counted {
             let len = self.length_given(fields, bytes);
-            let whole = x::cmp(BinOp::Eq, x::bin(T_U64, BinOp::Rem, x::bin(T_U64, BinOp::Add, len.clone(), x::u64(less)), x::u64(factor)), x::u64(0));
+            let whole = build::cmp(
+                BinOp::Eq,
+                build::bin(
+                    T_U64,
+                    BinOp::Rem,
+                    build::bin(T_U64, BinOp::Add, len.clone(), build::u64(less)),
+                    build::u64(factor),
+                ),
+                build::u64(0),
+            );
             let whole = crate::fold::fold(&self.cx.m, &whole);
             self.valid(whole, FaultKind::CONSTRAINT, fields.get(bytes).map_or(fields.span, |g| g.2))?;
-            let n = x::bin(T_U64, BinOp::Div, x::bin(T_U64, BinOp::Add, len, x::u64(less)), x::u64(factor));
+            let n =
+                build::bin(T_U64, BinOp::Div, build::bin(T_U64, BinOp::Add, len, build::u64(less)), build::u64(factor));
             return Ok(Some(crate::fold::fold(&self.cx.m, &n)));
         }
         for (m, g, _) in fields.given.clone() {
             match (self.field_ir(fields.unit, m.field).kind, g) {
-                (FieldKind::Bytes { extent: Extent::Length(e), .. } | FieldKind::StreamBytes { extent: Extent::Length(e) }, Given::Value(v)) if reads(&e, f) => {
-                    return Ok(Some(x::len_bytes(v)));
+                (
+                    FieldKind::Bytes { extent: Extent::Length(e), .. }
+                    | FieldKind::StreamBytes { extent: Extent::Length(e) },
+                    Given::Value(v),
+                ) if reads(&e, f) => {
+                    return Ok(Some(build::len_bytes(v)));
                 }
-                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Source(s)) if reads(&e, f) => return self.item_count(&s).map(Some),
-                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Pieces(p)) if reads(&e, f) => return Ok(Some(self.pieces_count(&p))),
+                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Source(s)) if reads(&e, f) => {
+                    return self.item_count(&s).map(Some)
+                }
+                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Pieces(p)) if reads(&e, f) => {
+                    return Ok(Some(self.pieces_count(&p)))
+                }
                 _ => {}
             }
         }
@@ -160,80 +220,118 @@ impl Lower<'_, '_> {
     /// How many items a list will have.
     pub fn item_count(&mut self, e: &Expr) -> R<ir::Expr> {
         match &*e.kind {
-            ExprKind::List(items) if !items.iter().any(|i| matches!(&*i.kind, ExprKind::Call(..))) => Ok(x::u64(items.len() as u64)),
+            ExprKind::List(items) if !items.iter().any(|i| matches!(&*i.kind, ExprKind::Call(..))) => {
+                Ok(build::u64(items.len() as u64))
+            }
             ExprKind::Comprehension { pattern, list, cond, .. } => {
-                let n = self.temp("", &crate::ty::U64, x::u64(0), e.span);
+                let n = self.temp("", &crate::ty::U64, build::u64(0), e.span);
                 self.bounds.remove(&n);
                 self.each(pattern, list, e.span, |s| {
-                    if let Some(scope) = s.scopes.last_mut() { scope.iter_mut().for_each(|b| b.used = true); }
+                    if let Some(scope) = s.scopes.last_mut() {
+                        scope.iter_mut().for_each(|b| b.used = true);
+                    }
                     s.filtered(cond.as_ref(), e.span, |s| {
-                        let next = x::bin(T_U64, BinOp::Add, x::local(n, T_U64), x::u64(1));
+                        let next = build::bin(T_U64, BinOp::Add, build::local(n, T_U64), build::u64(1));
                         s.push(e.span, StmtKind::Set(n, next));
                         Ok(Val::unit())
-                    }).map(|_| ())
+                    })
+                    .map(|_| ())
                 })?;
-                Ok(x::local(n, T_U64))
+                Ok(build::local(n, T_U64))
             }
             ExprKind::If(c, then, Some(other)) => {
-                let n = self.temp("", &crate::ty::U64, x::u64(0), e.span);
+                let n = self.temp("", &crate::ty::U64, build::u64(0), e.span);
                 self.bounds.remove(&n);
                 let c = self.decide(c)?;
-                let count = |s: &mut Self, e: &Expr| { let x = s.item_count(e)?; s.push(e.span, StmtKind::Set(n, x)); Ok(Val::unit()) };
+                let count = |s: &mut Self, e: &Expr| {
+                    let x = s.item_count(e)?;
+                    s.push(e.span, StmtKind::Set(n, x));
+                    Ok(Val::unit())
+                };
                 let then = Expr { kind: Box::new(ExprKind::Block(then.clone())), span: then.span };
                 self.branch(c, e.span, Some(&Ty::Unit), |s| count(s, &then), |s| count(s, other))?;
-                Ok(x::local(n, T_U64))
+                Ok(build::local(n, T_U64))
             }
             ExprKind::Block(b) => match b.stmts.as_slice() {
-                [wireloom_syntax::ast::Stmt { kind: wireloom_syntax::ast::StmtKind::Expr(e), .. }] => self.item_count(e),
+                [wireloom_syntax::ast::Stmt { kind: wireloom_syntax::ast::StmtKind::Expr(e), .. }] => {
+                    self.item_count(e)
+                }
                 _ => Err(self.err("E0429", b.span, "a list must be given here")),
             },
             _ => match self.expr(e, None)? {
-                Val { ty: Ty::Items(..), kind: Vk::Path(p), .. } => Ok(x::cast(T_U64, x::count(p))),
-                Val { ty: Ty::List(..), kind: Vk::Pure(l), .. } => Ok(x::cast(T_U64, ir::Expr::new(T_U32, K::ListLen(l)))),
-                _ => Err(self.cx.report(Diagnostic::error("E0428", e.span, "the count of these items is not known here").hint("give the field that holds the count"))),
+                Val { ty: Ty::Items(..), kind: Vk::Path(p), .. } => Ok(build::cast(T_U64, build::count(p))),
+                Val { ty: Ty::List(..), kind: Vk::Pure(l), .. } => {
+                    Ok(build::cast(T_U64, ir::Expr::new(T_U32, K::ListLen(l))))
+                }
+                _ => Err(self.cx.report(
+                    Diagnostic::error("E0428", e.span, "the count of these items is not known here")
+                        .hint("give the field that holds the count"),
+                )),
             },
         }
     }
 
     /// Guards what the grammar asks for; refused at once where it is known to be wrong.
-    pub fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> { self.valid_because(ok, kind, span, "") }
+    pub fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> {
+        self.valid_because(ok, kind, span, "")
+    }
 
     /// The same, with a reason.
     pub fn valid_because(&mut self, ok: ir::Expr, kind: FaultKind, span: Span, why: &str) -> R<()> {
-        match x::as_bool(&ok) {
+        match build::as_bool(&ok) {
             Some(true) => Ok(()),
             Some(false) => {
-                let d = Diagnostic::error("E0433", span, "this value is not valid in this field").label("the receiver would refuse it");
+                let d = Diagnostic::error("E0433", span, "this value is not valid in this field")
+                    .label("the receiver would refuse it");
                 Err(self.cx.report(if why.is_empty() { d } else { d.note(why) }))
             }
-            None => { self.guard(ok, kind, span); Ok(()) }
+            None => {
+                self.guard(ok, kind, span);
+                Ok(())
+            }
         }
     }
 
     fn emit_field(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field) -> R<()> {
         let span = fields.get(f).map_or(fields.span, |g| g.2);
-        if super::requires::ends_with_connection(&ir_field.kind) { self.ends_if(x::boolean(true)); }
+        if super::unparse_check::constraints::ends_with_connection(&ir_field.kind) {
+            self.ends_if(build::boolean(true));
+        }
         match &ir_field.kind {
             FieldKind::Require { cond } => self.required(fields, cond, true, ir_field.bad, ir_field.span),
-            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => Ok(()),
+            FieldKind::UInt { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Nothing => Ok(()),
             FieldKind::Number { radix, digits, exact, until } => {
                 let v = self.number_of(fields, f, ir_field)?;
                 if *exact {
                     let limit = u128::from(*radix).checked_pow(u32::from(*digits)).unwrap_or(u128::MAX);
                     let wide = self.recast(T_U64, v.clone());
                     if limit <= u128::from(u64::MAX) {
-                        let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Lt, wide, x::u64(limit as u64)));
+                        let ok = crate::fold::fold(&self.cx.m, &build::cmp(BinOp::Lt, wide, build::u64(limit as u64)));
                         self.valid(ok, FaultKind::CONSTRAINT, span)?;
                     }
                 }
                 self.emit(span, Emit::Number { value: v, radix: *radix, width: if *exact { *digits } else { 0 } });
-                if until.is_none() && !*exact { self.run = Some((self::digits(*radix), None)); }
+                if until.is_none() && !*exact {
+                    self.run = Some((self::digits(*radix), None));
+                }
                 self.delimiter(until.as_ref(), span);
                 Ok(())
             }
-            FieldKind::Varint { .. } => { let v = self.number_of(fields, f, ir_field)?; self.emit(span, Emit::Varint(v)); Ok(()) }
+            FieldKind::Varint { .. } => {
+                let v = self.number_of(fields, f, ir_field)?;
+                self.emit(span, Emit::Varint(v));
+                Ok(())
+            }
             FieldKind::Bytes { .. } => self.emit_bytes(fields, f, ir_field, span),
-            FieldKind::Literal { values } => { let v = values.first().cloned().unwrap_or_default(); self.emit_const(&v, span); Ok(()) }
+            FieldKind::Literal { values } => {
+                let v = values.first().cloned().unwrap_or_default();
+                self.emit_const(&v, span);
+                Ok(())
+            }
             FieldKind::Flag { value } => {
                 let Some(cond) = fields.value(f).cloned() else { return Ok(()) };
                 let value = value.clone();
@@ -252,7 +350,9 @@ impl Lower<'_, '_> {
                 }
                 Ok(())
             }
-            FieldKind::StreamUnit { .. } => Err(self.err("E0429", span, "a stream of units cannot be built; it can only be passed on")),
+            FieldKind::StreamUnit { .. } => {
+                Err(self.err("E0429", span, "a stream of units cannot be built; it can only be passed on"))
+            }
             FieldKind::Switch { cases } => self.emit_switch(fields, f, ir_field, &cases.clone(), span),
             FieldKind::Align { to } => self.emit_align(fields, f, *to, span),
         }
@@ -260,28 +360,45 @@ impl Lower<'_, '_> {
 
     fn delimiter(&mut self, until: Option<&ir::Until>, span: Span) {
         if let Some(u) = until {
-            if !u.peek { let d = u.delimiters.first().cloned().unwrap_or_default(); self.emit_const(&d, span); }
+            if !u.peek {
+                let d = u.delimiters.first().cloned().unwrap_or_default();
+                self.emit_const(&d, span);
+            }
         }
     }
 
     fn emit_bytes(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, span: Span) -> R<()> {
         let FieldKind::Bytes { min, max, class, extent, trim, .. } = &ir_field.kind else { return Ok(()) };
         let Some(v) = self.enum_text(fields, f)?.or_else(|| fields.value(f).cloned()) else {
-            let default = self.cx.units[fields.unit.index()].defaults.iter().find(|(d, _)| *d == f).map(|(_, v)| v.clone());
+            let default =
+                self.cx.units[fields.unit.index()].defaults.iter().find(|(d, _)| *d == f).map(|(_, v)| v.clone());
             if let Some(value) = default {
                 self.emit_const(&value, span);
-                if let (Extent::Run, Some(c)) = (extent, class) { self.run = Some((*c, None)); }
-                if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
+                if let (Extent::Run, Some(c)) = (extent, class) {
+                    self.run = Some((*c, None));
+                }
+                if let Extent::Until(u) = extent {
+                    self.delimiter(Some(u), span);
+                }
                 return Ok(());
             }
             if let Extent::Length(n) = extent {
-                if let Some(n) = x::as_int(n) { self.emit_const(&vec![0; (n as usize).min(1 << 16)], span); return Ok(()); }
+                if let Some(n) = build::as_int(n) {
+                    self.emit_const(&vec![0; (n as usize).min(1 << 16)], span);
+                    return Ok(());
+                }
             }
             if *min > 0 {
                 let name = ir_field.name.clone().unwrap_or("_".into());
-                return Err(self.cx.report(Diagnostic::error("E0428", fields.span, format!("`{name}` must be given: it cannot be empty"))));
+                return Err(self.cx.report(Diagnostic::error(
+                    "E0428",
+                    fields.span,
+                    format!("`{name}` must be given: it cannot be empty"),
+                )));
             }
-            if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
+            if let Extent::Until(u) = extent {
+                self.delimiter(Some(u), span);
+            }
             // A run of blanks that may be empty is there to part its neighbours.
             if let (Some((last, None)), Extent::Run, Some(own)) = (self.run, extent, class) {
                 self.run = Some((last, own.iter().find(|b| !last.has(*b))));
@@ -291,12 +408,20 @@ impl Lower<'_, '_> {
         if !self.same_source(&v, ir_field) {
             self.valid_bytes(&v, *min, *max, class.as_ref(), extent, span)?;
         }
-        if let (1.., Some(t)) = (*min, trim) { self.not_blank(&v, t, span)?; }
+        if let (1.., Some(t)) = (*min, trim) {
+            self.not_blank(&v, t, span)?;
+        }
         self.length_agrees(fields, extent, &v, span)?;
-        if let Some(blank) = self.blank_before(fields.unit, f, &v) { self.emit(span, Emit::Bytes(blank)); }
+        if let Some(blank) = self.blank_before(fields.unit, f, &v) {
+            self.emit(span, Emit::Bytes(blank));
+        }
         self.emit_from(span, Emit::Bytes(v), class.as_ref().unwrap_or(&ir::ByteSet::ALL));
-        if let (Extent::Run, Some(c)) = (extent, class) { self.run = Some((*c, None)); }
-        if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
+        if let (Extent::Run, Some(c)) = (extent, class) {
+            self.run = Some((*c, None));
+        }
+        if let Extent::Until(u) = extent {
+            self.delimiter(Some(u), span);
+        }
         Ok(())
     }
 
@@ -306,16 +431,23 @@ impl Lower<'_, '_> {
         let (max, texts) = self.cx.texts[&e].clone();
         let name = self.field_ir(fields.unit, value).name.unwrap_or_default();
         let Some(v) = fields.value(value).cloned() else {
-            return Err(self.cx.report(Diagnostic::error("E0428", fields.span, format!("`{name}` must be given: it has no text of its own"))));
+            return Err(self.cx.report(Diagnostic::error(
+                "E0428",
+                fields.span,
+                format!("`{name}` must be given: it has no text of its own"),
+            )));
         };
         let span = fields.get(value).map_or(fields.span, |g| g.2);
-        let known = crate::fold::fold(&self.cx.m, &ir::Expr::new(T_BOOL, K::InRanges(v.clone(), vec![(0, (texts.len() as u64).saturating_sub(1))])));
+        let known = crate::fold::fold(
+            &self.cx.m,
+            &ir::Expr::new(T_BOOL, K::InRanges(v.clone(), vec![(0, (texts.len() as u64).saturating_sub(1))])),
+        );
         self.valid(known, FaultKind::CONSTRAINT, span)?;
         let t = self.cx.lower_ty(&Ty::Bytes(max));
         let mut text = ir::Expr::new(t, K::Bytes(vec![]));
         for (i, b) in texts.iter().enumerate() {
-            let same = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, v.clone(), x::int(v.ty, i as u128)));
-            text = x::if_(t, same, ir::Expr::new(t, K::Bytes(b.clone())), text);
+            let same = crate::fold::fold(&self.cx.m, &build::cmp(BinOp::Eq, v.clone(), build::int(v.ty, i as u128)));
+            text = build::if_(t, same, ir::Expr::new(t, K::Bytes(b.clone())), text);
         }
         Ok(Some(text))
     }
@@ -323,14 +455,20 @@ impl Lower<'_, '_> {
     /// Whether the value was parsed by a field at least as strict.
     fn same_source(&self, v: &ir::Expr, target: &ir::Field) -> bool {
         let mut e = v;
-        while let K::Cast(inner) = &*e.kind { e = inner; }
+        while let K::Cast(inner) = &*e.kind {
+            e = inner;
+        }
         let K::Read(p) = &*e.kind else { return false };
         let Some(source) = self.field_at(p) else { return false };
         match (&source.kind, &target.kind) {
-            (FieldKind::Bytes { min: a, max: m, class: Some(c), .. }, FieldKind::Bytes { min: b, max: n, class: Some(d), .. }) => a >= b && m <= n && c.is_subset(d),
-            (FieldKind::Bytes { min: a, max: m, class: c, extent: Extent::Until(u), .. }, FieldKind::Bytes { min: b, max: n, class: d, extent: Extent::Until(w), .. }) => {
-                a >= b && m <= n && c == d && u == w
-            }
+            (
+                FieldKind::Bytes { min: a, max: m, class: Some(c), .. },
+                FieldKind::Bytes { min: b, max: n, class: Some(d), .. },
+            ) => a >= b && m <= n && c.is_subset(d),
+            (
+                FieldKind::Bytes { min: a, max: m, class: c, extent: Extent::Until(u), .. },
+                FieldKind::Bytes { min: b, max: n, class: d, extent: Extent::Until(w), .. },
+            ) => a >= b && m <= n && c == d && u == w,
             _ => false,
         }
     }
@@ -338,7 +476,10 @@ impl Lower<'_, '_> {
     /// The field a path ends at.
     pub fn field_at(&self, p: &ir::Path) -> Option<ir::Field> {
         let mut unit = match p.root {
-            ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? { ir::Ty::Msg(u) => *u, _ => return None },
+            ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
+                ir::Ty::Msg(u) => *u,
+                _ => return None,
+            },
             _ => return None,
         };
         let mut found: Option<ir::Field> = None;
@@ -347,45 +488,76 @@ impl Lower<'_, '_> {
                 // An item: its field is the list's element.
                 if let Some(ir::Field { kind: FieldKind::List { element, .. }, .. }) = &found {
                     let e = self.field_ir(unit, *element);
-                    if let FieldKind::Unit { unit: u, .. } = &e.kind { unit = *u; }
+                    if let FieldKind::Unit { unit: u, .. } = &e.kind {
+                        unit = *u;
+                    }
                     found = Some(e);
                 }
                 continue;
             };
             let field = self.cx.m.units[unit.index()].fields.get(f.index())?.clone();
-            if let FieldKind::Unit { unit: u, .. } = &field.kind { unit = *u; }
+            if let FieldKind::Unit { unit: u, .. } = &field.kind {
+                unit = *u;
+            }
             found = Some(field);
         }
         found
     }
 
-    fn valid_bytes(&mut self, v: &ir::Expr, min: u64, max: u64, class: Option<&ir::ByteSet>, extent: &Extent, span: Span) -> R<()> {
-        let len = x::len_bytes(v.clone());
+    fn valid_bytes(
+        &mut self,
+        v: &ir::Expr,
+        min: u64,
+        max: u64,
+        class: Option<&ir::ByteSet>,
+        extent: &Extent,
+        span: Span,
+    ) -> R<()> {
+        let len = build::len_bytes(v.clone());
         if let K::Bytes(b) = &*v.kind {
             let why = match extent {
                 _ if (b.len() as u64) < min => format!("it has less than {min} bytes"),
                 _ if b.len() as u64 > max => format!("it has more than {max} bytes"),
-                _ if class.is_some_and(|c| !b.iter().all(|x| c.has(*x))) => "a byte of it is not in the field's set".into(),
-                Extent::Until(u) if u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice())) => "the delimiter that ends the field is in it".into(),
+                _ if class.is_some_and(|c| !b.iter().all(|x| c.has(*x))) => {
+                    "a byte of it is not in the field's set".into()
+                }
+                Extent::Until(u)
+                    if u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice())) =>
+                {
+                    "the delimiter that ends the field is in it".into()
+                }
                 _ => return Ok(()),
             };
-            return self.valid_because(x::boolean(false), FaultKind::CONSTRAINT, span, &why);
+            return self.valid_because(build::boolean(false), FaultKind::CONSTRAINT, span, &why);
         }
-        if min > 0 { self.valid(x::cmp(BinOp::Ge, len.clone(), x::u64(min)), FaultKind::CONSTRAINT, span)?; }
-        let known = match self.cx.m.types.get(v.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => u64::MAX };
-        if known > max { self.valid(x::cmp(BinOp::Le, len, x::u64(max)), FaultKind::TOO_LONG, span)?; }
+        if min > 0 {
+            self.valid(build::cmp(BinOp::Ge, len.clone(), build::u64(min)), FaultKind::CONSTRAINT, span)?;
+        }
+        let known = match self.cx.m.types.get(v.ty.index()) {
+            Some(ir::Ty::Bytes(n)) => *n,
+            _ => u64::MAX,
+        };
+        if known > max {
+            self.valid(build::cmp(BinOp::Le, len, build::u64(max)), FaultKind::TOO_LONG, span)?;
+        }
         if let Some(c) = class {
             let digits = matches!(&*v.kind, K::Builtin(Builtin::TextU64, _)) && (b'0'..=b'9').all(|d| c.has(d));
             let date = matches!(&*v.kind, K::Builtin(Builtin::HttpDate, _)) && (b' '..=b'z').all(|d| c.has(d));
-            if !digits && !date { let ok = self.all_in(v, c); self.valid(ok, FaultKind::CONSTRAINT, span)?; }
+            if !digits && !date {
+                let ok = self.all_in(v, c);
+                self.valid(ok, FaultKind::CONSTRAINT, span)?;
+            }
         }
         if let Extent::Until(u) = extent {
             for d in &u.delimiters {
-                if class.is_some_and(|c| d.iter().any(|b| !c.has(*b))) { continue; }
+                if class.is_some_and(|c| d.iter().any(|b| !c.has(*b))) {
+                    continue;
+                }
                 let t = self.cx.lower_ty(&Ty::Bytes(d.len() as u64));
                 let opt = self.cx.lower_ty(&crate::ty::U32.option());
-                let at = x::builtin(opt, Builtin::FindBytes, vec![v.clone(), ir::Expr::new(t, K::Bytes(d.clone()))]);
-                self.valid(x::not(x::is_some(at)), FaultKind::CONSTRAINT, span)?;
+                let at =
+                    build::builtin(opt, Builtin::FindBytes, vec![v.clone(), ir::Expr::new(t, K::Bytes(d.clone()))]);
+                self.valid(build::not(build::is_some(at)), FaultKind::CONSTRAINT, span)?;
             }
         }
         Ok(())
@@ -394,14 +566,17 @@ impl Lower<'_, '_> {
     /// Where a length is given as well as the bytes, they must agree.
     fn length_agrees(&mut self, fields: &Fields, extent: &Extent, v: &ir::Expr, span: Span) -> R<()> {
         let Extent::Length(n) = extent else { return Ok(()) };
-        if let Some(n) = x::as_int(n) {
-            let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, x::len_bytes(v.clone()), x::u64(n as u64)));
+        if let Some(n) = build::as_int(n) {
+            let ok = crate::fold::fold(
+                &self.cx.m,
+                &build::cmp(BinOp::Eq, build::len_bytes(v.clone()), build::u64(n as u64)),
+            );
             return self.valid(ok, FaultKind::CONSTRAINT, span);
         }
         match self.closed(fields, n)? {
             Some(n) => {
-                let ok = same_sum(&self.cx.m, &x::len_bytes(v.clone()), &n).then(|| x::boolean(true));
-                let ok = ok.unwrap_or_else(|| x::cmp(BinOp::Eq, x::len_bytes(v.clone()), n));
+                let ok = same_sum(&self.cx.m, &build::len_bytes(v.clone()), &n).then(|| build::boolean(true));
+                let ok = ok.unwrap_or_else(|| build::cmp(BinOp::Eq, build::len_bytes(v.clone()), n));
                 let ok = crate::fold::fold(&self.cx.m, &ok);
                 self.valid(ok, FaultKind::CONSTRAINT, span)
             }
@@ -409,7 +584,14 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn emit_switch(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, cases: &[ir::Case], span: Span) -> R<()> {
+    fn emit_switch(
+        &mut self,
+        fields: &Fields,
+        f: FieldId,
+        ir_field: &ir::Field,
+        cases: &[ir::Case],
+        span: Span,
+    ) -> R<()> {
         let chosen = match fields.cases.iter().find(|(s, _)| *s == f) {
             Some((_, n)) => *n as usize,
             None => match self.default_case(fields, cases) {
@@ -417,7 +599,10 @@ impl Lower<'_, '_> {
                 None => {
                     let names: Vec<String> = cases.iter().filter_map(|c| c.name.clone()).collect();
                     let what = ir_field.name.as_ref().map_or("a switch".to_string(), |n| format!("the switch `{n}`"));
-                    return Err(self.cx.report(Diagnostic::error("E0428", fields.span, format!("{what} needs one of its cases")).hint(format!("give one of: {}", names.join(", ")))));
+                    return Err(self.cx.report(
+                        Diagnostic::error("E0428", fields.span, format!("{what} needs one of its cases"))
+                            .hint(format!("give one of: {}", names.join(", "))),
+                    ));
                 }
             },
         };
@@ -427,72 +612,129 @@ impl Lower<'_, '_> {
             let v = values.first().cloned().unwrap_or_default();
             self.emit_const(&v, span);
         }
-        let Some(without) = self.case_agrees(fields, f, cases, chosen)? else { return self.emit_fields(fields, &case.fields) };
+        let Some(without) = self.case_agrees(fields, f, cases, chosen)? else {
+            return self.emit_fields(fields, &case.fields);
+        };
         let (run, ends) = (self.run, self.ends.take());
         let (made, then) = self.sub(|s| s.emit_fields(fields, &case.fields));
         self.run = run;
         let inner = std::mem::replace(&mut self.ends, ends);
-        if let Some(inner) = inner { self.ends_if(x::and(x::not(without.clone()), inner)); }
-        self.push(span, StmtKind::If { cond: x::not(without), then, other: vec![] });
+        if let Some(inner) = inner {
+            self.ends_if(build::and(build::not(without.clone()), inner));
+        }
+        self.push(span, StmtKind::If { cond: build::not(without), then, other: vec![] });
         made
     }
 
     /// The case taken when none is named: one without fields of its own.
     pub fn default_case(&self, fields: &Fields, cases: &[ir::Case]) -> Option<usize> {
         let unit = &self.cx.m.units[fields.unit.index()];
-        cases.iter().position(|c| !matches!(c.guard, ir::Guard::Fault(_)) && c.name.is_none() && c.fields.iter().all(|f| {
-            let f = &unit.fields[f.index()];
-            f.name.is_none() && !matches!(f.kind, FieldKind::Require { .. })
-        }))
+        cases.iter().position(|c| {
+            !matches!(c.guard, ir::Guard::Fault(_))
+                && c.name.is_none()
+                && c.fields.iter().all(|f| {
+                    let f = &unit.fields[f.index()];
+                    f.name.is_none() && !matches!(f.kind, FieldKind::Require { .. })
+                })
+        })
     }
 
     /// A nested unit: built in place, or the bytes of a parsed one.
     fn emit_nested(&mut self, fields: &Fields, f: FieldId, unit: ir::UnitId, args: &[ir::Expr], span: Span) -> R<()> {
         if self.cx.units[fields.unit.index()].enclosed.contains(&f) {
-            return Err(self.cx.report(Diagnostic::error("E0429", span, "a unit in a length cannot be built yet").hint("pass the message on, or read the field as `bytes<N> [length]`")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0429", span, "a unit in a length cannot be built yet")
+                    .hint("pass the message on, or read the field as `bytes<N> [length]`"),
+            ));
         }
         match fields.get(f) {
-            Some((_, Given::Source(e), _)) => { let e = e.clone(); self.emit_item(&Elem::Unit(unit), None, fields.unit, &e) }
-            Some((_, Given::Pieces(ps), _)) => { let ps = ps.clone(); let args = self.known_args(fields, args)?; self.emit_pieces(unit, ps, &args) }
-            _ => { let params = self.known_args(fields, args)?; self.emit_unit(&Fields { params, ..Fields::new(unit, span) }) }
+            Some((_, Given::Source(e), _)) => {
+                let e = e.clone();
+                self.emit_item(&Elem::Unit(unit), None, fields.unit, &e)
+            }
+            Some((_, Given::Pieces(ps), _)) => {
+                let ps = ps.clone();
+                let args = self.known_args(fields, args)?;
+                self.emit_pieces(unit, ps, &args)
+            }
+            _ => {
+                let params = self.known_args(fields, args)?;
+                self.emit_unit(&Fields { params, ..Fields::new(unit, span) })
+            }
         }
     }
 
     fn emit_pieces(&mut self, unit: ir::UnitId, pieces: Vec<Piece>, args: &[ir::Expr]) -> R<()> {
         for mut p in pieces {
-            if let Piece::Built(f) = &mut p { f.params = args.to_vec(); }
+            if let Piece::Built(f) = &mut p {
+                f.params = args.to_vec();
+            }
             self.emit_piece(unit, &p)?;
         }
         Ok(())
     }
 
-    fn emit_list_field(&mut self, fields: &Fields, f: FieldId, element: FieldId, extent: &ir::ListExtent, span: Span) -> R<()> {
+    fn emit_list_field(
+        &mut self,
+        fields: &Fields,
+        f: FieldId,
+        element: FieldId,
+        extent: &ir::ListExtent,
+        span: Span,
+    ) -> R<()> {
         self.count_agrees(fields, f, extent, span)?;
         self.not_too_many(fields, f, span)?;
         if let Some((_, Given::Slices(list), _)) = fields.get(f).cloned() {
-            let (n, t) = match self.cx.m.types.get(list.ty.index()) { Some(ir::Ty::List(t, n)) => (*n, *t), _ => return Err(Reported) };
+            let (n, t) = match self.cx.m.types.get(list.ty.index()) {
+                Some(ir::Ty::List(t, n)) => (*n, *t),
+                _ => return Err(Reported),
+            };
             let var = self.new_local("i", &crate::ty::U32);
             let item = ir::Expr::new(t, K::ListGet(list.clone(), self.local_expr(var)));
             let ((), body) = self.sub(|s| s.emit(span, Emit::Bytes(item)));
-            self.push(span, StmtKind::For { var, from: x::u32(0), to: ir::Expr::new(T_U32, K::ListLen(list)), max: n.into(), body });
+            self.push(
+                span,
+                StmtKind::For {
+                    var,
+                    from: build::u32(0),
+                    to: ir::Expr::new(T_U32, K::ListLen(list)),
+                    max: n.into(),
+                    body,
+                },
+            );
         }
         // What is counted when the message is built.
         let counted = match fields.get(f).cloned() {
             Some((_, Given::InOrder(unit), _)) => Some((unit, None)),
-            Some((_, Given::Pieces(ps), _)) => match (self.loose_items(&ps), self.field_ir(fields.unit, element).kind) {
-                (Some(bytes), FieldKind::Unit { unit, .. }) => Some((unit, Some(bytes))),
-                _ => None,
-            },
+            Some((_, Given::Pieces(ps), _)) => {
+                match (self.loose_items(&ps), self.field_ir(fields.unit, element).kind) {
+                    (Some(bytes), FieldKind::Unit { unit, .. }) => Some((unit, Some(bytes))),
+                    _ => None,
+                }
+            }
             _ => None,
         };
         if let Some((unit, bytes)) = counted {
             let FieldKind::List { max, .. } = self.field_ir(fields.unit, f).kind else { return Err(Reported) };
-            let count = match extent { ir::ListExtent::Count(n) => self.count_given(fields, n, span)?, _ => x::u64(u64::MAX) };
-            self.emit(span, match bytes { Some(bytes) => Emit::Items { unit, bytes, count, max }, None => Emit::InOrder { unit, count, max } });
-            if let ir::ListExtent::Until(u) = extent { self.delimiter(Some(u), span); }
+            let count = match extent {
+                ir::ListExtent::Count(n) => self.count_given(fields, n, span)?,
+                _ => build::u64(u64::MAX),
+            };
+            self.emit(
+                span,
+                match bytes {
+                    Some(bytes) => Emit::Items { unit, bytes, count, max },
+                    None => Emit::InOrder { unit, count, max },
+                },
+            );
+            if let ir::ListExtent::Until(u) = extent {
+                self.delimiter(Some(u), span);
+            }
             return Ok(());
         }
-        if let (Some((_, Given::Pieces(ps), _)), FieldKind::Unit { unit, args }) = (fields.get(f).cloned(), self.field_ir(fields.unit, element).kind) {
+        if let (Some((_, Given::Pieces(ps), _)), FieldKind::Unit { unit, args }) =
+            (fields.get(f).cloned(), self.field_ir(fields.unit, element).kind)
+        {
             let args = self.known_args(fields, &args)?;
             self.emit_pieces(unit, ps, &args)?;
         }
@@ -500,13 +742,20 @@ impl Lower<'_, '_> {
             let Ty::Items(elem, _) = &m.ty else { return Err(Reported) };
             self.emit_items(elem, element, fields.unit, &e)?;
         }
-        if let ir::ListExtent::Until(u) = extent { self.delimiter(Some(u), span); }
+        if let ir::ListExtent::Until(u) = extent {
+            self.delimiter(Some(u), span);
+        }
         Ok(())
     }
 
     fn emit_items(&mut self, elem: &Elem, element: FieldId, owner: ir::UnitId, e: &Expr) -> R<()> {
         match &*e.kind {
-            ExprKind::List(es) => { for e in es { self.emit_item(elem, Some(element), owner, e)?; } Ok(()) }
+            ExprKind::List(es) => {
+                for e in es {
+                    self.emit_item(elem, Some(element), owner, e)?;
+                }
+                Ok(())
+            }
             ExprKind::Comprehension { value, pattern, list, cond } => {
                 self.settle_run(e.span);
                 self.each(pattern, list, e.span, |s| {
@@ -514,14 +763,24 @@ impl Lower<'_, '_> {
                         s.emit_item(elem, Some(element), owner, value)?;
                         s.settle_run(e.span);
                         Ok(Val::unit())
-                    }).map(|_| ())
+                    })
+                    .map(|_| ())
                 })?;
                 Ok(())
             }
             ExprKind::If(c, then, Some(other)) if then.stmts.len() == 1 => {
                 let c = self.decide(c)?;
-                let wireloom_syntax::ast::StmtKind::Expr(a) = &then.stmts[0].kind else { return Err(self.err("E0429", then.span, "a list must be given here")) };
-                self.branch(c, e.span, Some(&Ty::Unit), |s| s.emit_items(elem, element, owner, a).map(|_| Val::unit()), |s| s.emit_items(elem, element, owner, other).map(|_| Val::unit())).map(|_| ())
+                let wireloom_syntax::ast::StmtKind::Expr(a) = &then.stmts[0].kind else {
+                    return Err(self.err("E0429", then.span, "a list must be given here"));
+                };
+                self.branch(
+                    c,
+                    e.span,
+                    Some(&Ty::Unit),
+                    |s| s.emit_items(elem, element, owner, a).map(|_| Val::unit()),
+                    |s| s.emit_items(elem, element, owner, other).map(|_| Val::unit()),
+                )
+                .map(|_| ())
             }
             ExprKind::Block(b) if b.stmts.len() == 1 => match &b.stmts[0].kind {
                 wireloom_syntax::ast::StmtKind::Expr(e) => self.emit_items(elem, element, owner, e),
@@ -531,23 +790,52 @@ impl Lower<'_, '_> {
                 let v = self.expr(e, None)?;
                 let v = self.defined(v, e.span)?;
                 match (&v.ty, v.kind) {
-                    (Ty::Items(found, _), Vk::Path(p)) if **found == *elem => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 24)); self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
-                    (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => match elem { Elem::Unit(u) => { let u = *u; self.emit_raw(x, u, e.span) } _ => { self.emit(e.span, Emit::Bytes(x)); Ok(()) } },
-                    (Ty::List(t, n), Vk::Pure(list)) if matches!(elem, Elem::Value(_)) => self.emit_values(list, &t.clone(), *n, element, owner, e.span),
+                    (Ty::Items(found, _), Vk::Path(p)) if **found == *elem => {
+                        let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));
+                        self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p))));
+                        Ok(())
+                    }
+                    (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => match elem {
+                        Elem::Unit(u) => {
+                            let u = *u;
+                            self.emit_raw(x, u, e.span)
+                        }
+                        _ => {
+                            self.emit(e.span, Emit::Bytes(x));
+                            Ok(())
+                        }
+                    },
+                    (Ty::List(t, n), Vk::Pure(list)) if matches!(elem, Elem::Value(_)) => {
+                        self.emit_values(list, &t.clone(), *n, element, owner, e.span)
+                    }
                     (Ty::Error, _) => Err(Reported),
-                    (t, _) => { let s = self.show(t); Err(self.err("E0301", e.span, format!("expected a list of such items, found {s}"))) }
+                    (t, _) => {
+                        let s = self.show(t);
+                        Err(self.err("E0301", e.span, format!("expected a list of such items, found {s}")))
+                    }
                 }
             }
         }
     }
 
-    fn emit_values(&mut self, list: ir::Expr, t: &Ty, n: u32, element: FieldId, owner: ir::UnitId, span: Span) -> R<()> {
+    fn emit_values(
+        &mut self,
+        list: ir::Expr,
+        t: &Ty,
+        n: u32,
+        element: FieldId,
+        owner: ir::UnitId,
+        span: Span,
+    ) -> R<()> {
         let var = self.new_local("i", &crate::ty::U32);
         let et = self.cx.lower_ty(t);
         let item = ir::Expr::new(et, K::ListGet(list.clone(), self.local_expr(var)));
         let (made, body) = self.sub(|s| s.emit_value(Val::pure(t.clone(), item), element, owner, span));
         made?;
-        self.push(span, StmtKind::For { var, from: x::u32(0), to: ir::Expr::new(T_U32, K::ListLen(list)), max: n.into(), body });
+        self.push(
+            span,
+            StmtKind::For { var, from: build::u32(0), to: ir::Expr::new(T_U32, K::ListLen(list)), max: n.into(), body },
+        );
         Ok(())
     }
 
@@ -577,7 +865,9 @@ impl Lower<'_, '_> {
             FieldKind::Bytes { min, max, class, extent, .. } => {
                 self.valid_bytes(&e, *min, *max, class.as_ref(), extent, span)?;
                 self.emit(span, Emit::Bytes(e));
-                if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
+                if let Extent::Until(u) = extent {
+                    self.delimiter(Some(u), span);
+                }
             }
             _ => return Err(self.err("E0429", span, "such an item cannot be built")),
         }
@@ -594,7 +884,9 @@ impl Lower<'_, '_> {
                 return self.emit_value(v, element, owner, e.span);
             }
         };
-        if let Some((r, _)) = self.cx.record_units.get(&unit).copied() { return self.emit_record(unit, r, e); }
+        if let Some((r, _)) = self.cx.record_units.get(&unit).copied() {
+            return self.emit_record(unit, r, e);
+        }
         let piece = self.piece(unit, e)?;
         self.emit_piece(unit, &piece)
     }
@@ -605,7 +897,11 @@ impl Lower<'_, '_> {
             Piece::Ready(v, span) => (v.clone(), *span),
         };
         match (&v.ty, v.kind) {
-            (Ty::Msg(u), Vk::Path(p)) if *u == unit => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 24)); self.emit(span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
+            (Ty::Msg(u), Vk::Path(p)) if *u == unit => {
+                let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));
+                self.emit(span, Emit::Bytes(ir::Expr::new(t, K::Raw(p))));
+                Ok(())
+            }
             (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
                 crate::val::OutKind::Built(b) => {
                     // What its first byte is was not looked at when it was built.
@@ -614,12 +910,21 @@ impl Lower<'_, '_> {
                     self.run = o.run;
                     Ok(())
                 }
-                crate::val::OutKind::Pass { .. } => Err(self.err("E0429", span, "a changed message cannot stand inside another one")),
+                crate::val::OutKind::Pass { .. } => {
+                    Err(self.err("E0429", span, "a changed message cannot stand inside another one"))
+                }
             },
             (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => self.emit_raw(x, unit, span),
-            (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Local(l) if self.joined.get(l).is_some_and(|j| j.unit == Some(unit))) => { self.emit(span, Emit::Bytes(x)); Ok(()) }
+            (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Local(l) if self.joined.get(l).is_some_and(|j| j.unit == Some(unit))) =>
+            {
+                self.emit(span, Emit::Bytes(x));
+                Ok(())
+            }
             (Ty::Error, _) => Err(Reported),
-            (t, _) => { let (w, f) = (Ty::Msg(unit), t.clone()); Err(self.mismatch(&w, &f, span)) }
+            (t, _) => {
+                let (w, f) = (Ty::Msg(unit), t.clone());
+                Err(self.mismatch(&w, &f, span))
+            }
         }
     }
 
@@ -640,13 +945,17 @@ impl Lower<'_, '_> {
             let value = self.get(whole, i as u32, ty);
             fields.given.push((m, Given::Value(value), span));
         }
-        if !nested { return self.emit_unit(&fields); }
+        if !nested {
+            return self.emit_unit(&fields);
+        }
         // Field by field: a record inside is written in its turn.
         for (m, g, _) in fields.given.clone() {
             let Given::Value(value) = g else { return Err(Reported) };
             match &m.ty {
                 Ty::Msg(inner) => {
-                    let Some((r, _)) = self.cx.record_units.get(inner).copied() else { return Err(self.err("E0429", span, "such a record cannot be built")) };
+                    let Some((r, _)) = self.cx.record_units.get(inner).copied() else {
+                        return Err(self.err("E0429", span, "such a record cannot be built"));
+                    };
                     self.emit_record_value(*inner, r, &value, span)?;
                 }
                 _ => self.emit_fields(&fields, &[m.field])?,
@@ -666,7 +975,10 @@ impl Lower<'_, '_> {
     pub fn check_slice(&mut self, x: &ir::Expr, span: Span) -> R<()> {
         match self.raw_of.clone() {
             Some(Elem::Unit(u)) if raw_path(x).is_some() => self.same_raw(x, u, span),
-            Some(_) => Err(self.cx.report(Diagnostic::error("E0608", span, "these items cannot be built from answers").hint("take them as they came: `raw(p.items)`"))),
+            Some(_) => Err(self.cx.report(
+                Diagnostic::error("E0608", span, "these items cannot be built from answers")
+                    .hint("take them as they came: `raw(p.items)`"),
+            )),
             None => Ok(()),
         }
     }
@@ -677,13 +989,17 @@ impl Lower<'_, '_> {
                 Some(ir::Field { kind: FieldKind::Unit { unit: u, .. }, .. }) => u == unit,
                 Some(ir::Field { kind: FieldKind::List { element, .. }, .. }) => {
                     let owner = self.owner_of(p);
-                    owner.is_some_and(|o| matches!(self.field_ir(o, element).kind, FieldKind::Unit { unit: u, .. } if u == unit))
+                    owner.is_some_and(
+                        |o| matches!(self.field_ir(o, element).kind, FieldKind::Unit { unit: u, .. } if u == unit),
+                    )
                 }
                 _ => false,
             };
             if !same {
-                return Err(self.cx.report(Diagnostic::error("E0608", span, "these bytes were not parsed by the unit that belongs here")
-                    .hint("only `raw(x)` of items or lists of the same unit is known to be valid")));
+                return Err(self.cx.report(
+                    Diagnostic::error("E0608", span, "these bytes were not parsed by the unit that belongs here")
+                        .hint("only `raw(x)` of items or lists of the same unit is known to be valid"),
+                ));
             }
         }
         Ok(())
@@ -696,7 +1012,10 @@ impl Lower<'_, '_> {
         match self.field_at(&shorter) {
             Some(ir::Field { kind: FieldKind::Unit { unit, .. }, .. }) => Some(unit),
             _ => match p.root {
-                ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? { ir::Ty::Msg(u) => Some(*u), _ => None },
+                ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
+                    ir::Ty::Msg(u) => Some(*u),
+                    _ => None,
+                },
                 _ => None,
             },
         }
@@ -706,7 +1025,11 @@ impl Lower<'_, '_> {
 /// The digits of a number written as text.
 fn digits(radix: u8) -> ir::ByteSet {
     let mut set = ir::ByteSet::EMPTY;
-    for b in b"0123456789abcdefABCDEF" { if (*b as char).is_digit(u32::from(radix.clamp(2, 36))) { set.add(*b); } }
+    for b in b"0123456789abcdefABCDEF" {
+        if (*b as char).is_digit(u32::from(radix.clamp(2, 36))) {
+            set.add(*b);
+        }
+    }
     set
 }
 
@@ -728,7 +1051,7 @@ fn linear(e: &ir::Expr, f: FieldId) -> Option<(u64, u64)> {
             _ => false,
         }
     }
-    let constant = |e: &ir::Expr| x::as_int(e).and_then(|n| u64::try_from(n).ok());
+    let constant = |e: &ir::Expr| build::as_int(e).and_then(|n| u64::try_from(n).ok());
     let product = |e: &ir::Expr| match &*e.kind {
         K::Binary(BinOp::Mul, a, b) if own(a, f) => constant(b).filter(|n| *n > 0),
         K::Binary(BinOp::Mul, a, b) if own(b, f) => constant(a).filter(|n| *n > 0),

@@ -4,12 +4,12 @@ use super::{Kind, Lower};
 use crate::apps::AppName;
 use crate::compiler::{Item, Reported, R, T_U32, T_U64};
 use crate::consts;
+use crate::ir_builder as build;
 use crate::names::Found;
 use crate::ty::{Elem, Ty, U16, U64, U8};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp, Builtin, ExprKind as X, FaultKind, StmtKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -27,32 +27,45 @@ impl Lower<'_, '_> {
             ExprKind::Int(v) => Ok(self.number(*v)),
             ExprKind::Scaled(v, suffix) => match consts::scaled(*v, suffix) {
                 Some((n, true)) => match u64::try_from(n) {
-                    Ok(n) => Ok(Val::pure(Ty::Duration, x::u64(n))),
+                    Ok(n) => Ok(Val::pure(Ty::Duration, build::u64(n))),
                     Err(_) => Err(self.err("E0304", span, "this duration is too long")),
                 },
                 Some((n, false)) => Ok(self.number(n)),
-                None => Err(self.err("E0304", span, format!("`{suffix}` is no unit of measure, or the number is too large"))),
+                None => Err(self.err(
+                    "E0304",
+                    span,
+                    format!("`{suffix}` is no unit of measure, or the number is too large"),
+                )),
             },
-            ExprKind::Bool(b) => Ok(Val::pure(Ty::Bool, x::boolean(*b))),
+            ExprKind::Bool(b) => Ok(Val::pure(Ty::Bool, build::boolean(*b))),
             ExprKind::Bytes(b) => {
                 let ty = Ty::Bytes(b.len() as u64);
                 let t = self.cx.lower_ty(&ty);
                 Ok(Val::pure(ty, ir::Expr::new(t, X::Bytes(b.clone()))))
             }
             ExprKind::Address(a) => self.address(a, span),
-            ExprKind::None => { let t = self.cx.lower_ty(&Ty::Bool.option()); Ok(Val::pure(Ty::None, ir::Expr::new(t, X::None))) }
+            ExprKind::None => {
+                let t = self.cx.lower_ty(&Ty::Bool.option());
+                Ok(Val::pure(Ty::None, ir::Expr::new(t, X::None)))
+            }
             ExprKind::Field(base, name) => self.field(e, base.as_ref(), name, want),
             ExprKind::Index(base, index) => self.index(base, index, span),
             ExprKind::Call(f, args) => self.call(e, f, args, want),
             ExprKind::Build(path, fields) if path.parts.is_empty() => match want {
                 Some(Ty::Record(r)) => self.record(*r, fields, span),
-                _ => Err(self.cx.report(Diagnostic::error("E0301", span, "the record's type is not known here").hint("write its name: `Name { field: value }`"))),
+                _ => Err(self.cx.report(
+                    Diagnostic::error("E0301", span, "the record's type is not known here")
+                        .hint("write its name: `Name { field: value }`"),
+                )),
             },
             ExprKind::Build(path, fields) => self.build(path, fields, span),
             ExprKind::With(base, fields) => self.with(base, fields, span),
             ExprKind::Tuple(es) => self.tuple_expr(es, want),
             ExprKind::List(es) => self.list_expr(es, want, span),
-            ExprKind::Set(_) | ExprKind::Range(..) => Err(self.cx.report(Diagnostic::error("E0301", span, "a set or range is no value").hint("it stands on the right of `in`, or in a `for`"))),
+            ExprKind::Set(_) | ExprKind::Range(..) => Err(self.cx.report(
+                Diagnostic::error("E0301", span, "a set or range is no value")
+                    .hint("it stands on the right of `in`, or in a `for`"),
+            )),
             ExprKind::Unary(op, a) => self.unary(*op, a, span, want),
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, span, want),
             ExprKind::Else(a, d) => self.else_(a, d, want),
@@ -60,7 +73,10 @@ impl Lower<'_, '_> {
             ExprKind::IfLet(p, v, then, other) => self.if_let(p, v, then, other.as_ref(), want, span),
             ExprKind::Match(subject, arms) => self.match_(subject, arms, want, span),
             ExprKind::Block(b) => self.block(b, want),
-            ExprKind::Lambda(..) => Err(self.cx.report(Diagnostic::error("E0301", span, "a function without a name is no value").hint("it is an argument of `.any`, `.all`, `.count`, `.first` and `merge`"))),
+            ExprKind::Lambda(..) => Err(self.cx.report(
+                Diagnostic::error("E0301", span, "a function without a name is no value")
+                    .hint("it is an argument of `.any`, `.all`, `.count`, `.first` and `merge`"),
+            )),
             ExprKind::Comprehension { .. } => self.comprehension(e, want),
             ExprKind::Fold { list, init, acc, item, body } => self.fold(list, init, acc, item, body, want),
             ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. } => self.call_value(e, None),
@@ -69,37 +85,60 @@ impl Lower<'_, '_> {
     }
 
     fn number(&mut self, v: u128) -> Val {
-        if v >> 64 == 0 { return Val::pure(Ty::Lit, x::int(T_U64, v)); }
+        if v >> 64 == 0 {
+            return Val::pure(Ty::Lit, build::int(T_U64, v));
+        }
         let ty = Ty::Int { bits: 128, signed: false };
         let t = self.cx.lower_ty(&ty);
-        Val::pure(ty, x::int(t, v))
+        Val::pure(ty, build::int(t, v))
     }
 
     /// A name, wherever it may come from.
     pub fn name(&mut self, n: &Ident, want: Option<&Ty>) -> R<Val> {
-        if let Some((i, j)) = self.lookup(&n.name) { return self.bound(i, j, n); }
-        if let Some(v) = self.packet_name(n) { return v; }
-        if let Some(v) = self.unit_name(n) { return v; }
+        if let Some((i, j)) = self.lookup(&n.name) {
+            return self.bound(i, j, n);
+        }
+        if let Some(v) = self.packet_name(n) {
+            return v;
+        }
+        if let Some(v) = self.unit_name(n) {
+            return v;
+        }
         if self.in_app {
-            if let Some(v) = self.app_name(n) { return v; }
+            if let Some(v) = self.app_name(n) {
+                return v;
+            }
         }
         if let Some((Found::Item(id), 1)) = self.cx.names.find(self.module, &[&n.name]) {
             match self.cx.item(id, n.span)? {
                 Item::Const(v) => return Ok(v),
                 Item::Fault => {}
-                Item::Table(t) => { self.impure = true; return Ok(Val::of(Ty::Table(t))); }
+                Item::Table(t) => {
+                    self.impure = true;
+                    return Ok(Val::of(Ty::Table(t)));
+                }
                 item => return Err(self.no_value(&item, &n.name, n.span)),
             }
         }
         if let Some(Ty::Enum(e)) = want {
-            if let Some(v) = self.variant(*e, &n.name) { return Ok(v); }
+            if let Some(v) = self.variant(*e, &n.name) {
+                return Ok(v);
+            }
         }
         if let Some(k) = self.cx.find_fault(self.module, &n.name) {
-            return Ok(Val::pure(Ty::Fault, x::int(crate::compiler::T_U16, k.0.into())));
+            return Ok(Val::pure(Ty::Fault, build::int(crate::compiler::T_U16, k.0.into())));
         }
-        if n.name == "now" { self.impure = true; return Ok(Val::pure(Ty::Instant, ir::Expr::new(T_U64, X::Now))); }
-        if n.name == "draining" { self.impure = true; return Ok(Val::pure(Ty::Bool, ir::Expr::new(crate::compiler::T_BOOL, X::Draining))); }
-        if n.name == "_" { return Err(self.err("E0201", n.span, "`_` is no value")); }
+        if n.name == "now" {
+            self.impure = true;
+            return Ok(Val::pure(Ty::Instant, ir::Expr::new(T_U64, X::Now)));
+        }
+        if n.name == "draining" {
+            self.impure = true;
+            return Ok(Val::pure(Ty::Bool, ir::Expr::new(crate::compiler::T_BOOL, X::Draining)));
+        }
+        if n.name == "_" {
+            return Err(self.err("E0201", n.span, "`_` is no value"));
+        }
         let extra = if self.cx.unknowns < crate::compiler::HINTS { self.visible_names() } else { vec![] };
         Err(self.cx.unknown(self.module, &n.name, n.span, "name", &extra))
     }
@@ -118,8 +157,12 @@ impl Lower<'_, '_> {
 
     fn visible_names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.scopes.iter().flatten().map(|b| b.name.clone()).collect();
-        if let Kind::Grammar(u) = self.kind { names.extend(self.cx.units[u.index()].members.iter().map(|m| m.name.clone())); }
-        if self.in_app { names.extend(self.cx.app.names()); }
+        if let Kind::Grammar(u) = self.kind {
+            names.extend(self.cx.units[u.index()].members.iter().map(|m| m.name.clone()));
+        }
+        if self.in_app {
+            names.extend(self.cx.app.names());
+        }
         names
     }
 
@@ -128,11 +171,21 @@ impl Lower<'_, '_> {
         let b = &mut self.scopes[i][j];
         b.used = true;
         let b = b.clone();
-        if b.val.ty.is_error() { return Err(Reported); }
+        if b.val.ty.is_error() {
+            return Err(Reported);
+        }
         if b.epoch < epoch {
             if b.reply {
-                return Err(self.cx.report(Diagnostic::error("E0605", n.span, format!("the answer `{}` is gone: another call was made since", n.name))
-                    .label("read after a later call").also(b.span, "this answer").hint("copy what you need of it into a `let` before the next call, or use `call all`")));
+                return Err(self.cx.report(
+                    Diagnostic::error(
+                        "E0605",
+                        n.span,
+                        format!("the answer `{}` is gone: another call was made since", n.name),
+                    )
+                    .label("read after a later call")
+                    .also(b.span, "this answer")
+                    .hint("copy what you need of it into a `let` before the next call, or use `call all`"),
+                ));
             }
             if b.val.ty.bytes_max() > 4096 && matches!(b.val.kind, Vk::Pure(_)) && b.var.is_some_or_local(&b.val) {
                 let shown = self.show(&b.val.ty);
@@ -140,8 +193,14 @@ impl Lower<'_, '_> {
                     .label("used after a call").also(b.span, "set before it").hint("at most 4KiB of a slice are carried over a call; read the field again, or cut it with `slice`")));
             }
             if b.state && self.decision {
-                let d = Diagnostic::warning("W0901", n.span, format!("this decision rests on `{}`, which was read before a call", n.name))
-                    .label("may have changed since").also(b.span, "read from state here").hint("read the state again after the call");
+                let d = Diagnostic::warning(
+                    "W0901",
+                    n.span,
+                    format!("this decision rests on `{}`, which was read before a call", n.name),
+                )
+                .label("may have changed since")
+                .also(b.span, "read from state here")
+                .hint("read the state again after the call");
                 self.cx.report(d);
             }
         }
@@ -152,12 +211,17 @@ impl Lower<'_, '_> {
     fn unit_name(&mut self, n: &Ident) -> Option<R<Val>> {
         if let Kind::Grammar(u) = self.kind {
             if let Some(m) = self.cx.units[u.index()].member(&n.name).cloned() {
-                if m.ty.is_error() { return Some(Err(Reported)); }
-                let v = self.cx.member_val(&x::this(), u, &m);
+                if m.ty.is_error() {
+                    return Some(Err(Reported));
+                }
+                let v = self.cx.member_val(&build::this(), u, &m);
                 return Some(Ok(self.known_case(v)));
             }
         }
-        let (root, u) = match self.kind { Kind::Grammar(u) => (ir::Root::This, u), _ => self.params_of? };
+        let (root, u) = match self.kind {
+            Kind::Grammar(u) => (ir::Root::This, u),
+            _ => self.params_of?,
+        };
         let at = self.cx.units[u.index()].params.iter().position(|(p, _)| *p == n.name)?;
         let ty = self.cx.units[u.index()].params[at].1.clone();
         let t = self.cx.lower_ty(&ty);
@@ -175,20 +239,32 @@ impl Lower<'_, '_> {
     pub fn variant(&mut self, e: ir::EnumId, name: &str) -> Option<Val> {
         let (_, v) = self.cx.m.enums[e.index()].variants.iter().find(|(n, _)| n == name)?.clone();
         let t = self.cx.lower_ty(&Ty::Enum(e));
-        Some(Val::pure(Ty::Enum(e), x::int(t, v.into())))
+        Some(Val::pure(Ty::Enum(e), build::int(t, v.into())))
     }
 
     /// `a.b`: a name in a module, an enum's variant, or a field of a value.
     fn field(&mut self, e: &Expr, base: Option<&Expr>, name: &Ident, want: Option<&Ty>) -> R<Val> {
         let Some(base) = base else {
             let Some(dot) = self.dot.clone() else {
-                return Err(self.cx.report(Diagnostic::error("E0201", name.span, format!("`.{}` has nothing to be a field of here", name.name))
-                    .hint("it stands for the message or entry at hand in `where`, `remove … where`, `update` and `merge`")));
+                return Err(self.cx.report(
+                    Diagnostic::error(
+                        "E0201",
+                        name.span,
+                        format!("`.{}` has nothing to be a field of here", name.name),
+                    )
+                    .hint(
+                        "it stands for the message or entry at hand in `where`, `remove … where`, `update` and `merge`",
+                    ),
+                ));
             };
             return self.field_of(dot, name, e.span);
         };
-        if let Some(v) = self.dotted(e, want) { return v; }
-        if let Some(v) = self.instance_member(base, name) { return v; }
+        if let Some(v) = self.dotted(e, want) {
+            return v;
+        }
+        if let Some(v) = self.instance_member(base, name) {
+            return v;
+        }
         let v = self.expr(base, None)?;
         self.field_of(v, name, e.span)
     }
@@ -196,7 +272,9 @@ impl Lower<'_, '_> {
     /// `cnt.seen` in a test: what an instance has counted or keeps.
     fn instance_member(&mut self, base: &Expr, name: &Ident) -> Option<R<Val>> {
         let ExprKind::Name(n) = &*base.kind else { return None };
-        if self.kind != Kind::Test || !self.in_app || self.lookup(&n.name).is_some() { return None; }
+        if self.kind != Kind::Test || !self.in_app || self.lookup(&n.name).is_some() {
+            return None;
+        }
         let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() else { return None };
         let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
         let found = self.app_name(name);
@@ -213,49 +291,77 @@ impl Lower<'_, '_> {
     fn dotted(&mut self, e: &Expr, _want: Option<&Ty>) -> Option<R<Val>> {
         let parts = consts::dotted(e)?;
         let first = parts.first()?;
-        if self.lookup(&first.name).is_some() || self.unit_member(&first.name) || (self.in_app && self.cx.app.has(&first.name)) { return None; }
+        if self.lookup(&first.name).is_some()
+            || self.unit_member(&first.name)
+            || (self.in_app && self.cx.app.has(&first.name))
+        {
+            return None;
+        }
         let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();
         let (found, taken) = self.cx.names.find(self.module, &names)?;
         let Found::Item(id) = found else {
             let of = names[..taken].join(".");
-            let d = Diagnostic::error("E0201", e.span, format!("module `{of}` has no `{}`", names.get(taken).unwrap_or(&"")));
-            let d = match self.cx.names.contents(self.module, &of) { Some(note) => d.note(note), None => d };
+            let d = Diagnostic::error(
+                "E0201",
+                e.span,
+                format!("module `{of}` has no `{}`", names.get(taken).unwrap_or(&"")),
+            );
+            let d = match self.cx.names.contents(self.module, &of) {
+                Some(note) => d.note(note),
+                None => d,
+            };
             return Some(Err(self.cx.report(d)));
         };
-        let item = match self.cx.item(id, e.span) { Ok(i) => i, Err(r) => return Some(Err(r)) };
+        let item = match self.cx.item(id, e.span) {
+            Ok(i) => i,
+            Err(r) => return Some(Err(r)),
+        };
         let mut val = match item {
             Item::Const(v) => v,
             Item::Fault => {
                 let k = self.cx.user_fault(id, names[taken - 1]);
-                Val::pure(Ty::Fault, x::int(crate::compiler::T_U16, k.0.into()))
+                Val::pure(Ty::Fault, build::int(crate::compiler::T_U16, k.0.into()))
             }
-            Item::Table(t) => { self.impure = true; Val::of(Ty::Table(t)) }
+            Item::Table(t) => {
+                self.impure = true;
+                Val::of(Ty::Table(t))
+            }
             Item::Enum(en) if taken < parts.len() => {
                 let name = parts[taken];
                 let v = match self.variant(en, &name.name) {
                     Some(v) => v,
                     None => return Some(Err(self.unknown_variant(en, name))),
                 };
-                if taken + 1 < parts.len() { return Some(Err(self.err("E0201", parts[taken + 1].span, "a variant has no fields"))); }
+                if taken + 1 < parts.len() {
+                    return Some(Err(self.err("E0201", parts[taken + 1].span, "a variant has no fields")));
+                }
                 return Some(Ok(v));
             }
             item => return Some(Err(self.no_value(&item, &names.join("."), e.span))),
         };
         for p in &parts[taken..] {
-            match self.field_of(val, p, e.span) { Ok(v) => val = v, Err(r) => return Some(Err(r)) }
+            match self.field_of(val, p, e.span) {
+                Ok(v) => val = v,
+                Err(r) => return Some(Err(r)),
+            }
         }
         Some(Ok(val))
     }
 
     fn unit_member(&self, name: &str) -> bool {
-        let packet = |u: ir::UnitId| self.cx.units[u.index()].member(name).is_some() || self.cx.units[u.index()].packet.as_ref().is_some_and(|p| p.lets.iter().any(|(n, ..)| n.name == name));
-        matches!(self.kind, Kind::Grammar(u) if self.cx.units[u.index()].member(name).is_some()) || self.packet.as_ref().is_some_and(|(_, u)| packet(*u))
+        let packet = |u: ir::UnitId| {
+            self.cx.units[u.index()].member(name).is_some()
+                || self.cx.units[u.index()].packet.as_ref().is_some_and(|p| p.lets.iter().any(|(n, ..)| n.name == name))
+        };
+        matches!(self.kind, Kind::Grammar(u) if self.cx.units[u.index()].member(name).is_some())
+            || self.packet.as_ref().is_some_and(|(_, u)| packet(*u))
     }
 
     pub fn unknown_variant(&mut self, e: ir::EnumId, n: &Ident) -> Reported {
         let info = &self.cx.m.enums[e.index()];
         let hint = crate::names::suggest(&n.name, info.variants.iter().map(|(n, _)| n.as_str()));
-        let d = Diagnostic::error("E0201", n.span, format!("`{}` has no variant `{}`", info.name, n.name)).label("unknown variant");
+        let d = Diagnostic::error("E0201", n.span, format!("`{}` has no variant `{}`", info.name, n.name))
+            .label("unknown variant");
         self.cx.report(crate::names::with_hint(d, hint))
     }
 
@@ -264,15 +370,25 @@ impl Lower<'_, '_> {
         match (&v.ty, &v.kind) {
             (Ty::Error, _) => Err(Reported),
             (Ty::Msg(u), Vk::Path(p)) => {
-                if let Some(v) = self.packet_member(&p.clone(), *u, name) { return v; }
-                let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else { return Err(self.cx.unknown_field(*u, name)) };
-                if m.ty.is_error() { return Err(Reported); }
+                if let Some(v) = self.packet_member(&p.clone(), *u, name) {
+                    return v;
+                }
+                let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else {
+                    return Err(self.cx.unknown_field(*u, name));
+                };
+                if m.ty.is_error() {
+                    return Err(Reported);
+                }
                 let v = self.cx.member_val(p, *u, &m);
                 Ok(self.known_case(v))
             }
             (Ty::Msg(u), Vk::Out(o)) => self.built_field(*u, &o.clone(), name, span),
             (Ty::Switch(u, f), Vk::Path(p)) => {
-                let m = self.cx.units[u.index()].members.iter().find(|m| m.name == name.name && m.cases.last().is_some_and(|c| c.0 == *f)).cloned();
+                let m = self.cx.units[u.index()]
+                    .members
+                    .iter()
+                    .find(|m| m.name == name.name && m.cases.last().is_some_and(|c| c.0 == *f))
+                    .cloned();
                 let Some(m) = m else { return Err(self.cx.unknown_field(*u, name)) };
                 let mut base = p.clone();
                 base.steps.pop();
@@ -282,11 +398,17 @@ impl Lower<'_, '_> {
             (Ty::Record(r), Vk::Pure(e)) => {
                 let fields = self.cx.records[r.index()].clone();
                 match fields.iter().position(|(n, _)| *n == name.name) {
-                    Some(i) => { let x = self.get(e, i as u32, &fields[i].1); Ok(Val::pure(fields[i].1.clone(), x)) }
+                    Some(i) => {
+                        let x = self.get(e, i as u32, &fields[i].1);
+                        Ok(Val::pure(fields[i].1.clone(), x))
+                    }
                     None => {
                         let shown = self.show(&v.ty);
                         let hint = crate::names::suggest(&name.name, fields.iter().map(|(n, _)| n.as_str()));
-                        Err(self.cx.report(crate::names::with_hint(Diagnostic::error("E0201", name.span, format!("{shown} has no field `{}`", name.name)), hint)))
+                        Err(self.cx.report(crate::names::with_hint(
+                            Diagnostic::error("E0201", name.span, format!("{shown} has no field `{}`", name.name)),
+                            hint,
+                        )))
                     }
                 }
             }
@@ -294,20 +416,31 @@ impl Lower<'_, '_> {
                 let (ty, b) = match name.name.as_str() {
                     "ip" => (Ty::Ip, Builtin::EndpointIp),
                     "port" => (U16, Builtin::EndpointPort),
-                    _ => return Err(self.err("E0201", name.span, format!("an endpoint has `ip` and `port`, no `{}`", name.name))),
+                    _ => {
+                        return Err(self.err(
+                            "E0201",
+                            name.span,
+                            format!("an endpoint has `ip` and `port`, no `{}`", name.name),
+                        ))
+                    }
                 };
                 let t = self.cx.lower_ty(&ty);
-                Ok(Val::pure(ty, x::builtin(t, b, vec![e.clone()])))
+                Ok(Val::pure(ty, build::builtin(t, b, vec![e.clone()])))
             }
             (Ty::Port(p), _) => {
                 if self.handler.is_none_or(|h| h.port != *p) {
-                    return Err(self.cx.report(Diagnostic::error("E0603", span, format!("a port has no `{}` here", name.name))
-                        .hint("in the handler of a listening port, its name stands for the client's connection")));
+                    return Err(self.cx.report(
+                        Diagnostic::error("E0603", span, format!("a port has no `{}` here", name.name))
+                            .hint("in the handler of a listening port, its name stands for the client's connection"),
+                    ));
                 }
                 self.conn_field(name)
             }
             (Ty::Conn, _) => self.conn_field(name),
-            (t, _) => { let s = self.show(t); Err(self.err("E0303", name.span, format!("{s} has no field `{}`", name.name))) }
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.err("E0303", name.span, format!("{s} has no field `{}`", name.name)))
+            }
         }
     }
 
@@ -318,7 +451,13 @@ impl Lower<'_, '_> {
             "local" => (Ty::Endpoint, X::ConnLocal),
             "flow" => (U64, X::ConnFlow),
             "id" => (U64, X::ConnId),
-            _ => return Err(self.err("E0201", name.span, format!("a connection has `peer`, `local`, `flow` and `id`, no `{}`", name.name))),
+            _ => {
+                return Err(self.err(
+                    "E0201",
+                    name.span,
+                    format!("a connection has `peer`, `local`, `flow` and `id`, no `{}`", name.name),
+                ))
+            }
         };
         let t = self.cx.lower_ty(&ty);
         Ok(Val::pure(ty, ir::Expr::new(t, kind)))
@@ -326,13 +465,13 @@ impl Lower<'_, '_> {
 
     /// The condition that an index is below a count, and the index as u32.
     pub fn below(&mut self, index: ir::Expr, count: ir::Expr) -> (ir::Expr, ir::Expr) {
-        let wide = x::cmp(BinOp::Lt, self.recast(T_U64, index.clone()), self.recast(T_U64, count));
+        let wide = build::cmp(BinOp::Lt, self.recast(T_U64, index.clone()), self.recast(T_U64, count));
         (wide, self.recast(T_U32, index))
     }
 
     /// A constant index that no list of the type has is a mistake, wherever it stands.
     fn index_fits(&mut self, index: &ir::Expr, most: u64, span: Span) -> R<()> {
-        match x::as_int(index) {
+        match build::as_int(index) {
             Some(n) if n >= u128::from(most) => {
                 let d = Diagnostic::error("E0304", span, format!("the index {n} is out of range")).label("never there");
                 Err(self.cx.report(d.note(format!("the list has at most {most} items, counted from 0"))))
@@ -348,15 +487,31 @@ impl Lower<'_, '_> {
         match (&v.ty, v.kind) {
             (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e)) => Ok(e),
             (Ty::Error | Ty::Never, _) => Err(Reported),
-            (t, _) => { let s = self.show(t); Err(self.cx.report(Diagnostic::error("E0301", index.span, format!("an index is an unsigned integer, not {s}")))) }
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.cx.report(Diagnostic::error(
+                    "E0301",
+                    index.span,
+                    format!("an index is an unsigned integer, not {s}"),
+                )))
+            }
         }
     }
 
     /// A remainder stays visible to the proof of its bound; other costly indices are computed once.
     fn once_rem(&mut self, v: Val, span: Span) -> Val {
-        let mut e = match &v.kind { Vk::Pure(e) => e, _ => return v };
-        while let X::Cast(inner) = &*e.kind { e = inner; }
-        if matches!(&*e.kind, X::Binary(BinOp::Rem, ..)) { v } else { self.once(v, span) }
+        let mut e = match &v.kind {
+            Vk::Pure(e) => e,
+            _ => return v,
+        };
+        while let X::Cast(inner) = &*e.kind {
+            e = inner;
+        }
+        if matches!(&*e.kind, X::Binary(BinOp::Rem, ..)) {
+            v
+        } else {
+            self.once(v, span)
+        }
     }
 
     fn index(&mut self, base: &Expr, index: &Expr, span: Span) -> R<Val> {
@@ -366,10 +521,12 @@ impl Lower<'_, '_> {
             (Ty::Error, _) => Err(Reported),
             (Ty::Items(elem, max), Vk::Path(p)) => {
                 let i = self.expr(index, None)?;
-                if matches!(i.ty, Ty::Bytes(_)) { return self.find_named(p, &elem, i, span); }
+                if matches!(i.ty, Ty::Bytes(_)) {
+                    return self.find_named(p, &elem, i, span);
+                }
                 let i = self.index_of(i, index.span)?;
                 self.index_fits(&i, u64::from(max), index.span)?;
-                let (cond, i) = self.below(i, x::count(p.clone()));
+                let (cond, i) = self.below(i, build::count(p.clone()));
                 self.guard(cond, FaultKind::INDEX, span);
                 Ok(self.cx.item_val(&p, &elem, i))
             }
@@ -384,13 +541,16 @@ impl Lower<'_, '_> {
             }
             (Ty::Bytes(_), Vk::Pure(bytes)) => {
                 let i = self.index_value(index)?;
-                let (cond, _) = self.below(i.clone(), x::len_bytes(bytes.clone()));
+                let (cond, _) = self.below(i.clone(), build::len_bytes(bytes.clone()));
                 self.guard(cond, FaultKind::INDEX, span);
                 let i = self.recast(T_U64, i);
-                Ok(Val::pure(U8, x::builtin(crate::compiler::T_U8, Builtin::ByteAt, vec![bytes, i])))
+                Ok(Val::pure(U8, build::builtin(crate::compiler::T_U8, Builtin::ByteAt, vec![bytes, i])))
             }
             (Ty::Tuple(ts), Vk::Pure(e)) => match self.cx.const_u64(self.module, index)? {
-                i if (i as usize) < ts.len() => { let x = self.get(&e, i as u32, &ts[i as usize]); Ok(Val::pure(ts[i as usize].clone(), x)) }
+                i if (i as usize) < ts.len() => {
+                    let x = self.get(&e, i as u32, &ts[i as usize]);
+                    Ok(Val::pure(ts[i as usize].clone(), x))
+                }
                 i => Err(self.err("E0304", index.span, format!("this tuple has no part {i}"))),
             },
             (Ty::Table(t), _) => self.table_get(t, index, span),
@@ -400,10 +560,16 @@ impl Lower<'_, '_> {
                 self.guard(cond, FaultKind::INDEX, span);
                 let dst = self.new_local("", &Ty::Msg(u));
                 self.push(span, StmtKind::BindPart { dst, part: i });
-                Ok(Val::path(Ty::Msg(u), x::msg(dst)))
+                Ok(Val::path(Ty::Msg(u), build::msg(dst)))
             }
-            (Ty::Port(_), _) => Err(self.cx.report(Diagnostic::error("E0603", span, "an instance of a port is no value").hint("use it in `call port[i](message)` or `message -> port[i]`"))),
-            (t, _) => { let s = self.show(&t); Err(self.err("E0303", span, format!("{s} has no items"))) }
+            (Ty::Port(_), _) => Err(self.cx.report(
+                Diagnostic::error("E0603", span, "an instance of a port is no value")
+                    .hint("use it in `call port[i](message)` or `message -> port[i]`"),
+            )),
+            (t, _) => {
+                let s = self.show(&t);
+                Err(self.err("E0303", span, format!("{s} has no items")))
+            }
         }
     }
 
@@ -413,7 +579,10 @@ impl Lower<'_, '_> {
         match (&v.ty, v.kind) {
             (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e)) => Ok(e),
             (Ty::Error | Ty::Never, _) => Err(Reported),
-            (t, _) => { let s = self.show(t); Err(self.err("E0301", span, format!("an index is an unsigned integer, not {s}"))) }
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.err("E0301", span, format!("an index is an unsigned integer, not {s}")))
+            }
         }
     }
 
@@ -431,10 +600,16 @@ impl Lower<'_, '_> {
         if let Elem::Unit(u) = elem {
             let info = &self.cx.units[u.index()];
             if let [a, b, ..] = &*info.members {
-                if let (Ty::Bytes(_), Ty::Bytes(_), true, true) = (&a.ty, &b.ty, a.cases.is_empty(), b.cases.is_empty()) { return Ok(b.ty.clone()); }
+                if let (Ty::Bytes(_), Ty::Bytes(_), true, true) = (&a.ty, &b.ty, a.cases.is_empty(), b.cases.is_empty())
+                {
+                    return Ok(b.ty.clone());
+                }
             }
         }
-        Err(self.cx.report(Diagnostic::error("E0303", span, "these items are not found by name").hint("only in a list of units whose first two fields are bytes, a name and a value")))
+        Err(self.cx.report(
+            Diagnostic::error("E0303", span, "these items are not found by name")
+                .hint("only in a list of units whose first two fields are bytes, a name and a value"),
+        ))
     }
 
     /// Bytes of any maximum.
@@ -443,12 +618,17 @@ impl Lower<'_, '_> {
         match (&v.ty, v.kind) {
             (Ty::Bytes(_), Vk::Pure(e)) => Ok(e),
             (Ty::Error | Ty::Never, _) => Err(Reported),
-            (t, _) => { let t = t.clone(); Err(self.mismatch(&Ty::Bytes(0), &t, span)) }
+            (t, _) => {
+                let t = t.clone();
+                Err(self.mismatch(&Ty::Bytes(0), &t, span))
+            }
         }
     }
 
     fn tuple_expr(&mut self, es: &[Expr], want: Option<&Ty>) -> R<Val> {
-        if es.is_empty() { return Ok(Val::unit()); }
+        if es.is_empty() {
+            return Ok(Val::unit());
+        }
         let wants: Vec<Option<&Ty>> = match want {
             Some(Ty::Tuple(ts)) if ts.len() == es.len() => ts.iter().map(Some).collect(),
             _ => vec![None; es.len()],
@@ -456,7 +636,10 @@ impl Lower<'_, '_> {
         let (mut tys, mut parts) = (vec![], vec![]);
         for (e, w) in es.iter().zip(wants) {
             let v = self.expr(e, w)?;
-            let ty = match (&v.ty, w) { (Ty::Lit, Some(w)) if w.is_int() => w.clone(), (t, _) => self.settled(t) };
+            let ty = match (&v.ty, w) {
+                (Ty::Lit, Some(w)) if w.is_int() => w.clone(),
+                (t, _) => self.settled(t),
+            };
             parts.push(self.coerce(v, &ty, e.span)?);
             tys.push(ty);
         }
@@ -467,8 +650,11 @@ impl Lower<'_, '_> {
     }
 }
 
-/// Whether a binding's value lies in a local (and not in the request itself, which can be read again).
-trait IsLocal { fn is_some_or_local(&self, val: &Val) -> bool; }
+/// Whether a binding's value lies in a local (and not in the request itself, which can be read
+/// again).
+trait IsLocal {
+    fn is_some_or_local(&self, val: &Val) -> bool;
+}
 impl IsLocal for Option<ir::LocalId> {
     fn is_some_or_local(&self, val: &Val) -> bool {
         self.is_some() || matches!(&val.kind, Vk::Pure(e) if matches!(&*e.kind, X::Local(_)))

@@ -1,13 +1,14 @@
-//! Walks over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a message's list are reached in place.
+//! Walks over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a message's
+//! list are reached in place.
 
 use super::again::Changes;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32};
+use crate::ir_builder as build;
 use crate::ty::{Elem, Ty, U32, U64};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp, Expr as X, ExprKind as K, StmtKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{Arg, Expr, ExprKind, Ident, Pattern, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -17,29 +18,45 @@ const MAX_ROUNDS: u64 = 1 << 24;
 const LISTS_MAX: u64 = 1 << 20;
 
 /// What is walked over.
-enum Walk { Items(ir::Path, Elem, u64), List(X, Ty, u64), Replies(ir::UnitId, u64), Range(X, X, u64), Words(X, u64) }
+enum Walk {
+    Items(ir::Path, Elem, u64),
+    List(X, Ty, u64),
+    Replies(ir::UnitId, u64),
+    Range(X, X, u64),
+    Words(X, u64),
+}
 
 impl Walk {
     fn max(&self) -> u64 {
-        match self { Walk::Items(_, _, n) | Walk::List(_, _, n) | Walk::Range(_, _, n) | Walk::Replies(_, n) | Walk::Words(_, n) => *n }
+        match self {
+            Walk::Items(_, _, n)
+            | Walk::List(_, _, n)
+            | Walk::Range(_, _, n)
+            | Walk::Replies(_, n)
+            | Walk::Words(_, n) => *n,
+        }
     }
 
     fn end(&self) -> X {
         match self {
-            Walk::Items(p, ..) => x::count(p.clone()),
+            Walk::Items(p, ..) => build::count(p.clone()),
             Walk::List(l, ..) => X::new(T_U32, K::ListLen(l.clone())),
             Walk::Replies(..) => X::new(T_U32, K::Parts),
             Walk::Range(_, to, _) => to.clone(),
             // Its rounds are counted by where the next word begins.
-            Walk::Words(_, n) => x::u64(*n),
+            Walk::Words(_, n) => build::u64(*n),
         }
     }
 }
 
 impl Lower<'_, '_> {
     fn walk(&mut self, list: &Expr) -> R<Walk> {
-        if let ExprKind::Range(a, b, inclusive) = &*list.kind { return self.range(a, b, *inclusive, list.span); }
-        if let Some(text) = self.words_of(list) { return self.words(text); }
+        if let ExprKind::Range(a, b, inclusive) = &*list.kind {
+            return self.range(a, b, *inclusive, list.span);
+        }
+        if let Some(text) = self.words_of(list) {
+            return self.words(text);
+        }
         let v = self.expr(list, None)?;
         let v = self.defined(v, list.span)?;
         let v = self.once(v, list.span);
@@ -48,7 +65,10 @@ impl Lower<'_, '_> {
             (Ty::List(t, n), Vk::Pure(e)) => Ok(Walk::List(e, *t, u64::from(n))),
             (Ty::Replies(u), _) => Ok(Walk::Replies(u, self.parts_max)),
             (Ty::Error, _) => Err(Reported),
-            (t, _) => { let s = self.show(&t); Err(self.err("E0303", list.span, format!("{s} cannot be walked over"))) }
+            (t, _) => {
+                let s = self.show(&t);
+                Err(self.err("E0303", list.span, format!("{s} cannot be walked over")))
+            }
         }
     }
 
@@ -56,7 +76,11 @@ impl Lower<'_, '_> {
     pub fn words_of<'e>(&self, list: &'e Expr) -> Option<&'e Expr> {
         let ExprKind::Call(f, args) = &*list.kind else { return None };
         match (&*f.kind, args.as_slice()) {
-            (ExprKind::Name(n), [Arg { name: None, value }]) if n.name == "words" && self.lookup("words").is_none() && !self.cx.app.has("words") => Some(value),
+            (ExprKind::Name(n), [Arg { name: None, value }])
+                if n.name == "words" && self.lookup("words").is_none() && !self.cx.app.has("words") =>
+            {
+                Some(value)
+            }
             _ => None,
         }
     }
@@ -66,47 +90,100 @@ impl Lower<'_, '_> {
         let v = self.defined(v, text.span)?;
         let v = self.once(v, text.span);
         let b = self.bytes_of(v, text.span)?;
-        let max = match self.cx.m.types.get(b.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => 0 };
+        let max = match self.cx.m.types.get(b.ty.index()) {
+            Some(ir::Ty::Bytes(n)) => *n,
+            _ => 0,
+        };
         Ok(Walk::Words(b, (max.saturating_add(1) / 2).clamp(1, MAX_ROUNDS)))
     }
 
-    /// Rounds over the words of a text. In each: its rest is cut at the next blank; words without a byte are none.
+    /// Rounds over the words of a text. In each: its rest is cut at the next blank; words without a
+    /// byte are none.
     fn word_rounds(&mut self, text: X, max: u64, span: Span, mut body: impl FnMut(&mut Self, Val) -> R<()>) -> R<()> {
-        let size = match self.cx.m.types.get(text.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => 0 };
+        let size = match self.cx.m.types.get(text.ty.index()) {
+            Some(ir::Ty::Bytes(n)) => *n,
+            _ => 0,
+        };
         let ty = Ty::Bytes(size);
-        let (u64_ty, bytes) = (x::u64(0).ty, text.ty);
+        let (u64_ty, bytes) = (build::u64(0).ty, text.ty);
         // A field is looked up once, not for each word.
-        let text = if matches!(&*text.kind, K::Read(_) | K::Raw(_)) { x::local(self.temp("", &ty, text, span), bytes) } else { text };
+        let text = if matches!(&*text.kind, K::Read(_) | K::Raw(_)) {
+            build::local(self.temp("", &ty, text, span), bytes)
+        } else {
+            text
+        };
         let text = std::cell::RefCell::new(text);
-        let at = self.temp("", &U64, x::u64(0), span);
+        let at = self.temp("", &U64, build::u64(0), span);
         self.bounds.remove(&at);
         let sp = self.cx.span(span);
         self.loops += 1;
         // A text that changes meanwhile is taken as it was.
-        let keep = |s: &mut Self| { let e = text.borrow().clone(); *text.borrow_mut() = x::local(s.temp("", &ty, e, span), bytes); };
-        let (made, block) = self.looped(|c| c.touch(&text.borrow()), keep, |s| {
-            let text = text.borrow().clone();
-            let len = x::cast(u64_ty, x::len_bytes(text.clone()));
-            let here = x::local(at, u64_ty);
-            s.push(span, StmtKind::If { cond: x::not(x::cmp(BinOp::Lt, here.clone(), len.clone())), then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] });
-            let slice = |b: X, from: X, to: X| X::new(bytes, K::Builtin(ir::Builtin::Slice, vec![b, from, to]));
-            let found = s.cx.lower_ty(&U32.option());
-            let blank = { let t = s.cx.lower_ty(&Ty::Bytes(1)); X::new(t, K::Bytes(b" ".to_vec())) };
-            let blank = s.temp("", &U32.option(), X::new(found, K::Builtin(ir::Builtin::FindBytes, vec![text.clone(), blank, here.clone()])), span);
-            let blank = x::local(blank, found);
-            let there = X::new(T_BOOL, K::IsSome(blank.clone()));
-            let n = x::if_(u64_ty, there, x::cast(u64_ty, X::new(T_U32, K::Unwrap(blank))), x::bin(u64_ty, BinOp::Sub, len, here.clone()));
-            let n = s.temp("", &U64, n, span);
-            let n = x::local(n, u64_ty);
-            let word = s.temp("", &ty, slice(text, here.clone(), x::bin(u64_ty, BinOp::Add, here.clone(), n.clone())), span);
-            let next = x::bin(u64_ty, BinOp::Add, x::bin(u64_ty, BinOp::Add, here, n.clone()), x::u64(1));
-            s.push(span, StmtKind::Set(at, next));
-            s.push(span, StmtKind::If { cond: x::cmp(BinOp::Eq, n, x::u64(0)), then: vec![x::stmt(sp, StmtKind::Continue)], other: vec![] });
-            body(s, Val::pure(ty.clone(), x::local(word, bytes)))
-        });
+        let keep = |s: &mut Self| {
+            let e = text.borrow().clone();
+            *text.borrow_mut() = build::local(s.temp("", &ty, e, span), bytes);
+        };
+        let (made, block) = self.looped(
+            |c| c.touch(&text.borrow()),
+            keep,
+            |s| {
+                let text = text.borrow().clone();
+                let len = build::cast(u64_ty, build::len_bytes(text.clone()));
+                let here = build::local(at, u64_ty);
+                s.push(
+                    span,
+                    StmtKind::If {
+                        cond: build::not(build::cmp(BinOp::Lt, here.clone(), len.clone())),
+                        then: vec![build::stmt(sp, StmtKind::Break)],
+                        other: vec![],
+                    },
+                );
+                let slice = |b: X, from: X, to: X| X::new(bytes, K::Builtin(ir::Builtin::Slice, vec![b, from, to]));
+                let found = s.cx.lower_ty(&U32.option());
+                let blank = {
+                    let t = s.cx.lower_ty(&Ty::Bytes(1));
+                    X::new(t, K::Bytes(b" ".to_vec()))
+                };
+                let blank = s.temp(
+                    "",
+                    &U32.option(),
+                    X::new(found, K::Builtin(ir::Builtin::FindBytes, vec![text.clone(), blank, here.clone()])),
+                    span,
+                );
+                let blank = build::local(blank, found);
+                let there = X::new(T_BOOL, K::IsSome(blank.clone()));
+                let n = build::if_(
+                    u64_ty,
+                    there,
+                    build::cast(u64_ty, X::new(T_U32, K::Unwrap(blank))),
+                    build::bin(u64_ty, BinOp::Sub, len, here.clone()),
+                );
+                let n = s.temp("", &U64, n, span);
+                let n = build::local(n, u64_ty);
+                let word = s.temp(
+                    "",
+                    &ty,
+                    slice(text, here.clone(), build::bin(u64_ty, BinOp::Add, here.clone(), n.clone())),
+                    span,
+                );
+                let next =
+                    build::bin(u64_ty, BinOp::Add, build::bin(u64_ty, BinOp::Add, here, n.clone()), build::u64(1));
+                s.push(span, StmtKind::Set(at, next));
+                s.push(
+                    span,
+                    StmtKind::If {
+                        cond: build::cmp(BinOp::Eq, n, build::u64(0)),
+                        then: vec![build::stmt(sp, StmtKind::Continue)],
+                        other: vec![],
+                    },
+                );
+                body(s, Val::pure(ty.clone(), build::local(word, bytes)))
+            },
+        );
         self.loops -= 1;
         made?;
-        if max > 0 { self.push(span, StmtKind::Loop { max, body: block }); }
+        if max > 0 {
+            self.push(span, StmtKind::Loop { max, body: block });
+        }
         Ok(())
     }
 
@@ -114,22 +191,42 @@ impl Lower<'_, '_> {
         let (va, vb) = (self.expr(a, None)?, self.expr(b, None)?);
         let (va, vb) = (self.defined(va, a.span)?, self.defined(vb, b.span)?);
         let ty = match self.join(&va.ty, &vb.ty) {
-            Some(Ty::Int { bits, signed: false }) => if bits <= 32 { U32 } else { U64 },
+            Some(Ty::Int { bits, signed: false }) => {
+                if bits <= 32 {
+                    U32
+                } else {
+                    U64
+                }
+            }
             // Small constants count in the narrower type, which widens by itself.
-            Some(Ty::Lit) => match &vb.kind { Vk::Pure(e) if x::as_int(e).is_some_and(|n| n < 1 << 31) => U32, _ => U64 },
+            Some(Ty::Lit) => match &vb.kind {
+                Vk::Pure(e) if build::as_int(e).is_some_and(|n| n < 1 << 31) => U32,
+                _ => U64,
+            },
             Some(Ty::Error) => return Err(Reported),
-            _ => { let (p, q) = (va.ty, vb.ty); return Err(self.mismatch(&p, &q, span)); }
+            _ => {
+                let (p, q) = (va.ty, vb.ty);
+                return Err(self.mismatch(&p, &q, span));
+            }
         };
         let (from, to) = (self.coerce(va, &ty, a.span)?, self.coerce(vb, &ty, b.span)?);
-        let to = if inclusive { let t = to.ty; x::bin(t, BinOp::AddSat, to, x::int(t, 1)) } else { to };
+        let to = if inclusive {
+            let t = to.ty;
+            build::bin(t, BinOp::AddSat, to, build::int(t, 1))
+        } else {
+            to
+        };
         let to = crate::fold::fold(&self.cx.m, &to);
-        let max = match (x::as_int(&from), x::as_int(&to)) {
+        let max = match (build::as_int(&from), build::as_int(&to)) {
             (Some(a), Some(b)) => (b as u64).saturating_sub(a as u64),
             _ => self.upper(&to),
         };
         if max > MAX_ROUNDS {
-            return Err(self.cx.report(Diagnostic::error("E0505", span, "nothing bounds the rounds of this loop")
-                .hint("bound the end with a constant: `for i in 0..min(n, 100)`, or use `loop max N { … break … }`")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0505", span, "nothing bounds the rounds of this loop").hint(
+                    "bound the end with a constant: `for i in 0..min(n, 100)`, or use `loop max N { … break … }`",
+                ),
+            ));
         }
         Ok(Walk::Range(from, to, max))
     }
@@ -144,41 +241,78 @@ impl Lower<'_, '_> {
             K::Binary(BinOp::AddSat, a, b) => self.upper(a).saturating_add(self.upper(b)),
             K::PortLen(p) => self.cx.app.instances(*p),
             K::Parts => self.parts_max,
-            K::ListLen(l) => match self.cx.m.types.get(l.ty.index()) { Some(ir::Ty::List(_, n)) => u64::from(*n), _ => u64::MAX },
-            K::Builtin(ir::Builtin::LenBytes, args) => match args.first().and_then(|a| self.cx.m.types.get(a.ty.index())) { Some(ir::Ty::Bytes(n)) => *n, _ => u64::MAX },
+            K::ListLen(l) => match self.cx.m.types.get(l.ty.index()) {
+                Some(ir::Ty::List(_, n)) => u64::from(*n),
+                _ => u64::MAX,
+            },
+            K::Builtin(ir::Builtin::LenBytes, args) => {
+                match args.first().and_then(|a| self.cx.m.types.get(a.ty.index())) {
+                    Some(ir::Ty::Bytes(n)) => *n,
+                    _ => u64::MAX,
+                }
+            }
             K::Cast(a) => self.upper(a),
             K::Local(l) if self.bounds.contains_key(l) => self.bounds[l],
             K::Count(p) => self.count_max(p),
             K::If(_, a, b) => self.upper(a).max(self.upper(b)),
-            K::Binary(BinOp::Div, a, b) => match x::as_int(b) { Some(n) if n > 0 => self.upper(a) / (n as u64).max(1), _ => self.upper(a) },
+            K::Binary(BinOp::Div, a, b) => match build::as_int(b) {
+                Some(n) if n > 0 => self.upper(a) / (n as u64).max(1),
+                _ => self.upper(a),
+            },
             K::Binary(BinOp::Shr, a, _) => self.upper(a),
-            _ => match self.cx.m.types.get(e.ty.index()) { Some(ir::Ty::UInt(b)) if *b <= 16 => (1 << b) - 1, _ => u64::MAX },
+            _ => match self.cx.m.types.get(e.ty.index()) {
+                Some(ir::Ty::UInt(b)) if *b <= 16 => (1 << b) - 1,
+                _ => u64::MAX,
+            },
         }
     }
 
     fn count_max(&self, p: &ir::Path) -> u64 {
-        match self.field_at(p) { Some(ir::Field { kind: ir::FieldKind::List { max, .. }, .. }) => u64::from(max), _ => u64::MAX }
+        match self.field_at(p) {
+            Some(ir::Field { kind: ir::FieldKind::List { max, .. }, .. }) => u64::from(max),
+            _ => u64::MAX,
+        }
     }
 
     /// Runs a piece of lowering for every item.
-    pub fn each(&mut self, pattern: &Pattern, list: &Expr, span: Span, mut body: impl FnMut(&mut Self) -> R<()>) -> R<u64> {
+    pub fn each(
+        &mut self,
+        pattern: &Pattern,
+        list: &Expr,
+        span: Span,
+        mut body: impl FnMut(&mut Self) -> R<()>,
+    ) -> R<u64> {
         let walk = self.walk(list)?;
         let max = walk.max();
-        self.rounds(walk, span, |s, item| { s.destructure(pattern, item, span)?; body(s) })?;
+        self.rounds(walk, span, |s, item| {
+            s.destructure(pattern, item, span)?;
+            body(s)
+        })?;
         Ok(max)
     }
 
     fn rounds(&mut self, walk: Walk, span: Span, mut body: impl FnMut(&mut Self, Val) -> R<()>) -> R<()> {
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         let max = walk.max();
-        let walk = match walk { Walk::Words(text, max) => return self.word_rounds(text, max, span, body), other => other };
-        let var_ty = match &walk { Walk::Range(a, ..) if a.ty != T_U32 => U64, _ => U32 };
+        let walk = match walk {
+            Walk::Words(text, max) => return self.word_rounds(text, max, span, body),
+            other => other,
+        };
+        let var_ty = match &walk {
+            Walk::Range(a, ..) if a.ty != T_U32 => U64,
+            _ => U32,
+        };
         let var = self.new_local("i", &var_ty);
         let index = self.local_expr(var);
         let walk = std::cell::RefCell::new(walk);
         self.loops += 1;
         // A list or an end that changes meanwhile is taken as it was.
-        let changed = |c: &Changes| match &*walk.borrow() { Walk::List(e, ..) | Walk::Range(_, e, _) => c.touch(e), _ => false };
+        let changed = |c: &Changes| match &*walk.borrow() {
+            Walk::List(e, ..) | Walk::Range(_, e, _) => c.touch(e),
+            _ => false,
+        };
         let keep = |s: &mut Self| {
             let mut walk = walk.borrow_mut();
             let ty = match &*walk {
@@ -191,14 +325,17 @@ impl Lower<'_, '_> {
             }
         };
         let (made, block) = self.looped(changed, keep, |s| {
-            s.facts.push(x::cmp(BinOp::Lt, index.clone(), walk.borrow().end()));
+            s.facts.push(build::cmp(BinOp::Lt, index.clone(), walk.borrow().end()));
             let item = match &*walk.borrow() {
                 Walk::Items(p, e, _) => s.cx.item_val(p, e, index.clone()),
-                Walk::List(l, t, _) => { let ty = s.cx.lower_ty(t); Val::pure(t.clone(), X::new(ty, K::ListGet(l.clone(), index.clone()))) }
+                Walk::List(l, t, _) => {
+                    let ty = s.cx.lower_ty(t);
+                    Val::pure(t.clone(), X::new(ty, K::ListGet(l.clone(), index.clone())))
+                }
                 Walk::Replies(u, _) => {
                     let dst = s.new_local("", &Ty::Msg(*u));
                     s.push(span, StmtKind::BindPart { dst, part: index.clone() });
-                    Val::path(Ty::Msg(*u), x::msg(dst))
+                    Val::path(Ty::Msg(*u), build::msg(dst))
                 }
                 Walk::Range(..) | Walk::Words(..) => Val::pure(var_ty.clone(), index.clone()),
             };
@@ -207,21 +344,26 @@ impl Lower<'_, '_> {
         self.loops -= 1;
         made?;
         let walk = walk.into_inner();
-        let from = match &walk { Walk::Range(a, ..) => a.clone(), _ => x::u32(0) };
+        let from = match &walk {
+            Walk::Range(a, ..) => a.clone(),
+            _ => build::u32(0),
+        };
         // Of no rounds nothing is left.
-        if max > 0 { self.push(span, StmtKind::For { var, from, to: walk.end(), max, body: block }); }
+        if max > 0 {
+            self.push(span, StmtKind::For { var, from, to: walk.end(), max, body: block });
+        }
         Ok(())
     }
 
     /// Runs a piece of lowering for every answer; it gets the answer's number.
     pub fn each_answer(&mut self, answers: &Expr, name: &Ident, mut body: impl FnMut(&mut Self, X) -> R<()>) -> R<()> {
         let walk = self.walk(answers)?;
-        let n = self.temp("", &U32, x::u32(0), answers.span);
+        let n = self.temp("", &U32, build::u32(0), answers.span);
         self.bounds.remove(&n);
         self.rounds(walk, answers.span, |s, item| {
             s.destructure(&Pattern::Name(name.clone()), item, answers.span)?;
             body(s, s.local_expr(n))?;
-            let next = x::bin(T_U32, BinOp::Add, s.local_expr(n), x::u32(1));
+            let next = build::bin(T_U32, BinOp::Add, s.local_expr(n), build::u32(1));
             s.push(answers.span, StmtKind::Set(n, next));
             Ok(())
         })
@@ -232,7 +374,10 @@ impl Lower<'_, '_> {
         let ExprKind::Comprehension { value, pattern, list, cond } = &*e.kind else { return Err(Reported) };
         let walk = self.walk(list)?;
         let max = walk.max();
-        let item_want = match want { Some(Ty::List(t, _)) => Some((**t).clone()), _ => None };
+        let item_want = match want {
+            Some(Ty::List(t, _)) => Some((**t).clone()),
+            _ => None,
+        };
         // The items' type is known after the first look; the list's local is made then.
         let slot = self.new_local("", &Ty::Unit);
         let mut item_ty = None;
@@ -241,8 +386,14 @@ impl Lower<'_, '_> {
             s.destructure(pattern, item, e.span)?;
             let push = |s: &mut Self, item_ty: &mut Option<Ty>| -> R<Val> {
                 let v = s.expr(value, item_want.as_ref())?;
-                let t = match &item_want { Some(t) => t.clone(), None => s.settled(&v.ty) };
-                if !t.is_plain() && !t.is_error() { let n = s.show(&t); return Err(s.err("E0309", value.span, format!("a list cannot hold {n}"))); }
+                let t = match &item_want {
+                    Some(t) => t.clone(),
+                    None => s.settled(&v.ty),
+                };
+                if !t.is_plain() && !t.is_error() {
+                    let n = s.show(&t);
+                    return Err(s.err("E0309", value.span, format!("a list cannot hold {n}")));
+                }
                 let x = s.coerce(v, &t, value.span)?;
                 s.check_slice(&x, value.span)?;
                 *item_ty = Some(t);
@@ -256,18 +407,27 @@ impl Lower<'_, '_> {
         self.has_room(t, max, e.span)?;
         self.locals[slot.index()].ty = t;
         let sp = self.cx.span(e.span);
-        self.out.insert(at, x::stmt(sp, StmtKind::Set(slot, X::new(t, K::MakeList(vec![])))));
+        self.out.insert(at, build::stmt(sp, StmtKind::Set(slot, X::new(t, K::MakeList(vec![])))));
         Ok(Val::pure(ty, self.local_expr(slot)))
     }
 
-    /// Lists lie on the stack of the core's thread, with room for the most items that they may have.
+    /// Lists lie on the stack of the core's thread, with room for the most items that they may
+    /// have.
     fn has_room(&mut self, list: ir::TyId, max: u64, span: Span) -> R<()> {
         self.lists = self.lists.saturating_add(self.in_memory(list));
-        if self.lists <= LISTS_MAX { return Ok(()); }
+        if self.lists <= LISTS_MAX {
+            return Ok(());
+        }
         let n = self.lists;
-        Err(self.cx.report(Diagnostic::error("E0511", span, format!("the lists of this handler or function may take {n} bytes; the limit is {LISTS_MAX}"))
+        Err(self.cx.report(
+            Diagnostic::error(
+                "E0511",
+                span,
+                format!("the lists of this handler or function may take {n} bytes; the limit is {LISTS_MAX}"),
+            )
             .label(format!("may have {max} items"))
-            .hint("bound it (`for i in 0..min(n, 1000)`), or do with `for`, `fold`, `.any` what needs no list")))
+            .hint("bound it (`for i in 0..min(n, 1000)`), or do with `for`, `fold`, `.any` what needs no list"),
+        ))
     }
 
     /// Bytes of a value, as compiled code holds it.
@@ -280,9 +440,15 @@ impl Lower<'_, '_> {
     }
 
     pub fn list_expr(&mut self, es: &[Expr], want: Option<&Ty>, span: Span) -> R<Val> {
-        let item_want = match want { Some(Ty::List(t, _)) => Some((**t).clone()), _ => None };
+        let item_want = match want {
+            Some(Ty::List(t, _)) => Some((**t).clone()),
+            _ => None,
+        };
         if es.is_empty() {
-            let ty = match want { Some(t @ Ty::List(..)) => t.clone(), _ => return Err(self.err("E0301", span, "the type of an empty list is not known here")) };
+            let ty = match want {
+                Some(t @ Ty::List(..)) => t.clone(),
+                _ => return Err(self.err("E0301", span, "the type of an empty list is not known here")),
+            };
             let t = self.cx.lower_ty(&ty);
             return Ok(Val::pure(ty, X::new(t, K::MakeList(vec![]))));
         }
@@ -291,15 +457,26 @@ impl Lower<'_, '_> {
         for e in es {
             let v = self.expr(e, item_want.as_ref())?;
             if item_want.is_none() {
-                ty = match self.join(&ty, &v.ty) { Some(t) => t, None => { let (a, b) = (ty, v.ty); return Err(self.mismatch(&a, &b, e.span)); } };
+                ty = match self.join(&ty, &v.ty) {
+                    Some(t) => t,
+                    None => {
+                        let (a, b) = (ty, v.ty);
+                        return Err(self.mismatch(&a, &b, e.span));
+                    }
+                };
             }
             vals.push((v, e.span));
         }
         let ty = self.settled(&ty);
         if !ty.is_plain() {
-            if ty.is_error() { return Err(Reported); }
+            if ty.is_error() {
+                return Err(Reported);
+            }
             let s = self.show(&ty);
-            return Err(self.cx.report(Diagnostic::error("E0309", span, format!("a list cannot hold {s}")).hint("lists of units stand where a message is built, or in `reply [ … ]`")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0309", span, format!("a list cannot hold {s}"))
+                    .hint("lists of units stand where a message is built, or in `reply [ … ]`"),
+            ));
         }
         let items = vals.into_iter().map(|(v, s)| self.coerce(v, &ty, s)).collect::<R<Vec<_>>>()?;
         let n = items.len() as u32;
@@ -308,11 +485,24 @@ impl Lower<'_, '_> {
         Ok(Val::pure(ty, X::new(t, K::MakeList(items))))
     }
 
-    pub fn fold(&mut self, list: &Expr, init: &Expr, acc: &Ident, item: &Pattern, body: &Expr, want: Option<&Ty>) -> R<Val> {
-        if let Pattern::Name(n) = item { self.cx.distinct([acc, n].into_iter())?; }
+    pub fn fold(
+        &mut self,
+        list: &Expr,
+        init: &Expr,
+        acc: &Ident,
+        item: &Pattern,
+        body: &Expr,
+        want: Option<&Ty>,
+    ) -> R<Val> {
+        if let Pattern::Name(n) = item {
+            self.cx.distinct([acc, n].into_iter())?;
+        }
         let walk = self.walk(list)?;
         let v = self.expr(init, want)?;
-        let ty = match (&v.ty, want) { (Ty::Lit, Some(w)) if w.is_int() => w.clone(), (t, _) => self.settled(t) };
+        let ty = match (&v.ty, want) {
+            (Ty::Lit, Some(w)) if w.is_int() => w.clone(),
+            (t, _) => self.settled(t),
+        };
         let start = self.coerce(v, &ty, init.span)?;
         let l = self.temp(&acc.name, &ty, start, init.span);
         self.bounds.remove(&l);
@@ -329,17 +519,30 @@ impl Lower<'_, '_> {
 
     /// `xs.any(|x| e)`, `.all`, `.count`, `.first`, `headers.count("name")`.
     pub fn method(&mut self, base: &Expr, name: &Ident, args: &[Arg], span: Span, want: Option<&Ty>) -> R<Val> {
-        let asked = if let Some(t) = self.table_name(base) { Some(self.table_method(t, name, args, span)) }
-            else if let Some((g, key)) = self.gauge_of(base) { Some(self.gauge_method(&g, key, name, args, span)) }
-            else if self.queue_of(base).is_some() { Some(self.queue_method(base, name, args, span)) }
-            else { None };
+        let asked = if let Some(t) = self.table_name(base) {
+            Some(self.table_method(t, name, args, span))
+        } else if let Some((g, key)) = self.gauge_of(base) {
+            Some(self.gauge_method(&g, key, name, args, span))
+        } else if self.queue_of(base).is_some() {
+            Some(self.queue_method(base, name, args, span))
+        } else {
+            None
+        };
         // As a statement it is there for what it does.
-        if let Some(made) = asked { return made.map(|v| if want == Some(&Ty::Unit) { Val::unit() } else { v }); }
+        if let Some(made) = asked {
+            return made.map(|v| if want == Some(&Ty::Unit) { Val::unit() } else { v });
+        }
         let [arg] = args else {
-            return Err(self.err("E0201", name.span, format!("there is no method `{}` of {} arguments", name.name, args.len())));
+            return Err(self.err(
+                "E0201",
+                name.span,
+                format!("there is no method `{}` of {} arguments", name.name, args.len()),
+            ));
         };
         if let ExprKind::Lambda(params, body) = &*arg.value.kind {
-            let [p] = params.as_slice() else { return Err(self.err("E0308", arg.value.span, "this function takes one item")) };
+            let [p] = params.as_slice() else {
+                return Err(self.err("E0308", arg.value.span, "this function takes one item"));
+            };
             let p = Pattern::Name(p.clone());
             return self.search(base, name, &p, body, span);
         }
@@ -353,71 +556,102 @@ impl Lower<'_, '_> {
                 Ok(Val::pure(U32, X::new(T_U32, K::CountOf { list, name: n })))
             }
             (_, Ty::Error, _) => Err(Reported),
-            (_, t, _) => { let s = self.show(&t); Err(self.err("E0201", name.span, format!("{s} has no method `{}`", name.name))) }
+            (_, t, _) => {
+                let s = self.show(&t);
+                Err(self.err("E0201", name.span, format!("{s} has no method `{}`", name.name)))
+            }
         }
     }
 
     fn search(&mut self, base: &Expr, name: &Ident, p: &Pattern, body: &Expr, span: Span) -> R<Val> {
         let walk = self.walk(base)?;
-        let start = |s: &mut Self, ty: &Ty, e: X| { let l = s.temp("", ty, e, span); s.bounds.remove(&l); l };
+        let start = |s: &mut Self, ty: &Ty, e: X| {
+            let l = s.temp("", ty, e, span);
+            s.bounds.remove(&l);
+            l
+        };
         match name.name.as_str() {
             "any" | "all" => {
                 let any = name.name == "any";
-                let l = start(self, &Ty::Bool, x::boolean(!any));
+                let l = start(self, &Ty::Bool, build::boolean(!any));
                 self.rounds(walk, span, |s, it| {
                     s.destructure(p, it, span)?;
                     let c = s.cond(body)?;
                     let sp = s.cx.span(span);
-                    let then = vec![x::stmt(sp, StmtKind::Set(l, x::boolean(any))), x::stmt(sp, StmtKind::Break)];
-                    s.push(span, StmtKind::If { cond: if any { c } else { x::not(c) }, then, other: vec![] });
+                    let then =
+                        vec![build::stmt(sp, StmtKind::Set(l, build::boolean(any))), build::stmt(sp, StmtKind::Break)];
+                    s.push(span, StmtKind::If { cond: if any { c } else { build::not(c) }, then, other: vec![] });
                     Ok(())
                 })?;
-                Ok(Val::pure(Ty::Bool, x::local(l, T_BOOL)))
+                Ok(Val::pure(Ty::Bool, build::local(l, T_BOOL)))
             }
             "count" => {
-                let l = start(self, &U32, x::u32(0));
+                let l = start(self, &U32, build::u32(0));
                 self.rounds(walk, span, |s, it| {
                     s.destructure(p, it, span)?;
                     let cond = s.cond(body)?;
                     let sp = s.cx.span(span);
-                    let one = x::bin(T_U32, BinOp::Add, x::local(l, T_U32), x::u32(1));
-                    s.push(span, StmtKind::If { cond, then: vec![x::stmt(sp, StmtKind::Set(l, one))], other: vec![] });
+                    let one = build::bin(T_U32, BinOp::Add, build::local(l, T_U32), build::u32(1));
+                    s.push(
+                        span,
+                        StmtKind::If { cond, then: vec![build::stmt(sp, StmtKind::Set(l, one))], other: vec![] },
+                    );
                     Ok(())
                 })?;
-                Ok(Val::pure(U32, x::local(l, T_U32)))
+                Ok(Val::pure(U32, build::local(l, T_U32)))
             }
             "first" => self.first(walk, p, body, span),
-            other => { let n = other.to_string(); Err(self.err("E0201", name.span, format!("lists have `any`, `all`, `count` and `first`, no `{n}`"))) }
+            other => {
+                let n = other.to_string();
+                Err(self.err("E0201", name.span, format!("lists have `any`, `all`, `count` and `first`, no `{n}`")))
+            }
         }
     }
 
     /// The first item for which the condition holds: an index is kept, the item stays in place.
     fn first(&mut self, walk: Walk, p: &Pattern, body: &Expr, span: Span) -> R<Val> {
-        let found = self.temp("", &Ty::Bool, x::boolean(false), span);
-        let at = self.temp("", &U32, x::u32(0), span);
+        let found = self.temp("", &Ty::Bool, build::boolean(false), span);
+        let at = self.temp("", &U32, build::u32(0), span);
         self.bounds.remove(&at);
         let result = match &walk {
-            Walk::Items(path, e, _) => { let i = self.local_expr(at); self.cx.item_val(path, e, i) }
-            Walk::List(l, t, _) => { let ty = self.cx.lower_ty(t); Val::pure(t.clone(), X::new(ty, K::ListGet(l.clone(), x::local(at, T_U32)))) }
+            Walk::Items(path, e, _) => {
+                let i = self.local_expr(at);
+                self.cx.item_val(path, e, i)
+            }
+            Walk::List(l, t, _) => {
+                let ty = self.cx.lower_ty(t);
+                Val::pure(t.clone(), X::new(ty, K::ListGet(l.clone(), build::local(at, T_U32))))
+            }
             _ => return Err(self.err("E0303", span, "`first` is for lists")),
         };
         self.rounds(walk, span, |s, it| {
             let i = match &it.kind {
-                Vk::Path(p) => p.steps.last().and_then(|s| match s { ir::Step::Index(e) => Some(e.clone()), _ => None }),
+                Vk::Path(p) => p.steps.last().and_then(|s| match s {
+                    ir::Step::Index(e) => Some(e.clone()),
+                    _ => None,
+                }),
                 Vk::Pure(e) => match &*e.kind {
                     K::ListGet(_, i) => Some(i.clone()),
-                    K::Read(p) => p.steps.last().and_then(|s| match s { ir::Step::Index(e) => Some(e.clone()), _ => None }),
+                    K::Read(p) => p.steps.last().and_then(|s| match s {
+                        ir::Step::Index(e) => Some(e.clone()),
+                        _ => None,
+                    }),
                     _ => None,
                 },
                 _ => None,
-            }.ok_or(Reported)?;
+            }
+            .ok_or(Reported)?;
             s.destructure(p, it, span)?;
             let cond = s.cond(body)?;
             let sp = s.cx.span(span);
-            let then = vec![x::stmt(sp, StmtKind::Set(found, x::boolean(true))), x::stmt(sp, StmtKind::Set(at, i)), x::stmt(sp, StmtKind::Break)];
+            let then = vec![
+                build::stmt(sp, StmtKind::Set(found, build::boolean(true))),
+                build::stmt(sp, StmtKind::Set(at, i)),
+                build::stmt(sp, StmtKind::Break),
+            ];
             s.push(span, StmtKind::If { cond, then, other: vec![] });
             Ok(())
         })?;
-        Ok(Val::maybe(x::local(found, T_BOOL), result))
+        Ok(Val::maybe(build::local(found, T_BOOL), result))
     }
 }

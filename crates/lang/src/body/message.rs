@@ -1,13 +1,14 @@
-//! Messages that a program makes: `Unit { … }` built from its fields, `message with { … }` with fields replaced.
+//! Messages that a program makes: `Unit { … }` built from its fields, `message with { … }` with
+//! fields replaced.
 
 use super::Lower;
 use crate::compiler::{Item, Reported, R};
+use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::units::Member;
 use crate::val::{OutKind, Outgoing, Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{ExprKind as K, FieldId};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Ident, Path, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -54,9 +55,14 @@ impl Fields {
     }
 
     pub fn value(&self, f: FieldId) -> Option<&ir::Expr> {
-        self.given.iter().find_map(|(m, g, _)| match g { Given::Value(e) if m.field == f => Some(e), _ => None })
+        self.given.iter().find_map(|(m, g, _)| match g {
+            Given::Value(e) if m.field == f => Some(e),
+            _ => None,
+        })
     }
-    pub fn get(&self, f: FieldId) -> Option<&(Member, Given, Span)> { self.given.iter().find(|(m, ..)| m.field == f) }
+    pub fn get(&self, f: FieldId) -> Option<&(Member, Given, Span)> {
+        self.given.iter().find(|(m, ..)| m.field == f)
+    }
 }
 
 impl Lower<'_, '_> {
@@ -66,7 +72,9 @@ impl Lower<'_, '_> {
         match self.cx.item(id, path.span)? {
             Item::Record(r) => self.record(r, fields, span),
             Item::Unit(u) => {
-                if self.pure_only() { return Err(self.involved(span)); }
+                if self.pure_only() {
+                    return Err(self.involved(span));
+                }
                 let mut fields = self.fields_of(u, fields, span)?;
                 let params = self.answer_params(u);
                 fields.params = params.iter().map(|l| self.local_expr(*l)).collect();
@@ -77,10 +85,23 @@ impl Lower<'_, '_> {
                 let run = std::mem::replace(&mut self.run, outer.0);
                 let ends = std::mem::replace(&mut self.ends, outer.1);
                 made?;
-                let known = fields.given.iter().map(|(m, g, _)| match g {
-                    Given::Value(e) => (m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() }, e.clone()) }),
-                    _ => (m.name.clone(), Val::error()),
-                }).collect();
+                let known = fields
+                    .given
+                    .iter()
+                    .map(|(m, g, _)| match g {
+                        Given::Value(e) => (
+                            m.name.clone(),
+                            Val {
+                                caseless: m.caseless,
+                                ..Val::pure(
+                                    if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() },
+                                    e.clone(),
+                                )
+                            },
+                        ),
+                        _ => (m.name.clone(), Val::error()),
+                    })
+                    .collect();
                 Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known, run, params, ends }))
             }
             Item::Alias(Ty::Record(r)) => self.record(r, fields, span),
@@ -88,12 +109,21 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What an answer's unit asks of its request is not known before it is sent: places for it. In `on fault` they are there.
+    /// What an answer's unit asks of its request is not known before it is sent: places for it. In
+    /// `on fault` they are there.
     fn answer_params(&mut self, u: ir::UnitId) -> Vec<ir::LocalId> {
-        if self.building || !self.cx.m.protocols.iter().any(|p| p.response == Some(u)) { return vec![]; }
-        if self.kind != super::Kind::OnFault { return self.param_places(u); }
+        if self.building || !self.cx.m.protocols.iter().any(|p| p.response == Some(u)) {
+            return vec![];
+        }
+        if self.kind != super::Kind::OnFault {
+            return self.param_places(u);
+        }
         let own = self.handler.is_some_and(|h| self.cx.m.protocols[h.protocol.index()].response == Some(u));
-        if own { self.asked.clone() } else { vec![] }
+        if own {
+            self.asked.clone()
+        } else {
+            vec![]
+        }
     }
 
     pub fn param_places(&mut self, u: ir::UnitId) -> Vec<ir::LocalId> {
@@ -109,13 +139,20 @@ impl Lower<'_, '_> {
             let Some(i) = fields.iter().position(|(f, _)| *f == n.name) else {
                 let s = self.show(&ty);
                 let hint = crate::names::suggest(&n.name, fields.iter().map(|(n, _)| n.as_str()));
-                return Err(self.cx.report(crate::names::with_hint(Diagnostic::error("E0201", n.span, format!("{s} has no field `{}`", n.name)), hint)));
+                return Err(self.cx.report(crate::names::with_hint(
+                    Diagnostic::error("E0201", n.span, format!("{s} has no field `{}`", n.name)),
+                    hint,
+                )));
             };
-            if parts[i].is_some() { return Err(self.err("E0203", n.span, format!("`{}` is given twice", n.name))); }
+            if parts[i].is_some() {
+                return Err(self.err("E0203", n.span, format!("`{}` is given twice", n.name)));
+            }
             parts[i] = Some(self.expr_as(e, &fields[i].1)?);
         }
         let _ = span;
-        let default = |s: &mut Self, (name, t): &(String, Ty)| s.cx.record_says.get(&(r, name.clone())).and_then(|f| f.default.clone()).unwrap_or_else(|| s.zero(t));
+        let default = |s: &mut Self, (name, t): &(String, Ty)| {
+            s.cx.record_says.get(&(r, name.clone())).and_then(|f| f.default.clone()).unwrap_or_else(|| s.zero(t))
+        };
         let parts = parts.into_iter().zip(&fields).map(|(p, f)| p.unwrap_or_else(|| default(self, f))).collect();
         let t = self.cx.lower_ty(&ty);
         Ok(Val::pure(ty, ir::Expr::new(t, K::Make(parts))))
@@ -123,13 +160,20 @@ impl Lower<'_, '_> {
 
     /// Evaluates the data among the fields given, in the order given.
     pub fn fields_of(&mut self, unit: ir::UnitId, given: &[(Ident, Expr)], span: Span) -> R<Fields> {
-        if !self.cx.units[unit.index()].ok { return Err(Reported); }
+        if !self.cx.units[unit.index()].ok {
+            return Err(Reported);
+        }
         let mut fields = Fields::new(unit, span);
         let mut failed = false;
         for (n, e) in given {
-            match self.given(&mut fields, n, e) { Ok(()) => {} Err(Reported) => failed = true }
+            match self.given(&mut fields, n, e) {
+                Ok(()) => {}
+                Err(Reported) => failed = true,
+            }
         }
-        if failed { return Err(Reported); }
+        if failed {
+            return Err(Reported);
+        }
         self.fill_selectors(&mut fields);
         Ok(fields)
     }
@@ -137,31 +181,52 @@ impl Lower<'_, '_> {
     /// A field by whose value a case is chosen need not be given: `switch kind { 1 => … }`.
     fn fill_selectors(&mut self, fields: &mut Fields) {
         for (s, n) in fields.cases.clone() {
-            let ir::FieldKind::Switch { cases } = &self.cx.m.units[fields.unit.index()].fields[s.index()].kind else { continue };
+            let ir::FieldKind::Switch { cases } = &self.cx.m.units[fields.unit.index()].fields[s.index()].kind else {
+                continue;
+            };
             let Some(ir::Case { guard: ir::Guard::When(cond), .. }) = cases.get(n as usize) else { continue };
             let Some((f, value)) = equality(cond) else { continue };
             let Some(m) = self.cx.units[fields.unit.index()].by_field(f).cloned() else { continue };
             let computed = self.cx.m.units[fields.unit.index()].fields[f.index()].computed.is_some();
-            if m.ty.is_plain() && !computed && fields.get(f).is_none() { fields.given.push((m, Given::Value(value), fields.span)); }
+            if m.ty.is_plain() && !computed && fields.get(f).is_none() {
+                fields.given.push((m, Given::Value(value), fields.span));
+            }
         }
     }
 
     fn given(&mut self, fields: &mut Fields, n: &Ident, e: &Expr) -> R<()> {
-        let Some(m) = self.cx.units[fields.unit.index()].member(&n.name).cloned() else { return Err(self.cx.unknown_field(fields.unit, n)) };
-        if fields.given.iter().any(|(g, ..)| g.name == m.name) { return Err(self.err("E0203", n.span, format!("`{}` is given twice", n.name))); }
+        let Some(m) = self.cx.units[fields.unit.index()].member(&n.name).cloned() else {
+            return Err(self.cx.unknown_field(fields.unit, n));
+        };
+        if fields.given.iter().any(|(g, ..)| g.name == m.name) {
+            return Err(self.err("E0203", n.span, format!("`{}` is given twice", n.name)));
+        }
         // A member of a unit in error has no field; that has been reported.
-        let Some(ir_field) = self.cx.m.units[fields.unit.index()].fields.get(m.field.index()).cloned() else { return Err(Reported) };
+        let Some(ir_field) = self.cx.m.units[fields.unit.index()].fields.get(m.field.index()).cloned() else {
+            return Err(Reported);
+        };
         let text = self.cx.units[fields.unit.index()].is_text_value(m.field);
         if ir_field.computed.is_some() || matches!(ir_field.kind, ir::FieldKind::Let { .. }) && !text {
-            return Err(self.cx.report(Diagnostic::error("E0428", n.span, format!("`{}` is computed when the message is built", n.name)).hint("leave it out")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0428", n.span, format!("`{}` is computed when the message is built", n.name))
+                    .hint("leave it out"),
+            ));
         }
         for c in &m.cases {
             if let Some(other) = fields.cases.iter().find(|(s, i)| *s == c.0 && *i != c.1) {
                 let _ = other;
-                return Err(self.cx.report(Diagnostic::error("E0428", n.span, format!("`{}` belongs to another case than the fields before it", n.name))
-                    .hint("a switch takes one of its cases")));
+                return Err(self.cx.report(
+                    Diagnostic::error(
+                        "E0428",
+                        n.span,
+                        format!("`{}` belongs to another case than the fields before it", n.name),
+                    )
+                    .hint("a switch takes one of its cases"),
+                ));
             }
-            if !fields.cases.contains(c) { fields.cases.push(*c); }
+            if !fields.cases.contains(c) {
+                fields.cases.push(*c);
+            }
         }
         let value = match &m.ty {
             Ty::Stream => match &ir_field.kind {
@@ -170,10 +235,22 @@ impl Lower<'_, '_> {
                     let v = self.once(v, e.span);
                     Given::Value(self.bytes_of(v, e.span)?)
                 }
-                _ => return Err(self.err("E0429", e.span, "a stream of units cannot be built; it can only be passed on")),
+                _ => {
+                    return Err(self.err(
+                        "E0429",
+                        e.span,
+                        "a stream of units cannot be built; it can only be passed on",
+                    ))
+                }
             },
-            Ty::Items(elem, _) if self.over_replies(e) => { let elem = (**elem).clone(); Given::Slices(self.gather(e, &elem)?) }
-            Ty::Items(elem, _) if self.is_in_order(e) => { let elem = (**elem).clone(); Given::InOrder(self.in_order(e, &elem)?) }
+            Ty::Items(elem, _) if self.over_replies(e) => {
+                let elem = (**elem).clone();
+                Given::Slices(self.gather(e, &elem)?)
+            }
+            Ty::Items(elem, _) if self.is_in_order(e) => {
+                let elem = (**elem).clone();
+                Given::InOrder(self.in_order(e, &elem)?)
+            }
             Ty::Items(elem, _) => match (&**elem, &*e.kind) {
                 (crate::ty::Elem::Unit(u), ExprKind::List(es)) if !self.cx.record_units.contains_key(u) => {
                     let u = *u;
@@ -181,17 +258,28 @@ impl Lower<'_, '_> {
                 }
                 _ => Given::Source(e.clone()),
             },
-            Ty::Msg(u) if !self.cx.record_units.contains_key(u) && !self.cx.units[fields.unit.index()].enclosed.contains(&m.field) => {
+            Ty::Msg(u)
+                if !self.cx.record_units.contains_key(u)
+                    && !self.cx.units[fields.unit.index()].enclosed.contains(&m.field) =>
+            {
                 let u = *u;
                 Given::Pieces(vec![self.piece(u, e)?])
             }
             Ty::Msg(_) => Given::Source(e.clone()),
-            Ty::Switch(..) => return Err(self.cx.report(Diagnostic::error("E0428", n.span, "a switch is not given itself").hint("name the field of the case that is wanted"))),
+            Ty::Switch(..) => {
+                return Err(self.cx.report(
+                    Diagnostic::error("E0428", n.span, "a switch is not given itself")
+                        .hint("name the field of the case that is wanted"),
+                ))
+            }
             ty => {
                 let ty = ty.clone();
                 let x = self.expr_as(e, &ty)?;
                 let v = self.once(Val::pure(ty, x), e.span);
-                match v.kind { Vk::Pure(x) => Given::Value(x), _ => return Err(Reported) }
+                match v.kind {
+                    Vk::Pure(x) => Given::Value(x),
+                    _ => return Err(Reported),
+                }
             }
         };
         fields.given.push((m, value, e.span));
@@ -202,8 +290,13 @@ impl Lower<'_, '_> {
     pub fn piece(&mut self, unit: ir::UnitId, e: &Expr) -> R<Piece> {
         if let ExprKind::Build(path, fields) = &*e.kind {
             let id = self.cx.path_item(self.module, path, "unit")?;
-            let Item::Unit(u) = self.cx.item(id, path.span)? else { return Err(self.err("E0301", path.span, "this is no unit")) };
-            if u != unit && self.cx.units[unit.index()].of != Some(u) { let (w, f) = (Ty::Msg(unit), Ty::Msg(u)); return Err(self.mismatch(&w, &f, e.span)); }
+            let Item::Unit(u) = self.cx.item(id, path.span)? else {
+                return Err(self.err("E0301", path.span, "this is no unit"));
+            };
+            if u != unit && self.cx.units[unit.index()].of != Some(u) {
+                let (w, f) = (Ty::Msg(unit), Ty::Msg(u));
+                return Err(self.mismatch(&w, &f, e.span));
+            }
             return self.fields_of(unit, fields, e.span).map(Piece::Built);
         }
         let v = self.expr(e, None)?;
@@ -211,7 +304,8 @@ impl Lower<'_, '_> {
         Ok(Piece::Ready(v, e.span))
     }
 
-    /// Whether items are made from the answers to `call all`: those are looked at before the message is built.
+    /// Whether items are made from the answers to `call all`: those are looked at before the
+    /// message is built.
     fn over_replies(&mut self, e: &Expr) -> bool {
         let ExprKind::Comprehension { list, .. } = &*e.kind else { return false };
         let ExprKind::Name(n) = &*list.kind else { return false };
@@ -223,17 +317,26 @@ impl Lower<'_, '_> {
         let ExprKind::Call(f, _) = &*e.kind else { return false };
         let ExprKind::Field(Some(base), name) = &*f.kind else { return false };
         let ExprKind::Name(n) = &*base.kind else { return false };
-        name.name == "in_order" && self.lookup(&n.name).is_some_and(|(i, j)| matches!(self.scopes[i][j].val.ty, Ty::Replies(_)))
+        name.name == "in_order"
+            && self.lookup(&n.name).is_some_and(|(i, j)| matches!(self.scopes[i][j].val.ty, Ty::Replies(_)))
     }
 
     /// Says which items each answer has.
     fn in_order(&mut self, e: &Expr, elem: &crate::ty::Elem) -> R<ir::UnitId> {
         let ExprKind::Call(f, args) = &*e.kind else { return Err(Reported) };
         let ExprKind::Field(Some(base), _) = &*f.kind else { return Err(Reported) };
-        let crate::ty::Elem::Unit(unit) = elem else { return Err(self.err("E0608", e.span, "only items of a unit are taken in their order")) };
-        let [wireloom_syntax::ast::Arg { value, .. }] = args.as_slice() else { return Err(self.err("E0308", e.span, "write `parts.in_order(|p| raw(p.items))`")) };
-        let ExprKind::Lambda(params, body) = &*value.kind else { return Err(self.err("E0308", value.span, "write `parts.in_order(|p| raw(p.items))`")) };
-        let [p] = params.as_slice() else { return Err(self.err("E0308", value.span, "this function takes one answer")) };
+        let crate::ty::Elem::Unit(unit) = elem else {
+            return Err(self.err("E0608", e.span, "only items of a unit are taken in their order"));
+        };
+        let [wireloom_syntax::ast::Arg { value, .. }] = args.as_slice() else {
+            return Err(self.err("E0308", e.span, "write `parts.in_order(|p| raw(p.items))`"));
+        };
+        let ExprKind::Lambda(params, body) = &*value.kind else {
+            return Err(self.err("E0308", value.span, "write `parts.in_order(|p| raw(p.items))`"));
+        };
+        let [p] = params.as_slice() else {
+            return Err(self.err("E0308", value.span, "this function takes one answer"));
+        };
         if !self.grouped {
             return Err(self.cx.report(Diagnostic::error("E0608", e.span, "the order of items is known only where `join` has put them together")
                 .hint("`call all for x in xs join e as b => port[i](m)`; else take the answers as they came: `[raw(p.items) for p in parts]`")));
@@ -259,7 +362,10 @@ impl Lower<'_, '_> {
             Val { ty: Ty::List(t, _), kind: Vk::Pure(x), .. } if matches!(*t, Ty::Bytes(_)) => Ok(x),
             Val { ty, .. } => {
                 let s = self.show(&ty);
-                Err(self.cx.report(Diagnostic::error("E0608", e.span, format!("these items cannot be built from answers: {s}")).hint("take them as they came: `[raw(p.items) for p in parts]`")))
+                Err(self.cx.report(
+                    Diagnostic::error("E0608", e.span, format!("these items cannot be built from answers: {s}"))
+                        .hint("take them as they came: `[raw(p.items) for p in parts]`"),
+                ))
             }
         }
     }
@@ -268,14 +374,19 @@ impl Lower<'_, '_> {
     pub fn built_field(&mut self, u: ir::UnitId, o: &Outgoing, name: &Ident, span: Span) -> R<Val> {
         if let Some((_, v)) = o.fields.iter().find(|(n, _)| *n == name.name) {
             if v.ty.is_error() {
-                return Err(self.cx.report(Diagnostic::error("E0432", span, format!("`{}` of a built message cannot be read", name.name)).hint("keep what is needed in a `let` before building")));
+                return Err(self.cx.report(
+                    Diagnostic::error("E0432", span, format!("`{}` of a built message cannot be read", name.name))
+                        .hint("keep what is needed in a `let` before building"),
+                ));
             }
             return Ok(v.clone());
         }
-        let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else { return Err(self.cx.unknown_field(u, name)) };
+        let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else {
+            return Err(self.cx.unknown_field(u, name));
+        };
         match &o.kind {
             OutKind::Pass { msg, .. } => {
-                let v = self.cx.member_val(&x::msg(*msg), u, &m);
+                let v = self.cx.member_val(&build::msg(*msg), u, &m);
                 Ok(v)
             }
             OutKind::Built(_) if !m.cases.is_empty() => {
@@ -283,8 +394,15 @@ impl Lower<'_, '_> {
                 let t = self.cx.lower_ty(&Ty::Bool.option());
                 Ok(Val::pure(Ty::None, ir::Expr::new(t, K::None)))
             }
-            OutKind::Built(_) if m.ty.is_plain() => { let z = self.zero(&m.ty); Ok(Val { caseless: m.caseless, ..Val::pure(m.ty, z) }) }
-            OutKind::Built(_) => Err(self.cx.report(Diagnostic::error("E0432", span, format!("`{}` of a built message cannot be read", name.name)))),
+            OutKind::Built(_) if m.ty.is_plain() => {
+                let z = self.zero(&m.ty);
+                Ok(Val { caseless: m.caseless, ..Val::pure(m.ty, z) })
+            }
+            OutKind::Built(_) => Err(self.cx.report(Diagnostic::error(
+                "E0432",
+                span,
+                format!("`{}` of a built message cannot be read", name.name),
+            ))),
         }
     }
 
@@ -292,24 +410,39 @@ impl Lower<'_, '_> {
     pub fn with(&mut self, base: &Expr, fields: &[(Ident, Expr)], span: Span) -> R<Val> {
         let v = self.expr(base, None)?;
         let v = self.defined(v, base.span)?;
-        if let (Ty::Record(r), Vk::Pure(e)) = (&v.ty, &v.kind) { return self.with_record(*r, e.clone(), fields); }
+        if let (Ty::Record(r), Vk::Pure(e)) = (&v.ty, &v.kind) {
+            return self.with_record(*r, e.clone(), fields);
+        }
         let o = self.message_of(&v, base.span)?;
         let OutKind::Pass { msg, edits } = &o.kind else {
-            return Err(self.cx.report(Diagnostic::error("E0429", span, "`with` changes a parsed message").hint("give the fields where the message is built")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0429", span, "`with` changes a parsed message")
+                    .hint("give the fields where the message is built"),
+            ));
         };
         let (msg, mut edits, mut known) = (*msg, edits.clone(), o.fields.clone());
         for (n, e) in fields {
-            let Some(m) = self.cx.units[o.unit.index()].member(&n.name).cloned() else { return Err(self.cx.unknown_field(o.unit, n)) };
+            let Some(m) = self.cx.units[o.unit.index()].member(&n.name).cloned() else {
+                return Err(self.cx.unknown_field(o.unit, n));
+            };
             let value = self.edit_field((o.unit, msg), &m, e, None, &known, &mut edits)?;
             known.retain(|(k, _)| *k != m.name);
             known.push((m.name.clone(), value));
         }
-        Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known, run: None, params: vec![], ends: None }))
+        Ok(Val::out(Outgoing {
+            unit: o.unit,
+            kind: OutKind::Pass { msg, edits },
+            fields: known,
+            run: None,
+            params: vec![],
+            ends: None,
+        }))
     }
 
     fn with_record(&mut self, r: ir::RecordId, whole: ir::Expr, given: &[(Ident, Expr)]) -> R<Val> {
         let fields = self.cx.records[r.index()].clone();
-        let mut parts: Vec<ir::Expr> = fields.iter().enumerate().map(|(i, (_, t))| self.get(&whole, i as u32, t)).collect();
+        let mut parts: Vec<ir::Expr> =
+            fields.iter().enumerate().map(|(i, (_, t))| self.get(&whole, i as u32, t)).collect();
         for (n, e) in given {
             let Some(i) = fields.iter().position(|(f, _)| *f == n.name) else {
                 return Err(self.err("E0201", n.span, format!("the record has no field `{}`", n.name)));
@@ -325,7 +458,10 @@ fn equality(cond: &ir::Expr) -> Option<(FieldId, ir::Expr)> {
     match &*cond.kind {
         K::Binary(ir::BinOp::Or, a, _) => equality(a),
         K::Binary(ir::BinOp::Eq | ir::BinOp::EqCase, a, b) if crate::consts::is_literal(b) => match &*a.kind {
-            K::Read(p) if p.root == ir::Root::This => match p.steps.as_slice() { [ir::Step::Field(f)] => Some((*f, b.clone())), _ => None },
+            K::Read(p) if p.root == ir::Root::This => match p.steps.as_slice() {
+                [ir::Step::Field(f)] => Some((*f, b.clone())),
+                _ => None,
+            },
             _ => None,
         },
         _ => None,

@@ -1,41 +1,38 @@
-//! Expressions and statements: checked and lowered in one walk. Units, clauses, functions and handlers share it; [`Kind`] says
-//! what is allowed where. A value is a [`Val`]; statements it needs go to `out`, guards for what can fail among them.
+//! Expressions and statements: checked and lowered in one walk. Units, clauses, functions and
+//! handlers share it; [`Kind`] says what is allowed where. A value is a [`Val`]; statements it
+//! needs go to `out`, guards for what can fail among them.
 
 pub mod addresses;
 pub mod again;
 pub mod align;
 pub mod assign;
-pub mod begins;
-pub mod blanks;
 pub mod builtins;
 pub mod calls;
-pub mod changed;
 pub mod coerce;
 pub mod control;
-pub mod counts;
 pub mod crypto;
 pub mod deliver;
 pub mod edits;
 pub mod emit;
 pub mod expr;
-pub mod facts;
 pub mod lists;
 pub mod message;
 pub mod ops;
 pub mod packet_line;
 pub mod packets;
+pub mod path_conditions;
 pub mod patterns;
-pub mod requires;
 pub mod stmts;
+pub mod unparse_check;
 
 use crate::compiler::{Compiler, Reported, R};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
-use crate::x;
+use ir::{FaultKind, LocalId, StmtKind};
 use std::collections::{HashMap, HashSet};
 use wireloom_ir as ir;
-use ir::{FaultKind, LocalId, StmtKind};
 use wireloom_syntax::ast::{Expr, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -59,7 +56,11 @@ pub enum Kind {
 
 /// Whether the request at hand has been answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replied { No, Yes, Maybe }
+pub enum Replied {
+    No,
+    Yes,
+    Maybe,
+}
 
 #[derive(Clone, Debug)]
 pub struct Binding {
@@ -123,7 +124,8 @@ pub struct Lower<'c, 'a> {
     pub inlined: Vec<String>,
     /// A message is being built: what changes tables or waits has no place in it.
     pub building: bool,
-    /// An entry of a table is held: how many loops were around it, and what says that the inlined body around it has returned.
+    /// An entry of a table is held: how many loops were around it, and what says that the inlined
+    /// body around it has returned.
     pub held: Option<(u32, Option<LocalId>)>,
     /// Saw something that a function of the IR cannot do.
     pub impure: bool,
@@ -142,7 +144,8 @@ pub struct Lower<'c, 'a> {
     pub torn: Vec<(LocalId, Span)>,
     /// Most answers of the last `call all`.
     pub parts_max: u64,
-    /// While a message is written: the set whose run was written last, and the separator owed before more of the set.
+    /// While a message is written: the set whose run was written last, and the separator owed
+    /// before more of the set.
     pub run: Option<(ir::ByteSet, Option<u8>)>,
     /// In `on fault`: what the answer's unit asks of the request.
     pub asked: Vec<LocalId>,
@@ -189,17 +192,72 @@ pub struct Lower<'c, 'a> {
 impl<'c, 'a> Lower<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, module: ModId, kind: Kind) -> Self {
         Lower {
-            cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None, asked: vec![],
-            place: String::new(), in_app: false, unused: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false, held: None,
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, joined: HashMap::new(), grouped: false, lists: 0, packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, ends: None, outlets: vec![], under_way: vec![], mark: None, marked: false, gone: HashSet::new(), changing: None, span: Span::default(),
+            cx,
+            module,
+            kind,
+            locals: vec![],
+            scopes: vec![vec![]],
+            out: vec![],
+            facts: vec![],
+            dot: None,
+            params_of: None,
+            asked: vec![],
+            place: String::new(),
+            in_app: false,
+            unused: false,
+            epoch: 0,
+            replied: Replied::No,
+            handler: None,
+            ret: Ret::Nowhere,
+            inlined: vec![],
+            building: false,
+            held: None,
+            impure: false,
+            depth: 0,
+            loops: 0,
+            decision: false,
+            failed: false,
+            bounds: HashMap::new(),
+            origins: HashMap::new(),
+            pending: vec![],
+            torn: vec![],
+            parts_max: deliver::MAX_PARTS,
+            raw_of: None,
+            joined: HashMap::new(),
+            grouped: false,
+            lists: 0,
+            packet: None,
+            signal_args: vec![],
+            signal_forms: vec![],
+            signal_defaults: vec![],
+            signal_masked: false,
+            walked: HashMap::new(),
+            variants_by_name: false,
+            frames: false,
+            arrival: false,
+            run: None,
+            ends: None,
+            outlets: vec![],
+            under_way: vec![],
+            mark: None,
+            marked: false,
+            gone: HashSet::new(),
+            changing: None,
+            span: Span::default(),
         }
     }
 
     /// Whether only expressions may be made, no statements.
-    pub fn pure_only(&self) -> bool { matches!(self.kind, Kind::Const | Kind::Grammar(_) | Kind::Clause) }
+    pub fn pure_only(&self) -> bool {
+        matches!(self.kind, Kind::Const | Kind::Grammar(_) | Kind::Clause)
+    }
 
-    pub fn err(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> Reported { self.cx.error(code, span, message) }
-    pub fn show(&self, t: &Ty) -> String { self.cx.show(t) }
+    pub fn err(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> Reported {
+        self.cx.error(code, span, message)
+    }
+    pub fn show(&self, t: &Ty) -> String {
+        self.cx.show(t)
+    }
 
     pub fn new_local(&mut self, name: &str, ty: &Ty) -> LocalId {
         let t = self.cx.lower_ty(ty);
@@ -209,22 +267,48 @@ impl<'c, 'a> Lower<'c, 'a> {
         LocalId(n as u32)
     }
 
-    pub fn local_expr(&self, l: LocalId) -> ir::Expr { x::local(l, self.locals[l.index()].ty) }
+    pub fn local_expr(&self, l: LocalId) -> ir::Expr {
+        build::local(l, self.locals[l.index()].ty)
+    }
 
     pub fn push(&mut self, span: Span, kind: StmtKind) {
-        let waits = matches!(kind, StmtKind::TableUpdate { .. } | StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Output { .. } | StmtKind::Return(_));
+        let waits = matches!(
+            kind,
+            StmtKind::TableUpdate { .. }
+                | StmtKind::Call { .. }
+                | StmtKind::Await { .. }
+                | StmtKind::Reply { .. }
+                | StmtKind::Send { .. }
+                | StmtKind::Output { .. }
+                | StmtKind::Return(_)
+        );
         if self.building && waits {
             // A list is gone through once to count it and once to write it.
-            if self.cx.diags.iter().any(|d| d.code == "E0628" && d.span() == Some(span)) { return; }
-            self.cx.report(Diagnostic::error("E0628", span, "this changes a table, waits or answers in the middle of a message that is being built")
-                .label("not here").hint("do it before the message, and keep the result: `let x = …`"));
+            if self.cx.diags.iter().any(|d| d.code == "E0628" && d.span() == Some(span)) {
+                return;
+            }
+            self.cx.report(
+                Diagnostic::error(
+                    "E0628",
+                    span,
+                    "this changes a table, waits or answers in the middle of a message that is being built",
+                )
+                .label("not here")
+                .hint("do it before the message, and keep the result: `let x = …`"),
+            );
             return;
         }
         if self.held.is_some() {
             use StmtKind::*;
             let what = match kind {
                 TableGet { .. } | TableLen { .. } | TableNext { .. } => Some("reads a table"),
-                TableUpdate { .. } | TablePut { .. } | TableRemove { .. } | TableInsert { .. } | TableDelete { .. } | TablePush { .. } | TablePop { .. } => Some("changes a table"),
+                TableUpdate { .. }
+                | TablePut { .. }
+                | TableRemove { .. }
+                | TableInsert { .. }
+                | TableDelete { .. }
+                | TablePush { .. }
+                | TablePop { .. } => Some("changes a table"),
                 Call { .. } | Await { .. } | Reply { .. } | Send { .. } => Some("waits, answers or sends"),
                 _ => None,
             };
@@ -234,22 +318,33 @@ impl<'c, 'a> Lower<'c, 'a> {
             }
         }
         let span = self.cx.span(span);
-        self.out.push(x::stmt(span, kind));
+        self.out.push(build::stmt(span, kind));
     }
 
     /// What says that the inlined body around has returned.
-    pub fn returned(&self) -> Option<LocalId> { match &self.ret { Ret::Inline { done, .. } => Some(*done), _ => None } }
+    pub fn returned(&self) -> Option<LocalId> {
+        match &self.ret {
+            Ret::Inline { done, .. } => Some(*done),
+            _ => None,
+        }
+    }
 
     /// What is not done inside an `update`.
     pub fn while_held(&mut self, span: Span, what: &str) -> Reported {
-        self.cx.report(Diagnostic::error("E0710", span, format!("this {what} while an entry is held by `update`")).label("not here").hint("do it before the `update` or behind it; what it needs can be kept in a `var`"))
+        self.cx.report(
+            Diagnostic::error("E0710", span, format!("this {what} while an entry is held by `update`"))
+                .label("not here")
+                .hint("do it before the `update` or behind it; what it needs can be kept in a `var`"),
+        )
     }
 
     /// Sets a fresh temporary.
     pub fn temp(&mut self, name: &str, ty: &Ty, value: ir::Expr, span: Span) -> LocalId {
         let l = self.new_local(name, ty);
         let bound = self.upper(&value);
-        if bound < u64::MAX { self.bounds.insert(l, bound); }
+        if bound < u64::MAX {
+            self.bounds.insert(l, bound);
+        }
         self.push(span, StmtKind::Set(l, value));
         l
     }
@@ -261,26 +356,45 @@ impl<'c, 'a> Lower<'c, 'a> {
 
     /// Faults unless the condition holds or is known to hold.
     pub fn guard(&mut self, cond: ir::Expr, kind: FaultKind, span: Span) {
-        if self.proven(&cond) { return; }
+        if self.proven(&cond) {
+            return;
+        }
         let place = self.place_id(span);
         self.facts.push(cond.clone());
         self.push(span, StmtKind::Require { cond, kind, place });
     }
 
-    pub fn bind(&mut self, name: &Ident, val: Val) { self.bind_full(name, val, None, false) }
+    pub fn bind(&mut self, name: &Ident, val: Val) {
+        self.bind_full(name, val, None, false)
+    }
 
     pub fn bind_full(&mut self, name: &Ident, val: Val, var: Option<LocalId>, state: bool) {
-        if name.name == "_" { return; }
+        if name.name == "_" {
+            return;
+        }
         let reply = self.is_reply(&val);
-        let b = Binding { name: name.name.clone(), span: name.span, val, var, used: name.name.starts_with('_'), epoch: self.epoch, state, reply };
-        if let Some(scope) = self.scopes.last_mut() { scope.push(b); }
+        let b = Binding {
+            name: name.name.clone(),
+            span: name.span,
+            val,
+            var,
+            used: name.name.starts_with('_'),
+            epoch: self.epoch,
+            state,
+            reply,
+        };
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.push(b);
+        }
     }
 
     /// Bindings that need not be used.
     pub fn bind_all(&mut self, binds: &[(Ident, Val)]) {
         for (n, v) in binds {
             self.bind(n, v.clone());
-            if let Some(b) = self.scopes.last_mut().and_then(|s| s.last_mut()) { b.used = true; }
+            if let Some(b) = self.scopes.last_mut().and_then(|s| s.last_mut()) {
+                b.used = true;
+            }
         }
     }
 
@@ -299,26 +413,31 @@ impl<'c, 'a> Lower<'c, 'a> {
 
     pub fn lookup(&self, name: &str) -> Option<(usize, usize)> {
         for (i, scope) in self.scopes.iter().enumerate().rev() {
-            if let Some(j) = scope.iter().rposition(|b| b.name == name) { return Some((i, j)); }
+            if let Some(j) = scope.iter().rposition(|b| b.name == name) {
+                return Some((i, j));
+            }
         }
         None
     }
 
-    pub fn enter(&mut self) { self.scopes.push(vec![]); }
+    pub fn enter(&mut self) {
+        self.scopes.push(vec![]);
+    }
 
     pub fn leave(&mut self) {
         for b in self.scopes.pop().unwrap_or_default() {
             // Where something is wrong it may stand in what was not understood.
             if !b.used && self.inlined.is_empty() && !self.failed {
                 let d = Diagnostic::warning("W0902", b.span, format!("`{}` is never used", b.name))
-                    .label("not used").hint(format!("remove it, or name it `_{}`", b.name));
+                    .label("not used")
+                    .hint(format!("remove it, or name it `_{}`", b.name));
                 self.cx.report(d);
             }
         }
     }
 
-    /// Lowers a piece into a block of its own, with its own scope. What it learned about conditions is forgotten; what it made
-    /// untrue stays untrue.
+    /// Lowers a piece into a block of its own, with its own scope. What it learned about conditions
+    /// is forgotten; what it made untrue stays untrue.
     pub fn sub<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> (T, ir::Block) {
         let out = std::mem::take(&mut self.out);
         let facts = self.facts.clone();
@@ -341,7 +460,9 @@ impl<'c, 'a> Lower<'c, 'a> {
     /// Stops at nesting that would exhaust the stack.
     pub fn deeper<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
         if self.depth >= MAX_DEPTH {
-            return Err(self.cx.report(Diagnostic::error("E0504", span, "this is nested too deeply").hint("split it with functions or `let`")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0504", span, "this is nested too deeply").hint("split it with functions or `let`"),
+            ));
         }
         self.cx.descend(span, 1)?;
         self.depth += 1;
@@ -360,10 +481,14 @@ impl<'c, 'a> Lower<'c, 'a> {
     /// The value kept in a local if computing it twice would cost or change something.
     pub fn once(&mut self, v: Val, span: Span) -> Val {
         let Vk::Pure(e) = &v.kind else { return v };
-        if self.pure_only() || (is_cheap(e) && !self.mentions_var(e)) || !v.ty.is_plain() || v.ty == Ty::None { return v; }
+        if self.pure_only() || (is_cheap(e) && !self.mentions_var(e)) || !v.ty.is_plain() || v.ty == Ty::None {
+            return v;
+        }
         let (ty, e) = (if v.ty == Ty::Lit { crate::ty::U64 } else { v.ty.clone() }, e.clone());
         let l = self.temp("", &ty, e.clone(), span);
-        if !self.mentions_var(&e) && requires::is_telling(&e) { self.origins.insert(l, e); }
+        if !self.mentions_var(&e) && unparse_check::constraints::is_telling(&e) {
+            self.origins.insert(l, e);
+        }
         Val { caseless: v.caseless, ..Val::pure(ty, self.local_expr(l)) }
     }
 
@@ -377,7 +502,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn body(mut self) -> ir::Body {
         if let (Some(mark), false) = (self.mark, self.marked) {
             let span = self.cx.span(self.span);
-            self.out.insert(0, x::stmt(span, StmtKind::Set(mark, x::u32(0))));
+            self.out.insert(0, build::stmt(span, StmtKind::Set(mark, build::u32(0))));
         }
         ir::Body { locals: self.locals, block: self.out }
     }
@@ -387,7 +512,8 @@ impl<'c, 'a> Lower<'c, 'a> {
 pub fn is_cheap(e: &ir::Expr) -> bool {
     use ir::ExprKind::*;
     match &*e.kind {
-        Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | None | UnitParam(..) | Read(_) | Case(..) | PortLen(_) | HasMsg(_) | Acc => true,
+        Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | None | UnitParam(..) | Read(_) | Case(..) | PortLen(_)
+        | HasMsg(_) | Acc => true,
         Cast(e) | Get(e, _) | Unwrap(e) | IsSome(e) | Some(e) => is_cheap(e),
         _ => false,
     }

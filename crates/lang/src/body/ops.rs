@@ -2,11 +2,11 @@
 
 use super::{Kind, Lower};
 use crate::compiler::{Item, Reported, R, T_U32, T_U64};
+use crate::ir_builder as build;
 use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp as B, Expr as X, ExprKind, FaultKind, StmtKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, BinOp, Expr, Span, UnOp};
 use wireloom_syntax::Diagnostic;
 
@@ -15,7 +15,7 @@ impl Lower<'_, '_> {
         match op {
             UnOp::Not => {
                 let c = self.cond(a)?;
-                Ok(Val::pure(Ty::Bool, x::not(c)))
+                Ok(Val::pure(Ty::Bool, build::not(c)))
             }
             UnOp::Neg | UnOp::BitNot => {
                 let v = self.expr(a, want)?;
@@ -25,7 +25,10 @@ impl Lower<'_, '_> {
                     (Ty::Lit, _) if op == UnOp::Neg => Ty::Int { bits: 64, signed: true },
                     (Ty::Lit, _) => U64,
                     (t @ Ty::Int { .. }, _) => t.clone(),
-                    (t, _) => { let s = self.show(t); return Err(self.err("E0301", span, format!("expected an integer, found {s}"))); }
+                    (t, _) => {
+                        let s = self.show(t);
+                        return Err(self.err("E0301", span, format!("expected an integer, found {s}")));
+                    }
                 };
                 if op == UnOp::Neg && !matches!(ty, Ty::Int { signed: true, .. }) {
                     let s = self.show(&ty);
@@ -33,7 +36,10 @@ impl Lower<'_, '_> {
                 }
                 if let (UnOp::Neg, ast::ExprKind::Int(n), Some(bits)) = (op, &*a.kind, ty.int_bits()) {
                     // The least value has no positive counterpart.
-                    if *n == 1u128 << (bits - 1) { let t = self.cx.lower_ty(&ty); return Ok(Val::pure(ty, x::int(t, *n))); }
+                    if *n == 1u128 << (bits - 1) {
+                        let t = self.cx.lower_ty(&ty);
+                        return Ok(Val::pure(ty, build::int(t, *n)));
+                    }
                 }
                 let e = self.coerce(v, &ty, a.span)?;
                 let op = if op == UnOp::Neg { ir::UnOp::Neg } else { ir::UnOp::BitNot };
@@ -47,13 +53,14 @@ impl Lower<'_, '_> {
     /// A condition: bool, or whether an option is there.
     pub fn cond(&mut self, e: &Expr) -> R<X> {
         let v = self.expr(e, Some(&Ty::Bool))?;
-        // The entries of an array are all there: what they hold is asked for, not whether the index is one.
+        // The entries of an array are all there: what they hold is asked for, not whether the index
+        // is one.
         if let (Ty::Option(inner), true) = (&v.ty, self.is_array_entry(e)) {
             if **inner == Ty::Bool {
                 let there = self.cond_of(v.clone(), e.span)?;
                 let inner = self.inner(v);
                 let held = self.cond_of(inner, e.span)?;
-                return Ok(x::and(there, held));
+                return Ok(build::and(there, held));
             }
         }
         self.cond_of(v, e.span)
@@ -63,13 +70,16 @@ impl Lower<'_, '_> {
         match op {
             BinOp::And | BinOp::Or => self.logic(op == BinOp::And, a, b, span),
             BinOp::In => self.in_(a, b, span),
-            BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::EqCase => self.compare(op, a, b, span),
+            BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::EqCase => {
+                self.compare(op, a, b, span)
+            }
             BinOp::Shl | BinOp::Shr => self.shift(op, a, b, span, want),
             _ => self.arithmetic(op, a, b, span, want),
         }
     }
 
-    /// `and`, `or`: the right side is evaluated (and may fault) only if the left one leaves it open.
+    /// `and`, `or`: the right side is evaluated (and may fault) only if the left one leaves it
+    /// open.
     fn logic(&mut self, and: bool, a: &Expr, b: &Expr, span: Span) -> R<Val> {
         let left = self.cond(a);
         let Ok(left) = left else {
@@ -77,20 +87,25 @@ impl Lower<'_, '_> {
             let (_, _) = self.sub(|s| s.cond(b));
             return Err(Reported);
         };
-        let (right, block) = self.sub(|s| { s.assume(&left, and); s.cond(b) });
+        let (right, block) = self.sub(|s| {
+            s.assume(&left, and);
+            s.cond(b)
+        });
         let right = right?;
         if let Some(requires) = only_requires(&block) {
             for (cond, kind, place, sp) in requires {
-                let cond = if and { x::or(x::not(left.clone()), cond) } else { x::or(left.clone(), cond) };
-                self.out.push(x::stmt(sp, StmtKind::Require { cond, kind, place }));
+                let cond = if and { build::or(build::not(left.clone()), cond) } else { build::or(left.clone(), cond) };
+                self.out.push(build::stmt(sp, StmtKind::Require { cond, kind, place }));
             }
-            return Ok(Val::pure(Ty::Bool, if and { x::and(left, right) } else { x::or(left, right) }));
+            return Ok(Val::pure(Ty::Bool, if and { build::and(left, right) } else { build::or(left, right) }));
         }
-        if self.pure_only() { return Err(self.involved(span)); }
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
         let t = self.temp("", &Ty::Bool, left.clone(), span);
         let mut block = block;
         let sp = self.cx.span(span);
-        block.push(x::stmt(sp, StmtKind::Set(t, right)));
+        block.push(build::stmt(sp, StmtKind::Set(t, right)));
         let local = self.local_expr(t);
         let (then, other) = if and { (block, vec![]) } else { (vec![], block) };
         self.push(span, StmtKind::If { cond: local.clone(), then, other });
@@ -98,7 +113,11 @@ impl Lower<'_, '_> {
     }
 
     pub fn involved(&mut self, span: Span) -> Reported {
-        self.cx.report(Diagnostic::error("E0430", span, "this is too involved here").label("needs statements").hint("put it into a function"))
+        self.cx.report(
+            Diagnostic::error("E0430", span, "this is too involved here")
+                .label("needs statements")
+                .hint("put it into a function"),
+        )
     }
 
     /// `x in {…}`, `x in a..b`, `k in table`, `b in charset`.
@@ -116,22 +135,25 @@ impl Lower<'_, '_> {
                 let e = self.coerce(v, &Ty::Ip, a.span)?;
                 Ok(Val::pure(Ty::Bool, self.ip_in(e, b)?))
             }
-            Ty::Endpoint if !matches!(&*b.kind, ast::ExprKind::Set(_)) => {
-                Err(self.cx.report(Diagnostic::error("E0301", a.span, "an endpoint is an address and a port").hint("ask for its address: `.ip in …`")))
-            }
+            Ty::Endpoint if !matches!(&*b.kind, ast::ExprKind::Set(_)) => Err(self.cx.report(
+                Diagnostic::error("E0301", a.span, "an endpoint is an address and a port")
+                    .hint("ask for its address: `.ip in …`"),
+            )),
             Ty::Int { .. } | Ty::Enum(_) | Ty::Lit | Ty::Fault | Ty::Mac => {
                 let ty = self.settled(&v.ty);
                 let e = self.coerce(v, &ty, a.span)?;
                 self.in_numbers(e, &ty, b)
             }
             _ => {
-                let ast::ExprKind::Set(items) = &*b.kind else { return Err(self.err("E0301", b.span, "expected a set `{…}`")) };
+                let ast::ExprKind::Set(items) = &*b.kind else {
+                    return Err(self.err("E0301", b.span, "expected a set `{…}`"));
+                };
                 let mut all = Vec::with_capacity(items.len());
                 for item in items {
                     let i = self.expr(item, Some(&v.ty.clone()))?;
                     all.push(self.equal(BinOp::Eq, v.clone(), i, item.span)?);
                 }
-                Ok(Val::pure(Ty::Bool, x::any(all)))
+                Ok(Val::pure(Ty::Bool, build::any(all)))
             }
         }
     }
@@ -149,12 +171,14 @@ impl Lower<'_, '_> {
         let mut all = Vec::with_capacity(items.len());
         for item in items {
             let i = self.expr_as(item, ty)?;
-            all.push(x::cmp(B::Eq, e.clone(), i));
+            all.push(build::cmp(B::Eq, e.clone(), i));
         }
-        Ok(Val::pure(Ty::Bool, x::any(all)))
+        Ok(Val::pure(Ty::Bool, build::any(all)))
     }
 
-    fn const_ranges(&mut self, set: &Expr, ty: &Ty) -> R<Vec<(u64, u64)>> { self.cx.ranges(self.module, set, ty) }
+    fn const_ranges(&mut self, set: &Expr, ty: &Ty) -> R<Vec<(u64, u64)>> {
+        self.cx.ranges(self.module, set, ty)
+    }
 
     /// A literal, or a name that is not one of a variable.
     fn is_constant(&self, e: &Expr) -> bool {
@@ -186,7 +210,7 @@ impl Lower<'_, '_> {
         if (a.ty == Ty::None || b.ty == Ty::None) && matches!(op, BinOp::Eq | BinOp::Ne) {
             let v = if a.ty == Ty::None { &b } else { &a };
             let Some(c) = self.is_there(v) else { return Err(self.err("E0301", span, "only an option can be `none`")) };
-            return Ok(if op == BinOp::Eq { x::not(c) } else { c });
+            return Ok(if op == BinOp::Eq { build::not(c) } else { c });
         }
         let (a, b) = (self.defined(a, span)?, self.defined(b, span)?);
         let (a, b) = self.same_family(a, b);
@@ -196,7 +220,9 @@ impl Lower<'_, '_> {
             return Err(self.mismatch(&ta, &tb, span));
         };
         let ty = self.settled(&ty);
-        if ty.is_error() || ty == Ty::Never { return Err(Reported); }
+        if ty.is_error() || ty == Ty::Never {
+            return Err(Reported);
+        }
         if !ty.is_plain() {
             let s = self.show(&ty);
             return Err(self.err("E0309", span, format!("{s} cannot be compared")));
@@ -208,16 +234,20 @@ impl Lower<'_, '_> {
             let d = Diagnostic::error("E0301", span, format!("{s} has no order"));
             let d = match ty {
                 Ty::Ip4 => d.hint("compare numbers: `u32(a) < u32(b)`; `a in 10.0.0.0/8` asks for a prefix"),
-                Ty::Ip | Ty::Ip6 => d.hint("compare numbers: `u128(a) < u128(b)`; `a in 2001:db8::/32` asks for a prefix"),
+                Ty::Ip | Ty::Ip6 => {
+                    d.hint("compare numbers: `u128(a) < u128(b)`; `a in 2001:db8::/32` asks for a prefix")
+                }
                 _ => d,
             };
             return Err(self.cx.report(d));
         }
-        if op == BinOp::EqCase && !matches!(ty, Ty::Bytes(_)) { return Err(self.err("E0301", span, "`~=` compares bytes")); }
+        if op == BinOp::EqCase && !matches!(ty, Ty::Bytes(_)) {
+            return Err(self.err("E0301", span, "`~=` compares bytes"));
+        }
         let (a, b) = (self.coerce(a, &ty, span)?, self.coerce(b, &ty, span)?);
         let op = match op {
             BinOp::Eq if caseless => B::EqCase,
-            BinOp::Ne if caseless => return Ok(x::not(x::cmp(B::EqCase, a, b))),
+            BinOp::Ne if caseless => return Ok(build::not(build::cmp(B::EqCase, a, b))),
             BinOp::EqCase => B::EqCase,
             BinOp::Eq => B::Eq,
             BinOp::Ne => B::Ne,
@@ -226,14 +256,20 @@ impl Lower<'_, '_> {
             BinOp::Gt => B::Gt,
             _ => B::Ge,
         };
-        Ok(crate::fold::fold(&self.cx.m, &x::cmp(op, a, b)))
+        Ok(crate::fold::fold(&self.cx.m, &build::cmp(op, a, b)))
     }
 
     fn shift(&mut self, op: BinOp, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
         let v = self.expr(a, want)?;
         let v = self.defined(v, a.span)?;
-        let ty = match (&v.ty, want) { (Ty::Lit, Some(w @ Ty::Int { .. })) => w.clone(), (t, _) => self.settled(t) };
-        if !ty.is_int() { let s = self.show(&ty); return Err(self.err("E0301", span, format!("expected an integer, found {s}"))); }
+        let ty = match (&v.ty, want) {
+            (Ty::Lit, Some(w @ Ty::Int { .. })) => w.clone(),
+            (t, _) => self.settled(t),
+        };
+        if !ty.is_int() {
+            let s = self.show(&ty);
+            return Err(self.err("E0301", span, format!("expected an integer, found {s}")));
+        }
         let a = self.coerce(v, &ty, a.span)?;
         let by = self.expr(b, Some(&U32))?;
         let by = self.defined(by, b.span)?;
@@ -244,7 +280,7 @@ impl Lower<'_, '_> {
         let by = self.recast(T_U32, by);
         let op = if op == BinOp::Shl { B::Shl } else { B::Shr };
         let t = a.ty;
-        Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &x::bin(t, op, a, by))))
+        Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &build::bin(t, op, a, by))))
     }
 
     fn arithmetic(&mut self, op: BinOp, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
@@ -256,7 +292,9 @@ impl Lower<'_, '_> {
 
     pub fn arith(&mut self, op: BinOp, va: Val, vb: Val, span: Span) -> R<Val> {
         let (va, vb) = (self.defined(va, span)?, self.defined(vb, span)?);
-        if let Some(v) = self.time(op, &va, &vb) { return Ok(v); }
+        if let Some(v) = self.time(op, &va, &vb) {
+            return Ok(v);
+        }
         // In a grammar nothing wraps: lengths are added as 64 bits.
         let wide = matches!(self.kind, Kind::Grammar(_)) && matches!(op, BinOp::Add | BinOp::Mul);
         let ty = match self.join(&va.ty, &vb.ty) {
@@ -266,13 +304,19 @@ impl Lower<'_, '_> {
             _ => {
                 let (ta, tb) = (va.ty.clone(), vb.ty.clone());
                 let (a, b) = (self.show(&ta), self.show(&tb));
-                if ta.is_error() || tb.is_error() || ta == Ty::Never || tb == Ty::Never { return Err(Reported); }
+                if ta.is_error() || tb.is_error() || ta == Ty::Never || tb == Ty::Never {
+                    return Err(Reported);
+                }
                 let mut d = Diagnostic::error("E0301", span, format!("`{}` does not work on {a} and {b}", sign(op)));
                 if matches!(ta, Ty::Instant | Ty::Duration) || matches!(tb, Ty::Instant | Ty::Duration) {
                     d = d.hint("times add up with durations (`now + 10s`, `n * 1s`); `u64(x)` gives nanoseconds");
                 }
-                if ta == Ty::Ip4 { d = d.hint("compute with the number, and make an address of it: `ip4(u32(a) + 1)`"); }
-                if matches!((&ta, op), (Ty::Bytes(_), BinOp::Add)) { d = d.hint("byte strings are joined with `concat(a, b)`"); }
+                if ta == Ty::Ip4 {
+                    d = d.hint("compute with the number, and make an address of it: `ip4(u32(a) + 1)`");
+                }
+                if matches!((&ta, op), (Ty::Bytes(_), BinOp::Add)) {
+                    d = d.hint("byte strings are joined with `concat(a, b)`");
+                }
                 return Err(self.cx.report(d));
             }
         };
@@ -285,10 +329,12 @@ impl Lower<'_, '_> {
         let (ea, eb) = (self.coerce(va, &calc, span)?, self.coerce(vb, &calc, span)?);
         let eb = if matches!(op, BinOp::Div | BinOp::Rem) { self.divisor(eb, &calc, span)? } else { eb };
         if op == BinOp::Sub && matches!(self.kind, Kind::Grammar(_)) && !both_literal(&ea, &eb) {
-            self.guard(x::cmp(B::Ge, ea.clone(), eb.clone()), FaultKind::MALFORMED, span);
+            self.guard(build::cmp(B::Ge, ea.clone(), eb.clone()), FaultKind::MALFORMED, span);
         }
         let beyond = wide && ty == U64 && may_overflow(&self.cx.m, op, &ea, &eb);
-        if beyond { self.guard(no_overflow(op, &ea, &eb), FaultKind::MALFORMED, span); }
+        if beyond {
+            self.guard(no_overflow(op, &ea, &eb), FaultKind::MALFORMED, span);
+        }
         let op = match op {
             BinOp::Add => B::Add,
             BinOp::Sub => B::Sub,
@@ -302,21 +348,29 @@ impl Lower<'_, '_> {
             _ => B::BitXor,
         };
         let t = ea.ty;
-        let e = crate::fold::fold(&self.cx.m, &x::bin(t, op, ea, eb));
+        let e = crate::fold::fold(&self.cx.m, &build::bin(t, op, ea, eb));
         match narrow {
-            Some(n) => { let nt = self.cx.lower_ty(&n); Ok(Val::pure(n, x::cast(nt, e))) }
+            Some(n) => {
+                let nt = self.cx.lower_ty(&n);
+                Ok(Val::pure(n, build::cast(nt, e)))
+            }
             None => Ok(Val::pure(ty, e)),
         }
     }
 
     fn divisor(&mut self, e: X, ty: &Ty, span: Span) -> R<X> {
-        if let Some(0) = x::as_int(&e) { return Err(self.err("E0502", span, "division by zero")); }
+        if let Some(0) = build::as_int(&e) {
+            return Err(self.err("E0502", span, "division by zero"));
+        }
         let t = self.cx.lower_ty(ty);
         let v = self.once(Val::pure(ty.clone(), e), span);
         let Vk::Pure(e) = v.kind else { return Err(Reported) };
-        let cond = x::cmp(B::Ne, e.clone(), x::int(t, 0));
+        let cond = build::cmp(B::Ne, e.clone(), build::int(t, 0));
         if self.kind == Kind::Clause && !self.proven(&cond) {
-            return Err(self.cx.report(Diagnostic::error("E0502", span, "the divisor may be 0").hint("ask first: `if n > 0 { x / n } else { … }`")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0502", span, "the divisor may be 0")
+                    .hint("ask first: `if n > 0 { x / n } else { … }`"),
+            ));
         }
         self.guard(cond, FaultKind::DIVISION, span);
         Ok(e)
@@ -336,19 +390,22 @@ impl Lower<'_, '_> {
             _ => return None,
         };
         let (p, q) = (self.recast(T_U64, x1.clone()), self.recast(T_U64, y1.clone()));
-        Some(Val::pure(ty, crate::fold::fold(&self.cx.m, &x::bin(T_U64, op, p, q))))
+        Some(Val::pure(ty, crate::fold::fold(&self.cx.m, &build::bin(T_U64, op, p, q))))
     }
 
     fn is_array_entry(&mut self, e: &Expr) -> bool {
         let ast::ExprKind::Index(t, _) = &*e.kind else { return false };
-        matches!(&*t.kind, ast::ExprKind::Name(_) | ast::ExprKind::Field(..)) && self.table_name(t).is_some_and(|t| self.cx.m.tables[t.index()].kind == ir::TableKind::Array)
+        matches!(&*t.kind, ast::ExprKind::Name(_) | ast::ExprKind::Field(..))
+            && self.table_name(t).is_some_and(|t| self.cx.m.tables[t.index()].kind == ir::TableKind::Array)
     }
 
     pub fn table_name(&mut self, e: &Expr) -> Option<ir::TableId> {
         match &*e.kind {
             ast::ExprKind::Name(n) if self.lookup(&n.name).is_none() => {
                 if self.in_app {
-                    if let Some(t) = self.cx.app.table(&n.name) { return Some(t); }
+                    if let Some(t) = self.cx.app.table(&n.name) {
+                        return Some(t);
+                    }
                 }
             }
             ast::ExprKind::Name(_) => return None,
@@ -356,20 +413,36 @@ impl Lower<'_, '_> {
             _ => return None,
         }
         let id = self.cx.expr_item(self.module, e)?;
-        match self.cx.item(id, e.span) { Ok(Item::Table(t)) => Some(t), _ => None }
+        match self.cx.item(id, e.span) {
+            Ok(Item::Table(t)) => Some(t),
+            _ => None,
+        }
     }
 }
 
 fn sign(op: BinOp) -> &'static str {
     match op {
-        BinOp::Add => "+", BinOp::Sub => "-", BinOp::Mul => "*", BinOp::Div => "/", BinOp::Rem => "%", BinOp::AddSat => "+|",
-        BinOp::SubSat => "-|", BinOp::BitAnd => "&", BinOp::BitOr => "|", BinOp::BitXor => "^", _ => "this operator",
+        BinOp::Add => "+",
+        BinOp::Sub => "-",
+        BinOp::Mul => "*",
+        BinOp::Div => "/",
+        BinOp::Rem => "%",
+        BinOp::AddSat => "+|",
+        BinOp::SubSat => "-|",
+        BinOp::BitAnd => "&",
+        BinOp::BitOr => "|",
+        BinOp::BitXor => "^",
+        _ => "this operator",
     }
 }
 
-fn is_name(e: &Expr) -> bool { matches!(&*e.kind, ast::ExprKind::Name(_)) }
+fn is_name(e: &Expr) -> bool {
+    matches!(&*e.kind, ast::ExprKind::Name(_))
+}
 
-fn both_literal(a: &X, b: &X) -> bool { matches!((x::as_int(a), x::as_int(b)), (Some(a), Some(b)) if a >= b) }
+fn both_literal(a: &X, b: &X) -> bool {
+    matches!((build::as_int(a), build::as_int(b)), (Some(a), Some(b)) if a >= b)
+}
 
 /// Whether an expression is over the items of a list: no guard can stand before the list for it.
 pub fn over_items(e: &X) -> bool {
@@ -383,15 +456,22 @@ pub fn over_items(e: &X) -> bool {
 
 /// The guards of a block that has nothing else.
 pub fn only_requires(block: &ir::Block) -> Option<Vec<(X, FaultKind, ir::PlaceId, ir::Span)>> {
-    block.iter().map(|s| match &s.kind {
-        StmtKind::Require { cond, kind, place } => Some((cond.clone(), *kind, *place, s.span)),
-        _ => None,
-    }).collect()
+    block
+        .iter()
+        .map(|s| match &s.kind {
+            StmtKind::Require { cond, kind, place } => Some((cond.clone(), *kind, *place, s.span)),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The largest value of an unsigned expression, as its form tells.
 fn largest(m: &ir::Module, e: &X) -> u128 {
-    let of_type = match m.ty(e.ty) { ir::Ty::UInt(b) if *b < 128 => (1u128 << b) - 1, ir::Ty::Bool => 1, _ => u128::MAX };
+    let of_type = match m.ty(e.ty) {
+        ir::Ty::UInt(b) if *b < 128 => (1u128 << b) - 1,
+        ir::Ty::Bool => 1,
+        _ => u128::MAX,
+    };
     let form = match &*e.kind {
         ExprKind::Int(n) => *n,
         ExprKind::Cast(inner) if matches!(m.ty(inner.ty), ir::Ty::UInt(_) | ir::Ty::Bool) => largest(m, inner),
@@ -403,7 +483,11 @@ fn largest(m: &ir::Module, e: &X) -> u128 {
         _ => u128::MAX,
     };
     // A sum that wraps has told so already, and is any value of its type.
-    if form > of_type { of_type } else { form }
+    if form > of_type {
+        of_type
+    } else {
+        form
+    }
 }
 
 fn may_overflow(m: &ir::Module, op: BinOp, a: &X, b: &X) -> bool {
@@ -415,9 +499,15 @@ fn may_overflow(m: &ir::Module, op: BinOp, a: &X, b: &X) -> bool {
 /// That a sum or product stays within 64 bits.
 fn no_overflow(op: BinOp, a: &X, b: &X) -> X {
     let all = |t| X::new(t, ExprKind::Int(u64::MAX.into()));
-    if op == BinOp::Add { return x::cmp(B::Le, a.clone(), x::bin(a.ty, B::Sub, all(a.ty), b.clone())); }
-    let (n, by) = if x::as_int(a).is_some() { (b, a) } else { (a, b) };
-    let zero = x::cmp(B::Eq, by.clone(), X::new(by.ty, ExprKind::Int(0)));
-    let fits = x::cmp(B::Le, n.clone(), x::bin(n.ty, B::Div, all(n.ty), by.clone()));
-    match x::as_int(by) { Some(0) => x::boolean(true), Some(_) => fits, None => x::or(zero, fits) }
+    if op == BinOp::Add {
+        return build::cmp(B::Le, a.clone(), build::bin(a.ty, B::Sub, all(a.ty), b.clone()));
+    }
+    let (n, by) = if build::as_int(a).is_some() { (b, a) } else { (a, b) };
+    let zero = build::cmp(B::Eq, by.clone(), X::new(by.ty, ExprKind::Int(0)));
+    let fits = build::cmp(B::Le, n.clone(), build::bin(n.ty, B::Div, all(n.ty), by.clone()));
+    match build::as_int(by) {
+        Some(0) => build::boolean(true),
+        Some(_) => fits,
+        None => build::or(zero, fits),
+    }
 }

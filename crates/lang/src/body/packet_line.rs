@@ -1,7 +1,9 @@
-//! What a bare `log` in the wiring of packets says: the headers that a packet has, with their main fields, in one line.
+//! What a bare `log` in the wiring of packets says: the headers that a packet has, with their main
+//! fields, in one line.
 //!
 //! In: the packet at hand (`.`). Out: the values of a log line, made as if the program had written
-//! `log if .ip4 { concat("ip4 ", text(.ip4.src), …, " ") } else { "" }, …, "len=", .len`, a part per header of the packet's type.
+//! `log if .ip4 { concat("ip4 ", text(.ip4.src), …, " ") } else { "" }, …, "len=", .len`, a part
+//! per header of the packet's type.
 
 use super::Lower;
 use crate::compiler::R;
@@ -12,7 +14,17 @@ use wireloom_syntax::ast::{Arg, BinOp, Block, Expr, ExprKind, Ident, Span, Stmt,
 /// Where from and where to.
 const ENDS: [(&str, &str); 2] = [("src", "dst"), ("sender_ip", "target_ip")];
 /// Shown as `name=value`, if the header has the one behind it, too.
-const MAIN: [(&str, &str); 9] = [("ttl", "ttl"), ("hops", "hops"), ("vid", "vid"), ("op", "op"), ("type", "code"), ("code", "code"), ("vni", "vni"), ("spi", "spi"), ("seq", "spi")];
+const MAIN: [(&str, &str); 9] = [
+    ("ttl", "ttl"),
+    ("hops", "hops"),
+    ("vid", "vid"),
+    ("op", "op"),
+    ("type", "code"),
+    ("code", "code"),
+    ("vni", "vni"),
+    ("spi", "spi"),
+    ("seq", "spi"),
+];
 /// Bits shown by name where they are set.
 const FLAGS: [&str; 4] = ["syn", "fin", "rst", "ack"];
 
@@ -20,10 +32,13 @@ impl Lower<'_, '_> {
     /// The parts of the line about a packet of type `unit`.
     pub fn packet_line(&mut self, v: &Val, unit: ir::UnitId, span: Span) -> R<Vec<ir::Expr>> {
         let outer = self.dot.replace(v.clone());
-        let made = line(&self.cx.m, unit, span).into_iter().map(|e| {
-            let v = self.expr(&e, None)?;
-            self.logged(v, span)
-        }).collect();
+        let made = line(&self.cx.m, unit, span)
+            .into_iter()
+            .map(|e| {
+                let v = self.expr(&e, None)?;
+                self.logged(v, span)
+            })
+            .collect();
         self.dot = outer;
         made
     }
@@ -33,7 +48,12 @@ fn line(m: &ir::Module, unit: ir::UnitId, span: Span) -> Vec<Expr> {
     let made = |kind| Expr { span, kind: Box::new(kind) };
     let ident = |name: &str| Ident { name: name.into(), span };
     let bytes = |text: String| made(ExprKind::Bytes(text.into_bytes()));
-    let call = |f: &str, args: Vec<Expr>| made(ExprKind::Call(made(ExprKind::Name(ident(f))), args.into_iter().map(|value| Arg { name: None, value }).collect()));
+    let call = |f: &str, args: Vec<Expr>| {
+        made(ExprKind::Call(
+            made(ExprKind::Name(ident(f))),
+            args.into_iter().map(|value| Arg { name: None, value }).collect(),
+        ))
+    };
     let either = |cond: Expr, then: Expr| {
         let block = |e| Block { span, stmts: vec![Stmt { span, kind: StmtKind::Expr(e) }] };
         made(ExprKind::If(cond, block(then), Some(made(ExprKind::Block(block(bytes(String::new())))))))
@@ -46,7 +66,12 @@ fn line(m: &ir::Module, unit: ir::UnitId, span: Span) -> Vec<Expr> {
         let of = |field: &str| made(ExprKind::Field(Some(made(ExprKind::Field(None, ident(name)))), ident(field)));
         let mut parts = vec![bytes(name.clone())];
         for (from, to) in ENDS.iter().filter(|(a, b)| has(a) && has(b)) {
-            parts.extend([bytes(" ".into()), call("text", vec![of(from)]), bytes(">".into()), call("text", vec![of(to)])]);
+            parts.extend([
+                bytes(" ".into()),
+                call("text", vec![of(from)]),
+                bytes(">".into()),
+                call("text", vec![of(to)]),
+            ]);
         }
         for (field, _) in MAIN.iter().filter(|(a, b)| has(a) && has(b)) {
             parts.extend([bytes(format!(" {field}=")), call("text", vec![of(field)])]);

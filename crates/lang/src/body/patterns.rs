@@ -2,10 +2,10 @@
 
 use super::Lower;
 use crate::compiler::{Item, Reported, R};
+use crate::ir_builder as build;
 use crate::names::Found;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
-use crate::x;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{BinOp, Expr, ExprKind, Ident, Pattern, Span};
 use wireloom_syntax::Diagnostic;
@@ -15,19 +15,21 @@ pub type Binds = Vec<(Ident, Val)>;
 impl Lower<'_, '_> {
     pub fn pattern(&mut self, p: &Pattern, v: &Val) -> R<(ir::Expr, Binds)> {
         match p {
-            Pattern::Any(_) => Ok((x::boolean(true), vec![])),
+            Pattern::Any(_) => Ok((build::boolean(true), vec![])),
             Pattern::Name(n) => match self.constant_name(n, v)? {
                 Some(cond) => Ok((cond, vec![])),
-                None => Ok((x::boolean(true), vec![(n.clone(), v.clone())])),
+                None => Ok((build::boolean(true), vec![(n.clone(), v.clone())])),
             },
             Pattern::Or(ps, span) => {
                 let mut all = Vec::with_capacity(ps.len());
                 for p in ps {
                     let (c, binds) = self.pattern(p, v)?;
-                    if !binds.is_empty() { return Err(self.err("E0311", *span, "alternatives of a pattern bind no names")); }
+                    if !binds.is_empty() {
+                        return Err(self.err("E0311", *span, "alternatives of a pattern bind no names"));
+                    }
                     all.push(c);
                 }
-                Ok((x::any(all), vec![]))
+                Ok((build::any(all), vec![]))
             }
             Pattern::Tuple(ps, span) => self.tuple_pattern(ps, v, *span),
             Pattern::Value(e) => self.value_pattern(e, v),
@@ -35,27 +37,36 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A name that stands for a constant of the subject's type: a variant, a case, a fault kind, `none`, a `const`.
+    /// A name that stands for a constant of the subject's type: a variant, a case, a fault kind,
+    /// `none`, a `const`.
     fn constant_name(&mut self, n: &Ident, v: &Val) -> R<Option<ir::Expr>> {
         match &v.ty {
             Ty::Enum(e) => {
-                if let Some(variant) = self.variant(*e, &n.name) { return self.equal(BinOp::Eq, v.clone(), variant, n.span).map(Some); }
+                if let Some(variant) = self.variant(*e, &n.name) {
+                    return self.equal(BinOp::Eq, v.clone(), variant, n.span).map(Some);
+                }
                 // A name that is nearly a variant's is a slip, not a new name.
                 let names = self.cx.m.enums[e.index()].variants.clone();
-                if crate::names::suggest(&n.name, names.iter().map(|(n, _)| n.as_str()).filter(|_| n.name.len() > 2)).is_some() { return Err(self.unknown_variant(*e, n)); }
+                if crate::names::suggest(&n.name, names.iter().map(|(n, _)| n.as_str()).filter(|_| n.name.len() > 2))
+                    .is_some()
+                {
+                    return Err(self.unknown_variant(*e, n));
+                }
             }
             Ty::Fault => {
                 if let Some(k) = self.cx.find_fault(self.module, &n.name) {
-                    let k = Val::pure(Ty::Fault, x::int(crate::compiler::T_U16, k.0.into()));
+                    let k = Val::pure(Ty::Fault, build::int(crate::compiler::T_U16, k.0.into()));
                     return self.equal(BinOp::Eq, v.clone(), k, n.span).map(Some);
                 }
             }
             Ty::Switch(u, f) => return self.case_pattern(*u, *f, v, n).map(|(c, _)| Some(c)),
-            Ty::Option(_) if n.name == "none" => return Ok(self.is_there(v).map(x::not)),
+            Ty::Option(_) if n.name == "none" => return Ok(self.is_there(v).map(build::not)),
             _ => {}
         }
         if let Some((Found::Item(id), 1)) = self.cx.names.find(self.module, &[&n.name]) {
-            if let Item::Const(c) = self.cx.item(id, n.span)? { return self.equal(BinOp::Eq, v.clone(), c, n.span).map(Some); }
+            if let Item::Const(c) = self.cx.item(id, n.span)? {
+                return self.equal(BinOp::Eq, v.clone(), c, n.span).map(Some);
+            }
         }
         Ok(None)
     }
@@ -63,53 +74,85 @@ impl Lower<'_, '_> {
     /// The condition of a switch's case, and the value of the field it is named after.
     fn case_pattern(&mut self, u: ir::UnitId, f: ir::FieldId, v: &Val, n: &Ident) -> R<(ir::Expr, Option<Val>)> {
         let Vk::Path(p) = &v.kind else { return Err(Reported) };
-        let ir::FieldKind::Switch { cases } = &self.cx.m.units[u.index()].fields[f.index()].kind else { return Err(Reported) };
+        let ir::FieldKind::Switch { cases } = &self.cx.m.units[u.index()].fields[f.index()].kind else {
+            return Err(Reported);
+        };
         let Some(i) = cases.iter().position(|c| c.name.as_deref() == Some(n.name.as_str())) else {
             let names: Vec<String> = cases.iter().filter_map(|c| c.name.clone()).collect();
             let hint = crate::names::suggest(&n.name, names.iter().map(String::as_str));
-            let d = Diagnostic::error("E0201", n.span, format!("the switch has no case `{}`", n.name)).label("unknown case").note(format!("its cases: {}", names.join(", ")));
+            let d = Diagnostic::error("E0201", n.span, format!("the switch has no case `{}`", n.name))
+                .label("unknown case")
+                .note(format!("its cases: {}", names.join(", ")));
             return Err(self.cx.report(crate::names::with_hint(d, hint)));
         };
-        let cond = x::case(p.clone(), i as u32);
-        let m = self.cx.units[u.index()].members.iter().find(|m| m.name == n.name && m.cases.last() == Some(&(f, i as u32))).cloned();
+        let cond = build::case(p.clone(), i as u32);
+        let m = self.cx.units[u.index()]
+            .members
+            .iter()
+            .find(|m| m.name == n.name && m.cases.last() == Some(&(f, i as u32)))
+            .cloned();
         let mut base = p.clone();
         base.steps.pop();
-        let val = m.map(|m| { let v = self.cx.member_val(&base, u, &m); self.inner(v) });
+        let val = m.map(|m| {
+            let v = self.cx.member_val(&base, u, &m);
+            self.inner(v)
+        });
         Ok((cond, val))
     }
 
-    fn variant_pattern(&mut self, path: &wireloom_syntax::ast::Path, bind: Option<&Pattern>, v: &Val) -> R<(ir::Expr, Binds)> {
+    fn variant_pattern(
+        &mut self,
+        path: &wireloom_syntax::ast::Path,
+        bind: Option<&Pattern>,
+        v: &Val,
+    ) -> R<(ir::Expr, Binds)> {
         let Some(name) = path.parts.last() else { return Err(Reported) };
         let (cond, inner) = match &v.ty {
             Ty::Switch(u, f) => self.case_pattern(*u, *f, v, name)?,
             Ty::Option(_) | Ty::None if name.name == "some" && path.parts.len() == 1 => {
-                (self.is_there(v).unwrap_or(x::boolean(true)), Some(self.inner(v.clone())))
+                (self.is_there(v).unwrap_or(build::boolean(true)), Some(self.inner(v.clone())))
             }
-            Ty::Option(_) | Ty::None if name.name == "none" && path.parts.len() == 1 => (x::not(self.is_there(v).unwrap_or(x::boolean(true))), None),
+            Ty::Option(_) | Ty::None if name.name == "none" && path.parts.len() == 1 => {
+                (build::not(self.is_there(v).unwrap_or(build::boolean(true))), None)
+            }
             _ if bind.is_none() => {
                 let names = path.parts.iter();
                 let mut e: Option<Expr> = None;
                 for n in names {
-                    let kind = match e { None => ExprKind::Name(n.clone()), Some(b) => ExprKind::Field(Some(b), n.clone()) };
+                    let kind = match e {
+                        None => ExprKind::Name(n.clone()),
+                        Some(b) => ExprKind::Field(Some(b), n.clone()),
+                    };
                     e = Some(Expr { span: path.span, kind: Box::new(kind) });
                 }
-                return match e { Some(e) => self.value_pattern(&e, v), None => Err(Reported) };
+                return match e {
+                    Some(e) => self.value_pattern(&e, v),
+                    None => Err(Reported),
+                };
             }
             Ty::Error => return Err(Reported),
-            t => { let s = self.show(t); return Err(self.err("E0311", path.span, format!("`{}(…)` is no pattern for {s}", name.name))); }
+            t => {
+                let s = self.show(t);
+                return Err(self.err("E0311", path.span, format!("`{}(…)` is no pattern for {s}", name.name)));
+            }
         };
         match (bind, inner) {
             (None, _) => Ok((cond, vec![])),
             (Some(Pattern::Any(_)), _) => Ok((cond, vec![])),
-            (Some(p), Some(inner)) => { let (c, binds) = self.pattern(p, &inner)?; Ok((x::and(cond, c), binds)) }
-            (Some(_), None) => Err(self.err("E0311", path.span, format!("the case `{}` has no value to bind", name.name))),
+            (Some(p), Some(inner)) => {
+                let (c, binds) = self.pattern(p, &inner)?;
+                Ok((build::and(cond, c), binds))
+            }
+            (Some(_), None) => {
+                Err(self.err("E0311", path.span, format!("the case `{}` has no value to bind", name.name)))
+            }
         }
     }
 
     fn value_pattern(&mut self, e: &Expr, v: &Val) -> R<(ir::Expr, Binds)> {
         match &*e.kind {
             ExprKind::None => match self.is_there(v) {
-                Some(c) => Ok((x::not(c), vec![])),
+                Some(c) => Ok((build::not(c), vec![])),
                 None => Err(self.err("E0301", e.span, "only an option can be `none`")),
             },
             ExprKind::Range(..) => {
@@ -128,20 +171,28 @@ impl Lower<'_, '_> {
 
     fn parts(&mut self, v: &Val, n: usize, span: Span) -> R<Vec<Val>> {
         match (&v.ty, &v.kind) {
-            (Ty::Tuple(ts), Vk::Pure(e)) if ts.len() == n => {
-                Ok(ts.iter().enumerate().map(|(i, t)| { let x = self.get(e, i as u32, t); Val::pure(t.clone(), x) }).collect())
-            }
+            (Ty::Tuple(ts), Vk::Pure(e)) if ts.len() == n => Ok(ts
+                .iter()
+                .enumerate()
+                .map(|(i, t)| {
+                    let x = self.get(e, i as u32, t);
+                    Val::pure(t.clone(), x)
+                })
+                .collect()),
             (Ty::Error, _) => Err(Reported),
-            (t, _) => { let s = self.show(t); Err(self.err("E0311", span, format!("a pattern of {n} parts does not fit {s}"))) }
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.err("E0311", span, format!("a pattern of {n} parts does not fit {s}")))
+            }
         }
     }
 
     fn tuple_pattern(&mut self, ps: &[Pattern], v: &Val, span: Span) -> R<(ir::Expr, Binds)> {
         let parts = self.parts(v, ps.len(), span)?;
-        let (mut cond, mut binds) = (x::boolean(true), vec![]);
+        let (mut cond, mut binds) = (build::boolean(true), vec![]);
         for (p, v) in ps.iter().zip(&parts) {
             let (c, b) = self.pattern(p, v)?;
-            cond = x::and(cond, c);
+            cond = build::and(cond, c);
             binds.extend(b);
         }
         self.cx.distinct(binds.iter().map(|(n, _)| n))?;
@@ -152,13 +203,20 @@ impl Lower<'_, '_> {
     pub fn destructure(&mut self, p: &Pattern, v: Val, span: Span) -> R<()> {
         match p {
             Pattern::Any(_) => Ok(()),
-            Pattern::Name(n) => { self.bind(n, v); Ok(()) }
-            Pattern::Tuple(ps, at) => {
-                let parts = self.parts(&v, ps.len(), *at)?;
-                for (p, v) in ps.iter().zip(parts) { self.destructure(p, v, span)?; }
+            Pattern::Name(n) => {
+                self.bind(n, v);
                 Ok(())
             }
-            _ => Err(self.cx.report(Diagnostic::error("E0311", span, "this pattern may not match").hint("use `if let` or `match`"))),
+            Pattern::Tuple(ps, at) => {
+                let parts = self.parts(&v, ps.len(), *at)?;
+                for (p, v) in ps.iter().zip(parts) {
+                    self.destructure(p, v, span)?;
+                }
+                Ok(())
+            }
+            _ => Err(self.cx.report(
+                Diagnostic::error("E0311", span, "this pattern may not match").hint("use `if let` or `match`"),
+            )),
         }
     }
 
@@ -174,7 +232,9 @@ impl Lower<'_, '_> {
                 _ => !self.is_const_item(&n.name),
             },
             Pattern::Tuple(ps, _) => match &v.ty {
-                Ty::Tuple(ts) => ps.len() == ts.len() && ps.iter().zip(ts).all(|(p, t)| self.covers_all(p, &Val::of(t.clone()))),
+                Ty::Tuple(ts) => {
+                    ps.len() == ts.len() && ps.iter().zip(ts).all(|(p, t)| self.covers_all(p, &Val::of(t.clone())))
+                }
                 _ => false,
             },
             Pattern::Or(ps, _) => ps.iter().any(|p| self.covers_all(p, v)),
@@ -189,7 +249,8 @@ impl Lower<'_, '_> {
     }
 
     fn is_fault(&self, name: &str) -> bool {
-        crate::compiler::BUILTIN_FAULTS.iter().any(|(n, _)| *n == name) || self.cx.m.faults.iter().any(|f| f.name == name)
+        crate::compiler::BUILTIN_FAULTS.iter().any(|(n, _)| *n == name)
+            || self.cx.m.faults.iter().any(|f| f.name == name)
     }
 
     /// Whether a pattern takes all values of one variant.
@@ -198,8 +259,10 @@ impl Lower<'_, '_> {
             Pattern::Any(_) => true,
             Pattern::Name(n) => n.name == name,
             Pattern::Or(ps, _) => ps.iter().any(|p| self.covers(p, name)),
-            Pattern::Variant { path, bind } => path.parts.last().is_some_and(|n| n.name == name)
-                && bind.as_deref().is_none_or(|b| matches!(b, Pattern::Any(_) | Pattern::Name(_))),
+            Pattern::Variant { path, bind } => {
+                path.parts.last().is_some_and(|n| n.name == name)
+                    && bind.as_deref().is_none_or(|b| matches!(b, Pattern::Any(_) | Pattern::Name(_)))
+            }
             Pattern::Value(e) => match &*e.kind {
                 ExprKind::Name(n) | ExprKind::Field(_, n) => n.name == name,
                 ExprKind::Bool(b) => name == if *b { "true" } else { "false" },

@@ -1,11 +1,12 @@
-//! `= len(key) + len(value)`: lengths that are filled in when building, and checked when nothing else does.
+//! `= len(key) + len(value)`: lengths that are filled in when building, and checked when nothing
+//! else does.
 
 use super::fields::Builder;
 use crate::compiler::{Reported, R, T_U64};
+use crate::ir_builder as build;
 use crate::ty::Ty;
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp, Computed, ExprKind, FaultKind, FieldId};
+use wireloom_ir as ir;
 use wireloom_syntax::ast;
 use wireloom_syntax::ast::Expr;
 use wireloom_syntax::Diagnostic;
@@ -13,10 +14,16 @@ use wireloom_syntax::Diagnostic;
 impl Builder<'_, '_> {
     pub fn finish_computed(&mut self) {
         for (field, e) in std::mem::take(&mut self.computed) {
-            if self.default(field, &e) || self.counts(field, &e) { continue; }
+            if self.default(field, &e) || self.counts(field, &e) {
+                continue;
+            }
             let mut sum = Computed { lengths: vec![], plus: 0 };
-            if self.sum(field, &e, 1, &mut sum).is_err() { continue; }
-            if !self.is_used(field) { self.check(field, &sum, e.span); }
+            if self.sum(field, &e, 1, &mut sum).is_err() {
+                continue;
+            }
+            if !self.is_used(field) {
+                self.check(field, &sum, e.span);
+            }
             self.ir(field).computed = Some(sum);
         }
     }
@@ -24,19 +31,32 @@ impl Builder<'_, '_> {
     fn sum(&mut self, field: FieldId, e: &Expr, sign: i64, into: &mut Computed) -> R<()> {
         match &*e.kind {
             ast::ExprKind::Error => Err(Reported),
-            ast::ExprKind::Binary(ast::BinOp::Add, a, b) => { self.sum(field, a, sign, into)?; self.sum(field, b, sign, into) }
-            ast::ExprKind::Binary(ast::BinOp::Sub, a, b) => { self.sum(field, a, sign, into)?; self.sum(field, b, -sign, into) }
+            ast::ExprKind::Binary(ast::BinOp::Add, a, b) => {
+                self.sum(field, a, sign, into)?;
+                self.sum(field, b, sign, into)
+            }
+            ast::ExprKind::Binary(ast::BinOp::Sub, a, b) => {
+                self.sum(field, a, sign, into)?;
+                self.sum(field, b, -sign, into)
+            }
             ast::ExprKind::Call(f, args) if args.len() == 1 && sign == 1 && is_name(f, "len") => {
                 let ast::ExprKind::Name(n) = &*args[0].value.kind else { return Err(self.bad_sum(e)) };
-                let Some(m) = self.cx.units[self.id.index()].member(&n.name) else { return Err(self.cx.unknown_field(self.id, n)) };
+                let Some(m) = self.cx.units[self.id.index()].member(&n.name) else {
+                    return Err(self.cx.unknown_field(self.id, n));
+                };
                 let own = self.cx.units[self.id.index()].by_field(field).map(|f| f.cases.clone()).unwrap_or_default();
-                if !matches!(m.ty, Ty::Bytes(_)) || m.cases != own { return Err(self.bad_sum(e)); }
+                if !matches!(m.ty, Ty::Bytes(_)) || m.cases != own {
+                    return Err(self.bad_sum(e));
+                }
                 into.lengths.push(m.field);
                 Ok(())
             }
             ast::ExprKind::Binary(..) | ast::ExprKind::Call(..) => Err(self.bad_sum(e)),
             _ => match self.cx.const_u64(self.module, e) {
-                Ok(n) => { into.plus += sign * i64::try_from(n).unwrap_or(i64::MAX); Ok(()) }
+                Ok(n) => {
+                    into.plus += sign * i64::try_from(n).unwrap_or(i64::MAX);
+                    Ok(())
+                }
                 Err(r) => Err(r),
             },
         }
@@ -44,32 +64,48 @@ impl Builder<'_, '_> {
 
     /// `_: bytes<9> of blank = " "`: sent when nothing is given.
     fn default(&mut self, field: FieldId, e: &Expr) -> bool {
-        let (ast::ExprKind::Bytes(value), ir::FieldKind::Bytes { max, class, .. }) = (&*e.kind, &self.ir(field).kind) else { return false };
+        let (ast::ExprKind::Bytes(value), ir::FieldKind::Bytes { max, class, .. }) = (&*e.kind, &self.ir(field).kind)
+        else {
+            return false;
+        };
         let fits = value.len() as u64 <= *max && class.as_ref().is_none_or(|c| value.iter().all(|b| c.has(*b)));
         if fits {
             let value = value.clone();
             self.cx.units[self.id.index()].defaults.push((field, value));
         } else {
-            self.cx.report(Diagnostic::error("E0425", e.span, "this is not a value of the field").label("too long, or a byte is not in its set"));
+            self.cx.report(
+                Diagnostic::error("E0425", e.span, "this is not a value of the field")
+                    .label("too long, or a byte is not in its set"),
+            );
         }
         true
     }
 
-    /// `count: u16 = len(items)` of a list that takes its count from this field: the builder counts.
+    /// `count: u16 = len(items)` of a list that takes its count from this field: the builder
+    /// counts.
     fn counts(&self, field: FieldId, e: &Expr) -> bool {
         let ast::ExprKind::Call(f, args) = &*e.kind else { return false };
         let (true, [a]) = (is_name(f, "len"), args.as_slice()) else { return false };
         let ast::ExprKind::Name(n) = &*a.value.kind else { return false };
         let Some(m) = self.cx.units[self.id.index()].member(&n.name) else { return false };
-        let ir::FieldKind::List { extent: ir::ListExtent::Count(c), .. } = &self.cx.m.units[self.id.index()].fields[m.field.index()].kind else { return false };
+        let ir::FieldKind::List { extent: ir::ListExtent::Count(c), .. } =
+            &self.cx.m.units[self.id.index()].fields[m.field.index()].kind
+        else {
+            return false;
+        };
         let mut found = false;
-        ir::walk::expr(c, &mut |e| found |= matches!(&*e.kind, ExprKind::Read(p) if p.steps == [ir::Step::Field(field)]));
+        ir::walk::expr(c, &mut |e| {
+            found |= matches!(&*e.kind, ExprKind::Read(p) if p.steps == [ir::Step::Field(field)])
+        });
         found
     }
 
     fn bad_sum(&mut self, e: &Expr) -> Reported {
-        self.cx.report(Diagnostic::error("E0425", e.span, "this cannot be computed when the message is built")
-            .label("not a sum of lengths").hint("write a sum of `len(field)` of bytes fields outside of switches, and constants"))
+        self.cx.report(
+            Diagnostic::error("E0425", e.span, "this cannot be computed when the message is built")
+                .label("not a sum of lengths")
+                .hint("write a sum of `len(field)` of bytes fields outside of switches, and constants"),
+        )
     }
 
     /// Whether the grammar reads the field: then its value is checked by what it governs.
@@ -77,25 +113,32 @@ impl Builder<'_, '_> {
         let unit = &self.cx.m.units[self.id.index()];
         let mut used = false;
         for f in &unit.fields {
-            ir::walk::field_exprs(f, &mut |e, _| ir::walk::expr(e, &mut |e| {
-                if let ExprKind::Read(p) = &*e.kind {
-                    used |= p.root == ir::Root::This && p.steps.first() == Some(&ir::Step::Field(field));
-                }
-            }));
+            ir::walk::field_exprs(f, &mut |e, _| {
+                ir::walk::expr(e, &mut |e| {
+                    if let ExprKind::Read(p) = &*e.kind {
+                        used |= p.root == ir::Root::This && p.steps.first() == Some(&ir::Step::Field(field));
+                    }
+                })
+            });
         }
         used
     }
 
     fn check(&mut self, field: FieldId, sum: &Computed, span: ast::Span) {
-        let read = |b: &mut Self, f: FieldId| { let ty = b.ir(f).ty; x::read(ty, x::step(&x::this(), ir::Step::Field(f))) };
-        let own = x::cast(T_U64, read(self, field));
-        let mut total = x::u64(sum.plus as u64);
+        let read = |b: &mut Self, f: FieldId| {
+            let ty = b.ir(f).ty;
+            build::read(ty, build::step(&build::this(), ir::Step::Field(f)))
+        };
+        let own = build::cast(T_U64, read(self, field));
+        let mut total = build::u64(sum.plus as u64);
         for f in &sum.lengths {
-            let len = x::len_bytes(read(self, *f));
-            total = x::bin(T_U64, BinOp::Add, total, len);
+            let len = build::len_bytes(read(self, *f));
+            total = build::bin(T_U64, BinOp::Add, total, len);
         }
-        self.require(x::cmp(BinOp::Eq, own, total), FaultKind::CONSTRAINT, span);
+        self.require(build::cmp(BinOp::Eq, own, total), FaultKind::CONSTRAINT, span);
     }
 }
 
-pub fn is_name(e: &Expr, name: &str) -> bool { matches!(&*e.kind, ast::ExprKind::Name(n) if n.name == name) }
+pub fn is_name(e: &Expr, name: &str) -> bool {
+    matches!(&*e.kind, ast::ExprKind::Name(n) if n.name == name)
+}

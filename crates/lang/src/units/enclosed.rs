@@ -1,15 +1,16 @@
-//! `Version until "\r\n"`, `Options [n]`: a unit that lies in exactly these bytes; and enums whose values are text.
+//! `Version until "\r\n"`, `Options [n]`: a unit that lies in exactly these bytes; and enums whose
+//! values are text.
 //!
-//! A unit that ends by itself is followed by its delimiter, or must have taken exactly the length. One whose last field reads `to
-//! end` is lowered once more for this place, with the end put in.
+//! A unit that ends by itself is followed by its delimiter, or must have taken exactly the length.
+//! One whose last field reads `to end` is lowered once more for this place, with the end put in.
 
 use super::fields::{Builder, Head};
 use super::UnitInfo;
 use crate::compiler::{Item, Reported, R, T_BOOL, T_U64};
+use crate::ir_builder as build;
 use crate::ty::{Ty, U32};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{BinOp, ExprKind as K, FaultKind, FieldId, FieldKind, Root, Step};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Extent, ItemKind, Shape, ShapeKind, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -35,16 +36,28 @@ impl Builder<'_, '_> {
             Ty::Error => Err(Reported),
             t => {
                 let t = self.cx.show(&t);
-                Err(self.cx.report(Diagnostic::error("E0431", span, format!("{t} has its own length")).hint(format!("only units, and enums of text, are given an end; several in a row are `list<{t}, 4> [4]`"))))
+                Err(self.cx.report(Diagnostic::error("E0431", span, format!("{t} has its own length")).hint(format!(
+                    "only units, and enums of text, are given an end; several in a row are `list<{t}, 4> [4]`"
+                ))))
             }
         }
     }
 
     fn refused(&mut self, span: Span) -> Reported {
-        self.cx.report(Diagnostic::error("E0431", span, "what stands before `to end` here has no known length").hint("give the last field its length, or read it as `bytes<N>`"))
+        self.cx.report(
+            Diagnostic::error("E0431", span, "what stands before `to end` here has no known length")
+                .hint("give the last field its length, or read it as `bytes<N>`"),
+        )
     }
 
-    fn enclosed_unit(&mut self, head: &Head, (ty, u): (&ast::Type, ir::UnitId), args: &[ast::Expr], extent: &Extent, span: Span) -> R<(FieldId, Ty)> {
+    fn enclosed_unit(
+        &mut self,
+        head: &Head,
+        (ty, u): (&ast::Type, ir::UnitId),
+        args: &[ast::Expr],
+        extent: &Extent,
+        span: Span,
+    ) -> R<(FieldId, Ty)> {
         let mut args = self.unit_args(u, args, ty.span)?;
         let open = self.reads_to_end(ty)?;
         match extent {
@@ -64,16 +77,22 @@ impl Builder<'_, '_> {
                 let n = self.length(n)?;
                 let u = if open {
                     let u = self.special(ty, End::Length(args.len() as u32))?;
-                    self.require(x::cmp(BinOp::Le, n.clone(), x::u64(u32::MAX.into())), FaultKind::TOO_LONG, span);
-                    args.push(x::cast(crate::compiler::T_U32, n.clone()));
+                    self.require(
+                        build::cmp(BinOp::Le, n.clone(), build::u64(u32::MAX.into())),
+                        FaultKind::TOO_LONG,
+                        span,
+                    );
+                    args.push(build::cast(crate::compiler::T_U32, n.clone()));
                     u
-                } else { u };
+                } else {
+                    u
+                };
                 let id = self.unit_field(head, u, args);
                 self.cx.units[self.id.index()].enclosed.push(id);
                 if !open {
                     self.seq.push(id);
                     let taken = self.raw_len(id);
-                    self.require(x::cmp(BinOp::Eq, taken, n), FaultKind::MALFORMED, span);
+                    self.require(build::cmp(BinOp::Eq, taken, n), FaultKind::MALFORMED, span);
                 }
                 Ok((id, Ty::Msg(u)))
             }
@@ -88,7 +107,7 @@ impl Builder<'_, '_> {
 
     fn raw_len(&mut self, f: FieldId) -> ir::Expr {
         let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));
-        x::len_bytes(ir::Expr::new(t, K::Raw(x::step(&x::this(), Step::Field(f)))))
+        build::len_bytes(ir::Expr::new(t, K::Raw(build::step(&build::this(), Step::Field(f)))))
     }
 
     fn unit_source(&mut self, ty: &ast::Type) -> R<(crate::names::ModId, ast::Unit, String, ir::UnitId)> {
@@ -105,8 +124,17 @@ impl Builder<'_, '_> {
     /// Whether a unit's last field reads `to end`.
     fn reads_to_end(&mut self, ty: &ast::Type) -> R<bool> {
         let Ok((_, u, ..)) = self.unit_source(ty) else { return Ok(false) };
-        Ok(matches!(u.fields.last().map(|f| &f.kind), Some(ast::FieldKind::Value { shape: Shape { kind: ShapeKind::Bytes { extent: Extent::ToEnd, .. }
-            | ShapeKind::List { extent: ast::ListExtent::ToEnd, .. }, .. }, .. })))
+        Ok(matches!(
+            u.fields.last().map(|f| &f.kind),
+            Some(ast::FieldKind::Value {
+                shape: Shape {
+                    kind: ShapeKind::Bytes { extent: Extent::ToEnd, .. }
+                        | ShapeKind::List { extent: ast::ListExtent::ToEnd, .. },
+                    ..
+                },
+                ..
+            })
+        ))
     }
 
     /// The unit once more, for a place where its end is known.
@@ -117,7 +145,13 @@ impl Builder<'_, '_> {
             let t = self.cx.lower_ty(&U32);
             let params = &mut self.cx.m.units[id.index()].params;
             let shift = params.iter().map(|p| u32::from(p.shift) + u32::from(p.bits)).max().unwrap_or(0);
-            if shift + 32 > 64 { return Err(self.cx.error("E0424", ty.span, "the parameters of a unit and its length are at most 64 bits together")); }
+            if shift + 32 > 64 {
+                return Err(self.cx.error(
+                    "E0424",
+                    ty.span,
+                    "the parameters of a unit and its length are at most 64 bits together",
+                ));
+            }
             params.push(ir::UnitParam { name: END.into(), ty: t, shift: shift as u8, bits: 32 });
             self.cx.units[id.index()].params.push((END.into(), U32));
         }
@@ -149,28 +183,35 @@ impl Builder<'_, '_> {
 
     /// The bytes of the unit behind the fields so far.
     fn left(&mut self, param: u32, span: Span) -> R<ir::Expr> {
-        if !self.cases.is_empty() { return Err(self.refused(span)); }
-        let mut before = x::u64(0);
+        if !self.cases.is_empty() {
+            return Err(self.refused(span));
+        }
+        let mut before = build::u64(0);
         for f in self.seq.clone() {
             let Some(n) = self.size_of(f) else { return Err(self.refused(span)) };
-            before = crate::fold::fold(&self.cx.m, &x::bin(T_U64, BinOp::Add, before, n));
+            before = crate::fold::fold(&self.cx.m, &build::bin(T_U64, BinOp::Add, before, n));
         }
-        let whole = x::cast(T_U64, ir::Expr::new(crate::compiler::T_U32, K::UnitParam(Root::This, param)));
-        self.require(ir::Expr::new(T_BOOL, K::Binary(BinOp::Ge, whole.clone(), before.clone())), FaultKind::MALFORMED, span);
-        Ok(x::bin(T_U64, BinOp::Sub, whole, before))
+        let whole = build::cast(T_U64, ir::Expr::new(crate::compiler::T_U32, K::UnitParam(Root::This, param)));
+        self.require(
+            ir::Expr::new(T_BOOL, K::Binary(BinOp::Ge, whole.clone(), before.clone())),
+            FaultKind::MALFORMED,
+            span,
+        );
+        Ok(build::bin(T_U64, BinOp::Sub, whole, before))
     }
 
     /// The bytes that a field took.
     fn size_of(&mut self, f: FieldId) -> Option<ir::Expr> {
         match self.ir(f).kind.clone() {
-            FieldKind::UInt { bytes, advance, .. } => Some(x::u64(if advance { bytes.into() } else { 0 })),
-            FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Nothing => Some(x::u64(0)),
+            FieldKind::UInt { bytes, advance, .. } => Some(build::u64(if advance { bytes.into() } else { 0 })),
+            FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Nothing => Some(build::u64(0)),
             FieldKind::Literal { values } => {
                 let n = values.first()?.len();
-                values.iter().all(|v| v.len() == n).then(|| x::u64(n as u64))
+                values.iter().all(|v| v.len() == n).then(|| build::u64(n as u64))
             }
-            FieldKind::Number { digits, exact: true, .. } => Some(x::u64(digits.into())),
-            FieldKind::Bytes { extent: ir::Extent::Length(_) | ir::Extent::Run, trim: None, .. } | FieldKind::Unit { .. } => Some(self.raw_len(f)),
+            FieldKind::Number { digits, exact: true, .. } => Some(build::u64(digits.into())),
+            FieldKind::Bytes { extent: ir::Extent::Length(_) | ir::Extent::Run, trim: None, .. }
+            | FieldKind::Unit { .. } => Some(self.raw_len(f)),
             _ => None,
         }
     }
@@ -179,20 +220,27 @@ impl Builder<'_, '_> {
     fn text_enum(&mut self, head: &Head, e: ir::EnumId, extent: ir::Extent) -> R<(FieldId, Ty)> {
         let (max, texts) = self.cx.texts[&e].clone();
         let bytes = Ty::Bytes(max);
-        let text = self.add(None, head.span, &bytes, FieldKind::Bytes { min: 0, max, class: None, extent, trim: None, caseless: false });
-        if let Some(kind) = head.or { self.ir(text).too_long = kind; }
+        let text = self.add(
+            None,
+            head.span,
+            &bytes,
+            FieldKind::Bytes { min: 0, max, class: None, extent, trim: None, caseless: false },
+        );
+        if let Some(kind) = head.or {
+            self.ir(text).too_long = kind;
+        }
         self.seq.push(text);
         let ty = Ty::Enum(e);
         let (t, bt) = (self.cx.lower_ty(&ty), self.cx.lower_ty(&bytes));
-        let own = x::read(bt, x::step(&x::this(), Step::Field(text)));
+        let own = build::read(bt, build::step(&build::this(), Step::Field(text)));
         let open = self.cx.m.enums[e.index()].open;
-        let mut value = x::int(t, u128::from(u8::MAX));
-        let mut known = x::boolean(open);
+        let mut value = build::int(t, u128::from(u8::MAX));
+        let mut known = build::boolean(open);
         for (i, b) in texts.iter().enumerate().rev() {
             let lit = ir::Expr::new(bt, K::Bytes(b.clone()));
-            let same = x::cmp(BinOp::Eq, own.clone(), lit);
-            known = x::or(same.clone(), known);
-            value = ir::Expr::new(t, K::If(same, x::int(t, i as u128), value));
+            let same = build::cmp(BinOp::Eq, own.clone(), lit);
+            known = build::or(same.clone(), known);
+            value = ir::Expr::new(t, K::If(same, build::int(t, i as u128), value));
         }
         self.require(known, FaultKind::CONSTRAINT, head.span);
         let id = self.add(head.name, head.span, &ty, FieldKind::Let { value });
@@ -203,6 +251,10 @@ impl Builder<'_, '_> {
 
 impl UnitInfo {
     /// The text behind an enum's field, or the field behind its text.
-    pub fn text(&self, f: FieldId) -> Option<(FieldId, ir::EnumId)> { self.texts.iter().find(|(t, ..)| *t == f).map(|(_, v, e)| (*v, *e)) }
-    pub fn is_text_value(&self, f: FieldId) -> bool { self.texts.iter().any(|(_, v, _)| *v == f) }
+    pub fn text(&self, f: FieldId) -> Option<(FieldId, ir::EnumId)> {
+        self.texts.iter().find(|(t, ..)| *t == f).map(|(_, v, e)| (*v, *e))
+    }
+    pub fn is_text_value(&self, f: FieldId) -> bool {
+        self.texts.iter().any(|(_, v, _)| *v == f)
+    }
 }

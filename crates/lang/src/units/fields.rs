@@ -1,15 +1,16 @@
-//! The fields of a unit, one after the other: constraints, `let`, `recover`, literals, groups of bit fields.
+//! The fields of a unit, one after the other: constraints, `let`, `recover`, literals, groups of
+//! bit fields.
 
 use crate::body::ops::over_items;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U64};
 use crate::units::Member;
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{FaultKind, FieldId, FieldKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, Field, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -40,7 +41,12 @@ pub struct Builder<'c, 'a> {
     pub item_guards: Option<Vec<ir::Expr>>,
 }
 
-struct BitField { field: FieldId, bits: u32, signed: bool, span: Span }
+struct BitField {
+    field: FieldId,
+    bits: u32,
+    signed: bool,
+    span: Span,
+}
 
 /// Everything about a field but its kind.
 pub struct Head<'s> {
@@ -53,7 +59,21 @@ pub struct Head<'s> {
 
 impl<'c, 'a> Builder<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, id: ir::UnitId, module: ModId) -> Self {
-        Builder { cx, id, module, seq: vec![], facts: vec![], cases: vec![], big: true, bits: vec![], computed: vec![], binds: vec![], end: None, passed_as: vec![], item_guards: None }
+        Builder {
+            cx,
+            id,
+            module,
+            seq: vec![],
+            facts: vec![],
+            cases: vec![],
+            big: true,
+            bits: vec![],
+            computed: vec![],
+            binds: vec![],
+            end: None,
+            passed_as: vec![],
+            item_guards: None,
+        }
     }
 
     pub fn unit(mut self, u: &ast::Unit) {
@@ -74,10 +94,16 @@ impl<'c, 'a> Builder<'c, 'a> {
 
     fn field(&mut self, f: &Field) -> R<()> {
         match &f.kind {
-            ast::FieldKind::Order { big } => { self.end_bits(); self.big = *big; Ok(()) }
+            ast::FieldKind::Order { big } => {
+                self.end_bits();
+                self.big = *big;
+                Ok(())
+            }
             ast::FieldKind::Let { name, ty, value } => {
                 self.let_(name, ty.as_ref(), value)?;
-                if let Some(id) = self.seq.last().copied() { self.ir(id).doc = f.doc.clone(); }
+                if let Some(id) = self.seq.last().copied() {
+                    self.ir(id).doc = f.doc.clone();
+                }
                 Ok(())
             }
             ast::FieldKind::Require { cond, or } => {
@@ -92,7 +118,9 @@ impl<'c, 'a> Builder<'c, 'a> {
                 let or = self.fault(or.as_ref())?;
                 self.no_empty(values, f.span)?;
                 let id = self.add(None, f.span, &Ty::Unit, FieldKind::Literal { values: values.clone() });
-                if let Some(kind) = or { self.ir(id).bad = kind; }
+                if let Some(kind) = or {
+                    self.ir(id).bad = kind;
+                }
                 self.seq.push(id);
                 Ok(())
             }
@@ -120,22 +148,41 @@ impl<'c, 'a> Builder<'c, 'a> {
                 Ok(())
             }
             ast::FieldKind::PassAs(case) => self.pass_as(case, f.span),
-            ast::FieldKind::Partial(more) => { self.end_bits(); self.partial(more) }
-            ast::FieldKind::PerPacket(fields) => { self.end_bits(); self.per_packet(fields) }
+            ast::FieldKind::Partial(more) => {
+                self.end_bits();
+                self.partial(more)
+            }
+            ast::FieldKind::PerPacket(fields) => {
+                self.end_bits();
+                self.per_packet(fields)
+            }
             ast::FieldKind::Link(kind) => {
                 self.end_bits();
-                self.cx.m.units[self.id.index()].header.link = if kind.name == "ip" { ir::desc::Begins::Ip } else { ir::desc::Begins::Ethernet };
+                self.cx.m.units[self.id.index()].header.link =
+                    if kind.name == "ip" { ir::desc::Begins::Ip } else { ir::desc::Begins::Ethernet };
                 Ok(())
             }
-            ast::FieldKind::Addresses(src, dst) => { self.end_bits(); self.addresses(src, dst) }
+            ast::FieldKind::Addresses(src, dst) => {
+                self.end_bits();
+                self.addresses(src, dst)
+            }
             ast::FieldKind::Value { name, shape, within, computed, or, mark } => {
                 let or = self.fault(or.as_ref())?;
                 let name = name.as_ref().filter(|n| n.name != "_");
-                let head = Head { name, span: name.map_or(f.span, |n| n.span), within: within.as_ref(), computed: computed.as_ref(), or };
+                let head = Head {
+                    name,
+                    span: name.map_or(f.span, |n| n.span),
+                    within: within.as_ref(),
+                    computed: computed.as_ref(),
+                    or,
+                };
                 let id = self.shape(&head, shape)?;
                 self.ir(id).doc = f.doc.clone();
                 if let Some(m) = mark {
-                    let ty = self.cx.units[self.id.index()].by_field(id).map(|m| m.ty.clone()).unwrap_or(Ty::Int { bits: 16, signed: false });
+                    let ty = self.cx.units[self.id.index()]
+                        .by_field(id)
+                        .map(|m| m.ty.clone())
+                        .unwrap_or(Ty::Int { bits: 16, signed: false });
                     self.mark(id, &ty, m, f.span)?;
                 }
                 Ok(())
@@ -147,9 +194,13 @@ impl<'c, 'a> Builder<'c, 'a> {
     fn pass_as(&mut self, case: &Ident, span: Span) -> R<()> {
         self.end_bits();
         let Some((switch, _)) = self.cases.last().copied() else {
-            return Err(self.cx.report(Diagnostic::error("E0423", span, "`pass as` stands in a case of a switch").hint("it names another case of the same switch")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0423", span, "`pass as` stands in a case of a switch")
+                    .hint("it names another case of the same switch"),
+            ));
         };
-        let id = self.add(None, span, &Ty::Unit, FieldKind::Pass { how: ir::Pass::As { case: u32::MAX, endless: false } });
+        let id =
+            self.add(None, span, &Ty::Unit, FieldKind::Pass { how: ir::Pass::As { case: u32::MAX, endless: false } });
         self.seq.push(id);
         self.passed_as.push((switch, id, case.clone()));
         Ok(())
@@ -164,7 +215,10 @@ impl<'c, 'a> Builder<'c, 'a> {
         };
         let (ty, value) = match self.plain(val, value.span) {
             Ok(v) => v,
-            Err(r) => { self.member(name, FieldId(0), Ty::Error, false); return Err(r); }
+            Err(r) => {
+                self.member(name, FieldId(0), Ty::Error, false);
+                return Err(r);
+            }
         };
         let id = self.add(Some(name), name.span, &ty, FieldKind::Let { value });
         self.seq.push(id);
@@ -174,7 +228,10 @@ impl<'c, 'a> Builder<'c, 'a> {
 
     /// A value as data.
     pub fn plain(&mut self, val: Val, span: Span) -> R<(Ty, ir::Expr)> {
-        let ty = match &val.ty { Ty::Lit => U64, t => t.clone() };
+        let ty = match &val.ty {
+            Ty::Lit => U64,
+            t => t.clone(),
+        };
         let mut l = Lower::new(self.cx, self.module, Kind::Grammar(self.id));
         let e = l.coerce(val, &ty, span)?;
         Ok((ty, e))
@@ -185,31 +242,53 @@ impl<'c, 'a> Builder<'c, 'a> {
     }
 
     pub fn no_empty(&mut self, values: &[Vec<u8>], span: Span) -> R<()> {
-        if values.iter().any(Vec::is_empty) { return Err(self.cx.error("E0427", span, "an empty literal matches nothing")); }
+        if values.iter().any(Vec::is_empty) {
+            return Err(self.cx.error("E0427", span, "an empty literal matches nothing"));
+        }
         Ok(())
     }
 
     /// Adds a field without putting it into the sequence.
     pub fn add(&mut self, name: Option<&Ident>, span: Span, ty: &Ty, kind: FieldKind) -> FieldId {
         let owner = self.cx.m.units[self.id.index()].name.clone();
-        let place = self.cx.place(match name { Some(n) => format!("{owner}.{}", n.name), None => owner }, span);
+        let place = self.cx.place(
+            match name {
+                Some(n) => format!("{owner}.{}", n.name),
+                None => owner,
+            },
+            span,
+        );
         let (span, ty) = (self.cx.span(span), self.cx.lower_ty(ty));
         let fields = &mut self.cx.m.units[self.id.index()].fields;
         fields.push(ir::Field {
-            name: name.map(|n| n.name.clone()), span, ty, kind, place, too_long: FaultKind::TOO_LONG, bad: FaultKind::MALFORMED,
-            doc: String::new(), within: None, computed: None, value_used: false, extent_used: false,
+            name: name.map(|n| n.name.clone()),
+            span,
+            ty,
+            kind,
+            place,
+            too_long: FaultKind::TOO_LONG,
+            bad: FaultKind::MALFORMED,
+            doc: String::new(),
+            within: None,
+            computed: None,
+            value_used: false,
+            extent_used: false,
         });
         FieldId(fields.len() as u32 - 1)
     }
 
-    pub fn ir(&mut self, id: FieldId) -> &mut ir::Field { &mut self.cx.m.units[self.id.index()].fields[id.index()] }
+    pub fn ir(&mut self, id: FieldId) -> &mut ir::Field {
+        &mut self.cx.m.units[self.id.index()].fields[id.index()]
+    }
 
     pub fn member(&mut self, name: &Ident, field: FieldId, ty: Ty, caseless: bool) {
         let cases = self.cases.clone();
         let info = &mut self.cx.units[self.id.index()];
         if let Some(first) = info.member(&name.name) {
             let d = Diagnostic::error("E0203", name.span, format!("`{}` is defined twice", name.name))
-                .label("defined again here").also(first.span, "first defined here").hint("every field of a unit has its own name, those of its cases too");
+                .label("defined again here")
+                .also(first.span, "first defined here")
+                .hint("every field of a unit has its own name, those of its cases too");
             self.cx.report(d);
             return;
         }
@@ -221,9 +300,11 @@ impl<'c, 'a> Builder<'c, 'a> {
     }
 
     pub fn require(&mut self, cond: ir::Expr, kind: FaultKind, span: Span) {
-        if x::as_bool(&cond) == Some(true) { return; }
+        if build::as_bool(&cond) == Some(true) {
+            return;
+        }
         self.facts.push(cond.clone());
-        crate::body::facts::split(&cond, true, &mut self.facts);
+        crate::body::path_conditions::split(&cond, true, &mut self.facts);
         let id = self.add(None, span, &Ty::Unit, FieldKind::Require { cond });
         self.ir(id).bad = kind;
         self.seq.push(id);
@@ -237,14 +318,24 @@ impl<'c, 'a> Builder<'c, 'a> {
         l.dot = item;
         l.bind_all(&binds);
         let val = match want {
-            Some(t) => { let v = l.expr(e, Some(t))?; let caseless = v.caseless; let x = l.coerce(v, t, e.span)?; Val { caseless, ..Val::pure(t.clone(), x) } }
+            Some(t) => {
+                let v = l.expr(e, Some(t))?;
+                let caseless = v.caseless;
+                let x = l.coerce(v, t, e.span)?;
+                Val { caseless, ..Val::pure(t.clone(), x) }
+            }
             None => l.expr(e, None)?,
         };
         let stmts = std::mem::take(&mut l.out);
         for s in stmts {
             match s.kind {
                 ir::StmtKind::Require { cond, kind, .. } => {
-                    let kind = if kind == FaultKind::INDEX || kind == FaultKind::NONE_VALUE || kind == FaultKind::DIVISION { FaultKind::MALFORMED } else { kind };
+                    let kind =
+                        if kind == FaultKind::INDEX || kind == FaultKind::NONE_VALUE || kind == FaultKind::DIVISION {
+                            FaultKind::MALFORMED
+                        } else {
+                            kind
+                        };
                     match &mut self.item_guards {
                         // It would be checked before there is an item.
                         _ if !over_items(&cond) => self.require(cond, kind, e.span),
@@ -259,8 +350,11 @@ impl<'c, 'a> Builder<'c, 'a> {
     }
 
     fn too_involved(&mut self, span: Span) -> Reported {
-        self.cx.report(Diagnostic::error("E0430", span, "this is too involved for a unit")
-            .label("needs statements").hint("put it into a function, or split it with `let` fields"))
+        self.cx.report(
+            Diagnostic::error("E0430", span, "this is too involved for a unit")
+                .label("needs statements")
+                .hint("put it into a function, or split it with `let` fields"),
+        )
     }
 
     pub fn cond(&mut self, e: &Expr) -> R<ir::Expr> {
@@ -283,12 +377,20 @@ impl<'c, 'a> Builder<'c, 'a> {
         let v = l.defined(v, span)?;
         let out = std::mem::take(&mut l.out);
         for s in out {
-            if let ir::StmtKind::Require { cond, .. } = s.kind { self.require(cond, FaultKind::MALFORMED, span); }
+            if let ir::StmtKind::Require { cond, .. } = s.kind {
+                self.require(cond, FaultKind::MALFORMED, span);
+            }
         }
         match (&v.ty, v.kind) {
-            (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(x)) => Ok(match x::as_int(&x) { Some(n) => x::u64(n as u64), None => x::cast(crate::compiler::T_U64, x) }),
+            (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(x)) => Ok(match build::as_int(&x) {
+                Some(n) => build::u64(n as u64),
+                None => build::cast(crate::compiler::T_U64, x),
+            }),
             (Ty::Error, _) => Err(Reported),
-            (t, _) => { let t = self.cx.show(t); Err(self.cx.error("E0301", span, format!("a length is an unsigned integer, not {t}"))) }
+            (t, _) => {
+                let t = self.cx.show(t);
+                Err(self.cx.error("E0301", span, format!("a length is an unsigned integer, not {t}")))
+            }
         }
     }
 
@@ -297,22 +399,36 @@ impl<'c, 'a> Builder<'c, 'a> {
         Ok(ir::Until { delimiters: u.delimiters.clone(), peek: u.peek })
     }
 
-    /// A fixed-width integer of `bits` bits. Whole bytes stand alone; the others gather until they fill bytes.
+    /// A fixed-width integer of `bits` bits. Whole bytes stand alone; the others gather until they
+    /// fill bytes.
     pub fn uint(&mut self, head: &Head, ty: &Ty, bits: u32, signed: bool, big: Option<bool>) -> R<FieldId> {
-        let kind = |bytes: u32| FieldKind::UInt { bytes: bytes as u8, shift: 0, bits: bits as u8, big: big.unwrap_or(true), signed, advance: true };
+        let kind = |bytes: u32| FieldKind::UInt {
+            bytes: bytes as u8,
+            shift: 0,
+            bits: bits as u8,
+            big: big.unwrap_or(true),
+            signed,
+            advance: true,
+        };
         let gathered: u32 = self.bits.iter().map(|b| b.bits).sum();
         let order = big.unwrap_or(self.big);
         let id = self.add(head.name, head.span, ty, kind(bits.div_ceil(8)));
-        if let FieldKind::UInt { big, .. } = &mut self.ir(id).kind { *big = order; }
+        if let FieldKind::UInt { big, .. } = &mut self.ir(id).kind {
+            *big = order;
+        }
         self.seq.push(id);
-        if gathered == 0 && bits % 8 == 0 { return Ok(id); }
+        if gathered == 0 && bits % 8 == 0 {
+            return Ok(id);
+        }
         self.bits.push(BitField { field: id, bits, signed, span: head.span });
         if gathered + bits > 64 {
             let span = head.span;
             self.bits.clear();
             return Err(self.cx.error("E0422", span, "a group of bit fields is at most 64 bits long"));
         }
-        if (gathered + bits) % 8 == 0 { self.close_bits(order); }
+        if (gathered + bits) % 8 == 0 {
+            self.close_bits(order);
+        }
         Ok(id)
     }
 
@@ -324,7 +440,12 @@ impl<'c, 'a> Builder<'c, 'a> {
         for (i, b) in group.iter().enumerate() {
             let shift = if big { total - at - b.bits } else { at };
             self.ir(b.field).kind = FieldKind::UInt {
-                bytes: (total / 8) as u8, shift: shift as u8, bits: b.bits as u8, big, signed: b.signed, advance: i == last,
+                bytes: (total / 8) as u8,
+                shift: shift as u8,
+                bits: b.bits as u8,
+                big,
+                signed: b.signed,
+                advance: i == last,
             };
             at += b.bits;
         }
@@ -334,8 +455,14 @@ impl<'c, 'a> Builder<'c, 'a> {
     pub fn end_bits(&mut self) {
         if let (Some(first), Some(last)) = (self.bits.first(), self.bits.last()) {
             let total: u32 = self.bits.iter().map(|b| b.bits).sum();
-            let d = Diagnostic::error("E0422", last.span, format!("the bit fields before this end are {total} bits, not whole bytes"))
-                .label("the group ends here").also(first.span, "it begins here").hint(format!("add `_: u{}`", 8 - total % 8));
+            let d = Diagnostic::error(
+                "E0422",
+                last.span,
+                format!("the bit fields before this end are {total} bits, not whole bytes"),
+            )
+            .label("the group ends here")
+            .also(first.span, "it begins here")
+            .hint(format!("add `_: u{}`", 8 - total % 8));
             self.bits.clear();
             self.cx.report(d);
         }

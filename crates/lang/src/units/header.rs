@@ -1,37 +1,50 @@
-//! What a unit says of itself as a header: its checksum, the length it declares, its addresses, what differs from packet to packet.
+//! What a unit says of itself as a header: its checksum, the length it declares, its addresses,
+//! what differs from packet to packet.
 
 use super::fields::Builder;
 use crate::compiler::{Reported, R};
 use crate::ty::Ty;
-use wireloom_ir as ir;
 use ir::FieldId;
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{Ident, Mark, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Builder<'_, '_> {
     pub fn mark(&mut self, field: FieldId, ty: &Ty, mark: &Mark, span: Span) -> R<()> {
-        if !self.cases.is_empty() { return Err(self.cx.error("E0621", span, "a field in a switch is no checksum and no length of the header")); }
+        if !self.cases.is_empty() {
+            return Err(self.cx.error("E0621", span, "a field in a switch is no checksum and no length of the header"));
+        }
         match mark {
             Mark::Checksum { over, protocol, optional } => {
-                if *ty != crate::ty::U16 { return Err(self.cx.error("E0621", span, "an Internet checksum is a u16")); }
+                if *ty != crate::ty::U16 {
+                    return Err(self.cx.error("E0621", span, "an Internet checksum is a u16"));
+                }
                 let over = match over.name.as_str() {
                     "header" => ir::Over::Header,
                     "message" => ir::Over::Message,
                     _ => {
                         let Some(e) = protocol else { return Err(Reported) };
                         let n = self.cx.const_u64(self.module, e)?;
-                        let Ok(protocol) = u8::try_from(n) else { return Err(self.cx.error("E0304", e.span, "a protocol's number is at most 255")) };
+                        let Ok(protocol) = u8::try_from(n) else {
+                            return Err(self.cx.error("E0304", e.span, "a protocol's number is at most 255"));
+                        };
                         ir::Over::Transport { protocol, optional: *optional }
                     }
                 };
                 let header = &mut self.cx.m.units[self.id.index()].header;
-                if header.checksum.is_some() { return Err(self.cx.error("E0621", span, "a header has one checksum")); }
+                if header.checksum.is_some() {
+                    return Err(self.cx.error("E0621", span, "a header has one checksum"));
+                }
                 header.checksum = Some(ir::Checksum { field, over });
             }
             Mark::Covers { own } => {
-                if !matches!(ty, Ty::Int { signed: false, .. }) { return Err(self.cx.error("E0621", span, "a length is an unsigned integer")); }
+                if !matches!(ty, Ty::Int { signed: false, .. }) {
+                    return Err(self.cx.error("E0621", span, "a length is an unsigned integer"));
+                }
                 let header = &mut self.cx.m.units[self.id.index()].header;
-                if header.covers.is_some() { return Err(self.cx.error("E0621", span, "a header has one length of its own")); }
+                if header.covers.is_some() {
+                    return Err(self.cx.error("E0621", span, "a header has one length of its own"));
+                }
                 header.covers = Some(ir::Covers { field, own: *own });
             }
         }
@@ -39,10 +52,17 @@ impl Builder<'_, '_> {
     }
 
     pub fn partial(&mut self, more: &Ident) -> R<()> {
-        let Some(m) = self.cx.units[self.id.index()].member(&more.name).cloned() else { return Err(self.cx.unknown_field(self.id, more)) };
-        if m.ty.is_error() { return Err(Reported); }
+        let Some(m) = self.cx.units[self.id.index()].member(&more.name).cloned() else {
+            return Err(self.cx.unknown_field(self.id, more));
+        };
+        if m.ty.is_error() {
+            return Err(Reported);
+        }
         if !matches!(m.ty, Ty::Int { signed: false, bits: 1..=64 }) || !m.cases.is_empty() {
-            return Err(self.cx.report(Diagnostic::error("E0621", more.span, format!("`{}` is no number", more.name)).hint("an unsigned integer that is not 0 where more follows elsewhere")));
+            return Err(self.cx.report(
+                Diagnostic::error("E0621", more.span, format!("`{}` is no number", more.name))
+                    .hint("an unsigned integer that is not 0 where more follows elsewhere"),
+            ));
         }
         self.cx.m.units[self.id.index()].header.partial = Some(m.field);
         Ok(())
@@ -50,9 +70,13 @@ impl Builder<'_, '_> {
 
     pub fn per_packet(&mut self, fields: &[Ident]) -> R<()> {
         for n in fields {
-            let Some(m) = self.cx.units[self.id.index()].member(&n.name).cloned() else { return Err(self.cx.unknown_field(self.id, n)) };
+            let Some(m) = self.cx.units[self.id.index()].member(&n.name).cloned() else {
+                return Err(self.cx.unknown_field(self.id, n));
+            };
             let listed = &mut self.cx.m.units[self.id.index()].header.per_packet;
-            if listed.contains(&m.field) { return Err(self.cx.error("E0203", n.span, format!("`{}` is listed twice", n.name))); }
+            if listed.contains(&m.field) {
+                return Err(self.cx.error("E0203", n.span, format!("`{}` is listed twice", n.name)));
+            }
             listed.push(m.field);
         }
         Ok(())
@@ -60,10 +84,17 @@ impl Builder<'_, '_> {
 
     pub fn addresses(&mut self, src: &Ident, dst: &Ident) -> R<()> {
         let find = |b: &mut Self, n: &Ident| -> R<FieldId> {
-            let Some(m) = b.cx.units[b.id.index()].member(&n.name).cloned() else { return Err(b.cx.unknown_field(b.id, n)) };
-            if m.ty.is_error() { return Err(Reported); }
+            let Some(m) = b.cx.units[b.id.index()].member(&n.name).cloned() else {
+                return Err(b.cx.unknown_field(b.id, n));
+            };
+            if m.ty.is_error() {
+                return Err(Reported);
+            }
             if !matches!(m.ty, Ty::Ip4 | Ty::Ip6) || !m.cases.is_empty() {
-                return Err(b.cx.report(Diagnostic::error("E0621", n.span, format!("`{}` is no address", n.name)).hint("the addresses of a header are ip4 or ip6")));
+                return Err(b.cx.report(
+                    Diagnostic::error("E0621", n.span, format!("`{}` is no address", n.name))
+                        .hint("the addresses of a header are ip4 or ip6"),
+                ));
             }
             Ok(m.field)
         };

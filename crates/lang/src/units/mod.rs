@@ -1,5 +1,6 @@
-//! Units: from the source's grammar to the IR's fields. [`fields`] lowers one field, [`shapes`] its shape, [`computed`] the
-//! lengths that are filled in when building; [`findings`] turns what the grammar analysis says into diagnostics.
+//! Units: from the source's grammar to the IR's fields. [`fields`] lowers one field, [`shapes`] its
+//! shape, [`computed`] the lengths that are filled in when building; [`findings`] turns what the
+//! grammar analysis says into diagnostics.
 
 pub mod computed;
 pub mod enclosed;
@@ -11,10 +12,10 @@ pub mod records;
 pub mod shapes;
 
 use crate::compiler::{Compiler, R};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Elem, Ty};
 use crate::val::Val;
-use crate::x;
 use std::collections::HashMap;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Span};
@@ -52,7 +53,10 @@ pub struct Member {
 
 /// In order, and found by name: the first that has it.
 #[derive(Clone, Debug, Default)]
-pub struct Members { list: Vec<Member>, by_name: HashMap<String, usize> }
+pub struct Members {
+    list: Vec<Member>,
+    by_name: HashMap<String, usize>,
+}
 
 impl Members {
     pub fn push(&mut self, m: Member) {
@@ -60,17 +64,25 @@ impl Members {
         self.list.push(m);
     }
 
-    fn named(&self, name: &str) -> Option<&Member> { self.list.get(*self.by_name.get(name)?) }
+    fn named(&self, name: &str) -> Option<&Member> {
+        self.list.get(*self.by_name.get(name)?)
+    }
 }
 
 impl std::ops::Deref for Members {
     type Target = [Member];
-    fn deref(&self) -> &[Member] { &self.list }
+    fn deref(&self) -> &[Member] {
+        &self.list
+    }
 }
 
 impl UnitInfo {
-    pub fn member(&self, name: &str) -> Option<&Member> { self.members.named(name) }
-    pub fn by_field(&self, f: ir::FieldId) -> Option<&Member> { self.members.iter().find(|m| m.field == f) }
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members.named(name)
+    }
+    pub fn by_field(&self, f: ir::FieldId) -> Option<&Member> {
+        self.members.iter().find(|m| m.field == f)
+    }
 }
 
 impl Compiler<'_> {
@@ -89,16 +101,39 @@ impl Compiler<'_> {
         let id = ir::UnitId(self.m.units.len() as u32);
         let owner = self.names.modules[module].name.clone();
         self.m.units.push(ir::Unit {
-            name: format!("{owner}.{}", u.name.name), doc: doc.to_string(), span: self.span(u.name.span), params: vec![], fields: vec![],
-            body: vec![], tail: 0, streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
-            frame: None, header: ir::Header::default(),
+            name: format!("{owner}.{}", u.name.name),
+            doc: doc.to_string(),
+            span: self.span(u.name.span),
+            params: vec![],
+            fields: vec![],
+            body: vec![],
+            tail: 0,
+            streams: false,
+            limit: None,
+            min: 0,
+            max: 0,
+            head_max: 0,
+            first: ir::ByteSet::ALL,
+            frame: None,
+            header: ir::Header::default(),
         });
-        self.units.push(UnitInfo { params: vec![], members: Members::default(), defaults: vec![], texts: vec![], enclosed: vec![], of: None, packet: None, ok: false });
+        self.units.push(UnitInfo {
+            params: vec![],
+            members: Members::default(),
+            defaults: vec![],
+            texts: vec![],
+            enclosed: vec![],
+            of: None,
+            packet: None,
+            ok: false,
+        });
         self.unit_params(module, id, u);
         id
     }
 
-    pub fn errors(&self) -> usize { self.diags.iter().filter(|d| d.is_error()).count() }
+    pub fn errors(&self) -> usize {
+        self.diags.iter().filter(|d| d.is_error()).count()
+    }
 
     fn unit_params(&mut self, module: ModId, id: ir::UnitId, u: &ast::Unit) {
         let mut shift = 0u32;
@@ -112,7 +147,11 @@ impl Compiler<'_> {
                     Some(b) => b,
                     None => {
                         let shown = self.show(t);
-                        self.error("E0424", p.ty.span, format!("a unit's parameter is an integer, an enum or a bool, not {shown}"));
+                        self.error(
+                            "E0424",
+                            p.ty.span,
+                            format!("a unit's parameter is an integer, an enum or a bool, not {shown}"),
+                        );
                         continue;
                     }
                 },
@@ -122,24 +161,35 @@ impl Compiler<'_> {
                 continue;
             }
             let t = self.lower_ty(&ty);
-            self.m.units[id.index()].params.push(ir::UnitParam { name: p.name.name.clone(), ty: t, shift: shift as u8, bits });
+            self.m.units[id.index()].params.push(ir::UnitParam {
+                name: p.name.name.clone(),
+                ty: t,
+                shift: shift as u8,
+                bits,
+            });
             self.units[id.index()].params.push((p.name.name.clone(), ty));
             shift += u32::from(bits);
         }
     }
 
-    /// The value of a member of the unit reached by a path. With `inside`, the cases it lies in are part of the value's option.
+    /// The value of a member of the unit reached by a path. With `inside`, the cases it lies in are
+    /// part of the value's option.
     pub fn member_val(&mut self, path: &ir::Path, unit: ir::UnitId, member: &Member) -> Val {
-        let at = x::step(path, ir::Step::Field(member.field));
+        let at = build::step(path, ir::Step::Field(member.field));
         let mut val = if member.ty.is_plain() {
             let t = self.lower_ty(&member.ty);
-            Val::pure(member.ty.clone(), x::read(t, at))
+            Val::pure(member.ty.clone(), build::read(t, at))
         } else {
             Val::path(member.ty.clone(), at)
         };
         val.caseless = member.caseless;
         let _ = unit;
-        match member.cases.iter().map(|(s, n)| x::case(x::step(path, ir::Step::Field(*s)), *n)).reduce(x::and) {
+        match member
+            .cases
+            .iter()
+            .map(|(s, n)| build::case(build::step(path, ir::Step::Field(*s)), *n))
+            .reduce(build::and)
+        {
             None => val,
             Some(cond) => Val { caseless: member.caseless, ..Val::maybe(cond, val) },
         }
@@ -147,22 +197,33 @@ impl Compiler<'_> {
 
     /// The value of an item of a list field.
     pub fn item_val(&mut self, list: &ir::Path, elem: &Elem, index: ir::Expr) -> Val {
-        let at = x::step(list, ir::Step::Index(index));
+        let at = build::step(list, ir::Step::Index(index));
         match elem {
             Elem::Unit(u) => Val::path(Ty::Msg(*u), at),
-            Elem::Value(t) => { let ty = self.lower_ty(t); Val::pure(t.clone(), x::read(ty, at)) }
+            Elem::Value(t) => {
+                let ty = self.lower_ty(t);
+                Val::pure(t.clone(), build::read(ty, at))
+            }
         }
     }
 
     pub fn unknown_field(&mut self, unit: ir::UnitId, name: &ast::Ident) -> crate::compiler::Reported {
         let info = &self.units[unit.index()];
-        let computed = info.packet.iter().flat_map(|p| p.lets.iter().map(|(n, ..)| n.name.as_str()).chain(packets::BUILTIN.iter().copied()));
+        let computed = info
+            .packet
+            .iter()
+            .flat_map(|p| p.lets.iter().map(|(n, ..)| n.name.as_str()).chain(packets::BUILTIN.iter().copied()));
         let all: Vec<&str> = info.members.iter().map(|m| m.name.as_str()).chain(computed).collect();
         let hint = crate::names::suggest(&name.name, all.iter().copied());
         let (what, shown) = if info.packet.is_some() { ("header", 40) } else { ("field", 12) };
         let known = all.iter().take(shown).copied().collect::<Vec<_>>().join(", ");
-        let d = Diagnostic::error("E0201", name.span, format!("{} has no {what} `{}`", self.m.units[unit.index()].name, name.name))
-            .label(format!("unknown {what}")).note(format!("its {what}s: {known}"));
+        let d = Diagnostic::error(
+            "E0201",
+            name.span,
+            format!("{} has no {what} `{}`", self.m.units[unit.index()].name, name.name),
+        )
+        .label(format!("unknown {what}"))
+        .note(format!("its {what}s: {known}"));
         self.report(crate::names::with_hint(d, hint))
     }
 }

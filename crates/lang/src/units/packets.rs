@@ -1,15 +1,16 @@
-//! `packet` items: a graph of headers, each a switch of the frame unit ("it is there" or not), and members computed from them.
+//! `packet` items: a graph of headers, each a switch of the frame unit ("it is there" or not), and
+//! members computed from them.
 
 use super::Member;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
+use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::Val;
-use crate::x;
-use wireloom_ir as ir;
 use ir::{FieldId, FieldKind, Step};
 use std::rc::Rc;
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -32,17 +33,31 @@ impl Compiler<'_> {
         let shell = ast::Unit { name: p.name.clone(), params: vec![], fields: vec![] };
         let id = self.new_unit(module, &shell, doc);
         self.m.units[id.index()].frame = Some(ir::Frame::default());
-        if p.headers.len() > MAX_LAYERS { self.error("E0620", p.name.span, format!("a packet has at most {MAX_LAYERS} headers")); }
-        for (n, h) in p.headers.iter().enumerate().take(MAX_LAYERS) { let _ = self.layer(module, id, h, n); }
-        if p.headers.is_empty() { self.report(Diagnostic::error("E0620", p.name.span, "a packet without headers").hint("write `eth: Ethernet`")); }
-        for (n, ..) in &p.lets { self.free_member(id, n); }
+        if p.headers.len() > MAX_LAYERS {
+            self.error("E0620", p.name.span, format!("a packet has at most {MAX_LAYERS} headers"));
+        }
+        for (n, h) in p.headers.iter().enumerate().take(MAX_LAYERS) {
+            let _ = self.layer(module, id, h, n);
+        }
+        if p.headers.is_empty() {
+            self.report(
+                Diagnostic::error("E0620", p.name.span, "a packet without headers").hint("write `eth: Ethernet`"),
+            );
+        }
+        for (n, ..) in &p.lets {
+            self.free_member(id, n);
+        }
         for (i, (n, ..)) in p.lets.iter().enumerate() {
-            if p.lets[..i].iter().any(|(o, ..)| o.name == n.name) { self.error("E0203", n.span, format!("`{}` is defined twice", n.name)); }
+            if p.lets[..i].iter().any(|(o, ..)| o.name == n.name) {
+                self.error("E0203", n.span, format!("`{}` is defined twice", n.name));
+            }
         }
         let ok = self.errors() == before;
         self.units[id.index()].packet = Some(Rc::new(PacketInfo { module, lets: p.lets.clone() }));
         self.units[id.index()].ok = ok;
-        if ok { self.check_lets(id, p); }
+        if ok {
+            self.check_lets(id, p);
+        }
         Ok(id)
     }
 
@@ -52,19 +67,28 @@ impl Compiler<'_> {
             let before = self.errors();
             let mut l = Lower::new(self, 0, Kind::Handler);
             let local = l.new_local("p", &Ty::Msg(id));
-            let frame = Val::path(Ty::Msg(id), x::msg(local));
+            let frame = Val::path(Ty::Msg(id), build::msg(local));
             let made = l.field_of(frame, n, n.span);
-            if made.is_err() && self.errors() == before { self.error("E0620", n.span, format!("`{}` cannot be computed", n.name)); }
+            if made.is_err() && self.errors() == before {
+                self.error("E0620", n.span, format!("`{}` cannot be computed", n.name));
+            }
         }
     }
 
     fn free_member(&mut self, id: ir::UnitId, n: &Ident) -> bool {
         if BUILTIN.contains(&n.name.as_str()) {
-            self.report(Diagnostic::error("E0203", n.span, format!("every packet has a `{}` already", n.name)).hint("choose another name"));
+            self.report(
+                Diagnostic::error("E0203", n.span, format!("every packet has a `{}` already", n.name))
+                    .hint("choose another name"),
+            );
             return false;
         }
         if let Some(first) = self.units[id.index()].member(&n.name).map(|m| m.span) {
-            self.report(Diagnostic::error("E0203", n.span, format!("`{}` is defined twice", n.name)).label("defined again here").also(first, "first defined here"));
+            self.report(
+                Diagnostic::error("E0203", n.span, format!("`{}` is defined twice", n.name))
+                    .label("defined again here")
+                    .also(first, "first defined here"),
+            );
             return false;
         }
         true
@@ -74,37 +98,75 @@ impl Compiler<'_> {
         let unit = match self.ty(module, &h.unit)? {
             Ty::Msg(u) if self.m.units[u.index()].frame.is_none() => u,
             Ty::Error => return Err(Reported),
-            t => { let s = self.show(&t); return Err(self.report(Diagnostic::error("E0620", h.unit.span, format!("a header is a unit, not {s}")))); }
+            t => {
+                let s = self.show(&t);
+                return Err(self.report(Diagnostic::error(
+                    "E0620",
+                    h.unit.span,
+                    format!("a header is a unit, not {s}"),
+                )));
+            }
         };
-        if !self.units[unit.index()].params.is_empty() { return Err(self.error("E0620", h.unit.span, "a header's unit has no parameters")); }
+        if !self.units[unit.index()].params.is_empty() {
+            return Err(self.error("E0620", h.unit.span, "a header's unit has no parameters"));
+        }
         if let Some(f) = self.unframed(unit) {
             let d = Diagnostic::error("E0621", h.unit.span, format!("`{}` cannot be a header", self.m.units[unit.index()].name)).label("not a header's form")
                 .also(f, "this field has no place in a header").hint("a header's fields have a fixed width, or are bytes whose length fields before them give; what is more, `parse` reads from such bytes");
             return Err(self.report(d));
         }
-        if !self.free_member(id, &h.name) { return Err(Reported); }
+        if !self.free_member(id, &h.name) {
+            return Err(Reported);
+        }
         let mut after = Vec::new();
-        for a in &h.after { after.push(self.after(module, id, a)?); }
-        if after.is_empty() { after.push(ir::After { layer: None, cond: None }); }
+        for a in &h.after {
+            after.push(self.after(module, id, a)?);
+        }
+        if after.is_empty() {
+            after.push(ir::After { layer: None, cond: None });
+        }
         let place = self.place(format!("{}.{}", self.m.units[id.index()].name, h.name.name), h.name.span);
         let (span, ty) = (self.span(h.name.span), self.lower_ty(&Ty::Unit));
         let field = |name: Option<&str>, doc: &str, kind| ir::Field {
-            name: name.map(str::to_string), span, ty, kind, place, too_long: ir::FaultKind::TOO_LONG, bad: ir::FaultKind::MALFORMED, doc: doc.to_string(),
-            within: None, computed: None, value_used: false, extent_used: false,
+            name: name.map(str::to_string),
+            span,
+            ty,
+            kind,
+            place,
+            too_long: ir::FaultKind::TOO_LONG,
+            bad: ir::FaultKind::MALFORMED,
+            doc: doc.to_string(),
+            within: None,
+            computed: None,
+            value_used: false,
+            extent_used: false,
         };
         let fields = &mut self.m.units[id.index()].fields;
         let header = FieldId(fields.len() as u32);
         let switch = FieldId(header.0 + 1);
         fields.push(field(Some(&h.name.name), &h.doc, FieldKind::Unit { unit, args: vec![] }));
-        let there = ir::Case { name: Some(h.name.name.clone()), guard: ir::Guard::When(x::boolean(true)), fields: vec![header] };
+        let there = ir::Case {
+            name: Some(h.name.name.clone()),
+            guard: ir::Guard::When(build::boolean(true)),
+            fields: vec![header],
+        };
         let absent = ir::Case { name: None, guard: ir::Guard::Else, fields: vec![] };
         fields.push(field(None, "", FieldKind::Switch { cases: vec![there, absent] }));
         let u = &mut self.m.units[id.index()];
         u.body.push(switch);
         u.tail = u.body.len() as u32;
-        if let Some(f) = &mut u.frame { f.layers.push(ir::Layer { switch, header, unit, after }); }
+        if let Some(f) = &mut u.frame {
+            f.layers.push(ir::Layer { switch, header, unit, after });
+        }
         let _ = n;
-        self.units[id.index()].members.push(Member { name: h.name.name.clone(), span: h.name.span, field: header, ty: Ty::Msg(unit), cases: vec![(switch, 0)], caseless: false });
+        self.units[id.index()].members.push(Member {
+            name: h.name.name.clone(),
+            span: h.name.span,
+            field: header,
+            ty: Ty::Msg(unit),
+            cases: vec![(switch, 0)],
+            caseless: false,
+        });
         Ok(())
     }
 
@@ -112,20 +174,33 @@ impl Compiler<'_> {
         let Some(m) = self.units[id.index()].member(&a.header.name).cloned() else {
             let known: Vec<String> = self.units[id.index()].members.iter().map(|m| m.name.clone()).collect();
             let hint = crate::names::suggest(&a.header.name, known.iter().map(String::as_str));
-            let d = Diagnostic::error("E0201", a.header.span, format!("no header `{}` stands before this one", a.header.name)).label("unknown header").note(format!("before it: {}", known.join(", ")));
+            let d = Diagnostic::error(
+                "E0201",
+                a.header.span,
+                format!("no header `{}` stands before this one", a.header.name),
+            )
+            .label("unknown header")
+            .note(format!("before it: {}", known.join(", ")));
             return Err(self.report(crate::names::with_hint(d, hint)));
         };
-        let layer = self.m.units[id.index()].frame.as_ref().and_then(|f| f.layers.iter().position(|l| l.header == m.field)).map(|n| n as u32);
+        let layer = self.m.units[id.index()]
+            .frame
+            .as_ref()
+            .and_then(|f| f.layers.iter().position(|l| l.header == m.field))
+            .map(|n| n as u32);
         let Some(e) = &a.cond else { return Ok(ir::After { layer, cond: None }) };
         let mut l = Lower::new(self, module, Kind::Grammar(id));
-        l.dot = Some(Val::path(m.ty.clone(), x::step(&x::this(), Step::Field(m.field))));
+        l.dot = Some(Val::path(m.ty.clone(), build::step(&build::this(), Step::Field(m.field))));
         let cond = l.cond(e)?;
-        if !l.out.is_empty() { return Err(l.involved(e.span)); }
+        if !l.out.is_empty() {
+            return Err(l.involved(e.span));
+        }
         Ok(ir::After { layer, cond: Some(cond) })
     }
 
-    /// The first field that a header cannot have: text, streams, delimiters, switches, lists. Backends find a header's fields by counting, and
-    /// read no further than the lengths before them say.
+    /// The first field that a header cannot have: text, streams, delimiters, switches, lists.
+    /// Backends find a header's fields by counting, and read no further than the lengths before
+    /// them say.
     fn unframed(&self, unit: ir::UnitId) -> Option<Span> {
         let u = &self.m.units[unit.index()];
         let bad = u.fields.iter().find(|f| !self.fits_header(f))?;

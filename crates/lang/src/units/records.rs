@@ -1,18 +1,25 @@
-//! Records on the wire: `e: Entry` lies as its fields do, one after the other, in the byte order at hand.
+//! Records on the wire: `e: Entry` lies as its fields do, one after the other, in the byte order at
+//! hand.
 
 use super::fields::{Builder, Head};
 use crate::compiler::{Reported, R};
 use crate::names::ModId;
 use crate::ty::Ty;
-use wireloom_ir as ir;
 use ir::{FieldId, FieldKind};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Ident, ItemKind, Shape, ShapeKind};
 
 /// Where a record is from, its name and its fields.
 type Source = (ModId, Ident, Vec<(Ident, ast::Type)>);
 
 impl Builder<'_, '_> {
-    pub fn record_field(&mut self, head: &Head, ty: &ast::Type, r: ir::RecordId, order: Option<bool>) -> R<(FieldId, Ty)> {
+    pub fn record_field(
+        &mut self,
+        head: &Head,
+        ty: &ast::Type,
+        r: ir::RecordId,
+        order: Option<bool>,
+    ) -> R<(FieldId, Ty)> {
         self.end_bits();
         let big = order.unwrap_or(self.big);
         let unit = match self.cx.record_units.iter().find(|(_, (s, b))| *s == r && *b == big) {
@@ -27,7 +34,18 @@ impl Builder<'_, '_> {
         let value = |name: Ident, ty: ast::Type| {
             let span = ty.span;
             let shape = Shape { span, kind: ShapeKind::Named { ty, args: vec![], order: None } };
-            ast::Field { doc: String::new(), span, kind: ast::FieldKind::Value { name: Some(name), shape, within: None, computed: None, or: None, mark: None } }
+            ast::Field {
+                doc: String::new(),
+                span,
+                kind: ast::FieldKind::Value {
+                    name: Some(name),
+                    shape,
+                    within: None,
+                    computed: None,
+                    or: None,
+                    mark: None,
+                },
+            }
         };
         let u = ast::Unit { name, params: vec![], fields: fields.into_iter().map(|(n, t)| value(n, t)).collect() };
         let id = self.cx.new_unit(module, &u, "");
@@ -42,7 +60,9 @@ impl Builder<'_, '_> {
 
     fn record_source(&mut self, ty: &ast::Type) -> R<Source> {
         match &ty.kind {
-            ast::TypeKind::Record(fields) => Ok((self.module, Ident { name: "record".into(), span: ty.span }, fields.clone())),
+            ast::TypeKind::Record(fields) => {
+                Ok((self.module, Ident { name: "record".into(), span: ty.span }, fields.clone()))
+            }
             ast::TypeKind::Named { path, .. } => {
                 let id = self.cx.path_item(self.module, path, "record")?;
                 let item = self.cx.names.items[id].item.clone();
@@ -51,7 +71,11 @@ impl Builder<'_, '_> {
                         let fields = fields.iter().map(|f| (f.name.clone(), f.ty.clone())).collect();
                         Ok((self.cx.names.items[id].module, name.clone(), fields))
                     }
-                    _ => Err(self.cx.error("E0421", ty.span, "a record on the wire is named by its own name, not by another one")),
+                    _ => Err(self.cx.error(
+                        "E0421",
+                        ty.span,
+                        "a record on the wire is named by its own name, not by another one",
+                    )),
                 }
             }
             _ => Err(Reported),

@@ -1,12 +1,13 @@
-//! How a field lies in the bytes: integers, text numbers, bytes, lists, streams, switches, nested units.
+//! How a field lies in the bytes: integers, text numbers, bytes, lists, streams, switches, nested
+//! units.
 
 use super::fields::{Builder, Head};
 use crate::compiler::{Reported, R, T_U64};
+use crate::ir_builder as build;
 use crate::ty::{Elem, Ty, U64};
 use crate::val::{Val, Vk};
-use crate::x;
-use wireloom_ir as ir;
 use ir::{FaultKind, FieldId, FieldKind, Root};
+use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, BytesWord, CaseBody, Expr, Extent, Guard, Ident, ListExtent, Shape, ShapeKind, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -17,25 +18,40 @@ impl Builder<'_, '_> {
     /// Lowers a field into the sequence.
     pub fn shape(&mut self, head: &Head, shape: &Shape) -> R<FieldId> {
         let bits = matches!(shape.kind, ShapeKind::Named { .. });
-        if !bits { self.end_bits(); }
+        if !bits {
+            self.end_bits();
+        }
         let made = self.kind(head, shape);
         let (id, ty) = match made {
             Ok(made) => made,
             Err(r) => {
                 // The name is still known, so that its uses are not reported as well.
-                if let Some(n) = head.name { self.member(n, FieldId(0), Ty::Error, false); }
+                if let Some(n) = head.name {
+                    self.member(n, FieldId(0), Ty::Error, false);
+                }
                 return Err(r);
             }
         };
         let caseless = matches!(self.ir(id).kind, FieldKind::Bytes { caseless: true, .. });
-        if let Some(kind) = head.or { self.ir(id).too_long = kind; }
-        if !self.seq.contains(&id) { self.seq.push(id); }
-        if let Some(n) = head.name { self.member(n, id, ty.clone(), caseless); }
-        if let Some(w) = head.within { self.within(id, &ty, w)?; }
+        if let Some(kind) = head.or {
+            self.ir(id).too_long = kind;
+        }
+        if !self.seq.contains(&id) {
+            self.seq.push(id);
+        }
+        if let Some(n) = head.name {
+            self.member(n, id, ty.clone(), caseless);
+        }
+        if let Some(w) = head.within {
+            self.within(id, &ty, w)?;
+        }
         if let Some(c) = head.computed {
             let constant = matches!(ty, Ty::Bytes(_)) && matches!(&*c.kind, ast::ExprKind::Bytes(_));
-            if ty.is_int() || constant { self.computed.push((id, c.clone())); }
-            else { return Err(self.cx.error("E0425", c.span, "integers are computed, and bytes have a constant")); }
+            if ty.is_int() || constant {
+                self.computed.push((id, c.clone()));
+            } else {
+                return Err(self.cx.error("E0425", c.span, "integers are computed, and bytes have a constant"));
+            }
         }
         Ok(id)
     }
@@ -50,15 +66,19 @@ impl Builder<'_, '_> {
                 Ok(())
             }
             Ty::Bytes(_) => {
-                let ast::ExprKind::Set(values) = &*e.kind else { return Err(self.cx.error("E0301", e.span, "expected a set of bytes: `{\"a\", \"b\"}`")) };
+                let ast::ExprKind::Set(values) = &*e.kind else {
+                    return Err(self.cx.error("E0301", e.span, "expected a set of bytes: `{\"a\", \"b\"}`"));
+                };
                 let t = self.ir(id).ty;
                 let caseless = matches!(self.ir(id).kind, FieldKind::Bytes { caseless: true, .. });
                 let op = if caseless { ir::BinOp::EqCase } else { ir::BinOp::Eq };
-                let own = x::read(t, x::step(&x::this(), ir::Step::Field(id)));
-                let mut any = x::boolean(false);
+                let own = build::read(t, build::step(&build::this(), ir::Step::Field(id)));
+                let mut any = build::boolean(false);
                 for v in values {
                     let c = self.cx.constant(self.module, v, Some(ty))?;
-                    if let Vk::Pure(c) = c.kind { any = x::or(any, x::cmp(op, own.clone(), c)); }
+                    if let Vk::Pure(c) = c.kind {
+                        any = build::or(any, build::cmp(op, own.clone(), c));
+                    }
                 }
                 self.require(any, FaultKind::CONSTRAINT, e.span);
                 Ok(())
@@ -71,7 +91,9 @@ impl Builder<'_, '_> {
         let span = shape.span;
         match &shape.kind {
             ShapeKind::Named { ty, args, order } => self.named(head, ty, args, *order),
-            ShapeKind::Number { radix, ty, digits, until } => self.number(head, *radix, ty, digits.as_ref(), until.as_ref()),
+            ShapeKind::Number { radix, ty, digits, until } => {
+                self.number(head, *radix, ty, digits.as_ref(), until.as_ref())
+            }
             ShapeKind::Varint { ty } => {
                 let t = self.int_ty(ty)?;
                 let max_bytes = t.int_bits().unwrap_or(64).div_ceil(7);
@@ -82,7 +104,9 @@ impl Builder<'_, '_> {
                 let trim = trim.as_ref().map(|e| self.cx.charset(self.module, e)).transpose()?;
                 let max = self.cx.const_size(self.module, max)?;
                 let extent = self.extent(extent, class.is_some() || *word == BytesWord::Token, span)?;
-                let class = class.or_else(|| (*word == BytesWord::Token && extent == ir::Extent::Run).then_some(ir::ByteSet::range(0x21, 0x7e)));
+                let class = class.or_else(|| {
+                    (*word == BytesWord::Token && extent == ir::Extent::Run).then_some(ir::ByteSet::range(0x21, 0x7e))
+                });
                 let min = u64::from(*word == BytesWord::Token);
                 let ty = Ty::Bytes(max);
                 let kind = FieldKind::Bytes { min, max, class, extent, trim, caseless: *caseless };
@@ -98,12 +122,21 @@ impl Builder<'_, '_> {
             }
             ShapeKind::Align(n) => {
                 let to = self.cx.const_size(self.module, n)?;
-                if to > 4096 { return Err(self.cx.error("E0503", n.span, "an alignment is at most 4KiB")); }
+                if to > 4096 {
+                    return Err(self.cx.error("E0503", n.span, "an alignment is at most 4KiB"));
+                }
                 Ok((self.add(head.name, head.span, &Ty::Unit, FieldKind::Align { to: to as u32 }), Ty::Unit))
             }
             ShapeKind::Skip(n) => {
                 let n = self.cx.const_size(self.module, n)?;
-                let kind = FieldKind::Bytes { min: n, max: n, class: None, extent: ir::Extent::Length(x::u64(n)), trim: None, caseless: false };
+                let kind = FieldKind::Bytes {
+                    min: n,
+                    max: n,
+                    class: None,
+                    extent: ir::Extent::Length(build::u64(n)),
+                    trim: None,
+                    caseless: false,
+                };
                 Ok((self.add(head.name, head.span, &Ty::Bytes(n), kind), Ty::Bytes(n)))
             }
             ShapeKind::Enclosed { inner, extent } => self.enclosed(head, inner, extent, span),
@@ -114,20 +147,27 @@ impl Builder<'_, '_> {
         match self.cx.ty(self.module, ty)? {
             t @ (Ty::Int { .. } | Ty::Duration) => Ok(t),
             Ty::Error => Err(Reported),
-            t => { let t = self.cx.show(&t); Err(self.cx.error("E0301", ty.span, format!("expected an integer type, found {t}"))) }
+            t => {
+                let t = self.cx.show(&t);
+                Err(self.cx.error("E0301", ty.span, format!("expected an integer type, found {t}")))
+            }
         }
     }
 
     fn named(&mut self, head: &Head, ty: &ast::Type, args: &[Expr], order: Option<bool>) -> R<(FieldId, Ty)> {
         let t = self.cx.ty(self.module, ty)?;
-        if !matches!(t, Ty::Msg(_)) && !args.is_empty() { self.cx.error("E0424", ty.span, "only a unit takes arguments"); }
+        if !matches!(t, Ty::Msg(_)) && !args.is_empty() {
+            self.cx.error("E0424", ty.span, "only a unit takes arguments");
+        }
         match &t {
             Ty::Int { bits, signed } => Ok((self.uint(head, &t, u32::from(*bits), *signed, order)?, t)),
             Ty::Mac => Ok((self.uint(head, &t, 48, false, order)?, t)),
             Ty::Ip4 => Ok((self.uint(head, &t, 32, false, order)?, t)),
             Ty::Ip6 => Ok((self.uint(head, &t, 128, false, order)?, t)),
-            Ty::Enum(e) if self.cx.texts.contains_key(e) => Err(self.cx.report(Diagnostic::error("E0421", ty.span, "nothing says where this text ends")
-                .hint("write `Name until \" \"`, or `Name [length]`"))),
+            Ty::Enum(e) if self.cx.texts.contains_key(e) => Err(self.cx.report(
+                Diagnostic::error("E0421", ty.span, "nothing says where this text ends")
+                    .hint("write `Name until \" \"`, or `Name [length]`"),
+            )),
             Ty::Enum(e) => {
                 let info = self.cx.m.enums[e.index()].clone();
                 let id = self.uint(head, &t, u32::from(info.bits), false, order)?;
@@ -143,13 +183,26 @@ impl Builder<'_, '_> {
                 let args = self.unit_args(*u, args, ty.span)?;
                 Ok((self.add(head.name, head.span, &Ty::Unit, FieldKind::Unit { unit: *u, args }), t))
             }
-            Ty::Record(r) => { let r = *r; self.record_field(head, ty, r, order) }
-            Ty::Bool => Err(self.cx.report(Diagnostic::error("E0421", ty.span, "a bool has no form on the wire").hint("use `u1` in a group of bit fields, or `flag \"…\"`"))),
-            Ty::Bytes(_) => Err(self.cx.report(Diagnostic::error("E0421", ty.span, "these bytes have no extent").hint("write `bytes<N> [length]`, `until …` or `of set`"))),
+            Ty::Record(r) => {
+                let r = *r;
+                self.record_field(head, ty, r, order)
+            }
+            Ty::Bool => Err(self.cx.report(
+                Diagnostic::error("E0421", ty.span, "a bool has no form on the wire")
+                    .hint("use `u1` in a group of bit fields, or `flag \"…\"`"),
+            )),
+            Ty::Bytes(_) => Err(self.cx.report(
+                Diagnostic::error("E0421", ty.span, "these bytes have no extent")
+                    .hint("write `bytes<N> [length]`, `until …` or `of set`"),
+            )),
             Ty::Error => Err(Reported),
             t => {
                 let d = Diagnostic::error("E0421", ty.span, format!("{} has no form on the wire", self.cx.show(t)));
-                let d = if matches!(t, Ty::List(..)) { d.hint("a list in a unit says where it ends: `list<u8, 4> [4]`, `[count]`, `until …` or `to end`") } else { d };
+                let d = if matches!(t, Ty::List(..)) {
+                    d.hint("a list in a unit says where it ends: `list<u8, 4> [4]`, `[count]`, `until …` or `to end`")
+                } else {
+                    d
+                };
                 Err(self.cx.report(d))
             }
         }
@@ -159,22 +212,40 @@ impl Builder<'_, '_> {
         let params = self.cx.units[u.index()].params.clone();
         if params.len() != args.len() {
             let name = self.cx.m.units[u.index()].name.clone();
-            return Err(self.cx.error("E0308", span, format!("{name} takes {} arguments, found {}", params.len(), args.len())));
+            return Err(self.cx.error(
+                "E0308",
+                span,
+                format!("{name} takes {} arguments, found {}", params.len(), args.len()),
+            ));
         }
         let mut out = Vec::new();
         for ((_, t), a) in params.iter().zip(args) {
-            match self.eval(a, Some(t), None)?.kind { Vk::Pure(x) => out.push(x), _ => return Err(Reported) }
+            match self.eval(a, Some(t), None)?.kind {
+                Vk::Pure(x) => out.push(x),
+                _ => return Err(Reported),
+            }
         }
         Ok(out)
     }
 
-    fn number(&mut self, head: &Head, radix: u8, ty: &ast::Type, digits: Option<&Expr>, until: Option<&ast::Until>) -> R<(FieldId, Ty)> {
+    fn number(
+        &mut self,
+        head: &Head,
+        radix: u8,
+        ty: &ast::Type,
+        digits: Option<&Expr>,
+        until: Option<&ast::Until>,
+    ) -> R<(FieldId, Ty)> {
         let t = self.int_ty(ty)?;
         let bits = u32::from(t.int_bits().unwrap_or(64));
-        let natural = (1..=MAX_DIGITS).find(|d| u128::from(radix).checked_pow(*d as u32).is_none_or(|p| bits < 128 && p >= 1 << bits)).unwrap_or(MAX_DIGITS);
+        let natural = (1..=MAX_DIGITS)
+            .find(|d| u128::from(radix).checked_pow(*d as u32).is_none_or(|p| bits < 128 && p >= 1 << bits))
+            .unwrap_or(MAX_DIGITS);
         let given = digits.map(|e| self.cx.const_size(self.module, e)).transpose()?;
         if let (Some(n), Some(e)) = (given, digits) {
-            if n > MAX_DIGITS { return Err(self.cx.error("E0503", e.span, format!("a number has at most {MAX_DIGITS} digits"))); }
+            if n > MAX_DIGITS {
+                return Err(self.cx.error("E0503", e.span, format!("a number has at most {MAX_DIGITS} digits")));
+            }
         }
         let exact = given.is_some() && until.is_none();
         let until = until.map(|u| self.until(u)).transpose()?;
@@ -190,9 +261,20 @@ impl Builder<'_, '_> {
             Extent::Close => ir::Extent::Close,
             Extent::None if run => ir::Extent::Run,
             // The parser has said so.
-            Extent::None if self.cx.diags.iter().any(|d| d.code == "E0109" && d.span().is_some_and(|s| s.file == span.file && s.start == span.start)) => return Err(Reported),
-            Extent::None | Extent::When(_) | Extent::Done(_) => return Err(self.cx.report(Diagnostic::error("E0421", span, "nothing says where this field ends")
-                .hint("write `[length]`, `until \"…\"`, `to end`, or `of set` for the longest run of bytes in a set"))),
+            Extent::None
+                if self.cx.diags.iter().any(|d| {
+                    d.code == "E0109" && d.span().is_some_and(|s| s.file == span.file && s.start == span.start)
+                }) =>
+            {
+                return Err(Reported)
+            }
+            Extent::None | Extent::When(_) | Extent::Done(_) => {
+                return Err(self.cx.report(
+                    Diagnostic::error("E0421", span, "nothing says where this field ends").hint(
+                        "write `[length]`, `until \"…\"`, `to end`, or `of set` for the longest run of bytes in a set",
+                    ),
+                ))
+            }
         })
     }
 
@@ -204,11 +286,18 @@ impl Builder<'_, '_> {
         let extra = std::mem::replace(&mut self.seq, seq);
         let (id, ty) = made?;
         // Guards of the element's own lengths stand before the list.
-        for f in extra { if f != id { self.seq.push(f); } }
+        for f in extra {
+            if f != id {
+                self.seq.push(f);
+            }
+        }
         let elem = match ty {
             Ty::Msg(u) => Elem::Unit(u),
             t if t.is_plain() && t != Ty::Unit => Elem::Value(t),
-            t => { let t = self.cx.show(&t); return Err(self.cx.error("E0421", shape.span, format!("a list cannot hold {t}"))); }
+            t => {
+                let t = self.cx.show(&t);
+                return Err(self.cx.error("E0421", shape.span, format!("a list cannot hold {t}")));
+            }
         };
         Ok((id, elem))
     }
@@ -232,7 +321,10 @@ impl Builder<'_, '_> {
         let path = ir::Path { root: Root::Item, steps: vec![] };
         match elem {
             Elem::Unit(u) => Val::path(Ty::Msg(*u), path),
-            Elem::Value(t) => { let ty = self.cx.lower_ty(t); Val::pure(t.clone(), x::read(ty, path)) }
+            Elem::Value(t) => {
+                let ty = self.cx.lower_ty(t);
+                Val::pure(t.clone(), build::read(ty, path))
+            }
         }
     }
 
@@ -242,8 +334,13 @@ impl Builder<'_, '_> {
         let (v, holds) = self.with_item_guards(|b| b.eval(e, None, Some(item)));
         let cond = self.as_cond(v?, e.span)?;
         let acc = ir::Expr::new(T_U64, ir::ExprKind::Acc);
-        let step = x::if_(T_U64, cond, x::u64(0), x::u64(1));
-        Ok(ir::ListExtent::Fold { init: x::u64(1), holds: all(holds), step, done: x::cmp(ir::BinOp::Eq, acc, x::u64(0)) })
+        let step = build::if_(T_U64, cond, build::u64(0), build::u64(1));
+        Ok(ir::ListExtent::Fold {
+            init: build::u64(1),
+            holds: all(holds),
+            step,
+            done: build::cmp(ir::BinOp::Eq, acc, build::u64(0)),
+        })
     }
 
     /// What is made, and what must hold for each item.
@@ -262,7 +359,7 @@ impl Builder<'_, '_> {
             let (v, ends) = self.with_item_guards(|b| b.eval(done, None, Some(item.clone())));
             let done = self.as_cond(v?, name.span)?;
             // There is another item: the list has not ended.
-            crate::body::facts::split(&done, false, &mut self.facts);
+            crate::body::path_conditions::split(&done, false, &mut self.facts);
             let (v, mut holds) = self.with_item_guards(|b| b.eval(step, Some(&U64), Some(item)));
             let Vk::Pure(step) = v?.kind else { return Err(Reported) };
             self.facts.truncate(known);
@@ -274,7 +371,9 @@ impl Builder<'_, '_> {
             Ok(ir::ListExtent::Fold { init, holds: all(holds), step, done })
         })();
         self.binds.pop();
-        if made.is_err() { self.facts.truncate(known); }
+        if made.is_err() {
+            self.facts.truncate(known);
+        }
         made
     }
 
@@ -282,10 +381,18 @@ impl Builder<'_, '_> {
         let kind = match element {
             None => match self.extent(extent, false, span)? {
                 e @ (ir::Extent::Length(_) | ir::Extent::Close) => FieldKind::StreamBytes { extent: e },
-                _ => return Err(self.cx.report(Diagnostic::error("E0421", span, "a stream of bytes ends by `[length]` or `until close`"))),
+                _ => {
+                    return Err(self.cx.report(Diagnostic::error(
+                        "E0421",
+                        span,
+                        "a stream of bytes ends by `[length]` or `until close`",
+                    )))
+                }
             },
             Some(Shape { kind: ShapeKind::Named { ty, args, .. }, .. }) => {
-                let Ty::Msg(unit) = self.cx.ty(self.module, ty)? else { return Err(self.cx.error("E0421", span, "a stream holds bytes or units")) };
+                let Ty::Msg(unit) = self.cx.ty(self.module, ty)? else {
+                    return Err(self.cx.error("E0421", span, "a stream holds bytes or units"));
+                };
                 let args = self.unit_args(unit, args, span)?;
                 let until = match extent {
                     Extent::None => None,
@@ -294,7 +401,13 @@ impl Builder<'_, '_> {
                         let v = self.eval(e, None, Some(item))?;
                         Some(self.as_cond(v, e.span)?)
                     }
-                    _ => return Err(self.cx.error("E0421", span, "a stream of units ends by `until condition`, or with its one unit")),
+                    _ => {
+                        return Err(self.cx.error(
+                            "E0421",
+                            span,
+                            "a stream of units ends by `until condition`, or with its one unit",
+                        ))
+                    }
                 };
                 FieldKind::StreamUnit { unit, args, until }
             }
@@ -305,7 +418,8 @@ impl Builder<'_, '_> {
 
     fn switch(&mut self, head: &Head, on: Option<&Expr>, cases: &[ast::Case]) -> R<(FieldId, Ty)> {
         let on = on.map(|e| Ok((self.eval(e, None, None)?, e.span))).transpose()?;
-        // The field stands before its cases' fields in the unit's list, so that its id is known to them.
+        // The field stands before its cases' fields in the unit's list, so that its id is known to
+        // them.
         let id = self.add(head.name, head.span, &Ty::Unit, FieldKind::Switch { cases: vec![] });
         let mut done = Vec::new();
         let outside = self.facts.len();
@@ -314,11 +428,17 @@ impl Builder<'_, '_> {
             let (known, depth) = (self.facts.len(), self.binds.len());
             let mut taken = None;
             if let Ok((guard, fault)) = self.guard(case, on.as_ref()) {
-                if let ir::Guard::When(c) = &guard { taken = Some(c.clone()); }
-                if let Ok(c) = self.case(id, n as u32, case, guard, fault) { done.push(c); }
+                if let ir::Guard::When(c) = &guard {
+                    taken = Some(c.clone());
+                }
+                if let Ok(c) = self.case(id, n as u32, case, guard, fault) {
+                    done.push(c);
+                }
             }
             self.facts.truncate(known);
-            if let Some(c) = taken { crate::body::facts::split(&c, false, &mut self.facts); }
+            if let Some(c) = taken {
+                crate::body::path_conditions::split(&c, false, &mut self.facts);
+            }
             self.binds.truncate(depth);
         }
         self.facts.truncate(outside);
@@ -330,26 +450,36 @@ impl Builder<'_, '_> {
         Ok((id, Ty::Switch(self.id, id)))
     }
 
-    /// `pass as name` in cases of this switch: which case that is, by its name or that of a field in it.
+    /// `pass as name` in cases of this switch: which case that is, by its name or that of a field
+    /// in it.
     fn passed_cases(&mut self, switch: FieldId, cases: &[ir::Case]) {
         let (mine, others) = std::mem::take(&mut self.passed_as).into_iter().partition(|(s, ..)| *s == switch);
         self.passed_as = others;
         let mine: Vec<(FieldId, FieldId, Ident)> = mine;
         for (_, marker, name) in mine {
             let unit = &self.cx.m.units[self.id.index()];
-            let named = |c: &ir::Case| c.name.as_ref() == Some(&name.name) || c.fields.iter().any(|f| unit.fields[f.index()].name.as_ref() == Some(&name.name));
+            let named = |c: &ir::Case| {
+                c.name.as_ref() == Some(&name.name)
+                    || c.fields.iter().any(|f| unit.fields[f.index()].name.as_ref() == Some(&name.name))
+            };
             let found = cases.iter().position(|c| named(c) && !c.fields.contains(&marker));
             let Some(n) = found else {
                 self.cx.error("E0423", name.span, format!("there is no other case `{}` in this switch", name.name));
                 continue;
             };
-            let endless = cases[n].fields.iter().any(|f| matches!(unit.fields[f.index()].kind, FieldKind::StreamBytes { extent: ir::Extent::Close }));
+            let endless = cases[n]
+                .fields
+                .iter()
+                .any(|f| matches!(unit.fields[f.index()].kind, FieldKind::StreamBytes { extent: ir::Extent::Close }));
             self.ir(marker).kind = FieldKind::Pass { how: ir::Pass::As { case: n as u32, endless } };
         }
     }
 
     fn guard(&mut self, case: &ast::Case, on: Option<&(Val, Span)>) -> R<(ir::Guard, Option<FaultKind>)> {
-        let fault = match &case.body { CaseBody::Fault(n) => Some(self.cx.fault_kind(self.module, n)?), _ => None };
+        let fault = match &case.body {
+            CaseBody::Fault(n) => Some(self.cx.fault_kind(self.module, n)?),
+            _ => None,
+        };
         let guard = match &case.guard {
             Guard::Literal { values, peek } => {
                 self.no_empty(values, case.span)?;
@@ -360,29 +490,43 @@ impl Builder<'_, '_> {
                 let v = self.eval(e, None, None)?;
                 if !v.ty.is_option() {
                     let t = self.cx.show(&v.ty);
-                    return Err(self.cx.error("E0301", e.span, format!("`when {} = …` needs an option, found {t}", name.name)));
+                    return Err(self.cx.error(
+                        "E0301",
+                        e.span,
+                        format!("`when {} = …` needs an option, found {t}", name.name),
+                    ));
                 }
                 let (ty, value) = self.plain(v, e.span)?;
                 let field = self.add(None, name.span, &ty, FieldKind::Let { value });
                 self.seq.push(field);
                 let t = self.cx.lower_ty(&ty);
-                let read = x::read(t, x::step(&x::this(), ir::Step::Field(field)));
+                let read = build::read(t, build::step(&build::this(), ir::Step::Field(field)));
                 let Ty::Option(inner) = ty else { return Err(Reported) };
                 let it = self.cx.lower_ty(&inner);
-                self.binds.push((name.clone(), Val::pure(*inner, x::unwrap(it, read.clone()))));
-                ir::Guard::When(x::is_some(read))
+                self.binds.push((name.clone(), Val::pure(*inner, build::unwrap(it, read.clone()))));
+                ir::Guard::When(build::is_some(read))
             }
             Guard::Values(values) => {
-                let Some((on, span)) = on else { return Err(self.cx.error("E0423", case.span, "only `switch e { … }` has cases by value")) };
-                let Vk::Pure(subject) = &on.kind else { return Err(self.cx.error("E0301", *span, "`switch` needs a number, an enum or bytes here")) };
-                let mut any = x::boolean(false);
+                let Some((on, span)) = on else {
+                    return Err(self.cx.error("E0423", case.span, "only `switch e { … }` has cases by value"));
+                };
+                let Vk::Pure(subject) = &on.kind else {
+                    return Err(self.cx.error("E0301", *span, "`switch` needs a number, an enum or bytes here"));
+                };
+                let mut any = build::boolean(false);
                 for v in values {
                     let c = self.value_case(v, &on.ty)?;
-                    any = x::or(any, x::cmp(if on.caseless { ir::BinOp::EqCase } else { ir::BinOp::Eq }, subject.clone(), c));
+                    any = build::or(
+                        any,
+                        build::cmp(if on.caseless { ir::BinOp::EqCase } else { ir::BinOp::Eq }, subject.clone(), c),
+                    );
                 }
                 ir::Guard::When(any)
             }
-            Guard::Else => match fault { Some(k) => ir::Guard::Fault(k), None => ir::Guard::Else },
+            Guard::Else => match fault {
+                Some(k) => ir::Guard::Fault(k),
+                None => ir::Guard::Else,
+            },
         };
         Ok((guard, fault))
     }
@@ -392,26 +536,42 @@ impl Builder<'_, '_> {
             if let Some((_, x)) = self.cx.m.enums[e.index()].variants.iter().find(|(name, _)| *name == n.name) {
                 let x = u128::from(*x);
                 let t = self.cx.lower_ty(ty);
-                return Ok(x::int(t, x));
+                return Ok(build::int(t, x));
             }
         }
-        match self.cx.constant(self.module, v, Some(ty))?.kind { Vk::Pure(x) => Ok(x), _ => Err(Reported) }
+        match self.cx.constant(self.module, v, Some(ty))?.kind {
+            Vk::Pure(x) => Ok(x),
+            _ => Err(Reported),
+        }
     }
 
-    fn case(&mut self, id: FieldId, n: u32, case: &ast::Case, guard: ir::Guard, fault: Option<FaultKind>) -> R<ir::Case> {
+    fn case(
+        &mut self,
+        id: FieldId,
+        n: u32,
+        case: &ast::Case,
+        guard: ir::Guard,
+        fault: Option<FaultKind>,
+    ) -> R<ir::Case> {
         let facts = self.facts.len();
-        self.facts.push(x::case(x::step(&x::this(), ir::Step::Field(id)), n));
-        if let ir::Guard::When(c) = &guard { crate::body::facts::split(c, true, &mut self.facts); }
+        self.facts.push(build::case(build::step(&build::this(), ir::Step::Field(id)), n));
+        if let ir::Guard::When(c) = &guard {
+            crate::body::path_conditions::split(c, true, &mut self.facts);
+        }
         self.cases.push((id, n));
         let seq = std::mem::take(&mut self.seq);
         let mut name = None;
         match &case.body {
             CaseBody::Nothing => {}
-            CaseBody::Fault(f) => if let (Some(kind), ir::Guard::When(_) | ir::Guard::Literal { .. }) = (fault, &guard) {
-                self.require(x::boolean(false), kind, f.span);
-            },
+            CaseBody::Fault(f) => {
+                if let (Some(kind), ir::Guard::When(_) | ir::Guard::Literal { .. }) = (fault, &guard) {
+                    self.require(build::boolean(false), kind, f.span);
+                }
+            }
             CaseBody::Fields(fields) => self.fields(fields),
-            CaseBody::Field(given, field) => { name = self.case_field(given.as_ref(), field); }
+            CaseBody::Field(given, field) => {
+                name = self.case_field(given.as_ref(), field);
+            }
         }
         self.end_bits();
         let fields = std::mem::replace(&mut self.seq, seq);
@@ -426,11 +586,14 @@ impl Builder<'_, '_> {
         if let ast::FieldKind::Value { name, shape, .. } = &mut field.kind {
             let derived = match (&shape.kind, given) {
                 (_, Some(g)) => Some(g.clone()),
-                (ShapeKind::Named { ty: ast::Type { kind: ast::TypeKind::Named { path, .. }, .. }, .. }, None) =>
-                    path.parts.last().map(|p| Ident { name: snake(&p.name), span: p.span }),
+                (ShapeKind::Named { ty: ast::Type { kind: ast::TypeKind::Named { path, .. }, .. }, .. }, None) => {
+                    path.parts.last().map(|p| Ident { name: snake(&p.name), span: p.span })
+                }
                 _ => None,
             };
-            if name.is_none() { *name = derived; }
+            if name.is_none() {
+                *name = derived;
+            }
             let result = name.as_ref().map(|n| n.name.clone());
             self.fields(std::slice::from_ref(&field));
             return result;
@@ -444,18 +607,26 @@ impl Builder<'_, '_> {
 fn snake(name: &str) -> String {
     let mut out = String::new();
     for (i, c) in name.chars().enumerate() {
-        if c.is_uppercase() && i > 0 { out.push('_'); }
+        if c.is_uppercase() && i > 0 {
+            out.push('_');
+        }
         out.extend(c.to_lowercase());
     }
     out
 }
 
 /// That all of these hold; none: nothing must.
-fn all(conditions: Vec<ir::Expr>) -> Option<ir::Expr> { conditions.into_iter().reduce(x::and) }
+fn all(conditions: Vec<ir::Expr>) -> Option<ir::Expr> {
+    conditions.into_iter().reduce(build::and)
+}
 
 /// An expression of which the accumulator has this value.
 fn with_acc(e: &ir::Expr, value: &ir::Expr) -> ir::Expr {
     let mut e = e.clone();
-    ir::walk::expr_mut(&mut e, &mut |e| if matches!(*e.kind, ir::ExprKind::Acc) { *e = value.clone() });
+    ir::walk::expr_mut(&mut e, &mut |e| {
+        if matches!(*e.kind, ir::ExprKind::Acc) {
+            *e = value.clone()
+        }
+    });
     e
 }

@@ -1,8 +1,9 @@
 //! The admin page's thread: takes connections, reads a request from each, writes an answer, closes.
 //!
-//! One loop over all of them that never waits for one: each has a deadline for its request and its answer, and where there are too many
-//! the one that has kept its request back for longest goes. Signals wait for the cores, on threads of their own. The loop ends as soon as
-//! it is told to, whatever its clients do.
+//! One loop over all of them that never waits for one: each has a deadline for its request and its
+//! answer, and where there are too many the one that has kept its request back for longest goes.
+//! Signals wait for the cores, on threads of their own. The loop ends as soon as it is told to,
+//! whatever its clients do.
 
 use super::request::{self, Names, Refusal, Request};
 use crate::error::Error;
@@ -172,7 +173,11 @@ impl Desk {
     fn run(mut self) {
         loop {
             let fd = |fd: i32, events: i16| libc::pollfd { fd, events, revents: 0 };
-            let mut fds = vec![fd(self.told.as_raw_fd(), libc::POLLIN), fd(self.woken.as_raw_fd(), libc::POLLIN), fd(self.listener.as_raw_fd(), libc::POLLIN)];
+            let mut fds = vec![
+                fd(self.told.as_raw_fd(), libc::POLLIN),
+                fd(self.woken.as_raw_fd(), libc::POLLIN),
+                fd(self.listener.as_raw_fd(), libc::POLLIN),
+            ];
             fds.extend(self.clients.iter().map(|c| fd(c.stream.as_raw_fd(), c.events())));
             // SAFETY: as many pollfds as told, which live here.
             unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, self.pause()) };
@@ -195,7 +200,8 @@ impl Desk {
     }
 
     fn accept(&mut self) {
-        // What fails here fails for this client, or for want of descriptors, which others give back.
+        // What fails here fails for this client, or for want of descriptors, which others give
+        // back.
         while let Ok((stream, _)) = self.listener.accept() {
             if stream.set_nonblocking(true).is_err() {
                 continue;
@@ -205,7 +211,13 @@ impl Desk {
                 self.clients.remove(first);
             }
             self.next += 1;
-            self.clients.push(Client { id: self.next, stream, state: State::Asking, until: Instant::now() + REQUEST_WAIT, bytes: Vec::new() });
+            self.clients.push(Client {
+                id: self.next,
+                stream,
+                state: State::Asking,
+                until: Instant::now() + REQUEST_WAIT,
+                bytes: Vec::new(),
+            });
         }
     }
 
@@ -217,7 +229,9 @@ impl Desk {
         clients.retain_mut(|c| {
             let on = if *ready.next().unwrap_or(&false) { self.step(c) } else { Ok(true) };
             if c.until <= now && c.state == State::Asking && matches!(on, Ok(true)) {
-                c.answer(Response::from(Refusal("408 Request Timeout", "the request did not come in time")).bytes(false));
+                c.answer(
+                    Response::from(Refusal("408 Request Timeout", "the request did not come in time")).bytes(false),
+                );
                 return c.send().is_ok();
             }
             // A client that has gone is its own affair.
@@ -240,7 +254,11 @@ impl Desk {
                     Ok(Some(request)) => self.answer(c, request),
                     Err(refusal) => c.answer(Response::from(refusal).bytes(false)),
                 }
-                if c.state == State::Answering { c.send().map(|()| true) } else { Ok(true) }
+                if c.state == State::Answering {
+                    c.send().map(|()| true)
+                } else {
+                    Ok(true)
+                }
             }
         }
     }

@@ -1,8 +1,10 @@
-//! One request to the admin page (RFC 9112): read, and checked for whether this page is meant and whether its sender may ask.
+//! One request to the admin page (RFC 9112): read, and checked for whether this page is meant and
+//! whether its sender may ask.
 //!
-//! A web page in a browser on this machine can send requests here. So `Host` must name this page (else another name could have been
-//! made to resolve to it: DNS rebinding), a foreign `Origin` is refused, and what changes something is a POST of JSON, which no page
-//! of another origin can send unasked.
+//! A web page in a browser on this machine can send requests here. So `Host` must name this page
+//! (else another name could have been made to resolve to it: DNS rebinding), a foreign `Origin` is
+//! refused, and what changes something is a POST of JSON, which no page of another origin can send
+//! unasked.
 
 use std::net::IpAddr;
 
@@ -37,7 +39,11 @@ impl Names<'_> {
     /// `host` or `host:port`. The port is not compared: it may have been forwarded.
     fn has(&self, authority: &str) -> bool {
         let host = match authority.rsplit_once(':') {
-            Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) && (!host.contains(':') || host.ends_with(']')) => host,
+            Some((host, port))
+                if port.bytes().all(|b| b.is_ascii_digit()) && (!host.contains(':') || host.ends_with(']')) =>
+            {
+                host
+            }
             _ => authority,
         };
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
@@ -53,12 +59,17 @@ pub(super) fn read(bytes: &[u8], names: &Names) -> Result<Option<Request>, Refus
     let window = &bytes[..bytes.len().min(HEAD_MAX)];
     let Some(end) = window.windows(4).position(|w| w == b"\r\n\r\n") else {
         let whole = bytes.len() >= HEAD_MAX;
-        return if whole { Err(Refusal("431 Request Header Fields Too Large", "a head has at most 8192 bytes")) } else { Ok(None) };
+        return if whole {
+            Err(Refusal("431 Request Header Fields Too Large", "a head has at most 8192 bytes"))
+        } else {
+            Ok(None)
+        };
     };
     let head = std::str::from_utf8(&bytes[..end]).map_err(|_| Refusal(BAD, "the head is no text"))?;
     let (line, fields) = head.split_once("\r\n").unwrap_or((head, ""));
     let mut words = line.split(' ');
-    let (method, target, version) = (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let (method, target, version) =
+        (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next().unwrap_or(""));
     if !target.starts_with('/') || !version.starts_with("HTTP/1.") || words.next().is_some() {
         return Err(Refusal(BAD, "the request line is not METHOD /PATH HTTP/1.1"));
     }
@@ -78,7 +89,12 @@ pub(super) fn read(bytes: &[u8], names: &Names) -> Result<Option<Request>, Refus
 fn asked_for(fields: &Fields, version: &str, names: &Names) -> Result<(), Refusal> {
     match fields.one("host")? {
         Some(host) if names.has(host) => {}
-        Some(_) => return Err(Refusal(FORBIDDEN, "Host is no name or address of this page; --admin-host NAME gives it a name")),
+        Some(_) => {
+            return Err(Refusal(
+                FORBIDDEN,
+                "Host is no name or address of this page; --admin-host NAME gives it a name",
+            ))
+        }
         // Of old clients, which are no browsers.
         None if version == "HTTP/1.0" => {}
         None => return Err(Refusal(BAD, "Host is missing")),
@@ -112,7 +128,9 @@ struct Fields<'a>(Vec<(&'a str, &'a str)>);
 impl<'a> Fields<'a> {
     fn of(text: &'a str) -> Result<Fields<'a>, Refusal> {
         let field = |line: &'a str| match line.split_once(':') {
-            Some((name, value)) if !name.is_empty() && !name.contains([' ', '\t']) => Ok((name, value.trim_matches([' ', '\t']))),
+            Some((name, value)) if !name.is_empty() && !name.contains([' ', '\t']) => {
+                Ok((name, value.trim_matches([' ', '\t'])))
+            }
             _ => Err(Refusal(BAD, "a header field is not NAME: VALUE")),
         };
         text.split("\r\n").filter(|l| !l.is_empty()).map(field).collect::<Result<_, _>>().map(Fields)
@@ -122,7 +140,11 @@ impl<'a> Fields<'a> {
     fn one(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
         let mut found = self.0.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| *v);
         let first = found.next();
-        if found.next().is_some() { Err(Refusal(BAD, "a header field is there twice")) } else { Ok(first) }
+        if found.next().is_some() {
+            Err(Refusal(BAD, "a header field is there twice"))
+        } else {
+            Ok(first)
+        }
     }
 }
 
@@ -141,10 +163,21 @@ mod tests {
 
     #[test]
     fn names_of_the_page() {
-        for host in ["localhost", "LocalHost:9900", "127.0.0.1", "127.0.0.1:80", "status.example:1", "[::ffff:127.0.0.1]:9900"] {
+        for host in
+            ["localhost", "LocalHost:9900", "127.0.0.1", "127.0.0.1:80", "status.example:1", "[::ffff:127.0.0.1]:9900"]
+        {
             assert!(asked(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).is_ok_and(|r| r.is_some()), "{host}");
         }
-        for host in ["evil.example", "evil.example:9900", "10.0.0.1", "[::1]", "localhost.evil.example", "127.0.0.1.evil.example", "a:b:c", ""] {
+        for host in [
+            "evil.example",
+            "evil.example:9900",
+            "10.0.0.1",
+            "[::1]",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "a:b:c",
+            "",
+        ] {
             assert_eq!(status(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")), "403", "{host}");
         }
         assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), "400");
@@ -156,7 +189,8 @@ mod tests {
     fn origins() {
         let with = |origin: &str| status(&format!("GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\n\r\n"));
         assert_eq!((with("http://localhost:9900"), with("http://127.0.0.1")), ("", ""));
-        for foreign in ["null", "http://evil.example", "https://localhost", "http://localhost.evil.example", "file://"] {
+        for foreign in ["null", "http://evil.example", "https://localhost", "http://localhost.evil.example", "file://"]
+        {
             assert_eq!(with(foreign), "403", "{foreign}");
         }
     }
@@ -169,7 +203,10 @@ mod tests {
         assert_eq!(status(&post("Content-Type: text/plain\r\n\r\n")), "415");
         assert_eq!(status(&post("Content-Type: application/x-www-form-urlencoded\r\n\r\n")), "415");
         let whole = asked(&post(&format!("{json}Content-Length: 2\r\n\r\n{{}}"))).unwrap().unwrap();
-        assert_eq!((whole.method.as_str(), whole.target.as_str(), whole.body.as_slice()), ("POST", "/signal/a/b", &b"{}"[..]));
+        assert_eq!(
+            (whole.method.as_str(), whole.target.as_str(), whole.body.as_slice()),
+            ("POST", "/signal/a/b", &b"{}"[..])
+        );
         assert_eq!(asked(&post(&format!("{json}Content-Length: 2\r\n\r\n{{"))), Ok(None));
         assert_eq!(status(&post(&format!("{json}Content-Length: 70000\r\n\r\n"))), "413");
         assert_eq!(status(&post(&format!("{json}Content-Length: +2\r\n\r\n"))), "400");
@@ -182,7 +219,13 @@ mod tests {
         for cut in 0..whole.len() {
             assert_eq!(asked(&whole[..cut]), Ok(None), "{cut}");
         }
-        for bad in ["GET\r\n\r\n", "GET / HTTP/2\r\n\r\n", "GET status HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost : localhost\r\n\r\n", "GET / HTTP/1.1 x\r\n\r\n"] {
+        for bad in [
+            "GET\r\n\r\n",
+            "GET / HTTP/2\r\n\r\n",
+            "GET status HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
+            "GET / HTTP/1.1 x\r\n\r\n",
+        ] {
             assert_eq!(status(bad), "400", "{bad}");
         }
         assert_eq!(status(&"x".repeat(HEAD_MAX)), "431");

@@ -1,8 +1,10 @@
-//! The control socket: commands to running apps from users of this machine, one JSON object per line in and out (docs/operations.md).
+//! The control socket: commands to running apps from users of this machine, one JSON object per
+//! line in and out (docs/operations.md).
 //!
-//! A Unix socket that only its owner and root can use, served by threads of its own; what touches an app's state goes to the cores as
-//! jobs ([`crate::signal`]), done between two batches. Lines, answers and connections are bounded, so that no peer makes the process grow.
-//! [`request`] knows the commands, [`tables`] those on tables.
+//! A Unix socket that only its owner and root can use, served by threads of its own; what touches
+//! an app's state goes to the cores as jobs ([`crate::signal`]), done between two batches. Lines,
+//! answers and connections are bounded, so that no peer makes the process grow. [`request`] knows
+//! the commands, [`tables`] those on tables.
 
 mod request;
 mod tables;
@@ -87,7 +89,8 @@ pub fn open(at: &Where, view: &Arc<View>) -> Result<Option<Socket>, Error> {
     }
 }
 
-/// Where the sockets of this user's apps may be; a new one goes to the first that there can be. `WIRELOOM_SOCKETS` names the only one.
+/// Where the sockets of this user's apps may be; a new one goes to the first that there can be.
+/// `WIRELOOM_SOCKETS` names the only one.
 pub fn folders() -> Vec<PathBuf> {
     if let Some(only) = std::env::var_os("WIRELOOM_SOCKETS") {
         return vec![PathBuf::from(only)];
@@ -114,9 +117,14 @@ pub fn known_folders() -> Vec<PathBuf> {
     if unsafe { libc::geteuid() } != 0 || std::env::var_os("WIRELOOM_SOCKETS").is_some() {
         return all;
     }
-    let entries = |dir: &Path| -> Vec<PathBuf> { std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).collect() };
+    let entries = |dir: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).collect()
+    };
     let sessions = entries(Path::new("/run/user")).into_iter().map(|d| (d.clone(), d.join("wireloom")));
-    let temporary = entries(&std::env::temp_dir()).into_iter().filter(|d| owner_named(d, "wireloom-").is_some()).map(|d| (d.clone(), d));
+    let temporary = entries(&std::env::temp_dir())
+        .into_iter()
+        .filter(|d| owner_named(d, "wireloom-").is_some())
+        .map(|d| (d.clone(), d));
     // A folder that bears the name of one user and belongs to another is not looked into.
     let fits = |(named, dir): &(PathBuf, PathBuf)| {
         let uid = owner_named(named, "").or(owner_named(named, "wireloom-"));
@@ -250,7 +258,9 @@ fn allowed(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: 0 };
     let mut len = std::mem::size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `peer` and `len` live here and have the sizes told.
-    let got = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &mut len) };
+    let got = unsafe {
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &mut len)
+    };
     // SAFETY: a plain system call.
     got == 0 && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() })
 }

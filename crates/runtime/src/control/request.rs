@@ -1,15 +1,15 @@
 //! Commands of the control socket: a line in, a line out.
 //!
-//! `{"do":"tables"}` and so on (docs/operations.md lists them); the answer is `{"ok":true,…}` or `{"ok":false,"error":…}`, with the
-//! request's `id` if it had one.
+//! `{"do":"tables"}` and so on (docs/operations.md lists them); the answer is `{"ok":true,…}` or
+//! `{"ok":false,"error":…}`, with the request's `id` if it had one.
 
 use super::tables;
 use crate::admin;
-use crate::rows::{self, Row};
+use crate::table_io::{self, Row};
 use crate::view::{Hosted, View};
 use serde_json::{json, Map, Value};
 use wireloom_ir::desc::SignalDesc;
-use wireloom_ir::near;
+use wireloom_ir::suggestions;
 
 /// An answer's fields, or what was wrong.
 pub(super) type Answer = Result<Row, Refused>;
@@ -34,7 +34,8 @@ pub(super) fn fields(v: Value) -> Row {
 }
 
 /// The commands, for those who mistype one.
-const COMMANDS: [&str; 10] = ["hello", "status", "tables", "get", "insert", "delete", "read", "clear", "signals", "signal"];
+const COMMANDS: [&str; 10] =
+    ["hello", "status", "tables", "get", "insert", "delete", "read", "clear", "signals", "signal"];
 
 /// Answers a line, with the line's end.
 pub(super) fn answer(view: &View, line: &[u8]) -> String {
@@ -78,7 +79,7 @@ fn run(view: &View, request: &Row) -> Answer {
         "clear" => tables::clear(view, request),
         other => {
             let other: String = other.chars().take(40).collect();
-            let hint = near::lead(&other, COMMANDS);
+            let hint = suggestions::lead(&other, COMMANDS);
             Err(format!("there is no command `{other}`{hint} there are: {}", COMMANDS.join(", ")).into())
         }
     }
@@ -87,7 +88,9 @@ fn run(view: &View, request: &Row) -> Answer {
 fn hello(view: &View) -> Row {
     let apps: Vec<&str> = view.names().collect();
     let (cores, up) = (view.cores().count(), view.up().as_secs_f64());
-    fields(json!({ "wireloom": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "apps": apps, "cores": cores, "uptime_s": up }))
+    fields(
+        json!({ "wireloom": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "apps": apps, "cores": cores, "uptime_s": up }),
+    )
 }
 
 /// A string of the request.
@@ -113,16 +116,18 @@ fn own_signals(app: &Hosted) -> impl Iterator<Item = &SignalDesc> {
 
 fn signals(view: &View) -> Vec<Value> {
     let args = |s: &SignalDesc| -> Vec<Value> {
-        let arg = |(i, (n, t)): (usize, &(String, _))| json!({ "name": n, "is": rows::expected(*t, rows::form(s, i)) });
+        let arg = |(i, (n, t)): (usize, &(String, _))| json!({ "name": n, "is": table_io::expected(*t, table_io::form(s, i)) });
         s.args.iter().enumerate().map(arg).collect()
     };
-    let of = |a| own_signals(a).map(move |s| json!({ "app": a.name(), "signal": s.name, "doc": s.doc, "args": args(s) }));
+    let of =
+        |a| own_signals(a).map(move |s| json!({ "app": a.name(), "signal": s.name, "doc": s.doc, "args": args(s) }));
     view.apps.iter().flat_map(of).collect()
 }
 
 fn signal(view: &View, request: &Row) -> Answer {
     let (name, apps) = (word(request, "signal")?, apps_of(view, request)?);
-    let found: Vec<_> = apps.iter().filter_map(|a| Some((*a, a.desc().signals.iter().find(|s| s.name == name)?))).collect();
+    let found: Vec<_> =
+        apps.iter().filter_map(|a| Some((*a, a.desc().signals.iter().find(|s| s.name == name)?))).collect();
     let (app, signal) = match found[..] {
         [one] => one,
         [] => {
@@ -135,21 +140,38 @@ fn signal(view: &View, request: &Row) -> Answer {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(o)) => o.clone(),
         // In order.
-        Some(Value::Array(list)) if list.len() <= signal.args.len() => signal.args.iter().map(|(n, _)| n.clone()).zip(list.iter().cloned()).collect(),
-        Some(_) => return Err(format!("signal `{name}` takes {} arguments: {}", signal.args.len(), usage(signal)).into()),
+        Some(Value::Array(list)) if list.len() <= signal.args.len() => {
+            signal.args.iter().map(|(n, _)| n.clone()).zip(list.iter().cloned()).collect()
+        }
+        Some(_) => {
+            return Err(format!("signal `{name}` takes {} arguments: {}", signal.args.len(), usage(signal)).into())
+        }
     };
     if let Some(extra) = given.keys().find(|k| !signal.args.iter().any(|(n, _)| n == *k)) {
-        return Err(unknown("argument", extra, &format!("of signal `{name}`"), signal.args.iter().map(|(n, _)| n.as_str()).collect()));
+        return Err(unknown(
+            "argument",
+            extra,
+            &format!("of signal `{name}`"),
+            signal.args.iter().map(|(n, _)| n.as_str()).collect(),
+        ));
     }
     let arg = |(i, (n, t)): (usize, &(String, _))| match given.get(n) {
-        Some(v) => rows::single(*t, rows::form(signal, i), n, v).map_err(|e| Refused::from(format!("argument `{n}`: {e}"))),
-        None => rows::default(signal, i).cloned().ok_or_else(|| format!("signal `{name}` needs `{n}`: {}", usage(signal)).into()),
+        Some(v) => table_io::single(*t, table_io::form(signal, i), n, v)
+            .map_err(|e| Refused::from(format!("argument `{n}`: {e}"))),
+        None => table_io::default(signal, i)
+            .cloned()
+            .ok_or_else(|| format!("signal `{name}` needs `{n}`: {}", usage(signal)).into()),
     };
     let args = signal.args.iter().enumerate().map(arg).collect::<Result<Vec<_>, _>>()?;
     let (out, all) = app.call(signal, args);
     match all {
         true => Ok(fields(out)),
-        false => Err(Refused { text: format!("signal `{name}` ended with a fault, or the app is ending; `wireloom counter --all` shows faults"), more: fields(out) }),
+        false => Err(Refused {
+            text: format!(
+                "signal `{name}` ended with a fault, or the app is ending; `wireloom counter --all` shows faults"
+            ),
+            more: fields(out),
+        }),
     }
 }
 
@@ -165,7 +187,7 @@ fn usage(signal: &SignalDesc) -> String {
 }
 
 pub(super) fn unknown(what: &str, name: &str, place: &str, known: Vec<&str>) -> Refused {
-    let hint = near::lead(name, known.iter().copied());
+    let hint = suggestions::lead(name, known.iter().copied());
     let name: String = name.chars().take(64).collect();
     let list = if known.is_empty() { "none".to_string() } else { known.join(", ") };
     format!("there is no {what} `{name}` {place}{hint} there are: {list}").into()

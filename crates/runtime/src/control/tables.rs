@@ -1,13 +1,14 @@
 //! Commands on tables: list, get, insert, delete, read, clear.
 //!
-//! Each becomes jobs for the cores that have the table: the first one for a table that all share, every one for a table of which each
-//! has its own part or copy. A job changes whole rows only and lasts a fraction of a millisecond; a request of many rows is many jobs, so
-//! packets flow between them. A row that stands for several entries (ranges) is one change: no packet sees a part of it.
+//! Each becomes jobs for the cores that have the table: the first one for a table that all share,
+//! every one for a table of which each has its own part or copy. A job changes whole rows only and
+//! lasts a fraction of a millisecond; a request of many rows is many jobs, so packets flow between
+//! them. A row that stands for several entries (ranges) is one change: no packet sees a part of it.
 
 use super::request::{self, fields, unknown, Answer, Refused};
 use crate::abi::{WL_F_CONSTRAINT, WL_F_FULL, WL_F_INDEX};
-use crate::rows::{self, Row, Shape, END};
 use crate::signal::{decode, Fault, Run};
+use crate::table_io::{self, Row, Shape, END};
 use crate::view::{Hosted, View};
 use serde_json::{json, Value};
 use std::ops::Range;
@@ -23,7 +24,8 @@ const ROWS_MAX: u64 = 10_000;
 const BYTES: usize = 1 << 20;
 /// Steps of a job that walks a table: each looks at some thousand places at most.
 const STEPS: usize = 64;
-/// Counting the entries of a table with expiry looks at all of them; of larger ones the statistics tell, which packets bring up to date.
+/// Counting the entries of a table with expiry looks at all of them; of larger ones the statistics
+/// tell, which packets bring up to date.
 const COUNTED: u64 = 64 << 10;
 
 const DOES: [&str; 6] = ["get", "insert", "remove", "next", "len", "clear"];
@@ -70,14 +72,23 @@ impl<'v> Table<'v> {
 
     /// Cores that are told of changes.
     fn cores(&self) -> Range<usize> {
-        // One that all share is asked for where services are, if there are any: they last as long as the process.
-        if self.per_core() { self.hosted.cores(self.info().map_or(Half::Both, |i| i.half)) } else { 0..1 }
+        // One that all share is asked for where services are, if there are any: they last as long
+        // as the process.
+        if self.per_core() {
+            self.hosted.cores(self.info().map_or(Half::Both, |i| i.half))
+        } else {
+            0..1
+        }
     }
 
     /// Cores that are read.
     fn parts(&self) -> Range<usize> {
         let all = self.cores();
-        if self.copied() { all.start..all.start + 1 } else { all }
+        if self.copied() {
+            all.start..all.start + 1
+        } else {
+            all
+        }
     }
 
     fn entries(&self) -> u64 {
@@ -121,7 +132,9 @@ fn table<'v>(view: &'v View, request: &Row) -> Result<Table<'v>, Refused> {
     let mut found: Vec<Table> = apps.iter().filter_map(|a| of(a)).collect();
     match (found.pop(), found.is_empty()) {
         (Some(t), true) => Ok(t),
-        (Some(last), false) => Err(request::several("table", name, found.iter().map(|t| t.hosted).chain([last.hosted]))),
+        (Some(last), false) => {
+            Err(request::several("table", name, found.iter().map(|t| t.hosted).chain([last.hosted])))
+        }
         _ => {
             let known = apps.iter().flat_map(|a| a.desc().tables.iter().map(|t| t.name.as_str())).collect();
             Err(unknown("table", name, "here", known))
@@ -141,12 +154,13 @@ pub(super) fn list(view: &View, request: &Row) -> Answer {
 fn describe(t: &Table) -> Value {
     let form = |s: &SignalDesc, skip: &dyn Fn(&str) -> bool| -> Vec<Value> {
         let one = |(i, (n, ty)): (usize, &(String, ParamType))| {
-            let is = rows::expected(*ty, rows::form(s, i));
-            (!skip(n) && rows::fields(s).contains(&n.as_str())).then(|| json!({ "name": n, "is": is, "pattern": rows::is_pattern(s, n) }))
+            let is = table_io::expected(*ty, table_io::form(s, i));
+            (!skip(n) && table_io::fields(s).contains(&n.as_str()))
+                .then(|| json!({ "name": n, "is": is, "pattern": table_io::is_pattern(s, n) }))
         };
         s.args.iter().enumerate().filter_map(one).collect()
     };
-    let key: Vec<&str> = t.signal("remove").or_else(|| t.signal("get")).map_or(Vec::new(), rows::fields);
+    let key: Vec<&str> = t.signal("remove").or_else(|| t.signal("get")).map_or(Vec::new(), table_io::fields);
     let insert = t.signal("insert");
     let can: Vec<&str> = ["get", "insert", "remove", "next"].into_iter().filter(|w| t.signal(w).is_some()).collect();
     let mut out = json!({
@@ -177,9 +191,9 @@ pub(super) fn get(view: &View, request: &Row) -> Answer {
     let get = t.need("get", "cannot be read: a value is too large, or not of a kind that is shown")?;
     let key = match request.get("key") {
         Some(Value::Object(key)) => key,
-        _ => return Err(format!("`key` is missing: an object with {}", rows::fields(get).join(", ")).into()),
+        _ => return Err(format!("`key` is missing: an object with {}", table_io::fields(get).join(", ")).into()),
     };
-    let args = rows::arguments(get, key, true)?.pop().unwrap_or_default();
+    let args = table_io::arguments(get, key, true)?.pop().unwrap_or_default();
     let handler = get.handler;
     let answers = t.hosted.on(t.parts(), move |run| run(handler, &args));
     let inner = match &get.result {
@@ -192,7 +206,7 @@ pub(super) fn get(view: &View, request: &Row) -> Answer {
         let value = decode(&get.result, &mut &bytes[..]).unwrap_or(Value::Null);
         // An entry whose value is an option that is none looks like no entry.
         if !value.is_null() {
-            let value = Value::Object(rows::named(inner, value));
+            let value = Value::Object(table_io::named(inner, value));
             if !found.contains(&value) {
                 found.push(value);
             }
@@ -222,13 +236,17 @@ fn calls(t: &Table, signal: &SignalDesc, request: &Row) -> Result<Vec<Calls>, Re
             one = vec![row.clone()];
             &one
         }
-        _ => return Err(format!("`rows` is missing: a list of objects with {}", rows::fields(signal).join(", ")).into()),
+        _ => {
+            return Err(
+                format!("`rows` is missing: a list of objects with {}", table_io::fields(signal).join(", ")).into()
+            )
+        }
     };
     // Rows to delete may be those that were loaded, with their values.
     let insert = t.signal("insert").unwrap_or(signal);
-    let strange = |name: &str| unknown("field", name, &format!("in table `{}`", t.name()), rows::fields(insert));
+    let strange = |name: &str| unknown("field", name, &format!("in table `{}`", t.name()), table_io::fields(insert));
     let names = request.get("fields").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    if let Some(name) = rows::stray(&[signal, insert], names) {
+    if let Some(name) = table_io::stray(&[signal, insert], names) {
         return Err(strange(name));
     }
     let mut all = Vec::with_capacity(list.len());
@@ -238,10 +256,10 @@ fn calls(t: &Table, signal: &SignalDesc, request: &Row) -> Result<Vec<Calls>, Re
             Refused { text, more: fields(json!({ "row": n + 1, "done": 0 })) }
         };
         let row = row.as_object().ok_or_else(|| told("expected an object".into()))?;
-        if let Some(name) = rows::stray(&[signal, insert], row.keys().map(String::as_str)) {
+        if let Some(name) = table_io::stray(&[signal, insert], row.keys().map(String::as_str)) {
             return Err(told(strange(name).text));
         }
-        all.push(rows::arguments(signal, row, false).map_err(told)?);
+        all.push(table_io::arguments(signal, row, false).map_err(told)?);
     }
     Ok(all)
 }
@@ -265,7 +283,8 @@ fn pieces(rows: Vec<Calls>) -> Vec<(usize, Arc<Vec<Calls>>)> {
 
 pub(super) fn insert(view: &View, request: &Row) -> Answer {
     let t = table(view, request)?;
-    let insert = t.need("insert", "takes no entries from outside: a part of its values is of no kind that can be written")?;
+    let insert =
+        t.need("insert", "takes no entries from outside: a part of its values is of no kind that can be written")?;
     let rows = calls(&t, insert, request)?;
     let count = rows.len();
     let entries: usize = rows.iter().map(Vec::len).sum();
@@ -277,7 +296,9 @@ pub(super) fn insert(view: &View, request: &Row) -> Answer {
             move |run| adder.add(run, &work)
         });
         let done: Vec<(usize, Option<Fault>)> = ends.into_iter().collect::<Option<_>>().ok_or_else(ending)?;
-        let Some((least, fault)) = done.iter().filter_map(|(n, f)| f.map(|f| (*n, f))).min_by_key(|(n, _)| *n) else { continue };
+        let Some((least, fault)) = done.iter().filter_map(|(n, f)| f.map(|f| (*n, f))).min_by_key(|(n, _)| *n) else {
+            continue;
+        };
         // Cores that came further go back, so that all have the same.
         for (core, (n, _)) in t.cores().zip(&done).filter(|(_, (n, _))| *n > least) {
             let (adder, piece, n) = (adder.clone(), piece.clone(), *n);
@@ -285,7 +306,10 @@ pub(super) fn insert(view: &View, request: &Row) -> Answer {
         }
         let row = first + least;
         let which = if count == 1 { "this".into() } else { format!("row {}", row + 1) };
-        return Err(Refused { text: format!("{which} cannot be inserted: {}", t.told(fault)), more: fields(json!({ "row": row + 1, "done": row })) });
+        return Err(Refused {
+            text: format!("{which} cannot be inserted: {}", t.told(fault)),
+            more: fields(json!({ "row": row + 1, "done": row })),
+        });
     }
     Ok(fields(json!({ "rows": count, "entries": entries })))
 }
@@ -302,9 +326,13 @@ struct Adder {
 
 impl Adder {
     fn of(t: &Table, insert: &SignalDesc) -> Adder {
-        let args = |s: &SignalDesc| s.args.iter().filter_map(|(n, _)| insert.args.iter().position(|(m, _)| m == n)).collect();
+        let args =
+            |s: &SignalDesc| s.args.iter().filter_map(|(n, _)| insert.args.iter().position(|(m, _)| m == n)).collect();
         let remove = t.signal("remove").map(|s| (s.handler, args(s)));
-        let room = t.signal("len").filter(|_| t.info().is_some_and(|i| i.idle == 0)).and_then(|s| Some((s.handler, t.info()?.capacity)));
+        let room = t
+            .signal("len")
+            .filter(|_| t.info().is_some_and(|i| i.idle == 0))
+            .and_then(|s| Some((s.handler, t.info()?.capacity)));
         Adder { insert: insert.handler, remove, room }
     }
 
@@ -345,7 +373,9 @@ pub(super) fn delete(view: &View, request: &Row) -> Answer {
     for (_, piece) in pieces(rows) {
         let (work, result) = (piece.clone(), result.clone());
         let there = t.hosted.on(t.cores(), move |run| {
-            let mut gone = |args: &Vec<ParamValue>| run(handler, args).is_ok_and(|b| decode(&result, &mut &b[..]) == Some(true.into()));
+            let mut gone = |args: &Vec<ParamValue>| {
+                run(handler, args).is_ok_and(|b| decode(&result, &mut &b[..]) == Some(true.into()))
+            };
             // All of a row's entries, though one may be missing.
             work.iter().map(|row| row.iter().fold(false, |any, args| gone(args) | any)).collect::<Vec<bool>>()
         });
@@ -364,7 +394,7 @@ type Read = (Vec<Row>, u64);
 fn walk(run: &mut Run, next: &SignalDesc, mut cursor: u64, most: usize) -> Result<Read, Fault> {
     let mut entries = Vec::new();
     for _ in 0..STEPS.max(most) {
-        let (entry, at) = rows::step(run, next, cursor)?;
+        let (entry, at) = table_io::step(run, next, cursor)?;
         entries.extend(entry);
         cursor = at;
         if cursor == END || entries.len() >= most {
@@ -431,7 +461,11 @@ pub(super) fn clear(view: &View, request: &Row) -> Answer {
         for _ in 0..2 {
             while cursor != END {
                 let (next, remove, shape) = (next.clone(), remove.clone(), shape.clone());
-                let got = t.hosted.on(core..core + 1, move |run| clear_some(run, &next, &remove, &shape, cursor)).pop().flatten();
+                let got = t
+                    .hosted
+                    .on(core..core + 1, move |run| clear_some(run, &next, &remove, &shape, cursor))
+                    .pop()
+                    .flatten();
                 let (gone, at) = got.ok_or_else(ending)?.map_err(|f| t.told(f))?;
                 (deleted, cursor) = (deleted + gone, at);
             }
@@ -442,14 +476,20 @@ pub(super) fn clear(view: &View, request: &Row) -> Answer {
     Ok(fields(json!({ "deleted": most })))
 }
 
-fn clear_some(run: &mut Run, next: &SignalDesc, remove: &SignalDesc, shape: &Shape, mut cursor: u64) -> Result<(u64, u64), Fault> {
+fn clear_some(
+    run: &mut Run,
+    next: &SignalDesc,
+    remove: &SignalDesc,
+    shape: &Shape,
+    mut cursor: u64,
+) -> Result<(u64, u64), Fault> {
     let mut deleted = 0;
     for _ in 0..STEPS {
         let (entries, mut at) = walk(run, next, cursor, 1)?;
         for mut entry in entries {
             let row = shape.row(&mut entry);
             let mut gone = false;
-            for args in rows::arguments(remove, &row, false).unwrap_or_default() {
+            for args in table_io::arguments(remove, &row, false).unwrap_or_default() {
                 gone |= run(remove.handler, &args)?.starts_with(b"4:true");
             }
             if gone {

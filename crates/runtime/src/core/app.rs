@@ -1,7 +1,7 @@
 //! An app: a program with its description and settings; and what each core keeps of it.
 
+use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
-use super::trust::Trust;
 use super::types::Backend;
 use crate::abi::*;
 use crate::error::Error;
@@ -20,12 +20,14 @@ pub struct App {
     pub desc: Desc,
     pub settings: Settings,
     /// Per port: ketama ring and Maglev table where asked for.
-    tables: Vec<(hashing::Ring, Vec<u32>)>,
-    /// Memory of all cores, of both halves of an app that has two, 8-byte words; programs synchronise on it themselves.
+    tables: Vec<(hashing::Continuum, Vec<u32>)>,
+    /// Memory of all cores, of both halves of an app that has two, 8-byte words; programs
+    /// synchronise on it themselves.
     shared: Arc<SharedMemory>,
     /// The part that these cores run, of an app with frame ports and service ports.
     pub half: Half,
-    /// What answers are counted as, of all protocols (0: unknown); empty if none has classes. For each protocol the numbers of its own.
+    /// What answers are counted as, of all protocols (0: unknown); empty if none has classes. For
+    /// each protocol the numbers of its own.
     pub classes: Vec<String>,
     pub class_numbers: Vec<Vec<u8>>,
     /// Words about answers that failed.
@@ -33,7 +35,8 @@ pub struct App {
 }
 
 pub struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);
-// SAFETY: the runtime only hands out the address; the program's own code synchronises access (its tables lock).
+// SAFETY: the runtime only hands out the address; the program's own code synchronises access (its
+// tables lock).
 unsafe impl Sync for SharedMemory {}
 // SAFETY: plain memory.
 unsafe impl Send for SharedMemory {}
@@ -50,19 +53,28 @@ impl SharedMemory {
 }
 
 impl App {
-    /// Checks the description against the program, resolves the settings, builds hash tables and shared memory.
+    /// Checks the description against the program, resolves the settings, builds hash tables and
+    /// shared memory.
     pub fn new(program: Program, desc: Desc, sets: &[(String, String)]) -> Result<Arc<App>, Error> {
         App::with(program, desc, sets, Half::Both, None)
     }
 
-    /// The halves of an app with frame ports and service ports, packets first: they share the memory of all cores.
+    /// The halves of an app with frame ports and service ports, packets first: they share the
+    /// memory of all cores.
     pub fn halves(program: Program, desc: &Desc, sets: &[(String, String)]) -> Result<(Arc<App>, Arc<App>), Error> {
         let packets = App::with(program.clone(), desc.half(Half::Packets), sets, Half::Packets, None)?;
-        let services = App::with(program, desc.half(Half::Services), sets, Half::Services, Some(packets.shared.clone()))?;
+        let services =
+            App::with(program, desc.half(Half::Services), sets, Half::Services, Some(packets.shared.clone()))?;
         Ok((packets, services))
     }
 
-    fn with(program: Program, desc: Desc, sets: &[(String, String)], half: Half, shared: Option<Arc<SharedMemory>>) -> Result<Arc<App>, Error> {
+    fn with(
+        program: Program,
+        desc: Desc,
+        sets: &[(String, String)],
+        half: Half,
+        shared: Option<Arc<SharedMemory>>,
+    ) -> Result<Arc<App>, Error> {
         check(&program, &desc)?;
         let settings = params::resolve(&desc, sets)?;
         let tables = desc
@@ -77,7 +89,17 @@ impl App {
             .collect();
         let shared = shared.unwrap_or_else(|| Arc::new(SharedMemory::of(&program, &settings)));
         let (classes, class_numbers) = super::noted::classes(&desc);
-        Ok(Arc::new(App { program, desc, settings, tables, shared, half, classes, class_numbers, told: Default::default() }))
+        Ok(Arc::new(App {
+            program,
+            desc,
+            settings,
+            tables,
+            shared,
+            half,
+            classes,
+            class_numbers,
+            told: Default::default(),
+        }))
     }
 
     /// Counters that the other half counts, alone or too, and that handlers of this one read.
@@ -102,7 +124,8 @@ impl App {
         if at % 8 != 0 || at + 64 > self.program.table().shared_size as usize {
             return None;
         }
-        // SAFETY: inside the shared memory, by the check, and aligned; programs change these words by atomic operations.
+        // SAFETY: inside the shared memory, by the check, and aligned; programs change these words
+        // by atomic operations.
         let word = |i: usize| unsafe { std::sync::atomic::AtomicU64::from_ptr(self.shared_ptr().add(at / 8 + i)) };
         Some(std::array::from_fn(|i| word(i).load(std::sync::atomic::Ordering::Relaxed)))
     }
@@ -123,12 +146,20 @@ impl App {
         self.desc.faults.get(kind.checked_sub(WL_F_USER)? as usize)
     }
 
-    /// Why the app cannot run: its start, the first thing that `stats` has seen, has ended in a fault. What the program says of the
-    /// fault (its doc comment) is what is wrong.
+    /// Why the app cannot run: its start, the first thing that `stats` has seen, has ended in a
+    /// fault. What the program says of the fault (its doc comment) is what is wrong.
     pub fn start_fault(&self, stats: &AppStats) -> Option<String> {
         let (kind, place, _) = stats.faults.list().into_iter().next()?;
-        let at = self.desc.places.get(place as usize).map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column)).unwrap_or_default();
-        let says = self.own_fault(kind).map(|f| f.doc.split_whitespace().collect::<Vec<_>>().join(" ")).filter(|d| !d.is_empty());
+        let at = self
+            .desc
+            .places
+            .get(place as usize)
+            .map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column))
+            .unwrap_or_default();
+        let says = self
+            .own_fault(kind)
+            .map(|f| f.doc.split_whitespace().collect::<Vec<_>>().join(" "))
+            .filter(|d| !d.is_empty());
         let says = says.map(|d| format!(": {d}")).unwrap_or_default();
         Some(format!("app `{}` cannot start: fault {}{at}{says}", self.desc.app, self.fault_name(kind)))
     }
@@ -143,11 +174,12 @@ pub const LINE: usize = 64;
 
 /// A large page.
 const HUGE: usize = 2 << 20;
-/// Memory from so many bytes on begins at a large page: what a table has first is what is used most.
+/// Memory from so many bytes on begins at a large page: what a table has first is what is used
+/// most.
 const LARGE: usize = 4 * HUGE;
 
-/// Zeroed memory with room to begin where [`first_line`] says. (An aligned, zeroed allocation would touch every page; this one
-/// leaves untouched pages absent.)
+/// Zeroed memory with room to begin where [`first_line`] says. (An aligned, zeroed allocation would
+/// touch every page; this one leaves untouched pages absent.)
 pub fn placed(bytes: usize) -> Box<[u64]> {
     words(bytes + if bytes >= LARGE { HUGE } else { LINE })
 }
@@ -159,15 +191,16 @@ pub fn first_line(memory: &mut [u64]) -> *mut u64 {
     memory[skip..].as_mut_ptr()
 }
 
-/// Zeroed words holding at least `bytes` bytes. Untouched pages stay absent. Ends the process, with the reason, where the system does
-/// not have them.
+/// Zeroed words holding at least `bytes` bytes. Untouched pages stay absent. Ends the process, with
+/// the reason, where the system does not have them.
 pub fn words(bytes: usize) -> Box<[u64]> {
     let n = bytes.div_ceil(8);
     let Ok(layout) = std::alloc::Layout::array::<u64>(n) else { no_memory(bytes) };
     if n == 0 {
         return Box::default();
     }
-    // SAFETY: the layout has a size, and the words that it is for are the box's own; zeros are words.
+    // SAFETY: the layout has a size, and the words that it is for are the box's own; zeros are
+    // words.
     unsafe {
         let p = std::alloc::alloc_zeroed(layout).cast::<u64>();
         if p.is_null() {
@@ -182,14 +215,21 @@ fn no_memory(bytes: usize) -> ! {
     std::process::exit(1);
 }
 
-/// Asks for pages of 2 MiB: tables of flows are touched in no order, and each touch of a small page would cost a walk of the page tables.
-/// Where the kernel does not give them, nothing is lost but time.
+/// Asks for pages of 2 MiB: tables of flows are touched in no order, and each touch of a small page
+/// would cost a walk of the page tables. Where the kernel does not give them, nothing is lost but
+/// time.
 pub fn huge_pages<T>(memory: &[T]) {
     let bytes = std::mem::size_of_val(memory);
     if bytes >= LARGE {
         let skip = memory.as_ptr().cast::<u8>().align_offset(HUGE).min(bytes);
         // SAFETY: the range lies inside of the slice, and advice changes nothing of its contents.
-        unsafe { libc::madvise(memory.as_ptr().cast::<u8>().add(skip).cast_mut().cast(), (bytes - skip) / HUGE * HUGE, libc::MADV_HUGEPAGE) };
+        unsafe {
+            libc::madvise(
+                memory.as_ptr().cast::<u8>().add(skip).cast_mut().cast(),
+                (bytes - skip) / HUGE * HUGE,
+                libc::MADV_HUGEPAGE,
+            )
+        };
     }
 }
 
@@ -219,7 +259,9 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
         }
     }
     for (i, m) in desc.merges.iter().enumerate() {
-        let port = |p: u32, listen: bool| desc.ports.get(p as usize).is_some_and(|p| matches!(p.kind, PortKind::Listen(_)) == listen);
+        let port = |p: u32, listen: bool| {
+            desc.ports.get(p as usize).is_some_and(|p| matches!(p.kind, PortKind::Listen(_)) == listen)
+        };
         let fits = program.merges().get(i).is_some_and(|f| m.inputs >= 1 && m.inputs as usize <= f.inputs);
         if !fits || !port(m.from, true) || !port(m.to, false) {
             return bad(format!("merge `{}` does not match the program", m.name));
@@ -227,8 +269,17 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     }
     for (i, h) in desc.handlers.iter().enumerate() {
         let port = match h.on {
-            HandlerOn::Message { port, .. } | HandlerOn::Frame { port } | HandlerOn::Opened { port } | HandlerOn::Greeting { port } | HandlerOn::Closed { port } => port,
-            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::End | HandlerOn::Signal | HandlerOn::Elsewhere => 0,
+            HandlerOn::Message { port, .. }
+            | HandlerOn::Frame { port }
+            | HandlerOn::Opened { port }
+            | HandlerOn::Greeting { port }
+            | HandlerOn::Closed { port } => port,
+            HandlerOn::Fault
+            | HandlerOn::Every { .. }
+            | HandlerOn::Start
+            | HandlerOn::End
+            | HandlerOn::Signal
+            | HandlerOn::Elsewhere => 0,
         };
         if i as u32 >= t.handlers || (port as usize >= desc.ports.len() && port != 0) {
             return bad(format!("handler `{}` does not match the program", h.name));
@@ -336,7 +387,8 @@ pub struct AppCore {
     /// Connections that wait for a turn, and the time that the app has used in this batch.
     pub queue: VecDeque<Id>,
     pub spent: u64,
-    /// Rounds over the queue so far; of this one, how many still have their turn, and whether anyone has run.
+    /// Rounds over the queue so far; of this one, how many still have their turn, and whether
+    /// anyone has run.
     pub round: u32,
     pub round_left: usize,
     pub round_ran: bool,
@@ -579,7 +631,7 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
         idle: Vec::new(),
         piped: Vec::new(),
         calm_until: 0,
-        trust: Trust::default(),
+        trust: PipeliningPolicy::default(),
         filling: Id::NIL,
         open: 0,
         waiters: VecDeque::new(),
@@ -594,7 +646,7 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
     }
 }
 
-fn shown(p: &mut Port, tables: &(hashing::Ring, Vec<u32>)) -> wl_port {
+fn shown(p: &mut Port, tables: &(hashing::Continuum, Vec<u32>)) -> wl_port {
     let (ring, maglev) = tables;
     let ptr = |v: &Vec<u32>| if v.is_empty() { std::ptr::null() } else { v.as_ptr() };
     wl_port {

@@ -138,7 +138,8 @@ impl Core {
         let k = &self.calls[call];
         let (task, part, client_id) = (k.task, k.part, k.client_id);
         if flags & WL_M_INTERIM != 0 && m.whole {
-            // What says that the backend's connection ends would be taken for a word about the client's.
+            // What says that the backend's connection ends would be taken for a word about the
+            // client's.
             if !ends {
                 self.interim(id, task, rest, &m);
             }
@@ -207,20 +208,28 @@ impl Core {
         if ends {
             self.shed_all(id);
         }
-        if tunnel && self.can_close_alone(id) && self.conns.get(client).is_some_and(|c| !c.has(flag::CLOSING | flag::DOOMED)) {
+        if tunnel
+            && self.can_close_alone(id)
+            && self.conns.get(client).is_some_and(|c| !c.has(flag::CLOSING | flag::DOOMED))
+        {
             self.conns[id].clear(flag::RELEASE);
             self.start_tunnel(client, id);
         }
     }
 
-    /// An answer with a fault from which its grammar recovers: its asker is told, the rest of it is skipped, and the connection serves the others.
+    /// An answer with a fault from which its grammar recovers: its asker is told, the rest of it is
+    /// skipped, and the connection serves the others.
     fn bad_answer_in_step(&mut self, id: Id, call: Id, m: &Found) {
         // SAFETY: the view is live until `end_message`.
         let (kind, place) = unsafe { (u32::from((*m.view).fault), (*m.view).place) };
         let at = self.target_of(id);
         self.count_fault(at.a as u16, WL_F_BAD_REPLY, place, at.p as u32);
         // One that is too long for us says nothing about its server.
-        if kind == WL_F_TOO_LONG { self.succeeded(at) } else { self.backend_failed(at, Why::Nonsense) }
+        if kind == WL_F_TOO_LONG {
+            self.succeeded(at)
+        } else {
+            self.backend_failed(at, Why::Nonsense)
+        }
         let k = &mut self.calls[call];
         let (task, part) = (std::mem::take(&mut k.task), k.part);
         if m.whole {
@@ -246,7 +255,8 @@ impl Core {
         self.patch.as_ptr()
     }
 
-    /// A response that another one follows: goes to the client if its turn has come and it reads such responses, else is dropped.
+    /// A response that another one follows: goes to the client if its turn has come and it reads
+    /// such responses, else is dropped.
     fn interim(&mut self, id: Id, task: Id, rest: Raw, m: &Found) {
         let Some(t) = self.tasks.get(task) else { return };
         let (slot, alone) = (t.slot, t.parts.len() == 1);
@@ -316,8 +326,9 @@ impl Core {
         }
     }
 
-    /// The answer came before the request was complete: the client is told, the rest of the request is dropped, and the backend's
-    /// connection is not used again. Of an exclusive protocol the client's is closed: it need not send the rest.
+    /// The answer came before the request was complete: the client is told, the rest of the request
+    /// is dropped, and the backend's connection is not used again. Of an exclusive protocol the
+    /// client's is closed: it need not send the rest.
     fn check_early(&mut self, id: Id, call: Id) {
         let stream = self.calls[call].stream;
         let Some(c) = self.conns.get_mut(stream) else { return };
@@ -358,7 +369,8 @@ impl Core {
         }
     }
 
-    /// What a backend said cannot be an answer, for this reason, or not be read: the connection is of no use any more.
+    /// What a backend said cannot be an answer, for this reason, or not be read: the connection is
+    /// of no use any more.
     pub(super) fn backend_bad(&mut self, id: Id, fault: u32, place: u32) {
         let (at, now) = (self.target_of(id), self.now);
         let told = match fault {
@@ -370,7 +382,7 @@ impl Core {
         // One that is too long for us says nothing about its server.
         let too_long = matches!(fault, WL_F_TOO_LONG | WL_F_OVERLOAD);
         if !too_long {
-            self.betrayed(at, now);
+            self.on_violation(at, now);
         }
         self.fail_backend(id, told, WL_F_LOST);
         if !too_long {
@@ -388,7 +400,7 @@ impl Core {
         let stale = reused && !c.has(flag::ANSWERING);
         if c.has(flag::PIPED) && self.calls.get(c.first).is_some_and(|k| k.behind) {
             let now = self.now;
-            self.trust(at).held_up(now);
+            self.trust(at).on_slow_response(now);
         }
         self.fail_backend(id, WL_F_LOST, WL_F_LOST);
         if waiting && !stale {
@@ -396,8 +408,8 @@ impl Core {
         }
     }
 
-    /// Closes a backend connection; the first of its calls fails with `front`, the others with `rest`. Those of a `pipeline` that
-    /// are just lost are sent again.
+    /// Closes a backend connection; the first of its calls fails with `front`, the others with
+    /// `rest`. Those of a `pipeline` that are just lost are sent again.
     pub(super) fn fail_backend(&mut self, id: Id, front: u32, rest: u32) {
         let at = self.target_of(id);
         let c = &mut self.conns[id];
@@ -443,7 +455,8 @@ impl Core {
         self.serve_waiter(at, None);
     }
 
-    /// Sends a request again, once, on a fresh connection: only one whose protocol says that twice does no harm.
+    /// Sends a request again, once, on a fresh connection: only one whose protocol says that twice
+    /// does no harm.
     fn retry(&mut self, at: Target, call: Id) -> bool {
         let c = &mut self.calls[call];
         if c.retried || !c.repeat || c.kept.is_empty() || !self.tasks.alive(c.task) {

@@ -48,7 +48,18 @@ impl Core {
             s
         });
         let c = &mut self.conns[id];
-        *c = Conn { token, side, app: a, port: p, instance, session, last_rx: now, last_tx: now, since: now, ..Conn::default() };
+        *c = Conn {
+            token,
+            side,
+            app: a,
+            port: p,
+            instance,
+            session,
+            last_rx: now,
+            last_tx: now,
+            since: now,
+            ..Conn::default()
+        };
         c.c.port = u32::from(p);
         c.c.instance = instance;
         c.c.id = number;
@@ -105,7 +116,8 @@ impl Core {
             Parsed::Message(m) => {
                 // SAFETY: the view is live until `end_message`.
                 let alone = unsafe { (*m.view).flags } & WL_M_ALONE != 0;
-                // One that is still arriving goes on a connection of its own, where it could overtake those before it.
+                // One that is still arriving goes on a connection of its own, where it could
+                // overtake those before it.
                 if alone || hold && !m.whole {
                     let c = &mut self.conns[id];
                     c.set(flag::ALONE);
@@ -139,7 +151,8 @@ impl Core {
         front
     }
 
-    /// Whether the next request must wait: too many under way, or the client does not take its answers.
+    /// Whether the next request must wait: too many under way, or the client does not take its
+    /// answers.
     #[inline]
     fn must_stall(&self, id: Id) -> bool {
         let c = &self.conns[id];
@@ -153,7 +166,8 @@ impl Core {
     fn too_many(&self, c: &Conn) -> bool {
         let app = &self.apps[c.app as usize];
         let exclusive = c.proto != NO_PROTO && app.protos[c.proto as usize].exclusive;
-        let limit = if exclusive || c.has(flag::ALONE) { 1 } else { app.ports[c.port as usize].options.max_outstanding };
+        let limit =
+            if exclusive || c.has(flag::ALONE) { 1 } else { app.ports[c.port as usize].options.max_outstanding };
         let by_size = (REPLY_BUDGET / u64::from(c.reply_max).max(1)).max(1);
         u64::from(c.count) >= u64::from(limit).min(by_size)
     }
@@ -282,8 +296,8 @@ impl Core {
         slot
     }
 
-    /// Adds reply bytes to a slot: to the connection if it is the slot's turn, else to the slot's store. Answers the
-    /// connection and whether it was its turn.
+    /// Adds reply bytes to a slot: to the connection if it is the slot's turn, else to the slot's
+    /// store. Answers the connection and whether it was its turn.
     pub(super) fn append_reply(&mut self, slot: Id, bytes: Raw) -> (Id, bool) {
         let s = &mut self.slots[slot];
         let conn = s.conn;
@@ -379,7 +393,8 @@ impl Core {
         }
     }
 
-    /// Answers whether the connection ends with it. (A task that outlives its slot has an id that names nothing.)
+    /// Answers whether the connection ends with it. (A task that outlives its slot has an id that
+    /// names nothing.)
     fn pop_slot(&mut self, conn: Id, slot: Id) -> bool {
         self.count_answer(slot, 0);
         let s = &self.slots[slot];
@@ -407,7 +422,8 @@ impl Core {
         self.client_fault(id, kind, NO_PLACE, Start::of(kept));
     }
 
-    /// The client's bytes are out of step with the grammar: earlier replies go out, then the protocol's complaint.
+    /// The client's bytes are out of step with the grammar: earlier replies go out, then the
+    /// protocol's complaint.
     pub(super) fn client_fault(&mut self, id: Id, kind: u32, place: u32, start: Start) {
         self.end_message(id);
         let c = &mut self.conns[id];
@@ -462,7 +478,8 @@ impl Core {
         }
     }
 
-    /// Nobody wants the rest of an answer: a shared connection reads on, an exclusive one is closed.
+    /// Nobody wants the rest of an answer: a shared connection reads on, an exclusive one is
+    /// closed.
     fn abandon_source(&mut self, src: Id, slot: Id) {
         let Some(s) = self.conns.get_mut(src) else { return };
         if s.sink != Sink::Slot(slot) {

@@ -1,12 +1,14 @@
 //! Requests on their way to backends: choosing a connection, or waiting for one.
 //!
-//! Pipelined protocols share a few connections per backend: a request is appended at once, even while the connection
-//! is being made. Exclusive protocols take an idle connection (the one used last), open one, or wait in a bounded
-//! queue. Which idle connections, and what becomes of requests that no backend has seen: `pool`.
+//! Pipelined protocols share a few connections per backend: a request is appended at once, even
+//! while the connection is being made. Exclusive protocols take an idle connection (the one used
+//! last), open one, or wait in a bounded queue. Which idle connections, and what becomes of
+//! requests that no backend has seen: `pool`.
 //!
-//! Retry: a request is sent a second time, on a fresh connection, only if it went out on a pooled connection that had
-//! been idle, that connection ended before one byte of an answer, and the whole request was at hand. That is the
-//! case where the backend closed an idle connection at the very moment it was used.
+//! Retry: a request is sent a second time, on a fresh connection, only if it went out on a pooled
+//! connection that had been idle, that connection ended before one byte of an answer, and the whole
+//! request was at hand. That is the case where the backend closed an idle connection at the very
+//! moment it was used.
 
 use super::app::Proto;
 use super::slab::Id;
@@ -44,7 +46,8 @@ impl Core {
         }
     }
 
-    /// Resolves the target of a call. Where the backend is down it is the next one, if the port says so, or the call fails at once.
+    /// Resolves the target of a call. Where the backend is down it is the next one, if the port
+    /// says so, or the call fails at once.
     fn target(&self, id: Id, port: u32, index: u32) -> Result<(Target, Proto), u32> {
         let a = self.tasks[id].app as usize;
         let app = &self.apps[a];
@@ -60,7 +63,16 @@ impl Core {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn dispatch(&mut self, id: Id, part: u32, port: u32, index: u32, head: wl_bytes, tail: u32, how: &wl_call) -> Result<(), u32> {
+    fn dispatch(
+        &mut self,
+        id: Id,
+        part: u32,
+        port: u32,
+        index: u32,
+        head: wl_bytes,
+        tail: u32,
+        how: &wl_call,
+    ) -> Result<(), u32> {
         self.asks(id, part, (port as u16, index));
         let (mut target, proto) = self.target(id, port, index)?;
         let (here, more) = self.tail_here(id, tail);
@@ -79,7 +91,11 @@ impl Core {
             self.one_way(target, proto, head, here, more)?;
             return Err(WL_F_NO_REPLY);
         }
-        let timeout = if how.timeout_ns == 0 { self.apps[target.a].ports[target.p].options.answer_timeout } else { how.timeout_ns };
+        let timeout = if how.timeout_ns == 0 {
+            self.apps[target.a].ports[target.p].options.answer_timeout
+        } else {
+            how.timeout_ns
+        };
         let call = self.calls.alloc();
         let now = self.now;
         let c = &mut self.calls[call];
@@ -175,11 +191,23 @@ impl Core {
             }
         };
         self.mark_dirty(conn);
-        if fits { Ok(()) } else { Err(WL_F_OVERLOAD) }
+        if fits {
+            Ok(())
+        } else {
+            Err(WL_F_OVERLOAD)
+        }
     }
 
     /// Appends a request with our id in the place of the client's.
-    fn append_with_id(&mut self, conn: Id, call: Id, head: Raw, here: Raw, offset: usize, width: usize) -> Result<(), u32> {
+    fn append_with_id(
+        &mut self,
+        conn: Id,
+        call: Id,
+        head: Raw,
+        here: Raw,
+        offset: usize,
+        width: usize,
+    ) -> Result<(), u32> {
         if head.n < offset + width {
             return Err(WL_F_CONSTRAINT);
         }
@@ -193,7 +221,11 @@ impl Core {
         }
         let fits = c.out.append_all(&mut self.pool, &[&h[..offset], &own[..width], &h[offset + width..], t]);
         self.mark_dirty(conn);
-        if fits { Ok(()) } else { Err(WL_F_OVERLOAD) }
+        if fits {
+            Ok(())
+        } else {
+            Err(WL_F_OVERLOAD)
+        }
     }
 
     pub(super) fn link_call(&mut self, conn: Id, call: Id) {
@@ -293,7 +325,8 @@ impl Core {
         Ok(())
     }
 
-    /// A request of a pipelined protocol that is still arriving would hold up all that share its connection: it has one of its own.
+    /// A request of a pipelined protocol that is still arriving would hold up all that share its
+    /// connection: it has one of its own.
     fn call_own(&mut self, at: Target, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
         let task = self.calls[call].task;
         self.calls[call].stream = self.tasks[task].conn;
@@ -338,7 +371,8 @@ impl Core {
         Ok(())
     }
 
-    /// What was sent to a backend ends with its direction of the connection; its answer may still come.
+    /// What was sent to a backend ends with its direction of the connection; its answer may still
+    /// come.
     pub(super) fn end_requests(&mut self, conn: Id) {
         self.conns[conn].set(flag::SHUT_WANTED | flag::NO_REUSE);
         self.mark_dirty(conn);
@@ -427,7 +461,8 @@ impl Core {
         self.complete_part(task, part, kind, None);
     }
 
-    /// A task that ends leaves its calls: exclusive connections are closed, shared ones read the answer for nobody.
+    /// A task that ends leaves its calls: exclusive connections are closed, shared ones read the
+    /// answer for nobody.
     pub(super) fn detach_calls(&mut self, id: Id) {
         let Some(t) = self.tasks.get_mut(id) else { return };
         for i in 0..t.calls.len() {

@@ -1,4 +1,5 @@
-//! Faults: counted per kind and place, told to the client in its protocol, shown to the app's fault handlers.
+//! Faults: counted per kind and place, told to the client in its protocol, shown to the app's fault
+//! handlers.
 
 use super::slab::Id;
 use super::types::{flag, Mode, NO_PROTO};
@@ -8,7 +9,8 @@ use crate::abi::*;
 /// Faults waiting for the app's handlers in one batch; further ones are only counted.
 const QUEUE_MAX: usize = 1024;
 
-/// The first bytes of a message that is refused: by them a protocol may know what is to be answered.
+/// The first bytes of a message that is refused: by them a protocol may know what is to be
+/// answered.
 #[derive(Clone, Copy, Default)]
 pub struct Start {
     bytes: [u8; WL_START],
@@ -30,8 +32,25 @@ impl Start {
 /// The name of a fault kind of the runtime.
 pub fn name(kind: u32) -> &'static str {
     const NAMES: [&str; 19] = [
-        "none", "malformed", "too_long", "truncated", "constraint", "index", "division", "none_value", "lost",
-        "refused", "timeout", "bad_reply", "overload", "idle", "full", "cancelled", "no_reply", "expect", "internal",
+        "none",
+        "malformed",
+        "too_long",
+        "truncated",
+        "constraint",
+        "index",
+        "division",
+        "none_value",
+        "lost",
+        "refused",
+        "timeout",
+        "bad_reply",
+        "overload",
+        "idle",
+        "full",
+        "cancelled",
+        "no_reply",
+        "expect",
+        "internal",
     ];
     NAMES.get(kind as usize).copied().unwrap_or("unknown")
 }
@@ -55,8 +74,8 @@ impl Core {
         }
     }
 
-    /// Runs the apps' fault handlers for what has happened in this batch. What they themselves do wrong is counted
-    /// but not shown to them again.
+    /// Runs the apps' fault handlers for what has happened in this batch. What they themselves do
+    /// wrong is counted but not shown to them again.
     pub(super) fn run_fault_handlers(&mut self) {
         let faults = std::mem::take(&mut self.faults);
         for (a, f) in &faults {
@@ -69,7 +88,8 @@ impl Core {
         self.faults = faults;
     }
 
-    /// A handler ends with a fault. A message that its unit does not allow is then the program's own: the client's was read.
+    /// A handler ends with a fault. A message that its unit does not allow is then the program's
+    /// own: the client's was read.
     pub(super) fn handler_fault(&mut self, id: Id, kind: u32, place: u32) {
         let told = match kind {
             WL_F_MALFORMED | WL_F_CONSTRAINT | WL_F_TOO_LONG => WL_F_INTERNAL,
@@ -83,7 +103,8 @@ impl Core {
         self.end_with_fault(id, kind, place, kind);
     }
 
-    /// A task ends with a fault: its client gets the protocol's word for it, or is cut off if an answer has begun.
+    /// A task ends with a fault: its client gets the protocol's word for it, or is cut off if an
+    /// answer has begun.
     fn end_with_fault(&mut self, id: Id, kind: u32, place: u32, told: u32) {
         let t = &self.tasks[id];
         let (a, slot, conn, suspended) = (t.app, t.slot, t.conn, t.suspended);
@@ -133,17 +154,30 @@ impl Core {
         }
         let c = &self.conns[conn];
         let a = c.app as usize;
-        // Where no further message is read, or the rest of this one is still to come, the answer may as well say so.
+        // Where no further message is read, or the rest of this one is still to come, the answer
+        // may as well say so.
         let drains = self.draining && self.apps[a].protos.get(c.proto as usize).is_some_and(|p| p.tells_drain);
         let in_step = in_step && !drains && !c.has(flag::LAST) && c.mode != Mode::Tail;
-        let proto = if c.proto == NO_PROTO { u32::from(self.apps[a].ports[c.port as usize].protos[0]) } else { u32::from(c.proto) };
+        let proto = if c.proto == NO_PROTO {
+            u32::from(self.apps[a].ports[c.port as usize].protos[0])
+        } else {
+            u32::from(c.proto)
+        };
         let (start, ctx, req) = match of {
             Of::Refused(start) => (start, 0, None),
             Of::Task(t) => (Start::default(), self.tasks[t].ctx, Some(self.tasks[t].c.req)),
             Of::Answer => (Start::default(), 0, None),
         };
         let side = if in_step { WL_SIDE_IN_STEP as u16 } else { 0 };
-        let fault = wl_fault { kind: kind as u16, side, place, port: u32::from(c.port), start_n: start.n, ctx, start: start.bytes };
+        let fault = wl_fault {
+            kind: kind as u16,
+            side,
+            place,
+            port: u32::from(c.port),
+            start_n: start.n,
+            ctx,
+            start: start.bytes,
+        };
         let table = *self.apps[a].app.program.table();
         let mut flags = 0;
         self.enter(a);
@@ -167,8 +201,9 @@ impl Core {
         self.slot_done(slot);
     }
 
-    /// An answer that has begun cannot be completed. If the client has seen nothing of it yet, it gets a fault;
-    /// otherwise the connection is reset, so that nobody takes the beginning for the whole.
+    /// An answer that has begun cannot be completed. If the client has seen nothing of it yet, it
+    /// gets a fault; otherwise the connection is reset, so that nobody takes the beginning for the
+    /// whole.
     pub(super) fn truncated(&mut self, slot: Id, kind: u32) {
         self.note_fault(slot, kind);
         let Some(s) = self.slots.get_mut(slot) else { return };

@@ -22,8 +22,9 @@ impl Core {
         self.dirty.clear();
     }
 
-    /// Between the parts of a batch: writes to connections to which the batch has no more to say, as far as is known. Those
-    /// that requests share wait for the end of the batch, and so does all that closes.
+    /// Between the parts of a batch: writes to connections to which the batch has no more to say,
+    /// as far as is known. Those that requests share wait for the end of the batch, and so does all
+    /// that closes.
     pub(super) fn flush_finished(&mut self) {
         let (mut kept, listed) = (0, self.dirty.len());
         for i in 0..listed {
@@ -42,10 +43,11 @@ impl Core {
     fn finished(&self, id: Id) -> bool {
         self.conns.get(id).is_some_and(|c| {
             let stays = !c.has(flag::DOOMED | flag::CLOSING | flag::SHUT_WANTED) && c.mode == Mode::Head;
-            stays && match c.side {
-                Side::Client => c.count == 0,
-                Side::Backend => self.can_close_alone(id),
-            }
+            stays
+                && match c.side {
+                    Side::Client => c.count == 0,
+                    Side::Backend => self.can_close_alone(id),
+                }
         })
     }
 
@@ -98,10 +100,12 @@ impl Core {
                 }
             };
             let offered: usize = slices.iter().map(|s| s.len()).sum();
-            // What is offered is all of it, and `flush_conn` shuts the direction down or closes right after.
+            // What is offered is all of it, and `flush_conn` shuts the direction down or closes
+            // right after.
             let last = c.has(flag::CLOSING) && !c.has(flag::SHUT_WANTED | flag::SHUT) && offered == c.out.len();
-            // SAFETY: after `InFlight` the queue is only appended to, which moves nothing, until `Sent`; a closed
-            // connection's queue goes to the graveyard until the engine has let go of it.
+            // SAFETY: after `InFlight` the queue is only appended to, which moves nothing, until
+            // `Sent`; a closed connection's queue goes to the graveyard until the engine has let go
+            // of it.
             let result = unsafe {
                 match last {
                     true => self.engine.write_last(c.token, slices),
@@ -193,11 +197,14 @@ impl Core {
         }
     }
 
-    /// All output is gone and the connection is to end: at once, or after the peer had time to read what we said
-    /// while it is still sending (a close with unread input would reset the connection and destroy the answer).
+    /// All output is gone and the connection is to end: at once, or after the peer had time to read
+    /// what we said while it is still sending (a close with unread input would reset the connection
+    /// and destroy the answer).
     fn end_conn(&mut self, id: Id) {
         let c = &mut self.conns[id];
-        let linger = c.side == Side::Client && !c.has(flag::EOF) && (c.has(flag::LINGER) || c.mode == Mode::Tail || !c.input.is_empty());
+        let linger = c.side == Side::Client
+            && !c.has(flag::EOF)
+            && (c.has(flag::LINGER) || c.mode == Mode::Tail || !c.input.is_empty());
         if !linger {
             self.close_conn(id, false);
             return;

@@ -1,9 +1,10 @@
 //! Gives back what only the start needed: the compiler's code and its heap.
 //!
-//! Between reading a program and serving it the process has run a parser, a checker and a code generator; their pages
-//! stay resident though they are never used again. Pages of files that were never modified can be dropped at any
-//! time: what is used again comes back from the page cache with a minor fault. Mappings that hold modified
-//! (anonymous) pages, as relocated data does, are left alone.
+//! Between reading a program and serving it the process has run a parser, a checker and a code
+//! generator; their pages stay resident though they are never used again. Pages of files that were
+//! never modified can be dropped at any time: what is used again comes back from the page cache
+//! with a minor fault. Mappings that hold modified (anonymous) pages, as relocated data does, are
+//! left alone.
 
 use std::io::{BufRead, BufReader};
 
@@ -25,8 +26,8 @@ pub fn trim() {
     // Without /proc there is nothing to gain and nothing lost.
     let Ok(f) = std::fs::File::open("/proc/self/smaps") else { return };
     for m in clean_mappings(BufReader::new(f)) {
-        // SAFETY: the mapping is private, not writable, and has no page that differs from its file; dropped pages are
-        // read from the file again when touched, with the same content.
+        // SAFETY: the mapping is private, not writable, and has no page that differs from its file;
+        // dropped pages are read from the file again when touched, with the same content.
         unsafe { libc::madvise(m.start as *mut libc::c_void, m.end - m.start, libc::MADV_DONTNEED) };
     }
 }
@@ -38,9 +39,9 @@ fn clean_mappings(text: impl BufRead) -> Vec<Mapping> {
         match header(&line) {
             Some(m) => found.push(m),
             None => {
-                let modified = ["Anonymous:", "Swap:", "Locked:"].iter().any(|k| {
-                    line.strip_prefix(k).is_some_and(|v| v.trim() != "0 kB")
-                });
+                let modified = ["Anonymous:", "Swap:", "Locked:"]
+                    .iter()
+                    .any(|k| line.strip_prefix(k).is_some_and(|v| v.trim() != "0 kB"));
                 if let (true, Some(m)) = (modified, found.last_mut()) {
                     m.clean_file = false;
                 }
@@ -58,7 +59,10 @@ fn header(line: &str) -> Option<Mapping> {
     let (start, end) = range.split_once('-')?;
     let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
     let path = words.nth(3).unwrap_or("");
-    let clean_file = perms.starts_with('r') && perms.as_bytes().get(1) == Some(&b'-') && perms.ends_with('p') && path.starts_with('/');
+    let clean_file = perms.starts_with('r')
+        && perms.as_bytes().get(1) == Some(&b'-')
+        && perms.ends_with('p')
+        && path.starts_with('/');
     Some(Mapping { start, end, clean_file })
 }
 

@@ -1,7 +1,9 @@
-//! Greetings: messages that a server hears on each connection before any request, such as a password.
+//! Greetings: messages that a server hears on each connection before any request, such as a
+//! password.
 //!
-//! They are built when the connection is there, and go in front of the requests that wait for it. Their answers come first, too; nobody
-//! reads them, but one that refuses (`refusal when`) ends the connection, and the requests behind it are not answered by it.
+//! They are built when the connection is there, and go in front of the requests that wait for it.
+//! Their answers come first, too; nobody reads them, but one that refuses (`refusal when`) ends the
+//! connection, and the requests behind it are not answered by it.
 
 use super::health::Why;
 use super::input::{run_tail, Parsed};
@@ -18,7 +20,8 @@ const SHOWN: usize = 120;
 const TOLD_EVERY: u64 = 1_000_000_000;
 
 impl Core {
-    /// Puts the program's greeting in front of all output. False: there is none to be had, and the connection has failed.
+    /// Puts the program's greeting in front of all output. False: there is none to be had, and the
+    /// connection has failed.
     pub(super) fn greet(&mut self, id: Id) -> bool {
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
         let Some(&handler) = self.apps[a].ports[p].greeting.first() else { return true };

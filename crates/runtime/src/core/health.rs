@@ -1,9 +1,10 @@
 //! Which backends are up: failures, ejection, return.
 //!
-//! A backend that has failed `eject_after` times in a row is down, unless no other is left: each call that was not answered in time counts,
-//! each connection that was refused or lost, each answer that is none. Every `eject_time` the runtime connects to it. Where connections had
-//! failed, one that is made is proof enough. Where answers had, as with a process that is stopped, it is *on trial*: the next
-//! request decides, and until it is answered the backend is down for all others.
+//! A backend that has failed `eject_after` times in a row is down, unless no other is left: each
+//! call that was not answered in time counts, each connection that was refused or lost, each answer
+//! that is none. Every `eject_time` the runtime connects to it. Where connections had failed, one
+//! that is made is proof enough. Where answers had, as with a process that is stopped, it is *on
+//! trial*: the next request decides, and until it is answered the backend is down for all others.
 
 use super::dispatch::Target;
 use super::slab::Id;
@@ -122,7 +123,8 @@ impl Core {
         format!("{}.{}: backend {}", a.app.desc.app, a.app.desc.ports[at.p].name, a.ports[at.p].backends[at.i].addr)
     }
 
-    /// Each core finds out for itself; only the first that sees a backend go, and the last that sees it come back, say so.
+    /// Each core finds out for itself; only the first that sees a backend go, and the last that
+    /// sees it come back, say so.
     fn down_elsewhere(&self, at: Target) -> bool {
         let down = |s: &crate::stats::CoreStats| s.apps[at.a].ports[at.p].backends[at.i].down.load(Relaxed) != 0;
         self.stats.iter().enumerate().any(|(i, s)| i != self.index && down(s))
@@ -141,7 +143,8 @@ impl Core {
         }
     }
 
-    /// A call is over. If it was to decide about its backend and has said nothing, the next one will.
+    /// A call is over. If it was to decide about its backend and has said nothing, the next one
+    /// will.
     #[inline]
     pub(super) fn tried_out(&mut self, at: Target, call: Id) {
         let port = &mut self.apps[at.a].ports[at.p];
@@ -162,7 +165,12 @@ impl Core {
     pub(super) fn probe(&mut self, at: Target) {
         let b = &self.apps[at.a].ports[at.p].backends[at.i];
         // Another attempt may have been put off or made since the timer was set.
-        if b.down.is_none() || self.now < b.probe_at || self.apps[at.a].ports[at.p].up[at.i] != 0 || !b.trial.is_nil() || self.draining {
+        if b.down.is_none()
+            || self.now < b.probe_at
+            || self.apps[at.a].ports[at.p].up[at.i] != 0
+            || !b.trial.is_nil()
+            || self.draining
+        {
             return;
         }
         match self.connect(at) {

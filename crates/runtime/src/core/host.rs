@@ -1,4 +1,5 @@
-//! What handlers call. These functions append, link and mark; they never run a handler, parse, or close.
+//! What handlers call. These functions append, link and mark; they never run a handler, parse, or
+//! close.
 
 use super::slab::Id;
 use super::types::{flag, Sink, Stored, Task};
@@ -16,7 +17,7 @@ pub(super) fn table() -> wl_host {
         log: Some(log_line),
         fault: Some(fault),
         crypto: Some(crate::crypto::entry),
-        pause: Some(super::lanes::pause),
+        pause: Some(super::stacks::pause),
         keep: Some(keep),
     }
 }
@@ -26,8 +27,8 @@ pub(super) fn table() -> wl_host {
 /// # Safety
 /// `task` is what `run` was given, and the call happens inside that `run`.
 unsafe fn of<'a>(task: *mut wl_task) -> (&'a mut Core, Id) {
-    // SAFETY: `c` is the first field of `Task` (repr C); `rt` was set by `enter` just before `run`, which uses no
-    // other reference to the core until it returns.
+    // SAFETY: `c` is the first field of `Task` (repr C); `rt` was set by `enter` just before `run`,
+    // which uses no other reference to the core until it returns.
     unsafe {
         let id = (*task.cast::<Task>()).me;
         let core = &mut *(*(*task).core).rt.cast::<Core>();
@@ -158,7 +159,8 @@ impl Core {
         self.take_outcome(a, slot);
         let (t, s) = (&self.tasks[id], &mut self.slots[slot]);
         let c = &self.conns[conn];
-        let drains = self.draining && self.apps[c.app as usize].protos.get(c.proto as usize).is_some_and(|p| p.tells_drain);
+        let drains =
+            self.draining && self.apps[c.app as usize].protos.get(c.proto as usize).is_some_and(|p| p.tells_drain);
         if flags & WL_R_CLOSE != 0 || drains || tail == WL_TAIL_REP && ends_with_connection(&t.c.rep) {
             s.close = true;
             self.conns[conn].set(flag::LAST);

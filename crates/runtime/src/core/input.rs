@@ -26,7 +26,8 @@ pub(super) enum Parsed {
 const PARSER_WORDS: usize = std::mem::size_of::<wl_parser>().div_ceil(8);
 /// Answers of shared connections below this many bytes are passed on only when they are complete.
 const SHORT: usize = 16 << 10;
-/// Requests of pipelined protocols below this many bytes are handled when they are complete; larger ones while they arrive.
+/// Requests of pipelined protocols below this many bytes are handled when they are complete; larger
+/// ones while they arrive.
 const LARGE: usize = 64 << 10;
 
 impl Core {
@@ -64,7 +65,8 @@ impl Core {
         }
     }
 
-    /// Keeps bytes for later; pauses a connection that cannot be parsed now. False if the connection was given up.
+    /// Keeps bytes for later; pauses a connection that cannot be parsed now. False if the
+    /// connection was given up.
     pub(super) fn keep(&mut self, id: Id, raw: Raw) -> bool {
         let c = &mut self.conns[id];
         // SAFETY: the caller's bytes are still in place.
@@ -117,7 +119,8 @@ impl Core {
     /// Resumes reading if nothing speaks against it any more.
     pub(super) fn unpause(&mut self, id: Id) {
         let c = &mut self.conns[id];
-        let waiting = c.has(flag::STALLED | flag::AGAIN | flag::FLOW) || (c.mode == Mode::Tail && c.sink == Sink::Undecided);
+        let waiting =
+            c.has(flag::STALLED | flag::AGAIN | flag::FLOW) || (c.mode == Mode::Tail && c.sink == Sink::Undecided);
         if c.has(flag::PAUSED) && (!waiting || (!c.has(flag::FLOW) && c.input.len() <= INPUT_HIGH / 2)) {
             c.clear(flag::PAUSED);
             let (token, now) = (c.token, self.now);
@@ -163,7 +166,9 @@ impl Core {
                     self.release(id);
                     return raw.n;
                 }
-                Mode::Head if budget == 0 || budget < SLICE_MESSAGES && self.slice_over(id, SLICE_MESSAGES - budget) => {
+                Mode::Head
+                    if budget == 0 || budget < SLICE_MESSAGES && self.slice_over(id, SLICE_MESSAGES - budget) =>
+                {
                     self.mark_again(id);
                     None
                 }
@@ -207,7 +212,9 @@ impl Core {
         if !c.has(flag::HEAD_DONE) {
             // SAFETY: view as above; `rest` is in place.
             match unsafe { unit.parse(view, rest.p, n, eof) } {
-                Verdict::More if rest.n > unit.head_max => return Parsed::Bad { kind: WL_F_TOO_LONG, place: unsafe { (*view).place } },
+                Verdict::More if rest.n > unit.head_max => {
+                    return Parsed::Bad { kind: WL_F_TOO_LONG, place: unsafe { (*view).place } }
+                }
                 Verdict::More => {
                     self.save_view(id, saved);
                     return Parsed::More;
@@ -234,9 +241,11 @@ impl Core {
         let Ran { verdict, used, .. } = run_tail(unit, view, rest.from(head + tail_used), eof, true);
         let have = head + tail_used + used;
         match verdict {
-            // A fault the grammar recovers from: its end has been reached, the next message follows.
-            // SAFETY: as above.
-            Verdict::Bad if have > 0 && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => Parsed::Message(Found { view, head, have, whole: true }),
+            // A fault the grammar recovers from: its end has been reached, the next message
+            // follows. SAFETY: as above.
+            Verdict::Bad if have > 0 && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => {
+                Parsed::Message(Found { view, head, have, whole: true })
+            }
             Verdict::Bad => bad(view),
             Verdict::Whole if have == 0 => Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE },
             Verdict::Whole => Parsed::Message(Found { view, head, have, whole: true }),
@@ -251,14 +260,26 @@ impl Core {
                 if too_long && client {
                     return Parsed::Bad { kind: WL_F_TOO_LONG, place: crate::stats::NO_PLACE };
                 }
-                // A shared connection's answer that is not long yet is awaited: if its server is lost in the middle the client
-                // gets an error in its place, not a cut answer and the end of its connection.
+                // A shared connection's answer that is not long yet is awaited: if its server is
+                // lost in the middle the client gets an error in its place, not a cut answer and
+                // the end of its connection.
                 let c = &self.conns[id];
                 // SAFETY: as above.
                 let endless = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
                 let near = known > 0 && known.saturating_add(have as u64) <= SHORT as u64;
-                let short = (unit.whole_max > 0 || c.has(flag::PIPED) || near) && !endless && !omits(view) && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
-                let small = c.side == Side::Client && !endless && !omits(view) && have < LARGE && !c.has(flag::EOF) && !self.apps[a].protos[c.proto as usize].exclusive;
+                let short = (unit.whole_max > 0 || c.has(flag::PIPED) || near)
+                    && !endless
+                    && !omits(view)
+                    && have < SHORT
+                    && c.side == Side::Backend
+                    && !c.has(flag::EOF)
+                    && !self.can_close_alone(id);
+                let small = c.side == Side::Client
+                    && !endless
+                    && !omits(view)
+                    && have < LARGE
+                    && !c.has(flag::EOF)
+                    && !self.apps[a].protos[c.proto as usize].exclusive;
                 // An answer that cannot be held is skipped: where it ends the grammar knows.
                 if !hold && !short && !small || in_step || too_long {
                     let c = &mut self.conns[id];
@@ -358,8 +379,9 @@ pub(super) struct Ran {
     pub omitted: bool,
 }
 
-/// Runs the tail parser over `rest`, skipping runs that need no parsing. Stops where bytes that are passed on and others meet;
-/// with `passed` in front of the first that are not, but for those that are dropped to get back in step.
+/// Runs the tail parser over `rest`, skipping runs that need no parsing. Stops where bytes that are
+/// passed on and others meet; with `passed` in front of the first that are not, but for those that
+/// are dropped to get back in step.
 pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, passed: bool) -> Ran {
     let (mut off, mut omit) = (0, omits(view));
     let mut omitted = omit;

@@ -1,47 +1,49 @@
 //! One core: everything between the engine's events and the program's handlers.
 //!
-//! In come batches of [`Event`]s; out go writes, once per connection and batch. Between them, run to completion:
+//! In come batches of [`Event`]s; out go writes, once per connection and batch. Between them, run
+//! to completion:
 //!
 //! ```text
 //! bytes ─ input ─ message ─ task ─ call ─ backend connection ─ reply ─ task ─ slot ─ client connection ─ flush
 //! ```
 //!
-//! `input` cuts bytes into messages in the engine's own buffer; `client` starts tasks and keeps replies in order;
-//! `task` runs handlers; `host` is what handlers call. `dispatch` and `backend` move requests and answers; `pool`
-//! says on which connections, `health` which backends are up. `tail` streams what is too long to hold.
-//! `pipeline` shares connections of exclusive protocols; `trust` says when. `apart` gives large answers of
-//! pipelined protocols connections of their own. `fault`, `time` and `flush` are what their names say. Nothing
-//! here knows sockets.
+//! `input` cuts bytes into messages in the engine's own buffer; `client` starts tasks and keeps
+//! replies in order; `task` runs handlers; `host` is what handlers call. `dispatch` and `backend`
+//! move requests and answers; `pool` says on which connections, `health` which backends are up.
+//! `tail` streams what is too long to hold. `pipeline` shares connections of exclusive protocols;
+//! `trust` says when. `apart` gives large answers of pipelined protocols connections of their own.
+//! `fault`, `time` and `flush` are what their names say. Nothing here knows sockets.
 //!
-//! Handlers run inside `task::run` only, and the host functions they call never run a handler, parse, or close a
-//! connection: they append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`); the marks are worked off by `step`.
+//! Handlers run inside `task::run` only, and the host functions they call never run a handler,
+//! parse, or close a connection: they append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`); the
+//! marks are worked off by `step`.
 
-mod apart;
+mod admission;
 pub mod app;
 mod backend;
 mod client;
 mod dispatch;
-mod door;
 pub mod fault;
 mod flush;
-mod greeting;
 pub mod footprint;
+mod greeting;
 mod health;
 mod host;
 mod input;
-pub mod lanes;
+pub mod input_coalescing;
+mod large_answers;
 pub mod moves;
 mod noted;
-pub mod pace;
 mod pipeline;
+mod pipelining_policy;
 mod pool;
 pub(crate) mod signal;
 pub mod slab;
+pub mod stacks;
 mod tail;
 mod task;
-mod turns;
 mod time;
-mod trust;
+mod turns;
 pub mod types;
 
 #[cfg(test)]
@@ -65,11 +67,14 @@ pub const HIGH: usize = 64 << 10;
 pub const LOW: usize = HIGH / 2;
 /// Unparsed input of a stalled connection beyond which reading is paused.
 const INPUT_HIGH: usize = 32 << 10;
-/// Messages of one connection in one turn, if its slice of time lasts so long; the rest waits for the next.
+/// Messages of one connection in one turn, if its slice of time lasts so long; the rest waits for
+/// the next.
 const SLICE_MESSAGES: u32 = 128;
-/// Replies of one client under way: outstanding times the largest recent one stays about below this.
+/// Replies of one client under way: outstanding times the largest recent one stays about below
+/// this.
 const REPLY_BUDGET: u64 = 1 << 20;
-/// What a reply is taken to measure before the first was seen; forgotten within a few dozen replies.
+/// What a reply is taken to measure before the first was seen; forgotten within a few dozen
+/// replies.
 const REPLY_GUESS: u32 = 32 << 10;
 /// Reply bytes stored for one client (out of turn, or not taken) beyond which it is cut off.
 const STORED_MAX: usize = 32 << 20;
@@ -82,7 +87,8 @@ const BACKEND_OUT_MAX: usize = 16 << 20;
 const LINGER_NS: u64 = 2_000_000_000;
 /// The same in a drain, which must come to an end.
 const DRAIN_LINGER_NS: u64 = 500_000_000;
-/// Idle connections stay open so long after a drain has begun: a request that is on its way is answered.
+/// Idle connections stay open so long after a drain has begun: a request that is on its way is
+/// answered.
 const DRAIN_GRACE_NS: u64 = 250_000_000;
 
 /// Bytes that stay where they are until the next poll (or while the owner of the buffer says so).
@@ -117,16 +123,16 @@ pub struct Core {
     now: u64,
     wall_offset: u64,
     wheel: Wheel,
-    pace: pace::Pace,
+    pace: input_coalescing::Pace,
     pub(crate) apps: Vec<AppCore>,
     pub(crate) conns: Slab<Conn>,
     tasks: Slab<Task>,
     slots: Slab<Slot>,
     calls: Slab<Call>,
     by_token: Vec<Id>,
-    listeners: Vec<door::Listener>,
+    listeners: Vec<admission::Listener>,
     dirty: Vec<Id>,
-    lanes: lanes::Lanes,
+    lanes: stacks::Lanes,
     moving: moves::Moving,
     /// Until when the time of this core is accounted for, and the app whose turn is next.
     stamp: u64,
@@ -155,7 +161,8 @@ pub struct Core {
     drain_closed: bool,
     virtual_time: bool,
     housekeeping: u64,
-    /// Apps here whose packets are handled by another group of cores: the numbers of that one, and the app's place among them.
+    /// Apps here whose packets are handled by another group of cores: the numbers of that one, and
+    /// the app's place among them.
     halves: Vec<(usize, Arc<Vec<CoreStats>>, usize)>,
     access: crate::access::Lines,
     /// What the program notes of a request at present.
@@ -164,7 +171,13 @@ pub struct Core {
 
 impl Core {
     /// A core that hosts `apps`; `stats[index]` is its own.
-    pub fn new(engine: Box<dyn Engine>, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, index: usize, virtual_time: bool) -> Core {
+    pub fn new(
+        engine: Box<dyn Engine>,
+        apps: &[Arc<App>],
+        stats: Arc<Vec<CoreStats>>,
+        index: usize,
+        virtual_time: bool,
+    ) -> Core {
         let (now, worked) = (engine.now(), engine.worked());
         let cores = stats.len() as u32;
         let seed = |i: usize| {
@@ -184,7 +197,10 @@ impl Core {
             now,
             wall_offset: if virtual_time { 0 } else { wall_offset(now) },
             wheel: Wheel::new(now),
-            pace: pace::Pace::new(if virtual_time { Duration::ZERO } else { pace::DEFAULT_MAX }, now),
+            pace: input_coalescing::Pace::new(
+                if virtual_time { Duration::ZERO } else { input_coalescing::DEFAULT_MAX },
+                now,
+            ),
             apps,
             conns: Slab::new(),
             tasks: Slab::new(),
@@ -193,7 +209,7 @@ impl Core {
             by_token: Vec::new(),
             listeners: Vec::new(),
             dirty: Vec::new(),
-            lanes: lanes::Lanes::new(),
+            lanes: stacks::Lanes::new(),
             moving: moves::Moving::default(),
             stamp: now,
             turn: 0,
@@ -223,7 +239,7 @@ impl Core {
 
     /// The longest rest before a poll that makes batches larger (see [`pace`]); zero: never.
     pub fn set_batch_wait(&mut self, max: Duration) {
-        self.pace = pace::Pace::new(max, self.now);
+        self.pace = input_coalescing::Pace::new(max, self.now);
     }
 
     /// Opens the listening ports.
@@ -239,7 +255,7 @@ impl Core {
                     crate::error::Error::Io(format!("port `{name}`: cannot listen on {addr}"), e)
                 })?;
                 self.engine.admit(token, self.apps[a].ports[p].options.max_connections as usize);
-                self.listeners.push(door::Listener::new(token, a as u16, p as u16));
+                self.listeners.push(admission::Listener::new(token, a as u16, p as u16));
             }
         }
         Ok(())
@@ -343,7 +359,14 @@ impl Core {
         let idle = (self.draining && !self.drain_closed).then_some(self.drain_idle_at);
         // Whoever waits for a place is looked after.
         let full = self.listeners.iter().any(|l| l.since != 0).then_some(self.housekeeping);
-        let next = self.wheel.next_deadline().into_iter().chain(idle).chain(full).min().map(|d| Duration::from_nanos(d.saturating_sub(now)));
+        let next = self
+            .wheel
+            .next_deadline()
+            .into_iter()
+            .chain(idle)
+            .chain(full)
+            .min()
+            .map(|d| Duration::from_nanos(d.saturating_sub(now)));
         match (next, max_wait) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -424,8 +447,8 @@ impl Core {
         &self.stats[self.index]
     }
 
-    /// Binds the program's core to this one. Done before each entry into program code, so that host functions can
-    /// come back to `self` through `rt`.
+    /// Binds the program's core to this one. Done before each entry into program code, so that host
+    /// functions can come back to `self` through `rt`.
     #[inline]
     fn enter(&mut self, a: usize) {
         let this: *mut Core = self;
@@ -444,15 +467,23 @@ impl Core {
 
     /// Some apps have a half that handles packets in this group.
     pub fn beside(&mut self, packets: &[Arc<App>], stats: &Arc<Vec<CoreStats>>) {
-        let other = |a: &AppCore| (a.app.half == Half::Services).then(|| packets.iter().position(|p| p.desc.app == a.app.desc.app)).flatten();
+        let other = |a: &AppCore| {
+            (a.app.half == Half::Services).then(|| packets.iter().position(|p| p.desc.app == a.app.desc.app)).flatten()
+        };
         let halves = self.apps.iter().enumerate().filter_map(|(n, a)| Some((n, other(a)?)));
         self.halves = halves.map(|(here, there)| (here, stats.clone(), there)).collect();
     }
 
-    /// What packets, and of what both count other cores, have counted, for the messages of this batch.
+    /// What packets, and of what both count other cores, have counted, for the messages of this
+    /// batch.
     fn take_counters(&mut self) {
         for (here, packets, there) in &self.halves {
-            let sum = |cores: &mut dyn Iterator<Item = &CoreStats>, app: usize, n: usize| cores.filter_map(|c| c.apps.get(app)?.counters.get(n)).map(crate::stats::Cell::get).fold(0, u64::wrapping_add);
+            let sum = |cores: &mut dyn Iterator<Item = &CoreStats>, app: usize, n: usize| {
+                cores
+                    .filter_map(|c| c.apps.get(app)?.counters.get(n))
+                    .map(crate::stats::Cell::get)
+                    .fold(0, u64::wrapping_add)
+            };
             let others = || self.stats.iter().enumerate().filter(|(i, _)| *i != self.index).map(|(_, c)| c);
             self.apps[*here].take_counters(|n, c| {
                 let beside = if c.half == Half::Both { sum(&mut others(), *here, n) } else { 0 };
@@ -463,7 +494,9 @@ impl Core {
 
     /// A handler that runs on every core of both halves sees what its own core has counted.
     pub(super) fn with_own_counters<T>(&mut self, app: usize, handler: u32, run: impl FnOnce(&mut Core) -> T) -> T {
-        if self.halves.is_empty() || self.apps[app].app.desc.handlers.get(handler as usize).is_none_or(|h| h.half != Half::Both) {
+        if self.halves.is_empty()
+            || self.apps[app].app.desc.handlers.get(handler as usize).is_none_or(|h| h.half != Half::Both)
+        {
             return run(self);
         }
         self.apps[app].give_back_counters();
@@ -510,7 +543,8 @@ impl Core {
         }
     }
 
-    /// Stops accepting. Connections end with their next answer, if their protocol can say so, or when they are idle after a grace.
+    /// Stops accepting. Connections end with their next answer, if their protocol can say so, or
+    /// when they are idle after a grace.
     pub fn drain(&mut self) {
         self.draining = true;
         self.close_desk();
@@ -527,7 +561,8 @@ impl Core {
         self.now >= self.drain_idle_at
     }
 
-    /// A drain closes what is idle, once its grace is over; what is not follows when it is answered (`advance`).
+    /// A drain closes what is idle, once its grace is over; what is not follows when it is answered
+    /// (`advance`).
     fn close_idle(&mut self) {
         if !self.draining || self.drain_closed || !self.grace_over() {
             return;
@@ -563,7 +598,8 @@ impl Core {
         self.bury();
     }
 
-    /// The number of entries in use: connections, tasks, slots, calls (for tests: all come back to 0).
+    /// The number of entries in use: connections, tasks, slots, calls (for tests: all come back to
+    /// 0).
     pub fn in_use(&self) -> [usize; 4] {
         [self.conns.len(), self.tasks.len(), self.slots.len(), self.calls.len()]
     }

@@ -1,10 +1,11 @@
 //! Connections move between cores: one that rests takes over from one that does not.
 //!
-//! A core that has had no rest for some time, and that two or more clients keep busy, hands one of them to a core that
-//! sleeps: the socket, what has arrived, and the connection's session. It moves between two requests, when none is under
-//! way and nothing is left to be sent; so answers stay in order, and each goes to its asker. Connections stay where
-//! they are if their program keeps something of requests on its core (`Desc::per_core`), looks at connections as they open
-//! and close, or if backend connections are their own.
+//! A core that has had no rest for some time, and that two or more clients keep busy, hands one of
+//! them to a core that sleeps: the socket, what has arrived, and the connection's session. It moves
+//! between two requests, when none is under way and nothing is left to be sent; so answers stay in
+//! order, and each goes to its asker. Connections stay where they are if their program keeps
+//! something of requests on its core (`Desc::per_core`), looks at connections as they open and
+//! close, or if backend connections are their own.
 
 use super::slab::Id;
 use super::types::{flag, Mode, Side};
@@ -16,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-/// A core is busy when it has rested for less than a part of such a time, and sleeps when it has waited for this long.
+/// A core is busy when it has rested for less than a part of such a time, and sleeps when it has
+/// waited for this long.
 const BUSY_NS: u64 = 20_000_000;
 const REST_PART: u64 = 4;
 const ASLEEP_NS: u64 = 1_000_000;
@@ -94,13 +96,15 @@ pub(super) struct Moving {
     moves: Option<Arc<Moves>>,
     /// Client connections that were served last, and when.
     recent: [(Id, u64); RECENT],
-    /// When the time began that is looked at, how much of it was rest, and whether the time before was busy.
+    /// When the time began that is looked at, how much of it was rest, and whether the time before
+    /// was busy.
     since: u64,
     rested: u64,
     busy: bool,
     /// When it may next give a connection away.
     next: u64,
-    /// A connection that the engine is about to let go of, for which core, and how often it was asked.
+    /// A connection that the engine is about to let go of, for which core, and how often it was
+    /// asked.
     leaving: Option<(Id, usize, u32)>,
 }
 
@@ -196,12 +200,17 @@ impl Core {
         let c = &self.conns[id];
         let app = &self.apps[c.app as usize];
         let port = &app.ports[c.port as usize];
-        let idle = c.side == Side::Client && c.mode == Mode::Head && c.flags & !MOVABLE == 0 && c.count == 0 && c.paused.is_nil();
+        let idle = c.side == Side::Client
+            && c.mode == Mode::Head
+            && c.flags & !MOVABLE == 0
+            && c.count == 0
+            && c.paused.is_nil();
         let own = app.app.desc.per_core || !port.opened.is_empty() || !port.closed.is_empty() || !c.own.is_empty();
         idle && !own && c.view.is_none() && c.dropped.is_none() && c.paused_src.is_nil()
     }
 
-    /// Has the engine let go of a connection, which may take until the next poll. Meanwhile it has no turn.
+    /// Has the engine let go of a connection, which may take until the next poll. Meanwhile it has
+    /// no turn.
     fn leave(&mut self, id: Id, to: usize, tries: u32) {
         let Some(c) = self.conns.get(id) else { return };
         let (token, sends) = (c.token, !c.out.is_empty() || c.has(flag::IN_FLIGHT));

@@ -1,5 +1,5 @@
-//! What is written about requests: what their answers are counted as, their lines in the access log, and a word about each answer that
-//! this process has made because something failed.
+//! What is written about requests: what their answers are counted as, their lines in the access
+//! log, and a word about each answer that this process has made because something failed.
 
 use super::app::App;
 use super::slab::Id;
@@ -9,12 +9,13 @@ use crate::abi::*;
 use crate::access::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of faults that are told apart when words about them are counted; the last one stands for all others.
+/// Kinds of faults that are told apart when words about them are counted; the last one stands for
+/// all others.
 const KINDS: usize = WL_F_USER as usize;
 const SUPPRESSED: u64 = (1 << 24) - 1;
 
-/// Of an app, for each kind of fault: the second in which a word about it was said (1 is the first one), and how many came since
-/// without a word, in the low 24 bits.
+/// Of an app, for each kind of fault: the second in which a word about it was said (1 is the first
+/// one), and how many came since without a word, in the low 24 bits.
 pub struct Told([AtomicU64; KINDS]);
 
 impl Default for Told {
@@ -28,7 +29,9 @@ impl Told {
     fn may(&self, kind: u32, second: u64) -> Option<u64> {
         let cell = &self.0[(kind as usize).min(KINDS - 1)];
         let now = (second + 1) << 24;
-        let step = |old: u64| Some(if old & !SUPPRESSED == now { now | ((old & SUPPRESSED) + 1).min(SUPPRESSED) } else { now });
+        let step = |old: u64| {
+            Some(if old & !SUPPRESSED == now { now | ((old & SUPPRESSED) + 1).min(SUPPRESSED) } else { now })
+        };
         let old = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or(0);
         (old & !SUPPRESSED != now).then_some(old & SUPPRESSED)
     }
@@ -38,8 +41,13 @@ impl Told {
         let over = move |cell: &AtomicU64| {
             let old = cell.load(Ordering::Relaxed);
             let due = old & SUPPRESSED > 0 && old >> 24 <= second;
-            let taken = due && cell.compare_exchange(old, old & !SUPPRESSED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-            if taken { old & SUPPRESSED } else { 0 }
+            let taken =
+                due && cell.compare_exchange(old, old & !SUPPRESSED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            if taken {
+                old & SUPPRESSED
+            } else {
+                0
+            }
         };
         self.0.iter().enumerate().map(move |(kind, cell)| (kind as u32, over(cell))).filter(|(_, n)| *n > 0)
     }
@@ -47,7 +55,11 @@ impl Told {
 
 /// Whether it is not the client, or what it has sent, that a fault is about.
 fn ours(kind: u32) -> bool {
-    kind < WL_F_USER && !matches!(kind, WL_F_MALFORMED | WL_F_TOO_LONG | WL_F_TRUNCATED | WL_F_CONSTRAINT | WL_F_IDLE | WL_F_CANCELLED)
+    kind < WL_F_USER
+        && !matches!(
+            kind,
+            WL_F_MALFORMED | WL_F_TOO_LONG | WL_F_TRUNCATED | WL_F_CONSTRAINT | WL_F_IDLE | WL_F_CANCELLED
+        )
 }
 
 impl Core {
@@ -83,7 +95,8 @@ impl Core {
         }
     }
 
-    /// A request is over: it is counted, and its line is written. `fault`: the one that ended it, if none is known.
+    /// A request is over: it is counted, and its line is written. `fault`: the one that ended it,
+    /// if none is known.
     #[inline]
     pub(super) fn count_answer(&mut self, slot: Id, fault: u32) {
         let s = &self.slots[slot];
@@ -94,7 +107,9 @@ impl Core {
             let class = app.app.class(c.proto, s.outcome);
             let st = &self.stats[self.index].apps[a];
             st.ports[p].classes[class].add(1);
-            if let (0, Some(b)) = (s.fault, st.ports.get(s.backend.0 as usize).and_then(|q| q.backends.get(s.backend.1 as usize))) {
+            if let (0, Some(b)) =
+                (s.fault, st.ports.get(s.backend.0 as usize).and_then(|q| q.backends.get(s.backend.1 as usize)))
+            {
                 b.classes[class].add(1);
             }
         }
@@ -120,7 +135,13 @@ impl Core {
             class: app.class_name(c.proto, s.outcome),
             bytes: s.bytes,
             backend: app.backend_name(s.backend),
-            fault: if fault == 0 { "-" } else if own.is_empty() { super::fault::name(fault) } else { &own },
+            fault: if fault == 0 {
+                "-"
+            } else if own.is_empty() {
+                super::fault::name(fault)
+            } else {
+                &own
+            },
         };
         self.access.line(note, &entry);
     }
@@ -132,8 +153,8 @@ impl Core {
         }
     }
 
-    /// An answer was made here for a fault, or one was cut off. Where that is no fault of the client, a line on standard error tells
-    /// the reason, at most one a second for each kind.
+    /// An answer was made here for a fault, or one was cut off. Where that is no fault of the
+    /// client, a line on standard error tells the reason, at most one a second for each kind.
     pub(super) fn complain(&mut self, slot: Id, kind: u32, place: u32, cut: bool) {
         if !ours(kind) || self.virtual_time {
             return;
@@ -144,11 +165,22 @@ impl Core {
         let Some(more) = app.told.may(kind, self.now / 1_000_000_000) else { return };
         // A message of the program's own that breaks a rule is told to the client as `internal`.
         let name = app.fault_name(if s.fault != 0 && kind == WL_F_INTERNAL { u32::from(s.fault) } else { kind });
-        let at = app.desc.places.get(place as usize).map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column)).unwrap_or_default();
+        let at = app
+            .desc
+            .places
+            .get(place as usize)
+            .map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column))
+            .unwrap_or_default();
         let client = std::net::SocketAddr::from(c.c.peer);
         let backend = app.backend_name(s.backend).map(|b| format!(", backend {b}")).unwrap_or_default();
         let status = s.outcome >> 8;
-        let answer = if cut { ", cut off".into() } else if status > 0 { format!(", answered {status}") } else { String::new() };
+        let answer = if cut {
+            ", cut off".into()
+        } else if status > 0 {
+            format!(", answered {status}")
+        } else {
+            String::new()
+        };
         let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
         log::warn!(target: "app", "{}.{}: {name}{at}: client {client}{backend}{answer}{more}", app.desc.app, app.desc.ports[c.port as usize].name);
     }
@@ -196,7 +228,8 @@ impl App {
     }
 }
 
-/// The classes of all protocols, 0 for none, and for each protocol the numbers of its own; empty if there are none.
+/// The classes of all protocols, 0 for none, and for each protocol the numbers of its own; empty if
+/// there are none.
 pub fn classes(desc: &wireloom_ir::desc::Desc) -> (Vec<String>, Vec<Vec<u8>>) {
     let mut names = vec![String::from("unknown")];
     let mut number = |name: &String| {
@@ -206,8 +239,13 @@ pub fn classes(desc: &wireloom_ir::desc::Desc) -> (Vec<String>, Vec<Vec<u8>>) {
         }
         at.min(255) as u8
     };
-    let numbers = desc.protocols.iter().map(|p| std::iter::once(0).chain(p.classes.iter().map(&mut number)).collect()).collect();
-    if names.len() == 1 { (Vec::new(), numbers) } else { (names, numbers) }
+    let numbers =
+        desc.protocols.iter().map(|p| std::iter::once(0).chain(p.classes.iter().map(&mut number)).collect()).collect();
+    if names.len() == 1 {
+        (Vec::new(), numbers)
+    } else {
+        (names, numbers)
+    }
 }
 
 #[cfg(test)]

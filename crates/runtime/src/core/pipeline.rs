@@ -1,28 +1,35 @@
 //! Sharing connections of an exclusive protocol.
 //!
-//! In come requests of which the protocol says that they may share (`WL_C_PIPELINE`: for HTTP safe ones that are complete
-//! with their head) and that are at hand as a whole; out they go one behind the other on few connections, in one write
-//! per batch, and their answers are matched by their order. All other requests have connections of their own.
+//! In come requests of which the protocol says that they may share (`WL_C_PIPELINE`: for HTTP safe
+//! ones that are complete with their head) and that are at hand as a whole; out they go one behind
+//! the other on few connections, in one write per batch, and their answers are matched by their
+//! order. All other requests have connections of their own.
 //!
-//! Nothing is shared unless a port's option `pipeline` asks for it: an answer of a wrong length reaches a wrong client then. The option
-//! says how many may lie on one connection, at any time. With [`AUTO`] only requests that have come in one batch go out together, in one
-//! write, to a backend that is quick enough ([`super::trust`]), on a connection that was idle; then it is idle again.
+//! Nothing is shared unless a port's option `pipeline` asks for it: an answer of a wrong length
+//! reaches a wrong client then. The option says how many may lie on one connection, at any time.
+//! With [`AUTO`] only requests that have come in one batch go out together, in one write, to a
+//! backend that is quick enough ([`super::trust`]), on a connection that was idle; then it is idle
+//! again.
 //!
-//! A shared connection is left at the first sign that its order could be lost or that one answer holds up the others.
-//! [`Core::shed`] then makes it an exclusive one again, with at most the call whose answer is under way; it is closed after
-//! that, and the other calls are sent again, each once and each on a connection of its own:
+//! A shared connection is left at the first sign that its order could be lost or that one answer
+//! holds up the others. [`Core::shed`] then makes it an exclusive one again, with at most the call
+//! whose answer is under way; it is closed after that, and the other calls are sent again, each
+//! once and each on a connection of its own:
 //! - an answer that ends the connection, or that only its end delimits;
 //! - an answer that nobody wants, or whose client does not take it;
-//! - an answer that is not complete some time after its turn has come ([`PATIENCE_NS`], [`super::trust::Trust::patience`]). If nothing of it
-//!   has come, and its request lay behind another, that one is sent again as well: the backend may have dropped it. If it is the only one left, it
-//!   goes on alone, and its client gets what has come of it: events that are sent now and then are not kept back.
+//! - an answer that is not complete some time after its turn has come ([`PATIENCE_NS`],
+//!   [`super::pipelining_policy::Trust::patience`]). If nothing of it has come, and its request lay
+//!   behind another, that one is sent again as well: the backend may have dropped it. If it is the
+//!   only one left, it goes on alone, and its client gets what has come of it: events that are sent
+//!   now and then are not kept back.
 //!
-//! A connection that ends or breaks the grammar is closed, and the calls that have seen nothing of an answer are sent again.
-//! Answers shorter than `input::SHORT` are awaited whole, so that their clients have seen nothing when that happens.
+//! A connection that ends or breaks the grammar is closed, and the calls that have seen nothing of
+//! an answer are sent again. Answers shorter than `input::SHORT` are awaited whole, so that their
+//! clients have seen nothing when that happens.
 
 use super::dispatch::Target;
+use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
-use super::trust::Trust;
 use super::types::{flag, Mode, Sink};
 use super::{Core, Raw, HIGH};
 use crate::abi::*;
@@ -36,7 +43,8 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 const SILENCE_NS: u64 = 250_000_000;
 /// How soon a backend that says nothing at all is looked at again.
 const AGAIN_NS: u64 = 5_000_000;
-/// A backend of which that has happened gets requests on exclusive connections for this long, one that has said what cannot be an answer for that.
+/// A backend of which that has happened gets requests on exclusive connections for this long, one
+/// that has said what cannot be an answer for that.
 const CALM_NS: u64 = 1_000_000_000;
 const BAD_NS: u64 = 60 * CALM_NS;
 /// A backend that ends a connection after fewer answers than this is not good at sharing them.
@@ -47,7 +55,12 @@ impl Core {
     pub(super) fn pipelined_conn(&mut self, at: Target, call: Id) -> Option<Id> {
         let port = &self.apps[at.a].ports[at.p];
         let b = &port.backends[at.i];
-        if self.calls[call].flags & WL_C_PIPELINE == 0 || port.options.pipeline == NEVER || self.now < b.calm_until || !b.waiters.is_empty() || self.wants_own(at, call) {
+        if self.calls[call].flags & WL_C_PIPELINE == 0
+            || port.options.pipeline == NEVER
+            || self.now < b.calm_until
+            || !b.waiters.is_empty()
+            || self.wants_own(at, call)
+        {
             return None;
         }
         match port.options.pipeline {
@@ -64,7 +77,8 @@ impl Core {
         if most < 2 {
             return None;
         }
-        let unsent = |id: &Id| self.conns.get(*id).is_some_and(|c| !c.out.is_empty() && !c.has(flag::BLOCKED | flag::IN_FLIGHT));
+        let unsent =
+            |id: &Id| self.conns.get(*id).is_some_and(|c| !c.out.is_empty() && !c.has(flag::BLOCKED | flag::IN_FLIGHT));
         if self.takes_more(b.filling, most) && unsent(&b.filling) {
             return Some(b.filling);
         }
@@ -94,7 +108,9 @@ impl Core {
 
     fn takes_more(&self, id: Id, most: u32) -> bool {
         self.conns.get(id).is_some_and(|c| {
-            let usable = c.has(flag::PIPED) && !c.has(flag::DOOMED | flag::CLOSING | flag::EOF | flag::NO_REUSE) && c.mode == Mode::Head;
+            let usable = c.has(flag::PIPED)
+                && !c.has(flag::DOOMED | flag::CLOSING | flag::EOF | flag::NO_REUSE)
+                && c.mode == Mode::Head;
             usable && c.count < most && c.out.len() <= HIGH
         })
     }
@@ -130,7 +146,8 @@ impl Core {
             return Err(WL_F_OVERLOAD);
         }
         if let Err(e) = self.append_out(conn, head, here) {
-            // What was appended of it must not reach the backend; the calls before it are sent again.
+            // What was appended of it must not reach the backend; the calls before it are sent
+            // again.
             self.conns[conn].set(flag::DOOMED);
             return Err(e);
         }
@@ -145,20 +162,25 @@ impl Core {
         Ok(())
     }
 
-    /// A backend has said something that cannot be an answer: its connections are not shared for a while.
-    pub(super) fn betrayed(&mut self, at: Target, now: u64) {
+    /// A backend has said something that cannot be an answer: its connections are not shared for a
+    /// while.
+    pub(super) fn on_violation(&mut self, at: Target, now: u64) {
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
-        b.trust.betrayed(now);
+        b.trust.on_violation(now);
         b.calm_until = b.calm_until.max(now.saturating_add(BAD_NS));
     }
 
-    pub(super) fn trust(&mut self, at: Target) -> &mut Trust {
+    pub(super) fn trust(&mut self, at: Target) -> &mut PipeliningPolicy {
         &mut self.apps[at.a].ports[at.p].backends[at.i].trust
     }
 
     fn patience(&self, id: Id) -> u64 {
         let at = self.target_of(id);
-        if self.asks_itself(at) { self.apps[at.a].ports[at.p].backends[at.i].trust.patience() } else { PATIENCE_NS }
+        if self.asks_itself(at) {
+            self.apps[at.a].ports[at.p].backends[at.i].trust.patience()
+        } else {
+            PATIENCE_NS
+        }
     }
 
     /// Nothing has come of the answer at the front, whose request was sent behind another.
@@ -193,7 +215,7 @@ impl Core {
             self.unshare(at, id);
             return self.alone(id);
         }
-        self.trust(at).held_up(now);
+        self.trust(at).on_slow_response(now);
         if !stuck {
             self.shed(id);
             return self.alone(id);
@@ -203,7 +225,8 @@ impl Core {
         self.close_conn(id, false);
     }
 
-    /// A connection that was shared has one call left. What has come of its answer was kept back for the sake of the others.
+    /// A connection that was shared has one call left. What has come of its answer was kept back
+    /// for the sake of the others.
     fn alone(&mut self, id: Id) {
         let Some(c) = self.conns.get(id) else { return };
         let wanted = self.calls.get(c.first).is_some_and(|k| self.tasks.alive(k.task));
@@ -235,11 +258,15 @@ impl Core {
         }
         let now = self.now;
         let trust = &mut self.apps[at.a].ports[at.p].backends[at.i].trust;
-        if k.behind { trust.followed(now) } else { trust.answered(now, now.saturating_sub(k.turn)) }
+        if k.behind {
+            trust.on_pipelined_response(now)
+        } else {
+            trust.on_response(now, now.saturating_sub(k.turn))
+        }
     }
 
-    /// An answer has gone from a shared connection. If it is idle now, and requests wait for an exclusive one or this was shared by
-    /// one batch, it is exclusive again.
+    /// An answer has gone from a shared connection. If it is idle now, and requests wait for an
+    /// exclusive one or this was shared by one batch, it is exclusive again.
     pub(super) fn give_up_idle(&mut self, id: Id) {
         let at = self.target_of(id);
         let Some(c) = self.conns.get(id) else { return };
@@ -255,7 +282,8 @@ impl Core {
         self.apps[at.a].ports[at.p].backends[at.i].piped.retain(|x| *x != id);
     }
 
-    /// The last whole answer has ended a shared connection: nothing that was sent behind it will be answered.
+    /// The last whole answer has ended a shared connection: nothing that was sent behind it will be
+    /// answered.
     pub(super) fn shed_all(&mut self, id: Id) {
         let c = &mut self.conns[id];
         if !c.has(flag::PIPED) {
@@ -266,12 +294,13 @@ impl Core {
         let calls = self.take_calls(id);
         if few {
             let (at, now) = (self.target_of(id), self.now);
-            self.trust(at).held_up(now);
+            self.trust(at).on_slow_response(now);
         }
         self.move_calls(id, calls, few);
     }
 
-    /// Leaves the answer at the front the connection for itself; the calls behind it are sent elsewhere.
+    /// Leaves the answer at the front the connection for itself; the calls behind it are sent
+    /// elsewhere.
     pub(super) fn shed(&mut self, id: Id) {
         let c = &mut self.conns[id];
         if !c.has(flag::PIPED) {
@@ -292,7 +321,8 @@ impl Core {
         std::mem::take(&mut c.first)
     }
 
-    /// Ends the sharing of a connection and sends calls that have left it again. `calm`: no sharing for a while.
+    /// Ends the sharing of a connection and sends calls that have left it again. `calm`: no sharing
+    /// for a while.
     fn move_calls(&mut self, id: Id, calls: Id, calm: bool) {
         let at = self.target_of(id);
         self.conns[id].set(flag::NO_REUSE);

@@ -1,11 +1,13 @@
 //! Whose a backend connection is, and what becomes of requests that no backend has seen.
 //!
-//! Idle connections of an exclusive protocol serve any client (`reuse`), but for those that are one client's own: with `reuse = never`, and where a
-//! message says that the connection has come to know its client (`private when`: NTLM, say). These serve that client only, and end with it.
+//! Idle connections of an exclusive protocol serve any client (`reuse`), but for those that are one
+//! client's own: with `reuse = never`, and where a message says that the connection has come to
+//! know its client (`private when`: NTLM, say). These serve that client only, and end with it.
 //!
-//! A connection that was idle may have got bytes meanwhile that nobody asked for, or have ended. That is looked at before the next request is
-//! written ([`flag::UNSENT`]): such a connection is closed, and the request, which has been seen by nobody, goes out on another.
-//! So do requests whose connection cannot be made, to another server, where the port says `failover next`.
+//! A connection that was idle may have got bytes meanwhile that nobody asked for, or have ended.
+//! That is looked at before the next request is written ([`flag::UNSENT`]): such a connection is
+//! closed, and the request, which has been seen by nobody, goes out on another. So do requests
+//! whose connection cannot be made, to another server, where the port says `failover next`.
 
 use super::client::move_queue;
 use super::dispatch::Target;
@@ -30,7 +32,8 @@ impl Core {
         let first = || self.conns.get(client).is_some_and(|c| c.answered <= 1);
         match port.options.reuse {
             Reuse::Never => None,
-            // If it is lost under the request, nobody could tell the client, who has had no answer yet, that this happens.
+            // If it is lost under the request, nobody could tell the client, who has had no answer
+            // yet, that this happens.
             Reuse::Safe if !repeats && room && first() => None,
             _ => self.take_idle(at),
         }
@@ -54,7 +57,8 @@ impl Core {
         let list = &self.conns.get(client)?.own;
         let idle = |id: &&Id| {
             self.conns.get(**id).is_some_and(|c| {
-                let usable = !c.has(flag::DOOMED | flag::CLOSING | flag::EOF | flag::NO_REUSE | flag::CONNECTING | flag::RELEASE);
+                let usable = !c
+                    .has(flag::DOOMED | flag::CLOSING | flag::EOF | flag::NO_REUSE | flag::CONNECTING | flag::RELEASE);
                 usable && c.count == 0 && c.mode == Mode::Head
             })
         };
@@ -112,7 +116,8 @@ impl Core {
         }
     }
 
-    /// A connection that was idle has got bytes, or has ended, before its next request was written: that goes out on another.
+    /// A connection that was idle has got bytes, or has ended, before its next request was written:
+    /// that goes out on another.
     pub(super) fn spoilt(&mut self, id: Id, bytes: bool) {
         if bytes {
             self.count_surplus(id);
@@ -125,7 +130,8 @@ impl Core {
         self.carry_over(id, at);
     }
 
-    /// Bytes have come behind an answer, and nobody has asked for any: the connection is out of step.
+    /// Bytes have come behind an answer, and nobody has asked for any: the connection is out of
+    /// step.
     pub(super) fn surplus(&mut self, id: Id) {
         self.count_surplus(id);
         self.close_conn(id, false);
@@ -139,7 +145,7 @@ impl Core {
             let addr = self.apps[at.a].ports[at.p].backends[at.i].addr;
             log::warn!("backend {addr} has sent bytes behind a complete answer; such connections are closed and counted (surplus)");
         }
-        self.betrayed(at, now);
+        self.on_violation(at, now);
     }
 
     // Requests that nobody has seen.
@@ -195,7 +201,8 @@ impl Core {
         }
     }
 
-    /// Moves all requests of a connection, of which nothing was written, to one of `to`, as they are; closes it.
+    /// Moves all requests of a connection, of which nothing was written, to one of `to`, as they
+    /// are; closes it.
     fn carry_over(&mut self, id: Id, to: Target) {
         let at = self.target_of(id);
         self.conns[id].set(flag::CLOSING);
@@ -205,7 +212,8 @@ impl Core {
         };
         let call = self.take_calls(id);
         let c = &mut self.conns[id];
-        let (mut out, keeps, piped) = (std::mem::take(&mut c.out), c.flags & (flag::SHUT_WANTED | flag::NO_REUSE), c.has(flag::PIPED));
+        let (mut out, keeps, piped) =
+            (std::mem::take(&mut c.out), c.flags & (flag::SHUT_WANTED | flag::NO_REUSE), c.has(flag::PIPED));
         let (connecting, client) = (c.has(flag::CONNECTING), c.client);
         if !connecting {
             self.run_closed(id);
@@ -257,7 +265,8 @@ impl Core {
         }
     }
 
-    /// A connection to a server, or to the next one where that cannot even be tried. `from`: whose requests they were; `own`: it is not shared.
+    /// A connection to a server, or to the next one where that cannot even be tried. `from`: whose
+    /// requests they were; `own`: it is not shared.
     fn connection_to(&mut self, from: Target, to: Target, own: bool) -> Option<(Target, Id)> {
         let (mut to, mut moves) = (to, u16::from(to.i != from.i));
         loop {

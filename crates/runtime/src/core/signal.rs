@@ -1,4 +1,5 @@
-//! Signals on a core: a handler that is called from outside, runs to its end at once, and hands its result to `reply`.
+//! Signals on a core: a handler that is called from outside, runs to its end at once, and hands its
+//! result to `reply`.
 
 use super::slab::Id;
 use super::Core;
@@ -7,7 +8,8 @@ use crate::signal::Fault;
 use wireloom_ir::desc::ParamValue;
 
 impl Core {
-    /// Runs a signal's handler; its result as the program wrote it, or the fault that it ended with (and that was counted).
+    /// Runs a signal's handler; its result as the program wrote it, or the fault that it ended with
+    /// (and that was counted).
     pub fn signal(&mut self, app: usize, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, Fault> {
         let values: Vec<wl_param> = args.iter().map(value).collect();
         self.result = None;

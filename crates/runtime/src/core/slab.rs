@@ -1,9 +1,9 @@
 //! Storage whose addresses never change and whose entries are named by index and generation.
 //!
-//! Programs hold pointers to connections and tasks while they run, and running may open connections, so entries must
-//! not move. They lie side by side in a range of addresses that is reserved when the first is taken and given memory
-//! as more are: finding one is a comparison and a multiplication. Values are not dropped when freed: their inner
-//! buffers stay for the next user.
+//! Programs hold pointers to connections and tasks while they run, and running may open
+//! connections, so entries must not move. They lie side by side in a range of addresses that is
+//! reserved when the first is taken and given memory as more are: finding one is a comparison and a
+//! multiplication. Values are not dropped when freed: their inner buffers stay for the next user.
 
 use std::ptr::NonNull;
 
@@ -37,7 +37,8 @@ impl Default for Id {
     }
 }
 
-/// In this order and place, so that the generation shares a cache line with the value's first fields.
+/// In this order and place, so that the generation shares a cache line with the value's first
+/// fields.
 #[repr(C, align(64))]
 struct Entry<T> {
     /// Odd while in use.
@@ -113,7 +114,8 @@ impl<T: Default> Slab<T> {
             self.usable = upto;
         }
         for i in first..first + more {
-            // SAFETY: within usable memory, by the check above; not made before, so nothing is overwritten.
+            // SAFETY: within usable memory, by the check above; not made before, so nothing is
+            // overwritten.
             unsafe { self.first.add(i).write(Entry { gen: 0, value: T::default() }) };
         }
         self.made = first + more;
@@ -175,7 +177,8 @@ impl<T: Default> Slab<T> {
     }
 }
 
-/// Addresses for entries of `size` bytes, without memory: for fewer where the process may not have so many.
+/// Addresses for entries of `size` bytes, without memory: for fewer where the process may not have
+/// so many.
 fn reserve<T>(size: usize) -> (NonNull<Entry<T>>, usize) {
     let mut most = MOST;
     loop {
@@ -195,7 +198,8 @@ fn reserve<T>(size: usize) -> (NonNull<Entry<T>>, usize) {
 impl<T> Drop for Slab<T> {
     fn drop(&mut self) {
         if self.reserved > 0 {
-            // SAFETY: the first `made` entries have been written and are dropped once; the mapping is this slab's own.
+            // SAFETY: the first `made` entries have been written and are dropped once; the mapping
+            // is this slab's own.
             unsafe {
                 std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.made).drop_in_place();
                 libc::munmap(self.first.as_ptr().cast(), self.reserved);
@@ -204,7 +208,8 @@ impl<T> Drop for Slab<T> {
     }
 }
 
-// SAFETY: the slab owns its entries; nothing else points to them but programs' pointers, which the core that owns the slab gives out.
+// SAFETY: the slab owns its entries; nothing else points to them but programs' pointers, which the
+// core that owns the slab gives out.
 unsafe impl<T: Send> Send for Slab<T> {}
 
 /// By id, for code that has just checked or made it.

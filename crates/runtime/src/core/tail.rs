@@ -47,7 +47,9 @@ impl Core {
                 Some(used)
             }
             // The end of an answer that was skipped. SAFETY: as below.
-            Verdict::Bad if side == Side::Backend && sink == Sink::Discard && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => {
+            Verdict::Bad
+                if side == Side::Backend && sink == Sink::Discard && unsafe { (*view).flags } & WL_M_IN_STEP != 0 =>
+            {
                 self.tail_done(id, false);
                 Some(used)
             }
@@ -63,8 +65,8 @@ impl Core {
         }
     }
 
-    /// Ends the connection of which so much has been dropped in search of a delimiter that none is waited for; whether it has. (A
-    /// length says itself where it ends.)
+    /// Ends the connection of which so much has been dropped in search of a delimiter that none is
+    /// waited for; whether it has. (A length says itself where it ends.)
     pub(super) fn is_endless(&mut self, id: Id, used: usize, view: *const wl_parser) -> bool {
         // SAFETY: the view lives in the connection until `end_message`.
         let v = unsafe { *view };
@@ -123,7 +125,8 @@ impl Core {
         }
     }
 
-    /// A shared backend connection carries other clients' answers: it is never paused for one of them.
+    /// A shared backend connection carries other clients' answers: it is never paused for one of
+    /// them.
     fn can_pause(&self, src: Id) -> bool {
         let c = &self.conns[src];
         c.side == Side::Client || self.can_close_alone(src)
@@ -153,7 +156,8 @@ impl Core {
         }
     }
 
-    /// The last byte of a streaming tail has been passed on. `ends`: only the end of its connection told so.
+    /// The last byte of a streaming tail has been passed on. `ends`: only the end of its connection
+    /// told so.
     fn tail_done(&mut self, id: Id, ends: bool) {
         self.end_message(id);
         let c = &mut self.conns[id];
@@ -198,7 +202,8 @@ impl Core {
         let gone = c.has(flag::EOF);
         self.end_message(id);
         if let Sink::Conn(backend) = sink {
-            // A request cut short must not be taken for a whole one: the backend sees the connection end.
+            // A request cut short must not be taken for a whole one: the backend sees the
+            // connection end.
             self.detach_calls(owner);
             if self.conns.alive(backend) {
                 self.close_conn(backend, true);

@@ -1,13 +1,14 @@
 //! Tasks: activations of handlers, from the message to the answer.
 
-use super::lanes::PAUSED;
 use super::slab::Id;
+use super::stacks::PAUSED;
 use super::types::{Mode, Side, Sink, Stored};
 use super::Core;
 use crate::abi::*;
 use crate::stats::NO_PLACE;
 
-/// A handler may be resumed without waiting (all its calls failed at once) this often before it is stopped.
+/// A handler may be resumed without waiting (all its calls failed at once) this often before it is
+/// stopped.
 const SPIN_MAX: u32 = 1024;
 
 impl Core {
@@ -86,8 +87,9 @@ impl Core {
         let table = app.app.program.table();
         let (run, this) = (table.run, table.self_);
         let task: *mut wl_task = &mut t.c;
-        // SAFETY: `run` was checked at load; the task, its frame and messages are in place; host functions reach this
-        // core through `rt`, set by `enter` just before, and `self` is not used until `run` returns.
+        // SAFETY: `run` was checked at load; the task, its frame and messages are in place; host
+        // functions reach this core through `rt`, set by `enter` just before, and `self` is not
+        // used until `run` returns.
         let result = match run {
             Some(run) if on_lane => self.run_on_lane(id, run, this, task),
             run => run.map_or(WL_T_FAULT, |run| unsafe { run(this, task) }),
@@ -169,24 +171,31 @@ impl Core {
         }
         let mut view = self.apps[a].take_view();
         let size = self.view_words(a, from).min(view.len());
-        // SAFETY: views in scratch and in connections all have the app's largest size, and do not overlap.
+        // SAFETY: views in scratch and in connections all have the app's largest size, and do not
+        // overlap.
         unsafe { std::ptr::copy_nonoverlapping(msg.view as *const u64, view.as_mut_ptr(), size) };
         let p = view.as_mut_ptr();
         to.view = Some(view);
         Some(wl_msg { view: p.cast(), base: to.bytes.as_slice().as_ptr(), ..msg })
     }
 
-    /// The size of the views of a connection's messages: an app's largest may be many times as large.
+    /// The size of the views of a connection's messages: an app's largest may be many times as
+    /// large.
     fn view_words(&self, a: usize, conn: Id) -> usize {
         let app = &self.apps[a];
         let unit = self.conns.get(conn).and_then(|c| {
             let proto = app.protos.get(c.proto as usize)?;
-            if c.side == Side::Client { Some(proto.request) } else { proto.response }
+            if c.side == Side::Client {
+                Some(proto.request)
+            } else {
+                proto.response
+            }
         });
         unit.map_or(app.view_words(), |u| u.view_size.div_ceil(8))
     }
 
-    /// A reply of a call is there or has failed. `Some`: the message, in place; stored if it must outlive the moment.
+    /// A reply of a call is there or has failed. `Some`: the message, in place; stored if it must
+    /// outlive the moment.
     pub(super) fn complete_part(&mut self, id: Id, part: u32, status: u32, reply: Option<(wl_msg, u32, bool)>) {
         let Some(t) = self.tasks.get_mut(id) else { return };
         let i = part as usize;

@@ -1,7 +1,9 @@
-//! Time: one lazily re-armed timer per connection, plus periodic handlers, probes and waiting requests.
+//! Time: one lazily re-armed timer per connection, plus periodic handlers, probes and waiting
+//! requests.
 //!
-//! A connection's deadline follows from its state when its timer fires; messages do not touch the wheel. The timer is
-//! only moved forward in time when it fires, and only pulled in when a nearer deadline comes up.
+//! A connection's deadline follows from its state when its timer fires; messages do not touch the
+//! wheel. The timer is only moved forward in time when it fires, and only pulled in when a nearer
+//! deadline comes up.
 
 use super::dispatch::Target;
 use super::health::Why;
@@ -254,16 +256,18 @@ impl Core {
         }
     }
 
-    /// Calls that were not answered in time. Their tasks are told. The connection stays in use if the backend has
-    /// said anything since the oldest of them was sent; a silent one is closed.
+    /// Calls that were not answered in time. Their tasks are told. The connection stays in use if
+    /// the backend has said anything since the oldest of them was sent; a silent one is closed.
     fn calls_due(&mut self, id: Id) {
         // What is behind the late answer is sent again; what is late itself is told so.
         self.shed(id);
         let c = &self.conns[id];
         let patience = self.apps[c.app as usize].ports[c.port as usize].options.answer_timeout;
         let late = self.late(id);
-        // Nothing has come for long, or one of them has been waited for twice as long. A call that had less time says nothing about the others.
-        let silent = c.last_rx.saturating_add(patience) <= self.now || late.iter().any(|k| self.calls[*k].task.is_nil());
+        // Nothing has come for long, or one of them has been waited for twice as long. A call that
+        // had less time says nothing about the others.
+        let silent =
+            c.last_rx.saturating_add(patience) <= self.now || late.iter().any(|k| self.calls[*k].task.is_nil());
         if silent || c.mode == Mode::Tail || self.can_close_alone(id) {
             self.backend_silent(id);
             return;
@@ -277,9 +281,11 @@ impl Core {
         }
     }
 
-    /// The calls of a connection that should have been answered by now; those that nobody waits for any more, some time later.
+    /// The calls of a connection that should have been answered by now; those that nobody waits for
+    /// any more, some time later.
     fn late(&self, id: Id) -> Vec<Id> {
-        let patience = self.apps[self.conns[id].app as usize].ports[self.conns[id].port as usize].options.answer_timeout;
+        let patience =
+            self.apps[self.conns[id].app as usize].ports[self.conns[id].port as usize].options.answer_timeout;
         let (mut late, mut at) = (Vec::new(), self.conns[id].first);
         while let Some(k) = self.calls.get(at) {
             let due = if k.task.is_nil() { k.deadline.saturating_add(patience) } else { self.call_deadline(k) };
@@ -291,7 +297,8 @@ impl Core {
         late
     }
 
-    /// A backend that says or takes nothing: the connection is given up. Each call that it has not answered in time is a failure.
+    /// A backend that says or takes nothing: the connection is given up. Each call that it has not
+    /// answered in time is a failure.
     fn backend_silent(&mut self, id: Id) {
         let at = self.target_of(id);
         self.shed(id);

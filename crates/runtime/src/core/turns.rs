@@ -1,16 +1,19 @@
-//! Whose turn it is: a core's time is shared out by slices, between apps and between the connections of each.
+//! Whose turn it is: a core's time is shared out by slices, between apps and between the
+//! connections of each.
 //!
-//! The connections of an app that wait are gone over in rounds. In each round a connection may use one slice, whether
-//! it waits or is served as its bytes come: who has used it waits for the next round. What a message takes beyond the
-//! slice is a debt that later rounds pay. So who sends much work gets no more of a core than who sends little, and who
-//! has used little does not wait behind those that have used much. The queue is left every few slices to see what
-//! has come. Time is read once per turn, and within a turn with the first messages and then with every fourth.
+//! The connections of an app that wait are gone over in rounds. In each round a connection may use
+//! one slice, whether it waits or is served as its bytes come: who has used it waits for the next
+//! round. What a message takes beyond the slice is a debt that later rounds pay. So who sends much
+//! work gets no more of a core than who sends little, and who has used little does not wait behind
+//! those that have used much. The queue is left every few slices to see what has come. Time is read
+//! once per turn, and within a turn with the first messages and then with every fourth.
 
 use super::slab::Id;
 use super::types::{flag, Mode, Side};
 use super::Core;
 
-/// A debt is forgiven beyond so many slices: an unusually long message is not held against its client for long.
+/// A debt is forgiven beyond so many slices: an unusually long message is not held against its
+/// client for long.
 const DEBT_MAX: u64 = 1024;
 /// A turn of more nanoseconds is measured in time of the processor, which costs a system call.
 const LONG: u64 = 200_000;
@@ -60,7 +63,8 @@ impl Core {
         self.slice(id).saturating_sub(used)
     }
 
-    /// Whether a client's new bytes wait in the queue: it has used its slice, or its app has had its share of this batch.
+    /// Whether a client's new bytes wait in the queue: it has used its slice, or its app has had
+    /// its share of this batch.
     #[inline]
     pub(super) fn must_wait(&mut self, id: Id) -> bool {
         let c = &self.conns[id];
@@ -78,7 +82,8 @@ impl Core {
     /// Whether a turn ends after `done` messages.
     #[inline]
     pub(super) fn slice_over(&self, id: Id, done: u32) -> bool {
-        (done < 4 || done % 4 == 0) && self.engine.now().saturating_sub(self.stamp) + self.conns[id].debt >= self.slice(id)
+        (done < 4 || done % 4 == 0)
+            && self.engine.now().saturating_sub(self.stamp) + self.conns[id].debt >= self.slice(id)
     }
 
     /// A turn is over: its time is the connection's and the app's.
@@ -100,8 +105,8 @@ impl Core {
         }
     }
 
-    /// The processor's time since it was asked for last, when queues were gone over or a turn was long: a core that the system has
-    /// given to another thread has not worked.
+    /// The processor's time since it was asked for last, when queues were gone over or a turn was
+    /// long: a core that the system has given to another thread has not worked.
     #[cold]
     fn worked_since(&mut self) -> u64 {
         let worked = self.engine.worked();
@@ -120,8 +125,9 @@ impl Core {
         self.turn = (self.turn + 1) % n.max(1);
     }
 
-    /// Goes on with the rounds of an app's queue: as long as what has just come took, at least a few slices; among several apps, for the
-    /// app's share; never more turns than there are connections. Nobody who waits is passed over by those who come.
+    /// Goes on with the rounds of an app's queue: as long as what has just come took, at least a
+    /// few slices; among several apps, for the app's share; never more turns than there are
+    /// connections. Nobody who waits is passed over by those who come.
     fn run_queue(&mut self, a: usize) {
         let before = self.apps[a].spent;
         let mut turns = self.apps[a].queue.len().max(1);

@@ -1,14 +1,14 @@
 //! What a core keeps: connections, tasks, reply slots, calls, backends.
 //!
-//! A *slot* is a place in the reply order of a client connection. A *task* is one activation of a handler. A *call*
-//! is a request on its way to a backend. They refer to each other by [`Id`], never by pointer, so any of them may
-//! end first.
+//! A *slot* is a place in the reply order of a client connection. A *task* is one activation of a
+//! handler. A *call* is a request on its way to a backend. They refer to each other by [`Id`],
+//! never by pointer, so any of them may end first.
 
 use super::fault::Start;
 use super::health::Down;
-use super::lanes::Lane;
+use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
-use super::trust::Trust;
+use super::stacks::Lane;
 use crate::abi::*;
 use crate::buffer::{OwnedBuf, Queue};
 use crate::engine::Token;
@@ -71,7 +71,8 @@ pub mod flag {
     pub const PRIVATE: u32 = 1 << 24;
     /// Client: over the limit of connections; it is told so and closed.
     pub const TURNED_AWAY: u32 = 1 << 28;
-    /// Backend of a pipelined protocol: shared with nobody, for requests that are still arriving when they are sent.
+    /// Backend of a pipelined protocol: shared with nobody, for requests that are still arriving
+    /// when they are sent.
     pub const OWN: u32 = 1 << 26;
     /// Backend, shared: no more requests go out on it.
     pub const LEFT: u32 = 1 << 27;
@@ -123,7 +124,8 @@ pub struct Conn {
     pub mode: Mode,
     pub app: u16,
     pub port: u16,
-    /// Protocol index, `NO_PROTO` while a client has sent nothing; `alt`: which alternative of the port.
+    /// Protocol index, `NO_PROTO` while a client has sent nothing; `alt`: which alternative of the
+    /// port.
     pub proto: u16,
     pub alt: u16,
     /// Which backend of its port, as in `c.instance`, which lies further off.
@@ -172,9 +174,11 @@ pub struct Conn {
     /// Client: backend connections that are its own. Backend: the client whose own it is.
     pub own: Vec<Id>,
     pub client: Id,
-    /// Backend, `UNANSWERED`: the first call behind the last such message. Its answer shows that it is done.
+    /// Backend, `UNANSWERED`: the first call behind the last such message. Its answer shows that it
+    /// is done.
     pub prover: Id,
-    /// Backend, `LEFT`: since when clients that take their answers slowly have held up others; 0: none has.
+    /// Backend, `LEFT`: since when clients that take their answers slowly have held up others; 0:
+    /// none has.
     pub held_up: u64,
     /// What the program sees.
     pub c: wl_conn,
@@ -317,13 +321,15 @@ pub struct Task {
     pub req_gone: bool,
     /// A call asked to keep the request.
     pub hold_req: bool,
-    /// The request's tail was given to a backend while it was still arriving: it cannot be sent twice.
+    /// The request's tail was given to a backend while it was still arriving: it cannot be sent
+    /// twice.
     pub req_streamed: bool,
     /// The handler closed its connection: no answer is missed.
     pub closed: bool,
     pub suspended: bool,
     pub req: Stored,
-    /// One of each lies in the task itself: most handlers make one call. Empty between two activations.
+    /// One of each lies in the task itself: most handlers make one call. Empty between two
+    /// activations.
     pub parts: SmallVec<[wl_msg; 1]>,
     /// Bytes at `parts[i].base`, and the call that fetches it.
     pub have: SmallVec<[u32; 1]>,
@@ -387,7 +393,8 @@ pub struct Call {
     pub flags: u32,
     pub issued: u64,
     pub deadline: u64,
-    /// On a shared connection: when its answer's turn came, and whether it lay behind another when it was sent.
+    /// On a shared connection: when its answer's turn came, and whether it lay behind another when
+    /// it was sent.
     pub turn: u64,
     pub behind: bool,
     /// The client's id, where answers are matched by id.
@@ -415,11 +422,13 @@ pub struct Backend {
     pub turn: u32,
     /// Exclusive: idle connections, last used last.
     pub idle: Vec<Id>,
-    /// Exclusive, `pipeline` is a number: connections that are shared at present, and when sharing may begin again.
+    /// Exclusive, `pipeline` is a number: connections that are shared at present, and when sharing
+    /// may begin again.
     pub piped: Vec<Id>,
     pub calm_until: u64,
-    /// Exclusive, `pipeline` is `auto`: what is known of it, and the connection to which this batch's requests go.
-    pub trust: Trust,
+    /// Exclusive, `pipeline` is `auto`: what is known of it, and the connection to which this
+    /// batch's requests go.
+    pub trust: PipeliningPolicy,
     pub filling: Id,
     pub open: u32,
     pub waiters: VecDeque<Id>,
@@ -430,7 +439,8 @@ pub struct Backend {
     pub told: u64,
     /// Clients that wait until this backend's output has drained.
     pub stalled: Vec<Id>,
-    /// Failures in a row; of a backend that is down, why and since when, and the call that is to show whether it still is.
+    /// Failures in a row; of a backend that is down, why and since when, and the call that is to
+    /// show whether it still is.
     pub failures: u32,
     pub down: Option<Down>,
     pub trial: Id,
@@ -452,6 +462,9 @@ mod tests {
         let lists = size_of::<wl_msg>() + size_of::<u32>() + size_of::<Id>() + size_of::<Stored>();
         let call = size_of::<Call>() + 2 * lists;
         assert!(call as u64 <= desc::CALL && 2 * call as u64 > desc::CALL, "{call}");
-        assert!(2 * size_of::<Conn>() as u64 > desc::CONNECTION && 2 * request as u64 > desc::REQUEST, "far too high a figure");
+        assert!(
+            2 * size_of::<Conn>() as u64 > desc::CONNECTION && 2 * request as u64 > desc::REQUEST,
+            "far too high a figure"
+        );
     }
 }

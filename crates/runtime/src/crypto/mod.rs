@@ -1,17 +1,21 @@
-//! Ciphers, digests and secure random bytes for programs: what `wl_host.crypto` and the interpreter call.
+//! Ciphers, digests and secure random bytes for programs: what `wl_host.crypto` and the interpreter
+//! call.
 //!
-//! In: an operation and its byte strings, the key first and the data last. Out: bytes, or that the data is not authentic. The work is
-//! AWS-LC's. Programs name keys as plain bytes: a key's schedule is made when a core first uses the key and kept in a table of that core
-//! (of its thread), where the bytes of the key find it. Nothing is allocated for a key that is known.
+//! In: an operation and its byte strings, the key first and the data last. Out: bytes, or that the
+//! data is not authentic. The work is AWS-LC's. Programs name keys as plain bytes: a key's schedule
+//! is made when a core first uses the key and kept in a table of that core (of its thread), where
+//! the bytes of the key find it. Nothing is allocated for a key that is known.
 
 mod hash;
 
 use crate::abi::wl_bytes;
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM};
-use aws_lc_rs::cipher::{DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext, UnboundCipherKey, AES_128, AES_256};
+use aws_lc_rs::cipher::{
+    DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext, UnboundCipherKey, AES_128, AES_256,
+};
+use aws_lc_rs::constant_time;
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
-use aws_lc_rs::constant_time;
 use hash::{digest, Hash, Mac, Sha1, Sha256};
 use std::cell::RefCell;
 
@@ -38,7 +42,16 @@ pub enum Op {
 }
 
 const OPS: [Op; 10] = [
-    Op::AesCtr, Op::AesCbcEncrypt, Op::AesCbcDecrypt, Op::AesGcmSeal, Op::AesGcmOpen, Op::HmacSha1, Op::HmacSha256, Op::Sha1, Op::Sha256, Op::Random,
+    Op::AesCtr,
+    Op::AesCbcEncrypt,
+    Op::AesCbcDecrypt,
+    Op::AesGcmSeal,
+    Op::AesGcmOpen,
+    Op::HmacSha1,
+    Op::HmacSha256,
+    Op::Sha1,
+    Op::Sha256,
+    Op::Random,
 ];
 
 pub const BLOCK: usize = 16;
@@ -104,11 +117,17 @@ thread_local! {
 
 /// Sealing and opening share a key's schedule.
 fn kind(op: Op) -> Op {
-    if op == Op::AesGcmOpen { Op::AesGcmSeal } else { op }
+    if op == Op::AesGcmOpen {
+        Op::AesGcmSeal
+    } else {
+        op
+    }
 }
 
 fn set_of(op: Op, key: &[u8]) -> usize {
-    let word = |b: &[u8]| <[u8; 8]>::try_from(b).map_or_else(|_| b.iter().fold(0, |a, x| a << 8 | u64::from(*x)), u64::from_le_bytes);
+    let word = |b: &[u8]| {
+        <[u8; 8]>::try_from(b).map_or_else(|_| b.iter().fold(0, |a, x| a << 8 | u64::from(*x)), u64::from_le_bytes)
+    };
     let (n, head) = (key.len(), word(&key[..key.len().min(8)]));
     let tail = word(&key[n.saturating_sub(8)..]);
     let h = (head ^ tail.rotate_left(29) ^ (n as u64) << 8 ^ op as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -173,10 +192,12 @@ unsafe fn in_place<'a>(data: &wl_bytes, out: *mut u8) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(out, data.n as usize) }
 }
 
-/// Computes, and answers how many bytes are in `out`; None: the data is not authentic, or an argument's size is wrong.
+/// Computes, and answers how many bytes are in `out`; None: the data is not authentic, or an
+/// argument's size is wrong.
 ///
 /// # Safety
-/// The arguments are valid; `out` has [`room`] and is where the data (the last argument of a cipher) is, or overlaps no argument.
+/// The arguments are valid; `out` has [`room`] and is where the data (the last argument of a
+/// cipher) is, or overlaps no argument.
 unsafe fn apply(op: Op, args: &[wl_bytes], out: *mut u8) -> Option<usize> {
     // SAFETY: by contract, here and for all parts below.
     let part = |i| unsafe { arg(args, i) };
@@ -191,15 +212,20 @@ unsafe fn apply(op: Op, args: &[wl_bytes], out: *mut u8) -> Option<usize> {
                 // SAFETY: by contract.
                 let bytes = unsafe { in_place(data, out) };
                 match ready {
-                    Ready::Encrypt(k) => k.less_safe_encrypt(bytes, EncryptionContext::Iv128(FixedLength::from(iv))).map(drop).ok()?,
-                    Ready::Decrypt(k) => k.decrypt(bytes, DecryptionContext::Iv128(FixedLength::from(iv))).map(drop).ok()?,
+                    Ready::Encrypt(k) => {
+                        k.less_safe_encrypt(bytes, EncryptionContext::Iv128(FixedLength::from(iv))).map(drop).ok()?
+                    }
+                    Ready::Decrypt(k) => {
+                        k.decrypt(bytes, DecryptionContext::Iv128(FixedLength::from(iv))).map(drop).ok()?
+                    }
                     Ready::Gcm(_) | Ready::Hmac1(_) | Ready::Hmac256(_) => return None,
                 }
                 Some(bytes.len())
             })
         }
         Op::AesGcmSeal | Op::AesGcmOpen => {
-            let (key, nonce, aad, data) = (part(0)?, <[u8; NONCE]>::try_from(part(1)?).ok()?, Aad::from(part(2)?), args.get(3)?);
+            let (key, nonce, aad, data) =
+                (part(0)?, <[u8; NONCE]>::try_from(part(1)?).ok()?, Aad::from(part(2)?), args.get(3)?);
             let nonce = Nonce::assume_unique_for_key(nonce);
             KEYS.with_borrow_mut(|k| {
                 let Ready::Gcm(k) = k.find(kind(op), key)? else { return None };
@@ -219,7 +245,12 @@ unsafe fn apply(op: Op, args: &[wl_bytes], out: *mut u8) -> Option<usize> {
                     k.open_in_place_separate_tag(nonce, aad, tag, bytes).ok()?;
                 } else {
                     // SAFETY: as above.
-                    let ((bytes, tag), plain) = unsafe { (data.as_slice().split_at(n), if n == 0 { &mut [] } else { std::slice::from_raw_parts_mut(out, n) }) };
+                    let ((bytes, tag), plain) = unsafe {
+                        (
+                            data.as_slice().split_at(n),
+                            if n == 0 { &mut [] } else { std::slice::from_raw_parts_mut(out, n) },
+                        )
+                    };
                     k.open_separate_gather(nonce, aad, bytes, tag, plain).ok()?;
                 }
                 Some(n)
@@ -263,7 +294,8 @@ unsafe fn put(bytes: &[u8], out: *mut u8) -> usize {
 /// What `wl_host.crypto` is.
 ///
 /// # Safety
-/// As the header says of it: valid arguments, room in `out`, which is where the data is or overlaps no argument.
+/// As the header says of it: valid arguments, room in `out`, which is where the data is or overlaps
+/// no argument.
 pub unsafe extern "C" fn entry(op: u32, args: *const wl_bytes, n: u32, out: *mut u8) -> i32 {
     let Some(op) = OPS.get(op as usize) else { return -1 };
     // SAFETY: by contract.

@@ -1,4 +1,5 @@
-//! Vectors of the standards, and properties: in place is out of place, opening undoes sealing and nothing else opens.
+//! Vectors of the standards, and properties: in place is out of place, opening undoes sealing and
+//! nothing else opens.
 use super::*;
 
 fn hex(text: &str) -> Vec<u8> {
@@ -17,7 +18,8 @@ fn cbc_as_in_rfc_3602() {
     let (key, iv) = (hex("06a9214036b8a15b512e03d534120006"), hex("3dafba429d9eb430b422da802c9fac41"));
     is(Op::AesCbcEncrypt, &[&key, &iv, MESSAGE], "e353779c1079aeb82708942dbe77181a");
     let (key, iv) = (hex("c286696d887c9aa0611bbb3e2025a45a"), hex("562e17996d093d28ddb3ba695a2e6f58"));
-    let (plain, secret): (Vec<u8>, _) = ((0..32).collect(), "d296cd94c2cccf8a3a863028b5e1dc0a7586602d253cfff91b8266bea6d61ab1");
+    let (plain, secret): (Vec<u8>, _) =
+        ((0..32).collect(), "d296cd94c2cccf8a3a863028b5e1dc0a7586602d253cfff91b8266bea6d61ab1");
     is(Op::AesCbcEncrypt, &[&key, &iv, &plain], secret);
     assert_eq!(compute(Op::AesCbcDecrypt, &[&key, &iv, &hex(secret)]), Some(plain));
 }
@@ -25,12 +27,20 @@ fn cbc_as_in_rfc_3602() {
 #[test]
 fn ctr_as_in_rfc_3686_and_sp_800_38a() {
     let block = |nonce: &str, iv: &str| [hex(nonce), hex(iv), vec![0, 0, 0, 1]].concat();
-    is(Op::AesCtr, &[&hex("ae6852f8121067cc4bf7a5765577f39e"), &block("00000030", "0000000000000000"), MESSAGE], "e4095d4fb7a7b3792d6175a3261311b8");
+    is(
+        Op::AesCtr,
+        &[&hex("ae6852f8121067cc4bf7a5765577f39e"), &block("00000030", "0000000000000000"), MESSAGE],
+        "e4095d4fb7a7b3792d6175a3261311b8",
+    );
     let key = hex("776beff2851db06f4c8a0542c8696f6c6a81af1eec96b4d37fc1d689e6c1c104");
     is(Op::AesCtr, &[&key, &block("00000060", "db5672c97aa8f0b2"), MESSAGE], "145ad01dbf824ec7560863dc71e3e0c0");
     let key = hex("f6d66d6bd52d59bb0796365879eff886c66dd51a5b6a99744b50590c87a23884");
     let plain: Vec<u8> = (0..32).collect();
-    is(Op::AesCtr, &[&key, &block("00faac24", "c1585ef15a43d875"), &plain], "f05e231b3894612c49ee000b804eb2a9b8306b508f839d6a5530831d9344af1c");
+    is(
+        Op::AesCtr,
+        &[&key, &block("00faac24", "c1585ef15a43d875"), &plain],
+        "f05e231b3894612c49ee000b804eb2a9b8306b508f839d6a5530831d9344af1c",
+    );
     let key = hex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4");
     let first = hex("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff");
     is(Op::AesCtr, &[&key, &first, &hex("6bc1bee22e409f96e93d7e117393172a")], "601ec313775789a5b7a7f504bbf3d228");
@@ -61,9 +71,17 @@ fn gcm_as_its_authors_say() {
 fn macs_as_in_rfc_2202_and_4231() {
     is(Op::HmacSha1, &[&[0x0b; 20], b"Hi There"], "b617318655057264e28bc0b6fb378c8ef146be00");
     is(Op::HmacSha1, &[b"Jefe", b"what do ya want ", b"for nothing?"], "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
-    is(Op::HmacSha1, &[&[0xaa; 80], b"Test Using Larger Than Block-Size Key - Hash Key First"], "aa4ae5e15272d00e95705637ce8a3b55ed402112");
+    is(
+        Op::HmacSha1,
+        &[&[0xaa; 80], b"Test Using Larger Than Block-Size Key - Hash Key First"],
+        "aa4ae5e15272d00e95705637ce8a3b55ed402112",
+    );
     is(Op::HmacSha256, &[&[0x0b; 20], b"Hi There"], "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
-    is(Op::HmacSha256, &[b"Jefe", b"what do ya want for nothing?"], "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    is(
+        Op::HmacSha256,
+        &[b"Jefe", b"what do ya want for nothing?"],
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+    );
     is(Op::Sha1, &[b"a", b"bc"], "a9993e364706816aba3e25717850c26c9cd0d89d");
     is(Op::Sha256, &[b"abc"], "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     is(Op::Sha1, &[b""], "da39a3ee5e6b4b0d3255bfef95601890afd80709");

@@ -11,7 +11,8 @@ use std::sync::Mutex;
 pub const ACCEPT_PAUSE_NS: u64 = 50_000_000;
 /// Length of a listener's queue of connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// Local ports from here on may be given to outgoing connections, so a connection could meet itself.
+/// Local ports from here on may be given to outgoing connections, so a connection could meet
+/// itself.
 const EPHEMERAL: u16 = 1024;
 
 pub fn monotonic() -> u64 {
@@ -39,7 +40,8 @@ pub fn wall_offset(now: u64) -> u64 {
     (wall.as_nanos() as u64).wrapping_sub(now)
 }
 
-/// Sleeps for less than a millisecond. The kernel would add 50 us to that; the thread's slack is made smaller first.
+/// Sleeps for less than a millisecond. The kernel would add 50 us to that; the thread's slack is
+/// made smaller first.
 pub fn nap(time: std::time::Duration) {
     thread_local!(static PRECISE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
     if !PRECISE.replace(true) {
@@ -47,7 +49,8 @@ pub fn nap(time: std::time::Duration) {
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
     }
     let t = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos() as libc::c_long };
-    // SAFETY: `t` lives during the call. A nap cut short by a signal is short; that does not matter.
+    // SAFETY: `t` lives during the call. A nap cut short by a signal is short; that does not
+    // matter.
     unsafe { libc::nanosleep(&t, std::ptr::null_mut()) };
 }
 
@@ -158,8 +161,8 @@ pub fn set_option(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()
     check(r).map(drop)
 }
 
-/// A listening socket of this core: SO_REUSEPORT lets every core have its own on the same port. TCP_NODELAY is
-/// inherited by the accepted sockets, so that it costs no call per connection.
+/// A listening socket of this core: SO_REUSEPORT lets every core have its own on the same port.
+/// TCP_NODELAY is inherited by the accepted sockets, so that it costs no call per connection.
 pub fn listener(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
     if let Some(fd) = take_early(addr, flags)? {
         return Ok(fd);
@@ -174,7 +177,8 @@ pub fn listener(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Sockets that listen before their program is there. Who connects meanwhile waits in the queue of the first core's.
+/// Sockets that listen before their program is there. Who connects meanwhile waits in the queue of
+/// the first core's.
 static EARLY: Mutex<Vec<(SocketAddr, OwnedFd)>> = Mutex::new(Vec::new());
 
 /// Listens on an address; the first `listener` of this address takes the socket over.
@@ -201,7 +205,8 @@ pub fn take_early(addr: SocketAddr, flags: i32) -> io::Result<Option<OwnedFd>> {
     Ok(Some(fd))
 }
 
-/// Whether nobody else listens on an address. It is only bound: who connects meanwhile is refused, not accepted and cut off.
+/// Whether nobody else listens on an address. It is only bound: who connects meanwhile is refused,
+/// not accepted and cut off.
 pub fn free_to_listen(addr: SocketAddr) -> io::Result<()> {
     bind(tcp_socket(addr, 0)?.as_raw_fd(), addr)
 }
@@ -213,14 +218,25 @@ fn bind(fd: RawFd, addr: SocketAddr) -> io::Result<()> {
     check(unsafe { libc::bind(fd, a.as_ptr(), a.len) }).map(drop)
 }
 
-/// How many connections wait to be accepted: the kernel tells it in the place of a connection's unacknowledged segments.
+/// How many connections wait to be accepted: the kernel tells it in the place of a connection's
+/// unacknowledged segments.
 pub fn accept_queue(listener: RawFd) -> usize {
     // SAFETY: all zeroes are a valid value, and the kernel writes no more than the length given.
     unsafe {
         let mut info: libc::tcp_info = std::mem::zeroed();
         let mut len = std::mem::size_of::<libc::tcp_info>() as libc::socklen_t;
-        let r = libc::getsockopt(listener, libc::IPPROTO_TCP, libc::TCP_INFO, std::ptr::addr_of_mut!(info).cast(), &mut len);
-        if r == 0 { info.tcpi_unacked as usize } else { 0 }
+        let r = libc::getsockopt(
+            listener,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            std::ptr::addr_of_mut!(info).cast(),
+            &mut len,
+        );
+        if r == 0 {
+            info.tcpi_unacked as usize
+        } else {
+            0
+        }
     }
 }
 
@@ -238,8 +254,8 @@ pub fn peer_address(fd: RawFd) -> Option<SocketAddr> {
     a.get()
 }
 
-/// TCP lets a socket connect to itself when the kernel picks the very port it connects to and nobody listens there:
-/// to us that is a refused connection.
+/// TCP lets a socket connect to itself when the kernel picks the very port it connects to and
+/// nobody listens there: to us that is a refused connection.
 pub fn connected_to_itself(fd: RawFd, peer: SocketAddr) -> bool {
     peer.port() >= EPHEMERAL && local_address(fd) == Some(peer)
 }
@@ -247,17 +263,22 @@ pub fn connected_to_itself(fd: RawFd, peer: SocketAddr) -> bool {
 /// The next `close` discards unsent data and sends RST.
 pub fn reset_on_close(fd: RawFd) {
     let l = libc::linger { l_onoff: 1, l_linger: 0 };
-    // SAFETY: the option's value is a `linger` that lives during the call. Failure leaves an ordinary close.
+    // SAFETY: the option's value is a `linger` that lives during the call. Failure leaves an
+    // ordinary close.
     unsafe {
         libc::setsockopt(
-            fd, libc::SOL_SOCKET, libc::SO_LINGER, std::ptr::addr_of!(l).cast(),
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            std::ptr::addr_of!(l).cast(),
             size_of::<libc::linger>() as libc::socklen_t,
         );
     }
 }
 
 pub fn half_close(fd: RawFd) {
-    // SAFETY: a plain system call; an already broken connection answers with an error that does not matter here.
+    // SAFETY: a plain system call; an already broken connection answers with an error that does not
+    // matter here.
     unsafe { libc::shutdown(fd, libc::SHUT_WR) };
 }
 
@@ -326,9 +347,10 @@ impl<T> Slots<T> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
-        self.entries.iter().enumerate().filter_map(|(i, (generation, v))| {
-            v.as_ref().map(|v| (Token(u64::from(*generation) << 32 | i as u64), v))
-        })
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(i, (generation, v))| v.as_ref().map(|v| (Token(u64::from(*generation) << 32 | i as u64), v)))
     }
 }
 

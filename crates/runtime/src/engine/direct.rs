@@ -1,9 +1,10 @@
-//! `recv` and `send`, the two system calls of every message, made directly: in goes what the C library would be given, out comes
-//! the number of bytes or the negative error number.
+//! `recv` and `send`, the two system calls of every message, made directly: in goes what the C
+//! library would be given, out comes the number of bytes or the negative error number.
 //!
-//! The C library's functions are cancellation points, which costs two atomic operations in a process with threads, and nobody
-//! cancels threads here. After each of these calls the caches hold the kernel's code and not ours, so that every line of code on
-//! the way there and back is fetched anew: an instruction in place takes less than a call by way of another library.
+//! The C library's functions are cancellation points, which costs two atomic operations in a
+//! process with threads, and nobody cancels threads here. After each of these calls the caches hold
+//! the kernel's code and not ours, so that every line of code on the way there and back is fetched
+//! anew: an instruction in place takes less than a call by way of another library.
 
 use std::os::fd::RawFd;
 
@@ -21,7 +22,9 @@ pub fn waiting(fd: RawFd) -> super::Waiting {
     let mut byte = 0u8;
     loop {
         // SAFETY: room for the one byte asked for; no address is asked for.
-        let n = unsafe { call(libc::SYS_recvfrom, fd, std::ptr::addr_of_mut!(byte) as usize, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
+        let n = unsafe {
+            call(libc::SYS_recvfrom, fd, std::ptr::addr_of_mut!(byte) as usize, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT)
+        };
         match -n as i32 {
             libc::EINTR => {}
             libc::EAGAIN => return super::Waiting::Nothing,
@@ -44,7 +47,8 @@ pub unsafe fn send(fd: RawFd, from: *const u8, n: usize, flags: i32) -> isize {
 #[inline(always)]
 unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, n: usize, flags: i32) -> isize {
     let result: isize;
-    // SAFETY: the caller vouches for the memory; the kernel changes no register but these, and nothing on the stack.
+    // SAFETY: the caller vouches for the memory; the kernel changes no register but these, and
+    // nothing on the stack.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -61,7 +65,11 @@ unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, n: usize, flags: i
 unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, n: usize, flags: i32) -> isize {
     // SAFETY: as above.
     let result = unsafe { libc::syscall(number, fd, bytes, n, flags, 0usize, 0usize) };
-    if result < 0 { -(super::common::errno() as isize) } else { result as isize }
+    if result < 0 {
+        -(super::common::errno() as isize)
+    } else {
+        result as isize
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The epoll engine: edge-triggered, one `epoll_ctl` per connection in its whole life.
 //!
-//! In comes what the kernel reports, out go [`Event`]s whose bytes lie one after the other in a receive buffer shared
-//! by all connections of a part of a batch. Per message it costs one `recv` and one `send`; `epoll_wait` is shared by the batch:
-//! a short read means that the socket is empty (the next byte raises a new edge), so nobody reads until EAGAIN; only
-//! when the kernel has announced the end of the stream a second `recv` fetches it. Connections that were not read to
-//! the end (buffer full, or [`MAX_RECV`] reached) stay on a ready list and come first in the next poll.
+//! In comes what the kernel reports, out go [`Event`]s whose bytes lie one after the other in a
+//! receive buffer shared by all connections of a part of a batch. Per message it costs one `recv`
+//! and one `send`; `epoll_wait` is shared by the batch: a short read means that the socket is empty
+//! (the next byte raises a new edge), so nobody reads until EAGAIN; only when the kernel has
+//! announced the end of the stream a second `recv` fetches it. Connections that were not read to
+//! the end (buffer full, or [`MAX_RECV`] reached) stay on a ready list and come first in the next
+//! poll.
 
 use super::common::{self, check, Slots, ACCEPT_PAUSE_NS};
 use super::{direct, Engine, Event, Release, Token, Waiting, Waker, Write, MAX_RECV};
@@ -17,8 +19,9 @@ use std::time::Duration;
 
 /// Kernel events per `epoll_wait`.
 const BATCH: usize = 256;
-/// Of these, how many are looked at in one poll: what is read, answered and sent of so few connections stays in the
-/// fastest cache from one of these steps to the next, and the code of each step is fetched once for all of them.
+/// Of these, how many are looked at in one poll: what is read, answered and sent of so few
+/// connections stays in the fastest cache from one of these steps to the next, and the code of each
+/// step is fetched once for all of them.
 const PART: usize = 32;
 /// Receive buffer; with less than `MIN_ROOM` left the batch ends.
 const BUFFER: usize = 256 * 1024;
@@ -132,9 +135,7 @@ impl Epoll {
             ms = (ACCEPT_PAUSE_NS / 1_000_000) as i32;
         }
         // SAFETY: the buffer holds BATCH events and lives during the call.
-        let n = unsafe {
-            libc::epoll_wait(self.epoll.as_raw_fd(), self.kernel_events.as_mut_ptr(), BATCH as i32, ms)
-        };
+        let n = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), self.kernel_events.as_mut_ptr(), BATCH as i32, ms) };
         match check(n) {
             Ok(n) => Ok(n as usize),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
@@ -190,7 +191,8 @@ impl Epoll {
         }
     }
 
-    /// Leaves a listener alone for a while: level-triggered, it would report its queue again and again.
+    /// Leaves a listener alone for a while: level-triggered, it would report its queue again and
+    /// again.
     fn rest(&mut self, listener: Token, out: &mut Vec<Event>) {
         out.push(Event::AcceptFailed { listener });
         let Some(l) = self.sockets.get_mut(listener) else { return };
@@ -209,7 +211,8 @@ impl Epoll {
             if let Some(s) = self.sockets.get_mut(token) {
                 s.flags &= !RESTING;
             }
-            // Failing here cannot happen for a descriptor that is registered; then the listener stays silent.
+            // Failing here cannot happen for a descriptor that is registered; then the listener
+            // stays silent.
             let _ = self.control(libc::EPOLL_CTL_MOD, fd, libc::EPOLLIN, token);
         }
     }
@@ -287,7 +290,8 @@ impl Epoll {
         self.handle(token, mask, out);
     }
 
-    /// Reads once, or until the announced end; the connection goes on the ready list when more may be there.
+    /// Reads once, or until the announced end; the connection goes on the ready list when more may
+    /// be there.
     fn read(&mut self, token: Token, out: &mut Vec<Event>) {
         loop {
             let Some(s) = self.sockets.get_mut(token) else { return };
@@ -413,7 +417,11 @@ fn send_many(fd: i32, slices: &[IoSlice<'_>], flags: i32) -> isize {
         m.msg_iovlen = slices.len() as _;
         libc::sendmsg(fd, &m, flags)
     };
-    if n < 0 { -(common::errno() as isize) } else { n }
+    if n < 0 {
+        -(common::errno() as isize)
+    } else {
+        n
+    }
 }
 
 impl Engine for Epoll {
@@ -508,8 +516,8 @@ impl Engine for Epoll {
     }
 
     unsafe fn write_last(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
-        // The kernel sends what MSG_MORE holds back with the FIN of the close: one segment less, and one wake-up less
-        // of the peer.
+        // The kernel sends what MSG_MORE holds back with the FIN of the close: one segment less,
+        // and one wake-up less of the peer.
         self.send(conn, slices, libc::MSG_MORE)
     }
 
@@ -526,7 +534,9 @@ impl Engine for Epoll {
     fn release(&mut self, conn: Token) -> Release {
         let Some(s) = self.sockets.get(conn) else { return Release::Never };
         // Whatever else was seen on it would be lost.
-        if s.has(LISTENER | CONNECTING | BLOCKED | EOF | ENDING | BROKEN) || self.control(libc::EPOLL_CTL_DEL, s.fd.as_raw_fd(), 0, conn).is_err() {
+        if s.has(LISTENER | CONNECTING | BLOCKED | EOF | ENDING | BROKEN)
+            || self.control(libc::EPOLL_CTL_DEL, s.fd.as_raw_fd(), 0, conn).is_err()
+        {
             return Release::Never;
         }
         self.sockets.remove(conn).map_or(Release::Never, |s| Release::Gone(s.fd, Vec::new()))

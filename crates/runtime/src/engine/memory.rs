@@ -1,8 +1,10 @@
-//! The memory engine: connections that exist only in this process, and a clock that moves when told to.
+//! The memory engine: connections that exist only in this process, and a clock that moves when told
+//! to.
 //!
-//! The program's side is an [`Engine`]; the test's side is a [`Network`] (addresses, faults, time) and a [`Peer`] per
-//! connection. Everything is deterministic: events come in the order in which connections were made, each `Peer::send`
-//! is one `Data` event (so a test cuts the bytes as it likes), and time stands still but for [`Network::advance`].
+//! The program's side is an [`Engine`]; the test's side is a [`Network`] (addresses, faults, time)
+//! and a [`Peer`] per connection. Everything is deterministic: events come in the order in which
+//! connections were made, each `Peer::send` is one `Data` event (so a test cuts the bytes as it
+//! likes), and time stands still but for [`Network::advance`].
 
 use super::common::Slots;
 use super::{Engine, Event, Token, Waiting, Waker, Write, MAX_RECV};
@@ -32,7 +34,7 @@ pub enum Ending {
 }
 
 /// One connection, both directions.
-struct Line {
+struct Link {
     token: Option<Token>,
     local: SocketAddr,
     peer: SocketAddr,
@@ -58,12 +60,27 @@ struct Line {
     writes: usize,
 }
 
-impl Line {
-    fn new(local: SocketAddr, peer: SocketAddr) -> Line {
-        Line {
-            token: None, local, peer, listener: None, connecting: false, input: VecDeque::new(), input_ended: false,
-            eof_told: false, broken: false, broken_told: false, paused: false, output: Vec::new(), window: None,
-            blocked: false, flight: Vec::new(), ending: Ending::Open, shutting: false, writes: 0,
+impl Link {
+    fn new(local: SocketAddr, peer: SocketAddr) -> Link {
+        Link {
+            token: None,
+            local,
+            peer,
+            listener: None,
+            connecting: false,
+            input: VecDeque::new(),
+            input_ended: false,
+            eof_told: false,
+            broken: false,
+            broken_told: false,
+            paused: false,
+            output: Vec::new(),
+            window: None,
+            blocked: false,
+            flight: Vec::new(),
+            ending: Ending::Open,
+            shutting: false,
+            writes: 0,
         }
     }
 
@@ -82,7 +99,7 @@ impl Line {
 
 struct World {
     now: u64,
-    lines: Vec<Line>,
+    lines: Vec<Link>,
     /// What a token names.
     names: Slots<Name>,
     behaviour: HashMap<SocketAddr, Behaviour>,
@@ -101,13 +118,13 @@ struct World {
 
 enum Name {
     Listener(SocketAddr),
-    Line(usize),
+    Link(usize),
 }
 
 impl World {
-    fn line(&mut self, t: Token) -> Option<&mut Line> {
+    fn line(&mut self, t: Token) -> Option<&mut Link> {
         match self.names.get(t)? {
-            Name::Line(i) => self.lines.get_mut(*i),
+            Name::Link(i) => self.lines.get_mut(*i),
             Name::Listener(_) => None,
         }
     }
@@ -208,7 +225,7 @@ impl Memory {
             if let Some(room) = w.rooms.get_mut(&listener) {
                 *room -= 1;
             }
-            let conn = w.names.insert(Name::Line(i));
+            let conn = w.names.insert(Name::Link(i));
             w.lines[i].listener = None;
             w.lines[i].token = Some(conn);
             events.push(Event::Accepted { listener, conn });
@@ -236,7 +253,7 @@ impl Memory {
     }
 
     /// Completes output in flight.
-    fn land(l: &mut Line, conn: Token, events: &mut Vec<Event>) {
+    fn land(l: &mut Link, conn: Token, events: &mut Vec<Event>) {
         if l.flight.is_empty() || l.broken || l.window == Some(0) {
             return;
         }
@@ -286,8 +303,8 @@ impl Engine for Memory {
         let mut w = self.world.borrow_mut();
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), w.port());
         let i = w.lines.len();
-        let token = w.names.insert(Name::Line(i));
-        let mut line = Line::new(local, addr);
+        let token = w.names.insert(Name::Link(i));
+        let mut line = Link::new(local, addr);
         line.token = Some(token);
         line.connecting = true;
         w.lines.push(line);
@@ -438,7 +455,7 @@ impl Network {
     pub fn connect_from(&self, from: SocketAddr, addr: SocketAddr) -> Option<Peer> {
         let mut w = self.world.borrow_mut();
         let listener = w.listener(addr)?;
-        let mut line = Line::new(addr, from);
+        let mut line = Link::new(addr, from);
         line.listener = Some(listener);
         w.lines.push(line);
         Some(Peer { world: self.world.clone(), line: w.lines.len() - 1 })
@@ -450,7 +467,8 @@ impl Network {
         Some(Peer { world: self.world.clone(), line })
     }
 
-    /// What becomes of the program's connections to `addr` from now on (accepted, unless set otherwise).
+    /// What becomes of the program's connections to `addr` from now on (accepted, unless set
+    /// otherwise).
     pub fn behave(&self, addr: SocketAddr, b: Behaviour) {
         self.world.borrow_mut().behaviour.insert(addr, b);
     }
@@ -477,7 +495,7 @@ impl Network {
 }
 
 impl Peer {
-    fn with<R>(&self, f: impl FnOnce(&mut Line) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut Link) -> R) -> R {
         f(&mut self.world.borrow_mut().lines[self.line])
     }
 

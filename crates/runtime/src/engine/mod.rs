@@ -1,9 +1,11 @@
-//! The engine trait: how bytes reach and leave connections. The runtime's core knows nothing of sockets;
-//! `epoll`, `uring` and `memory` implement this trait, later frame engines and our own TCP stack will too.
+//! The engine trait: how bytes reach and leave connections. The runtime's core knows nothing of
+//! sockets; `epoll`, `uring` and `memory` implement this trait, later frame engines and our own TCP
+//! stack will too.
 //!
-//! An engine belongs to one core (one thread). `poll` gathers a batch of events; received bytes lie in the
-//! engine's own buffer until the next `poll`. Output is given as slices; an engine that sends asynchronously
-//! (io_uring) copies nothing: it says `InFlight` and the caller keeps the bytes in place until `Sent`.
+//! An engine belongs to one core (one thread). `poll` gathers a batch of events; received bytes lie
+//! in the engine's own buffer until the next `poll`. Output is given as slices; an engine that
+//! sends asynchronously (io_uring) copies nothing: it says `InFlight` and the caller keeps the
+//! bytes in place until `Sent`.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -36,36 +38,61 @@ pub fn open(kind: EngineKind) -> std::io::Result<Box<dyn Engine>> {
     match kind {
         EngineKind::Epoll => Ok(Box::new(epoll::Epoll::new()?)),
         EngineKind::Uring => Ok(Box::new(uring::Uring::new()?)),
-        // Measured with examples/engine_echo (Linux 6.18): 4.2 us of CPU per echoed message against 4.3, a difference
-        // within the noise, and 1.3 MB less resident memory.
+        // Measured with examples/engine_echo (Linux 6.18): 4.2 us of CPU per echoed message against
+        // 4.3, a difference within the noise, and 1.3 MB less resident memory.
         EngineKind::Auto => Ok(Box::new(epoll::Epoll::new()?)),
     }
 }
 
-/// A connection's or listener's name inside one engine. Never reused before `close` is acknowledged by the caller
-/// dropping it: engines put a generation in the upper half, so that late events of a closed connection are dropped.
+/// A connection's or listener's name inside one engine. Never reused before `close` is acknowledged
+/// by the caller dropping it: engines put a generation in the upper half, so that late events of a
+/// closed connection are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub u64);
 
-/// What happened. `Data` names bytes in the engine's receive buffer: read them with [`Engine::data`].
+/// What happened. `Data` names bytes in the engine's receive buffer: read them with
+/// [`Engine::data`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A connection was accepted on a listener; it is readable at once.
-    Accepted { listener: Token, conn: Token },
-    /// Accepting failed for want of descriptors or memory; the engine retries by itself after a pause.
-    AcceptFailed { listener: Token },
-    Connected { conn: Token },
+    Accepted {
+        listener: Token,
+        conn: Token,
+    },
+    /// Accepting failed for want of descriptors or memory; the engine retries by itself after a
+    /// pause.
+    AcceptFailed {
+        listener: Token,
+    },
+    Connected {
+        conn: Token,
+    },
     /// The connection attempt failed. The token is closed.
-    ConnectFailed { conn: Token },
-    Data { conn: Token, start: u32, len: u32 },
+    ConnectFailed {
+        conn: Token,
+    },
+    Data {
+        conn: Token,
+        start: u32,
+        len: u32,
+    },
     /// The peer has ended its direction. Output still works.
-    Eof { conn: Token },
+    Eof {
+        conn: Token,
+    },
     /// The connection is broken (reset). Output is lost.
-    Broken { conn: Token },
+    Broken {
+        conn: Token,
+    },
     /// After `Blocked`: output is possible again.
-    Writable { conn: Token },
+    Writable {
+        conn: Token,
+    },
     /// After `InFlight`: this many bytes are gone; the rest must be offered again.
-    Sent { conn: Token, len: u32 },
+    Sent {
+        conn: Token,
+        len: u32,
+    },
     /// Another thread rang the waker.
     Woken,
 }
@@ -73,7 +100,8 @@ pub enum Event {
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// The first n bytes are gone (n may be less than offered: then the connection is blocked and `Writable` follows).
+    /// The first n bytes are gone (n may be less than offered: then the connection is blocked and
+    /// `Writable` follows).
     Done(usize),
     /// The slices stay borrowed until `Sent` or `Broken`.
     InFlight,
@@ -106,8 +134,8 @@ pub trait Engine {
     fn listen(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
     /// Stops accepting (drain); the port is freed.
     fn unlisten(&mut self, listener: Token);
-    /// Lets `n` more connections in. From the first call on a listener accepts no more than were let in; the others wait in its
-    /// queue. An engine that accepts ahead may overshoot.
+    /// Lets `n` more connections in. From the first call on a listener accepts no more than were
+    /// let in; the others wait in its queue. An engine that accepts ahead may overshoot.
     fn admit(&mut self, listener: Token, n: usize);
     /// Lets one connection less in. False: no more may come in anyway.
     fn take_place(&mut self, _listener: Token) -> bool {
@@ -116,10 +144,11 @@ pub trait Engine {
     /// How many connections wait in a listener's queue.
     fn queued(&self, listener: Token) -> usize;
     fn connect(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
-    /// Waits at most `timeout` (None: for ever) and appends events to `events`. Data of one connection is at most
-    /// [`MAX_RECV`] bytes per poll, so that no connection starves the others.
+    /// Waits at most `timeout` (None: for ever) and appends events to `events`. Data of one
+    /// connection is at most [`MAX_RECV`] bytes per poll, so that no connection starves the others.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> std::io::Result<()>;
-    /// Whether the last poll has left events over that it knows of: the next poll is part of the same batch and does not wait.
+    /// Whether the last poll has left events over that it knows of: the next poll is part of the
+    /// same batch and does not wait.
     fn more(&self) -> bool {
         false
     }
@@ -127,21 +156,22 @@ pub trait Engine {
     fn data(&self, start: u32, len: u32) -> &[u8];
     /// Offers output. The slices must stay valid as [`Write::InFlight`] says.
     /// # Safety
-    /// After `InFlight` the memory of every slice must stay valid and unchanged until `Sent`, `Broken`, or, after
-    /// `close`, until the engine no longer lists the token in `pending_close`.
+    /// After `InFlight` the memory of every slice must stay valid and unchanged until `Sent`,
+    /// `Broken`, or, after `close`, until the engine no longer lists the token in `pending_close`.
     unsafe fn write(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> Write;
-    /// As `write`, for the last bytes before `shutdown` or `close`, which follows at once when all of them are gone: they
-    /// may wait for it and leave together with the end of the stream.
+    /// As `write`, for the last bytes before `shutdown` or `close`, which follows at once when all
+    /// of them are gone: they may wait for it and leave together with the end of the stream.
     /// # Safety
     /// As for `write`.
     unsafe fn write_last(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> Write {
         // SAFETY: by the same contract.
         unsafe { self.write(conn, slices) }
     }
-    /// Looks, without reading, at what can be read now. A system call, for connections that were idle.
+    /// Looks, without reading, at what can be read now. A system call, for connections that were
+    /// idle.
     fn waiting(&mut self, conn: Token) -> Waiting;
-    /// Lets go of a connection, so that another thread's engine can `adopt` it. Until it is gone its input is held back; `pause` with
-    /// false, and it goes on.
+    /// Lets go of a connection, so that another thread's engine can `adopt` it. Until it is gone
+    /// its input is held back; `pause` with false, and it goes on.
     fn release(&mut self, _conn: Token) -> Release {
         Release::Never
     }
@@ -168,7 +198,8 @@ pub trait Engine {
     fn worked(&self) -> u64 {
         common::processor_time()
     }
-    /// Monotonic time in nanoseconds. The memory engine's is virtual; read time here only, once per batch.
+    /// Monotonic time in nanoseconds. The memory engine's is virtual; read time here only, once per
+    /// batch.
     fn now(&self) -> u64 {
         common::monotonic()
     }

@@ -1,4 +1,5 @@
-//! Memory that the io_uring engine shares with the kernel: the ring of receive buffers, and the headers of sends.
+//! Memory that the io_uring engine shares with the kernel: the ring of receive buffers, and the
+//! headers of sends.
 
 use io_uring::{opcode, squeue, types, IoUring};
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 const INCREMENTAL: u16 = 2;
 const PAGE: usize = 4096;
 
-/// Buffers that the kernel picks from when bytes arrive, and that we give back when they are used up.
+/// Buffers that the kernel picks from when bytes arrive, and that we give back when they are used
+/// up.
 pub struct BufferRing {
     entries: *mut types::BufRingEntry,
     memory: *mut u8,
@@ -28,7 +30,8 @@ impl BufferRing {
     pub const BYTES: u32 = 1 << 20;
 
     pub fn new(ring: &IoUring) -> io::Result<BufferRing> {
-        // Piecewise: few large buffers. Else a receive takes a whole buffer, however few bytes came: many small ones.
+        // Piecewise: few large buffers. Else a receive takes a whole buffer, however few bytes
+        // came: many small ones.
         let mut b = BufferRing::allocate(64);
         if b.register(ring, INCREMENTAL).is_err() {
             b = BufferRing::allocate(512);
@@ -63,10 +66,9 @@ impl BufferRing {
     }
 
     fn register(&mut self, ring: &IoUring, flags: u16) -> io::Result<()> {
-        // SAFETY: the entries stay in place until `unregister` (from the engine's Drop) or the ring's end.
-        unsafe {
-            ring.submitter().register_buf_ring_with_flags(self.entries as u64, self.count, Self::GROUP, flags)
-        }
+        // SAFETY: the entries stay in place until `unregister` (from the engine's Drop) or the
+        // ring's end.
+        unsafe { ring.submitter().register_buf_ring_with_flags(self.entries as u64, self.count, Self::GROUP, flags) }
     }
 
     pub fn unregister(&mut self, ring: &IoUring) {
@@ -76,8 +78,8 @@ impl BufferRing {
     fn offer(&mut self, id: u16) {
         let index = self.tail & (self.count - 1);
         self.used[id as usize] = 0;
-        // SAFETY: index < count and id < count, so both pointers stay inside their allocations; the kernel does not
-        // read this entry before `publish`.
+        // SAFETY: index < count and id < count, so both pointers stay inside their allocations; the
+        // kernel does not read this entry before `publish`.
         unsafe {
             let e = &mut *self.entries.add(index as usize);
             e.set_addr(self.memory.add(id as usize * self.size as usize) as u64);
@@ -88,7 +90,8 @@ impl BufferRing {
     }
 
     fn publish(&self) {
-        // SAFETY: the ring's tail is a u16 inside its first entry, shared with the kernel, hence atomic.
+        // SAFETY: the ring's tail is a u16 inside its first entry, shared with the kernel, hence
+        // atomic.
         unsafe {
             let tail = types::BufRingEntry::tail(self.entries).cast::<AtomicU16>();
             (*tail).store(self.tail, Ordering::Release);
@@ -108,8 +111,8 @@ impl BufferRing {
         self.publish();
     }
 
-    /// Notes that `n` more bytes of buffer `id` are filled; answers where they start. `more`: the kernel goes on
-    /// filling this buffer.
+    /// Notes that `n` more bytes of buffer `id` are filled; answers where they start. `more`: the
+    /// kernel goes on filling this buffer.
     pub fn take(&mut self, id: u16, n: u32, more: bool) -> u32 {
         let used = &mut self.used[id as usize];
         let start = u32::from(id) * self.size + *used;
@@ -122,14 +125,16 @@ impl BufferRing {
 
     pub fn bytes(&self, start: u32, len: u32) -> &[u8] {
         assert!(start.checked_add(len).is_some_and(|end| end <= Self::BYTES));
-        // SAFETY: in bounds; the kernel does not write reported bytes again before `give_back`, which needs `&mut`.
+        // SAFETY: in bounds; the kernel does not write reported bytes again before `give_back`,
+        // which needs `&mut`.
         unsafe { std::slice::from_raw_parts(self.memory.add(start as usize), len as usize) }
     }
 }
 
 impl Drop for BufferRing {
     fn drop(&mut self) {
-        // SAFETY: allocated with these layouts; the engine has unregistered the ring, or it was never registered.
+        // SAFETY: allocated with these layouts; the engine has unregistered the ring, or it was
+        // never registered.
         unsafe {
             dealloc(self.entries.cast(), Self::entries_layout(self.count));
             dealloc(self.memory, Self::memory_layout());
@@ -153,7 +158,8 @@ impl Default for Send {
 }
 
 impl Send {
-    /// The operation that sends `slices` (at most the first 16). `self` must stay in place until it completes.
+    /// The operation that sends `slices` (at most the first 16). `self` must stay in place until it
+    /// completes.
     pub fn prepare(&mut self, fd: i32, slices: &[IoSlice<'_>]) -> squeue::Entry {
         let slices = &slices[..slices.len().min(super::MAX_SLICES)];
         self.total = slices.iter().map(|s| s.len()).sum();

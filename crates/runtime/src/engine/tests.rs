@@ -1,4 +1,5 @@
-//! What every engine must do, on real loopback sockets: each test runs on epoll and, where the kernel has it, io_uring.
+//! What every engine must do, on real loopback sockets: each test runs on epoll and, where the
+//! kernel has it, io_uring.
 use super::*;
 use std::collections::{HashMap, VecDeque};
 use std::io::{IoSlice, Read, Write as _};
@@ -101,7 +102,8 @@ impl Bed {
     fn flush(&mut self, conn: Token) {
         while let Some((Some(first), at)) = self.out.get(&conn).map(|(pieces, at)| (pieces.front(), *at)) {
             let (a, b) = first[at..].split_at((first.len() - at) / 2);
-            // SAFETY: the box stays in `out` until all of it is sent, or the engine is dropped first.
+            // SAFETY: the box stays in `out` until all of it is sent, or the engine is dropped
+            // first.
             match unsafe { self.engine.write(conn, &[IoSlice::new(a), IoSlice::new(b)]) } {
                 Write::Done(n) => self.gone(conn, n),
                 _ => return,
@@ -567,7 +569,8 @@ fn tokens_of_closed_connections_are_dead() {
     }
 }
 
-/// More sockets are readable than one poll looks at: the others are told of without another wait, and none twice.
+/// More sockets are readable than one poll looks at: the others are told of without another wait,
+/// and none twice.
 #[test]
 fn a_batch_of_many_connections_comes_in_parts() {
     let mut b = Bed::new(Box::new(epoll::Epoll::new().unwrap()));
@@ -590,7 +593,8 @@ fn a_batch_of_many_connections_comes_in_parts() {
     }
     assert!(most <= 64, "{most} in one poll");
     b.for_ms(20);
-    let mut texts: Vec<String> = b.data.iter().filter(|(t, _)| **t != closed).map(|(_, d)| String::from_utf8_lossy(d).into_owned()).collect();
+    let mut texts: Vec<String> =
+        b.data.iter().filter(|(t, _)| **t != closed).map(|(_, d)| String::from_utf8_lossy(d).into_owned()).collect();
     texts.sort();
     texts.dedup();
     assert_eq!(texts.len(), 99);

@@ -1,10 +1,11 @@
-//! The io_uring engine: multishot accept and receive into a ring of provided buffers, sends queued and submitted with
-//! the one `io_uring_enter` of the next `poll`.
+//! The io_uring engine: multishot accept and receive into a ring of provided buffers, sends queued
+//! and submitted with the one `io_uring_enter` of the next `poll`.
 //!
-//! Received bytes stay in the provided buffers until the next `poll`, which gives them back to the kernel. Where the
-//! kernel can (6.12), buffers are consumed piecewise, so that small messages of many connections lie side by side.
-//! Bytes that arrive for a connection while it is paused are copied aside: a stalled connection must not keep shared
-//! buffers. The ring belongs to the thread that opened it (SINGLE_ISSUER): open the engine where it is polled.
+//! Received bytes stay in the provided buffers until the next `poll`, which gives them back to the
+//! kernel. Where the kernel can (6.12), buffers are consumed piecewise, so that small messages of
+//! many connections lie side by side. Bytes that arrive for a connection while it is paused are
+//! copied aside: a stalled connection must not keep shared buffers. The ring belongs to the thread
+//! that opened it (SINGLE_ISSUER): open the engine where it is polled.
 
 use super::common::{self, Slots, ACCEPT_PAUSE_NS};
 use super::ring::{BufferRing, Send};
@@ -129,15 +130,16 @@ impl Uring {
             rooms: Vec::new(),
         };
         e.listen_for_bell()?;
-        // Multishot receive is newer than the rest (6.0): see that the kernel takes the operations at all.
+        // Multishot receive is newer than the rest (6.0): see that the kernel takes the operations
+        // at all.
         e.enter(0, Some(Duration::ZERO))?;
         Ok(e)
     }
 
     fn push(&mut self, entry: squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: all memory an entry names lives in its socket's slot, in `self`, or is vouched for by the
-            // caller of `write`, until the operation has completed.
+            // SAFETY: all memory an entry names lives in its socket's slot, in `self`, or is
+            // vouched for by the caller of `write`, until the operation has completed.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return Ok(());
             }
@@ -205,7 +207,8 @@ impl Uring {
             None => types::SubmitArgs::new(),
         };
         let queued = self.ring.submission().len() as u32;
-        // SAFETY: with EXT_ARG the argument is an io_uring_getevents_arg, which SubmitArgs is; `ts` outlives the call.
+        // SAFETY: with EXT_ARG the argument is an io_uring_getevents_arg, which SubmitArgs is; `ts`
+        // outlives the call.
         let r = unsafe { self.ring.submitter().enter(queued, want, GETEVENTS | EXT_ARG, Some(&args)) };
         if let Err(e) = r {
             let passing = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
@@ -266,7 +269,8 @@ impl Uring {
         }
     }
 
-    /// Counts an accepted connection; behind the last that may come in the kernel is told to accept no more.
+    /// Counts an accepted connection; behind the last that may come in the kernel is told to accept
+    /// no more.
     fn let_in(&mut self, listener: Token) {
         let Some(r) = self.rooms.iter_mut().find(|r| r.0 == listener) else { return };
         let last = r.1 == 1;
@@ -401,7 +405,8 @@ impl Uring {
         }
     }
 
-    /// Cancels a socket's operations and closes it, in this order in the queue and after sends queued before.
+    /// Cancels a socket's operations and closes it, in this order in the queue and after sends
+    /// queued before.
     fn retire(&mut self, token: Token) {
         let Some(s) = self.sockets.get_mut(token) else { return };
         s.flags |= CLOSED;
@@ -548,7 +553,8 @@ impl Engine for Uring {
     }
 
     fn waiting(&mut self, conn: Token) -> Waiting {
-        // What the kernel has put into our buffers since the last `poll` it has not: that happens in `poll` only (DEFER_TASKRUN).
+        // What the kernel has put into our buffers since the last `poll` it has not: that happens
+        // in `poll` only (DEFER_TASKRUN).
         self.sockets.get(conn).map_or(Waiting::End, |s| direct::waiting(s.raw()))
     }
 

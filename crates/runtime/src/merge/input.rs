@@ -7,14 +7,16 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 pub enum Source {
-    /// A mapper: its number in the run, its socket, the bytes that back the window, and how its stream ends.
+    /// A mapper: its number in the run, its socket, the bytes that back the window, and how its
+    /// stream ends.
     Socket { number: usize, fd: RawFd, buffer: Box<[u8]>, end: EndMark },
-    /// Another task. The window is a block of the pipe; `joined` backs it when a message began in an earlier block.
+    /// Another task. The window is a block of the pipe; `joined` backs it when a message began in
+    /// an earlier block.
     Pipe { pipe: Arc<Pipe>, block: Option<Block>, joined: Vec<u8> },
 }
 
-/// The byte behind the last message (0: none is asked for). The last byte received may be it, so it is kept out of the window
-/// until another follows.
+/// The byte behind the last message (0: none is asked for). The last byte received may be it, so it
+/// is kept out of the window until another follows.
 #[derive(Clone, Copy, Default)]
 pub struct EndMark {
     pub byte: u8,
@@ -23,7 +25,8 @@ pub struct EndMark {
 
 pub struct Input {
     pub source: Source,
-    /// Polled for being broken while another input is waited for. Off when there is no room to read on.
+    /// Polled for being broken while another input is waited for. Off when there is no room to read
+    /// on.
     pub watched: bool,
 }
 

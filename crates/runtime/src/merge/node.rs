@@ -1,4 +1,5 @@
-//! The life of a merge node: gather the mappers, run, begin again. It runs on a thread that sleeps while tasks work.
+//! The life of a merge node: gather the mappers, run, begin again. It runs on a thread that sleeps
+//! while tasks work.
 
 use super::input::{EndMark, Input, Source};
 use super::pipe::Pipe;
@@ -16,7 +17,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Window of an input, and the output: large enough that system calls do not count, small enough for the cache.
+/// Window of an input, and the output: large enough that system calls do not count, small enough
+/// for the cache.
 const WINDOW: usize = 256 << 10;
 /// Of a pipe: so many blocks of this size under way.
 const BLOCK: usize = 64 << 10;
@@ -41,7 +43,8 @@ pub struct Node {
 /// Connections that have said nothing, kept beside the mappers; of more, the oldest is closed.
 const SILENT_MAX: usize = 64;
 
-/// A connection that is or may become a mapper's. `watched` while it gathers: polled for its first byte, then for being broken.
+/// A connection that is or may become a mapper's. `watched` while it gathers: polled for its first
+/// byte, then for being broken.
 struct Mapper {
     fd: OwnedFd,
     since: Instant,
@@ -56,7 +59,8 @@ impl Mapper {
     }
 
     fn name(&self) -> String {
-        crate::engine::common::peer_address(self.fd.as_raw_fd()).map_or_else(|| "one that has left".into(), |a| a.to_string())
+        crate::engine::common::peer_address(self.fd.as_raw_fd())
+            .map_or_else(|| "one that has left".into(), |a| a.to_string())
     }
 }
 
@@ -68,7 +72,8 @@ impl Node {
         check_end_mark(&app, desc.from)?;
         check_end_mark(&app, desc.to)?;
         let addr = from.addrs[0];
-        let listener = socket::listen(addr).map_err(|e| Error::Io(format!("port `{name}`: cannot listen on {addr}"), e))?;
+        let listener =
+            socket::listen(addr).map_err(|e| Error::Io(format!("port `{name}`: cannot listen on {addr}"), e))?;
         let fail = |e| Error::Io("cannot make an event descriptor".into(), e);
         let tasks = setting.stats.len();
         let bells = (0..tasks).map(|_| Bell::new().map(Arc::new)).collect::<Result<Vec<_>, _>>().map_err(fail)?;
@@ -110,7 +115,12 @@ impl Node {
             p => format!(" at {p}"),
         };
         let kind = self.app.fault_name(fault.kind);
-        log::warn!("{}: merge {}: {} ({kind}{place})", self.app.desc.app, self.app.desc.merges[self.number].name, fault.text);
+        log::warn!(
+            "{}: merge {}: {} ({kind}{place})",
+            self.app.desc.app,
+            self.app.desc.merges[self.number].name,
+            fault.text
+        );
     }
 
     /// Gathers and merges until told to stop; whether all ended in order.
@@ -138,7 +148,8 @@ impl Node {
         self.setting.stop.ended() || Instant::now() >= end
     }
 
-    /// Those that the run is of. Whoever has spoken beyond them is refused; the silent ones wait on.
+    /// Those that the run is of. Whoever has spoken beyond them is refused; the silent ones wait
+    /// on.
     fn take_mappers(&self, gathered: &mut Vec<Mapper>) -> Vec<Mapper> {
         let (mut spoke, silent): (Vec<_>, Vec<_>) = std::mem::take(gathered).into_iter().partition(|m| m.spoke);
         for m in spoke.drain(self.inputs()..) {
@@ -194,12 +205,17 @@ impl Node {
     }
 
     fn tell_missing(&self, mappers: &[Mapper], since: Duration) {
-        let names = |spoke: bool| mappers.iter().filter(|m| m.spoke == spoke).map(Mapper::name).collect::<Vec<_>>().join(", ");
+        let names =
+            |spoke: bool| mappers.iter().filter(|m| m.spoke == spoke).map(Mapper::name).collect::<Vec<_>>().join(", ");
         let (here, silent) = (names(true), names(false));
         let silent = if silent.is_empty() { silent } else { format!("; connected, but silent: {silent}") };
         let (app, merge) = (&self.app.desc.app, &self.app.desc.merges[self.number].name);
         let missing = self.inputs().saturating_sub(spoken(mappers));
-        log::warn!("{app}: merge {merge}: {missing} of {} inputs are missing since {} s; here are {here}{silent}", self.inputs(), since.as_secs());
+        log::warn!(
+            "{app}: merge {merge}: {missing} of {} inputs are missing since {} s; here are {here}{silent}",
+            self.inputs(),
+            since.as_secs()
+        );
     }
 
     /// Closes connections that have been silent for too long, and the oldest of too many.
@@ -227,7 +243,12 @@ impl Node {
             fds.push(socket::want(l.as_raw_fd(), libc::POLLIN));
         }
         let first = fds.len();
-        fds.extend(mappers.iter().filter(|m| m.watched).map(|m| socket::want(m.fd.as_raw_fd(), if m.spoke { 0 } else { libc::POLLIN })));
+        fds.extend(
+            mappers
+                .iter()
+                .filter(|m| m.watched)
+                .map(|m| socket::want(m.fd.as_raw_fd(), if m.spoke { 0 } else { libc::POLLIN })),
+        );
         socket::poll(&mut fds, [end, resting].into_iter().flatten().min());
         if fds[0].revents != 0 {
             self.bell.hush();
@@ -238,9 +259,10 @@ impl Node {
         }
     }
 
-    /// Of those on which something has happened: the first byte makes a mapper. One that is reset before the merge has begun leaves
-    /// its place to another; one that has sent bytes and then its end stays: reading it tells. The end alone is a mapper without
-    /// messages only where no end mark says so.
+    /// Of those on which something has happened: the first byte makes a mapper. One that is reset
+    /// before the merge has begun leaves its place to another; one that has sent bytes and then its
+    /// end stays: reading it tells. The end alone is a mapper without messages only where no end
+    /// mark says so.
     fn look_at(&mut self, mappers: &mut Vec<Mapper>) {
         let end_mark = self.app.settings.ports[self.app.desc.merges[self.number].from as usize].options.end_mark;
         let mut i = 0;
@@ -329,14 +351,19 @@ impl Node {
         let app = self.app.clone();
         let desc = &app.desc.merges[self.number];
         let options = |p: u32| &app.settings.ports[p as usize].options;
-        let limits = Limits { read: limit(options(desc.from).read_timeout), write: limit(options(desc.to).write_timeout) };
+        let limits =
+            Limits { read: limit(options(desc.from).read_timeout), write: limit(options(desc.to).write_timeout) };
         let (merge, stats, cpus) = (self.merge, self.setting.stats.clone(), self.setting.cpus.clone());
         let (index, number) = (self.index, self.number);
         let lefts = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (n, task) in tasks.into_iter().enumerate() {
                 let (stats, cpu) = (&stats[n].apps[index], cpus.get(n).copied());
-                let counts = Counts { merge: &stats.merges[number], from: &stats.ports[desc.from as usize], to: &stats.ports[desc.to as usize] };
+                let counts = Counts {
+                    merge: &stats.merges[number],
+                    from: &stats.ports[desc.from as usize],
+                    to: &stats.ports[desc.to as usize],
+                };
                 let work = move || {
                     if let Some(cpu) = cpu {
                         crate::server::pin(cpu);
@@ -353,7 +380,12 @@ impl Node {
             while threads.iter().any(|t| !t.is_finished()) {
                 self.attend(run, next);
             }
-            threads.into_iter().filter_map(|t| t.join().map_err(|_| run.fail(Fault::new(WL_F_OVERLOAD as i32, "a task ended by a panic"))).ok()).collect()
+            threads
+                .into_iter()
+                .filter_map(|t| {
+                    t.join().map_err(|_| run.fail(Fault::new(WL_F_OVERLOAD as i32, "a task ended by a panic"))).ok()
+                })
+                .collect()
         });
         self.buffers.extend(pipes.iter().flat_map(|p| p.blocks()));
         lefts
@@ -394,7 +426,9 @@ impl Node {
         let port = &app.settings.ports[app.desc.merges[self.number].to as usize];
         let mut why = Fault::new(WL_F_REFUSED as i32, "the reducer has no address");
         for addr in &port.addrs {
-            let refused = |e: std::io::Error| Fault::new(WL_F_REFUSED as i32, format!("no connection to the reducer {addr}: {e}"));
+            let refused = |e: std::io::Error| {
+                Fault::new(WL_F_REFUSED as i32, format!("no connection to the reducer {addr}: {e}"))
+            };
             let fd = match socket::connect(*addr) {
                 Ok(fd) => fd,
                 Err(e) => {
@@ -416,7 +450,9 @@ impl Node {
                 if fds[1].revents != 0 {
                     match socket::connected(&fd, *addr) {
                         Ok(()) => {
-                            self.setting.stats[0].apps[self.index].ports[app.desc.merges[self.number].to as usize].opened.add(1);
+                            self.setting.stats[0].apps[self.index].ports[app.desc.merges[self.number].to as usize]
+                                .opened
+                                .add(1);
                             return Ok(fd);
                         }
                         Err(e) => why = refused(e),
@@ -440,7 +476,13 @@ impl Node {
     }
 
     /// The plan as tasks: the root first, then its children, each with a pipe to it.
-    fn tasks(&mut self, mappers: &[Mapper], reducer: OwnedFd, window: usize, block: usize) -> (Vec<Parts>, Vec<Arc<Pipe>>) {
+    fn tasks(
+        &mut self,
+        mappers: &[Mapper],
+        reducer: OwnedFd,
+        window: usize,
+        block: usize,
+    ) -> (Vec<Parts>, Vec<Arc<Pipe>>) {
         let Plan { children, .. } = plan(mappers.len(), self.setting.stats.len());
         let desc = &self.app.desc.merges[self.number];
         let mark = |port: u32| self.app.settings.ports[port as usize].options.end_mark;
@@ -460,7 +502,12 @@ impl Node {
             streams.push(Input::new(Source::Pipe { pipe: pipe.clone(), block: None, joined: Vec::new() }));
             pipes.push(pipe);
         }
-        let root = Parts { inputs: streams.into_iter().chain(sockets).collect(), sink: Sink::Reducer(reducer), out: self.buffer(window), end_mark };
+        let root = Parts {
+            inputs: streams.into_iter().chain(sockets).collect(),
+            sink: Sink::Reducer(reducer),
+            out: self.buffer(window),
+            end_mark,
+        };
         (std::iter::once(root).chain(below).collect(), pipes)
     }
 }
@@ -476,7 +523,10 @@ fn check_end_mark(app: &App, port: u32) -> Result<(), Error> {
     let begins = port.protocols.iter().any(|p| app.desc.protocols[*p as usize].first.contains(&mark));
     if mark != 0 && begins {
         let shown = std::ascii::escape_default(mark);
-        return Err(Error::Param(format!("port `{}`: the end mark '{shown}' can begin a message, so it cannot tell the end of a stream", port.name)));
+        return Err(Error::Param(format!(
+            "port `{}`: the end mark '{shown}' can begin a message, so it cannot tell the end of a stream",
+            port.name
+        )));
     }
     Ok(())
 }

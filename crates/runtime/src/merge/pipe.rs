@@ -1,4 +1,5 @@
-//! A bounded stream of blocks from one task of a merge to another. Blocks go round, so nothing is copied or allocated.
+//! A bounded stream of blocks from one task of a merge to another. Blocks go round, so nothing is
+//! copied or allocated.
 
 use super::socket::Bell;
 use std::collections::VecDeque;

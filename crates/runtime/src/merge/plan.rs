@@ -1,16 +1,17 @@
 //! How a merge is spread over cores.
 
-/// A tree of tasks. Each child merges as many of the first inputs as its entry says and hands its stream to the root, which
-/// merges those streams with the inputs that are left and writes to the reducer.
+/// A tree of tasks. Each child merges as many of the first inputs as its entry says and hands its
+/// stream to the root, which merges those streams with the inputs that are left and writes to the
+/// reducer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
     pub children: Vec<usize>,
     pub own: usize,
 }
 
-/// The plan in which the busiest task has the fewest streams. A task reads each of its streams once, so that is the load to
-/// balance. On one core it is one task: a tree there would parse most messages twice and gain nothing, as the program's merge
-/// is a tournament by itself.
+/// The plan in which the busiest task has the fewest streams. A task reads each of its streams
+/// once, so that is the load to balance. On one core it is one task: a tree there would parse most
+/// messages twice and gain nothing, as the program's merge is a tournament by itself.
 pub fn plan(inputs: usize, cores: usize) -> Plan {
     let mut best = (inputs, Plan { children: Vec::new(), own: inputs });
     for count in 1..cores.min(inputs / 2 + 1) {
@@ -43,7 +44,10 @@ mod tests {
                 let p = plan(inputs, cores);
                 assert_eq!(p.own + p.children.iter().sum::<usize>(), inputs);
                 assert!(p.children.len() < cores && p.children.iter().all(|n| *n >= 2));
-                assert!(p.own + p.children.len() <= inputs, "the root has no more streams than the program's merge takes");
+                assert!(
+                    p.own + p.children.len() <= inputs,
+                    "the root has no more streams than the program's merge takes"
+                );
             }
         }
     }

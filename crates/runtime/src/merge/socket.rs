@@ -1,7 +1,8 @@
-//! The few things a merge asks of sockets: they are non-blocking, and one `poll` waits for whatever a task needs.
+//! The few things a merge asks of sockets: they are non-blocking, and one `poll` waits for whatever
+//! a task needs.
 //!
-//! Connections are set to be reset when they are closed until `close_in_order` says otherwise, so that whatever ends the
-//! process, a cut stream never looks complete.
+//! Connections are set to be reset when they are closed until `close_in_order` says otherwise, so
+//! that whatever ends the process, a cut stream never looks complete.
 
 use crate::engine::common;
 use std::io::{self, ErrorKind};
@@ -18,7 +19,8 @@ pub enum Moved {
     Broken(io::Error),
 }
 
-/// A listening socket of its own: a second service on the same port is an error, for each would get some of the mappers.
+/// A listening socket of its own: a second service on the same port is an error, for each would get
+/// some of the mappers.
 pub fn listen(addr: SocketAddr) -> io::Result<OwnedFd> {
     if let Some(fd) = common::take_early(addr, libc::SOCK_NONBLOCK)? {
         return Ok(fd);
@@ -26,7 +28,8 @@ pub fn listen(addr: SocketAddr) -> io::Result<OwnedFd> {
     let fd = common::tcp_socket(addr, libc::SOCK_NONBLOCK)?;
     common::set_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     let a = common::RawAddr::of(addr);
-    // SAFETY: `a` is a valid address of the length given; the rest are plain system calls on our own socket.
+    // SAFETY: `a` is a valid address of the length given; the rest are plain system calls on our
+    // own socket.
     unsafe {
         common::check(libc::bind(fd.as_raw_fd(), a.as_ptr(), a.len))?;
         common::check(libc::listen(fd.as_raw_fd(), 1024))?;
@@ -68,7 +71,13 @@ pub fn connected(fd: &OwnedFd, addr: SocketAddr) -> io::Result<()> {
     let (mut error, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
     // SAFETY: the option's value is an int that lives during the call.
     common::check(unsafe {
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, std::ptr::addr_of_mut!(error).cast(), &mut len)
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            std::ptr::addr_of_mut!(error).cast(),
+            &mut len,
+        )
     })?;
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
@@ -85,7 +94,11 @@ fn moved(n: isize, end: Moved) -> Moved {
         0 => end,
         _ => {
             let e = io::Error::last_os_error();
-            if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) { Moved::Blocked } else { Moved::Broken(e) }
+            if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
+                Moved::Blocked
+            } else {
+                Moved::Broken(e)
+            }
         }
     }
 }
@@ -97,13 +110,17 @@ pub fn receive(fd: RawFd, room: &mut [u8], flags: i32) -> Moved {
 
 pub fn send(fd: RawFd, bytes: &[u8]) -> Moved {
     // SAFETY: reads at most the length given from memory that lives during the call.
-    moved(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) }, Moved::Blocked)
+    moved(
+        unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) },
+        Moved::Blocked,
+    )
 }
 
 /// Undoes what `accept` and `connect` set: closing ends the stream in order.
 pub fn close_in_order(fd: RawFd) {
     let l = libc::linger { l_onoff: 0, l_linger: 0 };
-    // SAFETY: the option's value is a `linger` that lives during the call. Failure leaves the reset, which errs on the safe side.
+    // SAFETY: the option's value is a `linger` that lives during the call. Failure leaves the
+    // reset, which errs on the safe side.
     unsafe {
         let size = size_of::<libc::linger>() as libc::socklen_t;
         libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, std::ptr::addr_of!(l).cast(), size);
@@ -115,7 +132,8 @@ pub fn want(fd: RawFd, events: i16) -> libc::pollfd {
     libc::pollfd { fd, events, revents: 0 }
 }
 
-/// Waits for any of them, at most until `end`. Errors and interruptions look like a wake-up without a reason.
+/// Waits for any of them, at most until `end`. Errors and interruptions look like a wake-up without
+/// a reason.
 pub fn poll(fds: &mut [libc::pollfd], end: Option<Instant>) {
     let ms = end.map_or(-1, |end| {
         let left = end.saturating_duration_since(Instant::now());

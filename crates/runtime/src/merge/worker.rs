@@ -30,7 +30,8 @@ impl Run {
         Run { state: AtomicU8::new(GOING), fault: Mutex::new(None), bells, node }
     }
 
-    /// Ends the run, unless it has ended. The first fault is the one that counts: others follow from it.
+    /// Ends the run, unless it has ended. The first fault is the one that counts: others follow
+    /// from it.
     pub fn fail(&self, fault: Fault) {
         let mut first = self.fault.lock().unwrap_or_else(|e| e.into_inner());
         if self.state.compare_exchange(GOING, FAILED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
@@ -125,7 +126,14 @@ pub struct Left {
 
 impl<'a> Worker<'a> {
     /// `number`: which task of the run.
-    pub fn new(run: &'a Run, number: usize, merge: Merge, limits: Limits, counts: Counts<'a>, parts: Parts) -> Worker<'a> {
+    pub fn new(
+        run: &'a Run,
+        number: usize,
+        merge: Merge,
+        limits: Limits,
+        counts: Counts<'a>,
+        parts: Parts,
+    ) -> Worker<'a> {
         let Parts { inputs, sink, out, end_mark } = parts;
         let windows = vec![wl_window::default(); inputs.len()];
         let state = crate::core::app::words(merge.state_size);
@@ -185,15 +193,19 @@ impl<'a> Worker<'a> {
 
     fn step(&mut self, at: &mut wl_merge_at) -> i32 {
         let out = &mut self.out[self.have..];
-        // SAFETY: the state has the size asked for and is aligned to 8; every window names its buffer's first n bytes; `out`
-        // has the room given.
+        // SAFETY: the state has the size asked for and is aligned to 8; every window names its
+        // buffer's first n bytes; `out` has the room given.
         unsafe { self.merge.run(self.state.as_mut_ptr().cast(), &mut self.windows, out, at) }
     }
 
     fn bad(&mut self, at: &wl_merge_at) -> Res<()> {
         let k = at.input as usize;
         let (who, message) = (self.name(k), self.message(k));
-        Err(Stopped::Fault(Fault { kind: at.fault, place: at.place, text: format!("{who}: message {message} cannot be merged") }))
+        Err(Stopped::Fault(Fault {
+            kind: at.fault,
+            place: at.place,
+            text: format!("{who}: message {message} cannot be merged"),
+        }))
     }
 
     fn name(&self, input: usize) -> String {
@@ -221,7 +233,8 @@ impl<'a> Worker<'a> {
             }
             if self.have > 0 {
                 self.flush()?;
-                // A pipe may have rung the bell while the flush slept: look again before sleeping on.
+                // A pipe may have rung the bell while the flush slept: look again before sleeping
+                // on.
                 continue;
             }
             let end = self.limits.read.map(|d| begin + d);
@@ -250,7 +263,9 @@ impl<'a> Worker<'a> {
             }
             Filled::End => Ok(true),
             Filled::Later => Ok(false),
-            Filled::Cut => fault(WL_F_TRUNCATED as i32, format!("{} ended without the end mark of a whole stream", self.name(k))),
+            Filled::Cut => {
+                fault(WL_F_TRUNCATED as i32, format!("{} ended without the end mark of a whole stream", self.name(k)))
+            }
             Filled::Broken(e) => fault(WL_F_LOST as i32, format!("{} was lost: {e}", self.name(k))),
         }
     }
@@ -313,7 +328,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Waits for `fd` or the bell, and meanwhile sees to it that a broken mapper or reducer is noticed.
+    /// Waits for `fd` or the bell, and meanwhile sees to it that a broken mapper or reducer is
+    /// noticed.
     fn wait(&mut self, fd: Option<libc::pollfd>, end: Option<Instant>) -> Res<()> {
         let mut fds = vec![self.bell.want()];
         fds.extend(fd);
@@ -352,7 +368,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// An input that is not awaited reports an error or hang-up: only reading on tells whether its stream is whole.
+    /// An input that is not awaited reports an error or hang-up: only reading on tells whether its
+    /// stream is whole.
     fn look_at_broken(&mut self, k: usize) -> Res<()> {
         if !self.inputs[k].has_room(&self.windows[k]) {
             self.inputs[k].watched = false;

@@ -1,12 +1,14 @@
-//! Interfaces through AF_PACKET: received from a TPACKET_V3 ring that the kernel fills block by block, sent many per system call.
+//! Interfaces through AF_PACKET: received from a TPACKET_V3 ring that the kernel fills block by
+//! block, sent many per system call.
 //!
-//! What the kernel has taken out of a frame is put back: the VLAN tag, and checksums that were left to hardware; segments larger than a
-//! frame (of senders on this machine, or joined by the kernel) are cut into frames again. With several cores each has a socket of its
-//! own; the kernel deals the flows out among them.
+//! What the kernel has taken out of a frame is put back: the VLAN tag, and checksums that were left
+//! to hardware; segments larger than a frame (of senders on this machine, or joined by the kernel)
+//! are cut into frames again. With several cores each has a socket of its own; the kernel deals the
+//! flows out among them.
 
+use super::offload::{Large, Left, HEADER};
 use super::pool::Pool;
 use super::port::{Batch, FramePort, Sent, BATCH};
-use super::offload::{Large, Left, HEADER};
 use super::socket::Messages;
 use crate::abi::wl_frame;
 use crate::engine::common;
@@ -31,7 +33,7 @@ const PACKET_QDISC_BYPASS: i32 = 20;
 const PACKET_VNET_HDR: i32 = 15;
 
 /// The kernel's ring of blocks.
-struct Ring {
+struct PacketRing {
     base: *mut u8,
     /// The block at hand, the frames left in it, and the next one's offset in it.
     block: usize,
@@ -45,9 +47,9 @@ struct Ring {
 }
 
 // SAFETY: the mapping belongs to this value alone.
-unsafe impl Send for Ring {}
+unsafe impl Send for PacketRing {}
 
-impl Drop for Ring {
+impl Drop for PacketRing {
     fn drop(&mut self) {
         // SAFETY: the mapping made in `open`.
         unsafe { libc::munmap(self.base.cast(), BLOCK * BLOCKS) };
@@ -55,7 +57,7 @@ impl Drop for Ring {
 }
 
 pub struct AfPacket {
-    ring: Option<Ring>,
+    ring: Option<PacketRing>,
     /// The ring's socket; one that only sends is its own.
     fd: OwnedFd,
     /// Sends: the ring's socket would want a header before each frame.
@@ -72,7 +74,7 @@ fn missing(name: &str) -> String {
     let list = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let mut there: Vec<String> = list.filter_map(|e| e.file_name().into_string().ok()).collect();
     there.sort();
-    let hint = wireloom_ir::near::lead(name, there.iter().map(String::as_str));
+    let hint = wireloom_ir::suggestions::lead(name, there.iter().map(String::as_str));
     format!("there is no interface `{name}`{hint} there are: {}", there.join(", "))
 }
 
@@ -89,17 +91,20 @@ pub fn index_of(name: &str) -> Result<u32, String> {
 fn set<T>(fd: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
     let at = (value as *const T).cast();
     // SAFETY: the value lives here and has the size given.
-    common::check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, at, size_of::<T>() as u32) }).map(drop)
+    common::check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, at, size_of::<T>() as u32) })
+        .map(drop)
 }
 
 impl AfPacket {
-    /// `group`: sockets of one group share the frames, a flow always to the same one. `offload`: checksums and the cut of segments are
-    /// left to the kernel, in both directions.
+    /// `group`: sockets of one group share the frames, a flow always to the same one. `offload`:
+    /// checksums and the cut of segments are left to the kernel, in both directions.
     pub fn open(name: &str, receives: bool, group: Option<u16>, offload: bool) -> Result<AfPacket, String> {
         let index = index_of(name)?;
-        let fail = |e: io::Error| match e.raw_os_error() {
+        let fail = |e: io::Error| {
+            match e.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => format!("no permission for `{name}`: AF_PACKET needs CAP_NET_RAW; run as root, or give the executable the right: `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep FILE`"),
             _ => format!("cannot open `{name}` by AF_PACKET: {e}"),
+        }
         };
         let sender = socket().map_err(fail)?;
         // Refused by old kernels, and only faster.
@@ -111,7 +116,15 @@ impl AfPacket {
         }
         bind(&sender, index, 0).map_err(fail)?;
         if !receives {
-            return Ok(AfPacket { ring: None, fd: sender, sender: None, offload, messages: Messages::new(), ask_at: 0, lost: 0 });
+            return Ok(AfPacket {
+                ring: None,
+                fd: sender,
+                sender: None,
+                offload,
+                messages: Messages::new(),
+                ask_at: 0,
+                lost: 0,
+            });
         }
         let fd = socket().map_err(fail)?;
         let mut ring = ring(&fd, index).map_err(fail)?;
@@ -137,14 +150,24 @@ impl AfPacket {
         let mut s = [0u32; 3];
         let mut size = size_of::<[u32; 3]>() as libc::socklen_t;
         // SAFETY: three words, as the kernel gives for this version of the ring.
-        let r = unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, s.as_mut_ptr().cast(), &mut size) };
+        let r = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                s.as_mut_ptr().cast(),
+                &mut size,
+            )
+        };
         self.lost += if r == 0 { u64::from(s[1]) } else { 0 };
     }
 }
 
 fn socket() -> io::Result<OwnedFd> {
     // SAFETY: a plain system call; the descriptor is new.
-    unsafe { Ok(OwnedFd::from_raw_fd(common::check(libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0))?)) }
+    unsafe {
+        Ok(OwnedFd::from_raw_fd(common::check(libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0))?))
+    }
 }
 
 /// To an interface; frames of this kind are received, none if it is 0.
@@ -162,12 +185,17 @@ fn bind(fd: &OwnedFd, index: u32, kind: u16) -> io::Result<()> {
 /// Has the interface take in all frames, for as long as the descriptor is open.
 pub fn promiscuous(index: u32) -> io::Result<OwnedFd> {
     let fd = socket()?;
-    let all = libc::packet_mreq { mr_ifindex: index as i32, mr_type: libc::PACKET_MR_PROMISC as u16, mr_alen: 0, mr_address: [0; 8] };
+    let all = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
     set(&fd, libc::PACKET_ADD_MEMBERSHIP, &all)?;
     Ok(fd)
 }
 
-fn ring(fd: &OwnedFd, index: u32) -> io::Result<Ring> {
+fn ring(fd: &OwnedFd, index: u32) -> io::Result<PacketRing> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32))?;
     set(fd, PACKET_IGNORE_OUTGOING, &1i32)?;
     set(fd, PACKET_VNET_HDR, &1i32)?;
@@ -181,24 +209,39 @@ fn ring(fd: &OwnedFd, index: u32) -> io::Result<Ring> {
         tp_feature_req_word: 0,
     };
     set(fd, libc::PACKET_RX_RING, &request)?;
-    let all = libc::packet_mreq { mr_ifindex: index as i32, mr_type: libc::PACKET_MR_PROMISC as u16, mr_alen: 0, mr_address: [0; 8] };
+    let all = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
     set(fd, libc::PACKET_ADD_MEMBERSHIP, &all)?;
     // SAFETY: a new mapping of the socket's ring.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), BLOCK * BLOCKS, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            BLOCK * BLOCKS,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            fd.as_raw_fd(),
+            0,
+        )
+    };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, large: Large::default(), cut: 0, offload: false })
+    Ok(PacketRing { base: base.cast(), block: 0, left: 0, next: 0, large: Large::default(), cut: 0, offload: false })
 }
 
-impl Ring {
+impl PacketRing {
     fn start(&self) -> *mut u8 {
         // SAFETY: `block` is below `BLOCKS`.
         unsafe { self.base.add(self.block * BLOCK) }
     }
 
     fn header(&self) -> *mut libc::tpacket_hdr_v1 {
-        // SAFETY: a block begins with its description, whose header is of this type; only its address is taken.
+        // SAFETY: a block begins with its description, whose header is of this type; only its
+        // address is taken.
         unsafe { &raw mut (*self.start().cast::<libc::tpacket_block_desc>()).hdr.bh1 }
     }
 
@@ -247,7 +290,8 @@ impl Ring {
             let at = self.start().add(self.next as usize);
             (at, &*at.cast::<libc::tpacket3_hdr>())
         };
-        // SAFETY: the kernel says that so many bytes of the frame lie there, behind what was left undone.
+        // SAFETY: the kernel says that so many bytes of the frame lie there, behind what was left
+        // undone.
         let (data, left) = unsafe {
             let data = std::slice::from_raw_parts(at.add(h.tp_mac as usize), h.tp_snaplen as usize);
             (data, Left::of(&at.add(h.tp_mac as usize - HEADER).cast::<[u8; HEADER]>().read()))

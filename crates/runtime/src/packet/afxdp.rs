@@ -1,10 +1,11 @@
-//! Interfaces through AF_XDP: the kernel puts frames right into buffers of the pool and sends from them, whichever core or port they belong
-//! to, as the pool's region is the UMEM of all sockets. One socket per queue of the interface.
+//! Interfaces through AF_XDP: the kernel puts frames right into buffers of the pool and sends from
+//! them, whichever core or port they belong to, as the pool's region is the UMEM of all sockets.
+//! One socket per queue of the interface.
 //!
 //! The driver's own path is used where it has one, else the generic one; zero-copy where the driver
-//! can do that. Frames that do not fit one buffer (jumbo frames) come and go in several. On interfaces
-//! without hardware (veth pairs, say) checksums that a sender has left to it are completed, and TCP
-//! segments beyond the MTU are cut.
+//! can do that. Frames that do not fit one buffer (jumbo frames) come and go in several. On
+//! interfaces without hardware (veth pairs, say) checksums that a sender has left to it are
+//! completed, and TCP segments beyond the MTU are cut.
 
 use super::bpf::{set, Attached};
 use super::offload::{complete_if_partial, Large};
@@ -52,7 +53,7 @@ pub fn exists(name: &str) -> bool {
 }
 
 /// A ring shared with the kernel: one side moves `producer`, the other `consumer`.
-struct Ring<T> {
+struct XskRing<T> {
     base: *mut u8,
     len: usize,
     producer: *mut u32,
@@ -65,17 +66,17 @@ struct Ring<T> {
 }
 
 // SAFETY: the mapping belongs to this value alone.
-unsafe impl<T> Send for Ring<T> {}
+unsafe impl<T> Send for XskRing<T> {}
 
-impl<T> Drop for Ring<T> {
+impl<T> Drop for XskRing<T> {
     fn drop(&mut self) {
         // SAFETY: the mapping made in `map`.
         unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }
 
-impl<T: Copy> Ring<T> {
-    fn map(fd: &OwnedFd, at: &libc::xdp_ring_offset, page: u64) -> io::Result<Ring<T>> {
+impl<T: Copy> XskRing<T> {
+    fn map(fd: &OwnedFd, at: &libc::xdp_ring_offset, page: u64) -> io::Result<XskRing<T>> {
         let len = at.desc as usize + ENTRIES as usize * size_of::<T>();
         let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
         // SAFETY: a new mapping of the socket's ring.
@@ -87,7 +88,16 @@ impl<T: Copy> Ring<T> {
         // SAFETY: the kernel gives offsets within the mapping.
         unsafe {
             let word = |n: u64| base.add(n as usize).cast::<u32>();
-            Ok(Ring { base, len, producer: word(at.producer), consumer: word(at.consumer), flags: word(at.flags), items: base.add(at.desc as usize).cast(), at: 0, seen: 0 })
+            Ok(XskRing {
+                base,
+                len,
+                producer: word(at.producer),
+                consumer: word(at.consumer),
+                flags: word(at.flags),
+                items: base.add(at.desc as usize).cast(),
+                at: 0,
+                seen: 0,
+            })
         }
     }
 
@@ -115,7 +125,8 @@ impl<T: Copy> Ring<T> {
         Self::word(self.consumer).store(self.at, Release);
     }
 
-    /// Of a ring that we put into: how many it has room for. Looks at the other side only if there seem to be less than `want`.
+    /// Of a ring that we put into: how many it has room for. Looks at the other side only if there
+    /// seem to be less than `want`.
     fn room(&mut self, want: u32) -> u32 {
         if ENTRIES - self.at.wrapping_sub(self.seen) < want {
             self.seen = Self::word(self.consumer).load(Acquire);
@@ -145,10 +156,10 @@ impl<T: Copy> Ring<T> {
 
 /// The socket of one queue.
 pub struct AfXdp {
-    receive: Ring<libc::xdp_desc>,
-    fill: Ring<u64>,
-    send: Ring<libc::xdp_desc>,
-    done: Ring<u64>,
+    receive: XskRing<libc::xdp_desc>,
+    fill: XskRing<u64>,
+    send: XskRing<libc::xdp_desc>,
+    done: XskRing<u64>,
     fd: Arc<OwnedFd>,
     receives: bool,
     name: String,
@@ -174,18 +185,24 @@ impl AfXdp {
     /// A socket for each queue of the interface.
     pub fn open_all(name: &str, region: &Arc<Region>, receives: bool) -> Result<Vec<AfXdp>, String> {
         let index = super::afpacket::index_of(name)?;
-        let fail = |what: &str, e: io::Error| match e.raw_os_error() {
+        let fail = |what: &str, e: io::Error| {
+            match e.raw_os_error() {
             Some(libc::EPERM) => format!("no permission for `{name}`: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root, or give the executable the rights: `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep FILE`"),
             Some(libc::EBUSY) => format!("`{name}` is in use by another XDP program"),
             _ => format!("{what} `{name}`: {e}"),
+        }
         };
         let queues = queues(name);
         let attached = match receives {
-            true => Some(Arc::new(Attached::new(index, queues).map_err(|e| fail("cannot attach an XDP program to", e))?)),
+            true => {
+                Some(Arc::new(Attached::new(index, queues).map_err(|e| fail("cannot attach an XDP program to", e))?))
+            }
             false => None,
         };
         let promiscuous = match receives {
-            true => Some(Arc::new(super::afpacket::promiscuous(index).map_err(|e| fail("cannot listen to all of", e))?)),
+            true => {
+                Some(Arc::new(super::afpacket::promiscuous(index).map_err(|e| fail("cannot listen to all of", e))?))
+            }
             false => None,
         };
         let no_hardware = !std::path::Path::new(&format!("/sys/class/net/{name}/device")).exists();
@@ -203,7 +220,8 @@ impl AfXdp {
             }
             all.push(s);
         }
-        let frags = frags && region.umem_socket().lock().unwrap_or_else(|e| e.into_inner()).as_ref().is_some_and(|u| u.frags);
+        let frags =
+            frags && region.umem_socket().lock().unwrap_or_else(|e| e.into_inner()).as_ref().is_some_and(|u| u.frags);
         if large && receives && !frags {
             return Err(format!("its MTU of {} bytes needs frames of several buffers, which kernel, driver or an interface opened before do not allow; lower the MTU to {}", mtu(name), CHUNK - NOTE - KERNEL_HEADROOM - LINK_MAX));
         }
@@ -213,7 +231,8 @@ impl AfXdp {
         Ok(all)
     }
 
-    /// The socket of a queue of an interface. `frags`: frames may take several buffers, if the kernel knows that.
+    /// The socket of a queue of an interface. `frags`: frames may take several buffers, if the
+    /// kernel knows that.
     fn open(at: (u32, u32), region: &Arc<Region>, frags: bool) -> io::Result<AfXdp> {
         // SAFETY: a plain system call.
         let fd = common::check(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
@@ -232,10 +251,10 @@ impl AfXdp {
         }
         let rings = offsets(&fd)?;
         let s = AfXdp {
-            receive: Ring::map(&fd, &rings.rx, libc::XDP_PGOFF_RX_RING as u64)?,
-            fill: Ring::map(&fd, &rings.fr, libc::XDP_UMEM_PGOFF_FILL_RING)?,
-            send: Ring::map(&fd, &rings.tx, libc::XDP_PGOFF_TX_RING as u64)?,
-            done: Ring::map(&fd, &rings.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?,
+            receive: XskRing::map(&fd, &rings.rx, libc::XDP_PGOFF_RX_RING as u64)?,
+            fill: XskRing::map(&fd, &rings.fr, libc::XDP_UMEM_PGOFF_FILL_RING)?,
+            send: XskRing::map(&fd, &rings.tx, libc::XDP_PGOFF_TX_RING as u64)?,
+            done: XskRing::map(&fd, &rings.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?,
             fd,
             receives: false,
             name: String::new(),
@@ -274,7 +293,8 @@ impl AfXdp {
         (a.sxdp_flags, a.sxdp_shared_umem_fd) = (flags, shared as u32);
         let size = size_of::<libc::sockaddr_xdp>() as u32;
         // SAFETY: the address lives here.
-        common::check(unsafe { libc::bind(self.fd.as_raw_fd(), (&a as *const libc::sockaddr_xdp).cast(), size) }).map(drop)
+        common::check(unsafe { libc::bind(self.fd.as_raw_fd(), (&a as *const libc::sockaddr_xdp).cast(), size) })
+            .map(drop)
     }
 
     /// Gives the kernel buffers to receive into.
@@ -310,7 +330,8 @@ impl AfXdp {
             return true;
         }
         // SAFETY: no memory is named.
-        let r = unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+        let r =
+            unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
         r >= 0 || matches!(common::errno(), libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR)
     }
 
@@ -443,9 +464,12 @@ impl AfXdp {
         let mut s: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         let mut size = size_of::<libc::xdp_statistics>() as libc::socklen_t;
         // SAFETY: the struct lives here.
-        let r = unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_STATISTICS, (&raw mut s).cast(), &mut size) };
+        let r = unsafe {
+            libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_STATISTICS, (&raw mut s).cast(), &mut size)
+        };
         if r == 0 {
-            // Looks at an empty fill ring are counted by the kernel, too, but each lost frame is one of these.
+            // Looks at an empty fill ring are counted by the kernel, too, but each lost frame is
+            // one of these.
             let all = s.rx_dropped + s.rx_ring_full;
             self.lost += all.saturating_sub(self.lost_before);
             self.lost_before = all;
@@ -458,7 +482,9 @@ fn offsets(fd: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
     let mut at: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
     let mut size = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
     // SAFETY: the struct lives here.
-    common::check(unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, (&raw mut at).cast(), &mut size) })?;
+    common::check(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, (&raw mut at).cast(), &mut size)
+    })?;
     Ok(at)
 }
 
@@ -478,7 +504,16 @@ impl FramePort for AfXdp {
             self.receive.taken();
         } else if self.fill.wants_call() {
             // SAFETY: no memory is named.
-            unsafe { libc::recvfrom(self.fd.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT, std::ptr::null_mut(), std::ptr::null_mut()) };
+            unsafe {
+                libc::recvfrom(
+                    self.fd.as_raw_fd(),
+                    std::ptr::null_mut(),
+                    0,
+                    libc::MSG_DONTWAIT,
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                )
+            };
         }
         self.ask();
         Ok(())

@@ -1,5 +1,6 @@
-//! The little of BPF that AF_XDP needs: a map of sockets by queue, a program of six instructions that gives each frame to its queue's socket,
-//! and its attachment to an interface, which ends when the process does.
+//! The little of BPF that AF_XDP needs: a map of sockets by queue, a program of six instructions
+//! that gives each frame to its queue's socket, and its attachment to an interface, which ends when
+//! the process does.
 
 use crate::engine::common;
 use std::io;
@@ -25,7 +26,8 @@ const HAS_FRAGS: u32 = 1 << 5;
 pub const XDP_FLAGS_DRIVER: u32 = 1 << 2;
 pub const XDP_FLAGS_GENERIC: u32 = 1 << 1;
 
-/// The argument of the system call: a union whose members are written where the kernel looks for them.
+/// The argument of the system call: a union whose members are written where the kernel looks for
+/// them.
 #[repr(C, align(8))]
 struct Attr([u8; 144]);
 
@@ -49,7 +51,11 @@ impl Attr {
     unsafe fn call(&self, command: libc::c_long) -> io::Result<libc::c_long> {
         // SAFETY: by contract; the kernel reads no more than it is told.
         let r = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_ptr(), self.0.len()) };
-        if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
+        if r < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(r)
+        }
     }
     /// # Safety
     /// As for `call`.
@@ -76,21 +82,27 @@ pub struct Attached {
 impl Attached {
     pub fn new(interface: u32, queues: usize) -> io::Result<Attached> {
         // SAFETY: no pointers.
-        let map = unsafe { Attr::new().word(0, MAP_XSK).word(4, 4).word(8, 4).word(12, queues as u32).open(MAP_CREATE)? };
+        let map =
+            unsafe { Attr::new().word(0, MAP_XSK).word(4, 4).word(8, 4).word(12, queues as u32).open(MAP_CREATE)? };
         // Old kernels know no such flag, and some drivers refuse a program that has it.
-        Self::attach(&map, interface, HAS_FRAGS).or_else(|e| match e.raw_os_error() {
-            Some(libc::EBUSY | libc::EPERM) => Err(e),
-            _ => Self::attach(&map, interface, 0),
-        }).map(|(program, link, generic, frags)| Attached { map, _program: program, _link: link, generic, frags })
+        Self::attach(&map, interface, HAS_FRAGS)
+            .or_else(|e| match e.raw_os_error() {
+                Some(libc::EBUSY | libc::EPERM) => Err(e),
+                _ => Self::attach(&map, interface, 0),
+            })
+            .map(|(program, link, generic, frags)| Attached { map, _program: program, _link: link, generic, frags })
     }
 
     fn attach(map: &OwnedFd, interface: u32, load_flags: u32) -> io::Result<(OwnedFd, OwnedFd, bool, bool)> {
         let program = load(map, load_flags)?;
         // SAFETY: no pointers.
-        let attach = |flags| unsafe { Attr::new().fd(0, &program).word(4, interface).word(8, ATTACH_XDP).word(12, flags).open(LINK_CREATE) };
+        let attach = |flags| unsafe {
+            Attr::new().fd(0, &program).word(4, interface).word(8, ATTACH_XDP).word(12, flags).open(LINK_CREATE)
+        };
         let (link, generic) = match attach(XDP_FLAGS_DRIVER) {
             Ok(link) => (link, false),
-            // In use by another program: the generic path would be refused as well, and its error says less.
+            // In use by another program: the generic path would be refused as well, and its error
+            // says less.
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => return Err(e),
             Err(_) => (attach(XDP_FLAGS_GENERIC)?, true),
         };
@@ -117,7 +129,13 @@ fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
         instruction(0x95, 0, 0, 0, 0),
     ];
     let license = c"Apache-2.0";
-    let attr = Attr::new().word(0, PROG_XDP).word(4, code.len() as u32).pointer(8, code.as_ptr()).pointer(16, license.as_ptr()).word(44, flags).word(68, ATTACH_XDP);
+    let attr = Attr::new()
+        .word(0, PROG_XDP)
+        .word(4, code.len() as u32)
+        .pointer(8, code.as_ptr())
+        .pointer(16, license.as_ptr())
+        .word(44, flags)
+        .word(68, ATTACH_XDP);
     // SAFETY: instructions and license live here.
     unsafe { attr.open(PROG_LOAD) }
 }

@@ -1,4 +1,5 @@
-//! Frames in memory: preloaded ones are replayed without a system call, sent ones are counted or kept. For benches and tests.
+//! Frames in memory: preloaded ones are replayed without a system call, sent ones are counted or
+//! kept. For benches and tests.
 
 use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX, NONE};
@@ -10,7 +11,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// So many bytes ahead of the frame that is copied are fetched: frames that come a batch or two later, as copies of one batch take no time.
+/// So many bytes ahead of the frame that is copied are fetched: frames that come a batch or two
+/// later, as copies of one batch take no time.
 const AHEAD: usize = 8192;
 /// So many copies are lent at once: few enough to stay in the nearest cache.
 const LENT: usize = 128;
@@ -20,7 +22,7 @@ const LENT_MAX: usize = 2048;
 /// A cache line.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
-struct Line([u8; LINE]);
+struct CacheLine([u8; LINE]);
 
 /// What a core has used for the rounds that count.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +35,8 @@ pub struct Spent {
     pub frames: u64,
 }
 
-/// Measures replays: from the end of the first `warm` rounds, in which memory is touched and tables fill, to the end of the last one.
+/// Measures replays: from the end of the first `warm` rounds, in which memory is touched and tables
+/// fill, to the end of the last one.
 #[derive(Default)]
 pub struct Timing {
     /// At least 1.
@@ -58,14 +61,15 @@ pub struct Frames {
     pub index: Vec<(u32, u32, u64)>,
     /// How often all of them are replayed.
     pub rounds: u64,
-    /// Handled where they lie, without room around them and without a fresh copy for each round: for programs that do not change them.
+    /// Handled where they lie, without room around them and without a fresh copy for each round:
+    /// for programs that do not change them.
     pub in_place: bool,
-    /// So many times as many flows: each of so many rounds has source ports of its own (the port's highest bits, of IPv4; checksums stay as
-    /// they are). At most 16; not in place.
+    /// So many times as many flows: each of so many rounds has source ports of its own (the port's
+    /// highest bits, of IPv4; checksums stay as they are). At most 16; not in place.
     pub many: u8,
     pub timing: Option<Arc<Timing>>,
-    /// All are received by the first core, which passes on those that are for others. Otherwise they are dealt out beforehand, as an
-    /// interface with a queue for each core does.
+    /// All are received by the first core, which passes on those that are for others. Otherwise
+    /// they are dealt out beforehand, as an interface with a queue for each core does.
     pub one_queue: bool,
 }
 
@@ -74,7 +78,8 @@ impl Frames {
         Frames { rounds, ..Frames::default() }
     }
 
-    /// All frames of a capture, without their times. Places in `data` are numbers of 32 bits, and it may be moved by a line, and is longer by one.
+    /// All frames of a capture, without their times. Places in `data` are numbers of 32 bits, and
+    /// it may be moved by a line, and is longer by one.
     pub fn load(file: &Path) -> Result<Frames, String> {
         Frames::read(Reader::open(file)?, u32::MAX as usize - 2 * LINE).map_err(|e| format!("{}: {e}", file.display()))
     }
@@ -93,8 +98,8 @@ impl Frames {
         reader.failure().map_or(Ok(frames), Err)
     }
 
-    /// Moves the bytes to large pages, so that replaying them costs no walks of the page tables, and to the beginning of a cache line, so that
-    /// frames of whole lines share none.
+    /// Moves the bytes to large pages, so that replaying them costs no walks of the page tables,
+    /// and to the beginning of a cache line, so that frames of whole lines share none.
     pub fn huge_pages(&mut self) {
         let mut data: Vec<u8> = Vec::with_capacity(self.data.len() + (8 << 20));
         crate::core::app::huge_pages(data.spare_capacity_mut());
@@ -143,8 +148,9 @@ pub struct Memory {
     starts: Vec<u32>,
     /// The longest of them.
     longest: usize,
-    /// Copies of the frames at hand, with room around each ([`FramePort::lends`]); none before the first are asked for.
-    lent: Vec<Line>,
+    /// Copies of the frames at hand, with room around each ([`FramePort::lends`]); none before the
+    /// first are asked for.
+    lent: Vec<CacheLine>,
     at: usize,
     capture: bool,
     sink: Option<Arc<Sink>>,
@@ -167,7 +173,18 @@ impl Memory {
         let longest = frames.index.iter().map(|f| f.1 as usize).max().unwrap_or(0);
         // Whole lines are copied.
         frames.data.resize(frames.data.len() + LINE, 0);
-        Memory { frames: Frames { rounds, ..frames }, starts, longest, lent: Vec::new(), at: 0, capture, sink, core, done: 0, began: None }
+        Memory {
+            frames: Frames { rounds, ..frames },
+            starts,
+            longest,
+            lent: Vec::new(),
+            at: 0,
+            capture,
+            sink,
+            core,
+            done: 0,
+            began: None,
+        }
     }
 
     fn next_round(&mut self) {
@@ -184,7 +201,8 @@ impl Memory {
     fn measure(&mut self) {
         let Some(timing) = &self.frames.timing else { return };
         if self.done == timing.warm {
-            self.began = Some((cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID), cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID), Instant::now()));
+            self.began =
+                Some((cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID), cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID), Instant::now()));
         }
         if let (0, Some((cpu, process, wall))) = (self.frames.rounds, self.began) {
             let frames = (self.done - timing.warm) * self.frames.index.len() as u64;
@@ -205,12 +223,20 @@ impl Memory {
             return 0;
         }
         let here = &self.frames.index[self.at..self.frames.index.len().min(self.at + room)];
-        if self.capture { here.iter().take_while(|f| f.2 <= until).count() } else { here.len() }
+        if self.capture {
+            here.iter().take_while(|f| f.2 <= until).count()
+        } else {
+            here.len()
+        }
     }
 
     /// What the first byte of source ports is changed by in this round.
     fn change(&self) -> u8 {
-        if self.frames.many > 1 { (self.done % u64::from(self.frames.many.min(16))) as u8 * 16 } else { 0 }
+        if self.frames.many > 1 {
+            (self.done % u64::from(self.frames.many.min(16))) as u8 * 16
+        } else {
+            0
+        }
     }
 }
 
@@ -233,8 +259,8 @@ fn change_port(f: &mut wl_frame, by: u8) {
     }
 }
 
-/// Says of frames that follow each other where they lie, how long they are, when and where they came from, and that they are not sent.
-/// `starts` has one more: the end of the last one.
+/// Says of frames that follow each other where they lie, how long they are, when and where they
+/// came from, and that they are not sent. `starts` has one more: the end of the last one.
 ///
 /// # Safety
 /// `data` has as many bytes as `starts` says.
@@ -278,14 +304,16 @@ fn place_many(_: &mut [wl_frame], _: *mut u8, _: &[u32], _: Label) -> usize {
 fn place_whole(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) -> usize {
     use std::arch::x86_64::*;
     let done = frames.len() / 4 * 4;
-    let (base, came) = (_mm256_set1_epi64x(data as i64), _mm256_set_epi64x(came_from(label) as i64, label.wall as i64, 0, 0));
+    let (base, came) =
+        (_mm256_set1_epi64x(data as i64), _mm256_set_epi64x(came_from(label) as i64, label.wall as i64, 0, 0));
     for (k, f) in frames.chunks_exact_mut(4).enumerate() {
         let s = &starts[4 * k..4 * k + 5];
         // SAFETY: five numbers are loaded; of each frame the first 32 bytes are stored.
         unsafe {
             let (begin, end) = (_mm_loadu_si128(s.as_ptr().cast()), _mm_loadu_si128(s.as_ptr().add(1).cast()));
             let n = _mm256_cvtepu32_epi64(_mm_sub_epi32(end, begin));
-            let (at, n) = (_mm256_add_epi64(base, _mm256_cvtepu32_epi64(begin)), _mm256_or_si256(n, _mm256_slli_epi64::<32>(n)));
+            let (at, n) =
+                (_mm256_add_epi64(base, _mm256_cvtepu32_epi64(begin)), _mm256_or_si256(n, _mm256_slli_epi64::<32>(n)));
             let (even, odd) = (_mm256_unpacklo_epi64(at, n), _mm256_unpackhi_epi64(at, n));
             let first = f.as_mut_ptr();
             let store = |k: usize, frame: __m256i| _mm256_storeu_si256(first.add(k).cast(), frame);
@@ -303,13 +331,27 @@ fn place_whole(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: La
 fn came_from(label: Label) -> u64 {
     use std::mem::offset_of;
     const { assert!(offset_of!(wl_frame, n) == 8 && offset_of!(wl_frame, wire) == 12 && offset_of!(wl_frame, time) == 16) };
-    const { assert!(offset_of!(wl_frame, out) == 24 && offset_of!(wl_frame, port) == 28 && offset_of!(wl_frame, instance) == 30) };
+    const {
+        assert!(
+            offset_of!(wl_frame, out) == 24 && offset_of!(wl_frame, port) == 28 && offset_of!(wl_frame, instance) == 30
+        )
+    };
     u64::from(WL_GONE) | u64::from(label.port) << 32 | u64::from(label.instance) << 48
 }
 
 /// A frame without bytes and rooms.
 fn absent(label: Label) -> wl_frame {
-    wl_frame { p: std::ptr::null_mut(), n: 0, wire: 0, time: label.wall, out: WL_GONE, port: label.port, instance: label.instance, head: 0, tail: 0 }
+    wl_frame {
+        p: std::ptr::null_mut(),
+        n: 0,
+        wire: 0,
+        time: label.wall,
+        out: WL_GONE,
+        port: label.port,
+        instance: label.instance,
+        head: 0,
+        tail: 0,
+    }
 }
 
 /// Copies a frame, line by line; at least one.
@@ -317,9 +359,10 @@ fn absent(label: Label) -> wl_frame {
 /// # Safety
 /// Both ends have room for whole lines.
 #[inline(always)]
-unsafe fn copy_lines(from: *const u8, to: *mut Line, n: usize) {
+unsafe fn copy_lines(from: *const u8, to: *mut CacheLine, n: usize) {
     // SAFETY: by contract.
-    let line = |i: usize| unsafe { to.add(i).write(Line(from.add(i * LINE).cast::<[u8; LINE]>().read_unaligned())) };
+    let line =
+        |i: usize| unsafe { to.add(i).write(CacheLine(from.add(i * LINE).cast::<[u8; LINE]>().read_unaligned())) };
     line(0);
     if n > LINE {
         (1..n.div_ceil(LINE)).for_each(line);
@@ -335,9 +378,10 @@ impl Memory {
     /// Copies of the next frames, with their labels.
     fn lend(&mut self, frames: &mut [wl_frame], label: Label) {
         let (lines, change) = (self.lent_lines(), self.change());
-        self.lent.resize(lines * LENT, Line([0; LINE]));
+        self.lent.resize(lines * LENT, CacheLine([0; LINE]));
         let starts = &self.starts[self.at..=self.at + frames.len()];
-        // SAFETY: the starts name bytes of `data`, in which a line follows the last frame; each of `LENT` copies has room for the longest frame.
+        // SAFETY: the starts name bytes of `data`, in which a line follows the last frame; each of
+        // `LENT` copies has room for the longest frame.
         unsafe { copy_all(frames, starts, self.frames.data.as_ptr(), &mut self.lent, label) };
         if change != 0 {
             frames.iter_mut().for_each(|f| change_port(f, change));
@@ -348,12 +392,14 @@ impl Memory {
 /// Lines in front of a copy.
 const HEAD: usize = WL_HEADROOM as usize / LINE;
 
-/// Copies frames that follow each other from `data`, each to lines of its own of `lent`, which are [`LENT`] times as many, and says so of them. With
-/// wide registers, where the processor has them: that takes half as many instructions.
+/// Copies frames that follow each other from `data`, each to lines of its own of `lent`, which are
+/// [`LENT`] times as many, and says so of them. With wide registers, where the processor has them:
+/// that takes half as many instructions.
 ///
 /// # Safety
-/// `data` has as many bytes as `starts` says, and a line more; the lines of a copy hold its rooms and the longest frame.
-unsafe fn copy_all(frames: &mut [wl_frame], starts: &[u32], data: *const u8, lent: &mut [Line], label: Label) {
+/// `data` has as many bytes as `starts` says, and a line more; the lines of a copy hold its rooms
+/// and the longest frame.
+unsafe fn copy_all(frames: &mut [wl_frame], starts: &[u32], data: *const u8, lent: &mut [CacheLine], label: Label) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has what it takes; the rest by contract.
@@ -369,7 +415,13 @@ unsafe fn copy_all(frames: &mut [wl_frame], starts: &[u32], data: *const u8, len
 /// As [`copy_all`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn copy_all_wide(frames: &mut [wl_frame], starts: &[u32], data: *const u8, lent: &mut [Line], label: Label) {
+unsafe fn copy_all_wide(
+    frames: &mut [wl_frame],
+    starts: &[u32],
+    data: *const u8,
+    lent: &mut [CacheLine],
+    label: Label,
+) {
     // SAFETY: by contract.
     unsafe { copy_each(frames, starts, data, lent, label) };
 }
@@ -379,7 +431,7 @@ unsafe fn copy_all_wide(frames: &mut [wl_frame], starts: &[u32], data: *const u8
 /// # Safety
 /// As [`copy_all`].
 #[inline(always)]
-unsafe fn copy_each(frames: &mut [wl_frame], starts: &[u32], data: *const u8, lent: &mut [Line], label: Label) {
+unsafe fn copy_each(frames: &mut [wl_frame], starts: &[u32], data: *const u8, lent: &mut [CacheLine], label: Label) {
     let (lines, mut copy) = (lent.len() / LENT, lent.as_mut_ptr());
     let room = ((lines - HEAD) * LINE) as u32;
     let fresh = wl_frame { head: WL_HEADROOM, ..absent(label) };
@@ -415,8 +467,11 @@ impl FramePort for Memory {
         into.frames.resize(n, absent(label));
         into.bufs.resize(n, NONE);
         if self.frames.in_place {
-            // SAFETY: the starts name bytes of `data`, which lives as long as the port and moves nowhere.
-            unsafe { place(&mut into.frames, self.frames.data.as_mut_ptr(), &self.starts[self.at..=self.at + n], label) };
+            // SAFETY: the starts name bytes of `data`, which lives as long as the port and moves
+            // nowhere.
+            unsafe {
+                place(&mut into.frames, self.frames.data.as_mut_ptr(), &self.starts[self.at..=self.at + n], label)
+            };
         } else {
             self.lend(&mut into.frames, label);
         }
@@ -487,11 +542,13 @@ impl FramePort for Memory {
 mod tests {
     use super::*;
 
-    /// Copies are whole and have room, small and large ones; where buffers run out, the rest comes later.
+    /// Copies are whole and have room, small and large ones; where buffers run out, the rest comes
+    /// later.
     #[test]
     fn copied_frames_are_those_that_are_next() {
         for largest in [COLOURED_MAX, COLOURED_MAX + 1, 70_000] {
-            let list: Vec<Vec<u8>> = (0..100u8).map(|i| vec![i; if i % 10 == 3 { largest } else { 14 + usize::from(i) }]).collect();
+            let list: Vec<Vec<u8>> =
+                (0..100u8).map(|i| vec![i; if i % 10 == 3 { largest } else { 14 + usize::from(i) }]).collect();
             let mut frames = Frames::new(2);
             list.iter().enumerate().for_each(|(i, f)| frames.push(f, 1000 + i as u64));
             let (mut port, mut pool) = (Memory::new(frames, None, 0), Pool::all(1, 7).unwrap().remove(0));
@@ -526,7 +583,17 @@ mod tests {
         let starts: Vec<u32> = (0..=22).map(|i| 64 * i + i * i % 7).collect();
         let label = Label { port: 7, instance: 9, wall: 12345 };
         // What lies there is of other frames, which have been sent.
-        let stale = wl_frame { p: std::ptr::null_mut(), n: 1, wire: 2, time: 3, out: 4, port: 5, instance: 6, head: 0, tail: 0 };
+        let stale = wl_frame {
+            p: std::ptr::null_mut(),
+            n: 1,
+            wire: 2,
+            time: 3,
+            out: 4,
+            port: 5,
+            instance: 6,
+            head: 0,
+            tail: 0,
+        };
         let (mut each, mut all, mut data) = (vec![stale; 22], vec![stale; 22], vec![0u8; 2048]);
         // SAFETY: there are as many bytes.
         unsafe { place_each(&mut each, data.as_mut_ptr(), &starts, label) };
@@ -534,7 +601,17 @@ mod tests {
         let parts = |f: &wl_frame| (f.p, f.n, f.wire, f.time, f.out, f.port, f.instance, f.head, f.tail);
         assert!(each.iter().map(parts).eq(all.iter().map(parts)));
         for (k, f) in each.iter().enumerate() {
-            let want = (data.as_mut_ptr().wrapping_add(starts[k] as usize), starts[k + 1] - starts[k], f.n, 12345, WL_GONE, 7, 9, 0, 0);
+            let want = (
+                data.as_mut_ptr().wrapping_add(starts[k] as usize),
+                starts[k + 1] - starts[k],
+                f.n,
+                12345,
+                WL_GONE,
+                7,
+                9,
+                0,
+                0,
+            );
             assert_eq!(parts(f), want);
         }
     }
@@ -549,7 +626,8 @@ mod tests {
         let mut port = Memory::new(frames, None, 0);
         let (mut batch, mut at) = (Batch::absent(), 0);
         for most in [1, 4, 6, 7, 3, 8, 256, 5] {
-            let got = port.receive_ready(&mut batch, most, u64::MAX, Label { port: 2, instance: 3, wall: 100 + most as u64 });
+            let got =
+                port.receive_ready(&mut batch, most, u64::MAX, Label { port: 2, instance: 3, wall: 100 + most as u64 });
             assert_eq!(batch.len(), batch.bufs.len());
             assert_eq!(got, batch.frames.iter().map(|f| u64::from(f.n)).sum::<u64>());
             for f in &batch.frames {
@@ -567,10 +645,12 @@ mod tests {
         assert!(port.ended() && at == 3 * list.len());
     }
 
-    /// Copies are lent: whatever the program has done to those before, each is the frame that is next, with room around it.
+    /// Copies are lent: whatever the program has done to those before, each is the frame that is
+    /// next, with room around it.
     #[test]
     fn lent_frames_are_those_that_are_next() {
-        let list: Vec<Vec<u8>> = (0..=255u8).map(|i| [vec![i; 12], vec![8, 0, 0x45], vec![i; 5 + usize::from(i) * 7]].concat()).collect();
+        let list: Vec<Vec<u8>> =
+            (0..=255u8).map(|i| [vec![i; 12], vec![8, 0, 0x45], vec![i; 5 + usize::from(i) * 7]].concat()).collect();
         let mut frames = Frames { many: 4, ..Frames::new(5) };
         list.iter().for_each(|f| frames.push(f, 0));
         let mut port = Memory::new(frames, None, 0);

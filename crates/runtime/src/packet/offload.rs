@@ -1,11 +1,12 @@
-//! What senders on this machine leave to their network card, and frames that never pass one lack: checksums, and the cut of a large segment
-//! into frames. In: a frame as the kernel hands it over, and what it says of it. Out: frames as they would be on the wire.
+//! What senders on this machine leave to their network card, and frames that never pass one lack:
+//! checksums, and the cut of a large segment into frames. In: a frame as the kernel hands it over,
+//! and what it says of it. Out: frames as they would be on the wire.
 
 use super::pool::{Buf, Pool};
 use crate::abi::wl_frame;
 
-/// What is still to be done to a frame that came over a port which leaves that to the kernel. It lies in
-/// the note of the frame's buffer.
+/// What is still to be done to a frame that came over a port which leaves that to the kernel. It
+/// lies in the note of the frame's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
     /// The checksum of TCP or UDP is not complete.
@@ -35,8 +36,8 @@ impl Undone {
         self == Undone::default()
     }
 
-    /// The kernel's header for a frame of TCP or UDP that it is to complete and cut, whose checksum field
-    /// gets the sum of the pseudo header. `None`: it cannot be told to do that.
+    /// The kernel's header for a frame of TCP or UDP that it is to complete and cut, whose checksum
+    /// field gets the sum of the pseudo header. `None`: it cannot be told to do that.
     pub fn header(self, f: &mut [u8]) -> Option<[u8; HEADER]> {
         let l = Layers::of(f).filter(|l| l.count == 1)?;
         let size = l.transport_size(f);
@@ -120,7 +121,8 @@ impl Left {
         self.segment != 0 && self.checksum.is_some()
     }
 
-    /// Computes a frame's checksum if that was left undone. The field holds the sum of the pseudo header.
+    /// Computes a frame's checksum if that was left undone. The field holds the sum of the pseudo
+    /// header.
     pub fn complete(&self, frame: &mut [u8]) {
         if let Some((start, at)) = self.checksum {
             if at >= start && at + 2 <= frame.len() {
@@ -175,7 +177,8 @@ struct Layers {
 }
 
 impl Layers {
-    /// Of a frame of TCP or UDP. The fields are not to be trusted, but all named bytes up to `transport` are there.
+    /// Of a frame of TCP or UDP. The fields are not to be trusted, but all named bytes up to
+    /// `transport` are there.
     #[inline]
     fn of(f: &[u8]) -> Option<Layers> {
         let (mut kind, mut at) = (word(f, 12), 14);
@@ -217,9 +220,11 @@ impl Layers {
         (matches!(proto, 6 | 17) && at <= f.len()).then_some(l)
     }
 
-    /// The IPv6 header behind which hop-by-hop options tell the length of a packet of more than 64 KiB (RFC 2675), and nothing else.
+    /// The IPv6 header behind which hop-by-hop options tell the length of a packet of more than 64
+    /// KiB (RFC 2675), and nothing else.
     fn jumbo(&self, f: &[u8]) -> Option<usize> {
-        let tells = |at: &usize| f[*at] >> 4 == 6 && f[at + 6] == 0 && matches!(f.get(at + 41..at + 44), Some([0, 0xc2, 4]));
+        let tells =
+            |at: &usize| f[*at] >> 4 == 6 && f[at + 6] == 0 && matches!(f.get(at + 41..at + 44), Some([0, 0xc2, 4]));
         self.ip[..self.count].iter().copied().find(tells)
     }
 
@@ -243,7 +248,11 @@ impl Layers {
     /// Where the inner packet ends by its own length.
     fn end(&self, f: &[u8]) -> usize {
         let at = self.inner();
-        if f[at] >> 4 == 4 { at + usize::from(word(f, at + 2)) } else { at + 40 + usize::from(word(f, at + 4)) }
+        if f[at] >> 4 == 4 {
+            at + usize::from(word(f, at + 2))
+        } else {
+            at + 40 + usize::from(word(f, at + 4))
+        }
     }
 
     /// The sum of the pseudo header of a packet that ends at `end`.
@@ -254,8 +263,9 @@ impl Layers {
     }
 }
 
-/// Completes the checksum of a TCP or UDP packet that shows the sum of its pseudo header in its place, as senders leave it to their hardware. (A
-/// complete checksum that is the same by chance stays as it is: it is the right one.)
+/// Completes the checksum of a TCP or UDP packet that shows the sum of its pseudo header in its
+/// place, as senders leave it to their hardware. (A complete checksum that is the same by chance
+/// stays as it is: it is the right one.)
 #[inline]
 pub fn complete_if_partial(f: &mut [u8]) {
     let Some(l) = Layers::of(f) else { return };
@@ -284,8 +294,9 @@ pub struct Large {
 }
 
 impl Large {
-    /// The next one; `false`: it is not of a kind that can be cut, and must be taken as it is. Cuts only if all before was taken. Of one that is not
-    /// `whole`, as its end was cut off, only full frames are taken, of which none is the last one.
+    /// The next one; `false`: it is not of a kind that can be cut, and must be taken as it is. Cuts
+    /// only if all before was taken. Of one that is not `whole`, as its end was cut off, only full
+    /// frames are taken, of which none is the last one.
     pub fn set(&mut self, frame: &[u8], left: &Left, time: u64, whole: bool) -> bool {
         let Some(l) = Layers::of(frame) else { return false };
         let Some((start, _)) = left.checksum.filter(|_| left.segment > 0) else { return false };
@@ -312,7 +323,11 @@ impl Large {
     /// The length of the next frame; 0: all have been taken.
     pub fn next(&self) -> usize {
         let rest = self.bytes.len().saturating_sub(self.headers + self.taken);
-        if rest == 0 { 0 } else { self.headers + rest.min(self.segment) }
+        if rest == 0 {
+            0
+        } else {
+            self.headers + rest.min(self.segment)
+        }
     }
 
     /// The next frame, in a buffer of its own; `None`: there is none for it now.
@@ -329,7 +344,9 @@ impl Large {
     /// the MTU. `false`: it is nothing of that kind.
     pub fn set_to_mtu(&mut self, frame: &[u8], mtu: usize) -> bool {
         let Some(l) = Layers::of(frame).filter(|l| l.proto == 6 && l.end(frame) <= frame.len()) else { return false };
-        let Some(segment) = mtu.checked_sub(l.transport - l.ip[0] + l.transport_size(frame)).filter(|n| *n > 0) else { return false };
+        let Some(segment) = mtu.checked_sub(l.transport - l.ip[0] + l.transport_size(frame)).filter(|n| *n > 0) else {
+            return false;
+        };
         let partial = word(frame, l.field()) == fold(l.pseudo(frame, l.end(frame)));
         partial && self.set(frame, &Left { checksum: Some((l.transport, l.field())), segment }, 0, true)
     }
@@ -395,7 +412,8 @@ mod tests {
     fn sums_are_right(f: &[u8]) -> bool {
         let l = Layers::of(f).unwrap();
         let end = l.end(f);
-        l.ip[..l.count].iter().all(|at| f[*at] >> 4 == 6 || fold(ones(&f[*at..at + 20])) == 0xffff) && fold(l.pseudo(f, end) + ones(&f[l.transport..end])) == 0xffff
+        l.ip[..l.count].iter().all(|at| f[*at] >> 4 == 6 || fold(ones(&f[*at..at + 20])) == 0xffff)
+            && fold(l.pseudo(f, end) + ones(&f[l.transport..end])) == 0xffff
     }
 
     #[test]
@@ -453,12 +471,17 @@ mod tests {
             let joined: Vec<u8> = frames.iter().flat_map(|f| f[start + 24..].to_vec()).collect();
             assert_eq!(joined, tcp[24..]);
             assert_eq!(frames.iter().map(|f| f[start + 13]).collect::<Vec<_>>(), [0x90, 0x10, 0x19], "flags");
-            assert_eq!(frames.iter().map(|f| (word(f, start + 4), word(f, start + 6))).collect::<Vec<_>>(), [(0xffff, 0xff00), (0, 0x2e8), (0, 0x6d0)]);
+            assert_eq!(
+                frames.iter().map(|f| (word(f, start + 4), word(f, start + 6))).collect::<Vec<_>>(),
+                [(0xffff, 0xff00), (0, 0x2e8), (0, 0x6d0)]
+            );
             assert_eq!(frames.iter().map(|f| word(f, 18)).collect::<Vec<_>>(), [0xffff, 0, 1], "identifications");
             assert!(frames.iter().all(|f| sums_are_right(f)));
             // Without its end it has no last frame: FIN would stand at a wrong place.
             let mut large = Large::default();
-            assert!(large.set(&f[..f.len() - 1], &left, 7, false) && !large.set(&f[..start + 24 + 999], &left, 7, false));
+            assert!(
+                large.set(&f[..f.len() - 1], &left, 7, false) && !large.set(&f[..start + 24 + 999], &left, 7, false)
+            );
             let mut frames = Vec::new();
             while large.next() > 0 {
                 let mut to = vec![0xee; large.next()];
@@ -499,13 +522,20 @@ mod tests {
         while large.next() > 0 {
             let mut to = vec![0; large.next()];
             large.take(&mut to);
-            assert!(to.len() <= 1514 && to[20] == 6 && usize::from(word(&to, 18)) == to.len() - 54 && sums_are_right(&to));
+            assert!(
+                to.len() <= 1514 && to[20] == 6 && usize::from(word(&to, 18)) == to.len() - 54 && sums_are_right(&to)
+            );
             joined.extend_from_slice(&to[74..]);
             count += 1;
         }
         assert_eq!((count, joined == f[start + 20..]), (70, true));
         // Cut off within the options.
-        assert!((0..start + 20).all(|n| !large.set(&f[..n], &Left { checksum: Some((start, start + 16)), segment: 1440 }, 7, true)));
+        assert!((0..start + 20).all(|n| !large.set(
+            &f[..n],
+            &Left { checksum: Some((start, start + 16)), segment: 1440 },
+            7,
+            true
+        )));
     }
 
     #[test]
@@ -516,7 +546,8 @@ mod tests {
         let mut note = [0xee; Undone::SIZE];
         undone.write(&mut note);
         assert_eq!(Undone::read(&note), undone);
-        // A program has changed an address, and with it the field as if that were complete: its content does not matter.
+        // A program has changed an address, and with it the field as if that were complete: its
+        // content does not matter.
         let mut f = packet(6, &tcp);
         f[50..52].copy_from_slice(&[0xab, 0xcd]);
         let h = undone.header(&mut f).unwrap();

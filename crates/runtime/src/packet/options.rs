@@ -1,16 +1,21 @@
-//! What each of several apps is told of the command line. In: the options, their ports and tables with or without the app's name before
-//! them. Out: options for each app.
+//! What each of several apps is told of the command line. In: the options, their ports and tables
+//! with or without the app's name before them. Out: options for each app.
 
-use super::plan::Options;
+use super::port_bindings::Options;
 use crate::error::Error;
 use std::collections::HashMap;
 use wireloom_ir::desc::{Desc, HandlerOn};
 
-/// What each app is told of the options: `PORT=…` is for all that have the port, `APP.PORT=…` for one.
+/// What each app is told of the options: `PORT=…` is for all that have the port, `APP.PORT=…` for
+/// one.
 pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
     for (flag, list) in [("bind", &all.bind), ("out", &all.out)] {
-        if let Some(name) = list.iter().enumerate().find_map(|(n, (name, _))| list[..n].iter().any(|b| b.0 == *name).then_some(name)) {
-            return Err(Error::Param(format!("`--{flag} {name}=…` is given twice; the instances of one port stand in one, with commas between them")));
+        if let Some(name) =
+            list.iter().enumerate().find_map(|(n, (name, _))| list[..n].iter().any(|b| b.0 == *name).then_some(name))
+        {
+            return Err(Error::Param(format!(
+                "`--{flag} {name}=…` is given twice; the instances of one port stand in one, with commas between them"
+            )));
         }
     }
     if apps.len() == 1 {
@@ -32,7 +37,10 @@ pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
         for (name, file) in list {
             let found = addressees(flag, name, apps, &table)?;
             if flag == "dump" && found.len() > 1 {
-                return Err(Error::Param(format!("`--dump {name}`: several apps have this table; say which: --dump {}.{name}=…", apps[found[0].0].app)));
+                return Err(Error::Param(format!(
+                    "`--dump {name}`: several apps have this table; say which: --dump {}.{name}=…",
+                    apps[found[0].0].app
+                )));
             }
             for (n, own) in found {
                 let to = if flag == "load" { &mut each[n].load } else { &mut each[n].dump };
@@ -45,7 +53,12 @@ pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
 }
 
 /// The apps that a name is about, and what they call it.
-fn addressees(flag: &str, name: &str, apps: &[&Desc], has: &dyn Fn(&Desc, &str) -> bool) -> Result<Vec<(usize, String)>, Error> {
+fn addressees(
+    flag: &str,
+    name: &str,
+    apps: &[&Desc],
+    has: &dyn Fn(&Desc, &str) -> bool,
+) -> Result<Vec<(usize, String)>, Error> {
     if let Some((app, rest)) = name.split_once('.') {
         if let Some(n) = apps.iter().position(|d| d.app == app && has(d, rest)) {
             return Ok(vec![(n, rest.to_string())]);
@@ -54,7 +67,10 @@ fn addressees(flag: &str, name: &str, apps: &[&Desc], has: &dyn Fn(&Desc, &str) 
     let found: Vec<_> = (0..apps.len()).filter(|n| has(apps[*n], name)).map(|n| (n, name.to_string())).collect();
     if found.is_empty() {
         let names: Vec<&str> = apps.iter().map(|d| d.app.as_str()).collect();
-        return Err(Error::Param(format!("`--{flag} {name}`: none of the apps has it; they are: {}", names.join(", "))));
+        return Err(Error::Param(format!(
+            "`--{flag} {name}`: none of the apps has it; they are: {}",
+            names.join(", ")
+        )));
     }
     Ok(found)
 }
@@ -71,7 +87,8 @@ fn one_writer(apps: &[&Desc], each: &[Options]) -> Result<(), Error> {
         let written = o.bind.iter().filter(|(p, _)| !reads(d, p)).chain(&o.out);
         for (port, text) in written.filter(|(_, t)| t.starts_with("pcap:")) {
             if *writers.entry(text).or_insert(n) != n {
-                let text = format!("`{port}={text}`: two apps cannot write one capture; name two: --bind {}.{port}=…", d.app);
+                let text =
+                    format!("`{port}={text}`: two apps cannot write one capture; name two: --bind {}.{port}=…", d.app);
                 return Err(Error::Param(text));
             }
         }

@@ -1,10 +1,13 @@
-//! Buffers for frames. In: how many frames a core must be able to hold. Out: buffers with room before and behind the frame.
+//! Buffers for frames. In: how many frames a core must be able to hold. Out: buffers with room
+//! before and behind the frame.
 //!
-//! One region of memory serves all cores, so that a frame can be received by one core, handled by another and sent by a third (and so
-//! that the region can be the UMEM of every AF_XDP socket). Each core owns a part; a buffer that ends its way elsewhere goes back to its owner
-//! through a ring. Where apps of several cores share frames, each buffer has a count of those that hold it, and the last one to give it back
-//! frees it. Small buffers are one page each; frames beyond that (captures of coalesced segments) take one of the few large
-//! ones, whose pages are absent until used.
+//! One region of memory serves all cores, so that a frame can be received by one core, handled by
+//! another and sent by a third (and so that the region can be the UMEM of every AF_XDP socket).
+//! Each core owns a part; a buffer that ends its way elsewhere goes back to its owner through a
+//! ring. Where apps of several cores share frames, each buffer has a count of those that hold it,
+//! and the last one to give it back frees it. Small buffers are one page each; frames beyond that
+//! (captures of coalesced segments) take one of the few large ones, whose pages are absent until
+//! used.
 
 use super::offload::{Undone, HEADER};
 use super::port::Batch;
@@ -16,7 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acqui
 use std::sync::{Arc, Mutex};
 use wireloom_ir::desc;
 
-/// Where a buffer's note says what is still to be done to its frame; before that is its port's part.
+/// Where a buffer's note says what is still to be done to its frame; before that is its port's
+/// part.
 const UNDONE_AT: usize = NOTE - Undone::SIZE;
 /// Before that lies the kernel's header for a frame that it is to complete.
 const HEADER_AT: usize = UNDONE_AT - HEADER;
@@ -38,9 +42,11 @@ pub const FRAME_MAX: usize = LARGE - CHUNK;
 const LARGE: usize = desc::LARGE_FRAME_BUFFER as usize;
 /// Large buffers of a core: enough for a batch in and a batch of copies.
 const LARGE_COUNT: usize = desc::LARGE_FRAME_BUFFERS as usize;
-/// Large buffers that may wait in the queues of a core, all together: the others are for frames on their way.
+/// Large buffers that may wait in the queues of a core, all together: the others are for frames on
+/// their way.
 const LARGE_WAIT: usize = 64;
-/// Small frames begin at one of this many cache lines: were it always the same one, the frames of a batch would share few cache sets.
+/// Small frames begin at one of this many cache lines: were it always the same one, the frames of a
+/// batch would share few cache sets.
 const COLOURS: usize = 16;
 pub const COLOURED_MAX: usize = SMALL_MAX - COLOURS * 64;
 
@@ -83,7 +89,15 @@ impl Region {
         // SAFETY: the mapping, of which nothing else is known yet.
         crate::core::app::huge_pages(unsafe { std::slice::from_raw_parts(base.cast::<u8>(), cores * small * CHUNK) });
         let holders = (0..if shared { cores * (small + LARGE_COUNT) } else { 0 }).map(|_| AtomicU32::new(1)).collect();
-        Ok(Arc::new(Region { base: base.cast(), bytes, cores, small, holders, umem_socket: Mutex::new(None), offloads: AtomicBool::new(false) }))
+        Ok(Arc::new(Region {
+            base: base.cast(),
+            bytes,
+            cores,
+            small,
+            holders,
+            umem_socket: Mutex::new(None),
+            offloads: AtomicBool::new(false),
+        }))
     }
 
     /// The small buffers of all cores: the UMEM of AF_XDP sockets.
@@ -161,7 +175,17 @@ unsafe fn frame(at: *mut u8, size: usize, buf: Buf, n: usize) -> wl_frame {
     let (head, n) = (WL_HEADROOM as usize + colour, n as u32);
     // SAFETY: `HEAD` and the colours are within the buffer.
     let p = unsafe { at.add(NOTE + head) };
-    wl_frame { p, n, head: head as u32, tail: (size - NOTE - head) as u32 - n, port: 0, instance: 0, time: 0, wire: n, out: WL_GONE }
+    wl_frame {
+        p,
+        n,
+        head: head as u32,
+        tail: (size - NOTE - head) as u32 - n,
+        port: 0,
+        instance: 0,
+        time: 0,
+        wire: n,
+        out: WL_GONE,
+    }
 }
 
 impl Drop for Region {
@@ -179,7 +203,8 @@ impl Drop for Region {
 unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     type Wide = [u8; 32];
     // SAFETY: each move is within the `n` bytes.
-    let wide = |at: usize| unsafe { to.add(at).cast::<Wide>().write_unaligned(from.add(at).cast::<Wide>().read_unaligned()) };
+    let wide =
+        |at: usize| unsafe { to.add(at).cast::<Wide>().write_unaligned(from.add(at).cast::<Wide>().read_unaligned()) };
     match n {
         32..=64 => [0, n - 32].into_iter().for_each(wide),
         65..=128 => [0, 32, n - 64, n - 32].into_iter().for_each(wide),
@@ -235,12 +260,32 @@ impl Pool {
         // With counts of holders no buffer goes the short way.
         let count = if region.holders.is_empty() { region.small as u32 } else { 0 };
         let first = (core * region.small) as Buf;
-        Pool { region: region.clone(), first, count, core, small, large, large_waiting: 0, home: Vec::new(), back: Vec::new() }
+        Pool {
+            region: region.clone(),
+            first,
+            count,
+            core,
+            small,
+            large,
+            large_waiting: 0,
+            home: Vec::new(),
+            back: Vec::new(),
+        }
     }
 
     /// For an app that borrows another's: has none.
     pub fn guest(region: &Arc<Region>) -> Pool {
-        Pool { region: region.clone(), first: 0, count: 0, core: usize::MAX, small: Vec::new(), large: Vec::new(), large_waiting: 0, home: Vec::new(), back: Vec::new() }
+        Pool {
+            region: region.clone(),
+            first: 0,
+            count: 0,
+            core: usize::MAX,
+            small: Vec::new(),
+            large: Vec::new(),
+            large_waiting: 0,
+            home: Vec::new(),
+            back: Vec::new(),
+        }
     }
 
     pub fn region(&self) -> &Arc<Region> {
@@ -298,7 +343,8 @@ impl Pool {
         Some((buf, frame))
     }
 
-    /// Stores frames of at most [`COLOURED_MAX`] bytes, as many as there are buffers for, behind those of the batch.
+    /// Stores frames of at most [`COLOURED_MAX`] bytes, as many as there are buffers for, behind
+    /// those of the batch.
     #[inline]
     pub fn store_all<'a>(&mut self, frames: impl ExactSizeIterator<Item = &'a [u8]>, into: &mut Batch) {
         if self.small.len() < frames.len() {
@@ -498,7 +544,10 @@ mod tests {
         let mut pool = Pool::all(1, 8).unwrap().remove(0);
         let bytes: Vec<u8> = (0..300u32).map(|n| (n % 251) as u8 + 1).collect();
         for n in 0..bytes.len() {
-            let (buf, size) = { let (buf, f) = pool.take(n).unwrap(); (buf, f.head as usize + n + f.tail as usize) };
+            let (buf, size) = {
+                let (buf, f) = pool.take(n).unwrap();
+                (buf, f.head as usize + n + f.tail as usize)
+            };
             let start = pool.region.place(buf).0;
             // SAFETY: the whole of a buffer that nobody else has.
             let all = unsafe { std::slice::from_raw_parts_mut(start, NOTE + size) };

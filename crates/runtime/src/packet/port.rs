@@ -7,14 +7,17 @@ use std::os::fd::RawFd;
 
 /// Frames handled together, at most.
 pub const BATCH: usize = 64;
-/// The same where nothing waits for the end of a batch: its handler sends nothing, or nothing becomes of what it sends.
+/// The same where nothing waits for the end of a batch: its handler sends nothing, or nothing
+/// becomes of what it sends.
 pub const LONG_BATCH: usize = 512;
 
-/// Frames and their buffers, one for one. Never holds more than [`BATCH`], so it never grows; but [`LONG_BATCH`] if it is its port's own.
+/// Frames and their buffers, one for one. Never holds more than [`BATCH`], so it never grows; but
+/// [`LONG_BATCH`] if it is its port's own.
 pub struct Batch {
     pub frames: Vec<wl_frame>,
     pub bufs: Vec<Buf>,
-    /// Its frames lie where their port has them: nothing is given back, and they stay in the batch, which its port fills anew.
+    /// Its frames lie where their port has them: nothing is given back, and they stay in the batch,
+    /// which its port fills anew.
     lent: bool,
 }
 
@@ -73,7 +76,8 @@ impl Batch {
         self.bufs.truncate(kept);
     }
 
-    /// Says when frames came that do not say it themselves, and does `each` to all of them. Answers their bytes.
+    /// Says when frames came that do not say it themselves, and does `each` to all of them. Answers
+    /// their bytes.
     #[inline]
     pub fn stamp(&mut self, wall: u64, each: impl Fn(&mut wl_frame)) -> u64 {
         let mut bytes = 0;
@@ -98,8 +102,8 @@ impl Batch {
 /// The bytes of a frame.
 #[inline]
 pub fn bytes(f: &wl_frame) -> &[u8] {
-    // SAFETY: a frame in a batch names `n` valid bytes of a buffer that the batch's holder owns; the program may have moved them
-    // within the buffer's room only (wireloom.h).
+    // SAFETY: a frame in a batch names `n` valid bytes of a buffer that the batch's holder owns;
+    // the program may have moved them within the buffer's room only (wireloom.h).
     unsafe { std::slice::from_raw_parts(f.p, f.n as usize) }
 }
 
@@ -145,37 +149,42 @@ impl Sent {
 
 /// One instance of a port, on one core. All calls come from that core's thread.
 pub trait FramePort: Send {
-    /// Adds frames that are there, as many as `into` has room for. Frames of a capture later than `until` are left for
-    /// another time, and so are those too far from the batch's first. An error ends the input.
+    /// Adds frames that are there, as many as `into` has room for. Frames of a capture later than
+    /// `until` are left for another time, and so are those too far from the batch's first. An error
+    /// ends the input.
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()>;
 
-    /// Whether its frames lie where they are and belong to no pool: then they are received by `receive_ready`, not by `receive`.
+    /// Whether its frames lie where they are and belong to no pool: then they are received by
+    /// `receive_ready`, not by `receive`.
     fn ready(&self) -> bool {
         false
     }
 
-    /// Whether it can do so with copies that are there until the next ones are asked for: for a core where nothing becomes of what is sent.
+    /// Whether it can do so with copies that are there until the next ones are asked for: for a
+    /// core where nothing becomes of what is sent.
     fn lends(&self) -> bool {
         false
     }
 
-    /// Receives at most `most` frames, with their labels, into a batch that no other port uses; answers their bytes in all. The batch still
-    /// has frames of the last time, some of them or all: their rooms need not be written again.
+    /// Receives at most `most` frames, with their labels, into a batch that no other port uses;
+    /// answers their bytes in all. The batch still has frames of the last time, some of them or
+    /// all: their rooms need not be written again.
     fn receive_ready(&mut self, _into: &mut Batch, _most: usize, _until: u64, _label: Label) -> u64 {
         0
     }
 
-    /// Sends all frames of the batch and empties it: buffers are given back now or when they are sent. Answers what was sent;
-    /// the others are lost.
+    /// Sends all frames of the batch and empties it: buffers are given back now or when they are
+    /// sent. Answers what was sent; the others are lost.
     fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent;
 
-    /// Whether it does nothing with the frames that it is given to send. Then it need not see them: `transmit` may be left out.
+    /// Whether it does nothing with the frames that it is given to send. Then it need not see them:
+    /// `transmit` may be left out.
     fn swallows(&self) -> bool {
         false
     }
 
-    /// Whether the kernel behind it completes checksums and cuts segments: then frames may come to it undone, with the kernel's
-    /// header for each in its buffer's note.
+    /// Whether the kernel behind it completes checksums and cuts segments: then frames may come to
+    /// it undone, with the kernel's header for each in its buffer's note.
     fn offloads(&self) -> bool {
         false
     }
@@ -195,7 +204,8 @@ pub trait FramePort: Send {
         false
     }
 
-    /// A capture: the time of its next frame; `None` at its end. An error is told by the next `receive`.
+    /// A capture: the time of its next frame; `None` at its end. An error is told by the next
+    /// `receive`.
     fn next_time(&mut self) -> Option<u64> {
         None
     }

@@ -1,4 +1,5 @@
-//! A queue inside the program: in come frames that a handler sends to it, out go the same buffers when a handler takes them.
+//! A queue inside the program: in come frames that a handler sends to it, out go the same buffers
+//! when a handler takes them.
 //!
 //! First in, first out, of one core. A frame that finds the queue full is discarded.
 
@@ -27,8 +28,13 @@ impl Queue {
             pool.put(buf);
             return false;
         }
-        // Frames that nobody gives back are shown again and again by their port: those that wait need their own bytes.
-        let kept = if buf == NONE { pool.store(bytes(&frame)).map(|(b, f)| (b, wl_frame { p: f.p, head: f.head, tail: f.tail, ..frame })) } else { Some((buf, frame)) };
+        // Frames that nobody gives back are shown again and again by their port: those that wait
+        // need their own bytes.
+        let kept = if buf == NONE {
+            pool.store(bytes(&frame)).map(|(b, f)| (b, wl_frame { p: f.p, head: f.head, tail: f.tail, ..frame }))
+        } else {
+            Some((buf, frame))
+        };
         let Some((buf, frame)) = kept else { return false };
         if !pool.wait(buf) {
             pool.put(buf);
@@ -126,7 +132,8 @@ mod tests {
         let mut pool = Pool::all(1, 8).unwrap().remove(0);
         let mut q = Queue::new(1);
         let mut data = vec![7u8; 64];
-        let f = wl_frame { p: data.as_mut_ptr(), n: 64, head: 0, tail: 0, port: 3, instance: 0, time: 9, wire: 64, out: 0 };
+        let f =
+            wl_frame { p: data.as_mut_ptr(), n: 64, head: 0, tail: 0, port: 3, instance: 0, time: 9, wire: 64, out: 0 };
         assert!(q.push(&mut pool, NONE, f));
         data.fill(0);
         let (buf, f) = q.pop(&mut pool).unwrap();
@@ -139,7 +146,17 @@ mod tests {
         let mut queues = [Queue::new(1000), Queue::new(1000)];
         let mut data = vec![7u8; 9000];
         // Those of a port that shows its frames again are copied first.
-        let shown = wl_frame { p: data.as_mut_ptr(), n: 9000, head: 0, tail: 0, port: 0, instance: 0, time: 0, wire: 9000, out: 0 };
+        let shown = wl_frame {
+            p: data.as_mut_ptr(),
+            n: 9000,
+            head: 0,
+            tail: 0,
+            port: 0,
+            instance: 0,
+            time: 0,
+            wire: 9000,
+            out: 0,
+        };
         let mut taken = 0;
         for k in 0..500 {
             let (buf, f) = if k % 4 < 2 { (NONE, shown) } else { pool.store(&data).expect("some are left") };

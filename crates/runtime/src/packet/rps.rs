@@ -1,15 +1,17 @@
-//! Receive packet steering in software: which core handles a frame that one core has received for all.
+//! Receive packet steering in software: which core handles a frame that one core has received for
+//! all.
 //!
 //! In: the hash of a frame's flow key, and the cost of handling a frame. Out: a core.
 //!
-//! To hand a frame over costs both cores tens of nanoseconds. So a cheap handler is faster on the core that
-//! receives. Its cost shows when frames come in batches; until then the receiving core handles all of them.
+//! To hand a frame over costs both cores tens of nanoseconds. So a cheap handler is faster on the
+//! core that receives. Its cost shows when frames come in batches; until then the receiving core
+//! handles all of them.
 //!
-//! State is kept per core by flow key, so a flow never moves. Its hash bucket belongs to the core that has
-//! handled its first frame. Buckets that are met after the decision are dealt out. The receiving core gets
-//! the fewest, as it also receives and hands over.
+//! State is kept per core by flow key, so a flow never moves. Its hash bucket belongs to the core
+//! that has handled its first frame. Buckets that are met after the decision are dealt out. The
+//! receiving core gets the fewest, as it also receives and hands over.
 
-use super::mesh::core_of;
+use super::core_mesh::core_of;
 
 /// Buckets of flows.
 const BUCKETS: usize = 1 << 14;
@@ -22,7 +24,8 @@ const TELLING: usize = 16;
 const BATCHES: u32 = 16;
 /// What a frame must cost at least to be handed over, in ns.
 const WORTH: u64 = 50;
-/// What a frame costs, in ns, beside its handler: to receive it, to find its core, to hand it over; to take it over.
+/// What a frame costs, in ns, beside its handler: to receive it, to find its core, to hand it over;
+/// to take it over.
 const GIVE: u64 = 35;
 const TAKE: u64 = 30;
 
@@ -54,7 +57,8 @@ pub struct Rps {
     state: State,
     /// Owner of each bucket.
     owner: Vec<u8>,
-    /// What each core is due of the next bucket, in parts of `WHOLE`; and what it has got more or less than that.
+    /// What each core is due of the next bucket, in parts of `WHOLE`; and what it has got more or
+    /// less than that.
     due: Vec<i64>,
     balance: Vec<i64>,
 }
@@ -78,7 +82,8 @@ impl Rps {
         matches!(self.state, State::Judging { .. })
     }
 
-    /// A batch of `frames` took so long. Answers what a frame costs, in ns, when that has been decided by this batch.
+    /// A batch of `frames` took so long. Answers what a frame costs, in ns, when that has been
+    /// decided by this batch.
     pub fn took(&mut self, ns: u64, frames: usize) -> Option<u64> {
         let State::Judging { batches, least } = &mut self.state else { return None };
         if frames < TELLING {
@@ -95,13 +100,15 @@ impl Rps {
         Some(cost)
     }
 
-    /// Shares with which all cores need the same time for a frame of all: of every frame the receiver has `GIVE`, of its own ones the
-    /// handler; of theirs the others have `TAKE` and the handler.
+    /// Shares with which all cores need the same time for a frame of all: of every frame the
+    /// receiver has `GIVE`, of its own ones the handler; of theirs the others have `TAKE` and the
+    /// handler.
     fn deal(&mut self, handler: u64) {
         let others = self.due.len() as i64 - 1;
         let (handler, give, take) = (handler as i64, GIVE as i64, TAKE as i64);
         // own * handler + give = (1 - own) * (handler + take) / others
-        let own = ((handler + take - others * give) * WHOLE / (others * handler + handler + take)).clamp(0, WHOLE / (others + 1));
+        let own = ((handler + take - others * give) * WHOLE / (others * handler + handler + take))
+            .clamp(0, WHOLE / (others + 1));
         for (core, due) in self.due.iter_mut().enumerate() {
             *due = if core == self.me { own } else { (WHOLE - own) / others };
         }
@@ -112,7 +119,11 @@ impl Rps {
     pub fn core(&mut self, hash: u32) -> usize {
         let bucket = core_of(hash, BUCKETS);
         let owner = self.owner[bucket];
-        if owner == NOBODY { self.settle(bucket) } else { usize::from(owner) }
+        if owner == NOBODY {
+            self.settle(bucket)
+        } else {
+            usize::from(owner)
+        }
     }
 
     #[cold]
@@ -158,7 +169,9 @@ mod tests {
 
     #[test]
     fn the_receiver_of_a_costly_handler_gets_least() {
-        for (cores, ns, least, most) in [(2, 60, 0.15, 0.40), (2, 500, 0.40, 0.50), (4, 500, 0.18, 0.25), (8, 60, 0.0, 0.02)] {
+        for (cores, ns, least, most) in
+            [(2, 60, 0.15, 0.40), (2, 500, 0.40, 0.50), (4, 500, 0.18, 0.25), (8, 60, 0.0, 0.02)]
+        {
             let own = shares(&mut judged(cores, ns), cores);
             let part = own[0] as f64 / 200_000.0;
             assert!(part >= least && part <= most, "{cores} cores, {ns} ns: {own:?}");

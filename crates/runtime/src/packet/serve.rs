@@ -1,15 +1,16 @@
 //! Running packet apps: one thread per core from the first frame to the last, with all apps.
 //!
-//! In: the programs and the options of `wireloom run`. The ports are opened, every core is set up and tables are loaded before the first
-//! frame is read. The run ends when all inputs are at their end, or on SIGTERM: then what has been received is handled and sent, files
-//! are completed and tables dumped.
+//! In: the programs and the options of `wireloom run`. The ports are opened, every core is set up
+//! and tables are loaded before the first frame is read. The run ends when all inputs are at their
+//! end, or on SIGTERM: then what has been received is handled and sent, files are completed and
+//! tables dumped.
 
 use super::core::{Fan, PacketCore, Parts};
-use super::mesh::Mesh;
-use super::rps::{self, Policy, Rps};
-use super::plan::{self, check_bindings, is_outside, AppPlan, CorePlan, Options, Plan};
-use super::pool::Pool;
+use super::core_mesh::Mesh;
 use super::options;
+use super::pool::Pool;
+use super::port_bindings::{self, check_bindings, is_outside, AppPlan, CorePlan, Options, Plan};
+use super::rps::{self, Policy, Rps};
 use super::table::{self, Counted, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
@@ -39,7 +40,8 @@ pub(crate) struct Prepared {
     loads: Arc<Vec<Loads>>,
 }
 
-/// An app, or its half, of services, and what is loaded there: tables of which each core has a copy.
+/// An app, or its half, of services, and what is loaded there: tables of which each core has a
+/// copy.
 pub(crate) type Service = (Arc<App>, Loads);
 
 /// Checks apps; also answers the other halves of those that have service ports, too.
@@ -60,7 +62,9 @@ pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared,
 fn halves(mut spec: AppSpec, frames: &Options) -> Result<(Arc<App>, Option<Arc<App>>), Error> {
     check_bindings(&mut spec.desc, frames)?;
     let (app, services) = match spec.desc.is_mixed() {
-        true => App::halves(spec.program, &spec.desc, &spec.sets).map(|(p, s)| (p, Some(s).filter(|_| !frames.alone)))?,
+        true => {
+            App::halves(spec.program, &spec.desc, &spec.sets).map(|(p, s)| (p, Some(s).filter(|_| !frames.alone)))?
+        }
         false => (App::new(spec.program, spec.desc, &spec.sets)?, None),
     };
     match app.program.packets() {
@@ -75,15 +79,18 @@ impl Prepared {
         let Prepared { apps, each, loads } = self;
         let count = options.cpus.len().max(1);
         let mut inserting = each[0].inserts.as_ref().map(|i| Inserting::new(&apps[0].desc, i)).transpose()?;
-        let mut plan = plan::open(&apps, &each, count)?;
+        let mut plan = port_bindings::open(&apps, &each, count)?;
         let stats = Arc::new((0..count).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
-        let meshes = Mesh::all(count, plan.fans.iter().map(Fan::clusters).max().unwrap_or(1)).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
+        let meshes = Mesh::all(count, plan.fans.iter().map(Fan::clusters).max().unwrap_or(1))
+            .map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
         let shared = meshes[0].shared.clone();
         let wakers: Vec<Waker> = (0..count).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
         let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
         let post = Post { boxes: boxes.clone(), wakers: wakers.clone() };
-        let group = Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post, log: None });
-        let mut cores = Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
+        let group =
+            Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post, log: None });
+        let mut cores =
+            Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
         for (index, core) in cores_of(&apps, &mut plan, meshes, &stats, &each[0]).into_iter().enumerate() {
             let run = Run {
                 cpu: options.cpus.get(index).copied(),
@@ -105,11 +112,14 @@ impl Prepared {
 impl Running {
     /// (app, port, what it is bound to) of all ports.
     pub(crate) fn ports(&self) -> Vec<(String, String, String)> {
-        let of = |(app, plan): (&Arc<App>, &AppPlan)| plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect::<Vec<_>>();
+        let of = |(app, plan): (&Arc<App>, &AppPlan)| {
+            plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect::<Vec<_>>()
+        };
         self.cores.group.apps.iter().zip(&self.plans).flat_map(of).collect()
     }
 
-    /// Waits for the end, and dumps tables. Counters are for the caller to write: connections may count on.
+    /// Waits for the end, and dumps tables. Counters are for the caller to write: connections may
+    /// count on.
     pub(crate) fn finish(mut self) -> Result<(Summary, Vec<Counted>), Error> {
         let ended = self.cores.join();
         let (apps, stats) = (&self.cores.group.apps, &self.cores.group.stats);
@@ -150,7 +160,13 @@ fn sole_receiver(plan: &Plan) -> Option<usize> {
 }
 
 /// Each core with all apps: the first one, and the others within it.
-fn cores_of(apps: &[Arc<App>], plan: &mut Plan, meshes: Vec<Mesh>, stats: &Arc<Vec<CoreStats>>, each: &Options) -> Vec<PacketCore> {
+fn cores_of(
+    apps: &[Arc<App>],
+    plan: &mut Plan,
+    meshes: Vec<Mesh>,
+    stats: &Arc<Vec<CoreStats>>,
+    each: &Options,
+) -> Vec<PacketCore> {
     let (pace, policy) = (each.pace, each.rps);
     let receiver = sole_receiver(plan).filter(|_| policy != Policy::On);
     let timeline = plan.apps.iter().filter_map(|a| a.capture).min();
@@ -166,9 +182,28 @@ fn cores_of(apps: &[Arc<App>], plan: &mut Plan, meshes: Vec<Mesh>, stats: &Arc<V
             let (writes, fans, stats) = (a.writes, plan.fans.clone(), stats.clone());
             let packets = app.program.packets()?;
             let rps = (receiver == Some(index)).then(|| Rps::new(index, stats.len(), policy));
-            Some(PacketCore::new(Parts { app: app.clone(), number, others, fans, packets, index, pool, mesh, ends, inputs, routes, stats, capture, timeline, pace, writes, rps }))
+            Some(PacketCore::new(Parts {
+                app: app.clone(),
+                number,
+                others,
+                fans,
+                packets,
+                index,
+                pool,
+                mesh,
+                ends,
+                inputs,
+                routes,
+                stats,
+                capture,
+                timeline,
+                pace,
+                writes,
+                rps,
+            }))
         };
-        let others = (1..apps.len()).filter_map(|n| core(n, Pool::guest(&region), Mesh::guest(&shared), Vec::new())).collect();
+        let others =
+            (1..apps.len()).filter_map(|n| core(n, Pool::guest(&region), Mesh::guest(&shared), Vec::new())).collect();
         all.extend(core(0, pool, mesh, others));
     }
     all

@@ -1,5 +1,5 @@
-//! Ports that several apps of a process have. In: instances as they are opened. Out: for each app an end of its own that sends through the
-//! one port, and who reads it.
+//! Ports that several apps of a process have. In: instances as they are opened. Out: for each app
+//! an end of its own that sends through the one port, and who reads it.
 
 use super::core::Member;
 use super::pcap::Style;
@@ -88,7 +88,11 @@ impl FramePort for Tap {
 
     fn finish(&mut self, pool: &mut Pool) -> io::Result<()> {
         // Told of by those who send.
-        if self.reads { Ok(()) } else { self.port.port().finish(pool) }
+        if self.reads {
+            Ok(())
+        } else {
+            self.port.port().finish(pool)
+        }
     }
 }
 
@@ -100,7 +104,7 @@ pub struct Opened {
     /// Its ends: each one's core, and where the first app has it.
     pub ends: Vec<(usize, usize, Common)>,
     /// By core, how it is sent to.
-    pub ways: Vec<Way>,
+    pub ways: Vec<SendsBy>,
     /// Time of a capture's first frame, and how it is written.
     pub capture: Option<u64>,
     pub style: Option<Style>,
@@ -109,7 +113,7 @@ pub struct Opened {
 
 /// How a core sends through a shared port.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum SendsBy {
     /// One of its ends.
     End(usize),
     Core(usize),

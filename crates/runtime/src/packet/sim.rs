@@ -1,10 +1,11 @@
-//! One core of a packet app with virtual time, for tests: frames are handed to its ports one by one, and what it sends is kept.
+//! One core of a packet app with virtual time, for tests: frames are handed to its ports one by
+//! one, and what it sends is kept.
 
 use super::core::{frame_handler, End, Fans, Input, PacketCore, Parts, Route};
-use super::mesh::Mesh;
-use super::plan::{depth, is_loop, is_queue};
+use super::core_mesh::Mesh;
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, Sent};
+use super::port_bindings::{depth, is_loop, is_queue};
 use crate::core::app::App;
 use crate::error::Error;
 use crate::sim::Sim;
@@ -27,17 +28,17 @@ struct Lines {
     sent: VecDeque<Vec<u8>>,
 }
 
-type Shared = Arc<Mutex<Lines>>;
+type SharedLines = Arc<Mutex<Lines>>;
 
-struct Line(Shared);
+struct SimEnd(SharedLines);
 
-impl Line {
+impl SimEnd {
     fn lines(&self) -> std::sync::MutexGuard<'_, Lines> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-impl FramePort for Line {
+impl FramePort for SimEnd {
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()> {
         let mut lines = self.lines();
         while into.room() > 0 && lines.incoming.front().is_some_and(|f| f.0 <= until) {
@@ -70,7 +71,7 @@ impl FramePort for Line {
 pub struct PacketSim {
     core: PacketCore,
     /// By port and instance.
-    lines: Vec<Vec<Shared>>,
+    lines: Vec<Vec<SharedLines>>,
     now: u64,
     /// Faults so far, the first of them.
     faults: Vec<(u32, u32)>,
@@ -85,7 +86,10 @@ impl PacketSim {
 
     /// Time begins there.
     pub fn from(app: Arc<App>, begin: u64) -> Result<PacketSim, Error> {
-        let packets = app.program.packets().ok_or_else(|| Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app)))?;
+        let packets = app
+            .program
+            .packets()
+            .ok_or_else(|| Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app)))?;
         let broken = |e| Error::Io("cannot prepare a simulated run".into(), e);
         let queues = app.desc.ports.iter().zip(&app.settings.ports).filter(|(p, _)| is_queue(&p.kind));
         let waiting: usize = queues.flat_map(|(_, s)| &s.names).map(|n| depth(n)).sum();
@@ -95,11 +99,11 @@ impl PacketSim {
         for (p, port) in app.desc.ports.iter().enumerate() {
             let (mut here, mut of) = (Vec::new(), Vec::new());
             for (i, name) in app.settings.ports[p].names.iter().enumerate() {
-                let line = Shared::default();
+                let line = SharedLines::default();
                 let end: Box<dyn FramePort> = match &port.kind {
-                    kind if is_loop(kind) => Box::<super::end::Loop>::default(),
+                    kind if is_loop(kind) => Box::<super::port_ends::Loop>::default(),
                     kind if is_queue(kind) => Box::new(super::queue::Queue::new(depth(name))),
-                    _ => Box::new(Line(line.clone())),
+                    _ => Box::new(SimEnd(line.clone())),
                 };
                 here.push(Route::Here(ends.len()));
                 if let Some(handler) = frame_handler(&app.desc, p).filter(|_| !is_queue(&port.kind)) {
@@ -114,7 +118,25 @@ impl PacketSim {
             lines.push(of);
         }
         let stats = Arc::new(vec![CoreStats::for_apps(std::slice::from_ref(&app))]);
-        let mut core = PacketCore::new(Parts { app, number: 0, others: Vec::new(), fans: Fans::default(), timeline: Some(begin), packets, index: 0, pool, mesh, ends, inputs, routes, stats, capture: Some(begin), pace: false, writes: false, rps: None });
+        let mut core = PacketCore::new(Parts {
+            app,
+            number: 0,
+            others: Vec::new(),
+            fans: Fans::default(),
+            timeline: Some(begin),
+            packets,
+            index: 0,
+            pool,
+            mesh,
+            ends,
+            inputs,
+            routes,
+            stats,
+            capture: Some(begin),
+            pace: false,
+            writes: false,
+            rps: None,
+        });
         core.watch();
         core.start();
         Ok(PacketSim { core, lines, now: begin, faults: Vec::new() })
@@ -125,7 +147,8 @@ impl PacketSim {
         self.core.apps_and_stats()
     }
 
-    /// The app's other half is simulated there: from now on a test sees what it has counted, too, until [`PacketSim::alone`].
+    /// The app's other half is simulated there: from now on a test sees what it has counted, too,
+    /// until [`PacketSim::alone`].
     pub fn beside(&mut self, services: &Sim) {
         let counted: Vec<u64> = services.counted();
         self.core.take_counters(&counted);
@@ -180,10 +203,11 @@ impl PacketSim {
         faults
     }
 
-    /// Runs a handler: what it sends, as (port, instance, bytes), instead of sending it; and its faults.
+    /// Runs a handler: what it sends, as (port, instance, bytes), instead of sending it; and its
+    /// faults.
     #[allow(clippy::type_complexity)]
     pub fn made_by(&mut self, handler: u32) -> (Vec<(usize, usize, Vec<u8>)>, Vec<(u32, u32)>) {
-        let len = |l: &Shared| l.lock().unwrap_or_else(|e| e.into_inner()).sent.len();
+        let len = |l: &SharedLines| l.lock().unwrap_or_else(|e| e.into_inner()).sent.len();
         let lengths: Vec<Vec<usize>> = self.lines.iter().map(|p| p.iter().map(len).collect()).collect();
         self.look();
         self.core.run_plain(handler);

@@ -25,7 +25,12 @@ impl Messages {
     pub fn new() -> Messages {
         // SAFETY: plain structs of numbers and null pointers.
         let (header, slice) = unsafe { std::mem::zeroed::<(libc::mmsghdr, libc::iovec)>() };
-        Messages { headers: vec![header; BATCH], slices: vec![[slice; 2]; BATCH], before: vec![[0; HEADER]; BATCH], addrs: vec![RawAddr::empty(); BATCH] }
+        Messages {
+            headers: vec![header; BATCH],
+            slices: vec![[slice; 2]; BATCH],
+            before: vec![[0; HEADER]; BATCH],
+            addrs: vec![RawAddr::empty(); BATCH],
+        }
     }
 
     /// Ties header `i` to `n` bytes at `p`, and to its address if that has a length.
@@ -51,11 +56,14 @@ impl Messages {
     /// They were `set` to memory that may be written.
     pub unsafe fn receive(&mut self, fd: RawFd, n: usize) -> usize {
         // SAFETY: by contract.
-        let got = unsafe { libc::recvmmsg(fd, self.headers.as_mut_ptr(), n as u32, libc::MSG_DONTWAIT, std::ptr::null_mut()) };
+        let got = unsafe {
+            libc::recvmmsg(fd, self.headers.as_mut_ptr(), n as u32, libc::MSG_DONTWAIT, std::ptr::null_mut())
+        };
         got.max(0) as usize
     }
 
-    /// Sends the first `n`; what went. One that cannot be sent (too long, say) does not hold up those behind it.
+    /// Sends the first `n`; what went. One that cannot be sent (too long, say) does not hold up
+    /// those behind it.
     ///
     /// # Safety
     /// They were `set` to valid memory.
@@ -67,7 +75,10 @@ impl Messages {
             if k > 0 {
                 let gone = &self.headers[at..at + k as usize];
                 sent.frames += gone.len() as u64;
-                sent.bytes += gone.iter().map(|h| u64::from(h.msg_len) - if h.msg_hdr.msg_iovlen == 2 { HEADER as u64 } else { 0 }).sum::<u64>();
+                sent.bytes += gone
+                    .iter()
+                    .map(|h| u64::from(h.msg_len) - if h.msg_hdr.msg_iovlen == 2 { HEADER as u64 } else { 0 })
+                    .sum::<u64>();
                 at += gone.len();
                 continue;
             }

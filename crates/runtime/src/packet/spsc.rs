@@ -1,4 +1,5 @@
-//! A ring between two threads: one puts in, the other takes out, in order; neither locks nor allocates.
+//! A ring between two threads: one puts in, the other takes out, in order; neither locks nor
+//! allocates.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -10,16 +11,17 @@ const SHOWN: usize = 32;
 
 /// On a cache line of its own: the two sides must not share one.
 #[repr(align(128))]
-struct Line(AtomicUsize);
+struct CacheLine(AtomicUsize);
 
 struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
     /// Counts of all that was put in and taken out; positions are these modulo the size.
-    put: Line,
-    taken: Line,
+    put: CacheLine,
+    taken: CacheLine,
 }
 
-// SAFETY: a slot is used by the producer until `put` has passed it, by the consumer until `taken` has.
+// SAFETY: a slot is used by the producer until `put` has passed it, by the consumer until `taken`
+// has.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 pub struct Producer<T> {
@@ -38,7 +40,7 @@ pub struct Consumer<T> {
 pub fn ring<T: Copy + Send>(size: usize) -> (Producer<T>, Consumer<T>) {
     let size = size.max(2).next_power_of_two();
     let slots = (0..size).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-    let ring = Arc::new(Ring { slots, put: Line(AtomicUsize::new(0)), taken: Line(AtomicUsize::new(0)) });
+    let ring = Arc::new(Ring { slots, put: CacheLine(AtomicUsize::new(0)), taken: CacheLine(AtomicUsize::new(0)) });
     (Producer { ring: ring.clone(), put: 0, taken: 0 }, Consumer { ring, put: 0, taken: 0 })
 }
 
@@ -68,7 +70,8 @@ impl<T: Copy> Producer<T> {
             return false;
         }
         let slot = &self.ring.slots[self.put & (self.ring.slots.len() - 1)];
-        // SAFETY: the consumer has left this slot (`room`) and does not look at it before `put` is stored.
+        // SAFETY: the consumer has left this slot (`room`) and does not look at it before `put` is
+        // stored.
         unsafe { (*slot.get()).write(item) };
         self.put += 1;
         true
@@ -89,7 +92,8 @@ impl<T: Copy> Consumer<T> {
             return None;
         }
         let slot = &self.ring.slots[self.taken & (self.ring.slots.len() - 1)];
-        // SAFETY: the producer has written this slot (`put`) and does not use it again before `taken` is stored.
+        // SAFETY: the producer has written this slot (`put`) and does not use it again before
+        // `taken` is stored.
         let item = unsafe { (*slot.get()).assume_init() };
         self.taken += 1;
         // Not each time, for the cache line's sake; and when the ring is empty.

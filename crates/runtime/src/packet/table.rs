@@ -1,15 +1,18 @@
-//! Tables from files and to files: `--load TABLE=FILE` before the first frame, `--dump TABLE=FILE` behind the last.
+//! Tables from files and to files: `--load TABLE=FILE` before the first frame, `--dump TABLE=FILE`
+//! behind the last.
 //!
-//! Both go through signals that the compiler makes for each table, run on the core that has the entries: `TABLE.insert`, whose
-//! arguments are the fields of the key and of the value by name, and `TABLE.next(cursor)`, a record of the `cursor` behind what it
-//! looked at (0 begins, all ones is the end) and an `entry`, if there was one: `key`, `value`. What a row is: [`crate::rows`]. A table of which each core has its own part is loaded on
-//! all and dumped from all; entries that are the same on several cores are written once.
+//! Both go through signals that the compiler makes for each table, run on the core that has the
+//! entries: `TABLE.insert`, whose arguments are the fields of the key and of the value by name, and
+//! `TABLE.next(cursor)`, a record of the `cursor` behind what it looked at (0 begins, all ones is
+//! the end) and an `entry`, if there was one: `key`, `value`. What a row is: [`crate::rows`]. A
+//! table of which each core has its own part is loaded on all and dumped from all; entries that are
+//! the same on several cores are written once.
 
 use super::core::PacketCore;
 use crate::core::app::App;
 use crate::error::Error;
-use crate::rows::{self, Shape, END};
 use crate::signal::{Fault, Run};
+use crate::table_io::{self, Shape, END};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fs::File;
@@ -18,14 +21,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use wireloom_ir::desc::{Desc, ParamValue, SignalDesc};
-use wireloom_ir::near;
+use wireloom_ir::suggestions;
 
 fn signal<'a>(desc: &'a Desc, table: &str, what: &str) -> Result<&'a SignalDesc, Error> {
     let name = format!("{table}.{what}");
     desc.signals.iter().find(|s| s.name == name).ok_or_else(|| {
         let tables: Vec<&str> = desc.signals.iter().filter_map(|s| s.name.strip_suffix(&format!(".{what}"))).collect();
         let known = if tables.is_empty() { "none".into() } else { tables.join(", ") };
-        let hint = near::lead(table, tables.iter().copied());
+        let hint = suggestions::lead(table, tables.iter().copied());
         Error::Param(format!("app `{}` has no table `{table}` for this{hint} it has: {known}", desc.app))
     })
 }
@@ -57,14 +60,16 @@ impl Loads {
     pub fn apply(&self, first: bool, run: &mut Run) -> Result<(), (String, Fault)> {
         for load in self.0.iter().filter(|l| l.local || first) {
             for (row, args) in &load.calls {
-                run(load.handler, args).map_err(|fault| (format!("{}: row {row} cannot be inserted", load.file.display()), fault))?;
+                run(load.handler, args)
+                    .map_err(|fault| (format!("{}: row {row} cannot be inserted", load.file.display()), fault))?;
             }
         }
         Ok(())
     }
 }
 
-/// Entries that are put into a table while frames flow, and how long each holds them up: for benches.
+/// Entries that are put into a table while frames flow, and how long each holds them up: for
+/// benches.
 pub struct Inserts {
     pub table: String,
     pub file: PathBuf,
@@ -84,7 +89,12 @@ pub struct Inserting {
 
 impl Inserting {
     pub fn new(desc: &Desc, inserts: &Arc<Inserts>) -> Result<Inserting, Error> {
-        Ok(Inserting { load: load(desc, &inserts.table, &inserts.file)?, next: 0, batches: 0, inserts: inserts.clone() })
+        Ok(Inserting {
+            load: load(desc, &inserts.table, &inserts.file)?,
+            next: 0,
+            batches: 0,
+            inserts: inserts.clone(),
+        })
     }
 
     /// After a batch.
@@ -107,16 +117,20 @@ fn load(desc: &Desc, table: &str, file: &Path) -> Result<Load, Error> {
     let insert = signal(desc, table, "insert")?;
     let fail = |e: String| Error::Param(format!("{}: {e}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|e| fail(e.to_string()))?;
-    let (names, rows) = if is_csv(file) { rows::csv_rows(&text) } else { rows::json_rows(&text).map(|r| (Vec::new(), r)) }.map_err(fail)?;
-    if let Some(name) = rows::stray(&[insert], names.iter().map(String::as_str)) {
-        return Err(fail(format!("the first line: {}", rows::no_field(insert, name))));
+    let (names, rows) =
+        if is_csv(file) { table_io::csv_rows(&text) } else { table_io::json_rows(&text).map(|r| (Vec::new(), r)) }
+            .map_err(fail)?;
+    if let Some(name) = table_io::stray(&[insert], names.iter().map(String::as_str)) {
+        return Err(fail(format!("the first line: {}", table_io::no_field(insert, name))));
     }
     let mut calls = Vec::new();
     for (n, row) in rows.iter().enumerate() {
-        let list = rows::arguments(insert, row, true).map_err(|e| fail(format!("row {}: {e}", n + 1)))?;
+        let list = table_io::arguments(insert, row, true).map_err(|e| fail(format!("row {}: {e}", n + 1)))?;
         calls.extend(list.into_iter().map(|args| (n + 1, args)));
     }
-    if let Some((before, row)) = signal(desc, table, "remove").ok().and_then(|remove| rows::replaced(insert, remove, &calls)) {
+    if let Some((before, row)) =
+        signal(desc, table, "remove").ok().and_then(|remove| table_io::replaced(insert, remove, &calls))
+    {
         log::warn!("{}: row {row} replaces row {before}: they have the same key and other values", file.display());
     }
     Ok(Load { file: file.into(), handler: insert.handler, local: desc.local_tables.iter().any(|t| t == table), calls })
@@ -125,7 +139,8 @@ fn load(desc: &Desc, table: &str, file: &Path) -> Result<Load, Error> {
 // ---- dump ----
 
 fn shape(desc: &Desc, table: &str, next: &SignalDesc) -> Result<Shape, Error> {
-    Shape::of(next, signal(desc, table, "insert").ok()).ok_or_else(|| Error::Program(format!("signal `{}` gives no entries", next.name)))
+    Shape::of(next, signal(desc, table, "insert").ok())
+        .ok_or_else(|| Error::Program(format!("signal `{}` gives no entries", next.name)))
 }
 
 /// `--dump counters=FILE` writes all counters, unless a table has that name.
@@ -138,7 +153,7 @@ fn write_counters(desc: &Desc, sums: impl Iterator<Item = u64>, csv: bool, mut o
     let sums = desc.counters.iter().map(|c| c.name.clone()).zip(sums);
     if csv {
         writeln!(out, "counter,value")?;
-        sums.into_iter().try_for_each(|(name, n)| writeln!(out, "{},{n}", rows::quoted(&name)))?;
+        sums.into_iter().try_for_each(|(name, n)| writeln!(out, "{},{n}", table_io::quoted(&name)))?;
     } else {
         writeln!(out, "{}", Value::Object(sums.map(|(name, n)| (name, Value::from(n))).collect()))?;
     }
@@ -152,7 +167,11 @@ pub fn check_dumps(desc: &Desc, files: &[(String, PathBuf)]) -> Result<(), Error
             shape(desc, table, signal(desc, table, "next")?)?;
         }
         // What stands in it stays until there is something to write.
-        File::options().append(true).create(true).open(file).map_err(|e| Error::Io(format!("cannot write {}", file.display()), e))?;
+        File::options()
+            .append(true)
+            .create(true)
+            .open(file)
+            .map_err(|e| Error::Io(format!("cannot write {}", file.display()), e))?;
     }
     Ok(())
 }
@@ -176,7 +195,8 @@ impl Counted {
     pub fn write(&self, connections: &[u64]) -> Result<(), Error> {
         let fail = |e: io::Error| Error::Io(format!("cannot write {}", self.file.display()), e);
         let all = self.sums.iter().enumerate().map(|(n, s)| s.wrapping_add(connections.get(n).copied().unwrap_or(0)));
-        write_counters(&self.app.desc, all, is_csv(&self.file), BufWriter::new(File::create(&self.file).map_err(fail)?)).map_err(fail)
+        write_counters(&self.app.desc, all, is_csv(&self.file), BufWriter::new(File::create(&self.file).map_err(fail)?))
+            .map_err(fail)
     }
 }
 
@@ -200,26 +220,37 @@ pub fn dump(app: &Arc<App>, files: &[(String, PathBuf)], cores: &mut [PacketCore
     Ok(counted)
 }
 
-fn write_table(next: &SignalDesc, shape: &Shape, cores: &mut [PacketCore], csv: bool, mut out: impl Write) -> io::Result<()> {
+fn write_table(
+    next: &SignalDesc,
+    shape: &Shape,
+    cores: &mut [PacketCore],
+    csv: bool,
+    mut out: impl Write,
+) -> io::Result<()> {
     let mut rows = 0u64;
     if csv {
-        writeln!(out, "{}", shape.columns.iter().map(|c| rows::quoted(c)).collect::<Vec<_>>().join(","))?;
+        writeln!(out, "{}", shape.columns.iter().map(|c| table_io::quoted(c)).collect::<Vec<_>>().join(","))?;
     }
     let (several, mut seen) = (cores.len() > 1, HashSet::new());
     for core in cores {
         let mut cursor = 0;
         while cursor != END {
-            let Ok((entry, at)) = rows::step(&mut |handler, args| core.signal(handler, args), next, cursor) else { break };
+            let Ok((entry, at)) = table_io::step(&mut |handler, args| core.signal(handler, args), next, cursor) else {
+                break;
+            };
             cursor = at;
             let Some(mut entry) = entry else { continue };
             let cells = shape.cells(&mut entry);
             let line = if csv {
-                cells.iter().map(rows::csv_field).collect::<Vec<_>>().join(",")
+                cells.iter().map(table_io::csv_field).collect::<Vec<_>>().join(",")
             } else {
                 let pairs = shape.columns.iter().zip(&cells).filter(|(_, v)| !(shape.omits() && v.is_null()));
-                format!("{{{}}}", pairs.map(|(n, v)| format!("{}:{v}", Value::from(n.as_str()))).collect::<Vec<_>>().join(","))
+                format!(
+                    "{{{}}}",
+                    pairs.map(|(n, v)| format!("{}:{v}", Value::from(n.as_str()))).collect::<Vec<_>>().join(",")
+                )
             };
-            if !several || seen.insert(rows::fingerprint(&line)) {
+            if !several || seen.insert(table_io::fingerprint(&line)) {
                 match (csv, rows) {
                     (true, _) => writeln!(out, "{line}")?,
                     (false, 0) => write!(out, "[{line}")?,

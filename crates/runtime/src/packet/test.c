@@ -1,4 +1,5 @@
-/* A packet program by hand, for the tests of the runtime. Parameter 0 says what it does with the frames of port 0. */
+/* A packet program by hand, for the tests of the runtime. Parameter 0 says what it does with the
+   frames of port 0. */
 #include "wireloom.h"
 #include <stdio.h>
 #include <string.h>
@@ -128,7 +129,8 @@ const wl_program *wireloom_program(void) { return &program; }
 
 static wl_packets packets = { .batch = batch };
 
-/* Compiled with -DNOTHING: a batch function that does nothing; with -DSTEER: frames have a steering hash. */
+/* Compiled with -DNOTHING: a batch function that does nothing; with -DSTEER: frames have a steering
+   hash. */
 wl_packets *wireloom_packets(void) {
 #ifdef NOTHING
     packets.batch = batch_nothing;

@@ -1,4 +1,5 @@
-//! Whole runs of a packet program (test.c, compiled here) on captures, in memory and, where that may be, on real interfaces.
+//! Whole runs of a packet program (test.c, compiled here) on captures, in memory and, where that
+//! may be, on real interfaces.
 
 mod interfaces;
 mod rings;
@@ -52,7 +53,10 @@ pub fn program(flags: &[&str]) -> Program {
     *n += 1;
     let lib = dir().join(format!("test{n}.so"));
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let cc = ["clang", "cc", "gcc"].into_iter().find(|c| Command::new(c).arg("--version").output().is_ok()).expect("a C compiler");
+    let cc = ["clang", "cc", "gcc"]
+        .into_iter()
+        .find(|c| Command::new(c).arg("--version").output().is_ok())
+        .expect("a C compiler");
     let out = Command::new(cc)
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"])
         .arg(here.join("../../support"))
@@ -78,15 +82,27 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
     }
 }
 
-/// Ports `wire` (handled), `out` and `mon`; a handler each second; a table `t` whose key is `k` and `w` (always `x`).
+/// Ports `wire` (handled), `out` and `mon`; a handler each second; a table `t` whose key is `k` and
+/// `w` (always `x`).
 pub fn desc(mode: u64) -> Desc {
     let frames = match mode {
         DROP | FAULT => FrameUse::Reads,
         FORWARD | ORDER | CROSS | BRIDGE | ECHO | FILTER => FrameUse::Sends,
         _ => FrameUse::Edits,
     };
-    let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1, pauses: None, begins: Begins::Any, frames, sends: true, half: Half::Both };
-    let record = |fields: &[(&str, ResultType)]| ResultType::Record(fields.iter().map(|(n, t)| (n.to_string(), t.clone())).collect());
+    let handler = |name: &str, on| HandlerDesc {
+        name: name.into(),
+        on,
+        steps: 1,
+        pauses: None,
+        begins: Begins::Any,
+        frames,
+        sends: true,
+        half: Half::Both,
+    };
+    let record = |fields: &[(&str, ResultType)]| {
+        ResultType::Record(fields.iter().map(|(n, t)| (n.to_string(), t.clone())).collect())
+    };
     let signal = |name: &str, handler, args: &[(&str, ParamType)], result| SignalDesc {
         name: name.into(),
         doc: String::new(),
@@ -102,8 +118,18 @@ pub fn desc(mode: u64) -> Desc {
     let step = record(&[("cursor", ResultType::Int), ("entry", entry)]);
     Desc {
         app: "test".into(),
-        params: vec![ParamDesc { name: "mode".into(), ty: ParamType::UInt(8), form: Form::Plain, default: Some(ParamValue::UInt(mode)), doc: String::new() }],
-        ports: vec![port("wire", FrameEngine::Memory), port("out", FrameEngine::Memory), port("mon", FrameEngine::Memory)],
+        params: vec![ParamDesc {
+            name: "mode".into(),
+            ty: ParamType::UInt(8),
+            form: Form::Plain,
+            default: Some(ParamValue::UInt(mode)),
+            doc: String::new(),
+        }],
+        ports: vec![
+            port("wire", FrameEngine::Memory),
+            port("out", FrameEngine::Memory),
+            port("mon", FrameEngine::Memory),
+        ],
         handlers: vec![
             handler("frame", HandlerOn::Frame { port: 0 }),
             handler("tick", HandlerOn::Every { period: 1_000_000_000 }),
@@ -133,10 +159,19 @@ pub fn run_until(program: Program, desc: Desc, frames: Options, cores: usize, st
     run_all(vec![(program, desc)], frames, cores, stop, None)
 }
 
-pub fn run_all(apps: Vec<(Program, Desc)>, frames: Options, cores: usize, stop: Stop, ready: Option<ReadyFn>) -> Result<Summary, Error> {
+pub fn run_all(
+    apps: Vec<(Program, Desc)>,
+    frames: Options,
+    cores: usize,
+    stop: Stop,
+    ready: Option<ReadyFn>,
+) -> Result<Summary, Error> {
     let specs = apps.into_iter().map(|(program, desc)| AppSpec { program, desc, sets: Vec::new() }).collect();
     let there = std::thread::available_parallelism().map_or(1, |n| n.get());
-    crate::serve(specs, ServeOptions { cpus: (0..cores).map(|i| i % there).collect(), frames, stop, ready, ..ServeOptions::default() })
+    crate::serve(
+        specs,
+        ServeOptions { cpus: (0..cores).map(|i| i % there).collect(), frames, stop, ready, ..ServeOptions::default() },
+    )
 }
 
 /// Frame `seq` of a flow: Ethernet, IPv4, UDP, then flow and number.

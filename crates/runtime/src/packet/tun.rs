@@ -32,7 +32,8 @@ impl Tun {
     pub fn open(name: &str, kind: Kind, mac: Option<[u8; 6]>) -> Result<Tun, String> {
         let name = if kind == Kind::Kernel && matches!(name, "" | "kernel") { "wireloom0" } else { name };
         let fail = |e: io::Error| {
-            let right = matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES)).then_some("; TUN and TAP need CAP_NET_ADMIN: run as root, or `sudo setcap cap_net_admin+ep FILE`");
+            let right = matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES))
+                .then_some("; TUN and TAP need CAP_NET_ADMIN: run as root, or `sudo setcap cap_net_admin+ep FILE`");
             format!("cannot open the device `{name}`: {e}{}", right.unwrap_or_default())
         };
         let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -81,7 +82,8 @@ fn set_mac(fd: &OwnedFd, request: &mut libc::ifreq, mac: [u8; 6]) -> io::Result<
 
 /// Sets the device up; its MTU.
 fn bring_up(request: &mut libc::ifreq) -> io::Result<usize> {
-    // SAFETY: plain system calls on a request that lives during them; the descriptor is closed by its owner.
+    // SAFETY: plain system calls on a request that lives during them; the descriptor is closed by
+    // its owner.
     unsafe {
         let socket = common::check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
         let socket = OwnedFd::from_raw_fd(socket);

@@ -1,8 +1,11 @@
-//! A program that gets better while it runs: quickly made code serves first, optimised code of the same source takes its place.
+//! A program that gets better while it runs: quickly made code serves first, optimised code of the
+//! same source takes its place.
 //!
-//! Both are compiled from one C text, so they agree on all that lies in memory: states, sessions, views, frames of tasks, resume points.
-//! [`Tiers::program`] is a table whose functions go through one pointer; [`Tiers::exchange`] sets it. A call that is under way ends in the
-//! code in which it began, the next one begins in the new code. Shared objects are never unloaded, so constants of the first code stay valid.
+//! Both are compiled from one C text, so they agree on all that lies in memory: states, sessions,
+//! views, frames of tasks, resume points. [`Tiers::program`] is a table whose functions go through
+//! one pointer; [`Tiers::exchange`] sets it. A call that is under way ends in the code in which it
+//! began, the next one begins in the new code. Shared objects are never unloaded, so constants of
+//! the first code stay valid.
 
 use super::{no_merge, Merge, Packets, Program, Unit};
 use crate::abi::*;
@@ -43,8 +46,16 @@ impl Tiers {
         table.interim = table.interim.map(|_| interim as _);
         table.note = table.note.map(|_| note as _);
         table.cancel = table.cancel.map(|_| cancel as _);
-        let units = quick.units.iter().map(|u| Unit { parse: u.parse.map(|_| parse as _), tail: u.tail.map(|_| tail as _), this, ..*u }).collect();
-        let merge = |(index, m): (usize, &Merge)| Merge { run: merge, this: std::ptr::from_ref(Box::leak(Box::new(OneMerge { now, index }))).cast_mut().cast(), ..*m };
+        let units = quick
+            .units
+            .iter()
+            .map(|u| Unit { parse: u.parse.map(|_| parse as _), tail: u.tail.map(|_| tail as _), this, ..*u })
+            .collect();
+        let merge = |(index, m): (usize, &Merge)| Merge {
+            run: merge,
+            this: std::ptr::from_ref(Box::leak(Box::new(OneMerge { now, index }))).cast_mut().cast(),
+            ..*m
+        };
         let merges = quick.merges.iter().enumerate().map(merge).collect();
         let packets = quick.packets.map(|p| Packets { batch, steer: p.steer.map(|_| steer as _), this, ..p });
         Tiers { now, program: Program { table, units, merges, packets, mark: None } }
@@ -55,7 +66,8 @@ impl Tiers {
         self.program.clone()
     }
 
-    /// Puts optimised code of the same source in the place of what runs. An error: it is not of the same source.
+    /// Puts optimised code of the same source in the place of what runs. An error: it is not of the
+    /// same source.
     pub fn exchange(&self, better: Program) -> Result<(), Error> {
         if !alike(&self.program, &better) {
             return Err(Error::Program("optimised code differs from the code in whose place it is to come".into()));
@@ -75,9 +87,22 @@ fn alike(a: &Program, b: &Program) -> bool {
     let functions = |p: &Program| {
         let t = p.table();
         let packets = p.packets.map(|p| p.steer.is_some());
-        [Some(t.init_shared.is_some()), Some(t.init_core.is_some()), Some(t.fault_reply.is_some()), Some(t.interim.is_some()), Some(t.cancel.is_some()), Some(t.note.is_some()), packets]
+        [
+            Some(t.init_shared.is_some()),
+            Some(t.init_core.is_some()),
+            Some(t.fault_reply.is_some()),
+            Some(t.interim.is_some()),
+            Some(t.cancel.is_some()),
+            Some(t.note.is_some()),
+            packets,
+        ]
     };
-    let units = |p: &Program| p.units.iter().map(|u| (u.view_size, u.head_max, u.whole_max, u.parse.is_some(), u.tail.is_some())).collect::<Vec<_>>();
+    let units = |p: &Program| {
+        p.units
+            .iter()
+            .map(|u| (u.view_size, u.head_max, u.whole_max, u.parse.is_some(), u.tail.is_some()))
+            .collect::<Vec<_>>()
+    };
     let merges = |p: &Program| p.merges.iter().map(|m| (m.state_size, m.inputs, m.message_max)).collect::<Vec<_>>();
     sizes(a) == sizes(b) && functions(a) == functions(b) && units(a) == units(b) && merges(a) == merges(b)
 }
@@ -87,18 +112,22 @@ fn alike(a: &Program, b: &Program) -> bool {
 /// `this` is the `self` of a table that [`Tiers::new`] made.
 #[inline]
 unsafe fn code(this: *mut c_void) -> &'static Program {
-    // SAFETY: a leaked `Now`, by contract; what its pointer names is leaked, too, and was whole when it was stored.
+    // SAFETY: a leaked `Now`, by contract; what its pointer names is leaked, too, and was whole
+    // when it was stored.
     unsafe { &*(*this.cast::<Now>()).code.load(Ordering::Acquire) }
 }
 
-// The functions below are called as those of `wireloom.h` are, and pass on what they are given: that it is valid for the one code makes it
-// valid for the other, and where the one has a function the other has it, too (`alike`).
+// The functions below are called as those of `wireloom.h` are, and pass on what they are given:
+// that it is valid for the one code makes it valid for the other, and where the one has a function
+// the other has it, too (`alike`).
 
 unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, params: *const wl_param) {
     // SAFETY: as said above.
     unsafe {
         let t = code(this).table();
-        if let Some(f) = t.init_shared { f(t.self_, shared, params) }
+        if let Some(f) = t.init_shared {
+            f(t.self_, shared, params)
+        }
     }
 }
 
@@ -106,7 +135,9 @@ unsafe extern "C" fn init_core(this: *mut c_void, core: *mut wl_core) {
     // SAFETY: as said above.
     unsafe {
         let t = code(this).table();
-        if let Some(f) = t.init_core { f(t.self_, core) }
+        if let Some(f) = t.init_core {
+            f(t.self_, core)
+        }
     }
 }
 
@@ -118,7 +149,13 @@ unsafe extern "C" fn run(this: *mut c_void, task: *mut wl_task) -> c_int {
     }
 }
 
-unsafe extern "C" fn fault_reply(this: *mut c_void, core: *mut wl_core, proto: u32, fault: *const wl_fault, req: *const wl_msg) -> u32 {
+unsafe extern "C" fn fault_reply(
+    this: *mut c_void,
+    core: *mut wl_core,
+    proto: u32,
+    fault: *const wl_fault,
+    req: *const wl_msg,
+) -> u32 {
     // SAFETY: as said above.
     unsafe {
         let t = code(this).table();
@@ -138,7 +175,9 @@ unsafe extern "C" fn note(this: *mut c_void, core: *mut wl_core, proto: u32, req
     // SAFETY: as said above.
     unsafe {
         let t = code(this).table();
-        if let Some(f) = t.note { f(t.self_, core, proto, request) }
+        if let Some(f) = t.note {
+            f(t.self_, core, proto, request)
+        }
     }
 }
 
@@ -146,11 +185,20 @@ unsafe extern "C" fn cancel(this: *mut c_void, task: *mut wl_task) {
     // SAFETY: as said above.
     unsafe {
         let t = code(this).table();
-        if let Some(f) = t.cancel { f(t.self_, task) }
+        if let Some(f) = t.cancel {
+            f(t.self_, task)
+        }
     }
 }
 
-unsafe extern "C" fn parse(this: *mut c_void, unit: u32, view: *mut wl_parser, buf: *const u8, n: u32, eof: c_int) -> c_int {
+unsafe extern "C" fn parse(
+    this: *mut c_void,
+    unit: u32,
+    view: *mut wl_parser,
+    buf: *const u8,
+    n: u32,
+    eof: c_int,
+) -> c_int {
     // SAFETY: as said above; both codes have the same units.
     unsafe {
         let u = code(this).units.get_unchecked(unit as usize);
@@ -158,7 +206,15 @@ unsafe extern "C" fn parse(this: *mut c_void, unit: u32, view: *mut wl_parser, b
     }
 }
 
-unsafe extern "C" fn tail(this: *mut c_void, unit: u32, view: *mut wl_parser, buf: *const u8, n: u32, eof: c_int, used: *mut u32) -> c_int {
+unsafe extern "C" fn tail(
+    this: *mut c_void,
+    unit: u32,
+    view: *mut wl_parser,
+    buf: *const u8,
+    n: u32,
+    eof: c_int,
+    used: *mut u32,
+) -> c_int {
     // SAFETY: as for `parse`.
     unsafe {
         let u = code(this).units.get_unchecked(unit as usize);
@@ -169,20 +225,35 @@ unsafe extern "C" fn tail(this: *mut c_void, unit: u32, view: *mut wl_parser, bu
 unsafe extern "C" fn batch(this: *mut c_void, core: *mut wl_core, handler: u32, frames: *mut wl_frame, n: u32) {
     // SAFETY: as said above.
     unsafe {
-        if let Some(p) = code(this).packets { (p.batch)(p.this, core, handler, frames, n) }
+        if let Some(p) = code(this).packets {
+            (p.batch)(p.this, core, handler, frames, n)
+        }
     }
 }
 
 unsafe extern "C" fn steer(this: *mut c_void, port: u32, p: *const u8, n: u32, wire: u32) -> u32 {
     // SAFETY: as said above.
-    unsafe { code(this).packets.and_then(|k| Some((k.steer?, k.this))).map_or(0, |(f, this)| f(this, port, p, n, wire)) }
+    unsafe {
+        code(this).packets.and_then(|k| Some((k.steer?, k.this))).map_or(0, |(f, this)| f(this, port, p, n, wire))
+    }
 }
 
-unsafe extern "C" fn merge(this: *mut c_void, state: *mut c_void, windows: *mut wl_window, inputs: u32, out: *mut u8, cap: u32, at: *mut wl_merge_at) -> c_int {
-    // SAFETY: `this` is a leaked `OneMerge` of `Tiers::new`; the rest as said above; both codes have the same merges.
+unsafe extern "C" fn merge(
+    this: *mut c_void,
+    state: *mut c_void,
+    windows: *mut wl_window,
+    inputs: u32,
+    out: *mut u8,
+    cap: u32,
+    at: *mut wl_merge_at,
+) -> c_int {
+    // SAFETY: `this` is a leaked `OneMerge` of `Tiers::new`; the rest as said above; both codes
+    // have the same merges.
     unsafe {
         let one = &*this.cast::<OneMerge>();
-        let Some(m) = code(std::ptr::from_ref(one.now).cast_mut().cast()).merges.get(one.index) else { return no_merge(this, state, windows, inputs, out, cap, at) };
+        let Some(m) = code(std::ptr::from_ref(one.now).cast_mut().cast()).merges.get(one.index) else {
+            return no_merge(this, state, windows, inputs, out, cap, at);
+        };
         (m.run)(m.this, state, windows, inputs, out, cap, at)
     }
 }
@@ -235,7 +306,13 @@ mod tests {
     #[test]
     fn code_of_another_source_is_refused() {
         let tiers = Tiers::new(code(|_| {}));
-        let others: [fn(&mut wl_program); 5] = [|t| t.frame_size += 8, |t| t.state_size += 8, |t| t.session_size += 8, |t| t.interim = None, |t| t.units = 1];
+        let others: [fn(&mut wl_program); 5] = [
+            |t| t.frame_size += 8,
+            |t| t.state_size += 8,
+            |t| t.session_size += 8,
+            |t| t.interim = None,
+            |t| t.units = 1,
+        ];
         for other in others {
             assert!(tiers.exchange(code(other)).is_err());
         }

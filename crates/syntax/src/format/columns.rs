@@ -93,7 +93,11 @@ fn runs(lines: &[Line]) -> Vec<std::ops::Range<usize>> {
     let mut runs = Vec::new();
     let mut start = 0;
     for i in 1..=lines.len() {
-        if i == lines.len() || lines[i].blank_before || lines[i].indent != lines[i - 1].indent || lines[i].tokens.is_empty() {
+        if i == lines.len()
+            || lines[i].blank_before
+            || lines[i].indent != lines[i - 1].indent
+            || lines[i].tokens.is_empty()
+        {
             runs.push(start..i);
             start = i;
         }
@@ -163,7 +167,8 @@ fn set(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], group: &[(
     }
 }
 
-/// The column where the line's token number `at` starts; for the number of its tokens, where the line ends.
+/// The column where the line's token number `at` starts; for the number of its tokens, where the
+/// line ends.
 fn start_of(text: &str, parsed: &Parsed, line: &Line, row: &Row, at: usize) -> usize {
     let mut column = line.indent;
     for n in 0..line.tokens.len() {

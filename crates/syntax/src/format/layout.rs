@@ -119,7 +119,8 @@ fn around(parsed: &Parsed, partner: &[usize]) -> Vec<Option<usize>> {
     around
 }
 
-/// Which tokens begin a line: where the author broke it, and where a list that has breaks needs one.
+/// Which tokens begin a line: where the author broke it, and where a list that has breaks needs
+/// one.
 fn line_breaks(parsed: &Parsed, partner: &[usize]) -> Vec<bool> {
     let commented: Vec<usize> = parsed.comments.iter().map(|c| c.before).collect();
     let mut breaks: Vec<bool> = parsed
@@ -145,8 +146,8 @@ fn line_breaks(parsed: &Parsed, partner: &[usize]) -> Vec<bool> {
     breaks
 }
 
-/// Puts an `else` behind the `}` it follows, unless that closes a block of its own line: there the author may align
-/// `if … { a }` and `else { b }`.
+/// Puts an `else` behind the `}` it follows, unless that closes a block of its own line: there the
+/// author may align `if … { a }` and `else { b }`.
 pub(super) fn join_else(parsed: &Parsed, partner: &[usize], lines: Vec<Line>) -> Vec<Line> {
     let mut joined: Vec<Line> = Vec::with_capacity(lines.len());
     for line in lines {
@@ -201,7 +202,9 @@ pub(super) fn indent(parsed: &Parsed, partner: &[usize], lines: &mut [Line]) {
 /// The line that starts with `first` goes on with what the line before began.
 fn goes_on(parsed: &Parsed, first: usize, previous: Option<usize>) -> bool {
     let Some(previous) = previous else { return false };
-    !parsed.roles[first].start && !parsed.roles[first].join && !matches!(parsed.tokens[previous].tok, Tok::Sign("(" | "[" | "{" | ","))
+    !parsed.roles[first].start
+        && !parsed.roles[first].join
+        && !matches!(parsed.tokens[previous].tok, Tok::Sign("(" | "[" | "{" | ","))
 }
 
 pub(super) fn is_open(parsed: &Parsed, i: usize) -> bool {

@@ -1,9 +1,10 @@
 //! The formatter: the same tokens and comments, laid out anew.
 //!
-//! It keeps the author's line breaks and single blank lines, sets indentation, spaces and columns, and breaks what
-//! runs over the right margin. Stages: [`layout`] makes lines of the tokens, by the roles the parser noted; [`wrap`]
-//! breaks long lines; [`columns`] aligns neighbours and prints. The result is parsed again: unless it has the very tree
-//! and comments of the original it is thrown away, so formatting never changes a program's meaning.
+//! It keeps the author's line breaks and single blank lines, sets indentation, spaces and columns,
+//! and breaks what runs over the right margin. Stages: [`layout`] makes lines of the tokens, by the
+//! roles the parser noted; [`wrap`] breaks long lines; [`columns`] aligns neighbours and prints.
+//! The result is parsed again: unless it has the very tree and comments of the original it is
+//! thrown away, so formatting never changes a program's meaning.
 
 mod columns;
 mod layout;
@@ -31,7 +32,8 @@ pub fn format(text: &str) -> Result<String, Vec<Diagnostic>> {
     Ok(text.to_string())
 }
 
-/// How often the layout is laid out again until it stays as it is; a text that never does is left alone.
+/// How often the layout is laid out again until it stays as it is; a text that never does is left
+/// alone.
 const ROUNDS: usize = 6;
 
 fn once(text: &str) -> Result<String, Vec<Diagnostic>> {
@@ -52,7 +54,8 @@ fn once(text: &str) -> Result<String, Vec<Diagnostic>> {
 fn same(text: &str, original: &Parsed, result: &str) -> bool {
     let parsed = parse(FileId(0), result);
     let comments = |p: &Parsed, text: &str| -> Vec<String> {
-        let slice = |c: &crate::token::Comment| text.get(c.span.start as usize..c.span.end as usize).unwrap_or("").to_string();
+        let slice =
+            |c: &crate::token::Comment| text.get(c.span.start as usize..c.span.end as usize).unwrap_or("").to_string();
         p.comments.iter().map(slice).collect()
     };
     !parsed.has_errors()

@@ -1,4 +1,5 @@
-//! Breaks lines that run over the margin: first the widest list in brackets, else before an operator.
+//! Breaks lines that run over the margin: first the widest list in brackets, else before an
+//! operator.
 
 use super::layout::{entries, indent, is_close, is_open, join_else, partners, spaces, token_width, width, Line};
 use super::{INDENT, WIDTH};
@@ -18,7 +19,8 @@ pub(super) fn wrap(text: &str, parsed: &Parsed, mut lines: Vec<Line>) -> Vec<Lin
         let mut changed = false;
         let mut next = Vec::with_capacity(lines.len());
         for line in lines {
-            let points = if width(text, parsed, &line) > WIDTH { points(text, parsed, &partner, &line) } else { Vec::new() };
+            let points =
+                if width(text, parsed, &line) > WIDTH { points(text, parsed, &partner, &line) } else { Vec::new() };
             if points.is_empty() {
                 next.push(line);
             } else {
@@ -107,7 +109,8 @@ fn commas(parsed: &Parsed, partner: &[usize], open: usize) -> Vec<usize> {
     found
 }
 
-/// `f(Name { … })` is broken at the brace: the brackets around a single bracketed item stay with it.
+/// `f(Name { … })` is broken at the brace: the brackets around a single bracketed item stay with
+/// it.
 fn innermost(parsed: &Parsed, partner: &[usize], open: usize) -> usize {
     let mut open = open;
     while parsed.tokens[open].tok != Tok::Sign("{") {
@@ -149,8 +152,9 @@ fn filled(text: &str, parsed: &Parsed, line: &Line, open: usize, close: usize, c
     let mut from = open + 1;
     let ends = commas.iter().map(|c| c + 1);
     for end in ends.chain(std::iter::once(close)) {
-        let wide: usize =
-            (from..end).map(|i| token_width(text, parsed, i) + if i > from { spaces(parsed, i - 1, i) } else { 1 }).sum();
+        let wide: usize = (from..end)
+            .map(|i| token_width(text, parsed, i) + if i > from { spaces(parsed, i - 1, i) } else { 1 })
+            .sum();
         if at + wide > WIDTH && from > open + 1 {
             points.push(from);
             at = line.indent + INDENT;
@@ -164,7 +168,9 @@ fn filled(text: &str, parsed: &Parsed, line: &Line, open: usize, close: usize, c
 /// The other blocks of an `if … else …` on one line break together with the one at `open`.
 fn branches(text: &str, parsed: &Parsed, partner: &[usize], line: &Line, open: usize) -> Vec<usize> {
     let is_else = |i: usize| parsed.roles.get(i).is_some_and(|r| r.join) && parsed.tokens[i].tok == Tok::Word;
-    let linked = |i: usize| is_else(i - 1) || is_else(partner[i] + 1) || super::layout::token_text(text, parsed, i - 1) == "else";
+    let linked = |i: usize| {
+        is_else(i - 1) || is_else(partner[i] + 1) || super::layout::token_text(text, parsed, i - 1) == "else"
+    };
     if open == 0 || !linked(open) {
         return Vec::new();
     }
@@ -179,7 +185,8 @@ fn branches(text: &str, parsed: &Parsed, partner: &[usize], line: &Line, open: u
     points
 }
 
-/// Where a list that runs on to the next line is cut: after the last of its commas within the margin.
+/// Where a list that runs on to the next line is cut: after the last of its commas within the
+/// margin.
 fn comma(text: &str, parsed: &Parsed, partner: &[usize], line: &Line) -> Option<usize> {
     let (first, last) = (*line.tokens.first()?, *line.tokens.last()?);
     let mut at = line.indent;
@@ -203,16 +210,24 @@ fn comma(text: &str, parsed: &Parsed, partner: &[usize], line: &Line) -> Option<
     found
 }
 
-/// The operators before which a line of very many tokens is cut, all at once: a cut in each round would take a round for each.
+/// The operators before which a line of very many tokens is cut, all at once: a cut in each round
+/// would take a round for each.
 fn operators(text: &str, parsed: &Parsed, line: &Line) -> Vec<usize> {
     let mut points = Vec::new();
-    let mut rest = Line { indent: line.indent, tokens: line.tokens.iter().take(MANY).copied().collect(), ..Line::default() };
+    let mut rest =
+        Line { indent: line.indent, tokens: line.tokens.iter().take(MANY).copied().collect(), ..Line::default() };
     let mut from = 0;
     while let Some(at) = operator(text, parsed, &rest) {
         points.push(at);
         from += rest.tokens.iter().position(|&t| t == at).unwrap_or(1).max(1);
-        rest = Line { indent: line.indent + INDENT, tokens: line.tokens[from..].iter().take(MANY).copied().collect(), ..Line::default() };
-        if width(text, parsed, &rest) <= WIDTH { break; }
+        rest = Line {
+            indent: line.indent + INDENT,
+            tokens: line.tokens[from..].iter().take(MANY).copied().collect(),
+            ..Line::default()
+        };
+        if width(text, parsed, &rest) <= WIDTH {
+            break;
+        }
     }
     points
 }

@@ -10,11 +10,11 @@ use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
 
 /// Nodes of wiring that need no name.
-const WORDS: &[&str] = &[
-    "where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse",
-];
+const WORDS: &[&str] =
+    &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
 const MEMBERS: &[&str] = &[
-    "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "global", "const", "fn", "on", "every", "signal",
+    "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "global",
+    "const", "fn", "on", "every", "signal",
 ];
 
 impl Parser<'_> {
@@ -38,7 +38,8 @@ impl Parser<'_> {
 
     fn member_kinds(&mut self) -> P<Vec<MemberKind>> {
         let word = self.word_text(0).unwrap_or("");
-        // A keyword only if a name follows: `port -> x` and `table = Table()` are wiring and an instance.
+        // A keyword only if a name follows: `port -> x` and `table = Table()` are wiring and an
+        // instance.
         let defines = self.word_here(1);
         match word {
             "port" if defines => return self.ports(),
@@ -155,8 +156,8 @@ impl Parser<'_> {
         Ok(Port { name, direction, transport, args, protocols, count, options })
     }
 
-    /// `listen tcp(80)`; for a device, `nic("eth0")`, the direction is called `device`, and a list of devices is the
-    /// transport `list` of calls.
+    /// `listen tcp(80)`; for a device, `nic("eth0")`, the direction is called `device`, and a list
+    /// of devices is the transport `list` of calls.
     fn port_source(&mut self) -> P<(Ident, Ident, Vec<Expr>)> {
         let start = self.span();
         let device = Ident { name: "device".into(), span: start };
@@ -183,7 +184,8 @@ impl Parser<'_> {
         self.bracketed("(", ")", |p| {
             // `reassemble client`: a word and what it is about
             let start = p.span();
-            if p.at_any_word() && p.word_here(1) && !matches!(p.word_text(1), Some("else" | "or" | "and" | "in" | "is")) {
+            if p.at_any_word() && p.word_here(1) && !matches!(p.word_text(1), Some("else" | "or" | "and" | "in" | "is"))
+            {
                 let word = p.any_word("an argument")?;
                 let value = p.expr()?;
                 let callee = expr_of(word.span, ExprKind::Name(word));
@@ -219,17 +221,27 @@ impl Parser<'_> {
         self.colon("before the key's type")?;
         self.column(Column::Type);
         let kind = match self.word_text(0) {
-            Some("wildcard" | "lpm" | "array" | "bloom" | "count_min" | "ring" | "hyper_log_log") if self.word_here(1) || self.sign_at(1, "(") => Some(self.any_word("a kind of table")?),
+            Some("wildcard" | "lpm" | "array" | "bloom" | "count_min" | "ring" | "hyper_log_log")
+                if self.word_here(1) || self.sign_at(1, "(") =>
+            {
+                Some(self.any_word("a kind of table")?)
+            }
             _ => None,
         };
         let first = self.ty()?;
         let named = |name: &str, span| {
             let name = Ident { name: name.into(), span };
-            crate::ast::Type { span, kind: crate::ast::TypeKind::Named { path: Path { parts: vec![name], span }, args: Vec::new() } }
+            crate::ast::Type {
+                span,
+                kind: crate::ast::TypeKind::Named { path: Path { parts: vec![name], span }, args: Vec::new() },
+            }
         };
         let (key, value) = match kind.as_ref().map_or("", |k| k.name.as_str()) {
             "ring" => (named("u32", first.span), first),
-            "bloom" | "hyper_log_log" if !self.at_sign("->") => { let value = named("bool", first.span); (first, value) }
+            "bloom" | "hyper_log_log" if !self.at_sign("->") => {
+                let value = named("bool", first.span);
+                (first, value)
+            }
             _ => {
                 self.arrow("->", "=>", "between the types of key and value")?;
                 (first, self.ty()?)
@@ -341,7 +353,9 @@ impl Parser<'_> {
         let params = self.params()?;
         let ret = self.result_type()?;
         if self.at_sign("=") {
-            return self.unexpected_with("`{`", |d| d.hint("what a signal gives stands in a block: `signal total() -> u64 { count }`"));
+            return self.unexpected_with("`{`", |d| {
+                d.hint("what a signal gives stands in a block: `signal total() -> u64 { count }`")
+            });
         }
         Ok(MemberKind::Signal { name, params, ret, body: self.block()? })
     }
@@ -416,22 +430,25 @@ impl Parser<'_> {
         }
         if self.at_word("match") && self.sign_at(1, "{") {
             self.bump();
-            return self.nested(|p| p.braced(|p| {
-                let cond = if (p.at_word("else") || p.at_word("_")) && p.sign_at(1, "=>") {
-                    p.bump();
-                    None
-                } else {
-                    Some(p.expr_no_else()?)
-                };
-                p.arrow("=>", "->", "after the condition")?;
-                let mut nodes = vec![p.node()?];
-                while p.at_sign("->") {
-                    p.bump();
-                    nodes.push(p.node()?);
-                }
-                Ok((cond, nodes))
-            }))
-            .map(NodeKind::Match);
+            return self
+                .nested(|p| {
+                    p.braced(|p| {
+                        let cond = if (p.at_word("else") || p.at_word("_")) && p.sign_at(1, "=>") {
+                            p.bump();
+                            None
+                        } else {
+                            Some(p.expr_no_else()?)
+                        };
+                        p.arrow("=>", "->", "after the condition")?;
+                        let mut nodes = vec![p.node()?];
+                        while p.at_sign("->") {
+                            p.bump();
+                            nodes.push(p.node()?);
+                        }
+                        Ok((cond, nodes))
+                    })
+                })
+                .map(NodeKind::Match);
         }
         let is_word = self.word_text(0).is_some_and(|w| WORDS.contains(&w));
         if !is_word || self.at_word("match") || (self.sign_at(1, "[") && self.adjacent(1)) {
@@ -446,7 +463,10 @@ impl Parser<'_> {
         }
         let word = self.any_word("a node")?;
         let mut args = Vec::new();
-        if self.at_sign("(") && self.adjacent(0) && matches!(word.name.as_str(), "any" | "not" | "drop" | "log" | "split" | "join" | "tee") {
+        if self.at_sign("(")
+            && self.adjacent(0)
+            && matches!(word.name.as_str(), "any" | "not" | "drop" | "log" | "split" | "join" | "tee")
+        {
             args = self.plain_args()?;
         } else if !self.node_ends() {
             args.push(self.expr_no_else()?);
@@ -456,7 +476,9 @@ impl Parser<'_> {
     }
 
     fn node_ends(&self) -> bool {
-        self.breaks(0) || self.at_word("by") || matches!(self.tok(), Tok::Sign("->" | "=>" | "}" | ";" | ",") | Tok::End)
+        self.breaks(0)
+            || self.at_word("by")
+            || matches!(self.tok(), Tok::Sign("->" | "=>" | "}" | ";" | ",") | Tok::End)
     }
 
     /// `merge by .key with |a, b| e`
@@ -473,7 +495,8 @@ impl Parser<'_> {
     }
 }
 
-/// A bare word that is also the name of an instance or port means that one: `tee = Tee<2>()`, `a -> tee`.
+/// A bare word that is also the name of an instance or port means that one: `tee = Tee<2>()`,
+/// `a -> tee`.
 fn resolve_words(members: &mut [Member]) {
     let named: Vec<String> = members
         .iter()

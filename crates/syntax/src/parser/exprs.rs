@@ -299,7 +299,8 @@ impl Parser<'_> {
         matches!(self.token(1).tok, Tok::Word | Tok::Int(_)) || self.token(1).newline
     }
 
-    /// The word after a `.`; a number is the field of a tuple or a connection of a port (`client.2`).
+    /// The word after a `.`; a number is the field of a tuple or a connection of a port
+    /// (`client.2`).
     fn field_name(&mut self) -> P<Ident> {
         if let Tok::Int(_) = self.tok() {
             let name = self.slice(self.span()).to_string();
@@ -356,9 +357,10 @@ impl Parser<'_> {
             return self.sign_at(1, "}") || field && (self.sign_at(2, ":") || self.sign_at(2, "="));
         }
         if field && self.sign_at(2, ":") {
-            let d = Diagnostic::error("E0111", base.span, "a value that is built right before a block needs parentheses")
-                .also(self.span(), "this would be the block")
-                .hint("write `(Name { field: value })`, or give it a name with `let` first");
+            let d =
+                Diagnostic::error("E0111", base.span, "a value that is built right before a block needs parentheses")
+                    .also(self.span(), "this would be the block")
+                    .hint("write `(Name { field: value })`, or give it a name with `let` first");
             self.report(d);
             return true;
         }
@@ -515,9 +517,11 @@ impl Parser<'_> {
         Ok(expr_of(span, ExprKind::IfLet(pattern, value, body, None)))
     }
 
-    /// Whether the `{` at hand opens a set: a value and a comma. (After `in` it always does; else `{ 4 }` is a block.)
+    /// Whether the `{` at hand opens a set: a value and a comma. (After `in` it always does; else
+    /// `{ 4 }` is a block.)
     pub(super) fn at_set(&self) -> bool {
-        let value = matches!(self.token(1).tok, Tok::Int(_) | Tok::Scaled(..) | Tok::Bytes(_) | Tok::Address(_) | Tok::Word);
+        let value =
+            matches!(self.token(1).tok, Tok::Int(_) | Tok::Scaled(..) | Tok::Bytes(_) | Tok::Address(_) | Tok::Word);
         value && self.sign_at(2, ",")
     }
 
@@ -620,8 +624,7 @@ impl Parser<'_> {
     fn expr_no_else_guarded(&mut self) -> P<Expr> {
         let cond = self.expr()?;
         if self.at_sign("=") {
-            let d = Diagnostic::error("E0106", self.span(), "`=` assigns; a condition compares")
-                .hint("write `==`");
+            let d = Diagnostic::error("E0106", self.span(), "`=` assigns; a condition compares").hint("write `==`");
             self.report(d);
             self.bump();
             self.expr()?;
@@ -653,9 +656,13 @@ impl Parser<'_> {
 
     fn fold_follows(&self) -> bool {
         let next = &self.token(1);
-        if !next.newline && next.tok == Tok::Sign("(") { return self.list_in_parentheses(); }
-        !next.newline && matches!(next.tok, Tok::Word | Tok::Sign("[" | "."))
-            && !self.word_at(1, "else") && (next.tok != Tok::Sign("[") || !self.adjacent(1))
+        if !next.newline && next.tok == Tok::Sign("(") {
+            return self.list_in_parentheses();
+        }
+        !next.newline
+            && matches!(next.tok, Tok::Word | Tok::Sign("[" | "."))
+            && !self.word_at(1, "else")
+            && (next.tok != Tok::Sign("[") || !self.adjacent(1))
             && (next.tok != Tok::Sign(".") || !self.adjacent(1))
     }
 

@@ -109,7 +109,9 @@ impl Parser<'_> {
         let foreign = FOREIGN.iter().find(|(w, _)| *w == word).map(|(_, w)| *w);
         let d = match foreign.or_else(|| nearest(word, ITEM_WORDS)) {
             Some(near) => d.hint(format!("did you mean `{near}`?")),
-            None => d.note("items are `use const fault charset type enum record unit packet protocol fn element app table test`"),
+            None => d.note(
+                "items are `use const fault charset type enum record unit packet protocol fn element app table test`",
+            ),
         };
         self.report(d);
         Err(Abort)
@@ -175,7 +177,8 @@ impl Parser<'_> {
         self.bracketed("(", ")", |p| p.param(false))
     }
 
-    /// `name: T = default`; a record's fields, `name: T in set = default`, may have any name and stand in columns.
+    /// `name: T = default`; a record's fields, `name: T in set = default`, may have any name and
+    /// stand in columns.
     pub(super) fn param(&mut self, field: bool) -> P<Param> {
         let doc = self.doc();
         let name = if field { self.any_word("a field")? } else { self.name("a parameter")? };
@@ -190,7 +193,8 @@ impl Parser<'_> {
         }
         let default = if self.eat("=") { Some(self.expr()?) } else { None };
         if let Some(value) = default.as_ref().filter(|_| !field) {
-            let d = Diagnostic::error("E0112", value.span, "a parameter of a function, signal or unit has no default").hint("give the value wherever it is used; an app's `param` and a record's field may have defaults");
+            let d = Diagnostic::error("E0112", value.span, "a parameter of a function, signal or unit has no default")
+                .hint("give the value wherever it is used; an app's `param` and a record's field may have defaults");
             self.report(d);
         }
         Ok(Param { doc, name, ty, within, default })
@@ -216,7 +220,13 @@ impl Parser<'_> {
             FnBody::Block(self.block()?)
         } else {
             let colon = self.at_sign(":");
-            return self.unexpected_with("`=` and a value, or `{`", |d| if colon { d.hint("the result's type stands behind an arrow: `fn f(a: u32) -> u32`") } else { d });
+            return self.unexpected_with("`=` and a value, or `{`", |d| {
+                if colon {
+                    d.hint("the result's type stands behind an arrow: `fn f(a: u32) -> u32`")
+                } else {
+                    d
+                }
+            });
         };
         Ok(Fn { name, params, ret, body })
     }

@@ -1,11 +1,14 @@
-//! Builds the tree from tokens: recursive descent by hand, with recovery at items, members, fields and statements.
+//! Builds the tree from tokens: recursive descent by hand, with recovery at items, members, fields
+//! and statements.
 //!
-//! A function that fails has already reported why and returns [`Abort`]; the nearest list of items, members, fields
-//! or statements skips to its next entry and goes on. Nesting and the height of the tree are limited, so that no
-//! input can exhaust the stack here or in the passes that walk the tree later.
+//! A function that fails has already reported why and returns [`Abort`]; the nearest list of items,
+//! members, fields or statements skips to its next entry and goes on. Nesting and the height of the
+//! tree are limited, so that no input can exhaust the stack here or in the passes that walk the
+//! tree later.
 //!
-//! While it consumes tokens the parser notes their [roles](Role): whether a `<` opens type arguments or compares,
-//! where a statement starts, which tokens stand in columns. The formatter needs nothing else.
+//! While it consumes tokens the parser notes their [roles](Role): whether a `<` opens type
+//! arguments or compares, where a statement starts, which tokens stand in columns. The formatter
+//! needs nothing else.
 
 mod apps;
 mod exprs;
@@ -203,7 +206,9 @@ impl<'a> Parser<'a> {
 
     /// The token `ahead` follows the one before it with nothing between.
     fn adjacent(&self, ahead: usize) -> bool {
-        let Some(before) = (self.at + ahead).checked_sub(1).and_then(|i| self.lexed.tokens.get(i)) else { return false };
+        let Some(before) = (self.at + ahead).checked_sub(1).and_then(|i| self.lexed.tokens.get(i)) else {
+            return false;
+        };
         before.span.end == self.token(ahead).span.start
     }
 
@@ -434,7 +439,8 @@ impl<'a> Parser<'a> {
         self.unexpected_with(&what, |d| d.also(opened, "opened here"))
     }
 
-    /// Entries in braces, on lines of their own or separated by `,` or `;`. An entry that fails is skipped.
+    /// Entries in braces, on lines of their own or separated by `,` or `;`. An entry that fails is
+    /// skipped.
     fn braced<T>(&mut self, mut entry: impl FnMut(&mut Self) -> P<T>) -> P<Vec<T>> {
         let opened = self.expect("{")?;
         self.inside(true, |p| {

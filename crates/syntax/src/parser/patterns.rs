@@ -42,12 +42,15 @@ impl Parser<'_> {
                 Some("true" | "false" | "none") => self.value_pattern(),
                 _ => self.named_pattern(),
             },
-            Tok::Int(_) | Tok::Scaled(..) | Tok::Bytes(_) | Tok::Address(_) | Tok::Sign("-" | "~") => self.value_pattern(),
+            Tok::Int(_) | Tok::Scaled(..) | Tok::Bytes(_) | Tok::Address(_) | Tok::Sign("-" | "~") => {
+                self.value_pattern()
+            }
             _ => self.unexpected("a pattern"),
         }
     }
 
-    /// `name`, `Enum.variant`, `variant(what it holds)`, or a range that starts with a constant's name.
+    /// `name`, `Enum.variant`, `variant(what it holds)`, or a range that starts with a constant's
+    /// name.
     fn named_pattern(&mut self) -> P<Pattern> {
         let path = self.path("a pattern")?;
         if self.at_sign("(") && !self.breaks(0) {
@@ -84,7 +87,8 @@ impl Parser<'_> {
         self.alternative().map(Pattern::Value)
     }
 
-    /// A value that may be followed by `| another`: in patterns, switch cases and charsets. A range may be one.
+    /// A value that may be followed by `| another`: in patterns, switch cases and charsets. A range
+    /// may be one.
     pub(super) fn alternative(&mut self) -> P<Expr> {
         let low = self.nested(|p| p.binary(Level::Xor))?;
         self.range_after(low)

@@ -6,8 +6,28 @@ use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol};
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
 
-const CLAUSES: &[&str] =
-    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "refusal", "no_reply", "alone", "repeat", "pipeline", "private", "ignore", "log", "status", "class", "forward", "on"];
+const CLAUSES: &[&str] = &[
+    "request",
+    "response",
+    "order",
+    "sharing",
+    "stateless",
+    "close",
+    "interim",
+    "tunnel",
+    "refusal",
+    "no_reply",
+    "alone",
+    "repeat",
+    "pipeline",
+    "private",
+    "ignore",
+    "log",
+    "status",
+    "class",
+    "forward",
+    "on",
+];
 
 impl Parser<'_> {
     pub(super) fn protocol(&mut self) -> P<Protocol> {
@@ -45,7 +65,8 @@ impl Parser<'_> {
                 self.flag(flag)
             }
             "private" => {
-                let flag = [FlagKind::PrivateRequest, FlagKind::PrivateResponse][self.one_of(&["request", "response"])?];
+                let flag =
+                    [FlagKind::PrivateRequest, FlagKind::PrivateResponse][self.one_of(&["request", "response"])?];
                 self.flag(flag)
             }
             "interim" => self.flag(FlagKind::Interim),
@@ -95,11 +116,8 @@ impl Parser<'_> {
     fn response(&mut self) -> P<ClauseKind> {
         self.column(Column::Type);
         let ty = self.ty()?;
-        let args: Vec<(Option<Ident>, Expr)> = if self.at_sign("(") {
-            self.args()?.into_iter().map(|a| (a.name, a.value)).collect()
-        } else {
-            Vec::new()
-        };
+        let args: Vec<(Option<Ident>, Expr)> =
+            if self.at_sign("(") { self.args()?.into_iter().map(|a| (a.name, a.value)).collect() } else { Vec::new() };
         Ok(ClauseKind::Response(ty, args))
     }
 
@@ -115,7 +133,9 @@ impl Parser<'_> {
     /// `ignore "\r\n" max 4`
     fn ignore(&mut self) -> P<ClauseKind> {
         self.column(Column::Type);
-        let Tok::Bytes(bytes) = self.tok().clone() else { return self.unexpected("the bytes that are ignored, such as \"\\r\\n\"") };
+        let Tok::Bytes(bytes) = self.tok().clone() else {
+            return self.unexpected("the bytes that are ignored, such as \"\\r\\n\"");
+        };
         self.bump();
         self.expect_word("max")?;
         Ok(ClauseKind::Ignore { bytes, max: self.expr()? })
@@ -124,10 +144,15 @@ impl Parser<'_> {
     /// `class "2xx" when e`
     fn class(&mut self) -> P<ClauseKind> {
         let span = self.span();
-        let Tok::Bytes(name) = self.tok().clone() else { return self.unexpected("the name of a class, such as \"2xx\"") };
+        let Tok::Bytes(name) = self.tok().clone() else {
+            return self.unexpected("the name of a class, such as \"2xx\"");
+        };
         self.bump();
         self.expect_word("when")?;
-        Ok(ClauseKind::Class { name: Ident { name: String::from_utf8_lossy(&name).into_owned(), span }, when: self.expr()? })
+        Ok(ClauseKind::Class {
+            name: Ident { name: String::from_utf8_lossy(&name).into_owned(), span },
+            when: self.expr()?,
+        })
     }
 
     fn flag(&mut self, flag: FlagKind) -> P<ClauseKind> {

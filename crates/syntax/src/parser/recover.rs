@@ -7,12 +7,13 @@ use crate::token::Tok;
 
 /// Words that start an item. At the very start of a line they end whatever was left open before.
 pub(super) const ITEM_WORDS: &[&str] = &[
-    "use", "const", "fault", "charset", "type", "enum", "record", "unit", "packet", "protocol", "fn", "extern", "element", "app",
-    "table", "global", "test", "event", "segment", "export", "cache", "queue",
+    "use", "const", "fault", "charset", "type", "enum", "record", "unit", "packet", "protocol", "fn", "extern",
+    "element", "app", "table", "global", "test", "event", "segment", "export", "cache", "queue",
 ];
 
 /// Those of them that stand only outside of everything.
-const OUTER_WORDS: &[&str] = &["use", "charset", "enum", "record", "unit", "packet", "protocol", "element", "app", "test"];
+const OUTER_WORDS: &[&str] =
+    &["use", "charset", "enum", "record", "unit", "packet", "protocol", "element", "app", "test"];
 
 /// Brackets that are open.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -128,8 +129,8 @@ impl Parser<'_> {
             && !self.token(1).newline
     }
 
-    /// Skips the rest of a broken entry: to the end of its line (or of the braces that run past it), a separator, or the
-    /// `}` that closes the list. `from` is where the entry began.
+    /// Skips the rest of a broken entry: to the end of its line (or of the braces that run past
+    /// it), a separator, or the `}` that closes the list. `from` is where the entry began.
     pub(super) fn skip_entry(&mut self, from: usize) {
         let mut open = self.open_since(from);
         while !self.at_end() && !self.at_new_item() {
@@ -167,7 +168,9 @@ impl Parser<'_> {
     pub(super) fn skip_item(&mut self, from: usize) {
         let mut open = self.open_since(from);
         while !self.at_end() {
-            if self.at > from && (self.at_new_item() || (open.braces == 0 && (self.at_item_word() || self.at_line_of_words()))) {
+            if self.at > from
+                && (self.at_new_item() || (open.braces == 0 && (self.at_item_word() || self.at_line_of_words())))
+            {
                 return;
             }
             open.count(&self.lexed.tokens[self.at].tok);

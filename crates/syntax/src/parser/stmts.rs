@@ -2,15 +2,15 @@
 
 use super::recover::nearest;
 use super::{Parser, P};
-use crate::ast::{BinOp, Block, Expr, ExprKind, Ident, Pattern, Span, Stmt, StmtKind};
 use crate::ast::Arg;
+use crate::ast::{BinOp, Block, Expr, ExprKind, Ident, Pattern, Span, Stmt, StmtKind};
 use crate::diagnostic::Diagnostic;
 use crate::parser::exprs::expr_of;
 use crate::token::Tok;
 
 const STMT_WORDS: &[&str] = &[
-    "let", "var", "for", "loop", "break", "continue", "return", "reply", "fault", "remove", "append", "insert", "update", "drop", "close",
-    "log", "expect", "if", "match", "call",
+    "let", "var", "for", "loop", "break", "continue", "return", "reply", "fault", "remove", "append", "insert",
+    "update", "drop", "close", "log", "expect", "if", "match", "call",
 ];
 
 impl Parser<'_> {
@@ -203,9 +203,7 @@ impl Parser<'_> {
     fn loop_stmt(&mut self) -> P<StmtKind> {
         self.bump();
         if !self.eat_word("max") {
-            return self.unexpected_with("`max`", |d| {
-                d.hint("every loop has a bound: `loop max 100 { … }`")
-            });
+            return self.unexpected_with("`max`", |d| d.hint("every loop has a bound: `loop max 100 { … }`"));
         }
         let max = self.condition_expr()?;
         let body = self.block()?;
@@ -285,7 +283,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Where a handler sends to: an expression, or `broadcast x`, `steer x by e`, which become calls of that name.
+    /// Where a handler sends to: an expression, or `broadcast x`, `steer x by e`, which become
+    /// calls of that name.
     fn send_target(&mut self) -> P<Expr> {
         let start = self.span();
         let listed = self.sign_at(1, "[") && !self.adjacent(1);

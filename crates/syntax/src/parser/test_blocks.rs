@@ -43,7 +43,10 @@ impl Parser<'_> {
             let act = self.any_word("an act")?;
             return Ok(TestStepKind::Act { act, port: self.place()? });
         }
-        if word == "wait" && !self.token(1).newline && matches!(self.token(1).tok, Tok::Scaled(..) | Tok::Int(_) | Tok::Word) {
+        if word == "wait"
+            && !self.token(1).newline
+            && matches!(self.token(1).tok, Tok::Scaled(..) | Tok::Int(_) | Tok::Word)
+        {
             self.bump();
             return self.expr().map(TestStepKind::Wait);
         }

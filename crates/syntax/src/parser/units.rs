@@ -3,8 +3,8 @@
 use super::exprs::Level;
 use super::{Column, Parser, P};
 use crate::ast::{
-    BytesWord, Case, CaseBody, Extent, Expr, Field, FieldKind, Guard, Ident, ListExtent, Mark, Packet, PacketAfter, PacketHeader, Shape, ShapeKind, Type, Unit,
-    Until,
+    BytesWord, Case, CaseBody, Expr, Extent, Field, FieldKind, Guard, Ident, ListExtent, Mark, Packet, PacketAfter,
+    PacketHeader, Shape, ShapeKind, Type, Unit, Until,
 };
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
@@ -97,7 +97,9 @@ impl Parser<'_> {
             }
             "switch" => {
                 self.bump();
-                self.unexpected_with("`:` after the field's name `switch`", |d| d.hint("a switch is a field with a name, too: `body: switch kind { … }`"))
+                self.unexpected_with("`:` after the field's name `switch`", |d| {
+                    d.hint("a switch is a field with a name, too: `body: switch kind { … }`")
+                })
             }
             _ => {
                 let name = self.any_word("a field")?;
@@ -155,7 +157,11 @@ impl Parser<'_> {
     pub(super) fn within(&mut self) -> P<Expr> {
         self.column(Column::Equals);
         self.bump();
-        if self.at_sign("{") { self.set() } else { self.nested(|p| p.binary(Level::Range)) }
+        if self.at_sign("{") {
+            self.set()
+        } else {
+            self.nested(|p| p.binary(Level::Range))
+        }
     }
 
     fn tail(&mut self) -> P<Tail> {
@@ -167,7 +173,10 @@ impl Parser<'_> {
                 self.column(Column::Equals);
                 self.bump();
                 tail.computed = Some(self.expr_no_else()?);
-            } else if matches!(self.word_text(0), Some("checksum" | "covers")) && !self.sign_at(1, ":") && tail.mark.is_none() {
+            } else if matches!(self.word_text(0), Some("checksum" | "covers"))
+                && !self.sign_at(1, ":")
+                && tail.mark.is_none()
+            {
                 self.column(Column::Equals);
                 tail.mark = Some(Box::new(self.header_mark()?));
             } else if self.at_else_fault() && tail.or.is_none() {
@@ -309,7 +318,8 @@ impl Parser<'_> {
     }
 
     fn operand_follows(&self) -> bool {
-        !self.token(1).newline && matches!(self.token(1).tok, Tok::Int(_) | Tok::Scaled(..) | Tok::Word | Tok::Sign("("))
+        !self.token(1).newline
+            && matches!(self.token(1).tok, Tok::Int(_) | Tok::Scaled(..) | Tok::Word | Tok::Sign("("))
     }
 
     #[cold]
@@ -414,7 +424,9 @@ impl Parser<'_> {
             // Take the delimiter, so that it is no literal of its own.
             self.bump();
         } else {
-            self.report(d.hint("add `[length]`, `until \"…\"` or `to end`; `bytes<N> of set` takes the longest run of the set"));
+            self.report(
+                d.hint("add `[length]`, `until \"…\"` or `to end`; `bytes<N> of set` takes the longest run of the set"),
+            );
         }
         Ok(())
     }
@@ -665,8 +677,14 @@ impl Parser<'_> {
         };
         let shape = self.shape()?;
         let tail = self.tail()?;
-        let kind =
-            FieldKind::Value { name: name.clone(), shape, within: tail.within, computed: tail.computed, or: tail.or, mark: tail.mark };
+        let kind = FieldKind::Value {
+            name: name.clone(),
+            shape,
+            within: tail.within,
+            computed: tail.computed,
+            or: tail.or,
+            mark: tail.mark,
+        };
         Ok(CaseBody::Field(name, Box::new(Field { doc, span: self.since(start), kind })))
     }
 }

@@ -253,7 +253,8 @@ fn a_stale_pooled_connection_is_retried_once() {
     assert_clean(&mut s);
 }
 
-/// Where twice may do harm, the client decides whether to try again: also for a request that had waited for its connection.
+/// Where twice may do harm, the client decides whether to try again: also for a request that had
+/// waited for its connection.
 #[test]
 fn only_a_repeatable_request_is_retried() {
     let mut s = sim(true, &[]);
@@ -320,7 +321,8 @@ fn a_truncated_answer_resets_the_client() {
     }
 }
 
-/// Of a shared connection nothing was passed on yet: the client gets an error, and keeps its connection.
+/// Of a shared connection nothing was passed on yet: the client gets an error, and keeps its
+/// connection.
 #[test]
 fn a_short_truncated_answer_is_an_error_in_its_place() {
     let mut s = sim(false, &[]);
@@ -372,7 +374,11 @@ fn the_limit_of_connections() {
     s.settle();
     assert_eq!(text(&b), "e b\n", "which it gets");
     s.advance(Duration::from_millis(1500));
-    assert_eq!((text(&c), c.ending()), ("!12\n".into(), Ending::Ended), "there is none: told by the protocol, not by a reset");
+    assert_eq!(
+        (text(&c), c.ending()),
+        ("!12\n".into(), Ending::Ended),
+        "there is none: told by the protocol, not by a reset"
+    );
     assert_eq!(s.stats(0).ports[0].turned_away.get(), 1);
     b.send(b"e b\n");
     s.settle();
@@ -408,7 +414,8 @@ fn faults_in_step_are_answered_and_the_next_message_is_served() {
     }
 }
 
-/// What a program has built and its unit does not allow is no fault of the client, who is told so; the stream goes on.
+/// What a program has built and its unit does not allow is no fault of the client, who is told so;
+/// the stream goes on.
 #[test]
 fn a_message_of_the_program_is_not_the_clients_fault() {
     let mut s = sim(false, &[]);

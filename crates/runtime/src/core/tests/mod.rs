@@ -1,10 +1,10 @@
 //! The core on the memory engine, with the line program.
 
-mod apart;
 mod basic;
 mod faults;
 mod flow;
 mod health;
+mod large_answers;
 mod pipeline;
 mod pool;
 mod together;
@@ -19,10 +19,11 @@ fn sim(exclusive: bool, sets: &[&str]) -> Sim {
     Sim::new(vec![line::app(exclusive, sets)]).unwrap()
 }
 
-/// However often they have been disappointed, requests share connections where `pipeline` is not given.
+/// However often they have been disappointed, requests share connections where `pipeline` is not
+/// given.
 fn trust(s: &mut Sim) {
     for b in s.core.apps.iter_mut().flat_map(|a| &mut a.ports).flat_map(|p| &mut p.backends) {
-        (b.trust, b.calm_until) = (super::trust::Trust::blind(), 0);
+        (b.trust, b.calm_until) = (super::pipelining_policy::PipeliningPolicy::blind(), 0);
     }
 }
 

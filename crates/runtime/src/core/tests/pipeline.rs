@@ -1,4 +1,5 @@
-//! Connections of an exclusive protocol that are shared (`pipeline`): order, and everything that ends the sharing.
+//! Connections of an exclusive protocol that are shared (`pipeline`): order, and everything that
+//! ends the sharing.
 
 use super::*;
 use crate::engine::memory::{Ending, Peer};
@@ -42,7 +43,10 @@ fn answers_are_matched_by_order() {
     let (clients, x) = asking(&mut s, 4);
     x.send(b"r 0\nr 1\nD:3 2\nab");
     s.settle();
-    assert_eq!((text(&clients[0]), text(&clients[1]), text(&clients[2])), ("r 0\n".into(), "r 1\n".into(), String::new()));
+    assert_eq!(
+        (text(&clients[0]), text(&clients[1]), text(&clients[2])),
+        ("r 0\n".into(), "r 1\n".into(), String::new())
+    );
     x.send(b"ci early\nr 3\n");
     s.settle();
     assert_eq!((text(&clients[2]), text(&clients[3])), ("D:3 2\nabc".into(), "i early\nr 3\n".into()));

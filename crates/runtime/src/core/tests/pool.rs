@@ -65,7 +65,9 @@ fn bytes_on_an_idle_connection_end_it() {
 /// They have come before the request was written, but are read behind it.
 #[test]
 fn bytes_that_come_with_the_next_request_are_not_its_answer() {
-    for (exclusive, parts, asynchronous) in [(true, 0, false), (true, 1, false), (true, 0, true), (false, 0, false), (false, 1, false)] {
+    for (exclusive, parts, asynchronous) in
+        [(true, 0, false), (true, 1, false), (true, 0, true), (false, 0, false), (false, 1, false)]
+    {
         let mut s = sim(exclusive, &[]);
         if parts > 0 {
             s.net.parts(parts);

@@ -1,5 +1,5 @@
-//! Connections that requests of one batch share where `pipeline` is `auto`: how the trust is earned, and what it costs when a
-//! backend was not worth it.
+//! Connections that requests of one batch share where `pipeline` is `auto`: how the trust is
+//! earned, and what it costs when a backend was not worth it.
 
 use super::*;
 use crate::engine::memory::Ending;
@@ -115,7 +115,10 @@ fn requests_of_one_batch_go_out_together_once_the_backend_has_earned_it() {
     assert!(sizes.iter().all(|s| s.len() >= 16), "enough connections are at work");
     assert_eq!(c.servers.len(), CLIENTS, "no connection but those that were there");
     let stats = &c.s.stats(0).ports[1];
-    assert_eq!((stats.requests.get(), stats.replies.get(), stats.retries.get()), (200 * CLIENTS as u64, 200 * CLIENTS as u64, 0));
+    assert_eq!(
+        (stats.requests.get(), stats.replies.get(), stats.retries.get()),
+        (200 * CLIENTS as u64, 200 * CLIENTS as u64, 0)
+    );
     assert!(stats.pipelined.get() > 2000);
     assert_clean(&mut c.s);
 }
@@ -166,7 +169,11 @@ fn a_slow_answer_holds_up_those_behind_it_for_some_milliseconds() {
         assert!(others.is_empty() || ms >= 18, "{ms} ms");
         again.extend(others);
     }
-    assert_eq!(again.iter().map(|g| g.1.len()).collect::<Vec<_>>(), vec![1; asked.len() - 1], "each on its own connection");
+    assert_eq!(
+        again.iter().map(|g| g.1.len()).collect::<Vec<_>>(),
+        vec![1; asked.len() - 1],
+        "each on its own connection"
+    );
     c.answer(&again);
     slow.send(format!("r {}\nr {}\n", asked[0], asked[1]).as_bytes());
     c.s.settle();
@@ -305,7 +312,8 @@ fn without_memory_for_a_request_no_connection_is_forgotten() {
     assert_clean(&mut c.s);
 }
 
-/// Of a connection that was shared all are answered but the last one, whose answer has begun. The connection, the last one's client.
+/// Of a connection that was shared all are answered but the last one, whose answer has begun. The
+/// connection, the last one's client.
 fn one_left(c: &mut Crowd) -> (Peer, Peer) {
     let ((x, asked), others) = largest(c.ask());
     let (last, before) = asked.split_last().unwrap();
@@ -317,7 +325,8 @@ fn one_left(c: &mut Crowd) -> (Peer, Peer) {
     (x, c.clients[client].clone())
 }
 
-/// Server-sent events, say: too few to fill a buffer, and the only answer that is left on its connection.
+/// Server-sent events, say: too few to fill a buffer, and the only answer that is left on its
+/// connection.
 #[test]
 fn what_comes_bit_by_bit_is_not_kept_back() {
     let mut c = Crowd::trusted();
@@ -344,4 +353,3 @@ fn an_answer_that_comes_bit_by_bit_for_nobody_is_given_up() {
     assert_ne!(slow.ending(), Ending::Open);
     assert_clean(&mut c.s);
 }
-

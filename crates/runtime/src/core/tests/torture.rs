@@ -1,4 +1,5 @@
-//! A long random run with faults: nobody gets another's answer, none is lost without an error, none comes twice.
+//! A long random run with faults: nobody gets another's answer, none is lost without an error, none
+//! comes twice.
 
 use super::*;
 use crate::engine::memory::{Behaviour, Ending};
@@ -39,7 +40,11 @@ impl Client {
             let mut total = end + 1;
             if !line.starts_with('!') {
                 let want = format!("{}.{}.", self.name, self.answered);
-                assert!(line.contains(&want) || line.starts_with('('), "client {} got {line:?}, wants {want}", self.name);
+                assert!(
+                    line.contains(&want) || line.starts_with('('),
+                    "client {} got {line:?}, wants {want}",
+                    self.name
+                );
                 if line.starts_with("D:") && !line.contains('+') {
                     let n: usize = line[2..].split(' ').next().unwrap().parse().unwrap();
                     total += n;
@@ -48,7 +53,11 @@ impl Client {
                     }
                     let tail = &self.input[end + 1..total];
                     let odd = tail.iter().position(|b| *b != b'v');
-                    assert!(odd.is_none(), "{line:?}: {:?} at {odd:?}", String::from_utf8_lossy(&tail[odd.unwrap_or(0)..]));
+                    assert!(
+                        odd.is_none(),
+                        "{line:?}: {:?} at {odd:?}",
+                        String::from_utf8_lossy(&tail[odd.unwrap_or(0)..])
+                    );
                 }
             }
             self.input.drain(..total);
@@ -96,11 +105,13 @@ impl Server {
     }
 }
 
-/// Seeds alternate between the engine's two ways to write, batches in one and in several parts, and four ways to use backend connections: shared, exclusive,
-/// and exclusive but for requests that may share, as they come or those of one batch.
+/// Seeds alternate between the engine's two ways to write, batches in one and in several parts, and
+/// four ways to use backend connections: shared, exclusive, and exclusive but for requests that may
+/// share, as they come or those of one batch.
 fn torture(seed: u64, rounds: u32) -> (u64, u64) {
     let mut rng = Rng(seed << 32);
-    let (exclusive, pipeline, most, crowd) = [(false, "1", 5, 8), (true, "1", 5, 8), (true, "6", 5, 8), (true, "auto", 60, 60)][(seed / 2 % 4) as usize];
+    let (exclusive, pipeline, most, crowd) =
+        [(false, "1", 5, 8), (true, "1", 5, 8), (true, "6", 5, 8), (true, "auto", 60, 60)][(seed / 2 % 4) as usize];
     let (pipeline, most) = (format!("backends.pipeline={pipeline}"), format!("backends.max_connections={most}"));
     let mut s = sim(exclusive, &["backends.call=3s", "backends.eject_time=100ms", &most, &pipeline]);
     s.net.asynchronous(seed % 2 == 1);
@@ -171,7 +182,8 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
             }
         }
         if rng.below(50) == 0 {
-            let how = [Behaviour::Refuse, Behaviour::Silent, Behaviour::Accept, Behaviour::Accept][rng.below(4) as usize];
+            let how =
+                [Behaviour::Refuse, Behaviour::Silent, Behaviour::Accept, Behaviour::Accept][rng.below(4) as usize];
             s.behave("backends", rng.below(2) as usize, how);
         }
         if rng.below(10) == 0 {
@@ -233,8 +245,8 @@ fn no_answer_is_lost_doubled_or_swapped() {
     assert!(shared[2..].iter().all(|n| *n > 200), "{shared:?} requests behind others");
 }
 
-/// `cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million`; `WIRELOOM_SEED` says where to begin (1000), so that
-/// another run is not the same one.
+/// `cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million`; `WIRELOOM_SEED`
+/// says where to begin (1000), so that another run is not the same one.
 #[test]
 #[ignore = "takes minutes; run by hand and by `make test-long`"]
 fn a_million_messages_with_random_faults() {

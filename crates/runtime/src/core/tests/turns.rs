@@ -11,7 +11,8 @@ fn lines(p: &Peer) -> usize {
     text(p).lines().count()
 }
 
-/// How many of their requests a light and a heavy client have been answered when the light one has been served whole.
+/// How many of their requests a light and a heavy client have been answered when the light one has
+/// been served whole.
 fn race(light: &str, heavy: &str, n: usize) -> (usize, u64) {
     let mut s = sim(false, &[]);
     let (l, h) = (s.client("client").unwrap(), s.client("client").unwrap());
@@ -51,7 +52,8 @@ fn a_light_client_among_many_heavy_ones() {
         step(&mut s);
         done += lines(&light);
     }
-    // 1 ms of its own work, of 101 that share the core; nobody is interrupted within a message, so each may be one ahead.
+    // 1 ms of its own work, of 101 that share the core; nobody is interrupted within a message, so
+    // each may be one ahead.
     let took = s.now() - begin;
     assert!(took < 101 * 1_000_000 * 6 / 5 + 101_000_000, "{took} ns");
 }

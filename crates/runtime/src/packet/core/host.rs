@@ -30,8 +30,8 @@ pub unsafe extern "C" fn queue(core: *mut wl_core, port: u32, instance: u32, act
 /// # Safety
 /// Called by the program inside `batch`, between two frames.
 pub unsafe extern "C" fn serve(core: *mut wl_core) {
-    // SAFETY: by contract. The program is entered again from within its call, with a batch of its own; the core that runs it is
-    // reached through `rt` alone until this returns.
+    // SAFETY: by contract. The program is entered again from within its call, with a batch of its
+    // own; the core that runs it is reached through `rt` alone until this returns.
     unsafe { of(core) }.serve_popped();
 }
 
@@ -52,7 +52,7 @@ pub fn table() -> wl_host {
         log: Some(log_line),
         fault: Some(fault),
         crypto: Some(crate::crypto::entry),
-        pause: Some(crate::core::lanes::run_on),
+        pause: Some(crate::core::stacks::run_on),
         keep: Some(keep),
     }
 }

@@ -1,9 +1,10 @@
 //! The loop of one core: receive, steer, handle, route, transmit.
 //!
-//! In come frames of this core's ports and of other cores' rings; out go the same buffers. Program code runs in `handle` and
-//! `run_handler` only; what it calls (`transmit`, the host functions) stages frames and counts, and never runs program code.
+//! In come frames of this core's ports and of other cores' rings; out go the same buffers. Program
+//! code runs in `handle` and `run_handler` only; what it calls (`transmit`, the host functions)
+//! stages frames and counts, and never runs program code.
 
-mod fan;
+mod fan_out;
 mod host;
 mod play;
 mod queues;
@@ -11,15 +12,15 @@ mod receive;
 mod send;
 mod time;
 
-pub use fan::{fan, Fan, Fans, Member};
+pub use fan_out::{fan, Fan, Fans, Member};
 pub use host::{queue, serve, transmit};
 
-use super::mesh::Mesh;
+use super::core_mesh::Mesh;
 use super::offload::{Large, Undone};
-use super::plan::is_queue;
 use super::pool::{Buf, Pool};
-use super::rps::Rps;
 use super::port::{Batch, FramePort};
+use super::port_bindings::is_queue;
+use super::rps::Rps;
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
@@ -38,7 +39,8 @@ const FAULTS_MAX: usize = 1024;
 /// A program that sends to itself without end goes on after other work.
 const LOOP_ROUNDS: u32 = 1000;
 const REST: Duration = Duration::from_millis(500);
-/// A core that others give frames to looks for more for so many ns before it sleeps: to wake it takes longer.
+/// A core that others give frames to looks for more for so many ns before it sleeps: to wake it
+/// takes longer.
 const SPIN: u64 = 50_000;
 /// A core that others hold up looks again after this long.
 const NAP: Duration = Duration::from_micros(20);
@@ -133,7 +135,8 @@ pub struct PacketCore {
     number: usize,
     others: Vec<PacketCore>,
     fans: Fans,
-    /// Of the batch at hand: a bit for each frame that other apps need, too, and whether they will give all of them back.
+    /// Of the batch at hand: a bit for each frame that other apps need, too, and whether they will
+    /// give all of them back.
     shared: u64,
     borrowed: bool,
     /// Frames shown to an app, and those of a batch that are for this core.
@@ -152,11 +155,13 @@ pub struct PacketCore {
     handlers: Vec<u32>,
     /// By handler: it sends nothing.
     quiet: Vec<bool>,
-    /// Nothing becomes of what is sent, through whichever of this core's ends; and there are no other cores.
+    /// Nothing becomes of what is sent, through whichever of this core's ends; and there are no
+    /// other cores.
     nowhere: bool,
     stats: Arc<Vec<CoreStats>>,
     batch: Batch,
-    /// The batch that the program is at, and how many of its first frames have been staged or dropped.
+    /// The batch that the program is at, and how many of its first frames have been staged or
+    /// dropped.
     current: *mut Batch,
     staged: usize,
     /// The last of its frames that was copied.
@@ -201,7 +206,8 @@ pub struct PacketCore {
     pub unready: Option<String>,
 }
 
-// SAFETY: the raw pointers name the core's own boxes and buffers; it is moved only before it starts and after it has ended.
+// SAFETY: the raw pointers name the core's own boxes and buffers; it is moved only before it starts
+// and after it has ended.
 unsafe impl Send for PacketCore {}
 
 const NO_HANDLER: u32 = u32::MAX;
@@ -334,13 +340,15 @@ impl PacketCore {
             });
         }
         self.mesh.send_late();
-        // Of a capture nobody waits for the next frame: the others sleep until it is worth their while.
+        // Of a capture nobody waits for the next frame: the others sleep until it is worth their
+        // while.
         let lazy = busy && !self.blocked && self.timeline.is_some() && !self.pace;
         self.mesh.ring_bells(lazy);
         busy
     }
 
-    /// What an app does beside handling frames; whether it, or anybody before it, had anything to do.
+    /// What an app does beside handling frames; whether it, or anybody before it, had anything to
+    /// do.
     fn turn(&mut self, mut busy: bool) -> bool {
         busy |= self.run_loops();
         if self.capture.is_none() {
@@ -399,7 +407,11 @@ impl PacketCore {
 
     fn port_name(&self, port: usize, instance: usize) -> String {
         let name = &self.app.app.desc.ports[port].name;
-        if self.routes[port].len() > 1 { format!("{name}[{instance}]") } else { name.clone() }
+        if self.routes[port].len() > 1 {
+            format!("{name}[{instance}]")
+        } else {
+            name.clone()
+        }
     }
 
     // ---- handling ----
@@ -412,7 +424,8 @@ impl PacketCore {
         self.run_batch(batch, handler, true);
     }
 
-    /// Runs a handler over a batch. Routes what it has sent and gives back the rest, unless that is known to be needless: then the batch stays as it is.
+    /// Runs a handler over a batch. Routes what it has sent and gives back the rest, unless that is
+    /// known to be needless: then the batch stays as it is.
     #[inline]
     fn run_batch(&mut self, batch: &mut Batch, handler: u32, routed: bool) {
         if batch.is_empty() {
@@ -430,8 +443,8 @@ impl PacketCore {
         }
         let (run, this, wl) = (self.packets.batch, self.packets.this, self.enter());
         let (frames, n) = (batch.frames.as_mut_ptr(), batch.len() as u32);
-        // SAFETY: the frames are this core's own; host functions reach the core through `rt`, set by `enter`, and `self` is not
-        // used until the program returns.
+        // SAFETY: the frames are this core's own; host functions reach the core through `rt`, set
+        // by `enter`, and `self` is not used until the program returns.
         unsafe { run(this, wl, handler, frames, n) };
         self.current = std::ptr::null_mut();
         self.stats[self.index].batches.add(1);
@@ -493,7 +506,11 @@ impl PacketCore {
         self.run_fault_handlers();
         self.flush();
         let result = self.result.take();
-        if done { Ok(result.unwrap_or_default()) } else { Err(fault) }
+        if done {
+            Ok(result.unwrap_or_default())
+        } else {
+            Err(fault)
+        }
     }
 
     fn count_fault(&mut self, kind: u32, place: u32) {

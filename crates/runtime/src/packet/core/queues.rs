@@ -1,16 +1,18 @@
-//! Queues of frames: what handlers ask of them, and the handlers of the frames that were taken from them.
+//! Queues of frames: what handlers ask of them, and the handlers of the frames that were taken from
+//! them.
 //!
-//! A popped frame is handled as soon as the handler that popped it has ended: `serve_popped` is called by the program between two
-//! frames of a batch, and by the core behind every other handler. It runs the program's `batch` within `batch`, so what is known of the batch at
-//! hand is put aside meanwhile.
+//! A popped frame is handled as soon as the handler that popped it has ended: `serve_popped` is
+//! called by the program between two frames of a batch, and by the core behind every other handler.
+//! It runs the program's `batch` within `batch`, so what is known of the batch at hand is put aside
+//! meanwhile.
 
 use super::{PacketCore, NO_HANDLER};
 use crate::abi::*;
 use crate::packet::pool::Buf;
 use crate::packet::port::{Batch, Sent};
 
-/// Popped frames that are handled at one go. A program that sends what it takes from a queue to the same queue must not keep others
-/// from their turn.
+/// Popped frames that are handled at one go. A program that sends what it takes from a queue to the
+/// same queue must not keep others from their turn.
 const AT_ONCE: usize = 1 << 16;
 /// Times that periodic handlers run behind a capture's end for what still waits.
 const RUN_OUT: usize = 1 << 20;
@@ -85,7 +87,8 @@ impl PacketCore {
         true
     }
 
-    /// Behind a capture's end, once: periodic handlers go on at their times while frames wait in queues.
+    /// Behind a capture's end, once: periodic handlers go on at their times while frames wait in
+    /// queues.
     fn run_out(&mut self) {
         if self.capture.is_none() || std::mem::replace(&mut self.popped.ran_out, true) {
             return;

@@ -1,9 +1,10 @@
-//! In: frames of this core's ports and of other cores' rings. Out: batches of one port, each handled, or steered to the core they belong to.
+//! In: frames of this core's ports and of other cores' rings. Out: batches of one port, each
+//! handled, or steered to the core they belong to.
 
 use super::{Input, PacketCore, APART_NS};
 use crate::abi::wl_frame;
 use crate::engine::common::monotonic;
-use crate::packet::mesh::{core_of, flow_hash, Item};
+use crate::packet::core_mesh::{core_of, flow_hash, Item};
 use crate::packet::port::{bytes, prefetch, Batch, Label, BATCH, LONG_BATCH};
 use crate::packet::rps::Rps;
 
@@ -60,7 +61,8 @@ impl PacketCore {
         // What leaves a queue does so at the time of the frame at hand.
         let second = if self.no_queues() { second } else { first.0 };
         let got = self.receive_from(first.1, second.min(clock).min(self.next_due().saturating_sub(1)).max(first.0));
-        // No buffer for a frame that is there: others have them. One that has not come is waited for.
+        // No buffer for a frame that is there: others have them. One that has not come is waited
+        // for.
         let input = &self.inputs[first.1];
         self.blocked |= !got && !input.ended && self.ends[input.end].port.fd().is_none();
         // Behind the end of one, others have frames.
@@ -106,7 +108,9 @@ impl PacketCore {
         self.batch = batch;
         if let Err(e) = result {
             let input = &self.inputs[i];
-            let name = input.fan.map_or_else(|| self.port_name(input.port.into(), input.instance.into()), |fan| self.fan_name(fan));
+            let name = input
+                .fan
+                .map_or_else(|| self.port_name(input.port.into(), input.instance.into()), |fan| self.fan_name(fan));
             self.errors.push(format!("port `{name}`: {e}"));
         }
         self.inputs[i].ended = ended;
@@ -135,7 +139,11 @@ impl PacketCore {
             return false;
         }
         self.frame_stats(port.into()).came(batch.len(), bytes);
-        if alone { self.run_batch(batch, handler, !self.is_quiet(handler)) } else { self.dispatch(batch, i) }
+        if alone {
+            self.run_batch(batch, handler, !self.is_quiet(handler))
+        } else {
+            self.dispatch(batch, i)
+        }
         true
     }
 
@@ -160,7 +168,11 @@ impl PacketCore {
         if !self.keeps(i) {
             self.give_away(batch, 0, |this, f| this.core_of(port.into(), f));
         }
-        if self.rps.as_ref().is_some_and(Rps::is_judging) { self.judge(batch, handler) } else { self.handle(batch, handler) }
+        if self.rps.as_ref().is_some_and(Rps::is_judging) {
+            self.judge(batch, handler)
+        } else {
+            self.handle(batch, handler)
+        }
     }
 
     /// Whether all frames of an input are for this core.
@@ -183,7 +195,11 @@ impl PacketCore {
         self.handle(batch, handler);
         let Some(rps) = &mut self.rps else { return };
         if let Some(ns) = rps.took(monotonic() - began, frames) {
-            let all = if rps.keeps_all() { "handles all of them: to hand them over would take longer" } else { "hands frames to the other cores" };
+            let all = if rps.keeps_all() {
+                "handles all of them: to hand them over would take longer"
+            } else {
+                "hands frames to the other cores"
+            };
             log::info!("core {} receives for all cores, a frame takes {ns} ns: it {all} (--rps)", self.index);
         }
     }

@@ -1,8 +1,9 @@
-//! In: what the program has done with a batch, and copies it sends. Out: frames staged at their ends, at other cores, or given back.
+//! In: what the program has done with a batch, and copies it sends. Out: frames staged at their
+//! ends, at other cores, or given back.
 
 use super::{PacketCore, Route};
 use crate::abi::{wl_frame, wl_left, WL_F_OVERLOAD, WL_GONE};
-use crate::packet::mesh::Item;
+use crate::packet::core_mesh::Item;
 use crate::packet::offload::{Large, Undone};
 use crate::packet::port::{bytes, Batch, Sent, BATCH};
 
@@ -41,13 +42,15 @@ impl Leaving {
 }
 
 impl PacketCore {
-    /// Whether a capture had cut a frame of the batch at hand. Where no port writes captures nobody asks, and batches may be long.
+    /// Whether a capture had cut a frame of the batch at hand. Where no port writes captures nobody
+    /// asks, and batches may be long.
     #[inline]
     fn is_cut(&self, k: usize) -> bool {
         self.writes && self.cut >> k & 1 != 0
     }
 
-    /// A frame as it leaves: unless a capture had cut it, its length on the wire is the one it has now.
+    /// A frame as it leaves: unless a capture had cut it, its length on the wire is the one it has
+    /// now.
     #[inline]
     pub(super) fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
         let f = batch.frames[k];
@@ -59,7 +62,11 @@ impl PacketCore {
     #[inline]
     fn leaves_at(&self, came: u64, out: u32) -> u64 {
         let waits = self.queues.get((out >> 16) as usize) == Some(&true);
-        if self.popped.serving && !waits { self.app.wl.wall } else { came }
+        if self.popped.serving && !waits {
+            self.app.wl.wall
+        } else {
+            came
+        }
     }
 
     /// Sends the frames where the program has put them.
@@ -195,7 +202,8 @@ impl PacketCore {
         self.count_sent(end, n, sent);
     }
 
-    /// Sends frames of which some may lack checksums or be too large: the kernel is told, or it is done here.
+    /// Sends frames of which some may lack checksums or be too large: the kernel is told, or it is
+    /// done here.
     #[cold]
     fn transmit_undone(&mut self, end: usize, batch: &mut Batch) {
         let told = self.ends[end].port.offloads();
@@ -241,7 +249,10 @@ impl PacketCore {
 
     fn transmit_pieces(&mut self, end: usize, batch: &mut Batch, frame: &wl_frame, pieces: &mut Large) {
         while let Some((buf, f)) = if pieces.next() > 0 { pieces.take_frame(&mut self.pool) } else { None } {
-            batch.push(buf, wl_frame { time: frame.time, out: frame.out, port: frame.port, instance: frame.instance, ..f });
+            batch.push(
+                buf,
+                wl_frame { time: frame.time, out: frame.out, port: frame.port, instance: frame.instance, ..f },
+            );
             if batch.room() == 0 {
                 self.transmit_done(end, batch);
             }
@@ -302,8 +313,8 @@ impl PacketCore {
         }
     }
 
-    /// The time of what begins here, what a capture has cut off it, and what is still to be done to it: a frame of the batch at hand,
-    /// or a new one.
+    /// The time of what begins here, what a capture has cut off it, and what is still to be done to
+    /// it: a frame of the batch at hand, or a new one.
     fn copied_from(&mut self, p: *const u8) -> (u64, u32, Undone) {
         let new = (self.app.wl.wall, 0, Undone::default());
         // SAFETY: as in `stage_moved`.
@@ -318,10 +329,11 @@ impl PacketCore {
         (f.time, if self.is_cut(k) { f.wire.saturating_sub(f.n) } else { 0 }, undone)
     }
 
-    /// Stages the frames of the batch at hand that have been moved so far: handlers run in the frames' order, so all behind the last one
-    /// that is moved have not been handled yet.
+    /// Stages the frames of the batch at hand that have been moved so far: handlers run in the
+    /// frames' order, so all behind the last one that is moved have not been handled yet.
     pub(super) fn stage_moved(&mut self) {
-        // SAFETY: null, or the batch that `handle` has lent to the program, which is inside a call of ours.
+        // SAFETY: null, or the batch that `handle` has lent to the program, which is inside a call
+        // of ours.
         let Some(batch) = (unsafe { self.current.as_mut() }) else { return };
         let Some(last) = (self.staged..batch.len()).rev().find(|k| batch.frames[*k].out != WL_GONE) else { return };
         for k in self.staged..=last {

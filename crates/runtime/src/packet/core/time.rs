@@ -1,4 +1,5 @@
-//! Time: the clock's, or that of the captures that are read; periodic handlers, and what is done once in a while.
+//! Time: the clock's, or that of the captures that are read; periodic handlers, and what is done
+//! once in a while.
 
 use super::PacketCore;
 use crate::engine::common::{monotonic, wall_offset};
@@ -57,7 +58,8 @@ impl PacketCore {
 
     pub(super) fn housekeep(&mut self) {
         let now = monotonic();
-        self.housekeeping = if self.capture.is_some() { self.now.saturating_add(HOUSEKEEPING_NS) } else { now + HOUSEKEEPING_NS };
+        self.housekeeping =
+            if self.capture.is_some() { self.now.saturating_add(HOUSEKEEPING_NS) } else { now + HOUSEKEEPING_NS };
         self.wall_offset = wall_offset(now);
         self.publish();
     }

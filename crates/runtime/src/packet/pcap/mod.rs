@@ -1,8 +1,9 @@
-//! Capture files. In: pcap (microseconds or nanoseconds, either byte order) and pcapng, plain or compressed by gzip or zstd. Out: frames
-//! with their own times; and the same formats written.
+//! Capture files. In: pcap (microseconds or nanoseconds, either byte order) and pcapng, plain or
+//! compressed by gzip or zstd. Out: frames with their own times; and the same formats written.
 //!
-//! `read` finds the frames in a window of the file, `ng` knows the blocks of pcapng, `write` is the other direction. A capture that is
-//! damaged ends with an error that says where; the frames before the damage have been handled.
+//! `read` finds the frames in a window of the file, `ng` knows the blocks of pcapng, `write` is the
+//! other direction. A capture that is damaged ends with an error that says where; the frames before
+//! the damage have been handled.
 
 mod ng;
 mod read;
@@ -58,7 +59,8 @@ impl Link {
     }
 }
 
-/// How a capture is written: as the first one that is read, so that what passes unchanged is written unchanged.
+/// How a capture is written: as the first one that is read, so that what passes unchanged is
+/// written unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     pub link: Link,
@@ -126,7 +128,10 @@ impl FramePort for Output {
     }
 
     fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
-        let sent = batch.frames.iter().fold(Sent::default(), |sent, f| sent.and(f, self.0.frame(super::port::bytes(f), f.time, f.wire)));
+        let sent = batch
+            .frames
+            .iter()
+            .fold(Sent::default(), |sent, f| sent.and(f, self.0.frame(super::port::bytes(f), f.time, f.wire)));
         batch.release(pool);
         sent
     }

@@ -13,13 +13,15 @@ const PACKET: u32 = 6;
 const INTERFACES_MAX: usize = 65_536;
 const OPTION_RESOLUTION: u16 = 9;
 const OPTION_OFFSET: u16 = 14;
-/// Times beyond (the year 2262) are this one: what is added to a time must not wrap, and a time that is the largest number means that there is none.
+/// Times beyond (the year 2262) are this one: what is added to a time must not wrap, and a time
+/// that is the largest number means that there is none.
 const LATEST: u64 = i64::MAX as u64;
 
 /// How an interface counts time.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    /// The number of its link type, which may be one that is not supported: dumpcap describes interfaces of which no frame comes.
+    /// The number of its link type, which may be one that is not supported: dumpcap describes
+    /// interfaces of which no frame comes.
     link: u32,
     snap: u32,
     /// Ticks times `factor`, divided by `divisor`, are nanoseconds.
@@ -59,7 +61,8 @@ impl Section {
         Ok((kind, length))
     }
 
-    /// What frames begin with; without any so far, those of the first interface that is supported would.
+    /// What frames begin with; without any so far, those of the first interface that is supported
+    /// would.
     pub fn link(&self) -> Option<Link> {
         self.link.or_else(|| self.interfaces.iter().find_map(|i| Link::of(i.link).ok()))
     }
@@ -88,7 +91,11 @@ impl Section {
             SECTION => {
                 self.interfaces.clear();
                 let major = u16_at(b, 12, self.big);
-                if major == 1 { Ok(None) } else { Err(format!("version {major} of the pcapng format is not known")) }
+                if major == 1 {
+                    Ok(None)
+                } else {
+                    Err(format!("version {major} of the pcapng format is not known"))
+                }
             }
             INTERFACE => self.interface(b).map(|()| None),
             SIMPLE => self.simple(b).map(Some),
@@ -101,7 +108,13 @@ impl Section {
         if self.interfaces.len() == INTERFACES_MAX {
             return Err(format!("more than {INTERFACES_MAX} interfaces"));
         }
-        let mut i = Interface { link: u16_at(b, 8, self.big).into(), snap: u32_at(b, 12, self.big), factor: 1000, divisor: 1, offset: 0 };
+        let mut i = Interface {
+            link: u16_at(b, 8, self.big).into(),
+            snap: u32_at(b, 12, self.big),
+            factor: 1000,
+            divisor: 1,
+            offset: 0,
+        };
         let mut rest = &b[16..b.len() - 4];
         while rest.len() >= 4 {
             let (code, n) = (u16_at(rest, 0, self.big), usize::from(u16_at(rest, 2, self.big)));
@@ -135,7 +148,11 @@ impl Section {
     /// Frames of all interfaces begin alike.
     fn frame_of(&mut self, i: Interface) -> Result<(), String> {
         let link = Link::of(i.link)?;
-        if *self.link.get_or_insert(link) == link { Ok(()) } else { Err("some frames begin with Ethernet, others with IP".into()) }
+        if *self.link.get_or_insert(link) == link {
+            Ok(())
+        } else {
+            Err("some frames begin with Ethernet, others with IP".into())
+        }
     }
 
     fn simple(&mut self, b: &[u8]) -> Result<Next, String> {
@@ -174,5 +191,9 @@ fn resolution(code: u8) -> Result<(u64, u128), String> {
 fn offset(value: &[u8], big: bool) -> i64 {
     let mut b = [0; 8];
     b.copy_from_slice(value);
-    if big { i64::from_be_bytes(b) } else { i64::from_le_bytes(b) }
+    if big {
+        i64::from_be_bytes(b)
+    } else {
+        i64::from_le_bytes(b)
+    }
 }

@@ -1,4 +1,5 @@
-//! Reading captures: a window moves over the (decompressed) file; `peek` finds the next frame in it.
+//! Reading captures: a window moves over the (decompressed) file; `peek` finds the next frame in
+//! it.
 
 use super::super::pool::FRAME_MAX;
 use super::ng::Section;
@@ -49,7 +50,8 @@ pub struct Reader {
     style: Style,
     next: Option<Next>,
     ended: bool,
-    /// The pipe that it comes through, uncompressed, and whether that is asked before it is read; whether the next frame has not come yet.
+    /// The pipe that it comes through, uncompressed, and whether that is asked before it is read;
+    /// whether the next frame has not come yet.
     pipe: Option<OwnedFd>,
     live: bool,
     waits: bool,
@@ -64,7 +66,11 @@ impl Reader {
         let unread = |e: io::Error| format!("cannot open {}: {e}", path.display());
         // Whoever opens a named pipe is held up until somebody writes to it.
         let named = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo());
-        let mut file = File::options().read(true).custom_flags(if named { libc::O_NONBLOCK } else { 0 }).open(path).map_err(unread)?;
+        let mut file = File::options()
+            .read(true)
+            .custom_flags(if named { libc::O_NONBLOCK } else { 0 })
+            .open(path)
+            .map_err(unread)?;
         if named && !has_come_in_time(&file) {
             return Ok(Reader::of(Box::new(io::empty()), true));
         }
@@ -87,11 +93,14 @@ impl Reader {
         }
         let cannot = |e: io::Error| format!("cannot read {}: {e}", path.display());
         let kind = file.metadata().map_err(cannot)?.file_type();
-        let pipe = if kind.is_fifo() || kind.is_socket() { Some(file.try_clone().map_err(cannot)?.into()) } else { None };
+        let pipe =
+            if kind.is_fifo() || kind.is_socket() { Some(file.try_clone().map_err(cannot)?.into()) } else { None };
         let all = io::Cursor::new(magic[..have].to_vec()).chain(file);
         let source: Box<dyn Read + Send> = match magic {
             [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(all)),
-            [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::new(all).map_err(|e| format!("{}: {e}", path.display()))?),
+            [0x28, 0xb5, 0x2f, 0xfd] => {
+                Box::new(zstd::Decoder::new(all).map_err(|e| format!("{}: {e}", path.display()))?)
+            }
             _ => {
                 let mut reader = Reader { pipe, ..Reader::of(Box::new(all), false) };
                 reader.first_header().map_err(|e| format!("{}: {e}", path.display()))?;
@@ -109,7 +118,23 @@ impl Reader {
 
     fn of(source: Box<dyn Read + Send>, ended: bool) -> Reader {
         let (format, window) = (Format::Classic { big: false, nanos: false }, vec![0; STEP + WHOLE_MAX]);
-        Reader { source, window, at: 0, end: 0, eof: false, offset: 0, format, style: Style::default(), next: None, ended, pipe: None, live: false, waits: false, failure: None, count: 0 }
+        Reader {
+            source,
+            window,
+            at: 0,
+            end: 0,
+            eof: false,
+            offset: 0,
+            format,
+            style: Style::default(),
+            next: None,
+            ended,
+            pipe: None,
+            live: false,
+            waits: false,
+            failure: None,
+            count: 0,
+        }
     }
 
     /// How it is written: the link type is that of the first frame.
@@ -166,7 +191,8 @@ impl Reader {
         self.pipe.as_ref().filter(|_| self.waits).map(AsRawFd::as_raw_fd)
     }
 
-    /// The next frame; `None` while it has not come, and at the end, which `failure` may have brought about.
+    /// The next frame; `None` while it has not come, and at the end, which `failure` may have
+    /// brought about.
     pub fn peek(&mut self) -> Option<Next> {
         if self.next.is_none() && !self.ended {
             self.waits = false;
@@ -222,7 +248,8 @@ impl Reader {
             return if self.here().is_empty() { Ok(None) } else { Err("cut off within the header of a frame".into()) };
         }
         let h = self.here();
-        let (seconds, fraction, n, wire) = (u32_at(h, 0, big), u32_at(h, 4, big), u32_at(h, 8, big), u32_at(h, 12, big));
+        let (seconds, fraction, n, wire) =
+            (u32_at(h, 0, big), u32_at(h, 4, big), u32_at(h, 8, big), u32_at(h, 12, big));
         if n as usize > FRAME_MAX {
             return Err(format!("a frame of {n} bytes (at most {FRAME_MAX} are possible)"));
         }
@@ -237,7 +264,11 @@ impl Reader {
     fn find_ng(&mut self) -> Result<Option<Next>, String> {
         loop {
             if !self.need(12)? {
-                return if self.here().is_empty() { Ok(None) } else { Err("cut off within the header of a block".into()) };
+                return if self.here().is_empty() {
+                    Ok(None)
+                } else {
+                    Err("cut off within the header of a block".into())
+                };
             }
             let Format::Ng(section) = &mut self.format else { return Ok(None) };
             let h = &self.window[self.at..self.end];
@@ -348,17 +379,26 @@ fn is_told_to_stop() -> bool {
     // SAFETY: plain calls on a set that lives here.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigpending(&mut set) == 0 && (libc::sigismember(&set, libc::SIGTERM) == 1 || libc::sigismember(&set, libc::SIGINT) == 1)
+        libc::sigpending(&mut set) == 0
+            && (libc::sigismember(&set, libc::SIGTERM) == 1 || libc::sigismember(&set, libc::SIGINT) == 1)
     }
 }
 
 /// A number of the file, in its byte order. There are enough bytes.
 pub fn u32_at(b: &[u8], at: usize, big: bool) -> u32 {
     let bytes = [b[at], b[at + 1], b[at + 2], b[at + 3]];
-    if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    if big {
+        u32::from_be_bytes(bytes)
+    } else {
+        u32::from_le_bytes(bytes)
+    }
 }
 
 pub fn u16_at(b: &[u8], at: usize, big: bool) -> u16 {
     let bytes = [b[at], b[at + 1]];
-    if big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
+    if big {
+        u16::from_be_bytes(bytes)
+    } else {
+        u16::from_le_bytes(bytes)
+    }
 }

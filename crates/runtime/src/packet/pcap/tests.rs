@@ -20,8 +20,18 @@ fn temp(name: &str) -> std::path::PathBuf {
 }
 
 fn sample() -> Vec<Frame> {
-    let frame = |i: u64, n: usize| (1_700_000_000_123_456_789 + i * 1_000_017, n as u32 + (i as u32 % 3), (0..n).map(|k| (k as u64 * 7 + i) as u8).collect());
-    [60, 61, 62, 63, 64, 1514, 9000, 65_549, 262_144, 0, 1].iter().enumerate().map(|(i, n)| frame(i as u64, *n)).collect()
+    let frame = |i: u64, n: usize| {
+        (
+            1_700_000_000_123_456_789 + i * 1_000_017,
+            n as u32 + (i as u32 % 3),
+            (0..n).map(|k| (k as u64 * 7 + i) as u8).collect(),
+        )
+    };
+    [60, 61, 62, 63, 64, 1514, 9000, 65_549, 262_144, 0, 1]
+        .iter()
+        .enumerate()
+        .map(|(i, n)| frame(i as u64, *n))
+        .collect()
 }
 
 fn written(name: &str, style: Style) -> Vec<u8> {
@@ -48,7 +58,8 @@ fn what_is_written_is_read_back() {
     }
 }
 
-/// What is sent may be longer than what was read, and readers cut frames to the length that the file's header gives.
+/// What is sent may be longer than what was read, and readers cut frames to the length that the
+/// file's header gives.
 #[test]
 fn headers_leave_room_for_frames_that_grow() {
     let most = |snap| {
@@ -129,7 +140,10 @@ fn times_without_end_are_the_latest_there_is() {
         block(6, &[&[interface, 0, 0, 0][..], &[ticks; 8], &[1, 0, 0, 0, 1, 0, 0, 0, b'x', 0, 0, 0]].concat());
     }
     let (frames, error) = read_all(f).unwrap();
-    assert_eq!((frames.iter().map(|f| f.0).collect::<Vec<_>>(), error), (vec![i64::MAX as u64, i64::MAX as u64, 0], None));
+    assert_eq!(
+        (frames.iter().map(|f| f.0).collect::<Vec<_>>(), error),
+        (vec![i64::MAX as u64, i64::MAX as u64, 0], None)
+    );
     // The plain format counts seconds in 32 bits: later ones are its last.
     let path = temp("late.pcap");
     let mut w = Writer::create(&path, Style::default()).unwrap();
@@ -142,7 +156,9 @@ fn other_link_types_are_refused() {
     let mut file = written("link.pcap", Style::default());
     file[20] = 113;
     assert_eq!(read_all(file).unwrap_err(), "link type 113 (Linux cooked, as of tcpdump -i any) is not supported: only Ethernet (1) and raw IP (101, 228, 229)");
-    for (text, start) in [("too few", &b"\xd4\xc3"[..]), ("not a capture: begins with 50 4b", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaa")] {
+    for (text, start) in
+        [("too few", &b"\xd4\xc3"[..]), ("not a capture: begins with 50 4b", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaa")]
+    {
         assert!(read_all(start.to_vec()).unwrap_err().contains(text));
     }
 }
@@ -185,7 +201,10 @@ fn a_cut_capture_gives_what_is_before_the_cut() {
                     last = frames.len();
                     assert_eq!(frames[..], whole[..last], "{name} cut at {cut}");
                     let ends_clean = error.is_none();
-                    assert!(ends_clean || error.unwrap().contains(&format!("after {last} frames: cut off")), "{name} cut at {cut}");
+                    assert!(
+                        ends_clean || error.unwrap().contains(&format!("after {last} frames: cut off")),
+                        "{name} cut at {cut}"
+                    );
                 }
                 Err(e) => assert!(cut < 64 && e.contains("cut off"), "{name} cut at {cut}: {e}"),
             }

@@ -52,8 +52,13 @@ impl Writer {
             (&name[..], To::Plain(file))
         };
         let ng = name.ends_with(".pcapng");
-        let mut w = Writer { to: Some(to), buffer: Vec::with_capacity(STEP + 65_536), ng, nanos: style.nanos, failure: None };
-        if ng { w.ng_header(style.link) } else { w.classic_header(style) }
+        let mut w =
+            Writer { to: Some(to), buffer: Vec::with_capacity(STEP + 65_536), ng, nanos: style.nanos, failure: None };
+        if ng {
+            w.ng_header(style.link)
+        } else {
+            w.classic_header(style)
+        }
         // What stands in the way of writing shows at once.
         w.flush();
         match w.failure.take() {
@@ -104,7 +109,8 @@ impl Writer {
         self.failure.is_none()
     }
 
-    /// Writes what has been gathered, for who looks at the file, or waits behind a pipe, while nothing comes.
+    /// Writes what has been gathered, for who looks at the file, or waits behind a pipe, while
+    /// nothing comes.
     pub fn write_out(&mut self) {
         if !self.buffer.is_empty() {
             self.flush();

@@ -1,5 +1,5 @@
-//! Real interfaces: veth pairs into namespaces of our own, a TUN device, UDP sockets. What needs more rights than we have is skipped, and
-//! said to be.
+//! Real interfaces: veth pairs into namespaces of our own, a TUN device, UDP sockets. What needs
+//! more rights than we have is skipped, and said to be.
 use super::*;
 use crate::stats::CoreStats;
 use std::net::UdpSocket;
@@ -23,7 +23,15 @@ impl Running {
     fn apps(apps: Vec<(Program, Desc)>, frames: Options, cores: usize) -> (Running, Arc<Vec<CoreStats>>) {
         let (stop, (tx, rx)) = (Stop::default(), mpsc::channel());
         let (told, wire) = (stop.clone(), frames.bind[0].1.clone());
-        let thread = std::thread::spawn(move || run_all(apps, frames, cores, told, Some(Box::new(move |r| tx.send(r.view.groups[0].stats.clone()).unwrap()))));
+        let thread = std::thread::spawn(move || {
+            run_all(
+                apps,
+                frames,
+                cores,
+                told,
+                Some(Box::new(move |r| tx.send(r.view.groups[0].stats.clone()).unwrap())),
+            )
+        });
         match rx.recv_timeout(Duration::from_secs(10)) {
             Ok(stats) => (Running { stop, thread: Some(thread) }, stats),
             Err(_) => panic!("{wire}: {}", thread.join().unwrap().unwrap_err()),
@@ -39,7 +47,11 @@ impl Running {
 fn sh(line: &str) -> Result<String, String> {
     let out = Command::new("sh").arg("-c").arg(line).output().map_err(|e| e.to_string())?;
     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-    if out.status.success() { Ok(text(&out.stdout)) } else { Err(format!("{line}: {}{}", text(&out.stdout), text(&out.stderr))) }
+    if out.status.success() {
+        Ok(text(&out.stdout))
+    } else {
+        Err(format!("{line}: {}{}", text(&out.stdout), text(&out.stderr)))
+    }
 }
 
 /// Two namespaces, each with one end of a veth pair; the other ends are here.
@@ -81,7 +93,12 @@ impl Net {
 
     /// Ten megabytes by TCP: more frames than any ring holds.
     fn transfer(&self) {
-        let said = sh(&format!("timeout 20 {} & timeout 20 {}; wait", self.py("b", "receive"), self.py("a", "send 10.77.0.2"))).unwrap();
+        let said = sh(&format!(
+            "timeout 20 {} & timeout 20 {}; wait",
+            self.py("b", "receive"),
+            self.py("a", "send 10.77.0.2")
+        ))
+        .unwrap();
         assert_eq!(said.trim(), "10000000");
     }
 }
@@ -129,7 +146,8 @@ fn af_xdp_forwards_between_veths() {
     }
 }
 
-/// One counts, one passes on, two change what they see, each for itself: all by one socket for each queue.
+/// One counts, one passes on, two change what they see, each for itself: all by one socket for each
+/// queue.
 #[test]
 fn apps_share_an_interface() {
     let Some(net) = Net::new("s") else { return };
@@ -137,15 +155,31 @@ fn apps_share_an_interface() {
         let app = |name: &str, mode| (program(&[]), Desc { app: name.into(), cluster: Some(0), ..desc(mode) });
         let apps = vec![app("grow", GROW), app("bridge", BRIDGE), app("count", DROP), app("shrink", SHRINK)];
         let sinks = ["grow", "shrink"].map(|_| Arc::new(Sink { keep: true, ..Sink::default() }));
-        let bind = pairs(&[("wire", net.wire(engine)), ("mon", "null".into()), ("grow.out", "memory:grow".into()), ("shrink.out", "memory:shrink".into()), ("bridge.out", "null".into()), ("count.out", "null".into())]);
-        let memory = ["grow", "shrink"].into_iter().zip(&sinks).map(|(n, s)| (n.to_string(), (Frames::default(), Some(s.clone())))).collect();
+        let bind = pairs(&[
+            ("wire", net.wire(engine)),
+            ("mon", "null".into()),
+            ("grow.out", "memory:grow".into()),
+            ("shrink.out", "memory:shrink".into()),
+            ("bridge.out", "null".into()),
+            ("count.out", "null".into()),
+        ]);
+        let memory = ["grow", "shrink"]
+            .into_iter()
+            .zip(&sinks)
+            .map(|(n, s)| (n.to_string(), (Frames::default(), Some(s.clone()))))
+            .collect();
         let (r, stats) = Running::apps(apps, Options { bind, memory, ..Options::default() }, cores);
         net.ping();
         let s = r.end();
-        let received: Vec<u64> = (0..4).map(|app| stats.iter().map(|c| c.apps[app].ports[0].frames.received.get()).sum()).collect();
-        assert!(received[0] >= 60 && received.iter().all(|n| *n == received[0]) && s.frames_dropped == 0, "{engine}: {received:?} {s:?}");
+        let received: Vec<u64> =
+            (0..4).map(|app| stats.iter().map(|c| c.apps[app].ports[0].frames.received.get()).sum()).collect();
+        assert!(
+            received[0] >= 60 && received.iter().all(|n| *n == received[0]) && s.frames_dropped == 0,
+            "{engine}: {received:?} {s:?}"
+        );
         // Each has seen all frames as they came.
-        let [mut grown, mut shrunk] = sinks.map(|s| s.frames.lock().unwrap().iter().map(|f| f.2.clone()).collect::<Vec<_>>());
+        let [mut grown, mut shrunk] =
+            sinks.map(|s| s.frames.lock().unwrap().iter().map(|f| f.2.clone()).collect::<Vec<_>>());
         assert_eq!((grown.len() as u64, shrunk.len() as u64), (received[0], received[0]), "{engine}");
         grown.iter_mut().for_each(|f| *f = f.split_off(24));
         shrunk.sort();
@@ -154,7 +188,11 @@ fn apps_share_an_interface() {
         let copied = |app: usize| stats.iter().map(|c| c.apps[app].ports[0].frames.copied.get()).sum::<u64>();
         assert_eq!(copied(2), 0, "{engine}: frames were copied for one that only counts");
         if cores == 1 {
-            assert_eq!((copied(0), copied(3)), (received[0], 0), "{engine}: the last one to change a frame has it for itself");
+            assert_eq!(
+                (copied(0), copied(3)),
+                (received[0], 0),
+                "{engine}: the last one to change a frame has it for itself"
+            );
         }
     }
 }

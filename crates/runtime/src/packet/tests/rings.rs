@@ -1,8 +1,10 @@
-//! Cores that give each other frames as fast as they can, without programs: what is given comes once, whole and in order, no bell is lost, and all buffers come
-//! home. (Also run under ThreadSanitizer by hand: it knows the order of atomics but not of fences in a standard library that was built without it.)
+//! Cores that give each other frames as fast as they can, without programs: what is given comes
+//! once, whole and in order, no bell is lost, and all buffers come home. (Also run under
+//! ThreadSanitizer by hand: it knows the order of atomics but not of fences in a standard library
+//! that was built without it.)
 
 use crate::abi::wl_frame;
-use crate::packet::mesh::{Item, Mesh};
+use crate::packet::core_mesh::{Item, Mesh};
 use crate::packet::pool::{Buf, Pool};
 use crate::packet::port::{bytes, BATCH};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -92,7 +94,11 @@ impl Worker {
                 assert!(n > self.last[maker], "{n} behind {}", self.last[maker]);
                 self.last[maker] = n;
                 busy = true;
-                if n % 3 == 0 { self.mesh.send((self.me + 1) % self.cores, item) } else { self.finish(item.buf) }
+                if n % 3 == 0 {
+                    self.mesh.send((self.me + 1) % self.cores, item)
+                } else {
+                    self.finish(item.buf)
+                }
             }
         }
         busy
@@ -108,7 +114,8 @@ impl Worker {
         busy
     }
 
-    /// Sleeps until somebody rings, unless it has frames to make, for which buffers come home without a bell.
+    /// Sleeps until somebody rings, unless it has frames to make, for which buffers come home
+    /// without a bell.
     fn rest(&mut self, all: u64) {
         if self.mesh.may_sleep() && self.made == FRAMES {
             let mut p = libc::pollfd { fd: self.mesh.bell(), events: libc::POLLIN, revents: 0 };
@@ -132,7 +139,16 @@ fn frames_between_cores_come_once_and_buffers_come_home() {
         let all = FRAMES * cores as u64 * if shared { cores as u64 } else { 1 };
         let done = Arc::new(AtomicU64::new(0));
         let workers = pools.into_iter().zip(Mesh::all(cores, 1).unwrap()).enumerate();
-        let workers = workers.map(|(me, (pool, mesh))| Worker { me, cores, shared, pool, mesh, made: 0, last: vec![0; cores], done: done.clone() });
+        let workers = workers.map(|(me, (pool, mesh))| Worker {
+            me,
+            cores,
+            shared,
+            pool,
+            mesh,
+            made: 0,
+            last: vec![0; cores],
+            done: done.clone(),
+        });
         let threads: Vec<_> = workers.map(|w| std::thread::spawn(move || w.run(all))).collect();
         let mut ended: Vec<Worker> = threads.into_iter().map(|t| t.join().unwrap()).collect();
         for w in &mut ended {

@@ -28,7 +28,8 @@ fn a_capture_passes_unchanged() {
 
 #[test]
 fn frames_grow_and_shrink() {
-    let list: Vec<Vec<u8>> = [64, 1500, 2000, 3400, 9000, 65_000].iter().map(|n| (0..*n).map(|i| i as u8).collect()).collect();
+    let list: Vec<Vec<u8>> =
+        [64, 1500, 2000, 3400, 9000, 65_000].iter().map(|n| (0..*n).map(|i| i as u8).collect()).collect();
     let input = capture("size-in.pcap", list.iter().map(|f| (5, &f[..])));
     let output = temp("size-out.pcap");
     pcap_to_pcap(SHRINK, &input, &output);
@@ -45,7 +46,8 @@ fn frames_grow_and_shrink() {
 
 #[test]
 fn copies_and_moved_frames_keep_their_order() {
-    let list: Vec<Vec<u8>> = (0..300u32).map(|i| [[0, i as u8, (i >> 8) as u8].to_vec(), vec![7; 60]].concat()).collect();
+    let list: Vec<Vec<u8>> =
+        (0..300u32).map(|i| [[0, i as u8, (i >> 8) as u8].to_vec(), vec![7; 60]].concat()).collect();
     let input = capture("tee-in.pcap", list.iter().enumerate().map(|(i, f)| (i as u64, &f[..])));
     let output = temp("tee-out.pcap");
     let bind = pairs(&[("wire", format!("pcap:{input}")), ("mon", format!("pcap:{output}")), ("out", "null".into())]);
@@ -65,12 +67,15 @@ fn copies_and_moved_frames_keep_their_order() {
 #[test]
 fn captures_are_merged_by_time() {
     let frames: Vec<Vec<u8>> = (0..40u8).map(|i| vec![i; 60]).collect();
-    let of = |k: usize| frames.iter().enumerate().filter(move |(i, _)| i * i % 7 % 3 == k).map(|(i, f)| (i as u64 * 400_000, &f[..]));
+    let of = |k: usize| {
+        frames.iter().enumerate().filter(move |(i, _)| i * i % 7 % 3 == k).map(|(i, f)| (i as u64 * 400_000, &f[..]))
+    };
     let inputs: Vec<String> = (0..3).map(|k| format!("pcap:{}", capture(&format!("merge{k}.pcap"), of(k)))).collect();
     let outputs: Vec<String> = (0..3).map(|k| temp(&format!("merged{k}.pcap"))).collect();
     let one = temp("merged.pcap");
     let bind = |out: String| pairs(&[("wire", inputs.join(",")), ("out", out), ("mon", "null".into())]);
-    run_on(program(&[]), desc(FORWARD), Options { bind: bind(format!("pcap:{one}")), ..Options::default() }, 1).unwrap();
+    run_on(program(&[]), desc(FORWARD), Options { bind: bind(format!("pcap:{one}")), ..Options::default() }, 1)
+        .unwrap();
     let got: Vec<u8> = frames_of(&one).iter().map(|f| f.2[0]).collect();
     assert_eq!(got, (0..40).collect::<Vec<u8>>());
     // Instance to instance, through --out of the port itself for one of them.
@@ -82,7 +87,8 @@ fn captures_are_merged_by_time() {
     }
 }
 
-/// The end of a capture is no reason to rest before others are looked at: forty times, that would be twenty seconds.
+/// The end of a capture is no reason to rest before others are looked at: forty times, that would
+/// be twenty seconds.
 #[test]
 fn empty_captures_hold_up_nobody() {
     let none = format!("pcap:{}", capture("empty.pcap", []));
@@ -94,7 +100,8 @@ fn empty_captures_hold_up_nobody() {
     assert!(s.elapsed.as_secs() < 10, "{:?}", s.elapsed);
 }
 
-/// Two million frames, on two cores, from one capture: each flow's frames are handled, and written, in their order.
+/// Two million frames, on two cores, from one capture: each flow's frames are handled, and written,
+/// in their order.
 #[test]
 fn flows_keep_their_order_on_two_cores() {
     const FLOWS: u32 = 1000;
@@ -111,7 +118,8 @@ fn flows_keep_their_order_on_two_cores() {
     let input = capture("order.pcap", list.iter().enumerate().map(|(i, f)| (1 + i as u64 * 1000, &f[..])));
     for flags in [&["-DSTEER"][..], &[]] {
         let output = temp("order-out.pcap");
-        let bind = pairs(&[("wire", format!("pcap:{input}")), ("out", format!("pcap:{output}")), ("mon", "null".into())]);
+        let bind =
+            pairs(&[("wire", format!("pcap:{input}")), ("out", format!("pcap:{output}")), ("mon", "null".into())]);
         let s = run_on(program(flags), desc(ORDER), Options { bind, rps: Rps::On, ..Options::default() }, 2).unwrap();
         assert_eq!((s.frames, s.frames_sent, s.faults), (u64::from(N), u64::from(N), 0), "{flags:?}");
         let mut last = vec![0u32; FLOWS as usize];
@@ -134,7 +142,11 @@ fn cores_of_flows(one_queue: bool, rps: Rps) -> Vec<Vec<usize>> {
         }
     }
     let sink = Arc::new(Sink { keep: true, ..Sink::default() });
-    let mut options = Options { bind: pairs(&[("wire", "memory:in".into()), ("out", "memory:out".into()), ("mon", "null".into())]), rps, ..Options::default() };
+    let mut options = Options {
+        bind: pairs(&[("wire", "memory:in".into()), ("out", "memory:out".into()), ("mon", "null".into())]),
+        rps,
+        ..Options::default()
+    };
     options.memory.insert("in".into(), (frames, None));
     options.memory.insert("out".into(), (Frames::default(), Some(sink.clone())));
     let s = run_on(program(&["-DSTEER"]), desc(FORWARD), options, 2).unwrap();
@@ -163,7 +175,14 @@ fn frames_of_a_single_queue_are_handed_over_or_kept() {
         let all = cores_of_flows(true, rps);
         assert!(all.iter().all(|c| c.len() == 1), "{rps:?}: {all:?}");
         let (kept, shared) = (all.iter().all(|c| *c == [0]), all.contains(&vec![1]));
-        assert!(match rps { Rps::On => shared, Rps::Off => kept, Rps::Auto => kept || shared }, "{rps:?}: {all:?}");
+        assert!(
+            match rps {
+                Rps::On => shared,
+                Rps::Off => kept,
+                Rps::Auto => kept || shared,
+            },
+            "{rps:?}: {all:?}"
+        );
     }
 }
 
@@ -177,10 +196,16 @@ fn time_is_the_captures() {
     pcap_to_pcap(CLOCK, &input, &output);
     let got: Vec<(u64, u64, u64)> = frames_of(&output)
         .iter()
-        .map(|(t, _, f)| (*t, u64::from_ne_bytes(f[..8].try_into().unwrap()), u64::from_ne_bytes(f[8..16].try_into().unwrap())))
+        .map(|(t, _, f)| {
+            (*t, u64::from_ne_bytes(f[..8].try_into().unwrap()), u64::from_ne_bytes(f[8..16].try_into().unwrap()))
+        })
         .collect();
     assert_eq!(got.iter().map(|g| g.0).collect::<Vec<_>>(), times);
-    assert_eq!(got.iter().map(|g| g.1).collect::<Vec<_>>(), [times[1], times[1], times[3], times[3]], "now is the newest frame's time");
+    assert_eq!(
+        got.iter().map(|g| g.1).collect::<Vec<_>>(),
+        [times[1], times[1], times[3], times[3]],
+        "now is the newest frame's time"
+    );
     assert_eq!(got.iter().map(|g| g.2).collect::<Vec<_>>(), [0, 0, 3, 3], "ticks");
 }
 
@@ -188,7 +213,11 @@ fn time_is_the_captures() {
 fn a_capture_can_be_paced() {
     let input = capture("pace.pcap", (0..5u64).map(|i| (77 + i * 50_000_000, &[1u8; 60][..])));
     let bind = pairs(&[("wire", format!("pcap:{input}")), ("out", "null".into()), ("mon", "null".into())]);
-    let run = |pace| run_on(program(&[]), desc(FORWARD), Options { bind: bind.clone(), pace, ..Options::default() }, 1).unwrap().elapsed;
+    let run = |pace| {
+        run_on(program(&[]), desc(FORWARD), Options { bind: bind.clone(), pace, ..Options::default() }, 1)
+            .unwrap()
+            .elapsed
+    };
     let (fast, paced) = (run(false), run(true));
     assert!(paced.as_millis() >= 200 && fast.as_millis() < 200, "{fast:?} and {paced:?}");
 }
@@ -200,10 +229,16 @@ fn a_damaged_capture_is_told_of_after_the_rest_was_done() {
     let bytes = std::fs::read(&input).unwrap();
     std::fs::write(&input, &bytes[..bytes.len() - 10]).unwrap();
     let output = temp("damaged-out.pcap");
-    let (bind, dump) = (pairs(&[("wire", format!("pcap:{input}")), ("out", format!("pcap:{output}")), ("mon", "null".into())]), temp("damaged.json"));
+    let (bind, dump) = (
+        pairs(&[("wire", format!("pcap:{input}")), ("out", format!("pcap:{output}")), ("mon", "null".into())]),
+        temp("damaged.json"),
+    );
     let options = Options { bind, dump: vec![("t".into(), dump.clone().into())], ..Options::default() };
     let e = run_on(program(&[]), desc(FORWARD), options, 1).unwrap_err().to_string();
-    assert_eq!(e, "port `wire`: the capture is damaged at byte 15944, after 199 frames: cut off within a frame of 64 bytes");
+    assert_eq!(
+        e,
+        "port `wire`: the capture is damaged at byte 15944, after 199 frames: cut off within a frame of 64 bytes"
+    );
     assert_eq!(frames_of(&output).len(), 199);
     assert_eq!(std::fs::read_to_string(dump).unwrap(), "[]\n");
 }
@@ -217,13 +252,15 @@ fn tables_are_loaded_and_dumped() {
     std::fs::write(&csv, "v,k\n90,9\n").unwrap();
     let bind = pairs(&[("wire", format!("pcap:{input}")), ("out", "null".into()), ("mon", "null".into())]);
     let load: Vec<(String, PathBuf)> = [&json, &csv].map(|f| ("t".to_string(), f.into())).to_vec();
-    let dump: Vec<(String, PathBuf)> = [temp("dump.json"), temp("dump.csv")].map(|f| ("t".to_string(), f.into())).to_vec();
+    let dump: Vec<(String, PathBuf)> =
+        [temp("dump.json"), temp("dump.csv")].map(|f| ("t".to_string(), f.into())).to_vec();
     let options = Options { bind, load, dump: dump.clone(), ..Options::default() };
     run_on(program(&[]), desc(DROP), options.clone(), 2).unwrap();
     let text = |i: usize| std::fs::read_to_string(&dump[i].1).unwrap();
     assert_eq!(text(0), "[{\"k\":7,\"w\":\"x\",\"value\":70},\n{\"k\":8,\"w\":\"x\",\"value\":80},\n{\"k\":9,\"w\":\"x\",\"value\":90}]\n");
     assert_eq!(text(1), "k,w,value\n7,x,70\n8,x,80\n9,x,90\n");
-    // A part on each core: loaded on both, dumped from both, and written once where they are the same.
+    // A part on each core: loaded on both, dumped from both, and written once where they are the
+    // same.
     let parts = Desc { local_tables: vec!["t".into()], ..desc(DROP) };
     run_on(program(&[]), parts, options.clone(), 2).unwrap();
     assert_eq!(text(1).lines().count(), 4);
@@ -246,18 +283,42 @@ fn mistakes_are_named() {
         run_on(program(&[]), desc(FORWARD), options, 1).unwrap_err().to_string()
     };
     for (bind, out, why) in [
-        (vec![("wires", "null".into())], vec![], "app `test` has no port `wires`; did you mean `wire`? it has: wire, out, mon"),
+        (
+            vec![("wires", "null".into())],
+            vec![],
+            "app `test` has no port `wires`; did you mean `wire`? it has: wire, out, mon",
+        ),
         (vec![("wire", "x".into())], vec![], "names no engine"),
         (vec![("wire", "pcap:/nonexistent/a.pcap".into())], vec![], "cannot open /nonexistent/a.pcap: No such file"),
         (vec![("wire", format!("pcap:{text}"))], vec![], "text.pcap: not a capture: begins with 6e 6f 20 63"),
-        (vec![wire.clone(), ("out", "pcap:/nonexistent/b.pcap".into())], vec![], "port `out`: cannot write /nonexistent/b.pcap"),
-        (vec![wire.clone(), ("out", "afpacket:nosuchif".into())], vec![], "port `out`: there is no interface `nosuchif`"),
+        (
+            vec![wire.clone(), ("out", "pcap:/nonexistent/b.pcap".into())],
+            vec![],
+            "port `out`: cannot write /nonexistent/b.pcap",
+        ),
+        (
+            vec![wire.clone(), ("out", "afpacket:nosuchif".into())],
+            vec![],
+            "port `out`: there is no interface `nosuchif`",
+        ),
         (vec![wire.clone(), ("out", "udp:nowhere".into())], vec![], "expected ADDRESS:PORT"),
         (vec![wire.clone()], vec![("wire", "pcap:/tmp/a,b".into())], "--out names 2 instances, the port has 1"),
-        (vec![wire.clone(), ("out", wire.1.clone())], vec![], "mistakes.pcap is the capture that port `wire` reads; name another file"),
-        (vec![wire.clone(), ("out", format!("pcap:{new}")), ("mon", format!("pcap:{new}"))], vec![], "new.pcap is the capture that port `out` writes; name another file"),
+        (
+            vec![wire.clone(), ("out", wire.1.clone())],
+            vec![],
+            "mistakes.pcap is the capture that port `wire` reads; name another file",
+        ),
+        (
+            vec![wire.clone(), ("out", format!("pcap:{new}")), ("mon", format!("pcap:{new}"))],
+            vec![],
+            "new.pcap is the capture that port `out` writes; name another file",
+        ),
         // What is there is not written over unless all ports are there.
-        (vec![wire.clone(), ("out", format!("pcap:{text}")), ("mon", "afpacket:nosuchif".into())], vec![], "port `mon`: there is no interface `nosuchif`"),
+        (
+            vec![wire.clone(), ("out", format!("pcap:{text}")), ("mon", "afpacket:nosuchif".into())],
+            vec![],
+            "port `mon`: there is no interface `nosuchif`",
+        ),
     ] {
         let e = error(bind, out);
         assert!(e.contains(why), "{e}");
@@ -270,7 +331,10 @@ fn mistakes_are_named() {
 
 #[test]
 fn faults_are_counted_and_shown_to_handlers() {
-    let mut options = Options { bind: pairs(&[("wire", "memory:in".into()), ("out", "null".into()), ("mon", "null".into())]), ..Options::default() };
+    let mut options = Options {
+        bind: pairs(&[("wire", "memory:in".into()), ("out", "null".into()), ("mon", "null".into())]),
+        ..Options::default()
+    };
     let mut frames = Frames::new(1);
     (0..100).for_each(|i| frames.push(&frame(1, i), 0));
     options.memory.insert("in".into(), (frames, None));
@@ -288,16 +352,25 @@ fn what_has_no_way_out_is_counted() {
     assert_eq!((s.frames, s.frames_sent, s.frames_dropped), (20, 10, 10));
 }
 
-/// Frames that lie where they are, some of which are dropped, some sent through one port, some through another: they are counted alike whether
-/// anybody looks at them or not, and whether the program says how many there are or not; and they come out whole and in order.
+/// Frames that lie where they are, some of which are dropped, some sent through one port, some
+/// through another: they are counted alike whether anybody looks at them or not, and whether the
+/// program says how many there are or not; and they come out whole and in order.
 #[test]
 fn filtered_frames_are_counted() {
     for (ways, flags) in [(1u32, &[][..]), (3, &[]), (1, &["-DTELLS=1"]), (3, &["-DTELLS=1"])] {
-        let list: Vec<Vec<u8>> = (0..1000u32).map(|i| { let last = (i * i / 7 % 4) & ways; [frame(i % 50, i), vec![0; i as usize % 40], vec![last as u8]].concat() }).collect();
+        let list: Vec<Vec<u8>> = (0..1000u32)
+            .map(|i| {
+                let last = (i * i / 7 % 4) & ways;
+                [frame(i % 50, i), vec![0; i as usize % 40], vec![last as u8]].concat()
+            })
+            .collect();
         let run = |keep: bool, writes: bool| {
             let sink = Arc::new(Sink { keep, ..Sink::default() });
             let mon = if writes { format!("pcap:{}", temp("filtered.pcap")) } else { "null".into() };
-            let mut options = Options { bind: pairs(&[("wire", "memory:in".into()), ("out", "memory:out".into()), ("mon", mon)]), ..Options::default() };
+            let mut options = Options {
+                bind: pairs(&[("wire", "memory:in".into()), ("out", "memory:out".into()), ("mon", mon)]),
+                ..Options::default()
+            };
             let mut frames = Frames::new(3);
             frames.in_place = true;
             list.iter().for_each(|f| frames.push(f, 0));

@@ -1,5 +1,6 @@
-//! Several apps that read one port: each has seen each frame once and unchanged, on the core that its cluster's hash says, and frames are
-//! copied only for those who change them or send what others need, too.
+//! Several apps that read one port: each has seen each frame once and unchanged, on the core that
+//! its cluster's hash says, and frames are copied only for those who change them or send what
+//! others need, too.
 use super::*;
 use crate::stats::CoreStats;
 
@@ -24,7 +25,8 @@ impl Ran {
     /// The core on which an app has handled each flow; it must be one.
     fn cores(&self, app: usize, at: usize) -> Vec<usize> {
         let of = |flow: u32| {
-            let mut cores: Vec<usize> = self.sent[app].iter().filter(|f| f.1[at..at + 4] == flow.to_ne_bytes()).map(|f| f.0).collect();
+            let mut cores: Vec<usize> =
+                self.sent[app].iter().filter(|f| f.1[at..at + 4] == flow.to_ne_bytes()).map(|f| f.0).collect();
             cores.dedup();
             assert_eq!(cores.len(), 1, "flow {flow} of app {app} was on cores {cores:?}");
             cores[0]
@@ -47,7 +49,14 @@ fn run(apps: &[(u64, Option<u32>, u32)], wire: &str, frames: Frames, cores: usiz
         list.push((program(&["-DSTEER", &by]), Desc { app: name, cluster: *cluster, ..desc(*mode) }));
     }
     let (tx, rx) = std::sync::mpsc::channel();
-    let summary = run_all(list, options, cores, Stop::default(), Some(Box::new(move |r| tx.send(r.view.groups[0].stats.clone()).unwrap()))).unwrap();
+    let summary = run_all(
+        list,
+        options,
+        cores,
+        Stop::default(),
+        Some(Box::new(move |r| tx.send(r.view.groups[0].stats.clone()).unwrap())),
+    )
+    .unwrap();
     let sent = sinks.iter().map(|s| s.frames.lock().unwrap().iter().map(|f| (f.0, f.2.clone())).collect()).collect();
     Ran { summary, stats: rx.recv().unwrap(), sent }
 }
@@ -70,12 +79,21 @@ fn of(ran: &Ran, app: usize) -> Vec<Vec<u8>> {
 fn each_app_sees_frames_as_they_came() {
     let list = traffic(20);
     let n = list.len() as u64;
-    let input = format!("pcap:{}", capture("shared.pcap", list.iter().enumerate().map(|(i, f)| (1 + i as u64 * 1000, &f[..]))));
+    let input =
+        format!("pcap:{}", capture("shared.pcap", list.iter().enumerate().map(|(i, f)| (1 + i as u64 * 1000, &f[..]))));
     let grown: Vec<Vec<u8>> = list.iter().map(|f| [&[0x11; 20][..], f].concat()).collect();
     let shrunk: Vec<Vec<u8>> = list.iter().map(|f| f[4..].to_vec()).collect();
     for wire in [input.as_str(), "memory:in"] {
-        let ran = run(&[(GROW, Some(0), 1), (DROP, Some(0), 1), (FORWARD, Some(0), 1), (SHRINK, Some(0), 1)], wire, in_memory(&list, 1), 1);
-        assert_eq!((ran.summary.frames, ran.summary.frames_sent, ran.summary.frames_dropped, ran.summary.faults), (4 * n, 3 * n, 0, 0));
+        let ran = run(
+            &[(GROW, Some(0), 1), (DROP, Some(0), 1), (FORWARD, Some(0), 1), (SHRINK, Some(0), 1)],
+            wire,
+            in_memory(&list, 1),
+            1,
+        );
+        assert_eq!(
+            (ran.summary.frames, ran.summary.frames_sent, ran.summary.frames_dropped, ran.summary.faults),
+            (4 * n, 3 * n, 0, 0)
+        );
         assert!(of(&ran, 0) == grown && of(&ran, 2) == list && of(&ran, 3) == shrunk, "{wire}");
         // Who only reads has none copied; nor has the last one that changes them.
         assert_eq!(ran.copied(), [n, 0, n, 0], "{wire}");
@@ -86,7 +104,13 @@ fn each_app_sees_frames_as_they_came() {
 fn nothing_is_copied_without_need() {
     let list = traffic(20);
     let n = list.len() as u64;
-    for (modes, copies) in [(&[DROP, DROP, DROP][..], 0), (&[DROP, FORWARD], 0), (&[SHRINK, DROP], 0), (&[FORWARD, FORWARD], n), (&[FORWARD, SHRINK], n)] {
+    for (modes, copies) in [
+        (&[DROP, DROP, DROP][..], 0),
+        (&[DROP, FORWARD], 0),
+        (&[SHRINK, DROP], 0),
+        (&[FORWARD, FORWARD], n),
+        (&[FORWARD, SHRINK], n),
+    ] {
         let apps: Vec<_> = modes.iter().map(|m| (*m, Some(0), 1)).collect();
         let ran = run(&apps, "memory:in", in_memory(&list, 1), 1);
         assert_eq!(ran.copied().iter().sum::<u64>(), copies, "{modes:?}");
@@ -101,7 +125,10 @@ fn nothing_is_copied_without_need() {
 fn a_cluster_has_a_flow_on_one_core() {
     let list = traffic(40);
     let n = list.len() as u64;
-    let input = format!("pcap:{}", capture("cluster.pcap", list.iter().enumerate().map(|(i, f)| (1 + i as u64 * 1000, &f[..]))));
+    let input = format!(
+        "pcap:{}",
+        capture("cluster.pcap", list.iter().enumerate().map(|(i, f)| (1 + i as u64 * 1000, &f[..])))
+    );
     for wire in [input.as_str(), "memory:in"] {
         // The order is checked by the program.
         let ran = run(&[(ORDER, Some(3), 1), (ORDER, Some(3), 1), (DROP, Some(3), 1)], wire, in_memory(&list, 1), 2);
@@ -118,10 +145,21 @@ fn clusters_of_different_keys_each_get_a_frame_once() {
     let n = list.len() as u64;
     let mut sorted = list.clone();
     sorted.sort();
-    let input = format!("pcap:{}", capture("clusters.pcap", list.iter().enumerate().map(|(i, f)| (1 + i as u64 * 1000, &f[..]))));
+    let input = format!(
+        "pcap:{}",
+        capture("clusters.pcap", list.iter().enumerate().map(|(i, f)| (1 + i as u64 * 1000, &f[..])))
+    );
     for wire in [input.as_str(), "memory:in"] {
-        let ran = run(&[(ORDER, Some(0), 1), (ORDER, Some(1), 7), (DROP, Some(1), 7), (SHRINK, None, 3)], wire, in_memory(&list, 1), 2);
-        assert_eq!((ran.summary.frames, ran.summary.frames_sent, ran.summary.frames_dropped, ran.summary.faults), (4 * n, 3 * n, 0, 0));
+        let ran = run(
+            &[(ORDER, Some(0), 1), (ORDER, Some(1), 7), (DROP, Some(1), 7), (SHRINK, None, 3)],
+            wire,
+            in_memory(&list, 1),
+            2,
+        );
+        assert_eq!(
+            (ran.summary.frames, ran.summary.frames_sent, ran.summary.frames_dropped, ran.summary.faults),
+            (4 * n, 3 * n, 0, 0)
+        );
         let (a, b, c) = (ran.cores(0, 42), ran.cores(1, 42), ran.cores(3, 38));
         assert!(a != b && b != c && a != c, "the keys differ: {a:?} {b:?} {c:?}");
         for app in [0, 1] {

@@ -1,4 +1,5 @@
-//! What the loop itself costs. Run it by `cargo test --release -p wireloom-runtime packet::tests::speed -- --ignored --nocapture`.
+//! What the loop itself costs. Run it by `cargo test --release -p wireloom-runtime
+//! packet::tests::speed -- --ignored --nocapture`.
 use super::*;
 
 /// Frames in memory, a batch function that does nothing.
@@ -8,7 +9,10 @@ fn cost(in_place: bool, rounds: u64) -> f64 {
     for i in 0..4096 {
         frames.push(&frame(i % 1000, i), 0);
     }
-    let mut options = Options { bind: pairs(&[("wire", "memory:in".into()), ("out", "null".into()), ("mon", "null".into())]), ..Options::default() };
+    let mut options = Options {
+        bind: pairs(&[("wire", "memory:in".into()), ("out", "null".into()), ("mon", "null".into())]),
+        ..Options::default()
+    };
     options.memory.insert("in".into(), (frames, None));
     let program = program(&["-DNOTHING"]);
     let before = cpu_ns();
@@ -43,9 +47,14 @@ fn cost_of_sharing() {
     let of = |apps: usize| {
         let mut frames = Frames::new(10_000);
         (0..4096).for_each(|i| frames.push(&frame(i % 1000, i), 0));
-        let mut options = Options { bind: pairs(&[("wire", "memory:in".into()), ("out", "null".into()), ("mon", "null".into())]), ..Options::default() };
+        let mut options = Options {
+            bind: pairs(&[("wire", "memory:in".into()), ("out", "null".into()), ("mon", "null".into())]),
+            ..Options::default()
+        };
         options.memory.insert("in".into(), (frames, None));
-        let list = (0..apps).map(|n| (program(&["-DNOTHING"]), Desc { app: format!("app{n}"), cluster: Some(0), ..desc(DROP) })).collect();
+        let list = (0..apps)
+            .map(|n| (program(&["-DNOTHING"]), Desc { app: format!("app{n}"), cluster: Some(0), ..desc(DROP) }))
+            .collect();
         let before = cpu_ns();
         run_all(list, options, 1, Stop::default(), None).unwrap();
         (cpu_ns() - before) as f64 / (10_000.0 * 4096.0)

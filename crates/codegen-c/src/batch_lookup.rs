@@ -1,0 +1,1130 @@
+//! Handlers of frames over whole batches.
+//!
+//! Where a handler is sure to look up a table whose key the frame alone tells, a batch is gone over
+//! twice: first all frames are opened, their keys packed and hashed, and the places in the table
+//! fetched; then the handler runs for each. What it still needs of the frame's headers is kept in
+//! between, no more.
+//!
+//! Tables of masks that no frame changes are looked up in between, too, for all frames at once
+//! (wl_wild_find_each), also where that follows a miss in an exact table.
+
+use crate::core_table::is_flow;
+use crate::expr::{may_fault, Scope};
+use crate::frame::Offset;
+use crate::gen::Gen;
+use crate::names;
+use crate::vectorize::{VectorHandler, VectorKeys};
+use std::collections::{BTreeMap, BTreeSet};
+use wireloom_ir::frame::field_size;
+use wireloom_ir::*;
+
+/// What is known of a handler's tables before it runs. There is one use, or two.
+pub(crate) struct BatchPlan<'m> {
+    /// The first use of a table, if that is an exact one.
+    pub exact: Option<TableLookup<'m>>,
+    /// The lookup in a table of masks: the first use of a table, or what follows a miss there.
+    pub masked: Option<TableLookup<'m>>,
+    /// The keys of the exact table are packed in lanes: they are looked up for the whole batch
+    /// before the first frame is handled.
+    pub seen: bool,
+    /// Locals of which nothing is made but these keys.
+    pub unused: BTreeSet<LocalId>,
+    keeps: HeaderReuse,
+}
+
+/// A use of a table whose key is known before the handler runs.
+pub(crate) struct TableLookup<'m> {
+    pub table: TableId,
+    /// The key as it stands in the statement.
+    pub site: &'m Expr,
+    /// The key over the frame alone.
+    pub key: Expr,
+    /// All conditions that lead there, over the frame alone.
+    pub guard: Vec<Expr>,
+}
+
+/// What the handler reads of the view besides.
+enum HeaderReuse {
+    /// It needs all of it, or changes the frame: the frame is opened anew when its turn comes.
+    Nothing,
+    /// Where these headers begin.
+    Places(BTreeSet<u32>),
+}
+
+/// What a handler keeps in registers for the length of a batch, as no stores to frames or tables
+/// can touch it there.
+#[derive(Default)]
+pub(crate) struct HoistedState {
+    /// Counters that no program code reads.
+    pub counters: BTreeSet<u32>,
+    /// Tables whose lookups are counted.
+    pub tables: BTreeSet<u32>,
+    /// Conditions that only the app's parameters decide.
+    pub settings: Vec<Expr>,
+    /// Of these, those without which much of the handler is left out.
+    pub optional: BTreeSet<usize>,
+    /// An exact table that is the same for a whole batch: whether it has entries.
+    pub filled: Option<TableId>,
+}
+
+impl HoistedState {
+    pub fn is_empty(&self) -> bool {
+        self.counters.is_empty() && self.tables.is_empty() && self.settings.is_empty() && self.filled.is_none()
+    }
+
+    /// Which frames have a copy of the handler, if it is small but for what the parameters leave
+    /// out.
+    fn usual(&self, block: &Block) -> Option<String> {
+        let mut left_out = 0;
+        walk::stmts(block, &mut |s| {
+            if let StmtKind::If { cond, then, .. } = &s.kind {
+                if self.setting(cond).is_some_and(|n| self.optional.contains(&n)) {
+                    left_out += size(then)
+                }
+            }
+        });
+        let whole: Vec<_> = self.optional.iter().map(|n| format!("keep.when_{n}")).collect();
+        let usual = if whole.is_empty() { "same".into() } else { format!("{} ? 0 : same", whole.join(" || ")) };
+        (size(block) <= SMALL + left_out)
+            .then(|| if_lanes(format!("const uint64_t usual = {usual}; /* have a copy of the handler */\n")))
+    }
+
+    /// What the handler may have changed goes back: all else is the same for the batch.
+    pub fn back(&self) -> String {
+        let counters = self.counters.iter().map(|c| format!("keep->c{c} = kept.c{c};\n"));
+        counters
+            .chain(
+                self.tables
+                    .iter()
+                    .map(|t| format!("keep->asked_{t} = kept.asked_{t};\nkeep->found_{t} = kept.found_{t};\n")),
+            )
+            .collect()
+    }
+
+    /// The number of a condition.
+    pub fn setting(&self, cond: &Expr) -> Option<usize> {
+        self.settings.iter().position(|s| s == cond)
+    }
+}
+
+/// Whether a condition compares parameters, and what no frame changes of the app's state, with
+/// constants.
+fn is_setting(m: &Module, cond: &Expr) -> bool {
+    let (mut only, mut any) = (!may_fault(cond), false);
+    walk::expr(cond, &mut |e| match &*e.kind {
+        ExprKind::Param(_) => any = true,
+        ExprKind::State(s) if !set_by_frames(m, *s) && matches!(m.ty(e.ty), Ty::UInt(..=64) | Ty::Bool) => any = true,
+        ExprKind::Int(_)
+        | ExprKind::Bool(_)
+        | ExprKind::Bytes(_)
+        | ExprKind::Unary(..)
+        | ExprKind::Binary(..)
+        | ExprKind::Cast(_) => {}
+        ExprKind::Builtin(Builtin::LenBytes, _) => {}
+        _ => only = false,
+    });
+    only && any
+}
+
+/// Whether a handler of frames, or an element that it joins to, sets a part of the state.
+fn set_by_frames(m: &Module, state: StateId) -> bool {
+    let mut sets = false;
+    let handlers = m.handlers.iter().filter(|h| matches!(h.on, On::Frame { .. })).map(|h| &h.body);
+    handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())).for_each(|b| {
+        walk::stmts(&b.block, &mut |s| sets |= matches!(&s.kind, StmtKind::SetState(id, _) if *id == state))
+    });
+    sets
+}
+
+/// What is known on the way to a statement.
+struct PathState {
+    /// What locals have been set to; None: it depends.
+    known: BTreeMap<LocalId, Option<Expr>>,
+    guard: Vec<Expr>,
+    /// The guard says all that leads here.
+    exact: bool,
+    /// The frame may have been changed.
+    changed: bool,
+    /// A fault may have ended the handler.
+    faults: bool,
+    /// What an exact table has answered: only what a miss leads to is looked at, up to a table of
+    /// masks.
+    missed: Option<LocalId>,
+}
+
+/// A use, the local that it sets if it is a lookup, and what follows in its block.
+type Found<'m> = (TableLookup<'m>, Option<LocalId>, &'m [Stmt]);
+
+impl<'m> Gen<'m> {
+    pub fn ahead(&mut self, h: &'m Handler, unit: UnitId) -> Option<BatchPlan<'m>> {
+        if !matches!(h.on, On::Frame { .. }) {
+            return None;
+        }
+        let mut way = PathState {
+            known: BTreeMap::new(),
+            guard: Vec::new(),
+            exact: true,
+            changed: false,
+            faults: false,
+            missed: None,
+        };
+        let (first, dst, rest) = self.first_use(&h.body.block, &mut way)?;
+        let sure = !way.faults;
+        let (exact, masked) = if self.is_masked(first.table) {
+            (None, Some(first))
+        } else {
+            way.missed = dst.filter(|_| self.steady(first.table));
+            let masked = way.missed.and_then(|_| self.first_use(rest, &mut way)).map(|found| found.0);
+            (Some(first), masked)
+        };
+        let sites: Vec<&Expr> = [&exact, &masked].into_iter().flatten().map(|u| u.site).collect();
+        let unused = unused(&h.body, &sites);
+        let keeps = self.keeps(&h.body, &sites, &unused);
+        let mut ahead = BatchPlan { exact, masked, seen: false, unused, keeps };
+        // Such a lookup counts as a use before the handler comes to it.
+        ahead.seen = sure && self.vector_keys(h, unit, &ahead).is_some();
+        Some(ahead)
+    }
+
+    /// Whether a table is the same for a whole batch.
+    fn steady(&self, id: TableId) -> bool {
+        !self.m.changed_by_traffic(&self.m.tables[id.index()])
+    }
+
+    /// Whether rules say what becomes of frames: which headers they have is then found out without
+    /// branches. Elsewhere that costs more than it saves (0.7 ns in flow_tracker, where all traffic
+    /// is UDP).
+    pub fn has_rules(&self) -> bool {
+        (0..self.m.tables.len()).any(|n| self.is_masked(TableId(n as u32)))
+    }
+
+    /// Whether a table of masks can be looked up ahead.
+    fn is_masked(&self, id: TableId) -> bool {
+        matches!(self.m.tables[id.index()].kind, TableKind::Wildcard | TableKind::Lpm)
+            && self.serve().is_empty()
+            && self.steady(id)
+    }
+
+    /// Looks for the use, statement by statement; leaves `way` as it is there, or behind the block.
+    fn first_use(&self, block: &'m [Stmt], way: &mut PathState) -> Option<Found<'m>> {
+        for (n, s) in block.iter().enumerate() {
+            let faults = ends_by_fault(s);
+            way.faults |= faults && matches!(s.kind, StmtKind::If { .. });
+            match &s.kind {
+                StmtKind::Set(l, e) => {
+                    let value = plain(e, &way.known);
+                    // Set twice: its value depends on the way taken.
+                    way.known.entry(*l).and_modify(|v| *v = None).or_insert(value);
+                }
+                StmtKind::Frame { act, .. } => way.changed |= !matches!(act, FrameAct::Send { .. }),
+                StmtKind::Output { .. } => way.changed = true,
+                StmtKind::TableGet { table, key, .. }
+                | StmtKind::TablePut { table, key, .. }
+                | StmtKind::TableUpdate { table, key, .. }
+                | StmtKind::TableRemove { table, key, .. } => {
+                    let dst = match &s.kind {
+                        StmtKind::TableGet { dst, .. } => Some(*dst),
+                        _ => None,
+                    };
+                    let kind = way.missed.is_none() && is_flow(self.m, &self.m.tables[table.index()])
+                        || dst.is_some() && self.is_masked(*table);
+                    let usable = way.exact && !way.changed && !may_fault(key) && kind;
+                    if let Some(k) = plain(key, &way.known).filter(|_| usable) {
+                        return Some((
+                            TableLookup { table: *table, site: key, key: k, guard: way.guard.clone() },
+                            dst,
+                            &block[n + 1..],
+                        ));
+                    }
+                    forget(s, way);
+                }
+                StmtKind::If { cond, other, .. }
+                    if way.missed.is_some_and(
+                        |l| matches!(&*cond.kind, ExprKind::IsSome(e) if *e.kind == ExprKind::Local(l)),
+                    ) =>
+                {
+                    return self.first_use(other, way)
+                }
+                StmtKind::If { cond, then, other } => {
+                    let cond = plain(cond, &way.known);
+                    let (depth, exact) = (way.guard.len(), way.exact);
+                    if let Some(found) = self.branch(then, cond.clone(), way) {
+                        return Some(found);
+                    }
+                    way.guard.truncate(depth);
+                    way.exact = exact;
+                    let not = cond.clone().map(|c| Expr::new(c.ty, ExprKind::Unary(UnOp::Not, c)));
+                    if let Some(found) = self.branch(other, not.clone(), way) {
+                        return Some(found);
+                    }
+                    way.guard.truncate(depth);
+                    way.exact = exact;
+                    forget(s, way);
+                    // What the branches that leave say of those that go on.
+                    match (leaves(then), leaves(other)) {
+                        (Leaves::Never, Leaves::Never) => {}
+                        (Leaves::Always, Leaves::Never) => way.add(not),
+                        (Leaves::Never, Leaves::Always) => way.add(cond),
+                        _ => way.exact = false,
+                    }
+                }
+                StmtKind::Require { cond, .. } => {
+                    let cond = plain(cond, &way.known);
+                    way.add(cond);
+                }
+                StmtKind::Switch { .. } | StmtKind::For { .. } | StmtKind::Loop { .. } => {
+                    each(s, &mut |s| way.changed |= changes(&s.kind));
+                    each(s, &mut |s| way.exact &= !jumps(s));
+                    forget(s, way);
+                }
+                StmtKind::Return(_) | StmtKind::Fault { .. } | StmtKind::Break | StmtKind::Continue => {
+                    way.exact = false
+                }
+                _ => forget(s, way),
+            }
+            way.faults |= faults;
+        }
+        None
+    }
+
+    fn branch(&self, block: &'m [Stmt], cond: Option<Expr>, way: &mut PathState) -> Option<Found<'m>> {
+        way.add(cond);
+        self.first_use(block, way)
+    }
+
+    /// What a handler reads of the view, the keys set aside.
+    fn keeps(&self, body: &'m Body, sites: &[&Expr], unused: &BTreeSet<LocalId>) -> HeaderReuse {
+        let (mut places, mut all) = (BTreeSet::new(), false);
+        let Some(Ty::Msg(unit)) = body.locals.first().map(|l| self.m.ty(l.ty)) else { return HeaderReuse::Nothing };
+        let mut look = |e: &Expr| self.reads(e, *unit, sites, &mut places, &mut all);
+        let mut changes = false;
+        walk::stmts(&body.block, &mut |s| {
+            changes |= self::changes(&s.kind)
+                || matches!(
+                    &s.kind,
+                    StmtKind::SendFrame { .. }
+                        | StmtKind::Parse { .. }
+                        | StmtKind::Render { .. }
+                        | StmtKind::Reread { .. }
+                );
+            if !sets(s, unused) {
+                walk::stmt_exprs(&s.kind, &mut look)
+            }
+        });
+        if all || changes {
+            HeaderReuse::Nothing
+        } else {
+            HeaderReuse::Places(places)
+        }
+    }
+
+    fn reads(&self, e: &Expr, unit: UnitId, sites: &[&Expr], places: &mut BTreeSet<u32>, all: &mut bool) {
+        if sites.iter().any(|s| std::ptr::eq(e, *s)) {
+            return;
+        }
+        match &*e.kind {
+            ExprKind::Local(LocalId(0)) | ExprKind::Payload(..) | ExprKind::ChecksumOk(..) => *all = true,
+            ExprKind::Case(..) => {}
+            _ => {
+                if let Some(Path { root: Root::Local(LocalId(0)), steps }) = walk::path_of(e) {
+                    match self.fixed_field(&e.kind, unit, steps) {
+                        Some((layer, _)) => {
+                            places.insert(layer);
+                        }
+                        None => *all = true,
+                    }
+                }
+            }
+        }
+        walk::children(e, &mut |e| self.reads(e, unit, sites, places, all));
+    }
+
+    /// The header of a field at a fixed place in it, and the field's end.
+    fn fixed_field(&self, e: &ExprKind, unit: UnitId, steps: &[Step]) -> Option<(u32, u32)> {
+        let (ExprKind::Read(_), [Step::Field(h), Step::Field(f)]) = (e, steps) else { return None };
+        let layers = self.layers(unit);
+        let layer = layers.iter().position(|l| l.header == *h)? as u32;
+        let header = layers[layer as usize].unit;
+        let field = &self.m.unit(header).fields[f.index()];
+        let (Offset::Fixed(at), FieldKind::UInt { .. } | FieldKind::Bytes { .. }) =
+            (self.offset(unit, layer, header, *f), &field.kind)
+        else {
+            return None;
+        };
+        Some((layer, at + field_size(self.m, field)?))
+    }
+
+    /// The structure in which a handler's frames wait for it, if a key is known ahead; answers its
+    /// name.
+    pub fn batch_entry_type(&mut self, i: usize, a: &BatchPlan) -> String {
+        let name = format!("wl_ahead_{i}");
+        let exact = a.exact.as_ref().map_or(String::new(), |u| format!("uint64_t k[{}], h; /* the key, and its hash */\nunsigned part; /* the array of the table that it belongs to */\n", self.words(&self.m.tables[u.table.index()])));
+        let slot = if a.seen {
+            "uint8_t *slot; /* where the table has it, if that is known: it has been used then */\n"
+        } else {
+            ""
+        };
+        let masked = if a.masked.is_some() { "uint32_t entry; /* of a table of masks */\n" } else { "" };
+        let kept: String = match &a.keeps {
+            HeaderReuse::Nothing => String::new(),
+            HeaderReuse::Places(list) => {
+                format!("uint64_t has;\n{}", list.iter().map(|n| format!("uint16_t at_{n};\n")).collect::<String>())
+            }
+        };
+        self.code.push_str(&format!("/* A frame that waits: what is known of its tables, and what is needed of its headers. */\ntypedef struct {name} {{\n{exact}{slot}{masked}{kept}}} {name};\n\n"));
+        name
+    }
+
+    /// What a handler of frames keeps in registers while it goes over a batch.
+    pub fn kept(&self, h: &'m Handler, ahead: Option<&BatchPlan<'m>>) -> HoistedState {
+        let mut kept = HoistedState::default();
+        if !matches!(h.on, On::Frame { .. }) {
+            return kept;
+        }
+        walk::stmts(&h.body.block, &mut |s| match &s.kind {
+            StmtKind::Count(c, _) => {
+                kept.counters.insert(c.0);
+            }
+            StmtKind::If { cond, then, other } if is_setting(self.m, cond) => {
+                let n = kept.setting(cond).unwrap_or_else(|| {
+                    kept.settings.push(cond.clone());
+                    kept.settings.len() - 1
+                });
+                if other.is_empty() && size(then) > SMALL {
+                    kept.optional.insert(n);
+                }
+            }
+            _ => {}
+        });
+        self.m.exprs(&mut |e, _| {
+            if let ExprKind::Counter(c) = &*e.kind {
+                kept.counters.remove(&c.0);
+            }
+        });
+        let uses = ahead.iter().flat_map(|a| [&a.exact, &a.masked]).flatten();
+        kept.tables.extend(uses.map(|u| u.table.0));
+        let steady = ahead.and_then(|a| a.exact.as_ref()).filter(|u| self.steady(u.table));
+        kept.filled = steady.map(|u| u.table);
+        kept
+    }
+
+    /// The structure of what is kept, its value before a batch, and what becomes of it afterwards.
+    pub fn kept_type(&self, i: usize, kept: &HoistedState) -> String {
+        let counters: String = kept.counters.iter().map(|c| format!("uint64_t c{c};\n")).collect();
+        let tables: String = kept
+            .tables
+            .iter()
+            .map(|t| {
+                format!(
+                    "uint64_t asked_{t}, found_{t}; /* lookups in {} */\n",
+                    names::comment(&self.m.tables[*t as usize].name)
+                )
+            })
+            .collect();
+        let settings: String = (0..kept.settings.len()).map(|n| format!("bool when_{n};\n")).collect();
+        let filled = if kept.filled.is_some() { "bool filled; /* the exact table has entries */\n" } else { "" };
+        format!("/* HoistedState over a batch. */\ntypedef struct wl_kept_{i} {{\n{counters}{tables}{settings}{filled}}} wl_kept_{i};\n\n")
+    }
+
+    fn kept_begin(&mut self, i: usize, kept: &HoistedState) -> String {
+        if kept.is_empty() {
+            return String::new();
+        }
+        let mut first: Vec<String> = kept
+            .settings
+            .iter()
+            .enumerate()
+            .map(|(n, e)| format!(".when_{n} = {}", self.expr(&Scope::default(), e)))
+            .collect();
+        first.extend(kept.filled.map(|t| format!(".filled = wl_flow_any(&wl_state(x)->{})", names::table(self.m, t))));
+        format!("wl_kept_{i} keep = {{{}}};\n", if first.is_empty() { "0".into() } else { first.join(", ") })
+    }
+
+    fn kept_end(&self, kept: &HoistedState) -> String {
+        let tables = kept.tables.iter().map(|t| {
+            let stats = format!("wl_state(x)->{}.stats", names::table(self.m, TableId(*t)));
+            format!("{stats}.hits += keep.found_{t};\n{stats}.misses += keep.asked_{t} - keep.found_{t};\n")
+        });
+        kept.counters.iter().map(|c| format!("wl_state(x)->counter[{c}] += keep.c{c};\n")).chain(tables).collect()
+    }
+
+    /// Runs handler i over a batch.
+    pub fn batch(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
+        let unit_name = names::unit(self.m, unit);
+        let ahead = self.ahead(h, unit);
+        let kept = self.kept(h, ahead.as_ref());
+        let over = BatchEmitter {
+            i,
+            unit,
+            on: format!("on_{i}_{}", names::ident(&h.name)),
+            open: format!("{unit_name}_parse"),
+            keeps: !kept.is_empty(),
+            kept_begin: self.kept_begin(i, &kept),
+            kept_end: self.kept_end(&kept),
+            usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_fast")),
+            most: self.frames.most.contains(&unit.0).then(|| format!("{unit_name}_most")),
+            serve: self.serve(),
+            scratch: self.frames.scratch.contains(&i),
+            headers: self.mark("headers and keys"),
+            own: self.mark(&format!("on {}", h.name)),
+        };
+        let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
+        let (begin, end) = (self.flow_tend(), self.at_batch_end() + &self.mark("engine"));
+        let lanes = self.lanes(h, unit, ahead.as_ref(), &kept);
+        let body = match ahead {
+            None => self.one_pass(h, &over, lanes.as_ref()),
+            Some(a) => {
+                let keys = self.vector_keys(h, unit, &a);
+                self.two_passes(h, &a, &over, lanes.as_ref(), keys.as_ref(), &kept)
+            }
+        };
+        self.code.push_str(&format!(
+            "/* {} over a batch. */\nstatic void batch_{i}(wl_core *core, wl_frame *f, uint32_t n) {{\n{fx}{begin}{}{body}{}{end}}}\n\n",
+            names::comment(&h.name), over.kept_begin, over.kept_end
+        ));
+    }
+
+    /// Frames that the handler has taken from queues follow it at once; the batch at hand is not
+    /// used by then.
+    pub fn serve(&self) -> &'static str {
+        let queue = |p: &Port| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. });
+        if self.m.ports.iter().any(queue) {
+            "packets.serve(x->core);\n"
+        } else {
+            ""
+        }
+    }
+
+    fn one_pass(&mut self, h: &Handler, o: &BatchEmitter, lanes: Option<&VectorHandler>) -> String {
+        let (open, run) = (&o.open, o.run("&v", ""));
+        // A small handler has a copy for each, so that what is known of a usual frame simplifies
+        // it.
+        let copied = o.usual.is_some() && size(&h.body.block) <= SMALL;
+        if copied {
+            self.code.push_str(&format!(
+                "/* A frame of another shape. */\nstatic __attribute__((noinline)) void other_{}(wl_fx *x, wl_frame *f) {{\nwl_view v;\n{}{}{run}{}}}\n\n",
+                o.i, o.kept_begin, o.open_other("x", "&v"), o.kept_end
+            ));
+        }
+        let found = match &o.usual {
+            None => format!("{open}(x, &v, &f[k]);\n"),
+            Some(_) if copied => {
+                format!("if (WL_UNLIKELY(!{}(&v, &f[k]))) {{ {OWN}other_{}(&own, &f[k]); continue; }}\n", o.most(), o.i)
+            }
+            Some(usual) => format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {open}(x, &v, &f[k]);\n"),
+        };
+        let each = format!("{}wl_view v;\n{found}{run}}}\n", o.headers);
+        let Some(l) = lanes else { return format!("for (uint32_t k = 0; k < n; k++) {{\n{each}") };
+        let (group, i) = (group(o, "0", l.least, &format!("{}{}", l.run, o.own)), o.i);
+        format!(
+            "{}while (n) {{\nconst uint32_t m = n < 16 ? n : 16;\nuint32_t others = UINT32_MAX >> (32 - m); /* frames of other shapes than most have */\n#ifdef WL_LANES\n\
+             if (WL_LIKELY(m == WL_LANES && wl_lanes_try(&rest))) {{\n{group}others ^= ok;\nwl_lanes_had(&rest, ok);\n}}\n#endif\n{}\
+             for (; others; others &= others - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctz(others);\n{each}f += m;\nn -= m;\n}}\n{}",
+            if_lanes(rest_begin(i) + &l.begin()), l.all_left("others"), if_lanes(rest_end(i) + &l.end())
+        )
+    }
+
+    /// A key that depends on whether a header is there, at several places: the header, the key with
+    /// it, and without. IPv4 and IPv6 are such; TCP and UDP, whose ports are loaded in any case,
+    /// are not.
+    fn split(&mut self, scope: &Scope, key: &Expr) -> Option<(Expr, Expr, Expr)> {
+        let mut cond = None;
+        walk::expr(key, &mut |e| {
+            if let ExprKind::If(c, ..) = &*e.kind {
+                if cond.is_none() && matches!(&*c.kind, ExprKind::Case(..)) && self.either_header(scope, e).is_none() {
+                    cond = Some(c.clone())
+                }
+            }
+        });
+        let cond = cond?;
+        let with = |holds: bool| {
+            let mut e = key.clone();
+            walk::expr_mut(&mut e, &mut |e| {
+                if let ExprKind::If(c, a, b) = &*e.kind {
+                    if *c == cond {
+                        *e = if holds { a.clone() } else { b.clone() }
+                    }
+                }
+            });
+            e
+        };
+        Some((cond.clone(), with(true), with(false)))
+    }
+
+    /// The key of a use: what `pack` makes of it, for frames with a header and for those without.
+    fn packed_key(&mut self, u: &TableLookup, scope: &Scope, pack: &dyn Fn(String) -> String) -> String {
+        match self.split(scope, &u.key) {
+            None => pack(self.expr(scope, &u.key)),
+            Some((cond, yes, no)) => format!(
+                "if ({}) {}else {}",
+                self.expr(scope, &cond),
+                pack(self.expr(scope, &yes)),
+                pack(self.expr(scope, &no))
+            ),
+        }
+    }
+
+    fn guard(&mut self, u: &TableLookup, scope: &Scope) -> String {
+        let all: Vec<_> = u.guard.iter().map(|c| self.expr(scope, c)).collect();
+        if all.is_empty() {
+            "true".into()
+        } else {
+            all.join(" && ")
+        }
+    }
+
+    /// Packs the key of an exact table and fetches its place; with a table that is the same for the
+    /// whole batch, if it has entries.
+    fn exact_ready(&mut self, u: &TableLookup, scope: &Scope, seen: bool) -> String {
+        let (name, guard, now) =
+            (names::table(self.m, u.table), self.guard(u, scope), self.tick(&self.m.tables[u.table.index()]));
+        let pack = self.flow_packer(self.m.tables[u.table.index()].key);
+        let key = self.packed_key(u, scope, &|e| format!("a->part = {pack}(a->k, {e});\n"));
+        let ready = format!("{key}a->h = wl_flow_hash_of(table, {name}_shape, a->part, a->k);\nwl_flow_prefetch(table, {name}_shape, a->part, a->k, a->h, {now});\n");
+        let ready = if self.steady(u.table) { format!("if (any) {{\n{ready}}}\n") } else { ready };
+        let unknown = if seen { "a->slot = NULL;\n" } else { "" };
+        format!("{unknown}if ({guard}) {{\n{ready}}}\n")
+    }
+
+    /// Packs the key of a table of masks into the columns of its batch.
+    fn masked_ready(&mut self, u: &TableLookup, scope: &Scope) -> String {
+        let t = &self.m.tables[u.table.index()];
+        let (guard, pack, words) = (self.guard(u, scope), self.packer(t.key), self.words(t));
+        let key = self.packed_key(u, scope, &|e| format!("{pack}(w_, {e});\n"));
+        let store: String = (0..self.words32(t))
+            .map(|w| {
+                format!(
+                    "column[{w}][k] = (uint32_t){};\n",
+                    if w % 2 == 0 { format!("w_[{}]", w / 2) } else { format!("(w_[{}] >> 32)", w / 2) }
+                )
+            })
+            .collect();
+        format!("if ({guard}) {{\nuint64_t w_[{words}];\n{key}{store}who |= UINT64_C(1) << k;\n}}\n")
+    }
+
+    /// Looks the keys of a batch up, of frames that an exact table before has nothing for.
+    fn masked_seek(&mut self, u: &TableLookup, exact: Option<&TableLookup>, lanes: Option<&VectorHandler>) -> String {
+        let t = &self.m.tables[u.table.index()];
+        let (name, mark) = (names::table(self.m, u.table), self.mark(&format!("table {}", t.name)));
+        let missed = exact.map_or(String::new(), |e| {
+            let (table, now) = (names::table(self.m, e.table), self.tick(&self.m.tables[e.table.index()]));
+            format!(
+                "if (any) for (uint64_t left = who; left; left &= left - 1) {{\nconst unsigned k = (unsigned)__builtin_ctzll(left);\n\
+                 if (wl_flow_has(table, {table}_shape, ahead[k].part, ahead[k].k, ahead[k].h, {now})) who &= ~(UINT64_C(1) << k);\n}}\n"
+            )
+        });
+        let even = lanes.map_or(0, |l| l.even.keys().fold(0u64, |even, w| even | 1 << w));
+        let (known, even) = match even {
+            0 => (format!("wl_state(x)->{name}_even = 0;\n"), "0"),
+            // Frames of other shapes bring all words.
+            _ => (
+                format!("if (who & others) wl_state(x)->{name}_even = 0;\nconst uint64_t even = wl_state(x)->{name}_even ? UINT64_C({even:#x}) : 0; /* words that all keys have in common */\n"), "even",
+            ),
+        };
+        format!(
+            "/* All lookups at once. */\n{mark}uint32_t entry[WL_WILD_KEYS];\nmemset(entry, 255, sizeof entry);\n{known}{missed}\
+             if (who) wl_wild_find_each(&wl_state(x)->{name}, column[0], who, entry, {}, {even});\n", self.words32(t)
+        )
+    }
+
+    fn two_passes(
+        &mut self,
+        h: &'m Handler,
+        a: &BatchPlan,
+        o: &BatchEmitter,
+        lanes: Option<&VectorHandler>,
+        keys: Option<&VectorKeys>,
+        kept: &HoistedState,
+    ) -> String {
+        let i = o.i;
+        let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
+        let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
+        let usual = match a.keeps {
+            HeaderReuse::Places(_) if keys.is_some() => kept.usual(&h.body.block),
+            _ => None,
+        };
+        let one = keys.zip(a.exact.as_ref()).map(|(keys, u)| self.known_ahead(keys, u, i));
+        let (keep, run) = match &a.keeps {
+            HeaderReuse::Nothing => {
+                let known = keys.and_then(|_| self.open_known(o.unit));
+                (String::new(), view.to_string() + &self.open_again(o, known, one.as_deref(), &handle))
+            }
+            HeaderReuse::Places(list) => (
+                format!(
+                    "a->has = v->has;\n{}",
+                    list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()
+                ),
+                self.see_again(o, list, keys.zip(one.as_deref()), usual.is_some().then_some(kept), &handle),
+            ),
+        };
+        let exact = a.exact.as_ref().map_or(String::new(), |u| self.exact_ready(u, &scope, a.seen));
+        let masked = a.masked.as_ref().map_or(String::new(), |u| self.masked_ready(u, &scope));
+        let seek = a.masked.as_ref().map_or(String::new(), |u| self.masked_seek(u, a.exact.as_ref(), lanes));
+        let ready = format!("{keep}{exact}{masked}");
+        let mut tables = a.exact.as_ref().map_or(String::new(), |u| {
+            let any = if self.steady(u.table) { "const bool any = wl_flow_any(table);\n" } else { "" };
+            format!("wl_flows *const table = &wl_state(x)->{};\n{any}", names::table(self.m, u.table))
+        });
+        if let Some(u) = &a.masked {
+            tables.push_str(&format!(
+                "uint32_t (*const column)[WL_WILD_KEYS] = wl_state(x)->{}_ahead;\n",
+                names::table(self.m, u.table)
+            ))
+        }
+        // A bit for each frame that asks the table of masks.
+        let (who, take, ret, answer) = if a.masked.is_some() {
+            ("uint64_t who = 0;\n", "who |= ", "uint64_t", "return who;\n")
+        } else {
+            ("", "", "void", "")
+        };
+        // What is wrong in a frame that is opened twice is counted the second time.
+        let counted = match a.keeps {
+            HeaderReuse::Nothing => "NULL",
+            HeaderReuse::Places(_) => "x",
+        };
+        let found = match &o.usual {
+            None => format!("{open}({counted}, v, &f[k]);\n"),
+            Some(_) => {
+                let (arg, pass) = if a.masked.is_some() { (", uint32_t k", ", k") } else { ("", "") };
+                self.code.push_str(&format!(
+                    "/* A frame of another shape. */\nstatic __attribute__((noinline)) {ret} ahead_other_{i}(wl_fx *x, wl_ahead_{i} *a, wl_frame *f{arg}) {{\n\
+                     (void)a;\n{tables}{who}{view}{}{ready}{answer}}}\n\n", o.open_other(counted, "v")
+                ));
+                format!("if (WL_UNLIKELY(!{}(v, &f[k]))) {{ {OWN}{take}ahead_other_{i}(&own, a, &f[k]{pass}); continue; }}\n", o.most())
+            }
+        };
+        let entry = if a.masked.is_some() { "a->entry = entry[k];\n" } else { "" };
+        let (first, second, each) = match lanes {
+            None if keys.is_some() => (
+                keys.zip(a.exact.as_ref()).map_or(String::new(), |(keys, u)| self.keys_first(keys, u, o)),
+                usual.unwrap_or_default(),
+                "for (uint32_t k = 0; k < m; k++) {\n",
+            ),
+            None => (String::new(), String::new(), "for (uint32_t k = 0; k < m; k++) {\n"),
+            Some(l) => {
+                // What an exact table has an entry for is not looked up; lanes are for an empty
+                // one.
+                let empty = if a.exact.is_some() { "!any && " } else { "" };
+                let first = group(o, "k", l.least, &l.ready);
+                let even =
+                    a.masked.as_ref().map_or(String::new(), |u| l.even_columns(i, &names::table(self.m, u.table)));
+                (
+                    format!(
+                        "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n_Alignas(64) uint32_t length[64];\nif ({empty}wl_lanes_try(&rest)) {{\n{even}\
+                         for (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{first}wl_lanes_store(length + k, lengths);\nsame |= (uint64_t)ok << k;\n}}\n\
+                         wl_lanes_had(&rest, same);\n}}\n#endif\n{OTHERS}{}", l.all_left("others")
+                    ),
+                    format!(
+                        "#ifdef WL_LANES\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\nwl_frame *const g = &f[k];\n\
+                         const uint32_t ok = (uint32_t)(same >> k) & WL_LANES_ALL;\nif (!ok) continue;\nconst wl_lanes lengths = wl_lanes_load(length + k);\n{}{}}}\n#endif\n", o.own, l.run
+                    ),
+                    EACH_OTHER,
+                )
+            }
+        };
+        let first_each = if keys.is_some() { EACH_OTHER } else { each };
+        let (begin, end) = match (lanes, keys) {
+            (Some(l), _) => (if_lanes(rest_begin(i) + &l.begin()), if_lanes(rest_end(i) + &l.end())),
+            (None, Some(_)) => (if_lanes(rest_begin(i)), if_lanes(rest_end(i))),
+            (None, None) => (String::new(), String::new()),
+        };
+        format!(
+            "{tables}{begin}wl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n{who}\
+             /* VectorKeys first, and their places fetched ahead. */\n{}{first}{first_each}wl_ahead_{i} *a = &ahead[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
+             {second}{each}wl_ahead_{i} *a = &ahead[k];\n{entry}{run}}}\nf += m;\nn -= m;\n}}\n{end}", o.headers
+        )
+    }
+
+    /// Runs the handler for a frame of which it was kept where its headers begin. A small handler
+    /// has a copy for those of the shape that most have, without what the app's parameters leave
+    /// out; it is called for the others. `copied` says what these leave out; `None`: there is no
+    /// copy.
+    fn see_again(
+        &mut self,
+        o: &BatchEmitter,
+        list: &BTreeSet<u32>,
+        keys: Option<(&VectorKeys, &str)>,
+        copied: Option<&HoistedState>,
+        handle: &str,
+    ) -> String {
+        let view = "wl_view view, *v = &view;\n";
+        let again = format!(
+            "wl_view_again(v, &f[k], a->has);\n{}",
+            list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>()
+        );
+        let Some((keys, known)) = keys else { return format!("{view}{again}{handle}") };
+        let i = o.i;
+        let see = format!("{}wl_ahead_{i} one = {known};\na = &one;\n", keys.see(list));
+        let either = format!("{view}#ifdef WL_LANES\nif (WL_LIKELY(same >> k & 1)) {{\n{}*a = {known};\n}} else\n#endif\n{{\n{again}}}\n", keys.see(list));
+        let Some(kept) = copied else { return either + handle };
+        self.code.push_str(&format!(
+            "/* The handler as a whole, for frames of any shape. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_view *v, const wl_ahead_{i} *a) {{\n\
+             {}{handle}{}}}\n\n", o.kept_begin, o.kept_end
+        ));
+        let never: String =
+            kept.optional.iter().map(|n| format!("if (keep.when_{n}) __builtin_unreachable();\n")).collect();
+        format!(
+            "#ifdef WL_LANES\nif (WL_LIKELY(usual >> k & 1)) {{\n{view}{see}{never}{handle}continue;\n}}\n#endif\n\
+             {either}#ifdef WL_LANES\n{OWN}other_{i}(&own, v, a);\n#else\n{handle}#endif\n"
+        )
+    }
+
+    /// The keys of frames of the shape that most have, sixteen at a time; their hashes, their
+    /// places fetched, then looked at.
+    fn keys_first(&mut self, keys: &VectorKeys, u: &TableLookup, o: &BatchEmitter) -> String {
+        let t = &self.m.tables[u.table.index()];
+        let (name, tick, mark) = (names::table(self.m, u.table), self.tick(t), self.mark(&format!("table {}", t.name)));
+        let either: String = keys.either.iter().map(|n| format!("uint64_t is_{n} = 0;\n")).collect();
+        let group = group(o, "k", keys.least, &keys.ready);
+        let any = if self.steady(u.table) { "if (any) " } else { "" };
+        let each = format!("{any}for (uint64_t left = asks; left; left &= left - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\nconst uint64_t key[] = {};\n", keys.key());
+        let seek = format!(
+            "if (WL_UNLIKELY(!places.any)) {{\nmemset(slot, 0, sizeof slot);\nasks = 0;\n}}\n/* All lookups, before a handler changes anything. */\n\
+             {mark}const uint32_t now = {tick}, moves = table->moves;\n{each}slot[k] = wl_place_peek(places, {name}_shape[0], slot[k], key, now);\n}}\n"
+        );
+        // Places are fetched in a loop of its own. Between the groups' vectors, or while frames are
+        // handled that came before, it takes longer.
+        format!(
+            "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n{either}uint64_t asks = 0, words[{}][64] __attribute__((aligned(64))), hash[64];\n\
+             if (wl_lanes_try(&rest)) {{\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{group}same |= (uint64_t)ok << k;\n}}\n\
+             wl_lanes_had(&rest, same);\n}}\nuint8_t *slot[64]; /* where searches begin, then where they end */\nif (~asks) memset(slot, 0, sizeof slot);\n\
+             const wl_places places = wl_flow_places(table, 0, {name}_shape[0]);\n{each}\
+             hash[k] = wl_flow_hash_of(table, {name}_shape, 0, key);\nslot[k] = wl_place_of(places, {name}_shape[0], hash[k]);\nwl_slot_prefetch({name}_shape[0], slot[k], places.crowded);\n}}\n\
+             {}#endif\n{OTHERS}",
+            keys.words, if keys.seen { seek } else { String::new() }
+        )
+    }
+
+    /// What is known ahead of a frame of the shape that most have, whose key is short.
+    fn known_ahead(&self, keys: &VectorKeys, u: &TableLookup, i: usize) -> String {
+        let name = names::table(self.m, u.table);
+        let slot = if keys.seen {
+            format!(", .slot = wl_flow_still(table, {name}_shape[0], slot[k], moves, now)")
+        } else {
+            String::new()
+        };
+        format!("(wl_ahead_{i}){{.k = {}, .h = hash[k]{slot}}}", keys.key())
+    }
+
+    /// Opens a frame for the second time and runs its handler: where all places are constants,
+    /// opening costs less than keeping them. Frames of other shapes have a copy of the handler, and
+    /// so have all others where most are `known`: with truths that tell which header is the last.
+    /// `one`: what is known ahead of those.
+    fn open_again(&mut self, o: &BatchEmitter, known: Option<Vec<u32>>, one: Option<&str>, handle: &str) -> String {
+        let (i, open) = (o.i, &o.open);
+        let noted = one.map_or(String::new(), |one| if_lanes(format!("if (same >> k & 1) *a = {one};\n")));
+        let Some(usual) = &o.usual else { return format!("{noted}{}{open}(x, v, &f[k]);\n{handle}", o.headers) };
+        let first = if known.is_some() { format!("if (WL_UNLIKELY(!{usual}(v, f))) ") } else { String::new() };
+        self.code.push_str(&format!(
+            "/* The handler for frames of such shapes. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, const wl_ahead_{i} *a, wl_frame *f) {{\n\
+             wl_view view, *v = &view;\n{}{first}{open}(x, v, f);\n{handle}{}}}\n\n", o.kept_begin, o.kept_end
+        ));
+        let other = |test: &str| format!("if (WL_UNLIKELY(!{test})) {{ {OWN}other_{i}(&own, a, &f[k]); continue; }}\n");
+        let again = other(&format!("{usual}(v, &f[k])"));
+        let found = match known.zip(one) {
+            None => noted + &again,
+            Some((told, one)) => {
+                let told: String = told.iter().map(|n| format!(", is_{n} >> k & 1")).collect();
+                format!("#ifdef WL_LANES\n{}{}_known(v, &f[k]{told});\nwl_ahead_{i} one = {one};\na = &one;\n#else\n{again}#endif\n", other("(same >> k & 1)"), names::unit(self.m, o.unit))
+            }
+        };
+        format!("{}{found}{handle}", o.headers)
+    }
+}
+
+/// Functions that handle frames of other shapes get a copy of what a batch has: if they had its
+/// address, compilers would load all of it again for each frame.
+const OWN: &str = "wl_fx own = *x; ";
+
+/// For each frame that is not of the shape that most have.
+const EACH_OTHER: &str =
+    "for (uint64_t left = others; left; left &= left - 1) {\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\n";
+
+/// Handlers of so many statements are copied.
+const SMALL: usize = 24;
+
+fn size(block: &Block) -> usize {
+    let mut n = 0;
+    walk::stmts(block, &mut |_| n += 1);
+    n
+}
+
+/// A handler that is run over batches: its number, the unit of its frames, the names of its
+/// function and of those that open its frames, what it keeps meanwhile.
+struct BatchEmitter {
+    i: usize,
+    unit: UnitId,
+    on: String,
+    open: String,
+    usual: Option<String>,
+    most: Option<String>,
+    keeps: bool,
+    kept_begin: String,
+    kept_end: String,
+    /// What follows each run.
+    serve: &'static str,
+    /// It may fault or take scratch.
+    scratch: bool,
+    /// Marks: frames are opened; the handler runs.
+    headers: String,
+    own: String,
+}
+
+impl BatchEmitter {
+    /// The function that opens a frame of the shape that most have.
+    fn most(&self) -> &str {
+        self.most.as_ref().or(self.usual.as_ref()).map_or("", |s| s)
+    }
+
+    /// Opens a frame that is not of the shape most frames have.
+    fn open_other(&self, x: &str, view: &str) -> String {
+        match (&self.usual, &self.most) {
+            (Some(usual), Some(_)) => format!("if (!{usual}({view}, f)) {}({x}, {view}, f);\n", self.open),
+            _ => format!("{}({x}, {view}, f);\n", self.open),
+        }
+    }
+
+    /// Runs the handler for one frame.
+    fn run(&self, view: &str, ahead: &str) -> String {
+        let counts = if self.keeps { ", &keep" } else { "" };
+        let (own, on, serve) = (&self.own, &self.on, self.serve);
+        match self.scratch {
+            true => format!("{own}x->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, {view}{ahead}{counts}) == WL_T_FAULT)) {{ frame_fault(x->core, x->fault, x->place); x->fault = 0; }}\n{serve}"),
+            false => format!("{own}(void){on}(x, {view}{ahead}{counts});\n{serve}"),
+        }
+    }
+}
+
+/// Those that are not, of two passes.
+const OTHERS: &str = "const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n";
+
+/// Statements for sixteen frames from number `at` on, if all have so many bytes; they see `g` and
+/// `lengths`, and set `ok` for those that are of the shape.
+fn group(o: &BatchEmitter, at: &str, least: u32, body: &str) -> String {
+    format!(
+        "wl_frame *const g = &f[{at}];\nuint32_t ok = 0;\n{}wl_lanes_fetch(g, n - {at});\nconst wl_lanes lengths = wl_lanes_lengths(g);\n\
+         if (WL_LIKELY(wl_lanes_hold(lengths, {least}))) {{\n{body}}}\n", o.headers
+    )
+}
+
+fn if_lanes(text: String) -> String {
+    format!("#ifdef WL_LANES\n{text}#endif\n")
+}
+
+/// How long frames are not looked at sixteen at a time, kept in a register meanwhile.
+fn rest_begin(i: usize) -> String {
+    format!("uint8_t rest = wl_state(x)->rest[{i}];\n")
+}
+fn rest_end(i: usize) -> String {
+    format!("wl_state(x)->rest[{i}] = rest;\n")
+}
+
+impl VectorKeys {
+    /// The words of a frame's key.
+    fn key(&self) -> String {
+        format!("{{{}}}", (0..self.words).map(|w| format!("words[{w}][k]")).collect::<Vec<_>>().join(", "))
+    }
+
+    /// What the handler sees of a frame of the shape that most have: all places are constants.
+    fn see(&self, places: &BTreeSet<u32>) -> String {
+        let either: String = self.either.iter().map(|n| format!(" | (is_{n} >> k & 1) << {n}")).collect();
+        let at: String = places.iter().map(|n| format!("v->at[{n}] = {};\n", self.at.get(n).unwrap_or(&0))).collect();
+        format!("wl_view_again(v, &f[k], UINT64_C({:#x}){either});\n{at}", self.has)
+    }
+}
+
+impl VectorHandler {
+    /// What is summed up in vectors.
+    fn begin(&self) -> String {
+        let left = if self.way.is_some() {
+            "wl_lanes_left left = {.bytes = wl_lanes_set(0)};\nuint64_t uncounted = 0; /* frames of other shapes may leave, too */\n"
+        } else {
+            ""
+        };
+        self.sums.iter().map(|c| format!("wl_lanes sums_{c} = wl_lanes_set(0);\n")).collect::<String>() + left
+    }
+
+    fn end(&self) -> String {
+        let left = self
+            .way
+            .map_or(String::new(), |way| format!("if (!uncounted) wl_lanes_all_left(core, left, {});\n", way.text()));
+        self.sums.iter().map(|c| format!("keep.c{c} += wl_lanes_total(sums_{c});\n")).collect::<String>() + &left
+    }
+
+    /// Takes note of frames that are not counted in lanes.
+    fn all_left(&self, others: &str) -> String {
+        if self.way.is_some() {
+            if_lanes(format!("uncounted |= {others};\n"))
+        } else {
+            String::new()
+        }
+    }
+
+    /// Puts words that are the same for all frames into their columns, unless they are there.
+    fn even_columns(&self, handler: usize, table: &str) -> String {
+        if self.even.is_empty() {
+            return String::new();
+        }
+        let fill: String =
+            self.even.iter().map(|(w, v)| format!("wl_lanes_fill(column[{w}], WL_WILD_KEYS, {v:#x}u);\n")).collect();
+        let even = format!("wl_state(x)->{table}_even");
+        format!("if (WL_UNLIKELY({even} != {0})) {{\n{fill}{even} = {0};\n}}\n", handler + 1)
+    }
+}
+
+impl PathState {
+    /// From here on the condition holds.
+    fn add(&mut self, cond: Option<Expr>) {
+        match cond {
+            Some(c) => self.guard.push(c),
+            None => self.exact = false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    Never,
+    Always,
+    Sometimes,
+}
+
+/// Whether control leaves a block other than at its end.
+fn leaves(block: &Block) -> Leaves {
+    let mut any = false;
+    walk::stmts(block, &mut |s| any |= jumps(s));
+    let always = match block.last().map(|s| &s.kind) {
+        Some(StmtKind::Return(_) | StmtKind::Fault { .. }) => true,
+        Some(StmtKind::If { then, other, .. }) => leaves(then) == Leaves::Always && leaves(other) == Leaves::Always,
+        _ => false,
+    };
+    match (any, always) {
+        (_, true) => Leaves::Always,
+        (true, false) => Leaves::Sometimes,
+        _ => Leaves::Never,
+    }
+}
+
+fn jumps(s: &Stmt) -> bool {
+    matches!(s.kind, StmtKind::Return(_) | StmtKind::Fault { .. } | StmtKind::Break | StmtKind::Continue)
+}
+
+/// Whether a statement may change the frame, or have another function do so.
+pub(crate) fn changes(s: &StmtKind) -> bool {
+    matches!(s, StmtKind::Output { .. })
+        || matches!(s, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. }))
+}
+
+/// A statement and all inside it.
+fn each(s: &Stmt, f: &mut dyn FnMut(&Stmt)) {
+    f(s);
+    walk::stmt_blocks(&s.kind, &mut |b| walk::stmts(b, f));
+}
+
+/// Whether a fault may end the handler in a statement; of a branch only the condition counts.
+fn ends_by_fault(s: &Stmt) -> bool {
+    let mut any = !matches!(
+        s.kind,
+        StmtKind::Set(..)
+            | StmtKind::Count(..)
+            | StmtKind::If { .. }
+            | StmtKind::Require { .. }
+            | StmtKind::Return(_)
+            | StmtKind::Fault { .. }
+    );
+    walk::stmt_exprs(&s.kind, &mut |e| any |= may_fault(e));
+    any
+}
+
+/// Whether a statement sets one of these locals and does nothing else.
+fn sets(s: &Stmt, locals: &BTreeSet<LocalId>) -> bool {
+    matches!(&s.kind, StmtKind::Set(l, _) if locals.contains(l))
+}
+
+/// Locals that are read for the keys at `sites` alone, or for one another.
+fn unused(body: &Body, sites: &[&Expr]) -> BTreeSet<LocalId> {
+    let is_site = |s: &Stmt| matches!(&s.kind, StmtKind::TableGet { key, .. } if sites.iter().any(|site| std::ptr::eq(key, *site)));
+    let (mut unused, mut other) = (BTreeSet::new(), BTreeSet::new());
+    walk::stmts(&body.block, &mut |s| match &s.kind {
+        StmtKind::Set(l, e) if !may_fault(e) => {
+            unused.insert(*l);
+        }
+        kind => other.extend(walk::defined(kind).into_iter().flatten()),
+    });
+    unused.retain(|l| !other.contains(l));
+    loop {
+        let mut read = BTreeSet::new();
+        walk::stmts(&body.block, &mut |s| {
+            if !is_site(s) && !sets(s, &unused) {
+                walk::stmt_locals_read(&s.kind, &mut |l| {
+                    read.insert(l);
+                })
+            }
+        });
+        let before = unused.len();
+        unused.retain(|l| !read.contains(l));
+        if unused.len() == before {
+            return unused;
+        }
+    }
+}
+
+/// What a statement sets is not known behind it.
+fn forget(s: &Stmt, way: &mut PathState) {
+    each(s, &mut |s| {
+        let mut set = |l: LocalId| {
+            way.known.insert(l, None);
+        };
+        match &s.kind {
+            StmtKind::Set(l, _) | StmtKind::SetField(l, ..) | StmtKind::Push(l, _) => set(*l),
+            StmtKind::For { var, .. } => set(*var),
+            StmtKind::TableGet { dst, .. }
+            | StmtKind::TableLen { dst, .. }
+            | StmtKind::BindPart { dst, .. }
+            | StmtKind::Render { dst, .. } => set(*dst),
+            StmtKind::TableRemove { dst, .. } | StmtKind::TableDelete { dst, .. } => {
+                if let Some(l) = dst {
+                    set(*l)
+                }
+            }
+            StmtKind::TableUpdate { entry, .. } => set(*entry),
+            StmtKind::Parse { dst, ok, .. } | StmtKind::Reread { dst, ok, .. } => {
+                set(*dst);
+                set(*ok)
+            }
+            StmtKind::TableNext { cursor, key, value, more, .. } => {
+                [*cursor, *key, *value, *more].into_iter().for_each(set)
+            }
+            _ => {}
+        }
+    });
+}
+
+/// An expression over the frame alone, locals replaced by what they were set to; None if it needs
+/// more.
+pub(crate) fn plain(e: &Expr, known: &BTreeMap<LocalId, Option<Expr>>) -> Option<Expr> {
+    use ExprKind::*;
+    let kind = match &*e.kind {
+        Local(l) => return known.get(l)?.clone(),
+        Int(_) | Bool(_) | Param(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | ExprKind::None => {
+            (*e.kind).clone()
+        }
+        Read(p) | Case(p, _)
+            if p.root == Root::Local(LocalId(0)) && p.steps.iter().all(|s| matches!(s, Step::Field(_))) =>
+        {
+            (*e.kind).clone()
+        }
+        Unary(op, a) => Unary(*op, plain(a, known)?),
+        Binary(op, a, b) => Binary(*op, plain(a, known)?, plain(b, known)?),
+        Cast(a) => Cast(plain(a, known)?),
+        If(a, b, c) => If(plain(a, known)?, plain(b, known)?, plain(c, known)?),
+        InRanges(a, r) => InRanges(plain(a, known)?, r.clone()),
+        Some(a) => Some(plain(a, known)?),
+        IsSome(a) => IsSome(plain(a, known)?),
+        Unwrap(a) => Unwrap(plain(a, known)?),
+        Get(a, n) => Get(plain(a, known)?, *n),
+        Make(list) => Make(list.iter().map(|e| plain(e, known)).collect::<Option<_>>()?),
+        _ => return Option::None,
+    };
+    Option::Some(Expr::new(e.ty, kind))
+}

@@ -1,0 +1,464 @@
+//! Opening a frame: finding its headers, front to back.
+//!
+//! As a rule a header is followed by at most one other: the conditions of those that may follow
+//! exclude each other, or their first bits do (IPv4 and IPv6 behind an MPLS label). Then
+//! `NAME_parse` jumps from header to header, so that a frame costs what it holds, not what the
+//! graph of layers might hold. Other graphs are tried layer by layer.
+//!
+//! `NAME_fast` is the same for the usual shapes, `NAME_most` for the one that most frames have,
+//! `NAME_known` for those of which that is known (`fast_path.rs`).
+
+use crate::expr::{Inst, Scope};
+use crate::fast_path::Known;
+use crate::frame::Head;
+use crate::gen::Gen;
+use crate::names;
+use std::collections::BTreeMap;
+use wireloom_ir::frame::{contradict, exclusive, field_size, has_alternative, leads_to, step};
+use wireloom_ir::*;
+
+/// A header that may follow another (or begin the frame).
+pub(crate) struct Next<'m> {
+    pub layer: u32,
+    pub cond: Option<&'m Expr>,
+    /// If it is absent all the same, the next ones are tried: the number of the place where that
+    /// goes on.
+    pub again: Option<u32>,
+    /// One of the next ones is sure to be tried then: that it is absent is no fault.
+    silent: bool,
+}
+
+/// What becomes of a frame whose header is not as it should be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Miss {
+    /// A fault is counted, the header is absent.
+    Counted,
+    /// The frame is not of a usual shape.
+    Usual,
+    /// It is not this header, which `is` says; what is asked of it may be asked of another one's
+    /// bytes, and must not be a branch.
+    Other,
+    /// Nothing: all that is asked of it holds.
+    Never,
+}
+
+impl Miss {
+    /// Leaves if something holds that must not.
+    pub(crate) fn if_so(self, bad: &str, kind: &str, place: u32) -> String {
+        match self {
+            Miss::Counted => format!("if (WL_UNLIKELY({bad})) {{ wl_header_fault(x, {kind}, {place}); break; }}\n"),
+            Miss::Usual => format!("if (WL_UNLIKELY({bad})) return false;\n"),
+            Miss::Other => format!("is &= !({bad});\n"),
+            Miss::Never => String::new(),
+        }
+    }
+}
+
+/// What may follow each layer; `None` is the frame's beginning.
+pub(crate) type Chain<'m> = BTreeMap<Option<u32>, Vec<Next<'m>>>;
+
+impl<'m> Gen<'m> {
+    /// The description of each layer's header, for the functions of frame.h, and the function that
+    /// opens a frame.
+    pub fn frame_unit(&mut self, u: UnitId) {
+        let m = self.m;
+        let name = names::unit(m, u);
+        if !self.first(&format!("frame {}", u.0)) {
+            return;
+        }
+        let rows: String = self
+            .layers(u)
+            .iter()
+            .map(|l| format!("{}, /* {} */\n", self.header_row(l.unit), self.layer_title(u, l)))
+            .collect();
+        self.data.push_str(&format!(
+            "/* Headers of {}. */\nstatic const wl_header {name}_headers[] = {{\n{rows}}};\n",
+            names::comment(&m.unit(u).name)
+        ));
+        let chain = self.chain(u);
+        let body = match &chain {
+            Some(chain) => self.open_chain(u, chain),
+            None => self.open_layers(u),
+        };
+        self.helpers.push_str(&format!(
+            "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
+             WL_INLINE void {name}_parse(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n;\nv->end = f->n > 65535 ? 65535 : f->n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\n\
+             memset(v->at, 0, sizeof v->at);\n\
+             uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > v->end ? f->wire - v->end : 0; /* how far a length may go past what is there */\n(void)cut;\n{body}}}\n\n",
+            names::comment(&m.unit(u).name)
+        ));
+        if let Some((usual, most)) = chain.and_then(|c| self.open_usual(u, &c)) {
+            let mut add = |what: &str, which: &str, body: &str| {
+                self.helpers.push_str(&format!(
+                "/* The same for frames of {which}; false: it is of another. */\n\
+                 WL_INLINE bool {name}_{what}(wl_view *v, wl_frame *f) {{\nv->f = f;\nv->p = f->p;\nv->n = v->end = f->n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\nmemset(v->at, 0, sizeof v->at);\nuint8_t net = 0xff;\n(void)net;\n{body}}}\n\n"
+            ))
+            };
+            add("fast", "the usual shapes", &usual);
+            if let Some(most) = &most {
+                add("most", "the shape that most have", most);
+                self.frames.most.insert(u.0);
+            }
+            self.frames.usual.insert(u.0);
+        }
+    }
+
+    /// What a fault of a header that is cut off names.
+    fn header_place(&self, u: UnitId, n: u32) -> u32 {
+        self.m.unit(u).fields[self.layers(u)[n as usize].header.index()].place.0
+    }
+
+    /// Bytes of a header without what varies.
+    pub(crate) fn least(&self, header: UnitId) -> u32 {
+        let h = self.m.unit(header);
+        h.body.iter().map(|f| step(self.m, &h.fields[f.index()])).sum()
+    }
+
+    pub(crate) fn layer_title(&self, u: UnitId, l: &Layer) -> String {
+        names::comment(self.m.unit(u).fields[l.header.index()].name.as_deref().unwrap_or(""))
+    }
+
+    pub(crate) fn all_layers(&self, u: UnitId) -> &'m [Layer] {
+        self.m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers)
+    }
+
+    fn needed(&self, u: UnitId) -> Vec<u32> {
+        self.frames.needed.get(&u.0).into_iter().flatten().copied().collect()
+    }
+
+    fn is_looked_for(&self, u: UnitId, n: u32, i: usize) -> bool {
+        self.frames
+            .needed
+            .get(&u.0)
+            .is_some_and(|needed| wireloom_ir::frame::is_looked_for(self.m, self.all_layers(u), needed, n as usize, i))
+    }
+
+    /// What may follow each header, if at most one of them does.
+    pub(crate) fn chain(&self, u: UnitId) -> Option<Chain<'m>> {
+        let layers = self.all_layers(u);
+        let mut chain = Chain::new();
+        for n in self.needed(u) {
+            for (i, a) in layers[n as usize].after.iter().enumerate().filter(|(i, _)| self.is_looked_for(u, n, *i)) {
+                if !a.cond.as_ref().is_none_or(|c| looks_only_at(c, a.layer.map(|k| layers[k as usize].header))) {
+                    return None;
+                }
+                chain.entry(a.layer).or_default().push(Next {
+                    layer: n,
+                    cond: a.cond.as_ref(),
+                    again: None,
+                    silent: has_alternative(self.m, layers, n as usize, i),
+                });
+            }
+        }
+        let mut count = 0;
+        for list in chain.values_mut() {
+            for i in 0..list.len() {
+                let mut retries = false;
+                for other in &list[i + 1..] {
+                    let clash =
+                        contradict(self.m, layers[list[i].layer as usize].unit, layers[other.layer as usize].unit);
+                    let apart = matches!((list[i].cond, other.cond), (Some(a), Some(b)) if exclusive(a, b));
+                    if other.layer != list[i].layer && !apart && !clash {
+                        return None;
+                    }
+                    retries |= other.layer != list[i].layer && !apart;
+                }
+                if retries {
+                    count += 1;
+                    list[i].again = Some(count);
+                }
+            }
+        }
+        Some(chain)
+    }
+
+    fn open_chain(&mut self, u: UnitId, chain: &Chain<'m>) -> String {
+        let layers = self.all_layers(u);
+        let label = |g: &Self, n: u32| {
+            format!(
+                "L{n}_{}",
+                names::ident(g.m.unit(u).fields[layers[n as usize].header.index()].name.as_deref().unwrap_or(""))
+            )
+        };
+        let again: Vec<_> = chain.values().flatten().filter_map(|x| x.again.map(|a| (x.layer, a))).collect();
+        let silent: Vec<_> = chain.values().flatten().filter(|x| x.silent).filter_map(|x| x.again).collect();
+        let mut text = String::from("uint32_t at = 0;\n");
+        if !again.is_empty() {
+            text.push_str("uint32_t again = 0; /* where to go on if the next header is absent */\n")
+        }
+        let follow = |g: &mut Self, k: Option<u32>, text: &mut String| {
+            for x in chain.get(&k).into_iter().flatten() {
+                let cond = x.cond.map(|c| g.expr(&layer_scope(u), c));
+                let jump = match x.again {
+                    Some(a) => format!("{{ again = {a}; goto {}; }}\nagain_{a}:;\n", label(g, x.layer)),
+                    None => format!("goto {};\n", label(g, x.layer)),
+                };
+                text.push_str(&cond.map_or_else(|| jump.clone(), |c| format!("if ({c}) {jump}")));
+            }
+            text.push_str("goto done;\n");
+        };
+        follow(self, None, &mut text);
+        for n in self.needed(u) {
+            let l = &layers[n as usize];
+            let mine: Vec<_> = again.iter().filter(|a| a.0 == n).map(|a| a.1).collect();
+            let (title, mut header, name) = (self.layer_title(u, l), self.open_header(u, n, l), label(self, n));
+            let quiet: Vec<_> = mine.iter().filter(|a| silent.contains(a)).map(|a| format!("again == {a}")).collect();
+            if !quiet.is_empty() {
+                header =
+                    header.replace("wl_header_fault(x,", &format!("wl_header_fault({} ? NULL : x,", quiet.join(" || ")))
+            }
+            let found = if mine.is_empty() { "" } else { "again = 0;\n" };
+            let absent = match mine.as_slice() {
+                [] => "goto done;\n".to_string(),
+                list => format!(
+                    "switch (again) {{\n{}default: goto done;\n}}\n",
+                    list.iter().map(|a| format!("case {a}: again = 0; goto again_{a};\n")).collect::<String>()
+                ),
+            };
+            text.push_str(&format!("/* {title} */\n{name}:;\ndo {{\n{header}{found}at += size;\ngoto {name}_end;\n}} while (0);\n{absent}{name}_end:;\n"));
+            follow(self, Some(n), &mut text);
+        }
+        text + "done:;\n"
+    }
+
+    /// Each layer behind the other.
+    fn open_layers(&mut self, u: UnitId) -> String {
+        let layers = self.all_layers(u);
+        let mut text = String::new();
+        for n in self.needed(u) {
+            let l = &layers[n as usize];
+            text.push_str(&format!("/* {} */\ndo {{\nuint32_t at;\n", self.layer_title(u, l)));
+            let mut always = false;
+            let ways: Vec<_> =
+                (0..l.after.len()).filter(|i| self.is_looked_for(u, n, *i)).map(|i| &l.after[i]).collect();
+            for a in ways {
+                let cond = a.cond.as_ref().map(|c| self.expr(&layer_scope(u), c));
+                let (there, at) = match a.layer {
+                    Some(k) => (Some(format!("WL_HAS(v, {k})")), format!("v->to[{k}]")),
+                    None => (None, "0".into()),
+                };
+                let test = [there, cond].into_iter().flatten().collect::<Vec<_>>().join(" && ");
+                always |= test.is_empty();
+                text.push_str(&match test.as_str() {
+                    "" => format!("at = {at};\n"),
+                    t => format!("if ({t}) at = {at}; else "),
+                });
+                if always {
+                    break;
+                }
+            }
+            text.push_str(if always { "" } else { "break;\n" });
+            for k in
+                self.needed(u).into_iter().filter(|k| *k < n && contradict(self.m, layers[*k as usize].unit, l.unit))
+            {
+                text.push_str(&format!("if (WL_HAS(v, {k}) && v->at[{k}] == at) break;\n"));
+            }
+            // Here the ways are not told apart: a header that has no alternative on one of them is
+            // missed on all.
+            let silent = (0..l.after.len()).all(|i| has_alternative(self.m, layers, n as usize, i));
+            let header = self.open_header(u, n, l);
+            text.push_str(&if silent { header.replace("wl_header_fault(x,", "wl_header_fault(NULL,") } else { header });
+            text.push_str("} while (0);\n");
+        }
+        text
+    }
+
+    /// Looks at the header at `at`.
+    fn open_header(&mut self, u: UnitId, n: u32, l: &Layer) -> String {
+        let m = self.m;
+        let field = &m.unit(u).fields[l.header.index()];
+        let header = m.unit(l.unit);
+        let (least, place, miss) = (self.least(l.unit), field.place.0, Miss::Counted);
+        let value_of = |g: &mut Self, f: FieldId| {
+            let inst = g.header_inst(u, n, l.unit, "v", "h");
+            g.header_field(&inst, "v", u, n, f, header.fields[f.index()].ty)
+        };
+        let mut text =
+            format!("const uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h;\n");
+        text.push_str(&miss.if_so(&format!("left < {least}"), "WL_F_TRUNCATED", place));
+        text.push_str(&self.header_rules(u, n, l.unit, miss, &Known::new()));
+        if let Some(c) = header.header.covers {
+            let (value, own) = (value_of(self, c.field), if c.own { "" } else { " + size" });
+            // 0: whoever cuts a large packet into frames sets it (RFC 791 knows no such length).
+            let open = if c.own { "if (!covers) covers = left;\n" } else { "" };
+            text.push_str(&format!(
+                "uint32_t covers = (uint32_t)({value}){own};\n{open}{}if (covers < left) v->end = at + covers;\n\
+                 else if (WL_UNLIKELY(covers - left > v->miss)) {{ const uint32_t off = f->wire > f->n ? f->wire - f->n : 0; v->miss = covers - left < off ? covers - left : off; }}\n",
+                miss.if_so("covers < size || covers > left + cut", "WL_F_CONSTRAINT", header.fields[c.field.index()].place.0)
+            ));
+        }
+        if let Some(more) = header.header.partial.filter(|_| self.lengths_follow(u, n)) {
+            let value = value_of(self, more);
+            text.push_str(&format!("if (WL_UNLIKELY({value})) cut = 65535;\n"));
+        }
+        text + &self.note_header(u, n)
+    }
+
+    /// Notes in the view that a header is there: at `at`, `size` bytes.
+    pub(crate) fn note_header(&self, u: UnitId, n: u32) -> String {
+        let header = self.m.unit(self.layers(u)[n as usize].unit);
+        let net = if header.header.addresses.is_some() { format!("net = {n};\n") } else { String::new() };
+        format!(
+            "v->at[{n}] = (uint16_t)at;\nv->to[{n}] = (uint16_t)(at + size);\nv->lim[{n}] = (uint16_t)v->end;\nv->net[{n}] = net;\n{net}v->top = at + size;\nv->has |= UINT64_C(1) << {n};\n"
+        )
+    }
+
+    /// Whether a header behind a layer is looked for that has a length.
+    pub(crate) fn lengths_follow(&self, u: UnitId, n: u32) -> bool {
+        let layers = self.layers(u);
+        self.frames
+            .needed
+            .get(&u.0)
+            .into_iter()
+            .flatten()
+            .any(|k| *k > n && self.m.unit(layers[*k as usize].unit).header.covers.is_some() && leads_to(layers, n, *k))
+    }
+
+    /// Checks of one header, in wire order, those of the units nested in it included; `size` grows
+    /// by what is of variable size. What follows from the fields that are known is not asked again.
+    pub(crate) fn header_rules(&mut self, u: UnitId, n: u32, header: UnitId, miss: Miss, known: &Known) -> String {
+        let m = self.m;
+        let mut text = String::new();
+        let inst = self.header_inst(u, n, header, "v", "h");
+        let scope = Scope { this: Some(inst.clone()), ..Scope::default() };
+        // Offset of the field at hand, behind fields of variable size in `o`.
+        let mut fixed = Some(0u32);
+        for f in m.unit(header).body.clone() {
+            let field = &m.unit(header).fields[f.index()];
+            let slot = self.frames.slots.get(&(u.0, n, f.0)).copied();
+            if let Some(s) = slot {
+                let at = fixed.map_or("o".into(), |n| n.to_string());
+                text.push_str(&format!("v->slot[{s}] = (uint16_t)(at + {at});\n"));
+            }
+            if let Some(ranges) = field.within.as_ref().filter(|_| !known.contains_key(&f)) {
+                let bits = match &field.kind {
+                    FieldKind::UInt { bits, .. } => *bits as u32,
+                    _ => 64,
+                };
+                let value = self.header_field(&inst, "v", u, n, f, field.ty);
+                let test = self.in_ranges(&format!("({value})"), ranges, bits);
+                text.push_str(&fails(&test, miss, field.bad.0, field.place.0));
+            }
+            match &field.kind {
+                FieldKind::Require { cond } if self.always(header, f, cond, known, |v| v == 1) => {}
+                FieldKind::Require { cond } => {
+                    let test = self.expr(&scope, cond);
+                    text.push_str(&fails(&test, miss, field.bad.0, field.place.0));
+                }
+                FieldKind::Literal { values } => {
+                    let at = fixed.map_or("o".into(), |n| n.to_string());
+                    let tests: Vec<_> = values
+                        .iter()
+                        .map(|v| format!("memcmp(h + {at}, {}, {}) == 0", names::literal(v), v.len()))
+                        .collect();
+                    text.push_str(&fails(&format!("({})", tests.join(" || ")), miss, field.bad.0, field.place.0));
+                }
+                FieldKind::Bytes { extent: Extent::Length(e), .. }
+                    if field_size(m, field).is_none() && self.value(header, e, known) == Some(0) =>
+                {
+                    if let Some(s) = slot {
+                        text.push_str(&format!("v->slot[{}] = 0;\n", s + 1))
+                    }
+                }
+                FieldKind::Bytes { max, extent: Extent::Length(e), .. } if field_size(m, field).is_none() => {
+                    let value = self.expr(&scope, e);
+                    if let Some(n) = fixed.take() {
+                        text.push_str(&format!("uint32_t o = {n};\n"))
+                    }
+                    let (place, cut_off) = (field.place.0, self.header_place(u, n));
+                    let short = self.always(header, f, e, known, |len| len <= *max);
+                    let long = if short {
+                        String::new()
+                    } else {
+                        miss.if_so(&format!("len > {max}"), &field.too_long.0.to_string(), place)
+                    };
+                    text.push_str(&format!("{{ uint64_t len = {value};\n{long}"));
+                    text.push_str(&format!(
+                        "{}size += (uint32_t)len;\n",
+                        miss.if_so("len > left - size", "WL_F_TRUNCATED", cut_off)
+                    ));
+                    if let Some(s) = slot {
+                        text.push_str(&format!("v->slot[{}] = (uint16_t)len;\n", s + 1))
+                    }
+                    text.push_str("o += (uint32_t)len; }\n");
+                }
+                FieldKind::Unit { unit, .. } => {
+                    let at = fixed.map_or("o".into(), |n| n.to_string());
+                    let nested = Inst { unit: *unit, base: format!("h + {at}"), ..inst.clone() };
+                    text.push_str(&self.nested_rules(&nested, miss));
+                }
+                _ => {}
+            }
+            let advance = step(m, field);
+            match &mut fixed {
+                Some(n) => *n += advance,
+                None if advance > 0 => text.push_str(&format!("o += {advance};\n")),
+                None => {}
+            }
+        }
+        text
+    }
+
+    /// The same for a unit of fixed size that is nested in a header.
+    fn nested_rules(&mut self, inst: &Inst, miss: Miss) -> String {
+        let (m, mut text, mut at) = (self.m, String::new(), 0);
+        let scope = Scope { this: Some(inst.clone()), ..Scope::default() };
+        for f in m.unit(inst.unit).body.clone() {
+            let field = &m.unit(inst.unit).fields[f.index()];
+            let place = format!("{} + {at}", inst.base);
+            let test = match (&field.kind, &field.within) {
+                (FieldKind::UInt { bytes, shift, bits, big, signed, .. }, Some(ranges)) => {
+                    let value = self.load_uint(&format!("({place})"), *bytes, *shift, *bits, *big, *signed, field.ty);
+                    Some(self.in_ranges(&format!("({value})"), ranges, u32::from(*bits)))
+                }
+                (FieldKind::Require { cond }, _) => Some(self.expr(&scope, cond)),
+                (FieldKind::Literal { values }, _) => {
+                    let tests: Vec<_> = values
+                        .iter()
+                        .map(|v| format!("memcmp({place}, {}, {}) == 0", names::literal(v), v.len()))
+                        .collect();
+                    Some(format!("({})", tests.join(" || ")))
+                }
+                (FieldKind::Unit { unit, .. }, _) => {
+                    text.push_str(&self.nested_rules(&Inst { unit: *unit, base: place, ..inst.clone() }, miss));
+                    None
+                }
+                _ => None,
+            };
+            if let Some(test) = test {
+                text.push_str(&fails(&test, miss, field.bad.0, field.place.0))
+            }
+            at += step(m, field);
+        }
+        text
+    }
+}
+
+/// Scope of the conditions of layers.
+pub(crate) fn layer_scope(u: UnitId) -> Scope {
+    let whole = Inst { unit: u, at: "v".into(), base: "v->p".into(), head: Some(Head::Frame) };
+    Scope { this: Some(whole), ..Scope::default() }
+}
+
+/// Whether a condition needs nothing but the fields of one header.
+fn looks_only_at(cond: &Expr, header: Option<FieldId>) -> bool {
+    let mut only = true;
+    walk::expr(cond, &mut |e| match &*e.kind {
+        ExprKind::Int(_)
+        | ExprKind::Bool(_)
+        | ExprKind::Unary(..)
+        | ExprKind::Binary(..)
+        | ExprKind::Cast(_)
+        | ExprKind::InRanges(..)
+        | ExprKind::If(..) => {}
+        ExprKind::Read(p) => {
+            only &= p.root == Root::This && header.is_some_and(|h| p.steps.first() == Some(&Step::Field(h)))
+        }
+        _ => only = false,
+    });
+    only
+}
+
+fn fails(test: &str, miss: Miss, kind: u16, place: u32) -> String {
+    miss.if_so(&format!("!({test})"), &kind.to_string(), place)
+}

@@ -1,0 +1,210 @@
+//! Apps with frame ports and service ports: packets and connections have cores of their own. What
+//! is handled by which of the two.
+//!
+//! In: a lowered module. Out: [`Partition`]: the half of each handler, counter and table, and what
+//! cannot be divided, for the compiler to report. Tables with locks are both halves' alike; what
+//! each core has for itself (states, queues of values, copies of rules) is one half's. A counter
+//! that packets count, alone or as connections do, can be read by the other half, which sees the
+//! sum of all.
+
+use crate::desc::{Half, PortKind};
+use crate::*;
+use std::collections::BTreeSet;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Partition {
+    pub handlers: Vec<Half>,
+    pub counters: Vec<Half>,
+    pub tables: Vec<Half>,
+    pub conflicts: Vec<Conflict>,
+}
+
+/// What keeps an app in one piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// The handler uses ports of both kinds.
+    Ports { handler: usize },
+    /// A handler of packets and one of connections use what each core has for itself.
+    Resource { thing: Resource, packets: usize, services: usize },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    State(StateId),
+    Counter(CounterId),
+    Table(TableId),
+}
+
+/// Whether an app has ports of both kinds.
+fn is_mixed(m: &Module) -> bool {
+    desc::is_mixed(m.ports.iter().map(|p| &p.kind))
+}
+
+/// None: the app is one whole.
+pub fn of(m: &Module) -> Option<Partition> {
+    if !is_mixed(m) {
+        return None;
+    }
+    let uses: Vec<Uses> =
+        m.handlers.iter().map(|h| if h.on.is_test() { Uses::default() } else { Uses::of(m, h) }).collect();
+    let mut conflicts = Vec::new();
+    let mut handlers: Vec<Half> = uses
+        .iter()
+        .enumerate()
+        .map(|(handler, u)| match (u.frames, u.streams) {
+            (true, true) => {
+                conflicts.push(Conflict::Ports { handler });
+                Half::Both
+            }
+            (true, false) => Half::Packets,
+            (false, true) => Half::Services,
+            (false, false) => Half::Both,
+        })
+        .collect();
+    // What uses things of one half only is that half's, too: a timer, a signal.
+    while let Some(n) =
+        (0..handlers.len()).find(|n| handlers[*n] == Half::Both && side(m, &uses, &handlers, *n) != Half::Both)
+    {
+        handlers[n] = side(m, &uses, &handlers, n);
+    }
+    let at =
+        |half: Half, of: &dyn Fn(&Uses) -> bool| (0..handlers.len()).find(|n| handlers[*n] == half && of(&uses[*n]));
+    let alone = |of: &dyn Fn(&Uses) -> bool| match (
+        (0..handlers.len()).any(|n| handlers[n] == Half::Both && of(&uses[n])),
+        at(Half::Packets, of),
+        at(Half::Services, of),
+    ) {
+        (false, Some(_), None) => Half::Packets,
+        (false, None, Some(_)) => Half::Services,
+        _ => Half::Both,
+    };
+    let counters: Vec<Half> = (0..m.counters.len())
+        .map(|n| alone(&|u| u.changes.contains(&Resource::Counter(CounterId(n as u32)))))
+        .collect();
+    let tables: Vec<Half> =
+        (0..m.tables.len()).map(|n| alone(&|u| !u.signal && u.touches(Resource::Table(TableId(n as u32))))).collect();
+    let things: BTreeSet<Resource> = uses.iter().flat_map(|u| u.reads.union(&u.changes)).copied().collect();
+    for thing in things {
+        let packets = at(Half::Packets, &|u| u.touches(thing));
+        let services = at(Half::Services, &|u| u.touches(thing));
+        let (Some(packets), Some(services)) = (packets, services) else { continue };
+        let apart = match thing {
+            Resource::State(_) => true,
+            Resource::Counter(c) => {
+                let read = |half| at(half, &|u| u.reads.contains(&thing)).is_some();
+                read(Half::Packets) && counters[c.index()] != Half::Packets
+            }
+            Resource::Table(t) => match m.tables[t.index()].kind {
+                TableKind::Ring => true,
+                TableKind::Wildcard | TableKind::Lpm => m.changed_by_traffic(&m.tables[t.index()]),
+                _ => false,
+            },
+        };
+        if apart {
+            conflicts.push(Conflict::Resource { thing, packets, services })
+        }
+    }
+    Some(Partition { handlers, counters, tables, conflicts })
+}
+
+/// The half that all things that a handler uses belong to; `Both` where they have none, or not the
+/// same.
+fn side(m: &Module, uses: &[Uses], handlers: &[Half], n: usize) -> Half {
+    let mut seen = BTreeSet::new();
+    for thing in uses[n].reads.union(&uses[n].changes) {
+        // Tables with locks say nothing.
+        if matches!(thing, Resource::Table(t) if m.tables[t.index()].kind != TableKind::Ring) {
+            continue;
+        }
+        // A counter is theirs who count; others may read it.
+        let has = |u: &Uses| {
+            if matches!(thing, Resource::Counter(_)) {
+                u.changes.contains(thing)
+            } else {
+                u.touches(*thing)
+            }
+        };
+        seen.extend(
+            handlers.iter().zip(uses).filter(|(h, u)| **h != Half::Both && has(u)).map(|(h, _)| *h == Half::Packets),
+        );
+    }
+    match (seen.contains(&true), seen.contains(&false)) {
+        (true, false) => Half::Packets,
+        (false, true) => Half::Services,
+        _ => Half::Both,
+    }
+}
+
+#[derive(Default)]
+struct Uses {
+    frames: bool,
+    streams: bool,
+    signal: bool,
+    reads: BTreeSet<Resource>,
+    changes: BTreeSet<Resource>,
+    called: BTreeSet<FuncId>,
+}
+
+impl Uses {
+    fn of(m: &Module, h: &Handler) -> Uses {
+        let frames = matches!(h.on, On::Frame { .. });
+        let streams = matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_));
+        let mut uses = Uses { frames, streams, signal: matches!(h.on, On::Signal(_)), ..Uses::default() };
+        m.reached(&h.body.block, &mut |b| uses.block(m, b));
+        uses
+    }
+
+    fn touches(&self, t: Resource) -> bool {
+        self.reads.contains(&t) || self.changes.contains(&t)
+    }
+
+    fn block(&mut self, m: &Module, block: &Block) {
+        use StmtKind::*;
+        walk::stmts(block, &mut |s| match &s.kind {
+            Frame { .. } | SendFrame { .. } | Queue { .. } | Output { .. } => self.frames = true,
+            Send { port, .. } | Call { port, .. } => match m.ports[port.index()].kind {
+                PortKind::Frames { .. } => self.frames = true,
+                _ => self.streams = true,
+            },
+            Await { .. } | SetSession(..) | Close => self.streams = true,
+            SetState(s, _) => {
+                self.changes.insert(Resource::State(*s));
+            }
+            Count(c, _) => {
+                self.changes.insert(Resource::Counter(*c));
+            }
+            TableGet { table, .. } | TableLen { table, .. } | TableNext { table, .. } => {
+                self.reads.insert(Resource::Table(*table));
+            }
+            TablePut { table, .. }
+            | TableRemove { table, .. }
+            | TableUpdate { table, .. }
+            | TableInsert { table, .. }
+            | TableDelete { table, .. }
+            | TablePush { table, .. }
+            | TablePop { table, .. } => {
+                self.changes.insert(Resource::Table(*table));
+            }
+            _ => {}
+        });
+        let mut called = Vec::new();
+        walk::block_exprs(block, &mut |e| match &*e.kind {
+            ExprKind::State(s) => {
+                self.reads.insert(Resource::State(*s));
+            }
+            ExprKind::Counter(c) => {
+                self.reads.insert(Resource::Counter(*c));
+            }
+            ExprKind::Call(f, _) => called.push(*f),
+            _ => {}
+        });
+        for f in called {
+            if !self.called.insert(f) {
+                continue;
+            }
+            if let Some(Func { body: FuncBody::Body(b), .. }) = m.funcs.get(f.index()) {
+                self.block(m, &b.block)
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Apps with frame ports and service ports: what cannot be divided between the cores of packets and
+//! those of connections is told.
+
+use crate::compiler::Compiler;
+use ir::core_partition::{self, Conflict, Resource};
+use wireloom_ir as ir;
+use wireloom_syntax::ast::{self, Span};
+use wireloom_syntax::Diagnostic;
+
+impl Compiler<'_> {
+    pub fn halves(&mut self) {
+        for c in core_partition::of(&self.m).map_or(Vec::new(), |h| h.conflicts) {
+            let d = match c {
+                Conflict::Ports { handler } => Diagnostic::error(
+                    "E0624",
+                    self.at(handler),
+                    "one handler uses frame ports and connections",
+                )
+                .label("packets and connections have cores of their own")
+                .hint("let it put what the others need into a table: `every 1ms { … }` there takes it from the table"),
+                Conflict::Resource { thing, packets, services } => {
+                    let (what, name, hint) = self.thing(thing);
+                    let text = format!(
+                        "{what} `{name}` is used for packets and for connections, which have cores of their own"
+                    );
+                    Diagnostic::error("E0624", self.at(services), text)
+                        .label("each core has its own")
+                        .also(self.at(packets), "used for packets here")
+                        .hint(hint)
+                }
+            };
+            self.report(d);
+        }
+    }
+
+    fn at(&self, handler: usize) -> Span {
+        let s = self.m.handlers[handler].span;
+        Span { file: ast::FileId(s.file), start: s.start, end: s.end }
+    }
+
+    fn thing(&self, thing: Resource) -> (&'static str, String, String) {
+        match thing {
+            Resource::State(s) => {
+                let name = self.m.states[s.index()].name.clone();
+                let hint =
+                    format!("keep it in a table, which both use: `table {name}: array u8 -> … {{ capacity 1 }}`");
+                ("state", name, hint)
+            }
+            Resource::Counter(c) => {
+                let name = self.m.counters[c.index()].name.clone();
+                let hint = "handlers of packets read what packets alone count: count with two, and add them where connections, who see the sum, are handled".to_string();
+                ("counter", name, hint)
+            }
+            Resource::Table(t) => {
+                let t = &self.m.tables[t.index()];
+                let hint = match t.kind {
+                    ir::TableKind::Ring => "a ring belongs to one core: use an exact table",
+                    _ => "each core has a copy: fill it from outside (`--load`, `wireloom table`), or change it by a signal, which runs on all cores",
+                };
+                ("table", t.name.clone(), hint.to_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What is known to hold at a point of the program: conditions of the branches around, guards
+//! passed, requirements.
+
+use super::Lower;
+use crate::ir_builder as build;
+use ir::{BinOp, Expr, ExprKind, UnOp};
+use wireloom_ir as ir;
+
+/// What else would be known is not used: every question looks through them all.
+const MAX_FACTS: usize = 200;
+
+/// Adds what follows from a condition being true (or false).
+pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Expr>) {
+    match (&*cond.kind, holds) {
+        (ExprKind::Binary(BinOp::And, a, b), true) => {
+            split(a, true, into);
+            split(b, true, into);
+        }
+        (ExprKind::Binary(BinOp::Or, a, b), false) => {
+            split(a, false, into);
+            split(b, false, into);
+        }
+        (ExprKind::Unary(UnOp::Not, a), _) => split(a, !holds, into),
+        // Not all are absent: one is there.
+        (ExprKind::Binary(BinOp::And, ..), false) if some_there(cond).is_some() => {
+            if let Some(one) = some_there(cond) {
+                split(&one, true, into)
+            }
+        }
+        (ExprKind::Bool(_), _) => {}
+        _ => {
+            let fact = if holds { cond.clone() } else { negate(cond) };
+            // Of two cases that exclude each other only one is tracked; the rest follows by the
+            // branch's structure.
+            if into.len() < MAX_FACTS && !into.contains(&fact) {
+                into.push(fact);
+            }
+        }
+    }
+}
+
+/// What `not a and not b` denies: `a or b`.
+fn some_there(e: &Expr) -> Option<Expr> {
+    match &*e.kind {
+        ExprKind::Unary(UnOp::Not, a) if matches!(*a.kind, ExprKind::Case(..)) => Some(a.clone()),
+        ExprKind::Binary(BinOp::And, a, b) => Some(build::or(some_there(a)?, some_there(b)?)),
+        _ => None,
+    }
+}
+
+/// The opposite of a comparison, or `not`.
+fn negate(e: &Expr) -> Expr {
+    if let ExprKind::Binary(op, a, b) = &*e.kind {
+        let op = match op {
+            BinOp::Lt => Some(BinOp::Ge),
+            BinOp::Ge => Some(BinOp::Lt),
+            BinOp::Gt => Some(BinOp::Le),
+            BinOp::Le => Some(BinOp::Gt),
+            BinOp::Eq => Some(BinOp::Ne),
+            BinOp::Ne => Some(BinOp::Eq),
+            _ => None,
+        };
+        if let Some(op) = op {
+            return build::cmp(op, a.clone(), b.clone());
+        }
+    }
+    build::not(e.clone())
+}
+
+fn strip(e: &Expr) -> &Expr {
+    match &*e.kind {
+        ExprKind::Cast(a) => strip(a),
+        _ => e,
+    }
+}
+
+impl Lower<'_, '_> {
+    pub fn assume(&mut self, cond: &Expr, holds: bool) {
+        split(cond, holds, &mut self.facts);
+    }
+
+    /// Whether a condition (or its opposite) is known to hold.
+    pub fn holds(&self, cond: &Expr, holds: bool) -> bool {
+        let mut parts = vec![];
+        split(cond, holds, &mut parts);
+        if let ExprKind::Bool(b) = &*cond.kind {
+            return *b == holds;
+        }
+        !parts.is_empty() && parts.iter().all(|p| self.proven(p))
+    }
+
+    /// Whether a condition is known to hold.
+    pub fn proven(&self, cond: &Expr) -> bool {
+        match &*cond.kind {
+            ExprKind::Bool(b) => return *b,
+            ExprKind::Binary(BinOp::And, a, b) => return self.proven(a) && self.proven(b),
+            ExprKind::Binary(BinOp::Or, a, b) => {
+                return self.proven(a) || self.proven(b) || self.facts.contains(cond) || self.header_known(cond)
+            }
+            ExprKind::Binary(BinOp::Lt, a, b) if self.less(strip(a), strip(b)) => return true,
+            ExprKind::Binary(BinOp::Ne, a, b) if build::as_int(b) == Some(0) && self.positive(strip(a)) => return true,
+            ExprKind::Binary(BinOp::Ne, a, b)
+                if build::as_int(b).is_some_and(|n| {
+                    self.facts.iter().any(|f| self.at_least(f, strip(a)).is_some_and(|low| low > n))
+                }) =>
+            {
+                return true
+            }
+            ExprKind::Binary(BinOp::Ge, a, b) if self.less(strip(b), strip(a)) || strip(a) == strip(b) => return true,
+            ExprKind::Binary(BinOp::Ge, a, b)
+                if build::as_int(b).is_some_and(|n| {
+                    self.facts.iter().any(|f| self.at_least(f, strip(a)).is_some_and(|low| low >= n))
+                }) =>
+            {
+                return true
+            }
+            _ => {}
+        }
+        self.facts.contains(cond) || self.header_known(cond)
+    }
+
+    fn less(&self, a: &Expr, b: &Expr) -> bool {
+        if let (Some(a), Some(b)) = (build::as_int(a), build::as_int(b)) {
+            return a < b;
+        }
+        // The remainder by b is below b: its guard has passed.
+        if let ExprKind::Binary(BinOp::Rem, _, d) = &*a.kind {
+            if strip(d) == b {
+                return true;
+            }
+        }
+        self.facts.iter().any(|f| match &*f.kind {
+            ExprKind::Binary(BinOp::Lt, p, q) => strip(p) == a && strip(q) == b,
+            ExprKind::Binary(BinOp::Gt, p, q) => strip(q) == a && strip(p) == b,
+            // `len(x) == 3` and a constant below 3; `len(x) > 0` and 0.
+            ExprKind::Binary(BinOp::Eq, p, q) if strip(p) == b => {
+                matches!((build::as_int(a), build::as_int(strip(q))), (Some(a), Some(n)) if a < n)
+            }
+            _ => false,
+        }) || matches!(build::as_int(a), Some(n) if self.facts.iter().any(|f| self.at_least(f, b).is_some_and(|low| n < low)))
+    }
+
+    /// The lower bound that a fact gives for an expression.
+    fn at_least(&self, fact: &Expr, e: &Expr) -> Option<u128> {
+        match &*fact.kind {
+            ExprKind::Binary(BinOp::Gt, p, q) if strip(p) == e => build::as_int(strip(q)).map(|n| n.saturating_add(1)),
+            ExprKind::Binary(BinOp::Ge, p, q) if strip(p) == e => build::as_int(strip(q)),
+            ExprKind::Binary(BinOp::Lt, p, q) if strip(q) == e => build::as_int(strip(p)).map(|n| n.saturating_add(1)),
+            ExprKind::Binary(BinOp::Ne, p, q) if strip(p) == e && build::as_int(strip(q)) == Some(0) => Some(1),
+            _ => None,
+        }
+    }
+
+    fn positive(&self, e: &Expr) -> bool {
+        build::as_int(e).is_some_and(|n| n > 0) || self.facts.iter().any(|f| self.at_least(f, e).is_some_and(|n| n > 0))
+    }
+
+    /// Forgets what was known of a place that is written.
+    pub fn forget(&mut self, changed: impl Fn(&ExprKind) -> bool) {
+        self.facts.retain(|f| {
+            let mut hit = false;
+            ir::walk::expr(f, &mut |e| hit |= changed(&e.kind));
+            !hit
+        });
+    }
+}

@@ -1,0 +1,417 @@
+//! What a changed message still owes its unit. What comes in: the edits of a parsed message and the
+//! new values of its fields. What goes out: nothing where the unit's conditions hold for certain,
+//! E0433 where one certainly does not, else guards before the message is sent.
+//!
+//! The message held to its unit when it was read. So only what speaks of something that was changed
+//! is looked at again: `require`s, the conditions of a switch (the case that was read must be the
+//! one that the next reader takes), lengths, counts and arguments of units. Each is read once as it
+//! was and once as it is now. A question about a list is answered for a name that is known when
+//! compiling. Where an answer is not known then (what is appended has a computed name, say), the
+//! changed message is read again by its unit's own grammar before it is sent, and what that reading
+//! says takes the answer's place.
+
+use super::super::Lower;
+use crate::compiler::{R, T_U64};
+use crate::ir_builder as build;
+use crate::ty::Ty;
+use ir::{
+    BinOp, Edit, Emit, Expr as X, ExprKind as K, Extent, FaultKind, FieldId, FieldKind, FuncBody, Guard, ListExtent,
+    LocalId, Path, Root, Step, StmtKind,
+};
+use wireloom_ir as ir;
+use wireloom_syntax::ast::Span;
+
+/// A parsed message and what is done to it on its way.
+pub struct Changed<'a> {
+    pub unit: ir::UnitId,
+    pub msg: LocalId,
+    /// What fields hold now.
+    pub values: Vec<(FieldId, X)>,
+    pub edits: &'a [Edit],
+    pub span: Span,
+    /// What only its next reader can tell.
+    pub again: Option<Again>,
+}
+
+/// The changed message, read again by its unit's grammar.
+pub struct Again {
+    msg: LocalId,
+    ok: LocalId,
+    /// Where nothing of this holds, the changes do not touch what is asked.
+    when: X,
+    /// What must hold of it beside that it can be read.
+    owed: Vec<(X, FaultKind)>,
+}
+
+impl Changed<'_> {
+    fn value(&self, f: FieldId) -> Option<&X> {
+        self.values.iter().find(|(g, _)| *g == f).map(|(_, v)| v)
+    }
+
+    fn edited(&self, l: FieldId) -> bool {
+        self.edits
+            .iter()
+            .any(|e| matches!(e, Edit::Remove { list, .. } | Edit::Append { list, .. } if list.first() == Some(&l)))
+    }
+
+    fn at(&self, f: FieldId) -> Path {
+        build::step(&build::msg(self.msg), Step::Field(f))
+    }
+}
+
+impl Lower<'_, '_> {
+    /// Guards, before the message is sent, what its unit demands of the parts that were changed.
+    pub fn still_owed(&mut self, mut c: Changed) -> R<()> {
+        if c.values.is_empty() && c.edits.is_empty() {
+            return Ok(());
+        }
+        let body = self.cx.m.units[c.unit.index()].body.clone();
+        self.fields_owed(&mut c, &body, &build::boolean(true))?;
+        match c.again.take() {
+            Some(a) => self.read_again(&c, a),
+            None => Ok(()),
+        }
+    }
+
+    /// `taken`: under which condition the fields are there.
+    fn fields_owed(&mut self, c: &mut Changed, body: &[FieldId], taken: &X) -> R<()> {
+        for f in body {
+            let field = self.field_ir(c.unit, *f);
+            match &field.kind {
+                FieldKind::Require { cond } => self.holds_still(c, cond, taken, field.bad)?,
+                FieldKind::Bytes { extent: Extent::Length(n), trim: None, .. } => match c.value(*f) {
+                    Some(v) => {
+                        let len = build::cast(n.ty, build::len_bytes(v.clone()));
+                        self.agrees(c, n, len, taken)?;
+                    }
+                    None => self.stays(c, n, taken)?,
+                },
+                FieldKind::StreamBytes { extent: Extent::Length(n) } => self.stays(c, n, taken)?,
+                FieldKind::List { extent: ListExtent::Count(n), .. } if !c.edited(*f) => self.stays(c, n, taken)?,
+                FieldKind::Unit { args, .. } | FieldKind::StreamUnit { args, .. } => {
+                    for a in args {
+                        self.stays(c, a, taken)?;
+                    }
+                }
+                FieldKind::Switch { cases } => self.case_stays(c, *f, cases, taken)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn case_stays(&mut self, c: &mut Changed, switch: FieldId, cases: &[ir::Case], taken: &X) -> R<()> {
+        for (n, case) in cases.iter().enumerate() {
+            let here = build::and(taken.clone(), build::case(c.at(switch), n as u32));
+            let sent = self.passed_as(c.unit, case).unwrap_or(n);
+            for (k, other) in cases[..=sent].iter().enumerate() {
+                let Guard::When(cond) = &other.guard else { continue };
+                let cond = if k == sent { cond.clone() } else { build::not(cond.clone()) };
+                if self.as_sent(c, &cond).is_none() {
+                    let a = self.again(c, &cond);
+                    let same = build::case(build::step(&build::msg(a.msg), Step::Field(switch)), sent as u32);
+                    a.owed.push((build::or(build::not(here.clone()), same), FaultKind::CONSTRAINT));
+                    break;
+                }
+                self.holds_still(c, &cond, &here, FaultKind::CONSTRAINT)?;
+            }
+            self.fields_owed(c, &case.fields, &here)?;
+        }
+        Ok(())
+    }
+
+    /// The case as which this one is passed on, if the grammar says that it is another.
+    fn passed_as(&self, unit: ir::UnitId, case: &ir::Case) -> Option<usize> {
+        case.fields.iter().find_map(|f| match self.field_ir(unit, *f).kind {
+            FieldKind::Pass { how: ir::Pass::As { case, .. } } => Some(case as usize),
+            _ => None,
+        })
+    }
+
+    /// A condition that held.
+    fn holds_still(&mut self, c: &mut Changed, cond: &X, taken: &X, kind: FaultKind) -> R<()> {
+        // Who reads it again asks this, too.
+        let Some(now) = self.as_sent(c, cond) else {
+            self.again(c, cond);
+            return Ok(());
+        };
+        if now == self.as_read(c, cond) {
+            return Ok(());
+        }
+        self.owes(c, now, taken, kind)
+    }
+
+    /// A number that says how long something unchanged is: it may not change.
+    fn stays(&mut self, c: &mut Changed, e: &X, taken: &X) -> R<()> {
+        let was = self.as_read(c, e);
+        self.agrees(c, e, was, taken)
+    }
+
+    fn agrees(&mut self, c: &mut Changed, e: &X, wanted: X, taken: &X) -> R<()> {
+        let Some(now) = self.as_sent(c, e) else {
+            let a = self.again(c, e);
+            let mut now = e.clone();
+            ir::walk::expr_mut(&mut now, &mut |e| reroot(e, a.msg));
+            a.owed.push((
+                build::or(build::not(taken.clone()), build::cmp(BinOp::Eq, now, wanted)),
+                FaultKind::CONSTRAINT,
+            ));
+            return Ok(());
+        };
+        let wanted = crate::fold::fold(&self.cx.m, &wanted);
+        if now == wanted
+            || e.ty == T_U64
+                && super::super::unparse_check::constraints::same_sum(&self.cx.m, &now, &wanted)
+                && !is_cut(&now)
+        {
+            return Ok(());
+        }
+        let same = crate::fold::fold(&self.cx.m, &build::cmp(BinOp::Eq, now, wanted));
+        self.owes(c, same, taken, FaultKind::CONSTRAINT)
+    }
+
+    /// The message read again, where the changes touch what an expression asks.
+    fn again<'c>(&mut self, c: &'c mut Changed, e: &X) -> &'c mut Again {
+        let touched = self.touched(c, e);
+        let (msg, ok) = match &c.again {
+            Some(a) => (a.msg, a.ok),
+            None => (self.new_local("again", &Ty::Msg(c.unit)), self.new_local("", &Ty::Bool)),
+        };
+        let a = c.again.get_or_insert(Again { msg, ok, when: build::boolean(false), owed: vec![] });
+        if a.when != touched {
+            a.when = crate::fold::fold(&self.cx.m, &build::or(a.when.clone(), touched));
+        }
+        a
+    }
+
+    /// Under which condition the unknown parts of an expression may differ from what they were.
+    fn touched(&self, c: &Changed, e: &X) -> X {
+        let mut all = build::boolean(false);
+        ir::walk::expr(e, &mut |e| {
+            if self.leaf_now(c, e).is_none() {
+                all = build::or(all.clone(), self.leaf_touched(c, e));
+            }
+        });
+        crate::fold::fold(&self.cx.m, &all)
+    }
+
+    fn leaf_touched(&self, c: &Changed, e: &X) -> X {
+        let field = ir::walk::path_of(e).and_then(|p| if let [Step::Field(f)] = p.steps[..] { Some(f) } else { None });
+        let Some(f) = field else { return build::boolean(true) };
+        if let FieldKind::Let { value } = &self.field_ir(c.unit, f).kind {
+            return self.touched(c, value);
+        }
+        let Some((_, q)) = self.query(c.unit, e).filter(|_| c.edited(f)) else { return build::boolean(true) };
+        let (K::Bytes(asked), Some((name, _))) = (&*q.name.kind, self.pair_fields(q.unit)) else {
+            return build::boolean(true);
+        };
+        let mut any = build::boolean(false);
+        for edit in c.edits {
+            let touches = match edit {
+                Edit::Remove { list, index, cond } if list[..] == [f] => {
+                    self.removed(c, f, *index, name, asked, cond).unwrap_or(build::boolean(true))
+                }
+                Edit::Append { list, cond, body } if list[..] == [f] => match appended_name(body) {
+                    Some(n) if build::as_bool(&q.asks_for(self, n.clone())) == Some(false) => build::boolean(false),
+                    _ => cond.clone().unwrap_or(build::boolean(true)),
+                },
+                _ => continue,
+            };
+            any = build::or(any, touches);
+        }
+        any
+    }
+
+    /// Reads what will be sent, and faults where that is no message of the unit, or another one
+    /// than was meant.
+    fn read_again(&mut self, c: &Changed, a: Again) -> R<()> {
+        if build::as_bool(&a.when) == Some(false) {
+            return Ok(());
+        }
+        let (made, block) = self.sub(|s| {
+            s.push(
+                c.span,
+                StmtKind::Reread {
+                    msg: ir::Outgoing::Pass { msg: c.msg, edits: c.edits.to_vec() },
+                    dst: a.msg,
+                    ok: a.ok,
+                },
+            );
+            let ok = s.local_expr(a.ok);
+            s.valid(ok, FaultKind::CONSTRAINT, c.span)?;
+            for (ok, kind) in a.owed {
+                let ok = crate::fold::fold(&s.cx.m, &ok);
+                s.valid(ok, kind, c.span)?;
+            }
+            R::Ok(())
+        });
+        made?;
+        match build::as_bool(&a.when) {
+            Some(_) => self.out.extend(block),
+            None => self.push(c.span, StmtKind::If { cond: a.when, then: block, other: vec![] }),
+        }
+        Ok(())
+    }
+
+    fn owes(&mut self, c: &Changed, now: X, taken: &X, kind: FaultKind) -> R<()> {
+        let ok = crate::fold::fold(&self.cx.m, &build::or(build::not(taken.clone()), now));
+        if build::as_bool(&ok) == Some(false) {
+            return Err(self.cx.report(
+                wireloom_syntax::Diagnostic::error(
+                    "E0434",
+                    c.span,
+                    "this message is not valid after what is done to it",
+                )
+                .label("the receiver would refuse it")
+                .hint("change what depends on the changed field too, or build a new message"),
+            ));
+        }
+        self.valid(ok, kind, c.span)
+    }
+
+    /// An expression of the grammar over the message as it was read.
+    fn as_read(&self, c: &Changed, e: &X) -> X {
+        let mut e = e.clone();
+        ir::walk::expr_mut(&mut e, &mut |e| reroot(e, c.msg));
+        crate::fold::fold(&self.cx.m, &e)
+    }
+
+    /// The same over the message as it is sent; none where that is not known.
+    fn as_sent(&self, c: &Changed, e: &X) -> Option<X> {
+        let (mut e, mut unknown) = (e.clone(), false);
+        ir::walk::expr_mut(&mut e, &mut |e| match self.leaf_now(c, e) {
+            Some(Some(v)) => *e = v,
+            Some(None) => reroot(e, c.msg),
+            None => unknown = true,
+        });
+        (!unknown).then(|| crate::fold::fold(&self.cx.m, &e))
+    }
+
+    /// What a node is now: `Some(None)` as it was, `None` not known.
+    fn leaf_now(&self, c: &Changed, e: &X) -> Option<Option<X>> {
+        let Some(p) = ir::walk::path_of(e).filter(|p| p.root == Root::This) else { return Some(None) };
+        let Some(Step::Field(f)) = p.steps.first() else { return Some(None) };
+        let whole = p.steps.len() == 1;
+        let field = self.field_ir(c.unit, *f);
+        if let Some(v) = c.value(*f) {
+            let trimmed = matches!(field.kind, FieldKind::Bytes { trim: Some(_), .. });
+            return (whole && !trimmed && matches!(*e.kind, K::Read(_) | K::Raw(_)))
+                .then(|| Some(build::cast(e.ty, v.clone())));
+        }
+        if c.edited(*f) {
+            return if whole { self.list_now(c, *f, e).map(Some) } else { None };
+        }
+        match (&field.kind, &*e.kind) {
+            (FieldKind::Let { value }, K::Read(_)) if whole => {
+                let now = self.as_sent(c, value)?;
+                Some((now != self.as_read(c, value)).then_some(now))
+            }
+            _ => Some(None),
+        }
+    }
+
+    /// The answer to a question about a list that was edited, for a name that is a constant.
+    fn list_now(&self, c: &Changed, l: FieldId, e: &X) -> Option<X> {
+        let (_, q) = self.query(c.unit, e)?;
+        let K::Bytes(asked) = &*q.name.kind else { return None };
+        let (name, _) = self.pair_fields(q.unit)?;
+        let mut all = e.clone();
+        reroot(&mut all, c.msg);
+        for edit in c.edits {
+            match edit {
+                Edit::Remove { list, index, cond } if list[..] == [l] => {
+                    let gone = self.removed(c, l, *index, name, asked, cond)?;
+                    all = build::if_(e.ty, gone, q.nothing(), all);
+                }
+                Edit::Append { list, cond, body } if list[..] == [l] => {
+                    let there = cond.clone().unwrap_or(build::boolean(true));
+                    all = q.one_more(self, appended_name(body)?.clone(), there, all)?;
+                }
+                _ => {}
+            }
+        }
+        Some(crate::fold::fold(&self.cx.m, &all))
+    }
+
+    /// Whether items of this name go; none if that depends on more of the item than its name.
+    fn removed(&self, c: &Changed, l: FieldId, index: LocalId, name: FieldId, asked: &[u8], cond: &X) -> Option<X> {
+        let mut cond = cond.clone();
+        ir::walk::expr_mut(&mut cond, &mut |e| {
+            if let K::Read(p) = &*e.kind {
+                if p.root == Root::Local(c.msg)
+                    && matches!(p.steps[..], [Step::Field(f), Step::Index(_), Step::Field(n)] if f == l && n == name)
+                {
+                    *e = X::new(e.ty, K::Bytes(asked.to_vec()));
+                }
+            } else if let K::Call(f, args) = &*e.kind {
+                if let Some(v) = self.called(*f, args) {
+                    *e = v;
+                }
+            }
+        });
+        let cond = crate::fold::fold(&self.cx.m, &cond);
+        let mut more = false;
+        ir::walk::expr(&cond, &mut |e| more |= matches!(*e.kind, K::Local(i) if i == index));
+        (!more).then_some(cond)
+    }
+
+    /// A call as the expression that the function gives, if it is no more than that.
+    fn called(&self, f: ir::FuncId, args: &[X]) -> Option<X> {
+        let FuncBody::Body(body) = &self.cx.m.funcs.get(f.index())?.body else { return None };
+        let mut known: Vec<(LocalId, X)> =
+            args.iter().enumerate().map(|(i, a)| (LocalId(i as u32), a.clone())).collect();
+        for s in &body.block {
+            let (to, e) = match &s.kind {
+                StmtKind::Set(l, e) => (Some(*l), e),
+                StmtKind::Return(Some(e)) => (None, e),
+                _ => return None,
+            };
+            let mut e = e.clone();
+            ir::walk::expr_mut(&mut e, &mut |e| {
+                if let K::Local(l) = &*e.kind {
+                    if let Some((_, v)) = known.iter().rev().find(|(k, _)| k == l) {
+                        *e = v.clone();
+                    }
+                }
+            });
+            let Some(to) = to else { return Some(crate::fold::fold(&self.cx.m, &e)) };
+            known.push((to, e));
+        }
+        None
+    }
+}
+
+/// Whether a part of a sum was cut to fewer bits than it may take.
+fn is_cut(e: &X) -> bool {
+    let mut cut = false;
+    ir::walk::expr(e, &mut |e| cut |= matches!(&*e.kind, K::Cast(a) if a.ty == T_U64 && e.ty != T_U64));
+    cut
+}
+
+/// The name of an appended item: the first that is written.
+fn appended_name(body: &ir::Block) -> Option<&X> {
+    let first = body.iter().find_map(|s| if let StmtKind::Emit(e) = &s.kind { Some(e) } else { None })?;
+    match first {
+        Emit::Bytes(e) if matches!(*e.kind, K::Bytes(_)) => Some(e),
+        _ => None,
+    }
+}
+
+/// The grammar's own fields become the message's.
+pub fn reroot(e: &mut X, msg: LocalId) {
+    match &mut *e.kind {
+        K::Read(p)
+        | K::Count(p)
+        | K::Raw(p)
+        | K::Case(p, _)
+        | K::Find { list: p, .. }
+        | K::CountOf { list: p, .. }
+        | K::AnyToken { list: p, .. }
+            if p.root == Root::This =>
+        {
+            p.root = Root::Local(msg)
+        }
+        K::UnitParam(r @ Root::This, _) => *r = Root::Local(msg),
+        _ => {}
+    }
+}

@@ -1,0 +1,103 @@
+//! The door of a listening port: no more connections than `max_connections`.
+//!
+//! The engine lets in as many as there are places; the others wait in the kernel's queue, where a
+//! place that becomes free finds them. Whoever has waited there for `accept_timeout` is accepted,
+//! told `overload` by its protocol, and closed in order.
+
+use super::slab::Id;
+use super::types::flag;
+use super::{Core, LINGER_NS};
+use crate::engine::Token;
+
+/// Most connections of a port that are told at a time that there is no place.
+const TOLD_MAX: usize = 1024;
+
+pub(super) struct Listener {
+    pub token: Token,
+    pub app: u16,
+    pub port: u16,
+    /// When its queue was last looked at while there was no place; 0: there is one.
+    pub since: u64,
+    /// How many waited then, and still do.
+    pub due: usize,
+}
+
+impl Listener {
+    pub fn new(token: Token, app: u16, port: u16) -> Listener {
+        Listener { token, app, port, since: 0, due: 0 }
+    }
+}
+
+impl Core {
+    /// Whether a port has no place left.
+    pub(super) fn full(&self, a: u16, p: u16) -> bool {
+        let port = &self.apps[a as usize].ports[p as usize];
+        port.open - port.turned_away >= port.options.max_connections
+    }
+
+    /// A connection over the limit: it is told so when it speaks, and soon closed if it does not.
+    pub(super) fn turn_away(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        c.set(flag::TURNED_AWAY);
+        let (a, p) = (c.app as usize, c.port as usize);
+        self.apps[a].ports[p].turned_away += 1;
+        self.my_stats().apps[a].ports[p].turned_away.add(1);
+        self.arm(id, self.now.saturating_add(LINGER_NS));
+    }
+
+    /// A connection was accepted: if it took the last place, the queue is watched from now on.
+    pub(super) fn last_place(&mut self, listener: Token) {
+        let now = self.now;
+        let Some(i) = self.listeners.iter().position(|l| l.token == listener) else { return };
+        if self.full(self.listeners[i].app, self.listeners[i].port) {
+            (self.listeners[i].since, self.listeners[i].due) = (now, 0);
+        }
+    }
+
+    /// A connection has come from another core: one less is let in.
+    pub(super) fn take_place(&mut self, a: usize, p: usize) {
+        let l = self.listeners.iter().find(|l| (l.app as usize, l.port as usize) == (a, p)).map(|l| l.token);
+        if !l.is_some_and(|l| self.engine.take_place(l)) {
+            self.apps[a].ports[p].surplus += 1;
+        }
+    }
+
+    /// A client connection has been closed, or has moved to another core.
+    pub(super) fn place_free(&mut self, a: usize, p: usize, turned_away: bool) {
+        if turned_away {
+            self.apps[a].ports[p].turned_away -= 1;
+        } else if self.apps[a].ports[p].surplus > 0 {
+            self.apps[a].ports[p].surplus -= 1;
+        } else if !self.draining {
+            if let Some(l) = self.listeners.iter().find(|l| (l.app as usize, l.port as usize) == (a, p)) {
+                self.engine.admit(l.token, 1);
+            }
+        }
+    }
+
+    /// Of full ports: lets in, to be turned away, whoever has waited too long. The queue is looked
+    /// at twice per `accept_timeout`; those that were there the time before have waited for half of
+    /// it at least.
+    pub(super) fn answer_queues(&mut self) {
+        for i in 0..self.listeners.len() {
+            let (a, p) = (self.listeners[i].app, self.listeners[i].port);
+            if self.draining || !self.full(a, p) {
+                (self.listeners[i].since, self.listeners[i].due) = (0, 0);
+                continue;
+            }
+            let port = &self.apps[a as usize].ports[p as usize];
+            let (wait, told) = (port.options.accept_timeout / 2, port.turned_away as usize);
+            let l = &mut self.listeners[i];
+            if l.since != 0 && self.now - l.since < wait {
+                continue;
+            }
+            let n = l.due.min(TOLD_MAX.saturating_sub(told));
+            // Those that are let in are taken off as they come.
+            l.due = self.engine.queued(l.token);
+            l.since = self.now;
+            if n > 0 {
+                self.engine.admit(l.token, n);
+            }
+        }
+    }
+}

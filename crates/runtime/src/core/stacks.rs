@@ -1,0 +1,315 @@
+//! Lanes: handlers that pause run on a stack of their own.
+//!
+//! A handler with a long loop, in which nobody can see a pause (`wireloom_ir::passes::pauses`), is
+//! run on a *lane*: a stack, scratch, and room for the messages that it builds, none of which
+//! others use. The loop looks at the clock now and then (`wl_host.pause`); once the slice is used
+//! up the lane is left, and entered again when the connection has its turn. What the handler points
+//! into stays in place: its request is copied before it begins, answers are used only if they are
+//! kept whole, tasks and connections never move. If its client leaves, the stack is forgotten.
+
+use super::app::{out_of, words};
+use super::slab::Id;
+use super::types::Stored;
+use super::Core;
+use crate::abi::*;
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::os::raw::{c_int, c_void};
+
+/// `Core::run_once`: the handler has paused. Programs never answer this.
+pub(super) const PAUSED: c_int = 3;
+/// The most handlers of a core that are paused at a time; further ones run on. Pages of a stack
+/// take memory when they are used.
+const MOST: usize = wireloom_ir::desc::PAUSED as usize;
+/// As large as a thread's: what runs there runs here.
+const STACK: usize = 2 << 20;
+/// Idle lanes that are kept.
+const KEPT: usize = 64;
+/// A loop looks at the clock about this often; at first after so many rounds.
+const LOOK_NS: u64 = 4_000;
+const FIRST_LOOK: u32 = 8;
+const ROUNDS_MAX: u32 = 1 << 20;
+
+type Run = unsafe extern "C" fn(*mut c_void, *mut wl_task) -> c_int;
+
+pub struct Lane {
+    /// One of both is there.
+    stack: Option<DefaultStack>,
+    run: Option<Coroutine<(), (), c_int, DefaultStack>>,
+    yielder: *const Yielder<(), ()>,
+    tmp: Box<[u64]>,
+    out: Vec<u8>,
+    built: wl_out,
+    /// Rounds until the clock is looked at, and when it was looked at last.
+    rounds: u32,
+    looked: u64,
+}
+
+/// What a core keeps of its lanes.
+pub(super) struct Lanes {
+    idle: Vec<*mut Lane>,
+    /// Handlers that are paused.
+    pub paused: usize,
+    /// The one that runs now, and when its slice ends.
+    current: *mut Lane,
+    end: u64,
+}
+
+impl Lanes {
+    pub fn new() -> Lanes {
+        Lanes { idle: Vec::new(), paused: 0, current: std::ptr::null_mut(), end: 0 }
+    }
+
+    fn take(&mut self) -> Option<*mut Lane> {
+        if let Some(l) = self.idle.pop() {
+            return Some(l);
+        }
+        let stack = DefaultStack::new(STACK).ok()?;
+        let mut out = vec![0u8; 4096];
+        let built = out_of(&mut out);
+        let lane = Lane {
+            stack: Some(stack),
+            run: None,
+            yielder: std::ptr::null(),
+            tmp: Box::default(),
+            out,
+            built,
+            rounds: FIRST_LOOK,
+            looked: 0,
+        };
+        Some(Box::into_raw(Box::new(lane)))
+    }
+
+    /// Gives back a lane on which nothing runs.
+    fn give(&mut self, lane: *mut Lane) {
+        if self.idle.len() < KEPT {
+            self.idle.push(lane);
+        } else {
+            // SAFETY: made by `take`, in no list.
+            drop(unsafe { Box::from_raw(lane) });
+        }
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        for lane in self.idle.drain(..) {
+            // SAFETY: made by `take`, in no other list.
+            drop(unsafe { Box::from_raw(lane) });
+        }
+    }
+}
+
+/// `wl_host.pause` where handlers do not pause.
+///
+/// # Safety
+/// `core` is the program's.
+pub unsafe extern "C" fn run_on(core: *mut wl_core) {
+    // SAFETY: by contract.
+    unsafe { (*core).fuel = 0 }
+}
+
+/// `wl_host.pause`: looks at the clock; returns when the handler has its next turn.
+pub(super) unsafe extern "C" fn pause(core: *mut wl_core) {
+    // SAFETY: called by a handler inside `run`; `rt` is its core, to which no reference outlives
+    // the block.
+    let lane = unsafe { (*(*core).rt.cast::<Core>()).look(&mut *core) };
+    if let Some(lane) = lane {
+        // SAFETY: it is the lane that this runs on; its yielder lives as long as its stack is in
+        // use.
+        unsafe { (*(*lane).yielder).suspend(()) }
+    }
+}
+
+impl Core {
+    /// The running lane, if it is to be left.
+    fn look(&mut self, wl: &mut wl_core) -> Option<*mut Lane> {
+        let at = self.lanes.current;
+        if at.is_null() {
+            wl.fuel = 0;
+            return None;
+        }
+        let now = self.engine.now();
+        // SAFETY: the current lane is live, and used by nobody else now.
+        let lane = unsafe { &mut *at };
+        let took = now.saturating_sub(std::mem::replace(&mut lane.looked, now));
+        if took < LOOK_NS / 2 {
+            lane.rounds = (lane.rounds * 2).min(ROUNDS_MAX);
+        } else if took > LOOK_NS * 2 {
+            lane.rounds = (lane.rounds / 2).max(1);
+        }
+        wl.fuel = lane.rounds;
+        (now >= self.lanes.end && self.lanes.paused < MOST).then_some(at)
+    }
+
+    /// Prepares a lane for a task that may pause. False: it runs as it is.
+    pub(super) fn takes_lane(&mut self, id: Id) -> bool {
+        let t = &self.tasks[id];
+        let app = &self.apps[t.app as usize];
+        let Some(Some(least)) = app.pauses.get(t.c.handler as usize) else { return false };
+        let bytes = t.have.iter().copied().max().unwrap_or(0).max(t.req_have);
+        if bytes < *least || !self.conns.alive(t.conn) {
+            return false;
+        }
+        if t.c.pc == 0 {
+            self.pin_request(id)
+        } else {
+            // A request that is needed later was held; of the answers all must be.
+            t.parts.iter().all(|p| {
+                p.view.is_null()
+                    || t.stored.iter().any(|s| s.view.as_ref().is_some_and(|v| std::ptr::eq(v.as_ptr(), p.view.cast())))
+            })
+        }
+    }
+
+    /// Copies the request: it stays in place whatever comes.
+    fn pin_request(&mut self, id: Id) -> bool {
+        let t = &self.tasks[id];
+        if t.req.view.is_some() || t.c.req.view.is_null() {
+            return true;
+        }
+        let (a, msg, have, from) = (t.app as usize, t.c.req, t.req_have, t.conn);
+        let mut stored = Stored::default();
+        let Some(kept) = self.store(a, &mut stored, msg, have, from) else {
+            stored.bytes.release(&mut self.pool);
+            return false;
+        };
+        let t = &mut self.tasks[id];
+        (t.req, t.c.req) = (stored, kept);
+        true
+    }
+
+    /// Runs a handler on a lane; as `run_once`.
+    pub(super) fn run_on_lane(&mut self, id: Id, run: Run, this: *mut c_void, task: *mut wl_task) -> c_int {
+        let Some(at) = self.lanes.take() else {
+            // SAFETY: as in `run_once`.
+            return unsafe { run(this, task) };
+        };
+        let size = self.apps[self.tasks[id].app as usize].app.program.table().tmp_size as usize;
+        // SAFETY: the lane is live, and nobody else's.
+        let lane = unsafe { &mut *at };
+        if lane.tmp.len() * 8 < size {
+            lane.tmp = words(size);
+        }
+        lane.built.p = lane.built.start;
+        (lane.rounds, lane.looked) = (FIRST_LOOK, self.stamp);
+        let Some(stack) = lane.stack.take() else { return WL_T_FAULT };
+        lane.run = Some(Coroutine::with_stack(stack, move |yielder, ()| {
+            // SAFETY: the lane outlives what runs on it; the rest as in `run_once`.
+            unsafe {
+                (*at).yielder = yielder;
+                run(this, task)
+            }
+        }));
+        self.tasks[id].lane = at;
+        self.enter_lane(id)
+    }
+
+    /// Begins or goes on with what is on a task's lane: until its end, the next call, or a pause.
+    pub(super) fn enter_lane(&mut self, id: Id) -> c_int {
+        let this: *mut Core = self;
+        let (at, a, conn) = (self.tasks[id].lane, self.tasks[id].app as usize, self.tasks[id].conn);
+        self.lanes.end = self.stamp.saturating_add(self.left_of_slice(conn));
+        self.lanes.current = at;
+        // SAFETY: the lane is live. No reference to it is kept while it runs.
+        let mut run = unsafe {
+            let lane = &mut *at;
+            std::mem::swap(&mut self.apps[a].out, &mut lane.out);
+            let wl = &mut self.apps[a].wl;
+            wl.rt = this.cast();
+            std::mem::swap(&mut wl.out, &mut lane.built);
+            (wl.tmp, wl.fuel) = (lane.tmp.as_mut_ptr().cast(), lane.rounds);
+            lane.run.take()
+        };
+        // Host functions reach this core through `rt`; `self` is not used until the lane is left.
+        let left = run.as_mut().map_or(CoroutineResult::Return(WL_T_FAULT), |r| r.resume(()));
+        self.lanes.current = std::ptr::null_mut();
+        // SAFETY: as above.
+        let lane = unsafe { &mut *at };
+        lane.run = run;
+        std::mem::swap(&mut self.apps[a].out, &mut lane.out);
+        let wl = &mut self.apps[a].wl;
+        std::mem::swap(&mut wl.out, &mut lane.built);
+        (wl.tmp, wl.fuel) = (std::ptr::null_mut(), 0);
+        match left {
+            CoroutineResult::Yield(()) => PAUSED,
+            CoroutineResult::Return(code) => {
+                lane.stack = lane.run.take().map(Coroutine::into_stack);
+                self.tasks[id].lane = std::ptr::null_mut();
+                self.lanes.give(at);
+                code
+            }
+        }
+    }
+
+    /// A handler has paused: its connection goes to the end of the queue.
+    pub(super) fn paused(&mut self, id: Id) {
+        self.lanes.paused += 1;
+        let (conn, a) = (self.tasks[id].conn, self.tasks[id].app as usize);
+        self.my_stats().apps[a].pauses.add(1);
+        self.tasks[id].next_paused = Id::NIL;
+        let mut last = self.conns[conn].paused;
+        if last.is_nil() {
+            self.conns[conn].paused = id;
+        } else {
+            while !self.tasks[last].next_paused.is_nil() {
+                last = self.tasks[last].next_paused;
+            }
+            self.tasks[last].next_paused = id;
+        }
+        self.mark_again(conn);
+    }
+
+    /// The turn of a connection with paused handlers: the one that waits longest goes on.
+    pub(super) fn resume_paused(&mut self, conn: Id) {
+        let id = self.conns[conn].paused;
+        self.unlist(conn, id);
+        // SAFETY: a paused task has a lane, which is live.
+        unsafe { (*self.tasks[id].lane).looked = self.stamp }
+        let result = self.enter_lane(id);
+        let result = self.has_run(id, result);
+        self.work_off(id, result);
+        if self.conns.alive(conn) {
+            // What has arrived meanwhile, the end of the connection too, is looked at in its next
+            // turn.
+            self.mark_again(conn);
+        }
+        self.account(conn);
+    }
+
+    /// Takes a task off its connection's list of paused ones.
+    fn unlist(&mut self, conn: Id, id: Id) {
+        self.lanes.paused -= 1;
+        let next = self.tasks[id].next_paused;
+        let Some(c) = self.conns.get_mut(conn) else { return };
+        let mut at = c.paused;
+        if at == id {
+            c.paused = next;
+        } else {
+            while let Some(t) = self.tasks.get_mut(at) {
+                if t.next_paused == id {
+                    t.next_paused = next;
+                    break;
+                }
+                at = t.next_paused;
+            }
+        }
+    }
+
+    /// A task ends while it is paused: what is on its stack is forgotten.
+    pub(super) fn leave_lane(&mut self, id: Id) {
+        let at = std::mem::replace(&mut self.tasks[id].lane, std::ptr::null_mut());
+        let conn = self.tasks[id].conn;
+        self.unlist(conn, id);
+        // SAFETY: the lane is live, and nobody else's. Generated code keeps nothing on its stack
+        // that must be given back: a handler that locks a table does not pause meanwhile.
+        unsafe {
+            let lane = &mut *at;
+            if let Some(mut run) = lane.run.take() {
+                run.force_reset();
+                lane.stack = Some(run.into_stack());
+            }
+        }
+        self.lanes.give(at);
+    }
+}

@@ -1,0 +1,878 @@
+//! From names to open ports. In: the app's frame ports and `--bind`, `--out`. Out: for each core
+//! its ends, which of them it reads, and the way to every instance of every port.
+//!
+//! What several apps of a process name is opened once: `share` gives each of them an end of its
+//! own, and the first app of a core reads it for all.
+//!
+//! A port with a handler is read from what it is bound to, and written to it, too, unless that is a
+//! capture: then `--out` says where its frames go. A port without one is only written.
+
+use super::afpacket::AfPacket;
+use super::afxdp::{self, AfXdp};
+use super::core::{fan, frame_handler, End, Fans, Input, Member, Route};
+use super::core_mesh::{core_of, flow_hash};
+use super::memory::{Frames, Memory, Sink};
+use super::options::of_each;
+use super::pcap::{self, Link, Reader, Style, Writer};
+use super::pool::{Pool, Region};
+use super::port::FramePort;
+use super::port_ends::{Loop, Null};
+use super::queue::Queue;
+use super::share::{Common, Opened, SendsBy, Tap};
+use super::table::Inserts;
+use super::tun::{Kind, Tun};
+use super::udp::Udp;
+use crate::core::app::App;
+use crate::error::Error;
+use crate::params::{self, Settings};
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wireloom_ir::desc::{self, Begins, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
+use wireloom_ir::passes::affinity_groups::Bound;
+use wireloom_ir::suggestions;
+
+/// What the command line says of a packet app.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// (port, targets): `--bind` and `--out`.
+    pub bind: Vec<(String, String)>,
+    pub out: Vec<(String, String)>,
+    /// (table, file).
+    pub load: Vec<(String, PathBuf)>,
+    pub dump: Vec<(String, PathBuf)>,
+    /// Whether a core that receives for all hands frames to the others.
+    pub rps: super::rps::Policy,
+    /// Captures are read at the speed at which they were made.
+    pub pace: bool,
+    /// Of apps with service ports, too, packets alone: connections are not taken.
+    pub alone: bool,
+    /// What is put into a table while frames flow.
+    pub inserts: Option<Arc<Inserts>>,
+    /// What `memory:NAME` names.
+    pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Engine {
+    Pcap,
+    Nic,
+    AfPacket,
+    AfXdp,
+    Tun,
+    Tap,
+    Kernel,
+    Udp,
+    Memory,
+    Null,
+    /// Of the program's own; cannot be bound.
+    Loop,
+    /// Inside the program; nothing can be bound to it.
+    Queue,
+}
+
+const ENGINES: [(&str, Engine); 10] = [
+    ("pcap", Engine::Pcap),
+    ("nic", Engine::Nic),
+    ("afpacket", Engine::AfPacket),
+    ("afxdp", Engine::AfXdp),
+    ("tun", Engine::Tun),
+    ("tap", Engine::Tap),
+    ("kernel", Engine::Kernel),
+    ("udp", Engine::Udp),
+    ("memory", Engine::Memory),
+    ("null", Engine::Null),
+];
+
+/// One instance of a port, as asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Target {
+    engine: Engine,
+    name: String,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = ENGINES.iter().find(|e| e.1 == self.engine).map_or("", |e| e.0);
+        if self.name.is_empty() {
+            f.write_str(word)
+        } else {
+            write!(f, "{word}:{}", self.name)
+        }
+    }
+}
+
+/// Reads `ENGINE:NAME,…`; a name without an engine has that of the one before it.
+fn targets(text: &str) -> Result<Vec<Target>, String> {
+    let mut out: Vec<Target> = Vec::new();
+    for item in text.split(',').map(str::trim) {
+        let (word, name) = item.split_once(':').unwrap_or((item, ""));
+        let known = ENGINES.iter().find(|e| e.0 == word).map(|e| e.1);
+        let target = match (known, out.last()) {
+            (Some(engine), _) => Target { engine, name: name.to_string() },
+            (None, Some(before)) => Target { engine: before.engine, name: item.to_string() },
+            (None, None) => {
+                let words: Vec<&str> = ENGINES.iter().map(|e| e.0).collect();
+                let hint = suggestions::lead(word, words.iter().copied());
+                return Err(format!(
+                    "`{item}` names no engine{hint} expected one of {}, as in pcap:in.pcap",
+                    words.join(", ")
+                ));
+            }
+        };
+        let nameless = matches!(target.engine, Engine::Null | Engine::Kernel | Engine::Tun | Engine::Tap);
+        if target.name.is_empty() && !nameless {
+            let engine = ENGINES.iter().find(|e| e.1 == target.engine).map_or(word, |e| e.0);
+            return Err(format!("`{item}` lacks a name, as in {engine}:NAME"));
+        }
+        out.push(target);
+    }
+    Ok(out)
+}
+
+fn engine_of(e: FrameEngine) -> Engine {
+    match e {
+        FrameEngine::Nic => Engine::Nic,
+        FrameEngine::Pcap => Engine::Pcap,
+        FrameEngine::Tun => Engine::Tun,
+        FrameEngine::Tap => Engine::Tap,
+        FrameEngine::Kernel => Engine::Kernel,
+        FrameEngine::Memory => Engine::Memory,
+        FrameEngine::Udp => Engine::Udp,
+        FrameEngine::Loop => Engine::Loop,
+        FrameEngine::Queue => Engine::Queue,
+    }
+}
+
+/// Puts what ports are bound to into the description, so that the program sees the right number of
+/// instances.
+pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
+    for (flag, list) in [("bind", &options.bind), ("out", &options.out)] {
+        for (port, text) in list {
+            let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
+            let Some(i) = desc.ports.iter().position(|p| &p.name == port && is_outside(&p.kind)) else {
+                let names: Vec<&str> =
+                    desc.ports.iter().filter(|p| is_outside(&p.kind)).map(|p| p.name.as_str()).collect();
+                let hint = suggestions::lead(port, names.iter().copied());
+                return Err(bad(format!("app `{}` has no port `{port}`{hint} it has: {}", desc.app, names.join(", "))));
+            };
+            if flag == "out" && !desc.ports[i].sent {
+                return Err(bad("the app sends nothing to this port".into()));
+            }
+            let names: Vec<String> = targets(text).map_err(bad)?.iter().map(Target::to_string).collect();
+            let read = desc.handlers.iter().any(|h| h.on == HandlerOn::Frame { port: i as u32 });
+            let bound = options.bind.iter().any(|b| &b.0 == port);
+            if flag == "bind" || !read && !bound {
+                if let PortKind::Frames { names: value, .. } = &mut desc.ports[i].kind {
+                    *value = Value::Const(ParamValue::Endpoints(names));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a port carries frames from or to the world.
+pub fn is_outside(kind: &PortKind) -> bool {
+    matches!(kind, PortKind::Frames { .. }) && !is_loop(kind) && !is_queue(kind)
+}
+
+/// Whether a port is a queue of the program's.
+pub fn is_queue(kind: &PortKind) -> bool {
+    matches!(kind, PortKind::Frames { engine: FrameEngine::Queue, .. })
+}
+
+/// Whether a port leads back into the program.
+pub fn is_loop(kind: &PortKind) -> bool {
+    matches!(kind, PortKind::Frames { engine: FrameEngine::Loop, .. })
+}
+
+/// What one core gets.
+#[derive(Default)]
+pub struct CorePlan {
+    pub ends: Vec<End>,
+    pub inputs: Vec<Input>,
+    pub routes: Vec<Vec<Route>>,
+}
+
+pub struct Plan {
+    pub apps: Vec<AppPlan>,
+    pub pools: Vec<Pool>,
+    /// Who reads what is shared.
+    pub fans: Fans,
+}
+
+/// What one app gets.
+pub struct AppPlan {
+    pub cores: Vec<CorePlan>,
+    /// Time is that of captures, the first of which begins here.
+    pub capture: Option<u64>,
+    /// Nothing is read: the app's timers keep it running.
+    pub endless: bool,
+    /// Some port writes a capture.
+    pub writes: bool,
+    /// (port, what it is bound to), for the start-up line.
+    pub shown: Vec<(String, String)>,
+    /// Ports that are read from captures, with these names, and have no way out.
+    pub deaf: Vec<(usize, String)>,
+}
+
+/// Opens all ports. `options`: of each app.
+pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan, Error> {
+    let all: Vec<Vec<PortTargets>> =
+        apps.iter().zip(options).map(|(app, o)| all_targets(app, o)).collect::<Result<_, _>>()?;
+    files_apart(apps, options, &all)?;
+    let named = || all.iter().flatten().flat_map(|p| &p.main);
+    let nics: HashSet<&str> =
+        named().filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| t.name.as_str()).collect();
+    let queues: usize = nics.into_iter().map(afxdp::queues).sum();
+    // As many again as can wait in the programs' queues.
+    let waiting: usize = named().filter(|t| t.engine == Engine::Queue).map(|t| depth(&t.name)).sum();
+    let small = desc::FRAME_BUFFERS as usize * cores + waiting + (queues * afxdp::BUFFERS).div_ceil(cores);
+    let several = apps.len() > 1;
+    let pools = if several && cores > 1 { Pool::all_shared(cores, small) } else { Pool::all(cores, small) };
+    let pools = pools.map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
+    let read = all.iter().flatten().filter(|p| p.handler.is_some()).flat_map(|p| p.main.clone()).collect();
+    let mut shared = several.then(|| SharedInputs { read, opened: Vec::new() });
+    let mut plans = Vec::new();
+    for (number, ((app, options), ports)) in apps.iter().zip(options).zip(&all).enumerate() {
+        let (plan, after) = open_app(app, number, options, ports, &pools, shared)?;
+        plans.push(plan);
+        shared = after;
+    }
+    let opened = shared.map_or_else(Vec::new, |s| s.opened);
+    let fans = read_by_the_first(opened, &mut plans[0], apps);
+    for (number, p) in plans.iter_mut().enumerate() {
+        p.endless = !fans.iter().any(|f| f.is_read_by(number))
+            && p.cores.iter().all(|c| c.inputs.iter().all(|i| i.looped || i.fan.is_some()));
+    }
+    Ok(Plan { apps: plans, pools, fans })
+}
+
+/// An app and its settings.
+pub type Given<'a> = (&'a Desc, &'a [(String, String)]);
+
+/// Of each app the ports that are read, with what they are bound to: what is the same there is
+/// shared.
+pub fn bound(apps: &[Given], options: &Options) -> Result<Bound, Error> {
+    let each = of_each(&apps.iter().map(|a| a.0).collect::<Vec<_>>(), options.clone())?;
+    let of = |((desc, sets), options): (&Given, &Options)| {
+        let settings = params::resolve(desc, sets)?;
+        let read =
+            (0..desc.ports.len()).filter(|p| is_outside(&desc.ports[*p].kind) && frame_handler(desc, *p).is_some());
+        let bound = read.map(|p| {
+            let name = &desc.ports[p].name;
+            let targets =
+                port_targets(desc, &settings, p, options).map_err(|e| Error::Param(format!("port `{name}`: {e}")))?;
+            Ok((
+                name.clone(),
+                targets.main.iter().filter(|t| t.engine != Engine::Null).map(Target::to_string).collect(),
+            ))
+        });
+        bound.collect()
+    };
+    apps.iter().zip(&each).map(of).collect()
+}
+
+/// What all ports of an app are bound to.
+fn all_targets(app: &App, options: &Options) -> Result<Vec<PortTargets>, Error> {
+    let of = |(p, desc): (usize, &desc::PortDesc)| {
+        port_targets(&app.desc, &app.settings, p, options)
+            .map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)))
+    };
+    let mut ports = app.desc.ports.iter().enumerate().map(of).collect::<Result<Vec<_>, _>>()?;
+    write_what_is_missing(&mut ports);
+    Ok(ports)
+}
+
+fn open_app(
+    app: &App,
+    number: usize,
+    options: &Options,
+    ports: &[PortTargets],
+    pools: &[Pool],
+    shared: Option<SharedInputs>,
+) -> Result<(AppPlan, Option<SharedInputs>), Error> {
+    let mac = ports
+        .iter()
+        .flat_map(|p| &p.main)
+        .find(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp | Engine::AfPacket))
+        .and_then(|t| mac_of(&t.name));
+    let new = |_| CorePlan {
+        routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(),
+        ..CorePlan::default()
+    };
+    let (plans, region) = (pools.iter().map(new).collect(), pools[0].region().clone());
+    let mut o = Opening {
+        app,
+        number,
+        options,
+        plans,
+        region,
+        style: Style::default(),
+        first: None,
+        capture: None,
+        writes: false,
+        mac,
+        shared,
+        opening: None,
+    };
+    // Captures first: how the others are written follows from them.
+    for (p, port) in ports.iter().enumerate() {
+        for (i, t) in port.main.iter().enumerate().filter(|(_, t)| port.handler.is_some() && t.engine == Engine::Pcap) {
+            o.at(p, i, |o| o.once(p, i, port, t, |o, port| o.read_capture(p, i, port, t)))?;
+        }
+    }
+    if o.first.is_none() && ports.iter().flat_map(|p| &p.main).any(|t| t.engine == Engine::Tun) {
+        o.style.link = Link::Ip;
+    }
+    // Captures are written over last, when nothing else is in the way.
+    for over in [false, true] {
+        for (p, port) in ports.iter().enumerate() {
+            let out = PortTargets { handler: None, ..port.clone() };
+            // Those that are read are open; their frames go where `--out` says.
+            let main = port.main.iter().enumerate().filter(|(_, t)| t.engine != Engine::Pcap || port.handler.is_none());
+            for (i, t) in main.filter(|(_, t)| (port.writes(t) && port.out.is_empty()) == over) {
+                o.at(p, i, |o| o.once(p, i, port, t, |o, port| o.open(p, i, port, t)))?;
+            }
+            for (i, t) in port.out.iter().enumerate().take(port.main.len()).filter(|(_, t)| out.writes(t) == over) {
+                o.at(p, i, |o| o.once(p, i, &out, t, |o, port| o.open(p, i, port, t)))?;
+            }
+        }
+    }
+    let deaf =
+        |p: &PortTargets| p.handler.is_some() && p.out.is_empty() && p.main.iter().all(|t| t.engine == Engine::Pcap);
+    let deaf = ports
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| deaf(p))
+        .map(|(i, p)| (i, p.main.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", ")))
+        .collect();
+    let shown = app
+        .desc
+        .ports
+        .iter()
+        .zip(ports)
+        .filter(|(d, _)| is_outside(&d.kind))
+        .map(|(d, p)| (d.name.clone(), list(&p.main)))
+        .collect();
+    Ok((AppPlan { cores: o.plans, capture: o.capture, endless: false, writes: o.writes, shown, deaf }, o.shared))
+}
+
+/// What several apps have.
+struct SharedInputs {
+    /// What is read by any of them.
+    read: HashSet<Target>,
+    opened: Vec<(Target, Opened)>,
+}
+
+/// Has the first app of each core read what is read.
+fn read_by_the_first(opened: Vec<(Target, Opened)>, first: &mut AppPlan, apps: &[Arc<App>]) -> Fans {
+    let mut fans = Vec::new();
+    for (_, o) in opened.into_iter().filter(|(_, o)| !o.readers.is_empty()) {
+        let hashes = |app: usize| apps[app].program.packets().is_some_and(|p| p.steer.is_some());
+        for (core, _, port) in o.ends {
+            let plan = &mut first.cores[core];
+            plan.ends.push(End::new(Box::new(Tap::reader(port)), 0));
+            plan.inputs.push(Input::fanned(plan.ends.len() - 1, fans.len()));
+        }
+        fans.push(fan(o.readers, &|app| apps[app].desc.cluster, &hashes));
+    }
+    Arc::new(fans)
+}
+
+/// Frames that a queue holds: its name.
+pub fn depth(name: &str) -> usize {
+    name.parse().unwrap_or(1)
+}
+
+/// The MAC address of an interface.
+fn mac_of(name: &str) -> Option<[u8; 6]> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?;
+    let bytes: Vec<u8> = text.trim().split(':').map(|b| u8::from_str_radix(b, 16)).collect::<Result<_, _>>().ok()?;
+    bytes.try_into().ok()
+}
+
+fn list(targets: &[Target]) -> String {
+    targets.iter().map(Target::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[derive(Clone)]
+struct PortTargets {
+    handler: Option<u32>,
+    main: Vec<Target>,
+    out: Vec<Target>,
+}
+
+impl PortTargets {
+    fn writes(&self, t: &Target) -> bool {
+        self.handler.is_none() && t.engine == Engine::Pcap
+    }
+}
+
+/// What is written is written by one port or table and read by no port, which would read what is
+/// written.
+fn files_apart(apps: &[Arc<App>], options: &[Options], all: &[Vec<PortTargets>]) -> Result<(), Error> {
+    let mut used: HashMap<File, (String, bool)> = HashMap::new();
+    for ((app, ports), options) in apps.iter().zip(all).zip(options) {
+        for (desc, port) in app.desc.ports.iter().zip(ports) {
+            let main = port.main.iter().enumerate().map(|(i, t)| (i, t, port.writes(t)));
+            let out = port.out.iter().enumerate().map(|(i, t)| (i, t, true));
+            for (i, t, writes) in main.chain(out).filter(|(_, t, _)| t.engine == Engine::Pcap) {
+                let Some(file) = File::of(Path::new(&t.name)) else { continue };
+                let name = if port.main.len() > 1 {
+                    format!("port `{}[{i}]`", desc.name)
+                } else {
+                    format!("port `{}`", desc.name)
+                };
+                match used.get(&file) {
+                    Some((other, written)) if *written || writes => {
+                        let does = if *written { "writes" } else { "reads" };
+                        return Err(Error::Param(format!(
+                            "{name}: {} is the capture that {other} {does}; name another file",
+                            t.name
+                        )));
+                    }
+                    _ => drop(used.insert(file, (name, writes))),
+                }
+            }
+        }
+        for (table, path) in &options.dump {
+            let Some(file) = File::of(path) else { continue };
+            if let Some((other, _)) = used.insert(file, (format!("--dump {table}"), true)) {
+                return Err(Error::Param(format!(
+                    "`--dump {table}={0}`: {0} is the file of {other}; name another one",
+                    path.display()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A file by itself, whatever it is called.
+#[derive(PartialEq, Eq, Hash)]
+enum File {
+    /// Device and number.
+    There(u64, u64),
+    New(PathBuf),
+}
+
+impl File {
+    /// None for devices and pipes.
+    fn of(path: &Path) -> Option<File> {
+        match std::fs::metadata(path) {
+            Ok(m) => m.is_file().then(|| File::There(m.dev(), m.ino())),
+            Err(_) => {
+                let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                Some(File::New(folder.canonicalize().ok()?.join(path.file_name()?)))
+            }
+        }
+    }
+}
+
+fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Options) -> Result<PortTargets, String> {
+    let handler = frame_handler(desc, p);
+    let desc = &desc.ports[p];
+    let of = |list: &[(String, String)]| {
+        list.iter().rev().find(|(port, _)| *port == desc.name).map(|(_, text)| targets(text)).transpose()
+    };
+    let (bind, out) = (of(&options.bind)?, of(&options.out)?);
+    let out = match (out, handler) {
+        (Some(_), None) if bind.is_some() => {
+            return Err("frames only leave through it: --bind or --out says where to, not both".into())
+        }
+        (Some(out), None) => return Ok(PortTargets { handler, main: out, out: Vec::new() }),
+        (out, _) => out,
+    };
+    let main = match (bind, &desc.kind) {
+        (Some(t), _) => t,
+        (None, PortKind::Frames { engine, .. }) => {
+            // No name, as a parameter's default: there is no such port.
+            let declared = |name: &String| Target {
+                engine: if name.is_empty() { Engine::Null } else { engine_of(*engine) },
+                name: name.clone(),
+            };
+            settings.ports[p].names.iter().map(declared).collect()
+        }
+        _ => Vec::new(),
+    };
+    if out.as_ref().is_some_and(|o| o.len() != main.len()) {
+        return Err(format!("--out names {} instances, the port has {}", out.map_or(0, |o| o.len()), main.len()));
+    }
+    Ok(PortTargets { handler, main, out: out.unwrap_or_default() })
+}
+
+/// A port of both directions whose capture does not exist, without `--out`, is written if there is
+/// something else to read, which `null` is not: `--bind lan=pcap:in.pcap --bind wan=pcap:out.pcap`.
+/// A file without a byte, as mktemp makes it, is no capture either.
+fn write_what_is_missing(ports: &mut [PortTargets]) {
+    let there = |name: &str| std::fs::metadata(name).is_ok_and(|m| !m.is_file() || m.len() > 0);
+    let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !there(&t.name));
+    let nothing =
+        |p: &PortTargets| p.main.iter().all(|t| matches!(t.engine, Engine::Loop | Engine::Queue | Engine::Null));
+    if ports.iter().any(|p| p.handler.is_some() && !missing(p) && !nothing(p)) {
+        for port in ports.iter_mut().filter(|p| p.handler.is_some() && p.out.is_empty() && missing(p)) {
+            port.handler = None;
+        }
+    }
+}
+
+struct Opening<'a> {
+    app: &'a App,
+    number: usize,
+    options: &'a Options,
+    plans: Vec<CorePlan>,
+    region: Arc<Region>,
+    style: Style,
+    /// The first capture's way of being written.
+    first: Option<Style>,
+    capture: Option<u64>,
+    writes: bool,
+    /// Of the first interface: frames for it are the host's.
+    mac: Option<[u8; 6]>,
+    /// Of several apps: what they have in common, and the one at hand.
+    shared: Option<SharedInputs>,
+    opening: Option<Opened>,
+}
+
+type Done = Result<(), String>;
+
+impl Opening<'_> {
+    /// Puts the port's name before an error.
+    fn at(&mut self, p: usize, i: usize, f: impl FnOnce(&mut Self) -> Done) -> Result<(), Error> {
+        let name = &self.app.desc.ports[p].name;
+        let n = self.plans[0].routes[p].len();
+        let name = if n > 1 { format!("{name}[{i}]") } else { name.clone() };
+        f(self).map_err(|e| Error::Param(format!("port `{name}`: {e}")))
+    }
+
+    /// Opens what nobody has opened yet; of several apps, the others get ends of the same.
+    fn once(
+        &mut self,
+        p: usize,
+        i: usize,
+        port: &PortTargets,
+        t: &Target,
+        open: impl FnOnce(&mut Self, &PortTargets) -> Done,
+    ) -> Done {
+        let reads = port.handler.is_some();
+        let common = match t.engine {
+            Engine::Nic | Engine::AfPacket | Engine::AfXdp | Engine::Tun | Engine::Tap | Engine::Kernel => true,
+            // To write them is another thing than to read them.
+            Engine::Udp | Engine::Memory | Engine::Pcap => reads,
+            Engine::Null | Engine::Loop | Engine::Queue => false,
+        };
+        let Some(shared) = self.shared.as_ref().filter(|_| common) else { return open(self, port) };
+        let (found, read) = (shared.opened.iter().position(|o| o.0 == *t), shared.read.contains(t));
+        match found {
+            Some(k) => self.attach(k, p, i),
+            None => {
+                self.opening = Some(Opened {
+                    opened_as: (p as u16, i as u16),
+                    ends: Vec::new(),
+                    ways: Vec::new(),
+                    capture: None,
+                    style: None,
+                    readers: Vec::new(),
+                });
+                let done = open(self, &PortTargets { handler: port.handler.or(read.then_some(0)), ..port.clone() });
+                let Some(mut opened) = self.opening.take() else { return done };
+                done?;
+                let way = |(core, plan): (usize, &CorePlan)| match plan.routes[p][i] {
+                    Route::Here(at) => {
+                        opened.ends.iter().position(|e| (e.0, e.1) == (core, at)).map_or(SendsBy::Nowhere, SendsBy::End)
+                    }
+                    Route::Core(core) => SendsBy::Core(core),
+                    Route::Nowhere => SendsBy::Nowhere,
+                };
+                opened.ways = self.plans.iter().enumerate().map(way).collect();
+                self.shared.iter_mut().for_each(|s| s.opened.push((t.clone(), opened.clone())));
+            }
+        }
+        let member = |handler: u32| Member {
+            app: self.number,
+            port: p as u16,
+            instance: i as u16,
+            handler,
+            does: self.app.desc.handlers[handler as usize].frames,
+        };
+        let member = port.handler.map(member);
+        if let Some((_, opened)) = self.shared.iter_mut().flat_map(|s| &mut s.opened).find(|o| o.0 == *t) {
+            opened.readers.extend(member);
+        }
+        Ok(())
+    }
+
+    /// Gives this app ends of what another has opened.
+    fn attach(&mut self, k: usize, p: usize, i: usize) {
+        let Some(o) = self.shared.as_ref().map(|s| s.opened[k].1.clone()) else { return };
+        self.begins(o.capture, o.style);
+        let mut at = Vec::new();
+        for (core, _, port) in &o.ends {
+            let ends = &mut self.plans[*core].ends;
+            ends.push(End::new(Box::new(Tap::sender(port.clone(), (p as u16, i as u16), o.opened_as)), p));
+            at.push(ends.len() - 1);
+        }
+        for (plan, way) in self.plans.iter_mut().zip(&o.ways) {
+            plan.routes[p][i] = match *way {
+                SendsBy::End(e) => Route::Here(at[e]),
+                SendsBy::Core(core) => Route::Core(core),
+                SendsBy::Nowhere => Route::Nowhere,
+            };
+        }
+    }
+
+    fn read_capture(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Done {
+        let mut reader = Reader::open(Path::new(&t.name))?;
+        let begins = port.handler.map_or(Begins::Any, |h| self.app.desc.handlers[h as usize].begins);
+        let (found, expected) = match (reader.style().link, begins) {
+            (Link::Ip, Begins::Ethernet) => {
+                ("IP", "Ethernet (`as IpPacket` behind a port takes frames that begin with IP)")
+            }
+            (Link::Ethernet, Begins::Ip) => {
+                ("Ethernet", "IP (`as Packet` behind a port takes frames that begin with Ethernet)")
+            }
+            _ => ("", ""),
+        };
+        if !found.is_empty() {
+            return Err(format!("the frames of {} begin with {found}, those of this port with {expected}", t.name));
+        }
+        self.begins(reader.peek().map(|n| n.time), Some(reader.style()));
+        reader.live();
+        self.input(0, p, i, port, Box::new(pcap::Input(reader)), false);
+        Ok(())
+    }
+
+    /// Notes when what is read begins, and how the first capture is written.
+    fn begins(&mut self, time: Option<u64>, style: Option<Style>) {
+        if let Some(style) = style {
+            if self.first.is_none() {
+                self.first = Some(style);
+                self.style = style;
+            }
+            // The finest resolution is kept.
+            self.style.nanos |= style.nanos;
+        }
+        self.capture = self.capture.into_iter().chain(time).min().or(style.map(|_| 0));
+        if let Some(o) = &mut self.opening {
+            (o.capture, o.style) = (time, style);
+        }
+    }
+
+    fn input(
+        &mut self,
+        core: usize,
+        p: usize,
+        i: usize,
+        port: &PortTargets,
+        end: Box<dyn FramePort>,
+        steered: bool,
+    ) -> usize {
+        let plan = &mut self.plans[core];
+        let at = plan.ends.len();
+        let Some(opening) = &mut self.opening else {
+            plan.ends.push(End::new(end, p));
+            if let Some(handler) = port.handler {
+                plan.inputs.push(Input::new(at, p as u16, i as u16, handler, steered));
+            }
+            return at;
+        };
+        let common = Common::new(end);
+        opening.ends.push((core, at, common.clone()));
+        plan.ends.push(End::new(Box::new(Tap::sender(common, opening.opened_as, opening.opened_as)), p));
+        at
+    }
+
+    /// An end that one core has: the others send through it.
+    fn alone(&mut self, core: usize, p: usize, i: usize, port: &PortTargets, end: Box<dyn FramePort>) {
+        let at = self.input(core, p, i, port, end, false);
+        for (k, plan) in self.plans.iter_mut().enumerate() {
+            plan.routes[p][i] = if k == core { Route::Here(at) } else { Route::Core(core) };
+        }
+    }
+
+    /// An end for each core.
+    fn each(
+        &mut self,
+        p: usize,
+        i: usize,
+        port: &PortTargets,
+        steered: bool,
+        mut end: impl FnMut(usize) -> Result<Box<dyn FramePort>, String>,
+    ) -> Done {
+        for core in 0..self.plans.len() {
+            let at = self.input(core, p, i, port, end(core)?, steered);
+            self.plans[core].routes[p][i] = Route::Here(at);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Done {
+        let (name, cores) = (t.name.as_str(), self.plans.len());
+        let core = i % cores;
+        match t.engine {
+            Engine::Pcap => {
+                let writer = Writer::create(Path::new(name), self.style)?;
+                self.writes = true;
+                self.alone(0, p, i, port, Box::new(pcap::Output(writer)));
+                Ok(())
+            }
+            Engine::Queue => self.each(p, i, &PortTargets { handler: None, ..port.clone() }, true, |_| {
+                Ok(Box::new(Queue::new(depth(name))))
+            }),
+            Engine::Null => self.each(p, i, port, true, |_| Ok(Box::new(Null))),
+            Engine::Loop => {
+                self.each(p, i, port, true, |_| Ok(Box::<Loop>::default()))?;
+                self.plans.iter_mut().filter_map(|plan| plan.inputs.last_mut()).for_each(|input| input.looped = true);
+                Ok(())
+            }
+            Engine::Memory => self.open_memory(p, i, port, name),
+            Engine::Tun | Engine::Tap | Engine::Kernel => {
+                let kind = match t.engine {
+                    Engine::Tun => Kind::Tun,
+                    Engine::Tap => Kind::Tap,
+                    _ => Kind::Kernel,
+                };
+                let tun = Tun::open(name, kind, self.mac.filter(|_| kind == Kind::Kernel))?;
+                self.alone(core, p, i, port, Box::new(tun));
+                Ok(())
+            }
+            Engine::Udp => {
+                let udp = Udp::open(name, port.handler.is_some(), (p as u16, i as u16))?;
+                self.alone(core, p, i, port, Box::new(udp));
+                Ok(())
+            }
+            Engine::AfPacket => self.open_packet(p, i, port, name),
+            Engine::AfXdp => self.open_xdp(p, i, port, name),
+            Engine::Nic => match self.open_xdp(p, i, port, name) {
+                Err(e) if afxdp::exists(name) => {
+                    log::warn!("{name}: no AF_XDP ({e}); using AF_PACKET");
+                    self.open_packet(p, i, port, name)
+                }
+                done => done,
+            },
+        }
+    }
+
+    fn open_packet(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
+        let cores = self.plans.len();
+        let receives = port.handler.is_some();
+        // Sockets of one group share the interface's frames.
+        // Another app of this process that opens the interface is another group.
+        static OPENED: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+        let number = OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let group = (cores > 1).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
+        // Those that share a port would all have to know.
+        let offload = self.app.settings.ports[p].options.offload && self.opening.is_none();
+        if offload {
+            self.region.keep_offloads();
+        }
+        self.each(p, i, port, false, |_| Ok(Box::new(AfPacket::open(name, receives, group, offload)?)))
+    }
+
+    /// Each queue goes to a core; a core without one sends through another's.
+    fn open_xdp(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
+        let cores = self.plans.len();
+        let region = self.region.clone();
+        let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
+        for (queue, socket) in sockets.into_iter().enumerate() {
+            let core = queue % cores;
+            let at = self.input(core, p, i, port, Box::new(socket), false);
+            let route = &mut self.plans[core].routes[p][i];
+            if *route == Route::Nowhere {
+                *route = Route::Here(at);
+            }
+        }
+        for plan in &mut self.plans {
+            if plan.routes[p][i] == Route::Nowhere {
+                plan.routes[p][i] = Route::Core(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// The frames are dealt out to the cores beforehand, as an interface with as many queues would
+    /// do.
+    fn open_memory(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
+        let (frames, sink) = match self.options.memory.get(name) {
+            Some((f, s)) => (f.clone(), s.clone()),
+            None if port.handler.is_none() => (Frames::default(), None),
+            None => (preload(name)?, None),
+        };
+        if port.handler.is_some() {
+            let first = frames.index.iter().map(|f| f.2).min().filter(|t| *t != 0);
+            self.begins(first, None);
+        }
+        let (cores, packets) = (self.plans.len(), self.app.program.packets());
+        let of = |frame: &[u8]| {
+            let steer = packets.and_then(|x| x.steer.map(|s| (s, x.this)));
+            // SAFETY: the program's own function, on a valid frame.
+            let hash = steer.map(|(steer, this)| unsafe {
+                steer(this, p as u32, frame.as_ptr(), frame.len() as u32, frame.len() as u32)
+            });
+            core_of(hash.unwrap_or_else(|| flow_hash(frame)), cores)
+        };
+        let one_queue = frames.one_queue && port.handler.is_some();
+        if one_queue {
+            self.alone(0, p, i, port, Box::new(Memory::new(frames, sink, 0)));
+            return Ok(());
+        }
+        self.each(p, i, port, true, |core| {
+            let own = if cores == 1 { frames.clone() } else { frames.filter(|f| of(f) == core) };
+            Ok(Box::new(Memory::new(own, sink.clone(), core)))
+        })
+    }
+}
+
+/// `FILE` or `FILE*ROUNDS`: a capture that is loaded as a whole and replayed, without its times.
+fn preload(name: &str) -> Result<Frames, String> {
+    let (file, rounds) = match name.rsplit_once('*') {
+        Some((f, n)) => (f, n.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("`{n}` is no number of rounds"))?),
+        None => (name, 1),
+    };
+    Ok(Frames { rounds, ..Frames::load(Path::new(file))? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_that_are_missing_are_written() {
+        let port = |name: &str, out: &str| PortTargets {
+            handler: Some(0),
+            main: targets(&format!("pcap:{name}")).unwrap(),
+            out: if out.is_empty() { vec![] } else { targets(out).unwrap() },
+        };
+        let read = |mut ports: Vec<PortTargets>| {
+            write_what_is_missing(&mut ports);
+            ports.iter().map(|p| p.handler.is_some()).collect::<Vec<_>>()
+        };
+        let there = std::env::current_exe().unwrap().display().to_string();
+        assert_eq!(read(vec![port(&there, ""), port("/nowhere/out.pcap", "")]), [true, false]);
+        assert_eq!(read(vec![port(&there, ""), port("/nowhere/in.pcap", "pcap:x")]), [true, true]);
+        // A name that is spelled wrong is no output.
+        let null = PortTargets { handler: Some(0), main: targets("null").unwrap(), out: vec![] };
+        assert_eq!(read(vec![port("/nowhere/in.pcap", ""), null]), [true, true]);
+        assert_eq!(read(vec![port("/nowhere/in.pcap", "")]), [true]);
+    }
+
+    #[test]
+    fn targets_are_read() {
+        let t = |text: &str| targets(text).map(|t| list(&t));
+        assert_eq!(t("pcap:a.pcap, pcap:b:c.pcap,d").unwrap(), "pcap:a.pcap,pcap:b:c.pcap,pcap:d");
+        assert_eq!(t("kernel").unwrap(), "kernel");
+        assert_eq!(t("udp:[::1]:53").unwrap(), "udp:[::1]:53");
+        for (bad, why) in [
+            ("a.pcap", "names no engine"),
+            ("pcap:", "lacks a name"),
+            ("", "names no engine"),
+            ("pcpa:a.pcap", "names no engine; did you mean `pcap`? expected one of"),
+            ("nic", "lacks a name"),
+        ] {
+            assert!(t(bad).unwrap_err().contains(why), "{bad}");
+        }
+    }
+}

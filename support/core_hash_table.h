@@ -1,0 +1,572 @@
+/* core_hash_table.h: exact-match tables of one core, for frames: keys and values of fixed size, no
+ * locks.
+ *
+ * Open addressing with linear probing over slots of one size. A slot is the key in whole words, the
+ * time of its last use (the stamp, 24 bits, in the last word of the key if it leaves room; 0: the
+ * slot is empty) and the value; most fit in one cache line, which can be fetched ahead for a whole
+ * batch (wl_flow_prefetch).
+ *
+ * A table whose keys hold addresses of either family has two such arrays: a short form of the key
+ * for IPv4, the whole one for all else. Its capacity counts both. Pages of the one that is not used
+ * are never touched.
+ *
+ * Expiry costs nothing per frame: what has expired is absent when it is looked up, and is taken by
+ * the next insertion that passes; the whole table is swept bit by bit as time goes on
+ * (wl_flow_tend), before stamps come round again. `evict lru` in a full table evicts the oldest of
+ * the 16 slots from the key's own place on. Shapes are compile-time constants at every call that
+ * counts, so loops over words unroll.
+ *
+ * A large table begins with a small part of its places and grows where it lies, so that few entries
+ * lie close together: in few pages and few lines, which stay in the caches. The number of buckets
+ * in use doubles; bucket b becomes the buckets 2b and 2b + 1. Buckets are moved from the last to
+ * the first, a few with each insertion, so that none is moved to where another still lies: those
+ * from `split` on have been moved (linear hashing, the other way round).
+ *
+ * The keys of a batch can be looked up one behind the other, before the first handler runs
+ * (wl_places, wl_place_peek): no handler's work lies between two searches then, so that many of
+ * them overlap. Such an answer holds until an entry moves or goes (`moves`).
+ *
+ * A table may have a cache in front (`cache N`): copies of slots that have been read, each in the
+ * one place that its hash names. A copy counts as long as the clock stands where it stood when the
+ * slot was last used, so that no stamp of the table is ever too old; whatever changes a slot or
+ * takes it away drops its copy. What a program sees is the same with and without. Copies are used
+ * only while they answer most lookups (wl_front_weigh): to look for one that is not there costs as
+ * much as a lookup. */
+#ifndef WL_FLOW_H
+#define WL_FLOW_H
+#include "shared_hash_table.h"
+#include "frame.h"
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+/* How slots of one kind lie: bytes and words of the key; offsets of stamp and value; bytes of a
+ * slot; slots; those in front (0, or a power of two); how often the slots are halved for an empty
+ * table. */
+typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots, front, halvings; } wl_shape;
+
+#define WL_UP(n, to) (((n) + (to) - 1) / (to) * (to))
+#define WL_STAMP_INSIDE(key) ((key) % 8 >= 1 && (key) % 8 <= 5)
+#define WL_STAMP_AT(key) (WL_STAMP_INSIDE(key) ? (key) : WL_UP(key, 4))
+#define WL_VALUE_AT(key, type) WL_UP(WL_STAMP_AT(key) + (WL_STAMP_INSIDE(key) ? 3 : 4), (uint32_t)_Alignof(type))
+/* A multiple of 8; no slot crosses a cache line if a third more makes that so. */
+#define WL_SLOT_LEAST(key, type) WL_UP(WL_VALUE_AT(key, type) + (uint32_t)sizeof(type), _Alignof(type) > 8 ? (uint32_t)_Alignof(type) : 8)
+#define WL_SLOT_SIZE(key, type) (WL_SLOT_LEAST(key, type) == 24 ? 32 : WL_SLOT_LEAST(key, type) >= 48 && WL_SLOT_LEAST(key, type) <= 64 ? 64 : WL_SLOT_LEAST(key, type))
+/* Slots for so many entries, in whole cache lines: four per entry, so that a search seldom goes
+   beyond the first line, but two in large tables. */
+#define WL_SLOTS_LEAST(capacity, key, type) ((uint64_t)(capacity) * ((uint64_t)(capacity) * WL_SLOT_SIZE(key, type) <= (32u << 20) ? 4 : 2) + 16)
+/* An empty table has at most so many bytes of slots, and no fewer halvings than that takes. */
+#define WL_FIRST_BYTES (256u << 10)
+#define WL_OVER(bytes, n) ((bytes) > (uint64_t)WL_FIRST_BYTES << (n))
+#define WL_OVER_8(bytes, n) (WL_OVER(bytes, n) + WL_OVER(bytes, (n) + 1) + WL_OVER(bytes, (n) + 2) + WL_OVER(bytes, (n) + 3) + WL_OVER(bytes, (n) + 4) + WL_OVER(bytes, (n) + 5) + WL_OVER(bytes, (n) + 6) + WL_OVER(bytes, (n) + 7))
+#define WL_HALVINGS_OF(bytes) (WL_OVER_8(bytes, 0) + WL_OVER_8(bytes, 8))
+#define WL_HALVINGS(capacity, key, type) WL_HALVINGS_OF(WL_SLOTS_LEAST(capacity, key, type) * WL_SLOT_SIZE(key, type))
+#define WL_SLOTS_OF(capacity, key, type) WL_UP(WL_SLOTS_LEAST(capacity, key, type), (uint64_t)8 << WL_HALVINGS(capacity, key, type))
+#define WL_SHAPE(capacity, key, type, front) {key, ((key) + 7) / 8, WL_STAMP_AT(key), WL_VALUE_AT(key, type), WL_SLOT_SIZE(key, type), (uint32_t)WL_SLOTS_OF(capacity, key, type), front, WL_HALVINGS(capacity, key, type)}
+#define WL_SHAPE_NONE {0, 0, 0, 0, 0, 0, 0, 0}
+/* Buckets that one insertion moves while a table grows: it is done after an eighth as many
+   insertions as there were buckets. */
+#define WL_MOVED 8u
+/* A stamp: 23 bits of time below one that says that the slot is taken. */
+#define WL_STAMPS 0x7fffffu
+#define WL_TAKEN 0x800000u
+
+typedef struct wl_flows {
+    uint8_t *slot[2];            /* short keys (or all), whole keys */
+    uint8_t *front[2];           /* their copies in front, if any */
+    wl_table_stats stats;        /* since the last flush */
+    uint64_t seed[2];
+    uint64_t tended;             /* ticks, uncut */
+    uint32_t used[2], sweep[2], capacity;
+    uint32_t buckets[2];         /* in use; of a table that grows, those before it began to */
+    uint32_t split[2];           /* buckets from this one on have been moved; all: the table does not grow now */
+    uint32_t most[2];            /* with so many entries it grows; 0 while it does */
+    uint32_t top[2];             /* no slot from this one on has ever been taken */
+    uint32_t idle;               /* ticks, 0: never */
+    uint32_t moves;              /* counted up when an entry moves or goes */
+    bool lru;
+    bool copies;                 /* those in front are used */
+    uint64_t asked, copied;      /* since that was decided: lookups, and of these by copies */
+    uint64_t walk, walked;       /* the cursor last given out, and the hash of the key before it */
+} wl_flows;
+
+/* The time in ticks of 2^shift ns, as a stamp. */
+WL_INLINE uint32_t wl_tick(const wl_core *c, const unsigned shift) { return ((uint32_t)(c->now >> shift) & WL_STAMPS) | WL_TAKEN; }
+
+WL_INLINE uint64_t wl_mix(uint64_t a, uint64_t b) { unsigned __int128 m = (unsigned __int128)a * b; return (uint64_t)m ^ (uint64_t)(m >> 64); }
+/* Both factors are secret: keys that collide cannot be chosen. */
+WL_INLINE uint64_t wl_flow_hash(const wl_flows *t, const uint64_t *k, const unsigned words) {
+    uint64_t h = t->seed[0];
+    for (unsigned i = 0; i < words; i += 2) h = wl_mix(k[i] ^ h, (i + 1 < words ? k[i + 1] : 0) ^ t->seed[1]);
+    return h;
+}
+
+/* ---- a slot ---- */
+
+WL_INLINE uint64_t wl_slot_word(const uint8_t *s, unsigned i) { uint64_t w; memcpy(&w, s + 8 * i, 8); return w; }
+WL_INLINE uint64_t wl_key_mask(const wl_shape g) { return g.key % 8 ? (UINT64_C(1) << g.key % 8 * 8) - 1 : UINT64_MAX; }
+WL_INLINE uint32_t wl_slot_stamp(const uint8_t *s, const wl_shape g) {
+    if (WL_STAMP_INSIDE(g.key)) return (uint32_t)(wl_slot_word(s, g.words - 1) >> g.key % 8 * 8) & (WL_TAKEN | WL_STAMPS);
+    return wl_le32(s + g.stamp);
+}
+WL_INLINE void wl_slot_touch(uint8_t *s, const wl_shape g, uint32_t tick) {
+    if (WL_STAMP_INSIDE(g.key)) {
+        /* The word as a whole, so that a load of it right behind need not wait. */
+        uint64_t w = wl_slot_word(s, g.words - 1);
+        w = (w & ~((uint64_t)(WL_TAKEN | WL_STAMPS) << g.key % 8 * 8)) | (uint64_t)tick << g.key % 8 * 8;
+        memcpy(s + 8 * (g.words - 1), &w, 8);
+    } else {
+        memcpy(s + g.stamp, &tick, 4);
+    }
+}
+/* Whether the slot is taken and has the key. */
+WL_INLINE bool wl_slot_has(const uint8_t *s, const wl_shape g, const uint64_t *k) {
+    uint64_t taken = WL_STAMP_INSIDE(g.key) ? (uint64_t)WL_TAKEN << g.key % 8 * 8 : 0;
+    uint64_t d = (wl_slot_word(s, g.words - 1) ^ (k[g.words - 1] | taken)) & (wl_key_mask(g) | taken);
+    for (unsigned i = 0; i + 1 < g.words; i++) d |= wl_slot_word(s, i) ^ k[i];
+    if (!WL_STAMP_INSIDE(g.key)) d |= !wl_le32(s + g.stamp);
+    return d == 0;
+}
+/* The key's words, at most 64 of them. */
+static inline void wl_slot_key(const uint8_t *s, const wl_shape g, uint64_t *k) {
+    memcpy(k, s, 8 * g.words);
+    k[g.words - 1] &= wl_key_mask(g);
+}
+WL_INLINE bool wl_slot_expired(const wl_flows *t, uint32_t stamp, uint32_t tick) { return t->idle && ((tick - stamp) & WL_STAMPS) > t->idle; }
+
+/* ---- one array ---- */
+
+WL_INLINE uint8_t *wl_slot_at(const wl_flows *t, const unsigned part, const wl_shape g, uint32_t i) { return t->slot[part] + (size_t)i * g.size; }
+/* Slots that fill a cache line. A search begins at the first of them, and looks at all of them at
+   once. */
+WL_INLINE unsigned wl_flow_bucket(const wl_shape g) { return 64 % g.size ? 1 : 64 / g.size; }
+/* The bucket of a hash, of so many in use. */
+WL_INLINE uint32_t wl_bucket_of(const wl_shape g, uint64_t h, uint32_t buckets, uint32_t split) {
+    if (!g.halvings) return (uint32_t)((uint64_t)(uint32_t)h * (g.slots / wl_flow_bucket(g)) >> 32);
+    const uint64_t place = (uint64_t)(uint32_t)h * buckets;
+    const uint32_t old = (uint32_t)(place >> 32);
+    return old < split ? old : (uint32_t)(place >> 31);
+}
+WL_INLINE uint32_t wl_flow_home(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) {
+    return wl_bucket_of(g, h, t->buckets[part], t->split[part]) * wl_flow_bucket(g);
+}
+
+/* Where the copy of a key's slot would be, in front. */
+WL_INLINE uint8_t *wl_front_at(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) { return t->front[part] + (size_t)((uint32_t)(h >> 32) & (g.front - 1)) * g.size; }
+WL_INLINE bool wl_front_has(const uint8_t *c, const wl_shape g, const uint64_t *k, uint32_t tick) { return ((unsigned)(wl_slot_stamp(c, g) == tick) & (unsigned)wl_slot_has(c, g, k)) != 0; }
+/* Whether there are copies to look at. */
+WL_INLINE bool wl_front_used(const wl_flows *t, const wl_shape g) { return g.front && t->copies; }
+WL_INLINE void wl_front_drop(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h) {
+    if (!wl_front_used(t, g)) return;
+    uint8_t *c = wl_front_at(t, part, g, h);
+    if (wl_slot_has(c, g, k)) wl_slot_touch(c, g, 0);
+}
+
+/* Empties slot i; entries behind it move up, so that no search is cut. */
+static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, const wl_shape g, uint32_t i) {
+    uint32_t hole = i, j = i;
+    if (wl_front_used(t, g)) {
+        uint64_t k[64];
+        wl_slot_key(wl_slot_at(t, part, g, i), g, k);
+        wl_front_drop(t, part, g, k, wl_flow_hash(t, k, g.words));
+    }
+    for (;;) {
+        if (++j == g.slots) j = 0;
+        const uint8_t *s = wl_slot_at(t, part, g, j);
+        if (!wl_slot_stamp(s, g)) break;
+        uint64_t k[64];
+        wl_slot_key(s, g, k);
+        uint32_t home = wl_flow_home(t, part, g, wl_flow_hash(t, k, g.words));
+        /* It may fill the hole if its home is not between the hole (not included) and itself. */
+        bool between = hole < j ? home > hole && home <= j : home > hole || home <= j;
+        if (between) continue;
+        memcpy(wl_slot_at(t, part, g, hole), s, g.size);
+        hole = j;
+    }
+    wl_slot_touch(wl_slot_at(t, part, g, hole), g, 0);
+    t->used[part]--;
+    t->stats.entries--;
+    t->moves++;
+}
+/* Which slots of a bucket are taken and have the key, a bit for each. Without branches: which of
+ * them it is cannot be foretold. Word by word: a wider load would have to wait for what the frame
+ * before has stored in the slot, which in a burst is of the same flow. */
+WL_INLINE unsigned wl_bucket_has(const uint8_t *s, const wl_shape g, const uint64_t *k) {
+    unsigned has = 0;
+    for (unsigned j = 0; j < wl_flow_bucket(g); j++) {
+        unsigned one = wl_slot_has(s + j * g.size, g, k);
+        __asm__("" : "+r"(one));   /* no wider loads */
+        has |= one << j;
+    }
+    return has;
+}
+/* The key's slot, or NULL. */
+WL_INLINE uint8_t *wl_flow_seek_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    const unsigned bucket = wl_flow_bucket(g);
+    for (uint32_t i = wl_flow_home(t, part, g, h);;) {
+        uint8_t *s = wl_slot_at(t, part, g, i);
+        const unsigned here = wl_bucket_has(s, g, k);
+        if (WL_LIKELY(here)) {
+            const unsigned j = bucket > 1 ? (unsigned)__builtin_ctz(here) : 0;
+            if (WL_LIKELY(!wl_slot_expired(t, wl_slot_stamp(s + j * g.size, g), tick))) return s + j * g.size;
+            wl_flow_free(t, part, g, i + j);
+            t->stats.expired++;
+            return NULL;
+        }
+        for (unsigned j = 0; j < bucket; j++) if (!wl_slot_stamp(s + j * g.size, g)) return NULL;
+        i += bucket;
+        if (WL_UNLIKELY(i == g.slots)) i = 0;
+    }
+}
+/* Begins with an empty array. */
+static inline void wl_flow_begin(wl_flows *t, const unsigned part, const wl_shape g) {
+    if (!g.slots) return;
+    t->buckets[part] = t->split[part] = g.slots / wl_flow_bucket(g) >> g.halvings;
+    t->most[part] = g.halvings ? t->buckets[part] * wl_flow_bucket(g) / 8 * 3 : UINT32_MAX;
+    t->top[part] = t->sweep[part] = 0;
+}
+/* Looks at n slots from `from` on; how many had expired. */
+static __attribute__((noinline)) uint32_t wl_flow_expire(wl_flows *t, unsigned part, const wl_shape g, uint32_t from, uint32_t n, uint32_t tick) {
+    uint32_t gone = 0;
+    for (uint32_t i = from; n-- > 0; i = i + 1 == g.slots ? 0 : i + 1)
+        /* What moves up into the slot is looked at, too. */
+        for (uint32_t stamp; (stamp = wl_slot_stamp(wl_slot_at(t, part, g, i), g)) && wl_slot_expired(t, stamp, tick); gone++) {
+            wl_flow_free(t, part, g, i);
+            t->stats.expired++;
+        }
+    return gone;
+}
+/* Evicts the oldest entry of at least `least` slots from i on, going on to one that is taken if
+   `on`. */
+static inline bool wl_flow_evict(wl_flows *t, unsigned part, const wl_shape g, uint32_t i, uint32_t least, bool on, uint32_t tick) {
+    uint32_t oldest = UINT32_MAX, age = 0;
+    for (uint32_t k = 0; k < g.slots && (k < least || (on && oldest == UINT32_MAX)); k++, i = i + 1 == g.slots ? 0 : i + 1) {
+        uint32_t stamp = wl_slot_stamp(wl_slot_at(t, part, g, i), g), old = (tick - stamp) & WL_STAMPS;
+        if (stamp && (oldest == UINT32_MAX || old > age)) { oldest = i; age = old; }
+    }
+    if (oldest == UINT32_MAX) return false;
+    wl_flow_free(t, part, g, oldest);
+    t->stats.evictions++;
+    return true;
+}
+
+/* ---- a table: g[0] is the shape of short keys (or all), g[1] that of whole ones (or none) ---- */
+
+WL_INLINE uint64_t wl_flow_hash_of(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k) {
+    return g[1].slots && part ? wl_flow_hash(t, k, g[1].words) : wl_flow_hash(t, k, g[0].words);
+}
+/* Whether there are entries. */
+WL_INLINE bool wl_flow_any(const wl_flows *t) { return (t->used[0] + t->used[1]) != 0; }
+/* Whether more than three of eight slots are taken, so that a search often goes on in the next
+   line. */
+WL_INLINE bool wl_flow_crowded(const wl_flows *t, unsigned part, const wl_shape g) { return t->used[part] > g.slots / 8 * 3; }
+/* Fetches a slot: both lines, if it lies in two; the next line, too, where a search often goes on
+   in it. */
+WL_INLINE void wl_slot_prefetch(const wl_shape g, const uint8_t *p, bool crowded) {
+    __builtin_prefetch(p, 1);
+    if (64 % g.size) __builtin_prefetch(p + g.size - 1, 1);
+    else if (crowded) __builtin_prefetch(p + 64, 1);
+}
+WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (WL_UNLIKELY(!wl_flow_any(t))) return;
+    if (g[1].slots && WL_UNLIKELY(part)) {
+        if (wl_front_used(t, g[1]) && wl_front_has(wl_front_at(t, 1, g[1], h), g[1], k, tick)) return;
+        wl_slot_prefetch(g[1], wl_slot_at(t, 1, g[1], wl_flow_home(t, 1, g[1], h)), wl_flow_crowded(t, 1, g[1]));
+        return;
+    }
+    const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(t, 0, g[0], h));
+    /* Chosen without a branch: whether there is a copy cannot be foretold. */
+    if (WL_UNLIKELY(wl_front_used(t, g[0]))) { const uint8_t *c = wl_front_at(t, 0, g[0], h); p = wl_front_has(c, g[0], k, tick) ? c : p; }
+    wl_slot_prefetch(g[0], p, wl_flow_crowded(t, 0, g[0]));
+}
+WL_INLINE bool wl_flow_has_in(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    for (uint32_t i = wl_flow_home(t, part, g, h);; i = i + 1 == g.slots ? 0 : i + 1) {
+        const uint8_t *s = wl_slot_at(t, part, g, i);
+        if (!wl_slot_stamp(s, g)) return false;
+        if (wl_slot_has(s, g, k)) return !wl_slot_expired(t, wl_slot_stamp(s, g), tick);
+    }
+}
+/* Whether wl_flow_find would find the key; nothing is changed. */
+WL_INLINE bool wl_flow_has(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    return g[1].slots && WL_UNLIKELY(part) ? wl_flow_has_in(t, 1, g[1], k, h, tick) : wl_flow_has_in(t, 0, g[0], k, h, tick);
+}
+/* The slot of a key, used now; NULL: there is none. */
+WL_INLINE uint8_t *wl_flow_use(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    uint8_t *s = wl_flow_seek_in(t, part, g, k, h, tick);
+    if (s) wl_slot_touch(s, g, tick);
+    return s;
+}
+WL_INLINE void *wl_flow_change_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    wl_front_drop(t, part, g, k, h);
+    uint8_t *s = wl_flow_use(t, part, g, k, h, tick);
+    return s ? s + g.value : NULL;
+}
+/* The key's value, to be changed, or NULL. */
+WL_INLINE void *wl_flow_seek(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    return g[1].slots && WL_UNLIKELY(part) ? wl_flow_change_in(t, 1, g[1], k, h, tick) : wl_flow_change_in(t, 0, g[0], k, h, tick);
+}
+/* The same where the program reads it first: that is a lookup, to be counted by wl_flow_asked. */
+WL_INLINE void *wl_flow_find(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    /* Nothing is fetched from a table that has nothing. */
+    return WL_UNLIKELY(!wl_flow_any(t)) ? NULL : wl_flow_seek(t, g, part, k, h, tick);
+}
+WL_INLINE void wl_flow_asked(wl_flows *t, bool found) { if (WL_LIKELY(found)) t->stats.hits++; else t->stats.misses++; }
+/* The value is copied before its slot is written to: a load of bytes that have just been stored has
+   to wait for the store. */
+WL_INLINE bool wl_flow_read_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
+    const bool copies = WL_UNLIKELY(wl_front_used(t, g));
+    if (copies) {
+        uint8_t *c = wl_front_at(t, part, g, h);
+        if (wl_front_has(c, g, k, tick)) { memcpy(to, c + g.value, n); t->copied++; return true; }
+    }
+    uint8_t *s = wl_flow_seek_in(t, part, g, k, h, tick);
+    if (!s) return false;
+    memcpy(to, s + g.value, n);
+    wl_slot_touch(s, g, tick);
+    if (WL_UNLIKELY(copies)) memcpy(wl_front_at(t, part, g, h), s, g.size);
+    return true;
+}
+/* Reads the key's value of n bytes; false: there is none. To be counted by wl_flow_asked. */
+WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
+    bool found = false;
+    if (WL_LIKELY(wl_flow_any(t))) found = g[1].slots && WL_UNLIKELY(part) ? wl_flow_read_in(t, 1, g[1], k, h, tick, to, n) : wl_flow_read_in(t, 0, g[0], k, h, tick, to, n);
+    return found;
+}
+/* ---- the keys of a batch ---- */
+
+/* With what searches in one array begin: in registers, as stores to frames and tables could touch
+   it where it lies. */
+typedef struct wl_places { uint8_t *slot, *end; uint32_t buckets, split, idle; bool any, crowded; } wl_places;
+WL_INLINE wl_places wl_flow_places(const wl_flows *t, const unsigned part, const wl_shape g) {
+    uint32_t idle = t->idle ? t->idle : WL_STAMPS;
+    __asm__("" : "+r"(idle));   /* one comparison, not two */
+    return (wl_places){
+        .slot = t->slot[part], .end = wl_slot_at(t, part, g, g.slots), .buckets = t->buckets[part], .split = t->split[part],
+        .idle = idle, .any = t->used[part] != 0, .crowded = wl_flow_crowded(t, part, g),
+    };
+}
+/* The slot at which a search begins. */
+WL_INLINE uint8_t *wl_place_of(const wl_places p, const wl_shape g, uint64_t h) {
+    return p.slot + (uint64_t)wl_bucket_of(g, h, p.buckets, p.split) * (wl_flow_bucket(g) * g.size);
+}
+/* As wl_bucket_has, but a bit for each word of eight bytes: those of a slot's first word. All of
+ * the line at once, as no frame of this batch has stored anything in it. */
+WL_INLINE unsigned wl_slots_with(const uint8_t *s, const wl_shape g, const uint64_t *k) {
+    const unsigned each = g.size / 8, slots = wl_flow_bucket(g);
+#ifdef __AVX512F__
+    if (slots > 1) {
+        const unsigned first = each == 1 ? 0xff : each == 2 ? 0x55 : 0x11, stamped = WL_STAMP_INSIDE(g.key), last = g.words - 1;
+        const uint64_t taken = stamped ? (uint64_t)WL_TAKEN << g.key % 8 * 8 : 0;
+        const __m512i stamps = _mm512_maskz_set1_epi64((__mmask8)(first << last), (int64_t)taken);
+        const __m512i mask = _mm512_mask_set1_epi64(_mm512_set1_epi64(-1), (__mmask8)(first << last), (int64_t)(wl_key_mask(g) | taken));
+        __m512i key = _mm512_set1_epi64((int64_t)k[0]);
+        for (unsigned w = 1; w < g.words; w++) key = _mm512_mask_set1_epi64(key, (__mmask8)(first << w), (int64_t)k[w]);
+        const unsigned same = _mm512_testn_epi64_mask(_mm512_ternarylogic_epi64(_mm512_loadu_si512(s), key, stamps, 0x96), mask);
+        unsigned has = same & first;
+        for (unsigned w = 1; w < g.words; w++) has &= same >> w;
+        if (!stamped) for (unsigned j = 0; j < slots; j++) has &= ~((unsigned)!wl_slot_stamp(s + j * g.size, g) << j * each);
+        return has;
+    }
+#endif
+    unsigned has = 0;
+    for (unsigned j = 0; j < slots; j++) has |= (unsigned)wl_slot_has(s + j * g.size, g, k) << j * each;
+    return has;
+}
+/* The key's slot, if it is there and has not expired; the search begins at `s`. Nothing is
+   changed. */
+WL_INLINE uint8_t *wl_place_peek(const wl_places p, const wl_shape g, uint8_t *s, const uint64_t *k, uint32_t tick) {
+    for (;;) {
+        const unsigned has = wl_slots_with(s, g, k);
+        if (WL_LIKELY(has)) {
+            s += 8 * (unsigned)__builtin_ctz(has);
+            return WL_LIKELY(((tick - wl_slot_stamp(s, g)) & WL_STAMPS) <= p.idle) ? s : NULL;
+        }
+        for (unsigned j = 0; j < wl_flow_bucket(g); j++) if (!wl_slot_stamp(s + j * g.size, g)) return NULL;
+        s += wl_flow_bucket(g) * g.size;
+        if (WL_UNLIKELY(s == p.end)) s = p.slot;
+    }
+}
+/* What wl_place_peek has answered when there had been so many moves, used now; NULL: nothing, or it
+   may not be true any more. */
+WL_INLINE uint8_t *wl_flow_still(const wl_flows *t, const wl_shape g, uint8_t *s, uint32_t moves, uint32_t tick) {
+    if (WL_UNLIKELY(t->moves != moves || !s)) return NULL;
+    wl_slot_touch(s, g, tick);
+    return s;
+}
+/* As wl_flow_find and wl_flow_read, with what wl_flow_still says of a short key. */
+WL_INLINE void *wl_flow_find_at(wl_flows *t, const wl_shape *g, uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (WL_UNLIKELY(!s)) return wl_flow_find(t, g, part, k, h, tick);
+    wl_front_drop(t, 0, g[0], k, h);
+    return s + g[0].value;
+}
+WL_INLINE bool wl_flow_read_at(wl_flows *t, const wl_shape *g, const uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
+    if (WL_UNLIKELY(!s)) return wl_flow_read(t, g, part, k, h, tick, to, n);
+    memcpy(to, s + g[0].value, n);
+    return true;
+}
+/* Looks at the next n slots of those that have ever been taken; how many had expired. */
+static __attribute__((noinline)) uint32_t wl_flow_sweep_on(wl_flows *t, unsigned part, const wl_shape g, uint32_t n, uint32_t tick) {
+    const uint32_t top = t->top[part], from = t->sweep[part] < top ? t->sweep[part] : 0;
+    if (n > top) n = top;
+    const uint32_t first = n < top - from ? n : top - from;
+    t->sweep[part] = first < n ? n - first : from + first;
+    return wl_flow_expire(t, part, g, from, first, tick) + wl_flow_expire(t, part, g, 0, n - first, tick);
+}
+/* Moves an entry to its home, and closes the gap. */
+static inline void wl_flow_move(wl_flows *t, const unsigned part, const wl_shape g, uint32_t from, uint32_t to) {
+    while (wl_slot_stamp(wl_slot_at(t, part, g, to), g)) if (++to == g.slots) to = 0;
+    memcpy(wl_slot_at(t, part, g, to), wl_slot_at(t, part, g, from), g.size);
+    if (to >= t->top[part]) t->top[part] = to + 1;
+    wl_flow_free(t, part, g, from);
+    t->used[part]++;
+    t->stats.entries++;
+}
+/* Moves the entries of the last bucket that has not been moved; those that have expired are
+   dropped. */
+static inline void wl_flow_move_bucket(wl_flows *t, const unsigned part, const wl_shape g, uint32_t tick) {
+    const uint32_t b = --t->split[part];
+    /* They lie from their home on, up to the next empty slot. */
+    for (uint32_t i = b * wl_flow_bucket(g); i < g.slots;) {
+        const uint8_t *s = wl_slot_at(t, part, g, i);
+        const uint32_t stamp = wl_slot_stamp(s, g);
+        if (!stamp) break;
+        if (wl_slot_expired(t, stamp, tick)) { wl_flow_free(t, part, g, i); t->stats.expired++; continue; }
+        uint64_t k[64];
+        wl_slot_key(s, g, k);
+        const uint64_t h = wl_flow_hash(t, k, g.words);
+        const uint32_t home = wl_flow_home(t, part, g, h);
+        const bool moves = (uint64_t)(uint32_t)h * t->buckets[part] >> 32 == b && home > i;
+        if (moves) wl_flow_move(t, part, g, i, home); else i++;
+    }
+}
+/* The table grows by a few buckets. */
+static __attribute__((noinline)) void wl_flow_grow(wl_flows *t, const unsigned part, const wl_shape g, uint32_t tick) {
+    t->most[part] = 0;
+    for (unsigned n = 0; n < WL_MOVED && t->split[part]; n++) wl_flow_move_bucket(t, part, g, tick);
+    if (t->split[part]) return;
+    const uint32_t all = g.slots / wl_flow_bucket(g);
+    t->split[part] = t->buckets[part] *= 2;
+    t->most[part] = t->buckets[part] < all ? t->buckets[part] * wl_flow_bucket(g) / 8 * 3 : UINT32_MAX;
+}
+/* Makes room for one more entry. */
+static __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flows *t, const wl_shape *g, unsigned part, uint64_t h, uint32_t tick) {
+    uint32_t home = wl_flow_home(t, part, g[part], h);
+    if (t->idle && wl_flow_expire(t, part, g[part], home, 16, tick)) return true;
+    if (t->lru) {
+        if (wl_flow_evict(t, part, g[part], home, 16, false, tick)) return true;
+        unsigned full = t->used[1] > t->used[0];
+        return wl_flow_evict(t, full, g[full], wl_flow_home(t, full, g[full], h), 16, true, tick);
+    }
+    /* A piece of each array: a full table of live entries stays full. */
+    for (unsigned p = 0; t->idle && p < 2; p++) {
+        if (!t->used[p]) continue;
+        if (wl_flow_sweep_on(t, p, g[p], 512, tick)) return true;
+    }
+    return false;
+}
+WL_INLINE void *wl_flow_add_to(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (g.halvings && WL_UNLIKELY(t->used[part] >= t->most[part])) wl_flow_grow(t, part, g, tick);
+    uint32_t i = wl_flow_home(t, part, g, h);
+    while (wl_slot_stamp(wl_slot_at(t, part, g, i), g)) if (++i == g.slots) i = 0;
+    if (i >= t->top[part]) t->top[part] = i + 1;
+    uint8_t *s = wl_slot_at(t, part, g, i);
+    for (unsigned w = 0; w < g.words; w++) memcpy(s + 8 * w, &k[w], 8);
+    wl_slot_touch(s, g, tick);
+    t->used[part]++;
+    return s + g.value;
+}
+/* Room for the value of a key that is not there; NULL: the table is full. */
+WL_INLINE void *wl_flow_add(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (WL_UNLIKELY(t->used[0] + t->used[1] >= t->capacity) && !wl_flow_reclaim(t, g, part, h, tick)) { t->stats.rejected++; return NULL; }
+    t->stats.entries++;
+    t->stats.inserts++;
+    return g[1].slots && WL_UNLIKELY(part) ? wl_flow_add_to(t, 1, g[1], k, h, tick) : wl_flow_add_to(t, 0, g[0], k, h, tick);
+}
+WL_INLINE bool wl_flow_remove(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (!g[1].slots) part = 0;
+    uint8_t *s = wl_flow_seek_in(t, part, g[part], k, h, tick);
+    if (s) wl_flow_free(t, part, g[part], (uint32_t)((size_t)(s - t->slot[part]) / g[part].size));
+    return s != NULL;
+}
+static inline uint64_t wl_flow_len(wl_flows *t, const wl_shape *g, uint32_t tick) {
+    for (unsigned p = 0; t->idle && p < 2; p++) if (t->used[p]) wl_flow_expire(t, p, g[p], 0, t->top[p], tick);
+    return (uint64_t)t->used[0] + t->used[1];
+}
+static inline uint64_t wl_slot_hash(const wl_flows *t, const uint8_t *s, const wl_shape g) {
+    uint64_t k[64];
+    wl_slot_key(s, g, k);
+    return wl_flow_hash(t, k, g.words);
+}
+/* The next taken slot from *cursor on, which moves behind it, and which array it is of; NULL: none
+ * near, and if the cursor is all ones, that was all. If the one before it has been removed and
+ * another has moved up there, that is the next one. */
+static inline const uint8_t *wl_flow_next(wl_flows *t, const wl_shape *g, uint64_t *cursor, unsigned *part, uint32_t tick) {
+    const uint64_t all = (uint64_t)g[0].slots + g[1].slots;
+    bool back = *cursor && *cursor == t->walk;
+    for (unsigned near = 0; near < WL_WALK; near++, back = false) {
+        if (*cursor >= all && !back) { *cursor = UINT64_MAX; break; }
+        uint64_t at = *cursor - back;
+        unsigned p = *part = at >= g[0].slots;
+        if (!t->used[p] || at - (p ? g[0].slots : 0) >= t->top[p]) { *cursor = p ? all : g[0].slots; continue; }
+        const uint8_t *s = wl_slot_at(t, p, g[p], (uint32_t)(at - (p ? g[0].slots : 0)));
+        uint32_t stamp = wl_slot_stamp(s, g[p]);
+        *cursor = at + 1;
+        if (!stamp || wl_slot_expired(t, stamp, tick)) continue;
+        uint64_t hash = wl_slot_hash(t, s, g[p]);
+        if (back && hash == t->walked) continue;
+        t->walk = *cursor;
+        t->walked = hash;
+        return s;
+    }
+    return NULL;
+}
+
+/* Whether copies are used from now on; to be called behind a batch. They stay as long as they
+ * answer seven of eight lookups, which is judged after sixteen lookups for each place; if they do
+ * not, they are tried again after 64 times as many. */
+static inline void wl_front_weigh(wl_flows *t, const wl_shape *g) {
+    const uint64_t trial = UINT64_C(16) * g[0].front;
+    t->asked += t->stats.hits + t->stats.misses;
+    if (WL_LIKELY(t->asked < (t->copies ? trial : 64 * trial))) return;
+    const bool tried = t->copies;
+    t->copies = !tried || t->copied >= t->asked / 8 * 7;
+    t->asked = t->copied = 0;
+    /* What changed meanwhile has dropped no copy. */
+    for (unsigned p = 0; p < 2 && !tried; p++) if (t->front[p]) memset(t->front[p], 0, (size_t)g[p].front * g[p].size);
+}
+
+/* Time has come to `ticks`: sweeps as much as is due. All slots are seen in less than half the time
+   after which stamps come round. */
+static __attribute__((noinline)) void wl_flow_sweep(wl_flows *t, const wl_shape *g, uint64_t ticks, uint32_t tick) {
+    uint64_t gone = ticks > t->tended ? ticks - t->tended : 0;
+    t->tended = ticks;
+    for (unsigned p = 0; p < 2; p++) {
+        if (!t->used[p] || !gone) continue;
+        if (gone >> 21) {
+            /* A jump: nothing is as young as that. */
+            for (uint32_t i = 0; i < t->top[p]; i++) wl_slot_touch(wl_slot_at(t, p, g[p], i), g[p], 0);
+            if (g[p].front) memset(t->front[p], 0, (size_t)g[p].front * g[p].size);
+            t->stats.expired += t->used[p];
+            t->stats.entries -= t->used[p];
+            t->used[p] = 0;
+            t->moves++;
+        } else {
+            const uint64_t top = t->top[p], wish = top * gone / t->idle, must = (top * gone >> 20) + 1, n = wish < 64 ? wish : 64;
+            wl_flow_sweep_on(t, p, g[p], (uint32_t)(n < must ? must : n), tick);
+        }
+        if (!t->used[p]) wl_flow_begin(t, p, g[p]);
+    }
+}
+/* To be called before a table that expires is used at a new time. */
+WL_INLINE void wl_flow_tend(wl_flows *t, const wl_shape *g, const wl_core *c, const unsigned shift) {
+    if (WL_UNLIKELY(c->now >> shift != t->tended)) wl_flow_sweep(t, g, c->now >> shift, wl_tick(c, shift));
+}
+
+/* Bits that are set: the length of a prefix's mask. */
+static inline uint32_t wl_ones(const uint64_t *w, unsigned n) { uint32_t k = 0; for (unsigned i = 0; i < n; i++) k += (uint32_t)__builtin_popcountll(w[i]); return k; }
+/* Adds a batch's counts to the statistics that all cores share. */
+static inline void wl_stats_flush(wl_table_stats *since, wl_table_stats *to) {
+    uint64_t *from = (uint64_t *)(void *)since, *all = (uint64_t *)(void *)to;
+    for (unsigned i = 0; i < sizeof(wl_table_stats) / 8; i++) if (from[i]) { __atomic_fetch_add(&all[i], from[i], __ATOMIC_RELAXED); from[i] = 0; }
+}
+#endif
