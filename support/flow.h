@@ -17,6 +17,9 @@
  * are moved from the last to the first, a few with each insertion, so that none is moved to where another still lies: those from
  * `split` on have been moved (linear hashing, the other way round).
  *
+ * The keys of a batch can be looked up one behind the other, before the first handler runs (wl_places, wl_place_peek): no handler's work
+ * lies between two searches then, so that many of them overlap. Such an answer holds until an entry moves or goes (`moves`).
+ *
  * A table may have a cache in front (`cache N`): copies of slots that have been read, each in the one place that its hash names. A
  * copy counts as long as the clock stands where it stood when the slot was last used, so that no stamp of the table is ever too old;
  * whatever changes a slot or takes it away drops its copy. What a program sees is the same with and without. Copies are used only while
@@ -25,6 +28,9 @@
 #define WL_FLOW_H
 #include "table.h"
 #include "frame.h"
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 /* How slots of one kind lie: bytes and words of the key; offsets of stamp and value; bytes of a slot; slots; those in front (0, or a power of two);
  * how often the slots are halved for an empty table. */
@@ -66,6 +72,7 @@ typedef struct wl_flows {
     uint32_t most[2];            /* with so many entries it grows; 0 while it does */
     uint32_t top[2];             /* no slot from this one on has ever been taken */
     uint32_t idle;               /* ticks, 0: never */
+    uint32_t moves;              /* counted up when an entry moves or goes */
     bool lru;
     bool copies;                 /* those in front are used */
     uint64_t asked, copied;      /* since that was decided: lookups, and of these by copies */
@@ -121,11 +128,15 @@ WL_INLINE bool wl_slot_expired(const wl_flows *t, uint32_t stamp, uint32_t tick)
 WL_INLINE uint8_t *wl_slot_at(const wl_flows *t, const unsigned part, const wl_shape g, uint32_t i) { return t->slot[part] + (size_t)i * g.size; }
 /* Slots that fill a cache line. A search begins at the first of them, and looks at all of them at once. */
 WL_INLINE unsigned wl_flow_bucket(const wl_shape g) { return 64 % g.size ? 1 : 64 / g.size; }
-WL_INLINE uint32_t wl_flow_home(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) {
-    if (!g.halvings) return (uint32_t)((uint64_t)(uint32_t)h * (g.slots / wl_flow_bucket(g)) >> 32) * wl_flow_bucket(g);
-    const uint64_t place = (uint64_t)(uint32_t)h * t->buckets[part];
+/* The bucket of a hash, of so many in use. */
+WL_INLINE uint32_t wl_bucket_of(const wl_shape g, uint64_t h, uint32_t buckets, uint32_t split) {
+    if (!g.halvings) return (uint32_t)((uint64_t)(uint32_t)h * (g.slots / wl_flow_bucket(g)) >> 32);
+    const uint64_t place = (uint64_t)(uint32_t)h * buckets;
     const uint32_t old = (uint32_t)(place >> 32);
-    return (old < t->split[part] ? old : (uint32_t)(place >> 31)) * wl_flow_bucket(g);
+    return old < split ? old : (uint32_t)(place >> 31);
+}
+WL_INLINE uint32_t wl_flow_home(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) {
+    return wl_bucket_of(g, h, t->buckets[part], t->split[part]) * wl_flow_bucket(g);
 }
 
 /* Where the copy of a key's slot would be, in front. */
@@ -163,12 +174,17 @@ static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, c
     wl_slot_touch(wl_slot_at(t, part, g, hole), g, 0);
     t->used[part]--;
     t->stats.entries--;
+    t->moves++;
 }
 /* Which slots of a bucket are taken and have the key, a bit for each. Without branches: which of them it is cannot be foretold. Word by word: a wider
  * load would have to wait for what the frame before has stored in the slot, which in a burst is of the same flow. */
 WL_INLINE unsigned wl_bucket_has(const uint8_t *s, const wl_shape g, const uint64_t *k) {
     unsigned has = 0;
-    for (unsigned j = 0; j < wl_flow_bucket(g); j++) has |= (unsigned)wl_slot_has(s + j * g.size, g, k) << j;
+    for (unsigned j = 0; j < wl_flow_bucket(g); j++) {
+        unsigned one = wl_slot_has(s + j * g.size, g, k);
+        __asm__("" : "+r"(one));   /* no wider loads */
+        has |= one << j;
+    }
     return has;
 }
 /* The key's slot, or NULL. */
@@ -227,23 +243,25 @@ WL_INLINE uint64_t wl_flow_hash_of(const wl_flows *t, const wl_shape *g, unsigne
 }
 /* Whether there are entries. */
 WL_INLINE bool wl_flow_any(const wl_flows *t) { return (t->used[0] + t->used[1]) != 0; }
-/* Fetches a slot: both lines, if it lies in two; where more than three of eight slots are taken, also the next line, in which a search often goes on. */
-WL_INLINE void wl_slot_prefetch(const wl_flows *t, unsigned part, const wl_shape g, const uint8_t *p) {
+/* Whether more than three of eight slots are taken, so that a search often goes on in the next line. */
+WL_INLINE bool wl_flow_crowded(const wl_flows *t, unsigned part, const wl_shape g) { return t->used[part] > g.slots / 8 * 3; }
+/* Fetches a slot: both lines, if it lies in two; the next line, too, where a search often goes on in it. */
+WL_INLINE void wl_slot_prefetch(const wl_shape g, const uint8_t *p, bool crowded) {
     __builtin_prefetch(p, 1);
     if (64 % g.size) __builtin_prefetch(p + g.size - 1, 1);
-    else if (t->used[part] > g.slots / 8 * 3) __builtin_prefetch(p + 64, 1);
+    else if (crowded) __builtin_prefetch(p + 64, 1);
 }
 WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     if (WL_UNLIKELY(!wl_flow_any(t))) return;
     if (g[1].slots && WL_UNLIKELY(part)) {
         if (wl_front_used(t, g[1]) && wl_front_has(wl_front_at(t, 1, g[1], h), g[1], k, tick)) return;
-        wl_slot_prefetch(t, 1, g[1], wl_slot_at(t, 1, g[1], wl_flow_home(t, 1, g[1], h)));
+        wl_slot_prefetch(g[1], wl_slot_at(t, 1, g[1], wl_flow_home(t, 1, g[1], h)), wl_flow_crowded(t, 1, g[1]));
         return;
     }
     const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(t, 0, g[0], h));
     /* Chosen without a branch: whether there is a copy cannot be foretold. */
     if (WL_UNLIKELY(wl_front_used(t, g[0]))) { const uint8_t *c = wl_front_at(t, 0, g[0], h); p = wl_front_has(c, g[0], k, tick) ? c : p; }
-    wl_slot_prefetch(t, 0, g[0], p);
+    wl_slot_prefetch(g[0], p, wl_flow_crowded(t, 0, g[0]));
 }
 WL_INLINE bool wl_flow_has_in(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
     for (uint32_t i = wl_flow_home(t, part, g, h);; i = i + 1 == g.slots ? 0 : i + 1) {
@@ -296,6 +314,75 @@ WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const
     bool found = false;
     if (WL_LIKELY(wl_flow_any(t))) found = g[1].slots && WL_UNLIKELY(part) ? wl_flow_read_in(t, 1, g[1], k, h, tick, to, n) : wl_flow_read_in(t, 0, g[0], k, h, tick, to, n);
     return found;
+}
+/* ---- the keys of a batch ---- */
+
+/* With what searches in one array begin: in registers, as stores to frames and tables could touch it where it lies. */
+typedef struct wl_places { uint8_t *slot, *end; uint32_t buckets, split, idle; bool any, crowded; } wl_places;
+WL_INLINE wl_places wl_flow_places(const wl_flows *t, const unsigned part, const wl_shape g) {
+    uint32_t idle = t->idle ? t->idle : WL_STAMPS;
+    __asm__("" : "+r"(idle));   /* one comparison, not two */
+    return (wl_places){
+        .slot = t->slot[part], .end = wl_slot_at(t, part, g, g.slots), .buckets = t->buckets[part], .split = t->split[part],
+        .idle = idle, .any = t->used[part] != 0, .crowded = wl_flow_crowded(t, part, g),
+    };
+}
+/* The slot at which a search begins. */
+WL_INLINE uint8_t *wl_place_of(const wl_places p, const wl_shape g, uint64_t h) {
+    return p.slot + (uint64_t)wl_bucket_of(g, h, p.buckets, p.split) * (wl_flow_bucket(g) * g.size);
+}
+/* As wl_bucket_has, but a bit for each word of eight bytes: those of a slot's first word. All of the line at once, as no frame of this batch has
+ * stored anything in it. */
+WL_INLINE unsigned wl_slots_with(const uint8_t *s, const wl_shape g, const uint64_t *k) {
+    const unsigned each = g.size / 8, slots = wl_flow_bucket(g);
+#ifdef __AVX512F__
+    if (slots > 1) {
+        const unsigned first = each == 1 ? 0xff : each == 2 ? 0x55 : 0x11, stamped = WL_STAMP_INSIDE(g.key), last = g.words - 1;
+        const uint64_t taken = stamped ? (uint64_t)WL_TAKEN << g.key % 8 * 8 : 0;
+        const __m512i stamps = _mm512_maskz_set1_epi64((__mmask8)(first << last), (int64_t)taken);
+        const __m512i mask = _mm512_mask_set1_epi64(_mm512_set1_epi64(-1), (__mmask8)(first << last), (int64_t)(wl_key_mask(g) | taken));
+        __m512i key = _mm512_set1_epi64((int64_t)k[0]);
+        for (unsigned w = 1; w < g.words; w++) key = _mm512_mask_set1_epi64(key, (__mmask8)(first << w), (int64_t)k[w]);
+        const unsigned same = _mm512_testn_epi64_mask(_mm512_ternarylogic_epi64(_mm512_loadu_si512(s), key, stamps, 0x96), mask);
+        unsigned has = same & first;
+        for (unsigned w = 1; w < g.words; w++) has &= same >> w;
+        if (!stamped) for (unsigned j = 0; j < slots; j++) has &= ~((unsigned)!wl_slot_stamp(s + j * g.size, g) << j * each);
+        return has;
+    }
+#endif
+    unsigned has = 0;
+    for (unsigned j = 0; j < slots; j++) has |= (unsigned)wl_slot_has(s + j * g.size, g, k) << j * each;
+    return has;
+}
+/* The key's slot, if it is there and has not expired; the search begins at `s`. Nothing is changed. */
+WL_INLINE uint8_t *wl_place_peek(const wl_places p, const wl_shape g, uint8_t *s, const uint64_t *k, uint32_t tick) {
+    for (;;) {
+        const unsigned has = wl_slots_with(s, g, k);
+        if (WL_LIKELY(has)) {
+            s += 8 * (unsigned)__builtin_ctz(has);
+            return WL_LIKELY(((tick - wl_slot_stamp(s, g)) & WL_STAMPS) <= p.idle) ? s : NULL;
+        }
+        for (unsigned j = 0; j < wl_flow_bucket(g); j++) if (!wl_slot_stamp(s + j * g.size, g)) return NULL;
+        s += wl_flow_bucket(g) * g.size;
+        if (WL_UNLIKELY(s == p.end)) s = p.slot;
+    }
+}
+/* What wl_place_peek has answered when there had been so many moves, used now; NULL: nothing, or it may not be true any more. */
+WL_INLINE uint8_t *wl_flow_still(const wl_flows *t, const wl_shape g, uint8_t *s, uint32_t moves, uint32_t tick) {
+    if (WL_UNLIKELY(t->moves != moves || !s)) return NULL;
+    wl_slot_touch(s, g, tick);
+    return s;
+}
+/* As wl_flow_find and wl_flow_read, with what wl_flow_still says of a short key. */
+WL_INLINE void *wl_flow_find_at(wl_flows *t, const wl_shape *g, uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (WL_UNLIKELY(!s)) return wl_flow_find(t, g, part, k, h, tick);
+    wl_front_drop(t, 0, g[0], k, h);
+    return s + g[0].value;
+}
+WL_INLINE bool wl_flow_read_at(wl_flows *t, const wl_shape *g, const uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
+    if (WL_UNLIKELY(!s)) return wl_flow_read(t, g, part, k, h, tick, to, n);
+    memcpy(to, s + g[0].value, n);
+    return true;
 }
 /* Looks at the next n slots of those that have ever been taken; how many had expired. */
 static __attribute__((noinline)) uint32_t wl_flow_sweep_on(wl_flows *t, unsigned part, const wl_shape g, uint32_t n, uint32_t tick) {
@@ -438,6 +525,7 @@ static __attribute__((noinline)) void wl_flow_sweep(wl_flows *t, const wl_shape 
             t->stats.expired += t->used[p];
             t->stats.entries -= t->used[p];
             t->used[p] = 0;
+            t->moves++;
         } else {
             const uint64_t top = t->top[p], wish = top * gone / t->idle, must = (top * gone >> 20) + 1, n = wish < 64 ? wish : 64;
             wl_flow_sweep_on(t, p, g[p], (uint32_t)(n < must ? must : n), tick);

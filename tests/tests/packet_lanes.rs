@@ -86,6 +86,33 @@ app tables {
 }
 "#;
 
+/// Entries that come and go between frames of one batch, in a table that grows meanwhile.
+const MOVES: &str = r#"
+record Key { src: ip4, dst: ip4 }
+record Seen { frames: u64 = 0, bytes: u64 = 0 }
+
+app moves {
+    port wire = nic("in"), low = nic("a"), high = nic("b")
+    table seen: Key -> Seen { capacity 100000 }
+    counter gone
+
+    on wire(p) where p.ip4 {
+        if p.tcp or p.udp {
+            BEFORE
+            let c = Key { src: p.ip4.src, dst: p.ip4.dst }
+            var e = seen[c] else Seen {}
+            e.frames += 1
+            e.bytes += p.len
+            if p.ip4.id & 7 == 3 {
+                remove seen[c]
+                gone += 1
+            } else { seen[c] = e }
+            if e.frames > 1 { p -> high } else { p -> low }
+        }
+    }
+}
+"#;
+
 /// Of the handler, most is left out by a parameter.
 const LEFT_OUT: &str = r#"
 record Seen { frames: u64 = 0, bytes: u64 = 0 }
@@ -283,6 +310,28 @@ fn short_frames_and_fragments() {
 #[test]
 fn keys_of_an_exact_table() {
     on_text("tables", TABLES, Some("seen"), &[]);
+}
+
+/// Whether the C of an app looks keys up for whole batches.
+fn looks_up_batches(text: &str) -> bool {
+    let folder = Folder::new("batches");
+    std::fs::write(folder.file("app.loom"), text).expect("the folder is writable");
+    Wireloom::command(&["emit", "c", &folder.name_of("app.loom")]).out.contains(" = wl_place_peek(")
+}
+
+#[test]
+fn entries_move_within_a_batch() {
+    let text = MOVES.replace("BEFORE", "");
+    assert!(looks_up_batches(&text));
+    on_text("moves", &text, Some("seen"), &[]);
+}
+
+/// Frames whose handler ends before it are not looked up.
+#[test]
+fn a_fault_comes_before_the_lookup() {
+    let text = MOVES.replace("BEFORE", "let share = u32(1000) / u32(p.ip4.id & 3)\nif share > 900 { gone += 1 }");
+    assert!(looks_up_batches(&text));
+    on_text("faults", &text, Some("seen"), &[]);
 }
 
 #[test]

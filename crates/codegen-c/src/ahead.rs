@@ -23,6 +23,8 @@ pub(crate) struct Ahead<'m> {
     pub exact: Option<Use<'m>>,
     /// The lookup in a table of masks: the first use of a table, or what follows a miss there.
     pub masked: Option<Use<'m>>,
+    /// The keys of the exact table are packed in lanes: they are looked up for the whole batch before the first frame is handled.
+    pub seen: bool,
     /// Locals of which nothing is made but these keys.
     pub unused: BTreeSet<LocalId>,
     keeps: Keeps,
@@ -76,20 +78,34 @@ impl Kept {
         (size(block) <= SMALL + left_out).then(|| if_lanes(format!("const uint64_t usual = {usual}; /* have a copy of the handler */\n")))
     }
 
+    /// What the handler may have changed goes back: all else is the same for the batch.
+    pub fn back(&self) -> String {
+        let counters = self.counters.iter().map(|c| format!("keep->c{c} = kept.c{c};\n"));
+        counters.chain(self.tables.iter().map(|t| format!("keep->asked_{t} = kept.asked_{t};\nkeep->found_{t} = kept.found_{t};\n"))).collect()
+    }
+
     /// The number of a condition.
     pub fn setting(&self, cond: &Expr) -> Option<usize> { self.settings.iter().position(|s| s == cond) }
 }
 
-/// Whether a condition compares parameters with constants, some of them texts.
+/// Whether a condition compares parameters, and what no frame changes of the app's state, with constants.
 fn is_setting(m: &Module, cond: &Expr) -> bool {
-    let (mut only, mut text) = (!may_fault(cond), false);
+    let (mut only, mut any) = (!may_fault(cond), false);
     walk::expr(cond, &mut |e| match &*e.kind {
-        ExprKind::Param(_) => text |= matches!(m.ty(e.ty), Ty::Bytes(_)),
+        ExprKind::Param(_) => any = true,
+        ExprKind::State(s) if !set_by_frames(m, *s) && matches!(m.ty(e.ty), Ty::UInt(..=64) | Ty::Bool) => any = true,
         ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Bytes(_) | ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Cast(_) => {}
         ExprKind::Builtin(Builtin::LenBytes, _) => {}
         _ => only = false,
     });
-    only && text
+    only && any
+}
+
+/// Whether a handler of frames sets a part of the state.
+fn set_by_frames(m: &Module, state: StateId) -> bool {
+    let mut sets = false;
+    m.handlers.iter().filter(|h| matches!(h.on, On::Frame { .. })).for_each(|h| walk::stmts(&h.body.block, &mut |s| sets |= matches!(&s.kind, StmtKind::SetState(id, _) if *id == state)));
+    sets
 }
 
 /// What is known on the way to a statement.
@@ -101,6 +117,8 @@ struct Way {
     exact: bool,
     /// The frame may have been changed.
     changed: bool,
+    /// A fault may have ended the handler.
+    faults: bool,
     /// What an exact table has answered: only what a miss leads to is looked at, up to a table of masks.
     missed: Option<LocalId>,
 }
@@ -109,10 +127,11 @@ struct Way {
 type Found<'m> = (Use<'m>, Option<LocalId>, &'m [Stmt]);
 
 impl<'m> Gen<'m> {
-    pub fn ahead(&self, h: &'m Handler) -> Option<Ahead<'m>> {
+    pub fn ahead(&mut self, h: &'m Handler, unit: UnitId) -> Option<Ahead<'m>> {
         if !matches!(h.on, On::Frame { .. }) { return None }
-        let mut way = Way { known: BTreeMap::new(), guard: Vec::new(), exact: true, changed: false, missed: None };
+        let mut way = Way { known: BTreeMap::new(), guard: Vec::new(), exact: true, changed: false, faults: false, missed: None };
         let (first, dst, rest) = self.first_use(&h.body.block, &mut way)?;
+        let sure = !way.faults;
         let (exact, masked) = if self.is_masked(first.table) { (None, Some(first)) } else {
             way.missed = dst.filter(|_| self.steady(first.table));
             let masked = way.missed.and_then(|_| self.first_use(rest, &mut way)).map(|found| found.0);
@@ -121,7 +140,10 @@ impl<'m> Gen<'m> {
         let sites: Vec<&Expr> = [&exact, &masked].into_iter().flatten().map(|u| u.site).collect();
         let unused = unused(&h.body, &sites);
         let keeps = self.keeps(&h.body, &sites, &unused);
-        Some(Ahead { exact, masked, unused, keeps })
+        let mut ahead = Ahead { exact, masked, seen: false, unused, keeps };
+        // Such a lookup counts as a use before the handler comes to it.
+        ahead.seen = sure && self.lanes_keys(h, unit, &ahead).is_some();
+        Some(ahead)
     }
 
     /// Whether a table is the same for a whole batch.
@@ -139,6 +161,8 @@ impl<'m> Gen<'m> {
     /// Looks for the use, statement by statement; leaves `way` as it is there, or behind the block.
     fn first_use(&self, block: &'m [Stmt], way: &mut Way) -> Option<Found<'m>> {
         for (n, s) in block.iter().enumerate() {
+            let faults = ends_by_fault(s);
+            way.faults |= faults && matches!(s.kind, StmtKind::If { .. });
             match &s.kind {
                 StmtKind::Set(l, e) => {
                     let value = plain(e, &way.known);
@@ -188,6 +212,7 @@ impl<'m> Gen<'m> {
                 StmtKind::Return(_) | StmtKind::Fault { .. } | StmtKind::Break | StmtKind::Continue => way.exact = false,
                 _ => forget(s, way),
             }
+            way.faults |= faults;
         }
         None
     }
@@ -240,12 +265,13 @@ impl<'m> Gen<'m> {
     pub fn ahead_type(&mut self, i: usize, a: &Ahead) -> String {
         let name = format!("wl_ahead_{i}");
         let exact = a.exact.as_ref().map_or(String::new(), |u| format!("uint64_t k[{}], h; /* the key, and its hash */\nunsigned part; /* the array of the table that it belongs to */\n", self.words(&self.m.tables[u.table.index()])));
+        let slot = if a.seen { "uint8_t *slot; /* where the table has it, if that is known: it has been used then */\n" } else { "" };
         let masked = if a.masked.is_some() { "uint32_t entry; /* of a table of masks */\n" } else { "" };
         let kept: String = match &a.keeps {
             Keeps::Nothing => String::new(),
             Keeps::Places(list) => format!("uint64_t has;\n{}", list.iter().map(|n| format!("uint16_t at_{n};\n")).collect::<String>()),
         };
-        self.code.push_str(&format!("/* A frame that waits: what is known of its tables, and what is needed of its headers. */\ntypedef struct {name} {{\n{exact}{masked}{kept}}} {name};\n\n"));
+        self.code.push_str(&format!("/* A frame that waits: what is known of its tables, and what is needed of its headers. */\ntypedef struct {name} {{\n{exact}{slot}{masked}{kept}}} {name};\n\n"));
         name
     }
 
@@ -296,7 +322,7 @@ impl<'m> Gen<'m> {
     /// Runs handler i over a batch.
     pub fn batch(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         let unit_name = names::unit(self.m, unit);
-        let ahead = self.ahead(h);
+        let ahead = self.ahead(h, unit);
         let kept = self.kept(h, ahead.as_ref());
         let over = Over {
             i, unit, on: format!("on_{i}_{}", names::ident(&h.name)), open: format!("{unit_name}_open"), keeps: !kept.is_empty(),
@@ -382,13 +408,14 @@ impl<'m> Gen<'m> {
     }
 
     /// Packs the key of an exact table and fetches its place; with a table that is the same for the whole batch, if it has entries.
-    fn exact_ready(&mut self, u: &Use, scope: &Scope) -> String {
+    fn exact_ready(&mut self, u: &Use, scope: &Scope, seen: bool) -> String {
         let (name, guard, now) = (names::table(self.m, u.table), self.guard(u, scope), self.tick(&self.m.tables[u.table.index()]));
         let pack = self.flow_packer(self.m.tables[u.table.index()].key);
         let key = self.packed_key(u, scope, &|e| format!("a->part = {pack}(a->k, {e});\n"));
         let ready = format!("{key}a->h = wl_flow_hash_of(table, {name}_shape, a->part, a->k);\nwl_flow_prefetch(table, {name}_shape, a->part, a->k, a->h, {now});\n");
         let ready = if self.steady(u.table) { format!("if (any) {{\n{ready}}}\n") } else { ready };
-        format!("if ({guard}) {{\n{ready}}}\n")
+        let unknown = if seen { "a->slot = NULL;\n" } else { "" };
+        format!("{unknown}if ({guard}) {{\n{ready}}}\n")
     }
 
     /// Packs the key of a table of masks into the columns of its batch.
@@ -430,17 +457,18 @@ impl<'m> Gen<'m> {
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
         let usual = match a.keeps { Keeps::Places(_) if keys.is_some() => kept.usual(&h.body.block), _ => None };
+        let one = keys.zip(a.exact.as_ref()).map(|(keys, u)| self.known_ahead(keys, u, i));
         let (keep, run) = match &a.keeps {
             Keeps::Nothing => {
                 let known = keys.and_then(|_| self.open_known(o.unit));
-                (String::new(), view.to_string() + &self.open_again(o, known, &handle))
+                (String::new(), view.to_string() + &self.open_again(o, known, one.as_deref(), &handle))
             }
             Keeps::Places(list) => (
                 format!("a->has = v->has;\n{}", list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()),
-                self.see_again(o, list, keys, usual.is_some().then_some(kept), &handle),
+                self.see_again(o, list, keys.zip(one.as_deref()), usual.is_some().then_some(kept), &handle),
             ),
         };
-        let exact = a.exact.as_ref().map_or(String::new(), |u| self.exact_ready(u, &scope));
+        let exact = a.exact.as_ref().map_or(String::new(), |u| self.exact_ready(u, &scope, a.seen));
         let masked = a.masked.as_ref().map_or(String::new(), |u| self.masked_ready(u, &scope));
         let seek = a.masked.as_ref().map_or(String::new(), |u| self.masked_seek(u, a.exact.as_ref(), lanes));
         let ready = format!("{keep}{exact}{masked}");
@@ -504,46 +532,63 @@ impl<'m> Gen<'m> {
 
     /// Runs the handler for a frame of which it was kept where its headers begin. A small handler has a copy for those of the shape that most
     /// have, without what the app's parameters leave out; it is called for the others. `copied` says what these leave out; `None`: there is no copy.
-    fn see_again(&mut self, o: &Over, list: &BTreeSet<u32>, keys: Option<&Keys>, copied: Option<&Kept>, handle: &str) -> String {
+    fn see_again(&mut self, o: &Over, list: &BTreeSet<u32>, keys: Option<(&Keys, &str)>, copied: Option<&Kept>, handle: &str) -> String {
         let view = "wl_view view, *v = &view;\n";
         let again = format!("wl_view_again(v, &f[k], a->has);\n{}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>());
-        let Some(keys) = keys else { return format!("{view}{again}{handle}") };
-        let either = format!("{view}#ifdef WL_LANES\nif (WL_LIKELY(same >> k & 1)) {{\n{}}} else\n#endif\n{{\n{again}}}\n", keys.see(list));
-        let Some(kept) = copied else { return either + handle };
+        let Some((keys, known)) = keys else { return format!("{view}{again}{handle}") };
         let i = o.i;
+        let see = format!("{}wl_ahead_{i} one = {known};\na = &one;\n", keys.see(list));
+        let either = format!("{view}#ifdef WL_LANES\nif (WL_LIKELY(same >> k & 1)) {{\n{}*a = {known};\n}} else\n#endif\n{{\n{again}}}\n", keys.see(list));
+        let Some(kept) = copied else { return either + handle };
         self.code.push_str(&format!(
             "/* The handler as a whole, for frames of any shape. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_view *v, const wl_ahead_{i} *a) {{\n\
              {}{handle}{}}}\n\n", o.kept_begin, o.kept_end
         ));
         let never: String = kept.optional.iter().map(|n| format!("if (keep.when_{n}) __builtin_unreachable();\n")).collect();
         format!(
-            "#ifdef WL_LANES\nif (WL_LIKELY(usual >> k & 1)) {{\n{view}{}{never}wl_ahead_{i} one = ahead[k], *const a = &one;\none.part = 0; /* such keys are short */\n{handle}continue;\n}}\n#endif\n\
-             {either}#ifdef WL_LANES\n{OWN}other_{i}(&own, v, a);\n#else\n{handle}#endif\n", keys.see(list)
+            "#ifdef WL_LANES\nif (WL_LIKELY(usual >> k & 1)) {{\n{view}{see}{never}{handle}continue;\n}}\n#endif\n\
+             {either}#ifdef WL_LANES\n{OWN}other_{i}(&own, v, a);\n#else\n{handle}#endif\n"
         )
     }
 
-    /// The keys of frames of the shape that most have, sixteen at a time; their hashes, and their places fetched.
+    /// The keys of frames of the shape that most have, sixteen at a time; their hashes, their places fetched, then looked at.
     fn keys_first(&mut self, keys: &Keys, u: &Use, o: &Over) -> String {
-        let (name, now) = (names::table(self.m, u.table), self.tick(&self.m.tables[u.table.index()]));
+        let t = &self.m.tables[u.table.index()];
+        let (name, tick, mark) = (names::table(self.m, u.table), self.tick(t), self.mark(&format!("table {}", t.name)));
         let either: String = keys.either.iter().map(|n| format!("uint64_t is_{n} = 0;\n")).collect();
-        let load: String = (0..keys.words).map(|w| format!("a->k[{w}] = words[{w}][k];\n")).collect();
-        let (group, i) = (group(o, "k", keys.least, &keys.ready), o.i);
+        let group = group(o, "k", keys.least, &keys.ready);
         let any = if self.steady(u.table) { "if (any) " } else { "" };
+        let each = format!("{any}for (uint64_t left = asks; left; left &= left - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\nconst uint64_t key[] = {};\n", keys.key());
+        let seek = format!(
+            "if (WL_UNLIKELY(!places.any)) {{\nmemset(slot, 0, sizeof slot);\nasks = 0;\n}}\n/* All lookups, before a handler changes anything. */\n\
+             {mark}const uint32_t now = {tick}, moves = table->moves;\n{each}slot[k] = wl_place_peek(places, {name}_shape[0], slot[k], key, now);\n}}\n"
+        );
         // Places are fetched in a loop of its own. Between the groups' vectors, or while frames are handled that came before, it takes longer.
         format!(
-            "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n{either}uint64_t asks = 0, words[{}][64] __attribute__((aligned(64)));\n\
+            "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n{either}uint64_t asks = 0, words[{}][64] __attribute__((aligned(64))), hash[64];\n\
              if (wl_lanes_try(&rest)) {{\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{group}same |= (uint64_t)ok << k;\n}}\n\
-             wl_lanes_had(&rest, same);\n}}\n{any}for (uint64_t left = asks; left; left &= left - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\nwl_ahead_{i} *a = &ahead[k];\n{load}a->part = 0;\n\
-             a->h = wl_flow_hash_of(table, {name}_shape, 0, a->k);\nwl_flow_prefetch(table, {name}_shape, 0, a->k, a->h, {now});\n}}\n#endif\n\
-             {OTHERS}", keys.words
+             wl_lanes_had(&rest, same);\n}}\nuint8_t *slot[64]; /* where searches begin, then where they end */\nif (~asks) memset(slot, 0, sizeof slot);\n\
+             const wl_places places = wl_flow_places(table, 0, {name}_shape[0]);\n{each}\
+             hash[k] = wl_flow_hash_of(table, {name}_shape, 0, key);\nslot[k] = wl_place_of(places, {name}_shape[0], hash[k]);\nwl_slot_prefetch({name}_shape[0], slot[k], places.crowded);\n}}\n\
+             {}#endif\n{OTHERS}",
+            keys.words, if keys.seen { seek } else { String::new() }
         )
+    }
+
+    /// What is known ahead of a frame of the shape that most have, whose key is short.
+    fn known_ahead(&self, keys: &Keys, u: &Use, i: usize) -> String {
+        let name = names::table(self.m, u.table);
+        let slot = if keys.seen { format!(", .slot = wl_flow_still(table, {name}_shape[0], slot[k], moves, now)") } else { String::new() };
+        format!("(wl_ahead_{i}){{.k = {}, .h = hash[k]{slot}}}", keys.key())
     }
 
     /// Opens a frame for the second time and runs its handler: where all places are constants, opening costs less than keeping them. Frames
     /// of other shapes have a copy of the handler, and so have all others where most are `known`: with truths that tell which header is the last.
-    fn open_again(&mut self, o: &Over, known: Option<Vec<u32>>, handle: &str) -> String {
+    /// `one`: what is known ahead of those.
+    fn open_again(&mut self, o: &Over, known: Option<Vec<u32>>, one: Option<&str>, handle: &str) -> String {
         let (i, open) = (o.i, &o.open);
-        let Some(usual) = &o.usual else { return format!("{}{open}(x, v, &f[k]);\n{handle}", o.headers) };
+        let noted = one.map_or(String::new(), |one| if_lanes(format!("if (same >> k & 1) *a = {one};\n")));
+        let Some(usual) = &o.usual else { return format!("{noted}{}{open}(x, v, &f[k]);\n{handle}", o.headers) };
         let first = if known.is_some() { format!("if (WL_UNLIKELY(!{usual}(v, f))) ") } else { String::new() };
         self.code.push_str(&format!(
             "/* The handler for frames of such shapes. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, const wl_ahead_{i} *a, wl_frame *f) {{\n\
@@ -551,11 +596,11 @@ impl<'m> Gen<'m> {
         ));
         let other = |test: &str| format!("if (WL_UNLIKELY(!{test})) {{ {OWN}other_{i}(&own, a, &f[k]); continue; }}\n");
         let again = other(&format!("{usual}(v, &f[k])"));
-        let found = match known {
-            None => again,
-            Some(told) => {
+        let found = match known.zip(one) {
+            None => noted + &again,
+            Some((told, one)) => {
                 let told: String = told.iter().map(|n| format!(", is_{n} >> k & 1")).collect();
-                format!("#ifdef WL_LANES\n{}{}_known(v, &f[k]{told});\n#else\n{again}#endif\n", other("(same >> k & 1)"), names::unit(self.m, o.unit))
+                format!("#ifdef WL_LANES\n{}{}_known(v, &f[k]{told});\nwl_ahead_{i} one = {one};\na = &one;\n#else\n{again}#endif\n", other("(same >> k & 1)"), names::unit(self.m, o.unit))
             }
         };
         format!("{}{found}{handle}", o.headers)
@@ -639,6 +684,9 @@ fn rest_begin(i: usize) -> String { format!("uint8_t rest = wl_state(x)->rest[{i
 fn rest_end(i: usize) -> String { format!("wl_state(x)->rest[{i}] = rest;\n") }
 
 impl Keys {
+    /// The words of a frame's key.
+    fn key(&self) -> String { format!("{{{}}}", (0..self.words).map(|w| format!("words[{w}][k]")).collect::<Vec<_>>().join(", ")) }
+
     /// What the handler sees of a frame of the shape that most have: all places are constants.
     fn see(&self, places: &BTreeSet<u32>) -> String {
         let either: String = self.either.iter().map(|n| format!(" | (is_{n} >> k & 1) << {n}")).collect();
@@ -709,6 +757,13 @@ fn each(s: &Stmt, f: &mut dyn FnMut(&Stmt)) {
     walk::stmt_blocks(&s.kind, &mut |b| walk::stmts(b, f));
 }
 
+/// Whether a fault may end the handler in a statement; of a branch only the condition counts.
+fn ends_by_fault(s: &Stmt) -> bool {
+    let mut any = !matches!(s.kind, StmtKind::Set(..) | StmtKind::Count(..) | StmtKind::If { .. } | StmtKind::Require { .. } | StmtKind::Return(_) | StmtKind::Fault { .. });
+    walk::stmt_exprs(&s.kind, &mut |e| any |= may_fault(e));
+    any
+}
+
 /// Whether a statement sets one of these locals and does nothing else.
 fn sets(s: &Stmt, locals: &BTreeSet<LocalId>) -> bool { matches!(&s.kind, StmtKind::Set(l, _) if locals.contains(l)) }
 
@@ -748,7 +803,7 @@ fn forget(s: &Stmt, way: &mut Way) {
 }
 
 /// An expression over the frame alone, locals replaced by what they were set to; None if it needs more.
-fn plain(e: &Expr, known: &BTreeMap<LocalId, Option<Expr>>) -> Option<Expr> {
+pub(crate) fn plain(e: &Expr, known: &BTreeMap<LocalId, Option<Expr>>) -> Option<Expr> {
     use ExprKind::*;
     let kind = match &*e.kind {
         Local(l) => return known.get(l)?.clone(),

@@ -8,6 +8,7 @@ use crate::expr::{may_fault, Scope};
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use std::collections::BTreeSet;
 use wireloom_ir::*;
 
 /// What the statements belong to: how they fault, return and reply.
@@ -50,6 +51,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     pub ahead: Option<Ahead<'m>>,
     /// What is kept beside the state for the length of a batch.
     pub kept: Kept,
+    /// Keys that are put together where they are used.
+    pub late: BTreeSet<LocalId>,
     /// With marks: the handler's name, and what was marked last.
     pub title: String,
     marked: String,
@@ -62,7 +65,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let scope = Scope::of_locals(g, &body.locals);
         BodyGen {
             g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
-            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), in_order: takes_order(&body.block), ahead: None, kept: Kept::default(),
+            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), in_order: takes_order(&body.block), ahead: None, kept: Kept::default(), late: BTreeSet::new(),
             title: String::new(), marked: String::new(), pauses: false,
         }
     }
@@ -80,7 +83,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     pub fn declare(&mut self, from: usize) {
         let mut text = String::new();
         for (i, l) in self.locals.iter().enumerate().skip(from) {
-            if self.is_unused(LocalId(i as u32)) { continue }
+            if self.is_unused(LocalId(i as u32)) || self.late.contains(&LocalId(i as u32)) { continue }
             let (c, name) = (self.g.cty(l.ty), names::local(l, i));
             text.push_str(&match self.g.m.ty(l.ty) {
                 Ty::List(..) => format!("{c} {name};\n{name}.n = 0;\n"),
@@ -176,6 +179,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Output { wire, frame, mark, .. } => self.output(*wire, *frame, mark),
             StmtKind::SendFrame { port, index, parts, .. } => self.send_frame(*port, index, parts),
             StmtKind::Set(l, _) if self.is_unused(*l) => {}
+            StmtKind::Set(l, e) if self.late.contains(l) => { let text = self.expr(e); self.scope.locals[l.index()].0 = format!("({text})") }
             StmtKind::Set(l, e) if matches!(&*e.kind, ExprKind::Local(from) if from == l) => {}
             StmtKind::Set(l, e) => {
                 let (name, text) = (self.name(*l), self.expr(e));

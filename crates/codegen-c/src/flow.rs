@@ -281,6 +281,11 @@ impl<'m> BodyGen<'_, 'm> {
     /// Whether what is known of an exact table was found out before.
     fn is_ahead(&self, key: &Expr) -> bool { self.ahead.as_ref().and_then(|a| a.exact.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key)) }
 
+    /// The name of a lookup's function, and what it is told beside the rest: `_at` and the slot, where that was looked for before.
+    fn flow_at(&self, key: &Expr) -> (&'static str, &'static str) {
+        match self.is_ahead(key) && self.ahead.as_ref().is_some_and(|a| a.seen) { true => ("_at", "ahead->slot, "), false => ("", "") }
+    }
+
     /// Counts a lookup.
     fn flow_asked(&mut self, table: TableId, key: &Expr, found: &str) {
         let n = table.0;
@@ -293,7 +298,8 @@ impl<'m> BodyGen<'_, 'm> {
                 let dst = self.name(*dst);
                 self.flow_key(*table, key);
                 let any = if self.is_ahead(key) && self.kept.filled == Some(*table) { "kept.filled && " } else { "" };
-                line!(self, "{dst}.has = {any}wl_flow_read(ft_, g_, part_, k_, h_, now_, &{dst}.v, sizeof {dst}.v);");
+                let (at, slot) = self.flow_at(key);
+                line!(self, "{dst}.has = {any}wl_flow_read{at}(ft_, g_, {slot}part_, k_, h_, now_, &{dst}.v, sizeof {dst}.v);");
                 self.flow_asked(*table, key, &format!("{dst}.has"));
                 line!(self, "}}");
             }
@@ -334,7 +340,8 @@ impl<'m> BodyGen<'_, 'm> {
         let (name, c) = (self.name(entry), self.value_type(table));
         let zero = self.g.zero(self.g.m.tables[table.index()].value);
         self.flow_key(table, key);
-        line!(self, "{c} *v_ = wl_flow_find(ft_, g_, part_, k_, h_, now_);\nif (v_) {name} = *v_; else {name} = {zero};");
+        let (at, slot) = self.flow_at(key);
+        line!(self, "{c} *v_ = wl_flow_find{at}(ft_, g_, {slot}part_, k_, h_, now_);\nif (v_) {name} = *v_; else {name} = {zero};");
         self.flow_asked(table, key, "(v_ != NULL)");
         self.block(body);
         let leave = self.leave_fault();

@@ -17,6 +17,7 @@ mod frame_act;
 mod gen;
 mod keyed;
 mod lanes;
+mod late;
 mod merge;
 mod message;
 mod names;

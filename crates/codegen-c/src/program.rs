@@ -3,6 +3,7 @@
 use crate::body::{BodyGen, Owner};
 use crate::expr::{takes_scratch, Scope};
 use crate::gen::Gen;
+use crate::late::late_keys;
 use crate::names;
 use crate::parts::apart;
 use crate::parser::line;
@@ -284,10 +285,10 @@ impl<'m> Gen<'m> {
     /// A handler of frames: no task, no suspension.
     fn frame_handler(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         self.frame_unit(unit);
-        let ahead = self.ahead(h);
+        let ahead = self.ahead(h, unit);
         let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.ahead_type(i, a)));
         let kept = self.kept(h, ahead.as_ref());
-        let third = if kept.is_empty() { String::new() } else { format!(", wl_kept_{i} *keep") };
+        let (third, back) = if kept.is_empty() { (String::new(), String::new()) } else { (format!(", wl_kept_{i} *keep"), kept.back()) };
         if !kept.is_empty() {
             let text = self.kept_type(i, &kept);
             self.code.push_str(&text);
@@ -295,6 +296,7 @@ impl<'m> Gen<'m> {
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         b.kept = kept;
         b.ahead = ahead;
+        b.late = late_keys(b.g.m, &h.body);
         b.title = format!("on {}", h.name);
         b.declare(1);
         b.block(&h.body.block);
@@ -302,7 +304,7 @@ impl<'m> Gen<'m> {
         let frame = names::local(&h.body.locals[0], 0);
         let locals: String = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
         // As values, not behind the pointer: then they are registers for the length of a batch.
-        let (begin, end) = if third.is_empty() { (String::new(), "") } else { (format!("wl_kept_{i} kept = *keep;\n"), "*keep = kept;\n") };
+        let (begin, end) = if third.is_empty() { (String::new(), "") } else { (format!("wl_kept_{i} kept = *keep;\n"), back.as_str()) };
         let done = if out.contains("goto done;") { "done:;\n" } else { "" };
         let fault = if out.contains("goto fault;") { format!("fault:;\n{end}return WL_T_FAULT;\n") } else { String::new() };
         if ["(x", "x->"].iter().any(|x| decls.contains(x) || out.contains(x)) { self.frames.scratch.insert(i); }

@@ -28,9 +28,11 @@ fn plain(harness: &str, arch: &str, args: &[&str]) {
     std::fs::remove_file(exe).unwrap();
 }
 
-/// Tables of one core: use, removal, expiry, eviction, walks, against a list.
+/// Tables of one core: use, removal, expiry, eviction, walks, lookups of a batch, against a list; with vectors and without.
 #[test]
-fn flow_tables() { plain("flow", "-march=native", &[]) }
+fn flow_tables() {
+    for arch in ["-march=native", "-march=x86-64"] { plain("flow", arch, &[]) }
+}
 
 /// Wildcard tables against the plain meaning, with vectors and without.
 #[test]

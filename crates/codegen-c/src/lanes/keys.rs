@@ -21,6 +21,8 @@ pub(crate) struct Keys {
     pub either: Vec<u32>,
     /// Where the headers begin.
     pub at: BTreeMap<u32, u32>,
+    /// They are looked up for the whole batch.
+    pub seen: bool,
 }
 
 impl<'m> Gen<'m> {
@@ -39,7 +41,7 @@ impl<'m> Gen<'m> {
             let single = shape.stages.iter().filter(|list| list.len() == 1).flatten();
             keys = Some(Keys {
                 ready: std::mem::take(&mut l.out), words: count, least: shape.least, has: single.fold(0, |has, s| has | 1 << s.layer), either: l.either.iter().map(|e| e.0).collect(),
-                at: shape.stages.iter().flatten().map(|s| (s.layer, s.at)).collect(),
+                at: shape.stages.iter().flatten().map(|s| (s.layer, s.at)).collect(), seen: ahead.seen,
             });
         }
         keys

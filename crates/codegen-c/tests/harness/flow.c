@@ -130,6 +130,8 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
     quick = 0;
     uint64_t judged = 0;
     bool tried = false, off = false;
+    uint8_t *old = NULL;   /* what a search has answered rounds ago, when there had been so many moves */
+    uint32_t old_key = 0, old_moves = 0, held = 0, moved = 0;
     memset(m, 0, sizeof m);
     now = 12345678;
     for (uint32_t r = 0; r < rounds; r++) {
@@ -144,8 +146,21 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
         const bool crowded = t->used[0] + t->used[1] == CAPACITY;
         void *v;
         wl_flow_prefetch(t, g, part, k, h, tick);
+        /* As long as nothing moves, an entry lies where it was found. */
+        if (old) {
+            uint64_t other[5];
+            const unsigned p = key(old_key, g, other);
+            if (t->moves == old_moves) NEED(wl_slot_has(old, g[p], other));
+            held += t->moves == old_moves;
+            moved += t->moves != old_moves;
+        }
+        const wl_places places = wl_flow_places(t, part, g[part]);
+        uint8_t *const seen = places.any ? wl_place_peek(places, g[part], wl_place_of(places, g[part], h), k, tick) : NULL;
+        NEED((seen != NULL) == m[i].there);
+        if (!any(4)) { old = seen; old_key = i; old_moves = t->moves; }
+        uint8_t *const at = part || any(2) ? NULL : wl_flow_still(t, g[0], what < 17 ? seen : NULL, t->moves, tick);
         if (what < 14) {
-            v = wl_flow_find(t, g, part, k, h, tick);
+            v = wl_flow_find_at(t, g, at, part, k, h, tick);
             wl_flow_asked(t, v != NULL);
             NEED((v != NULL) == m[i].there);
             if (!v) v = wl_flow_add(t, g, part, k, h, tick);
@@ -170,7 +185,7 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
                 entry e;
                 const uint8_t *c = g[0].front ? wl_front_at(t, part, g[part], h) : NULL;
                 quick += c && t->copies && wl_front_has(c, g[part], k, tick);
-                const bool there = wl_flow_read(t, g, part, k, h, tick, &e, g[1].slots ? sizeof e : 4);
+                const bool there = wl_flow_read_at(t, g, at, part, k, h, tick, &e, g[1].slots ? sizeof e : 4);
                 wl_flow_asked(t, there);
                 NEED(there == m[i].there && (!there || get(&e, g) == m[i].value));
                 if (there) m[i].used = now;
@@ -194,7 +209,7 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
     }
     NEED(t->stats.hits && t->stats.misses && t->stats.inserts && (!idle || t->stats.expired) && (!lru || t->stats.evictions) && (lru || t->stats.rejected));
     NEED(!g[0].halvings || (halfway && full && (!idle || again)));
-    NEED(!g[0].front == !quick && !g[0].front == !tried);
+    NEED(!g[0].front == !quick && !g[0].front == !tried && held && moved);
 }
 
 int main(void) {

@@ -1,0 +1,59 @@
+//! Keys that are put together where they are used. A handler often makes the key of a frame's flow first and needs it only for a new flow, as what
+//! is known of the others was looked up before it ran: then the fields are not even loaded.
+
+use crate::ahead::plain;
+use crate::expr::may_fault;
+use std::collections::{BTreeMap, BTreeSet};
+use wireloom_ir::*;
+
+/// Records of fields of the frame that are set once, and used only behind that and before anything may change the frame.
+pub(crate) fn late_keys(m: &Module, body: &Body) -> BTreeSet<LocalId> {
+    let mut seen = Seen::default();
+    seen.block(m, &body.block);
+    seen.late.retain(|l| !seen.other.contains(l));
+    seen.late
+}
+
+/// What a walk through a handler has seen so far.
+#[derive(Default)]
+struct Seen {
+    late: BTreeSet<LocalId>,
+    /// Locals that cannot be put off.
+    other: BTreeSet<LocalId>,
+    /// Those of `late` that are sure to have been set.
+    here: BTreeSet<LocalId>,
+    /// The frame may have been changed.
+    changed: bool,
+}
+
+impl Seen {
+    fn block(&mut self, m: &Module, block: &Block) {
+        let before = self.here.clone();
+        block.iter().for_each(|s| self.stmt(m, s));
+        self.here = before;
+    }
+
+    fn stmt(&mut self, m: &Module, s: &Stmt) {
+        // A second round comes behind the changes of the first.
+        if matches!(s.kind, StmtKind::For { .. } | StmtKind::Loop { .. }) { walk::stmt_blocks(&s.kind, &mut |b| walk::stmts(b, &mut |s| self.changed |= changes(s))) }
+        walk::stmt_locals_read(&s.kind, &mut |l| if self.changed || !self.here.contains(&l) { self.other.insert(l); });
+        match &s.kind {
+            StmtKind::Set(l, e) if is_record(m, e.ty) && !may_fault(e) && plain(e, &BTreeMap::new()).is_some() && self.late.insert(*l) => { self.here.insert(*l); }
+            StmtKind::SetField(l, ..) | StmtKind::Push(l, _) => { self.other.insert(*l); }
+            kind => self.other.extend(walk::defined(kind).into_iter().flatten()),
+        }
+        walk::stmt_blocks(&s.kind, &mut |b| self.block(m, b));
+        self.changed |= changes(s);
+    }
+}
+
+fn is_record(m: &Module, ty: TyId) -> bool { matches!(m.ty(ty), Ty::Record(_) | Ty::Tuple(_)) }
+
+/// Whether a statement may change the frame at hand.
+fn changes(s: &Stmt) -> bool {
+    match &s.kind {
+        StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. }),
+        StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. } => true,
+        _ => false,
+    }
+}
