@@ -101,10 +101,11 @@ fn is_setting(m: &Module, cond: &Expr) -> bool {
     only && any
 }
 
-/// Whether a handler of frames sets a part of the state.
+/// Whether a handler of frames, or an element that it joins to, sets a part of the state.
 fn set_by_frames(m: &Module, state: StateId) -> bool {
     let mut sets = false;
-    m.handlers.iter().filter(|h| matches!(h.on, On::Frame { .. })).for_each(|h| walk::stmts(&h.body.block, &mut |s| sets |= matches!(&s.kind, StmtKind::SetState(id, _) if *id == state)));
+    let handlers = m.handlers.iter().filter(|h| matches!(h.on, On::Frame { .. })).map(|h| &h.body);
+    handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())).for_each(|b| walk::stmts(&b.block, &mut |s| sets |= matches!(&s.kind, StmtKind::SetState(id, _) if *id == state)));
     sets
 }
 
@@ -747,7 +748,7 @@ fn leaves(block: &Block) -> Leaves {
 fn jumps(s: &Stmt) -> bool { matches!(s.kind, StmtKind::Return(_) | StmtKind::Fault { .. } | StmtKind::Break | StmtKind::Continue) }
 
 /// Whether a statement may change the frame, or have another function do so.
-fn changes(s: &StmtKind) -> bool {
+pub(crate) fn changes(s: &StmtKind) -> bool {
     matches!(s, StmtKind::Output { .. }) || matches!(s, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. }))
 }
 

@@ -1,7 +1,7 @@
 //! Keys that are put together where they are used. A handler often makes the key of a frame's flow first and needs it only for a new flow, as what
 //! is known of the others was looked up before it ran: then the fields are not even loaded.
 
-use crate::ahead::plain;
+use crate::ahead::{changes, plain};
 use crate::expr::may_fault;
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::*;
@@ -35,7 +35,7 @@ impl Seen {
 
     fn stmt(&mut self, m: &Module, s: &Stmt) {
         // A second round comes behind the changes of the first.
-        if matches!(s.kind, StmtKind::For { .. } | StmtKind::Loop { .. }) { walk::stmt_blocks(&s.kind, &mut |b| walk::stmts(b, &mut |s| self.changed |= changes(s))) }
+        if matches!(s.kind, StmtKind::For { .. } | StmtKind::Loop { .. }) { walk::stmt_blocks(&s.kind, &mut |b| walk::stmts(b, &mut |s| self.changed |= may_change(s))) }
         walk::stmt_locals_read(&s.kind, &mut |l| if self.changed || !self.here.contains(&l) { self.other.insert(l); });
         match &s.kind {
             StmtKind::Set(l, e) if is_record(m, e.ty) && !may_fault(e) && plain(e, &BTreeMap::new()).is_some() && self.late.insert(*l) => { self.here.insert(*l); }
@@ -43,17 +43,11 @@ impl Seen {
             kind => self.other.extend(walk::defined(kind).into_iter().flatten()),
         }
         walk::stmt_blocks(&s.kind, &mut |b| self.block(m, b));
-        self.changed |= changes(s);
+        self.changed |= may_change(s);
     }
 }
 
 fn is_record(m: &Module, ty: TyId) -> bool { matches!(m.ty(ty), Ty::Record(_) | Ty::Tuple(_)) }
 
-/// Whether a statement may change the frame at hand.
-fn changes(s: &Stmt) -> bool {
-    match &s.kind {
-        StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. }),
-        StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. } => true,
-        _ => false,
-    }
-}
+/// Whether a statement may change the frame at hand, or what is read of it.
+fn may_change(s: &Stmt) -> bool { changes(&s.kind) || matches!(s.kind, StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. }) }
