@@ -9,7 +9,7 @@ fn four_threads() {
     u.uint("n", 1);
     let u = u.done(None, false);
     b.m.protocols.push(protocol("t", u, None));
-    let out = drive(&b.m, "table", &[]);
+    let out = drive(&b.m, "shared_hash_table", &[]);
     assert!(out.starts_with("hits 1 evictions 1\nentries 0 bytes 0 blocks 3000 of 3000"), "{out}");
 }
 
@@ -50,7 +50,7 @@ fn plain(harness: &str, arch: &str, args: &[&str]) {
 #[test]
 fn flow_tables() {
     for arch in ["-march=native", "-march=x86-64"] {
-        plain("flow", arch, &[])
+        plain("core_hash_table", arch, &[])
     }
 }
 
@@ -58,7 +58,7 @@ fn flow_tables() {
 #[test]
 fn wildcard_tables() {
     for arch in ["-march=native", "-march=x86-64"] {
-        plain("wild", arch, &["20000"])
+        plain("tuple_space", arch, &["20000"])
     }
 }
 
@@ -66,7 +66,7 @@ fn wildcard_tables() {
 #[test]
 fn wildcard_batches() {
     for arch in ["-march=native", "-march=x86-64"] {
-        plain("wild_each", arch, &["500"])
+        plain("tuple_space_batch", arch, &["500"])
     }
 }
 
@@ -80,10 +80,10 @@ fn lanes() {
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512cd")
     {
-        plain("lanes", "-march=skylake-avx512", &[]);
+        plain("simd", "-march=skylake-avx512", &[]);
     }
     for arch in ["-march=native", "-march=x86-64"] {
-        plain("lanes", arch, &[])
+        plain("simd", arch, &[])
     }
 }
 
