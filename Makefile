@@ -1,5 +1,5 @@
 # The two commands: `make demo` and `make test`. Both install what is missing first.
-.PHONY: demo test check test-long build bench clean
+.PHONY: demo test check fmt-check test-long build bench clean
 
 demo:
 	@scripts/setup.sh demo
@@ -17,11 +17,12 @@ test:
 	wait $$setup && exit $$built
 	cargo test --profile checks --workspace --tests --no-fail-fast
 
-# Form: rustfmt, clippy, the formatter of Wireloom. The width of prose and the links of pages are tests.
-check:
-	@scripts/setup.sh demo
-	cargo fmt --all --check
+# Form: rustfmt, the formatter of Wireloom, clippy. The width of prose and the links of pages are tests.
+check: fmt-check
 	cargo clippy --profile checks --workspace --all-targets -- -D warnings
+
+fmt-check:
+	cargo fmt --all --check
 	cargo build --profile checks --workspace --bins
 	target/checks/wireloom fmt --check $(wildcard apps/*.loom examples/*.loom std/*.loom std/elements/*/*.loom bench/*/*.loom bench/*/apps/*.loom)
 

@@ -108,9 +108,10 @@ fn index(all: &[Element]) -> String {
         groups.entry(&e.group).or_default().push(e);
     }
     let mut text = format!(
-        "<!-- Made from the doc comments of std/elements by tests/tests/elements.rs; do not edit. -->\n\n# Elements\n\nThe {} elements of the standard library. \
-         `use std.elements.queue.codel_queue` brings in a file; `link = codel_queue.CodelQueue(rate = 10Mbps)` makes an instance. Each file has the\nfull \
-         description, an example and tests. How elements are wired and written: [language.md](language.md#wiring-of-packets).\n",
+        "<!-- Made from the doc comments of std/elements by tests/tests/elements.rs; do not edit. -->\n\n# Elements\n\n\
+         The {} elements of the standard library. `use std.elements.queue.codel_queue` brings in a file;\n\
+         `link = codel_queue.CodelQueue(rate = 10Mbps)` makes an instance. Each file has the full\n\
+         description, an example and tests. How elements are wired and written:\n[language.md](language.md#wiring-of-packets).\n",
         all.len()
     );
     for (group, list) in groups {
