@@ -84,6 +84,7 @@ def start_proxy(start, port, backend_ports):
     proxy = process.start(start(port, backend_ports), settings.PROXY_CORE)
     try:
         process.wait_port(port, proxy)
+        process.wait_ready(proxy)
     except Exception:
         process.stop(proxy)
         raise

@@ -13,9 +13,11 @@ _started = []
 def start(argv, core, **options):
     """Starts a foreground program pinned to a core (or a list of cores such as "0,1"), output to the scratch log."""
     with open(os.path.join(settings.SCRATCH, "out.log"), "ab") as log:
+        log_from = log.tell()
         streams = dict(stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         streams.update(options)
         process = subprocess.Popen(["taskset", "-c", str(core)] + argv, start_new_session=True, **streams)
+    process.log_from = log_from
     _started.append(process)
     return process
 
@@ -95,6 +97,20 @@ def wait_port(port, process, seconds=30):
             return
         time.sleep(0.03)
     raise RuntimeError(f"port {port} did not open")
+
+
+def wait_ready(process, seconds=60):
+    """Waits until Wireloom says that it is ready: it listens before its program is compiled."""
+    if os.path.basename(settings.WIRELOOM) not in [os.path.basename(str(a)) for a in process.args]:
+        return
+    end = time.time() + seconds
+    while time.time() < end and process.poll() is None:
+        with open(os.path.join(settings.SCRATCH, "out.log"), errors="replace") as log:
+            log.seek(process.log_from)
+            if "ready after" in log.read():
+                return
+        time.sleep(0.03)
+    raise RuntimeError(f"not ready: {last_words()}")
 
 
 def last_words():
