@@ -18,6 +18,7 @@ from typing import Optional
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "l7"), os.path.join(HERE, "packet")]
 import packet_report  # noqa: E402
+from filled import filled  # noqa: E402
 from harness import tables  # noqa: E402
 
 README = os.path.join(HERE, "README.md")
@@ -211,6 +212,7 @@ def main():
     args = options.parse_args()
     text, good = report(sessions(args.results))
     packets, packets_good = packet_report.report(args.results)
+    text, packets = filled(text), filled(packets)
     if args.print:
         print(text, packets, sep="\n\n")
     else:

@@ -14,6 +14,7 @@ bench/README.md and the figures as JSON in bench/results/startup/latest.json; wi
 import argparse, datetime, json, os, pathlib, platform, shutil, socket, statistics, struct, subprocess, sys, tempfile, threading, time
 
 from compiled_by import compiled_by
+from filled import filled
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- startup:begin -->", "<!-- startup:end -->"
@@ -190,7 +191,7 @@ def main():
         "commit": run("git", "rev-parse", "--short", "HEAD"),
         "apps": [measure(app, binary, args.rounds) for app in [*ASK, *PACKETS]],
     }
-    text = table(result)
+    text = filled(table(result))
     if args.print:
         print(text)
         return
