@@ -1,4 +1,4 @@
-//! The command line, as clap reads it; the help texts are written to teach.
+//! The command line, as clap reads it, with its help texts.
 
 use crate::serve::args::Serve;
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -1,17 +1,17 @@
-//! `wireloom bench`: what an app with frame ports costs per frame, as a whole and by element.
+//! `wireloom bench`: the cost of an app with frame ports per frame, in total and by element.
 //!
 //! In: an app, or several that share ports, and a capture per port. Out: CPU nanoseconds per frame.
-//! The captures are loaded into memory and replayed without a system call; a core's clock runs from
-//! the end of the first round, in which memory is touched and tables fill, to the end of the last
-//! one. Runs are repeated, and the median and the extremes shown. Taking frames from memory is part
-//! of the figure. With several cores each gets the frames of its own flows, as an interface with a
-//! queue per core would give them, and the busiest core counts. Ports that are not named lead
-//! nowhere. Of an app that has service ports, too, the packets are measured, and no connection is
-//! taken.
+//! The captures are loaded into memory and replayed without a system call. In the first round,
+//! memory is touched and tables fill. The clock of a core runs from the end of the first round to
+//! the end of the last. Runs are repeated. The report gives the median and the extremes. Taking
+//! frames from memory is part of the figure. With several cores, each core gets the frames of its
+//! own flows, as from an interface with a queue per core. The busiest core counts. Ports without a
+//! capture discard their frames. In an app that also has service ports, only the packets are
+//! measured, and no connection is accepted.
 //!
-//! By element: a further run of the same program, compiled with marks at the borders of elements,
-//! headers and tables (a store each); a thread looks at the mark some thousand times a second. The
-//! share of the looks is the share of the time.
+//! By element: the same program runs once more, compiled with marks at the borders of elements,
+//! headers and tables. A mark is one store. A thread samples the mark some thousand times a second.
+//! The share of the samples is the share of the time.
 
 use crate::args::Bench;
 use crate::{engine, load, run, sanitize, Failure, Outcome};

@@ -1,5 +1,5 @@
-//! From IR to a program that runs: compiled C where a C compiler is there, else the interpreter,
-//! and says so.
+//! From IR to a program that runs. Compiled C is used if a C compiler is there. Else the
+//! interpreter is used, and a message says so.
 
 use crate::args::Compile;
 use crate::Failure;

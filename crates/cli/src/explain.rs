@@ -1,4 +1,4 @@
-//! `wireloom explain`: the bounds of apps, what they have in common, or a diagnostic's code.
+//! `wireloom explain`: the bounds of apps, the links between apps, or a diagnostic's code.
 
 use crate::args::Explain;
 use crate::{load, run, Failure, Outcome};

@@ -1,7 +1,9 @@
-//! `wireloom fuzz`: random streams of a unit's messages, half of them damaged, cut at random,
-//! through the interpreter and compiled code; of an app with frame ports, frames (`fuzz_frames`).
-//! The work is done in a process of its own: when that crashes, the seed that crashes it again is
-//! known.
+//! `wireloom fuzz`: random streams of a unit's messages run through the interpreter and compiled
+//! code.
+//!
+//! Half of the messages are damaged, and streams are cut at random. For an app with frame ports,
+//! frames take the place of messages (`fuzz_frames`). A child process does the work. If it crashes,
+//! the parent knows the seed that reproduces the crash.
 
 use crate::args::{Compile, Fuzz};
 use crate::engine::{self, How};

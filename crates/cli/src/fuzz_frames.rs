@@ -1,6 +1,7 @@
-//! `wireloom fuzz APP.loom` for an app with frame ports: frames, whole and damaged, through the
-//! interpreter and compiled code, and a comparison of what both do with each. Runs in the inner
-//! process of `fuzz`.
+//! `wireloom fuzz APP.loom` for an app with frame ports.
+//!
+//! Whole and damaged frames run through the interpreter and compiled code. The effects of each
+//! frame are compared. This runs in the child process of `fuzz`.
 
 use crate::args::Fuzz;
 use crate::engine::{self, How};

@@ -1,5 +1,5 @@
 //! From a file to checked IR, with its diagnostics on standard error. A file with several apps
-//! gives a module of each; `FILE:APP` names one.
+//! gives a module for each. `FILE:APP` names one.
 
 use crate::args::Files;
 use crate::world::CliWorld;

@@ -1,11 +1,11 @@
-//! `wireloom`: the command line. Files and options come in; diagnostics, reports, executables and
+//! `wireloom`: the command line. Files and options come in. Diagnostics, reports, executables and
 //! running services go out.
 //!
-//! Stages: [`args`] reads the command line → [`load`] compiles sources to IR (through [`world`],
-//! the compiler's only view of the disk) → [`engine`] turns IR into a program (compiled C, or the
-//! interpreter) → one module per command. An executable made by `wireloom build` carries its
-//! program behind its own bytes ([`serve::payload`]) and runs it at once; it is made of
-//! `wireloom-runtime`, which has [`serve`] alone.
+//! Stages: [`args`] reads the command line. [`load`] compiles sources to IR through [`world`], the
+//! compiler's only view of the disk. [`engine`] turns IR into a program: compiled C, or the
+//! interpreter. Each command has a module of its own. An executable made by `wireloom build`
+//! carries its program behind its own bytes ([`serve::payload`]) and runs it at once. Such an
+//! executable is a copy of `wireloom-runtime`, which contains [`serve`] alone.
 
 mod args;
 mod bench;

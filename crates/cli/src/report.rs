@@ -1,5 +1,5 @@
-//! What is kept when the C compiler refuses generated code: that is a mistake of ours, and can be
-//! mended with what lies in the folder.
+//! A report when the C compiler refuses generated code. That is a defect of Wireloom. The folder
+//! that is kept has everything needed to find it.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;

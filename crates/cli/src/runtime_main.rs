@@ -1,5 +1,5 @@
-//! `wireloom-runtime`: what `wireloom build` appends a program to. It has no compiler: it runs the
-//! program that it carries.
+//! `wireloom-runtime`: the executable to which `wireloom build` appends a program. It has no
+//! compiler, and runs the program that it carries.
 
 mod serve;
 

@@ -1,6 +1,7 @@
-//! Runs a command once more in a process of its own: one that survives its crash, and that has the
-//! sanitizers' runtime loaded where the command is to load code compiled with them (a shared object
-//! cannot bring it along).
+//! Runs a command again in a child process.
+//!
+//! The parent survives a crash of the child. The child has the sanitizers' runtime loaded if the
+//! command loads code that was compiled with them. A shared object cannot bring that runtime along.
 
 use crate::args::Compile;
 use crate::{Failure, Outcome};

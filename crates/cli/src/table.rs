@@ -1,4 +1,4 @@
-//! `wireloom table`: the tables of a running app, listed, read and changed while packets flow.
+//! `wireloom table`: lists, reads and changes the tables of a running app while packets flow.
 
 use crate::args::{Table, TableDo};
 use crate::control::{columns, print, Client, Object, Refused};

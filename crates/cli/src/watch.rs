@@ -1,4 +1,4 @@
-//! `wireloom counter` and `wireloom signal`: what a running app counts, and what it can be asked.
+//! `wireloom counter` and `wireloom signal`: the counters and signals of a running app.
 
 use crate::args::{Counter, Signal};
 use crate::control::{columns, print, Client, Object};

@@ -1,8 +1,8 @@
 //! The compiler's view of the disk: the user's files, and a standard library that is part of the
 //! binary.
 //!
-//! `WIRELOOM_STD` names a folder to use instead of the built-in library (for work on the library
-//! itself).
+//! `WIRELOOM_STD` names a folder that replaces the built-in library. It serves work on the library
+//! itself.
 
 use std::io;
 use std::path::{Path, PathBuf};

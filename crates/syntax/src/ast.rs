@@ -1,8 +1,9 @@
-//! The abstract syntax tree: what the parser hands to `lang` and to the formatter.
+//! The abstract syntax tree: the output of the parser, and the input of `lang` and of the
+//! formatter.
 //!
 //! Every node carries its [`Span`]. Comments live outside the tree (see `Comment` in the parser's
-//! result); doc comments (`///`) are kept on the item they precede. Nothing is resolved here: names
-//! are names.
+//! result). Doc comments (`///`) are kept on the item that follows them. Names are not resolved
+//! here.
 
 /// A file known to the compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

@@ -1,5 +1,5 @@
-//! Cuts a text into tokens and comments. Errors become diagnostics and [`Tok::Bad`] tokens; lexing
-//! goes on.
+//! Cuts a text into tokens and comments. Errors become diagnostics and [`Tok::Bad`] tokens, and
+//! lexing continues.
 
 use crate::ast::{FileId, Span};
 use crate::diagnostic::Diagnostic;

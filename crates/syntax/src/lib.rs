@@ -1,11 +1,11 @@
-//! Wireloom's front end for text: source files come in; syntax trees, diagnostics and formatted
-//! text go out.
+//! The front end for text. Source files come in. Syntax trees, diagnostics and formatted text go
+//! out.
 //!
-//! Stages: [`source`] reads files through a [`source::World`] and numbers them; [`lexer`] cuts a
-//! file into tokens and comments; [`parser`] builds the tree of [`ast`], going on after errors;
-//! [`format`] lays the same tokens out anew. Every error of the whole compiler is a
-//! [`diagnostic::Diagnostic`] whose code is explained in [`codes`]. Nothing here panics on any
-//! input, and nothing but [`source::OsWorld`] touches the system.
+//! Stages: [`source`] reads files through a [`source::World`] and numbers them. [`lexer`] cuts a
+//! file into tokens and comments. [`parser`] builds the tree of [`ast`] and continues after errors.
+//! [`format`] gives the same tokens a new layout. Every error of the whole compiler is a
+//! [`diagnostic::Diagnostic`] with a code from [`codes`]. No input makes this crate panic. Only
+//! [`source::OsWorld`] touches the system.
 
 pub mod ast;
 pub mod codes;

@@ -1,4 +1,4 @@
-//! Where source text comes from, and where in it a span lies.
+//! Where source text comes from, and the file and line of a span.
 
 use crate::ast::{FileId, Span};
 use crate::diagnostic::Diagnostic;

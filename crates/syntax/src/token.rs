@@ -1,4 +1,4 @@
-//! Tokens and comments: what the lexer makes of a text.
+//! Tokens and comments: the output of the lexer.
 
 use crate::ast::Span;
 

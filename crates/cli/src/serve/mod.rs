@@ -1,5 +1,5 @@
-//! Serving programs that are there: what `wireloom run` does with what it has compiled, and all
-//! that an executable made by `wireloom build` does. Shared by the two executables of this package.
+//! Serving compiled programs. `wireloom run` uses this after compilation. An executable made by
+//! `wireloom build` does only this. Both executables of this package share it.
 
 pub mod args;
 pub mod payload;

@@ -1,9 +1,10 @@
 //! One file to deploy: an executable with the compiled program and its description behind its own
 //! bytes.
 //!
-//! Layout behind the executable: shared object, description (JSON), then a 64-byte trailer: the
-//! lengths of both (u64, little endian), a SHA-256 over lengths and both, and a 16-byte magic. At
-//! start the trailer is looked for; a file that has one checks the digest and runs its program.
+//! Layout behind the executable: shared object, description (JSON), then a trailer of 64 bytes. The
+//! trailer has the lengths of both (u64, little endian), a SHA-256 over lengths and both, and a
+//! magic of 16 bytes. At start the executable looks for the trailer. If it has one, it checks the
+//! digest and runs its program.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use std::fs;

@@ -1,4 +1,4 @@
-//! The play of one test of packets: frames in, frames out, and the test's own code.
+//! Runs one test of packets: frames in, frames out, and the test's own code.
 
 use super::place;
 use std::collections::HashMap;

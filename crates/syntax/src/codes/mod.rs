@@ -1,9 +1,15 @@
 //! Every diagnostic code of the compiler. `wireloom explain CODE` prints an entry of this table.
-//! The pages in docs/errors are generated from it.
+//! The pages in docs/errors are generated from it. A code never changes its meaning. Ranges:
 //!
-//! Ranges: E00xx lexical and files, E01xx syntax, E02xx names, E03xx types, E04xx units and
-//! grammar, E05xx bounds and termination, E06xx protocols, handlers and ports, E07xx state and
-//! tables, W09xx warnings. A code never changes its meaning.
+//! - E00xx: lexical errors and files;
+//! - E01xx: syntax;
+//! - E02xx: names;
+//! - E03xx: types;
+//! - E04xx: units and grammar;
+//! - E05xx: bounds and termination;
+//! - E06xx: protocols, handlers and ports;
+//! - E07xx: state and tables;
+//! - W09xx: warnings.
 
 pub mod lang;
 pub mod syntax;

@@ -1,4 +1,4 @@
-//! Makes lines of tokens and comments: where lines break, how deep they stand, where spaces go.
+//! Makes lines of tokens and comments: line breaks, indentation and spaces.
 
 use super::INDENT;
 use crate::parser::Parsed;

@@ -1,10 +1,10 @@
-//! The formatter: the same tokens and comments, laid out anew.
+//! The formatter: the same tokens and comments with a new layout.
 //!
-//! It keeps the author's line breaks and single blank lines, sets indentation, spaces and columns,
-//! and breaks what runs over the right margin. Stages: [`layout`] makes lines of the tokens, by the
-//! roles the parser noted; [`wrap`] breaks long lines; [`columns`] aligns neighbours and prints.
-//! The result is parsed again: unless it has the very tree and comments of the original it is
-//! thrown away, so formatting never changes a program's meaning.
+//! It keeps the author's line breaks and single blank lines. It sets indentation, spaces and
+//! columns, and breaks lines that are too long. Stages: [`layout`] makes lines of the tokens by the
+//! roles that the parser noted. [`wrap`] breaks long lines. [`columns`] aligns neighbours and
+//! prints. The result is parsed again. If its tree or comments differ from the original, it is
+//! thrown away. So formatting never changes a program's meaning.
 
 mod columns;
 mod layout;

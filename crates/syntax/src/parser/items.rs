@@ -1,4 +1,4 @@
-//! Items: what stands at the top of a file.
+//! Items: the top level of a file.
 
 use super::recover::{nearest, ITEM_WORDS};
 use super::{Abort, Column, Parser, P};

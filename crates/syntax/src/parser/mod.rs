@@ -1,14 +1,14 @@
 //! Builds the tree from tokens: recursive descent by hand, with recovery at items, members, fields
 //! and statements.
 //!
-//! A function that fails has already reported why and returns [`Abort`]; the nearest list of items,
-//! members, fields or statements skips to its next entry and goes on. Nesting and the height of the
-//! tree are limited, so that no input can exhaust the stack here or in the passes that walk the
+//! A function that fails has already reported the reason, and returns [`Abort`]. The nearest list
+//! of items, members, fields or statements then skips to its next entry. Nesting and the height of
+//! the tree are limited. So no input can exhaust the stack here, or in the passes that walk the
 //! tree later.
 //!
-//! While it consumes tokens the parser notes their [roles](Role): whether a `<` opens type
-//! arguments or compares, where a statement starts, which tokens stand in columns. The formatter
-//! needs nothing else.
+//! The parser notes the [roles](Role) of the tokens that it consumes. A role says whether a `<`
+//! opens type arguments, where a statement starts, or which tokens form columns. The formatter
+//! needs no other input.
 
 mod apps;
 mod exprs;

@@ -1,4 +1,4 @@
-//! Reporting what was not expected, and finding the place where to go on.
+//! Reports unexpected tokens, and finds the point from which parsing continues.
 
 use super::{Abort, Parser, P};
 use crate::ast::Span;

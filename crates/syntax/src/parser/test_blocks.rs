@@ -1,4 +1,4 @@
-//! `test` blocks: ordinary code, or a script of what the world does with an app.
+//! `test` blocks: ordinary code, or a script of the clients and servers around an app.
 
 use super::{Parser, P};
 use crate::ast::{Expr, Stmt, StmtKind, Test, TestStep, TestStepKind};

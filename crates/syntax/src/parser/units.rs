@@ -1,4 +1,4 @@
-//! Units: fields and how they lie in the bytes.
+//! Units: fields and their form in the bytes.
 
 use super::exprs::Level;
 use super::{Column, Parser, P};
