@@ -1,4 +1,4 @@
-//! What tests, `wireloom test` and fuzzers call: parse a message and see its fields; run a test
+//! The API for tests, `wireloom test` and fuzzers: parse a message and see its fields; run a test
 //! block.
 
 use crate::differential::Mock;

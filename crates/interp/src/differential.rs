@@ -1,10 +1,10 @@
-//! Runs two programs over the same bytes and compares what they do.
+//! Runs two programs over the same bytes and compares their effects.
 //!
-//! Parsers ([`trace_stream`]): a byte stream is given in pieces, as the runtime would, to `parse`
-//! and `tail`; what counts is every message's length, flags and fault, never how many calls it
-//! took. Handlers ([`Mock`]): a host that only notes calls, replies and sends, and answers calls
-//! from a script. Both take any `wl_program`: the interpreter with different cuts, or the
-//! interpreter and compiled C.
+//! Parsers ([`trace_stream`]): a byte stream goes in pieces to `parse` and `tail`, as the runtime
+//! gives it. The comparison covers every message's length, flags and fault, but not the number of
+//! calls. Handlers ([`Mock`]): a host notes calls, replies and sends, and answers calls from a
+//! script. Both take any `wl_program`: the interpreter with different cuts, or the interpreter and
+//! compiled C.
 
 mod view;
 

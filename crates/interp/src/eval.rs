@@ -1,5 +1,5 @@
-//! Expressions. They are pure; whatever could fail was guarded before. Where a guard is missing
-//! after all, the answer is [`Stop::Internal`], never a panic.
+//! Expressions. They are pure, because earlier guards cover every failure. If a guard is missing
+//! after all, the result is [`Stop::Internal`], never a panic.
 
 use crate::builtin;
 use crate::exec::Activation;

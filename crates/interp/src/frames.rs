@@ -1,10 +1,10 @@
-//! Packet programs side by side: in come two programs of one module and frames; every frame is
-//! handled by both, and what they do with it (frames sent, faults, log lines, counters) is
-//! compared, and at the end what their tables and queues hold.
+//! Runs two packet programs of one module side by side. In: the programs and frames. Out: the first
+//! difference.
 //!
-//! A frame lies in memory of just its size and rooms, so that a sanitizer sees a read past it.
-//! [`Mutator`] makes the frames: every prefix and every changed byte of the ones it is given, then
-//! random changes without end.
+//! Both programs handle every frame. The comparison covers the frames sent, faults, log lines and
+//! counters. At the end it covers the entries of tables and queues. A frame lies in memory of
+//! exactly its size and rooms, so that a sanitizer sees a read past it. [`Mutator`] makes the
+//! frames: every prefix and every changed byte of given frames, then endless random changes.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! Messages from a grammar: random valid ones and mutations of them, for differential and property
-//! tests and for `wireloom fuzz`; and plain rendering of a message from its fields' values.
+//! Messages from a grammar: random valid ones and mutations of them, for differential tests,
+//! property tests and `wireloom fuzz`. It also renders a message from its fields' values.
 //!
 //! A random message is made field by field. Each field is parsed as soon as it is made, so that
-//! lengths and guards that depend on it can be evaluated. Lengths that stand before what they
-//! measure are chosen first ([`Computed`]). What comes out is kept only if it parses as a whole:
-//! the generator need not know every constraint.
+//! lengths and guards that depend on it can be evaluated. A length that stands before its field is
+//! chosen first ([`Computed`]). A message is kept only if it parses as a whole, so the generator
+//! need not know every constraint.
 
 use crate::eval::{Env, Item, Seen};
 use crate::grammar::parse::Parser;

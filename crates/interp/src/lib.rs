@@ -1,13 +1,16 @@
-//! The reference interpreter: gives every construct of the IR its meaning, plainly.
+//! The reference interpreter: it defines the meaning of every construct of the IR.
 //!
 //! In: a verified [`wireloom_ir::Module`]. Out: a program behind the same C function table as
-//! compiled C ([`program`]), so that `wireloom run` and `test` work without a C compiler and every
-//! backend can be compared with it; and a pure API for tests and fuzzers ([`api`]). Stages: unit
-//! grammars are made ready ([`grammar`]: a plain parser for heads, a flat program for tails) →
-//! handler bodies are lowered to flat code ([`exec::flatten`]) → the table's functions
-//! ([`program`]) run both over the runtime's memory. Around it: [`merge`] (the meaning of `merge`)
-//! and [`merge_table`] (the same behind the ABI), [`generate`] (messages from a grammar, and
-//! mutations), [`differential`] (runs two programs over the same bytes and compares what they do).
+//! compiled C ([`program`]), and a pure API for tests and fuzzers ([`api`]). So `wireloom run` and
+//! `test` work without a C compiler, and every backend can be compared with it. Stages:
+//!
+//! - [`grammar`] prepares unit grammars: a plain parser for heads, a flat program for tails;
+//! - [`exec::flatten`] lowers handler bodies to flat code;
+//! - [`program`] runs both over the runtime's memory.
+//!
+//! Other parts: [`merge`] (the meaning of `merge`) and [`merge_table`] (the same behind the ABI),
+//! [`generate`] (messages from a grammar, and mutations), [`differential`] (compares two programs
+//! over the same bytes).
 //!
 //! Unsafe code is confined to the borders with the ABI: `program`, `exec::activation` and
 //! `differential`.

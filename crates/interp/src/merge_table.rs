@@ -1,9 +1,8 @@
 //! Merge nodes behind the C ABI (`wl_merge`), so that `run` works without a C compiler.
 //!
-//! A call parses the message at hand of every input once and combines the least ones until an input
-//! runs dry or the output is full. Between calls all is kept in the state's plain bytes, which
-//! nobody has to free: the message that is being combined, as its own wire form, and the last key
-//! of each input.
+//! A call parses the next message of every input once. It combines the least ones until an input
+//! has no more bytes or the output is full. Between calls the state is plain bytes without owner:
+//! the message that is being combined, in wire form, and the last key of each input.
 
 use crate::eval::Stop;
 use crate::merge::{combine, order, record, render, unsorted, NoRecord, Record};

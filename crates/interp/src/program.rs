@@ -1,9 +1,9 @@
 //! The interpreter as a `wl_program`: the function table of `wireloom.h` over a module.
 //!
-//! Every function catches panics: one would be an internal error of the interpreter, never of the
-//! process. The table's `self_` is the [`Inner`] that the [`InterpProgram`] owns; a core's data
-//! hangs off the core's state memory, a waiting task's off its frame, tables off the shared memory,
-//! so the runtime need not know of any.
+//! Every function catches panics. A panic is an internal error of the interpreter, and does not end
+//! the process. The table's `self_` is the [`Inner`] that the [`InterpProgram`] owns. The data of a
+//! core hangs off the core's state memory, that of a waiting task off its frame. Tables hang off
+//! the shared memory. So the runtime need not know of any.
 
 use crate::eval::Stop;
 use crate::exec::activation::{Activation, Collected, CoreData, Suspended};

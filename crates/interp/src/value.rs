@@ -1,5 +1,5 @@
-//! Values, and their two byte forms: a fixed-size one (sessions, parser slots) in which all zeros
-//! is the zero value, and the canonical one that `hash` and table keys are made of.
+//! Values, and their two byte forms. The fixed-size form (sessions, parser slots) has all zeros as
+//! the zero value. `hash` and table keys use the canonical form.
 
 use std::sync::Arc;
 use wireloom_ir::{Module, Ty, TyId, UnitId};

@@ -1,9 +1,9 @@
-//! Views of messages, as the harness gives them to parsers. A parser must not care that its view is
-//! moved between two calls, so it is.
+//! Views of messages, as the harness gives them to parsers. A parser must not depend on its view's
+//! address, so the harness moves the view between calls.
 //!
 //! A view of a list of a million items takes many megabytes, of which a message uses few. Such a
-//! view is a mapping: pages that nobody has touched cost nothing, and it is moved by exchanging
-//! page tables. Behind it lies a page that nobody may touch.
+//! view is a memory mapping. Untouched pages cost nothing, and an exchange of page tables moves the
+//! view. A guard page lies behind it.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::null_mut;

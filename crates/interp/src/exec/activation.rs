@@ -1,8 +1,8 @@
-//! One activation of a handler: everything outside its locals, by way of the ABI's `wl_core` and
+//! One activation of a handler: everything outside its locals, through the ABI's `wl_core` and
 //! `wl_task`.
 //!
-//! All pointers come from the runtime, belong to the core whose thread we are on, and stay valid
-//! until `run` or `fault_reply` returns: that is the contract of `wireloom.h`. Messages are copied
+//! All pointers come from the runtime and belong to the core of the current thread. They stay valid
+//! until `run` or `fault_reply` returns. That is the contract of `wireloom.h`. Messages are copied
 //! out once per activation.
 
 use super::flatten::Op;

@@ -1,5 +1,5 @@
-//! Lowers structured bodies to flat code with jumps, so that a handler suspended at an `Await` is a
-//! number (where to go on) and its locals.
+//! Lowers structured bodies to flat code with jumps. A handler suspended at an `Await` is then a
+//! program counter and its locals.
 
 use super::frame::Act;
 use wireloom_ir::*;

@@ -1,5 +1,5 @@
-//! Frames: what `packet` units, their headers, and the acts on them mean. The plain twin of
-//! `support/frame.h`.
+//! Frames: the meaning of `packet` units, their headers, and the acts on them. `support/frame.h` is
+//! the same for compiled code.
 
 use super::activation::{Activation, Message};
 use super::flatten::Code;

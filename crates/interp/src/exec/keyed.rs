@@ -1,5 +1,5 @@
-//! Tables whose entries have masks: wildcard and prefix. Each core has its own. Entries are looked
-//! through one by one.
+//! Tables whose entries have masks: wildcard and prefix. Each core has its own. A lookup scans the
+//! entries one by one.
 
 use super::activation::{act, Activation};
 use crate::eval::{Env, Res, Stop};

@@ -1,8 +1,7 @@
-//! Arrays and sketches: what statements on them do. In: the statement; out: its effect on the
-//! table, which all cores share here.
+//! Arrays and sketches. In: a statement. Out: its effect on the table, which all cores share here.
 //!
-//! Sketches are exact: a Bloom filter errs never, a count-min sketch counts right. A HyperLogLog
-//! estimates as compiled code does.
+//! Sketches are exact: a Bloom filter makes no mistakes, and a count-min sketch has the true
+//! counts. A HyperLogLog estimates as compiled code does.
 
 use super::activation::Activation;
 use super::tables::Table;

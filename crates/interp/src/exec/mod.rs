@@ -1,5 +1,5 @@
-//! Statements: runs flat code over locals. What reaches out of it (state, messages, calls, replies)
-//! goes through an [`Activation`]; pure functions run without one.
+//! Statements: runs flat code over locals. State, messages, calls and replies go through an
+//! [`Activation`]. Pure functions run without one.
 
 pub mod activation;
 pub mod flatten;

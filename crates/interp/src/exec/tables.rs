@@ -1,9 +1,9 @@
 //! Tables: exact match, bounded, shared by the cores. Their statistics lie in the shared memory as
 //! `ir::layout` says.
 //!
-//! The same as `support/shared_hash_table.h` for a table with one stripe (fewer than 1024 entries);
-//! larger compiled tables evict the oldest of a part of the table only. `memory` and the statistic
-//! `bytes` count keys and values here, blocks there.
+//! They act as `support/shared_hash_table.h` with one stripe (fewer than 1024 entries). Larger
+//! compiled tables evict only the oldest entry of a part of the table. `memory` and the statistic
+//! `bytes` count keys and values here, but blocks there.
 
 use crate::value::Value;
 use std::collections::{BTreeMap, HashMap};

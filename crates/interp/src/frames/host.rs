@@ -1,8 +1,8 @@
-//! What a program under comparison calls: notes of what it does, and its queues.
+//! The host of a program under comparison, and its queues. In: the program's calls. Out: notes of
+//! them.
 //!
-//! In come the program's calls, out go the notes. A frame that goes to a queue waits there, first
-//! in, first out; popped frames are handled by the queue's handler when the handler at hand has
-//! ended, as the runtime does it.
+//! A frame that goes to a queue waits there, first in, first out. The queue's handler handles a
+//! popped frame when the current handler has ended, as in the runtime.
 
 use super::{Did, FrameIn};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,4 @@
-//! Frames to try programs with: a few well-formed ones of most kinds, and changes of given ones.
+//! Frames to test programs with: a few well-formed ones of most kinds, and changes of given ones.
 
 use super::FrameIn;
 use crate::generate::Rng;

@@ -1,9 +1,8 @@
-//! What the tables of two programs hold: in come the programs at rest, out goes the first
-//! difference.
+//! Compares the tables of two programs. In: the programs at rest. Out: the first difference.
 //!
-//! Entries are read as `--dump` does, by the signal `TABLE.next(cursor)`, whose result is a record
-//! of the cursor behind and, perhaps, an entry. In which order a program keeps them is its own. Of
-//! sketches the interpreter is exact, compiled code is not: they are left out.
+//! Entries are read as `--dump` does, by the signal `TABLE.next(cursor)`. Its result is a record of
+//! the next cursor and an optional entry. The order of entries may differ. Sketches are left out,
+//! because the interpreter's are exact and those of compiled code are not.
 
 use super::{hex, Runner};
 use wireloom_ir::{desc::SignalDesc, Module, TableKind};

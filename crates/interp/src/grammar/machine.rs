@@ -1,5 +1,4 @@
-//! Runs a tail program over the bytes that are there. Everything it must remember is in [`State`],
-//! which a view holds.
+//! Runs a tail program over the available bytes. Its whole memory is [`State`], which a view holds.
 
 use super::parse::{stopped, Halt, Parser, Recovery};
 use super::scan::{self, Found, Match};

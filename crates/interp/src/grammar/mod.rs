@@ -1,8 +1,8 @@
-//! Parsing per the units' grammars, resumable as `wireloom.h` asks.
+//! Parsing by the units' grammars, resumable as `wireloom.h` requires.
 //!
 //! In: bytes of a message's beginning (`parse`) or of its tail (`tail`) and a [`View`]. Out: the
-//! ABI's answers. The head is parsed again from its first byte on every call: plain, and bounded by
-//! calls × head size. The tail is a flat program ([`tail`], [`machine`]) whose state lies in the
+//! ABI's answers. Every call parses the head again from its first byte. That is simple, and bounded
+//! by calls × head size. The tail is a flat program ([`tail`], [`machine`]) whose state lies in the
 //! view. A handler that reads a message parses it once more from its base.
 
 pub mod machine;

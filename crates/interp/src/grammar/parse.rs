@@ -1,7 +1,7 @@
-//! The plain parser: a unit's fields over contiguous bytes, from the first, giving a tree.
+//! The plain parser: a unit's fields over contiguous bytes, from the first field on, giving a tree.
 //!
-//! It answers [`Halt::More`] where the bytes at hand do not decide, and never depends on how they
-//! were cut.
+//! It answers [`Halt::More`] where the available bytes do not decide. Its result never depends on
+//! how they were cut.
 
 use super::scan::{self, Found, Match};
 use super::tree::{Content, FieldNode, Node};

@@ -1,5 +1,5 @@
-//! Looking for literals and delimiters in bytes of which more may come. Every answer is the same
-//! for any way of cutting the input: where the bytes at hand do not decide, the answer is "more".
+//! Searches for literals and delimiters in bytes of which more may follow. Every answer is the same
+//! for any way of cutting the input. Where the available bytes do not decide, the answer is "more".
 
 use wireloom_ir::ByteSet;
 

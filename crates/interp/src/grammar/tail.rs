@@ -1,12 +1,14 @@
-//! Lowers a message's fields from the one in which its tail may begin to a flat program whose whole
-//! state is a program counter and a few slots of fixed size, so that it can live in a view and
-//! resume at any byte without those before.
+//! Lowers a message's tail to a flat program that can live in a view.
 //!
-//! Fields that can be large (streams, long bytes, lists) become runs and loops; every other field
-//! is a segment: parsed at once by the plain parser when all its bytes are there. An expression
-//! over earlier fields is cut at segment borders: its largest parts that need one segment only are
-//! evaluated while that segment's bytes are still there and kept in slots (written as `Local` in
-//! the rewritten expressions).
+//! The program covers the fields from the first that may begin the tail. Its whole state is a
+//! program counter and a few slots of fixed size. So it can resume at any byte without earlier
+//! bytes.
+//!
+//! Fields that can be large (streams, long bytes, lists) become runs and loops. Every other field
+//! is a segment: the plain parser parses it at once when all its bytes are there. An expression
+//! over earlier fields is cut at segment borders. Its largest parts that need one segment only are
+//! evaluated while that segment's bytes are there. Slots keep the results (`Local` in the rewritten
+//! expressions).
 
 use crate::value::fixed_size;
 use std::collections::HashMap;

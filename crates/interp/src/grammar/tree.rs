@@ -1,5 +1,5 @@
-//! What parsing gives: for every field where it lies and what it is. Positions count from the first
-//! byte of the buffer.
+//! The parser's result: the place and the value of every field. Positions count from the first byte
+//! of the buffer.
 
 use crate::value::Value;
 use wireloom_ir::{FieldId, Unit, UnitId};

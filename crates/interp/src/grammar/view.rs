@@ -1,5 +1,5 @@
-//! The view of a message as bytes: `wl_parser`, a few counters, then the tail program's slots.
-//! Position independent, so the runtime may copy it about.
+//! The view of a message as bytes: `wl_parser`, a few counters, then the tail program's slots. It
+//! is position independent, so the runtime may move it.
 
 use super::tail;
 use crate::value::{fixed_size, get_fixed, put_fixed, Value};
