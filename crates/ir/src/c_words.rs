@@ -1,4 +1,4 @@
-//! Words that mean something to a C compiler before any program says so.
+//! Reserved words and predefined names of C, which generated code must not use as names.
 
 /// Words of C and of its compilers' extensions, and macros of its headers in small letters.
 pub const WORDS: &[&str] = &[

@@ -1,11 +1,11 @@
-//! Apps with frame ports and service ports: packets and connections have cores of their own. What
-//! is handled by which of the two.
+//! The core partition of an app with frame ports and service ports. Packets have cores of their
+//! own, and so have connections.
 //!
-//! In: a lowered module. Out: [`Partition`]: the half of each handler, counter and table, and what
-//! cannot be divided, for the compiler to report. Tables with locks are both halves' alike; what
-//! each core has for itself (states, queues of values, copies of rules) is one half's. A counter
-//! that packets count, alone or as connections do, can be read by the other half, which sees the
-//! sum of all.
+//! In: a lowered module. Out: [`Partition`]: the side of each handler, counter and table, and the
+//! conflicts, which the compiler reports. Tables with locks belong to both sides. Things that each
+//! core has for itself belong to one side: states, queues of values, copies of rules. One side may
+//! read a counter that packets count, alone or as connections do; it then sees the sum of all
+//! cores.
 
 use crate::desc::{Half, PortKind};
 use crate::*;

@@ -1,9 +1,9 @@
-//! What the runtime must know of a program before it runs it: ports, protocols, limits, names.
+//! The runtime's description of a program: ports, protocols, limits, names.
 //!
-//! The compiler derives a [`Desc`] from the IR; the runtime takes it together with a `wl_program`
-//! (compiled C or the interpreter). It is plain data so that `wireloom build` can carry it inside
-//! the executable (JSON). Indices here are the indices of the C ABI (`support/wireloom.h`): ports,
-//! units, handlers, places in order.
+//! The compiler derives a [`Desc`] from the IR. The runtime takes it together with a `wl_program`
+//! (compiled C or the interpreter). It is plain data, so that `wireloom build` can carry it inside
+//! the executable (JSON). Indices here are those of the C ABI (`support/wireloom.h`): ports, units,
+//! handlers, places in order.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

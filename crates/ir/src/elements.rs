@@ -1,10 +1,9 @@
-//! The graph of a program's elements: instances, the wires between them, and what each does with a
-//! packet that comes to it.
+//! The graph of a program's elements: instances, the wires between them, and their inputs.
 //!
-//! A handler or an input gives a packet to a wire by [`StmtKind::Output`]; the wire says where it
-//! goes. The target has the packet for itself: what it changes is not seen by its sender. Targets
-//! do not lead back to themselves. After the pass [`crate::passes::inline_elements`] an input
-//! without a body stands in its senders; the others are compiled once, and joined to.
+//! A handler or an input gives a packet to a wire by [`StmtKind::Output`]. The wire leads to a
+//! target. The sender does not see the target's changes of the packet. No target leads back to
+//! itself. After the pass [`crate::passes::inline_elements`], the body of an inlined input stands
+//! in its senders. The other inputs are compiled once, and senders jump to them.
 
 use crate::*;
 

@@ -1,8 +1,12 @@
-//! `wireloom explain`: what an app is made of and what it can cost at most, as text.
+//! `wireloom explain`: the parts of an app and its maximum costs, as text.
 //!
-//! In: a module after all passes. Out: ports and protocols; handlers with their worst-case steps
-//! and, per suspension, what they carry over it; which state is whose; units with their head and
-//! tail; the memory bill at the declared limits.
+//! In: a module after all passes. Out:
+//!
+//! - ports and protocols;
+//! - handlers with their worst-case steps, and the values that they carry over each suspension;
+//! - the owner of each state;
+//! - units with their head and tail;
+//! - the memory needed at the declared limits.
 
 use crate::*;
 use desc::{ParamType, ParamValue, PortKind, Sharing, Value};

@@ -1,4 +1,4 @@
-//! Sizes and places in frames that all backends share.
+//! Sizes and offsets in frames that all backends share.
 
 use crate::*;
 use std::collections::BTreeSet;

@@ -1,11 +1,16 @@
 //! `wireloom graph`: a picture of an app as SVG.
 //!
-//! In: a module whose graph of elements is as it was lowered ([`crate::passes::run_on_graph`]).
-//! Columns, as messages flow: where they come from (ports that are read, timers), what handles them
-//! (handlers, merges), elements, each behind its senders, and where they go (other ports, tables).
+//! In: a module whose graph of elements is as it was lowered ([`crate::passes::run_on_graph`]). The
+//! columns follow the messages:
+//!
+//! - sources: ports that are read, timers;
+//! - handlers and merges;
+//! - elements, each behind its senders;
+//! - destinations: other ports, tables.
+//!
 //! Arrows: a message, a call (with its answer: two heads), a reply (dashed, back), a table's use
-//! (dotted). Signals that every table has are left out. Nothing here depends on a layout program;
-//! the picture is the same for the same module.
+//! (dotted). Signals that every table has are left out. Nothing here depends on a layout program.
+//! The picture is the same for the same module.
 
 use crate::*;
 use desc::{PortKind, Value};

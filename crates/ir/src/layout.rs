@@ -1,8 +1,8 @@
 //! Decisions about memory that all backends and the runtime share, and worst-case sizes of values.
 //!
-//! Fixed: `counter` declarations come first in the per-core state, a `u64` each, in order; one
-//! [`TABLE_STATS`] block per table comes first in the shared memory, in order. What follows them is
-//! a backend's private matter; [`size`] is the measure that `explain` and the frame's bill use.
+//! The per-core state begins with the `counter` declarations in order, a `u64` each. The shared
+//! memory begins with one [`TABLE_STATS`] block per table, in order. The rest of both is private to
+//! a backend. [`size`] is the measure for `explain` and for the frame's bill.
 
 use crate::*;
 

@@ -1,15 +1,15 @@
 //! The intermediate representation: typed, structured bodies inside a graph of ports and handlers.
 //!
-//! In: what `lang` lowers from a checked program. Out: the same, annotated by [`passes`], to the
-//! backends (`interp`, `codegen-c`) and, as a [`desc::Desc`], to the runtime. Stages: `lang` builds
-//! a [`Module`] → [`grammar::analyze`] measures its units → the verifier → passes in the order of
-//! [`passes::TABLE`] (each one file, each followed by the verifier in debug builds) → backends.
-//! [`text`] prints and reads the whole IR; [`explain`] and [`graph`] show it to people; [`layout`]
-//! has what backends and runtime agree on about memory.
+//! In: a [`Module`] that `lang` lowers from a checked program. Out: the same, annotated by
+//! [`passes`], for the backends (`interp`, `codegen-c`), and a [`desc::Desc`] for the runtime.
+//! Stages: `lang` builds the module → [`grammar::analyze`] measures its units → the verifier →
+//! passes in the order of [`passes::TABLE`] → backends. Each pass is one file. In debug builds the
+//! verifier follows each pass. [`text`] prints and reads the whole IR. [`explain`] and [`graph`]
+//! show it to users. [`layout`] has the memory layout that backends and runtime share.
 //!
-//! Expressions are pure and never fail: whatever can fail is guarded by a [`Stmt::Require`] before
-//! it. All integers are unsigned or two's complement of the width of their type; arithmetic wraps
-//! at that width.
+//! Expressions are pure and never fail. A [`Stmt::Require`] before an expression guards against
+//! every failure. All integers are unsigned or two's complement of the width of their type.
+//! Arithmetic wraps at that width.
 
 mod body;
 pub mod c_words;

@@ -1,5 +1,4 @@
-//! What a misspelt name was most likely meant to be: in, a word and the words that are known; out,
-//! the nearest of them.
+//! Suggestions for a misspelt name. In: a word and the known words. Out: the nearest of them.
 
 use std::cmp::Reverse;
 

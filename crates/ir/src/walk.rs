@@ -1,8 +1,8 @@
-//! Visitors: how passes and backends go over expressions, statements, blocks and fields.
+//! Visitors over expressions, statements, blocks and fields, for passes and backends.
 //!
-//! Every function takes a closure and calls it in source order, parents before children. The `_mut`
-//! twins are made by the same macro, so that no child is ever forgotten in one of them only; they
-//! call children first, since that is what a rewrite wants.
+//! Every function takes a closure and calls it in source order, parents before children. One macro
+//! makes the functions and their `_mut` twins, so that both visit the same children. The twins call
+//! children first, which suits a rewrite.
 
 use crate::*;
 

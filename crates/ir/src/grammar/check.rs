@@ -1,4 +1,4 @@
-//! What a grammar must not be: the findings.
+//! Findings of the grammar analysis: forms that a grammar must not have.
 
 use super::late_reads;
 use super::measure::{digit_set, Facts};

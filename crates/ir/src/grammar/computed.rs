@@ -1,9 +1,9 @@
-//! Computed fields (`let`) that are computed again wherever they are read.
+//! Computed fields (`let`) that are computed again at each reader.
 //!
-//! A number or bool is computed once and kept in the message's view. Of bytes the view can keep a
-//! place in the message only; what is not such a place is computed again at each use, so its
-//! expression stands in each expression that reads it. So is everything in headers of frames, which
-//! have no view.
+//! A number or bool is computed once and kept in the message's view. For bytes, the view can keep
+//! only a place in the message. Other bytes are computed again at each use, so their expression is
+//! copied into each reader. Headers of frames have no view, so all their computed fields are copied
+//! in this way.
 
 use super::Finding;
 use crate::walk::{At, Scope};

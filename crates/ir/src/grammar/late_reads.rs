@@ -1,9 +1,9 @@
 //! Bytes that a grammar reads too late.
 //!
-//! Behind the beginning of the tail the parser gives away what it has read whenever it waits for
-//! more. Numbers are kept in the message's view; of bytes, only those of the field that ended last
-//! are sure to be there, until the next field waits. A message with streams must not ask for others
-//! (E0414); another one is held whole if it does.
+//! Behind the beginning of the tail, the parser passes on its input whenever it waits for more. The
+//! message's view keeps numbers. Of bytes, only those of the field that ended last are sure to be
+//! there, until the next field waits. A message with streams must not read other bytes (E0414). A
+//! message without streams is held whole if it does.
 
 use super::tail::{begins, Rule, KEPT_BYTES};
 use crate::walk::{At, Scope};

@@ -1,10 +1,10 @@
-//! Analysis of grammars: sizes, first bytes, head and tail of every unit, and what the checker must
-//! refuse.
+//! Analysis of grammars: sizes, first bytes, head and tail of every unit, and forms that the
+//! checker refuses.
 //!
-//! In: a module as it was lowered (the units' `tail`, `streams`, `min`, `max`, `head_max`, `first`
-//! are ignored). Out: these are set, and a list of [`Finding`]s, in order of the units. Stages:
-//! nesting order (a cycle ends the analysis) → [`computed`] (so does what is too large) →
-//! [`measure`] → [`tail`] and [`late`] → [`check`].
+//! In: a module as it was lowered. Its units' `tail`, `streams`, `min`, `max`, `head_max` and
+//! `first` are ignored. Out: these are set, and there is a list of [`Finding`]s, in order of the
+//! units. Stages: nesting order (a cycle ends the analysis) → [`computed`] (so does an expression
+//! that is too large) → [`measure`] → [`tail`] and [`late_reads`] → [`check`].
 
 mod check;
 pub mod computed;

@@ -1,9 +1,10 @@
-//! The head/tail split: where a message's head ends, and which fields lie behind that point.
+//! The split of a message into head and tail: where the head ends, and which fields lie behind that
+//! point.
 //!
-//! The head ends where the parser first reaches a field that *begins the tail*. Which ones do is a
-//! rule of the message: with stream fields in it, the stream fields; otherwise bytes that may be
-//! longer than 4 KiB and lists whose elements may have such. A message whose tail the program must
-//! see before it is handled has no tail at all: it is parsed whole.
+//! The head ends where the parser first reaches a field that *begins the tail*. In a message with
+//! stream fields, these begin the tail. In others, bytes that may be longer than 4 KiB begin it,
+//! and lists whose elements may have such bytes. If the program must see the tail before the
+//! message is handled, the message has no tail. It is then parsed whole.
 
 use crate::walk::At;
 use crate::*;

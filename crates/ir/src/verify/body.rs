@@ -1,4 +1,4 @@
-//! Bodies: statements, what they set and read, and where control goes.
+//! Bodies: statements, the locals that they set and read, and control flow.
 
 use super::expr::Place;
 use super::Checker;

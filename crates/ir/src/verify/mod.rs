@@ -1,44 +1,45 @@
-//! The verifier: what every backend may rely on.
+//! The verifier: the invariants on which every backend may rely.
 //!
 //! In: a module, as lowered or after the passes. Out: every violation, with its path
-//! (`handler on_client: stmt 3.1: …`). Statements are numbered from 1 within their block; a nested
-//! block's statements follow the number of their statement, all blocks of one statement counted
-//! through.
+//! (`handler on_client: stmt 3.1: …`). Statements are numbered from 1 within their block. A nested
+//! block's statements follow the number of their statement, and all blocks of one statement are
+//! counted through.
 //!
 //! Invariants:
-//! - **Indices**: every id is in range; places and fault kinds exist; types are in range, nest at
+//! - **Indices**: every id is in range. Places and fault kinds exist. Types are in range, nest at
 //!   most 32 deep and are acyclic.
-//! - **Types**: every expression has the type its operands give it ([`expr`] has the table); bytes
-//!   fit where the maximum is not smaller, everything else is equal. Integers fit their width,
+//! - **Types**: every expression has the type its operands give it ([`expr`] has the table). Bytes
+//!   fit where the maximum is not smaller; all other types are equal. Integers fit their width,
 //!   constants their maximum. Conditions are bool.
-//! - **Roots**: `this` only in grammars and protocol clauses, `item` and the accumulator only where
-//!   there is an item or a fold; paths lead from unit to field to item; a value is read only of
-//!   fields that have one.
-//! - **Locals** are set before they are read, on every path (as lowered: message locals only).
-//!   Message locals are bound only by the event, a part or a parse.
-//! - **Control**: break and continue in loops; `For.max`, `Loop.max` > 0; functions do not recurse,
-//!   directly or not, and return on every path; no suspension, call or answer in functions, table
-//!   updates and messages being built; emissions only there.
-//! - **Calls**: on every path a call is followed by an `Await` before the handler ends; `BindPart`
-//!   and `PartStatus` have an `Await` before them; calls and sends go to connect ports, a message
-//!   is of the unit its port's protocol says; as many response arguments as the response has
-//!   parameters. `Reply` only in message handlers and `on_fault`, of the response's unit.
-//! - **Connections**: `ConnPeer` and the like only where there is one.
-//! - **Edits** name fields of the message; removals and additions name lists; after the passes they
+//! - **Roots**: `this` stands only in grammars and protocol clauses. `item` and the accumulator
+//!   stand only where there is an item or a fold. Paths lead from unit to field to item. A value is
+//!   read only of fields that have one.
+//! - **Locals** are set before they are read, on every path (as lowered: message locals only). Only
+//!   the event, a part or a parse binds message locals.
+//! - **Control**: break and continue stand in loops. `For.max`, `Loop.max` > 0. Functions do not
+//!   recurse, directly or not, and return on every path. Functions, table updates and messages
+//!   being built have no suspension, call or answer. Emissions stand only in messages being built.
+//! - **Calls**: on every path an `Await` follows a call before the handler ends. `BindPart` and
+//!   `PartStatus` have an `Await` before them. Calls and sends go to connect ports. A message is of
+//!   the unit that its port's protocol says. There are as many response arguments as the response
+//!   has parameters. `Reply` stands only in message handlers and `on_fault`, and has the response's
+//!   unit.
+//! - **Connections**: `ConnPeer` and the like stand only where there is one.
+//! - **Edits** name fields of the message. Removals and additions name lists. After the passes they
 //!   are in wire order, with one removal per list.
-//! - **Tables**: keys and values are storable (no messages, no `Unit`); capacity > 0; locals have
+//! - **Tables**: keys and values are storable (no messages, no `Unit`). Capacity > 0. Locals have
 //!   the entry's type.
-//! - **Frames**: acts name a local that is a frame and headers that its unit has; what is set is a
-//!   field of a fixed size; frames are sent to frame ports. A layer of a frame unit comes after
-//!   earlier ones only; its switch and header are fields as [`Layer`] says.
-//! - **Graph**: wires lead from elements that are there to inputs or frame ports; an input takes
-//!   frames of its unit, does not return, and gives none to an input that leads back to it. No
-//!   output stands in what is built.
-//! - **Units**: every field stands in exactly one place; integers fit their containers; grammar
-//!   expressions read only what comes before them; lengths are integers, guards bool; delimiters
-//!   are not empty; arguments match parameters.
+//! - **Frames**: acts name a local that is a frame, and headers that its unit has. A set field has
+//!   a fixed size. Frames are sent to frame ports. A layer of a frame unit comes after earlier ones
+//!   only. Its switch and header are fields as [`Layer`] says.
+//! - **Graph**: wires lead from existing elements to inputs or frame ports. An input takes frames
+//!   of its unit, does not return, and gives none to an input that leads back to it. Messages being
+//!   built have no output.
+//! - **Units**: every field stands in exactly one place. Integers fit their containers. Grammar
+//!   expressions read only earlier fields. Lengths are integers, guards bool. Delimiters are not
+//!   empty. Arguments match parameters.
 //! - **Events**: the first locals of a handler, of `on_fault` and of `on_interim` have the types of
-//!   what is given to them; handlers of tests come after all others.
+//!   their arguments. Handlers of tests come after all others.
 //! - After the passes: live locals are in the frame.
 
 mod body;
