@@ -1,5 +1,5 @@
-//! What the whole compilation shares: modules, the IR module under construction, and the results of
-//! resolved items.
+//! State that the whole compilation shares: modules, the IR module under construction, and the
+//! results of resolved items.
 
 use crate::names::{self, Found, ItemId, ModId, Names};
 use crate::ty::{self, Ty};

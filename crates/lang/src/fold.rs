@@ -1,5 +1,4 @@
-//! Evaluates constant IR expressions: constants, widths, lengths, options, and whatever is known at
-//! compile time.
+//! Evaluates constant IR expressions: constants, widths, lengths, options.
 
 use ir::{BinOp, Builtin, Expr, ExprKind, Ty, UnOp};
 use wireloom_ir as ir;

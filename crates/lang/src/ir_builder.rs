@@ -1,4 +1,4 @@
-//! Short constructors of IR expressions; those on constants are evaluated at once.
+//! Short constructors of IR expressions. Expressions over constants are evaluated at once.
 
 use crate::compiler::{T_BOOL, T_U32, T_U64};
 use wireloom_ir as ir;

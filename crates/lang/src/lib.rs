@@ -1,11 +1,11 @@
-//! The checker: source files come in; a typed [`ir::Module`] and diagnostics go out.
+//! The checker. Source files come in. A typed [`ir::Module`] and diagnostics go out.
 //!
-//! Stages: [`names`] reads the main file and all it uses; items are resolved at their first use
-//! ([`compiler`], with types and constants in [`consts`]); [`units`] lowers grammars; [`protocols`]
-//! and [`apps`] lower what programs are made of; all code and all expressions go through [`body`],
-//! which checks and lowers in one walk; the grammar analysis of the IR has the last word on units.
-//! Several errors are reported per run: what is in error is replaced by a type that agrees with
-//! everything.
+//! Stages: [`names`] reads the main file and the modules that it uses. Items are resolved at their
+//! first use ([`compiler`], with types and constants in [`consts`]). [`units`] lowers grammars.
+//! [`protocols`] and [`apps`] lower the parts of programs. All code and all expressions go through
+//! [`body`], which checks and lowers in one walk. The grammar analysis of the IR checks units last.
+//! One run reports several errors: an erroneous expression gets a type that agrees with every other
+//! type.
 
 mod apps;
 mod body;

@@ -1,4 +1,4 @@
-//! Modules, `use` and items: which file a name comes from and what it stands for.
+//! Modules, `use` and items: the file of a name, and its meaning.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

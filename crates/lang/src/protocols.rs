@@ -1,6 +1,8 @@
-//! Protocols: which units make a request and its answer, what their heads say about connections,
-//! what a client is told on a fault. `forward` blocks are lowered where a program passes a message
-//! on (`body::edits`); here they are only known to exist.
+//! Protocols: the units of requests and answers, the conditions over connections in their heads,
+//! and the answer to a client after a fault.
+//!
+//! Where a program passes a message on, `body::edits` lowers `forward` blocks. This file only
+//! records that they exist.
 
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, ProtocolInfo, Reported, R, T_BOOL};

@@ -1,5 +1,4 @@
-//! The checker's types: what the language's types mean, their names for messages, and their IR
-//! forms.
+//! The checker's types: their meaning, their names in diagnostics, and their IR forms.
 
 use ir::{EnumId, FieldId, RecordId, TyId, UnitId};
 use wireloom_ir as ir;

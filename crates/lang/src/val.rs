@@ -1,4 +1,4 @@
-//! What an expression's value is while it is lowered: an IR expression, a place in a message, or a
+//! The value of an expression while it is lowered: an IR expression, a place in a message, or a
 //! message being built.
 
 use crate::ty::Ty;

@@ -1,9 +1,8 @@
-//! Elements by themselves: each is checked as if a program had one instance of it, whether one does
-//! or not.
+//! Checks each element by itself, as if a program had one instance of it, whether or not one has.
 //!
 //! The instance stands in a compilation of its own, with ports of packets around it. A parameter
-//! may be anything: once all are set when the program starts, and once all are constants. Only
-//! mistakes that are there either way are told.
+//! may be any value. So the check runs twice: once with parameters set at the start of the program,
+//! and once with constants. Only errors of both runs are reported.
 
 use super::frame_tests::way_in;
 use super::AppName;

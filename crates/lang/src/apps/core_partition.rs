@@ -1,5 +1,5 @@
-//! Apps with frame ports and service ports: what cannot be divided between the cores of packets and
-//! those of connections is told.
+//! Reports the conflicts of the core partition: parts of an app that cannot be divided between the
+//! cores of packets and those of connections.
 
 use crate::compiler::Compiler;
 use ir::core_partition::{self, Conflict, Resource};

@@ -1,8 +1,8 @@
-//! Elements inside of an app: every instance has its own state, and its handler is put into the
+//! Elements inside of an app. Every instance has its own state. Its handler becomes part of the
 //! graph where messages reach it.
 //!
-//! A wiring is walked from its listening port: inline nodes, elements (by what they send to their
-//! `out`), then a connecting port.
+//! A wiring is walked from its listening port: inline nodes, elements (by their sends to `out`),
+//! then a connecting port.
 
 use super::inputs::{to_name, From};
 use super::instances::built_outs;

@@ -1,8 +1,8 @@
-//! Tests of packets: frames that come in, what must leave, and code between them.
+//! Tests of packets: frames in, expected frames out, and code between them.
 //!
 //! Every step is a handler of its own (`On::Test`, `On::Check`), which the command `test` runs on
-//! the simulated core. A frame is built as programs build them, by a handler that sends it to the
-//! port where it comes in, or where it is expected. What a `let` has kept and the variable of a
+//! the simulated core. Frames are built as in programs. A handler builds a frame and sends it to
+//! the port where it comes in, or where it is expected. The values of `let` and the variable of a
 //! `for` are states of the module.
 
 use super::{AppName, AppScope};

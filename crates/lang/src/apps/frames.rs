@@ -1,4 +1,4 @@
-//! Frame ports (`nic("eth0")`, `pcap("f")`, lists of them) and what handles their frames.
+//! Frame ports (`nic("eth0")`, `pcap("f")`, lists of them) and the handlers of their frames.
 
 use super::AppName;
 use crate::body::{Kind, Lower};

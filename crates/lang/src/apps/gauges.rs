@@ -2,12 +2,11 @@
 //! key.
 //!
 //! In: declarations and the calls `l.take(n)`, `m.mark(n)`. Out: tables and updates of their
-//! entries: all that holds for tables (steering, sharing, expiry, what happens when they are full)
-//! holds for them.
+//! entries. So the rules of tables apply: steering, sharing, expiry, and the rule for full tables.
 //!
-//! An entry keeps what is missing of each bucket, in billionths of a token, so that nothing is lost
-//! by rounding and a new entry, which is zero, has full buckets; and when it was last filled. Time
-//! is that of the packet at hand, or the clock's where there is none.
+//! An entry keeps the missing tokens of each bucket, in billionths of a token, and the time of its
+//! last refill. So rounding loses nothing, and a new entry, which is zero, has full buckets. Time
+//! is that of the current packet, or the clock's where there is none.
 
 use super::AppName;
 use crate::body::Lower;

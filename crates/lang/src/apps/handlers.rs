@@ -1,4 +1,4 @@
-//! Handlers: what happens on a message, an event, a fault, a timer.
+//! Handlers of messages, events, faults and timers.
 
 use super::AppName;
 use crate::body::{HandlerCtx, Kind, Lower};

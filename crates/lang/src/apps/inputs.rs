@@ -1,10 +1,11 @@
-//! The graph of packets: what each wire leads to. In: a packet at a way out, and the nodes that
-//! follow it. Out: an output in the sender's code, a wire, and an input of the IR, which is lowered
-//! once, whoever sends to it.
+//! The graph of packets: the targets of the wires. In: a packet at an output, and the nodes that
+//! follow it. Out: an output in the sender's code, a wire, and an input of the IR. All senders
+//! share one lowered input.
 //!
-//! An input is an `in` of an instance, or nodes of a wiring (`where`, `match`, …) behind a way out.
-//! What is known of a packet in its sender is not known there, but for two things: whether it has
-//! just come ([`Lower::arrival`]), and which headers may have been taken out.
+//! An input is an `in` of an instance, or nodes of a wiring (`where`, `match`, …) behind an output.
+//! Proofs about a packet in its sender do not hold in the input, with two exceptions. The input
+//! knows whether the packet has just arrived ([`Lower::arrival`]), and which headers may have been
+//! removed.
 
 use super::elements::{instance_port, Entrance, Outlet};
 use super::{AppName, AppScope};

@@ -1,10 +1,10 @@
-//! What instances of elements do by themselves: timers, what is done at the start, what comes out
-//! of their queues, and frames that they build.
+//! Instances of elements without a sender: their timers, start handlers, queues, and frames that
+//! they build.
 //!
-//! A frame that is built where another one is handled has no view of its own there. It leaves
-//! through a port that leads back into the program (`FrameEngine::Loop`), and what is wired behind
-//! it is the handler of that port. All that an element sends to such a way out goes through the
-//! port, so that the order stays.
+//! A frame that is built in the handler of another one has no view of its own there. It leaves
+//! through a port that leads back into the program (`FrameEngine::Loop`). The wiring behind it is
+//! the handler of that port. Every send of the element to such an output goes through the port, so
+//! that the order stays.
 
 use super::elements::{instance_port, Instance, Outlet};
 use super::inputs::Around;

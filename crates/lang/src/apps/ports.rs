@@ -1,4 +1,4 @@
-//! Parameters and ports: what the runtime binds a program to.
+//! Parameters and ports: the connections of a program to the outside.
 
 use super::AppName;
 use crate::compiler::{Compiler, Item, Reported, R};

@@ -1,6 +1,6 @@
-//! Queues of packets and rings of values: what waits inside of an app, first in, first out.
+//! Queues of packets and rings of values: storage inside of an app, first in, first out.
 //!
-//! A queue is a port inside of the program: `p -> q` sends to it, `q.pop()` takes the oldest
+//! A queue is a port inside of the program. `p -> q` sends to it. `q.pop()` takes the oldest
 //! packet, which `on q(p)` or the wiring `q -> …` then handles. A ring is a table of values.
 
 use super::AppName;

@@ -1,5 +1,5 @@
-//! Signals: what can be called while the app runs. Each becomes a handler whose first locals are
-//! the arguments and which returns its result as bytes, written as `ir::desc::ResultType` says.
+//! Signals, which users call while the app runs. Each becomes a handler. Its first locals are the
+//! arguments. It returns its result as bytes, in the form of `ir::desc::ResultType`.
 
 use super::AppName;
 use crate::body::{Kind, Lower};

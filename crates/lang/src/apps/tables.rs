@@ -1,6 +1,7 @@
-//! Tables of other kinds than exact, and what every table of a packet app answers to from outside:
-//! `NAME.get`, `.insert`, `.remove`, `.next`, `.len`, `.clear`, signals like those that a program
-//! writes itself.
+//! Tables of other kinds than exact, and the signals of every table in a packet app.
+//!
+//! The signals are `NAME.get`, `.insert`, `.remove`, `.next`, `.len` and `.clear`. They are made
+//! like signals that a program declares itself.
 
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U32, T_U64};

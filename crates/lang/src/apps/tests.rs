@@ -1,5 +1,5 @@
-//! `test` blocks: code that runs like a handler, and simulated runs of an app or an element:
-//! against bytes of connections, or packets (see [`super::frame_tests`]).
+//! `test` blocks: code that runs like a handler, and simulated runs of an app or an element. The
+//! runs use bytes of connections, or packets (see [`super::frame_tests`]).
 
 use super::AppName;
 use crate::body::{Kind, Lower};

@@ -1,5 +1,5 @@
-//! Addresses: their literals, and whether one lies in a prefix. An IPv4 address is its IPv6 mapped
-//! form throughout, so that one comparison serves both.
+//! Addresses: literals, and the test whether an address lies in a prefix. An IPv4 address is always
+//! in its IPv6-mapped form, so that one comparison serves both.
 
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32};

@@ -1,10 +1,10 @@
-//! Pieces that run again or are left by jumps: loops, and bodies in their uses' place. What was
-//! known before a loop holds in its second round only if the loop does not change it, and behind a
-//! piece that `break` or `return` leaves, only if nothing in it changes it.
+//! Code that runs again or is left by jumps: loops, and inlined bodies.
 //!
-//! In: how a piece is lowered. Out: its block, lowered with no more than what holds in each of its
-//! rounds. The piece is lowered, looked through for what it changes, and lowered once more where
-//! something that was taken for known is among that.
+//! In: a closure that lowers the code. Out: its block, lowered with only the facts that hold in
+//! each round. A fact from before a loop holds in its second round only if the loop does not change
+//! it. The same is true behind code that `break` or `return` leaves. So the code is lowered once,
+//! and searched for its changes. If it changes something that a fact relied on, it is lowered once
+//! more.
 
 use super::Lower;
 use crate::compiler::R;

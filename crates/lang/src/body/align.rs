@@ -1,4 +1,4 @@
-//! `pad 4` in a message that is built: how many bytes stand before it.
+//! `pad 4` in a message that is built: the number of bytes before it.
 
 use super::message::Fields;
 use super::Lower;

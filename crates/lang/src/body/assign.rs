@@ -1,5 +1,4 @@
-//! Places that can be written: variables, state, sessions, counters, table entries, fields of
-//! records.
+//! Assignable places: variables, state, sessions, counters, table entries, fields of records.
 
 use super::{Kind, Lower};
 use crate::apps::AppName;

@@ -1,5 +1,5 @@
-//! Calls of functions. A pure function is one of the IR; one that takes messages or touches state
-//! is put in place of its call.
+//! Calls of functions. A pure function becomes a function of the IR. One that takes messages or
+//! touches state is inlined.
 
 use super::deliver::Sink;
 use super::{Binding, Kind, Lower, Ret};

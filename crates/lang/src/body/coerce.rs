@@ -1,5 +1,5 @@
-//! Conversions without words: constants to their width, integers to wider ones, values to options,
-//! options that are known to be there to their values.
+//! Implicit conversions: constants to their width, integers to wider ones, values to options,
+//! options with a proof to their values.
 
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL};

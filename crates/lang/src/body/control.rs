@@ -1,5 +1,5 @@
-//! Branches: `if`, `if let`, `match`, `else`, blocks. Every form is a [`Lower::branch`] of two
-//! ways.
+//! Branches: `if`, `if let`, `match`, `else`, blocks. Every form is a [`Lower::branch`] with two
+//! arms.
 
 use super::ops::only_requires;
 use super::{Lower, Replied};

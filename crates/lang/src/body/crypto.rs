@@ -1,5 +1,5 @@
-//! Ciphers, MACs and digests. Sizes of keys, vectors and nonces are checked here: at once where
-//! they are known, by guards where not.
+//! Ciphers, MACs and digests. Sizes of keys, vectors and nonces are checked at compile time where
+//! they are known, else by guards.
 
 use super::Lower;
 use crate::compiler::{R, T_BOOL};

@@ -1,5 +1,5 @@
-//! Sending messages: `reply`, `call`, `->`. A message that is chosen by `if`, `match`, `else` or a
-//! function is sent on every way.
+//! Sending messages: `reply`, `call`, `->`. A message that `if`, `match`, `else` or a function
+//! chooses is sent in every branch.
 
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};

@@ -1,5 +1,5 @@
-//! Edits of parsed messages on their way: fields set by `with`, and a protocol's `forward` blocks.
-//! Lengths that depend on an edited field follow it.
+//! Edits of parsed messages that are sent on: fields set by `with`, and a protocol's `forward`
+//! blocks. Lengths that depend on an edited field are updated.
 
 use super::unparse_check::edits::Changed;
 use super::Lower;

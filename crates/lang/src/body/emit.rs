@@ -1,6 +1,5 @@
 //! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in.
-//! What would not be valid on the wire is guarded: too long, outside of the set, holding the
-//! delimiter.
+//! Guards stop values that are too long, are outside of the set, or hold the delimiter.
 
 use super::message::{Fields, Given, Piece};
 use super::unparse_check::constraints::same_sum;

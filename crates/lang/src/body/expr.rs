@@ -1,4 +1,4 @@
-//! Expressions: names, fields, indices and literals; the other forms are in the neighbouring files.
+//! Expressions: names, fields, indices and literals. The neighbouring files have the other forms.
 
 use super::{Kind, Lower};
 use crate::apps::AppName;

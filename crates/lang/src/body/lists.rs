@@ -1,5 +1,5 @@
-//! Walks over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a message's
-//! list are reached in place.
+//! Iteration over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a
+//! message's list are read in place.
 
 use super::again::Changes;
 use super::Lower;

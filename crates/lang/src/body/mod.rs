@@ -1,6 +1,6 @@
-//! Expressions and statements: checked and lowered in one walk. Units, clauses, functions and
-//! handlers share it; [`Kind`] says what is allowed where. A value is a [`Val`]; statements it
-//! needs go to `out`, guards for what can fail among them.
+//! Expressions and statements, checked and lowered in one walk. Units, clauses, functions and
+//! handlers share it. [`Kind`] says which constructs are allowed. A value is a [`Val`]. The
+//! statements that it needs go to `out`, with guards for operations that can fail.
 
 pub mod addresses;
 pub mod again;

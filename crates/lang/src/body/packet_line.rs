@@ -1,9 +1,9 @@
-//! What a bare `log` in the wiring of packets says: the headers that a packet has, with their main
+//! The text of a bare `log` in the wiring of packets: the headers of a packet, with their main
 //! fields, in one line.
 //!
-//! In: the packet at hand (`.`). Out: the values of a log line, made as if the program had written
-//! `log if .ip4 { concat("ip4 ", text(.ip4.src), …, " ") } else { "" }, …, "len=", .len`, a part
-//! per header of the packet's type.
+//! In: the current packet (`.`). Out: the values of a log line, with a part per header of the
+//! packet's type. It is made as if the program had written `log if .ip4 { concat("ip4 ",
+//! text(.ip4.src), …, " ") } else { "" }, …, "len=", .len`.
 
 use super::Lower;
 use crate::compiler::R;

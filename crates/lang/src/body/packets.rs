@@ -1,5 +1,4 @@
-//! Frames: which headers are known to be there, members computed from them, edits in place, and
-//! what leaves through frame ports.
+//! Frames: proofs about their headers, computed members, edits in place, and sends to frame ports.
 
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};

@@ -1,5 +1,5 @@
-//! What is known to hold at a point of the program: conditions of the branches around, guards
-//! passed, requirements.
+//! Conditions that hold at a point of the program: those of the branches around it, of guards
+//! before it, and requirements.
 
 use super::Lower;
 use crate::ir_builder as build;

@@ -1,5 +1,5 @@
-//! `= len(key) + len(value)`: lengths that are filled in when building, and checked when nothing
-//! else does.
+//! `= len(key) + len(value)`: lengths that are filled in when a message is built, and checked where
+//! no other rule checks them.
 
 use super::fields::Builder;
 use crate::compiler::{Reported, R, T_U64};

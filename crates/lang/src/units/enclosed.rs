@@ -1,8 +1,9 @@
-//! `Version until "\r\n"`, `Options [n]`: a unit that lies in exactly these bytes; and enums whose
+//! `Version until "\r\n"`, `Options [n]`: a unit that lies in exactly these bytes. Also enums whose
 //! values are text.
 //!
-//! A unit that ends by itself is followed by its delimiter, or must have taken exactly the length.
-//! One whose last field reads `to end` is lowered once more for this place, with the end put in.
+//! If a unit has an end of its own, its delimiter must follow, or it must have used exactly the
+//! length. A unit whose last field reads `to end` is lowered once more for this place, with the end
+//! added.
 
 use super::fields::{Builder, Head};
 use super::UnitInfo;

@@ -1,5 +1,5 @@
-//! The fields of a unit, one after the other: constraints, `let`, `recover`, literals, groups of
-//! bit fields.
+//! The fields of a unit in their order: constraints, `let`, `recover`, literals, groups of bit
+//! fields.
 
 use crate::body::ops::over_items;
 use crate::body::{Kind, Lower};

@@ -1,5 +1,5 @@
-//! What a unit says of itself as a header: its checksum, the length it declares, its addresses,
-//! what differs from packet to packet.
+//! The clauses of a unit as a header: its checksum, the length it declares, its addresses, and
+//! fields that differ from packet to packet.
 
 use super::fields::Builder;
 use crate::compiler::{Reported, R};

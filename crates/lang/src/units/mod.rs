@@ -1,6 +1,6 @@
 //! Units: from the source's grammar to the IR's fields. [`fields`] lowers one field, [`shapes`] its
-//! shape, [`computed`] the lengths that are filled in when building; [`findings`] turns what the
-//! grammar analysis says into diagnostics.
+//! shape, [`computed`] the lengths that are filled in when a message is built. [`findings`] turns
+//! the findings of the grammar analysis into diagnostics.
 
 pub mod computed;
 pub mod enclosed;

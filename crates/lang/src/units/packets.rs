@@ -1,5 +1,5 @@
-//! `packet` items: a graph of headers, each a switch of the frame unit ("it is there" or not), and
-//! members computed from them.
+//! `packet` items: a graph of headers, and members computed from them. Each header is a switch of
+//! the frame unit: present or absent.
 
 use super::Member;
 use crate::body::{Kind, Lower};

@@ -1,5 +1,5 @@
-//! Records on the wire: `e: Entry` lies as its fields do, one after the other, in the byte order at
-//! hand.
+//! Records on the wire: `e: Entry` has the fields of the record in their order, in the current byte
+//! order.
 
 use super::fields::{Builder, Head};
 use crate::compiler::{Reported, R};

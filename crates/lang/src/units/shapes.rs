@@ -1,5 +1,5 @@
-//! How a field lies in the bytes: integers, text numbers, bytes, lists, streams, switches, nested
-//! units.
+//! The shape of a field in the bytes: integers, text numbers, bytes, lists, streams, switches,
+//! nested units.
 
 use super::fields::{Builder, Head};
 use crate::compiler::{Reported, R, T_U64};

@@ -1,10 +1,10 @@
-//! What a built message owes its unit: its `require`s, the cases its fields select, and lengths.
-//! What comes in: the grammar's conditions and the fields given. What goes out: nothing where they
-//! hold for certain, E0433 where they certainly do not, else a guard.
+//! Checks a built message against its unit: its `require`s, the cases that its fields select, and
+//! lengths. In: the grammar's conditions and the given fields. Out: nothing if they certainly hold,
+//! E0433 if they certainly do not, else a guard.
 //!
-//! A condition is *closed* by putting the fields' values in the place of the fields. One that asks
-//! for something the builder does not know (a parameter of the unit, items taken from answers) is
-//! left to the receiver.
+//! A condition is *closed* by the substitution of values for fields. Some conditions need values
+//! that the builder does not know: a parameter of the unit, items taken from answers. They are left
+//! to the receiver.
 
 use super::super::emit::raw_path;
 use super::super::message::{Fields, Given, Piece};

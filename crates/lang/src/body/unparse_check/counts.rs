@@ -1,6 +1,6 @@
-//! How many items a list has that is built: as many as its count says, and no more than its unit
-//! takes. What comes in: the fields given. What goes out: nothing where that is certain, E0433
-//! where it is certainly not, else a guard.
+//! Checks the number of items in a built list: it must match its count and the unit's maximum. In:
+//! the given fields. Out: nothing if that is certain, E0433 if it is certainly not so, else a
+//! guard.
 
 use super::super::deliver::Joined;
 use super::super::message::{Fields, Given, Piece};

@@ -1,14 +1,18 @@
-//! What a changed message still owes its unit. What comes in: the edits of a parsed message and the
-//! new values of its fields. What goes out: nothing where the unit's conditions hold for certain,
-//! E0433 where one certainly does not, else guards before the message is sent.
+//! Checks a changed message against its unit. In: the edits of a parsed message and the new values
+//! of its fields. Out: nothing if the unit's conditions certainly hold, E0433 if one certainly does
+//! not, else guards before the message is sent.
 //!
-//! The message held to its unit when it was read. So only what speaks of something that was changed
-//! is looked at again: `require`s, the conditions of a switch (the case that was read must be the
-//! one that the next reader takes), lengths, counts and arguments of units. Each is read once as it
-//! was and once as it is now. A question about a list is answered for a name that is known when
-//! compiling. Where an answer is not known then (what is appended has a computed name, say), the
-//! changed message is read again by its unit's own grammar before it is sent, and what that reading
-//! says takes the answer's place.
+//! The message satisfied its unit when it was parsed. So only conditions over changed parts are
+//! checked again:
+//!
+//! - `require`s;
+//! - the conditions of a switch (the parsed case must be the one that the next reader takes);
+//! - lengths, counts and arguments of units.
+//!
+//! Each condition is evaluated with the old and with the new values. A question about a list has an
+//! answer if its name is known at compile time. Where the answer is not known (an appended item has
+//! a computed name, say), the unit's own grammar parses the changed message again before it is
+//! sent. The result of that parse gives the answer.
 
 use super::super::Lower;
 use crate::compiler::{R, T_U64};

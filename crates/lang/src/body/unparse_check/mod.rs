@@ -1,8 +1,8 @@
-//! What a message that is written owes its unit.
+//! Checks a message that is written against its unit.
 //!
-//! In: a unit, and the fields that are given or changed. Out: nothing where the unit certainly
-//! takes them, E0433 where it certainly does not, else guards in front of the message. Each file is
-//! one such debt.
+//! In: a unit, and the fields that are given or changed. Out: nothing if the unit certainly accepts
+//! them, E0433 if it certainly does not, else guards in front of the message. Each file has one
+//! kind of check.
 
 pub mod constraints;
 pub mod counts;

@@ -1,8 +1,8 @@
-//! How what is written begins. A reader takes a case, a flag or one more byte of a run by the bytes
-//! that it sees next; so of what is written there nothing may look like what was not meant. What
-//! comes in: the fields given. What goes out: nothing where the bytes certainly differ, E0433 where
-//! they do not, else a guard. What begins with an item of a list, or a number that is not known, is
-//! left to the receiver.
+//! Checks the first bytes of a written field. A reader decides on a case, a flag or one more byte
+//! of a run by the next bytes. So the first bytes must not look like another case, a flag or the
+//! run. In: the given fields. Out: nothing if the bytes certainly differ, E0433 if they do not,
+//! else a guard. A field that begins with an item of a list, or with an unknown number, is left to
+//! the receiver.
 
 use super::super::message::{Fields, Given, Piece};
 use super::super::Lower;

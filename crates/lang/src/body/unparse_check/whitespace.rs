@@ -1,8 +1,7 @@
-//! The blank in `name: value`. What comes in: a field about to be written. What goes out: the blank
-//! that belongs before its value.
+//! The blank in `name: value`. In: a field that is to be written. Out: the blank before its value.
 //!
-//! A field that trims blanks off its value takes the value with and without them; people and
-//! programs expect one behind a colon.
+//! A field that trims blanks off its value accepts the value with and without them. By convention
+//! one blank follows a colon.
 
 use super::super::Lower;
 use crate::compiler::{R, T_BOOL};
