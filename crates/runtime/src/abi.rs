@@ -1,8 +1,7 @@
 //! The C ABI between a program and the runtime: `support/wireloom.h` in Rust, name for name.
 //!
-//! Comments on meaning live in the header; here only the shapes. The test at the end has the C
-//! compiler print the size of every struct and the offset of every field and compares them with
-//! these.
+//! The header has the comments on meaning. This file has only the shapes. The test at the end lets
+//! the C compiler print the size of every struct and the offset of every field, and compares them.
 #![allow(non_camel_case_types)]
 
 use std::ffi::c_void;

@@ -1,4 +1,4 @@
-//! Compares the layout of every ABI struct with what the C compiler makes of `support/wireloom.h`.
+//! Compares the layout of every ABI struct with that of the C compiler for `support/wireloom.h`.
 use super::*;
 use std::mem::{offset_of, size_of};
 use std::path::PathBuf;

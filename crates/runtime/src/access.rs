@@ -1,9 +1,8 @@
-//! The access log: a line for each request that came to a listening port, written beside the data
-//! path.
+//! The access log: a line for each request to a listening port, written beside the data path.
 //!
 //! A core makes its lines in memory of its own and hands them over after each batch. One thread
-//! opens, writes and reopens the file. No core waits for it: lines that find no room are dropped
-//! and counted. The format is in docs/operations.md.
+//! opens, writes and reopens the file. No core waits for the thread. Lines without room are dropped
+//! and counted. docs/operations.md describes the format.
 
 use crate::error::Error;
 use std::fs::{File, OpenOptions};

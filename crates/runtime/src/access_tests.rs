@@ -1,3 +1,5 @@
+//! Tests of the access log: dates, escaped bytes, cut columns, lost lines.
+
 use super::*;
 
 fn entry() -> Entry<'static> {

@@ -1,14 +1,14 @@
 //! Memory for bytes in transit: a core's pool, output queues of chunks, and contiguous buffers for
 //! held messages.
 //!
-//! Everything is taken from one [`Pool`] per core, which has a cap in bytes and keeps what is given
-//! back on free lists, so the data path does not allocate once it has warmed up; above a low-water
-//! mark memory goes back to the system, so a burst does not stay resident. Queues start with a
-//! small chunk (2 KiB) and continue with large ones (16 KiB): hundreds of connections with a short
-//! answer each stay within the cache and the memory target.
+//! All memory comes from one [`Pool`] per core, which has a cap in bytes and keeps returned memory
+//! on free lists. So the data path does not allocate after warm-up. Above a low-water mark, memory
+//! goes back to the system, so that a burst does not stay resident. Queues start with a small chunk
+//! (2 KiB) and continue with large ones (16 KiB). So hundreds of connections with a short answer
+//! each fit into the cache and the memory target.
 //!
-//! Queues and buffers do not give their memory back when dropped (they hold no reference to the
-//! pool): call `clear` or `release`. Debug builds assert that.
+//! Queues and buffers do not return their memory when they are dropped, because they hold no
+//! reference to the pool. Call `clear` or `release`. Debug builds assert that.
 
 use std::io::IoSlice;
 use wireloom_ir::desc;

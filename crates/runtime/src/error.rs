@@ -1,4 +1,4 @@
-//! What can go wrong before traffic flows.
+//! Errors before traffic flows.
 
 use std::fmt;
 use std::io::ErrorKind;

@@ -1,7 +1,7 @@
-//! Tables with which a program picks a backend: the ketama ring (as libmemcached lays it out) and
+//! Tables with which a program picks a backend: the ketama ring (in libmemcached's layout) and
 //! Maglev.
 //!
-//! In come the backends' addresses as written; out go the arrays that `wl_port` shows to handlers.
+//! In: the backends' addresses as written. Out: the arrays that `wl_port` shows to handlers.
 
 /// Slots of a Maglev table: a prime much larger than the number of backends.
 pub const MAGLEV_SLOTS: u32 = 65_537;

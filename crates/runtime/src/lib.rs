@@ -1,11 +1,12 @@
-//! The service runtime. In come programs (compiled C or the interpreter, behind the C ABI of
-//! `wireloom.h`), their descriptions and settings; out goes service on sockets: one thread per
-//! core, run to completion.
+//! The service runtime. Programs and their descriptions come in: compiled C or the interpreter,
+//! behind the C ABI of `wireloom.h`. Service on sockets and on frame ports goes out. One thread per
+//! core runs to completion.
 //!
-//! Stages: `params` resolves settings → `core::app` makes an [`App`] → `server` starts cores,
-//! signals and the admin page → each [`core::Core`] takes events from an `engine`, parses, runs
-//! handlers, moves requests and replies, beside which `merge` nodes combine sorted streams → `sim`
-//! is the same core over the memory engine with virtual time, for tests.
+//! Stages: `params` resolves settings. `core::app` makes an [`App`]. `server` starts cores, signals
+//! and the admin page. Each [`core::Core`] takes events from an `engine`, parses, runs handlers,
+//! and moves requests and replies. `merge` nodes combine sorted streams. `packet` has the cores of
+//! apps with frame ports. `sim` is the same core over the memory engine with virtual time, for
+//! tests.
 
 pub mod abi;
 pub mod access;

@@ -1,16 +1,23 @@
 //! A hand-made program for tests: a line protocol, behind the same function table as generated
 //! code.
 //!
-//! A message is a line; `d:5 …\n` is followed by a tail of 5 bytes, `u…\n` by one until the
-//! connection ends. A digit after the first letter is the backend. First letters of requests: `g`
-//! pass on · `e` echo · `q` pass on, unanswered · `c` pass on, then close · `a` ask all backends,
-//! join the answers · `h` hold request and reply over two calls · `t:5` echo with the tail · `d:5`
-//! pass on with the tail · `f` fault · `v` fault: built a message that is not valid · (`g`, `w` and
-//! `h` may share connections.) `n` no answer · `x` call a backend that does not exist · `w` pass
-//! on, wait 50 ms at most. `k` pass on; the backend's connection becomes its client's own. `?:5` a
-//! fault in step, with 5 bytes to drop; `?L:5` because it is too long. Of responses: `i` interim
-//! (`i!`: the program changes it, or keeps it) · `T` tunnel · `C` close after it · `K` the
-//! connection is its client's own · `D:5` with a tail · `u` until the end. `!` is garbage.
+//! A message is a line. `d:5 …\n` is followed by a tail of 5 bytes, `u…\n` by one until the
+//! connection ends. A digit after the first letter is the backend. First letters of requests:
+//!
+//! - `g` pass on; `e` echo; `q` pass on, unanswered; `c` pass on, then close;
+//! - `a` ask all backends, join the answers; `h` hold request and reply over two calls;
+//! - `t:5` echo with the tail; `d:5` pass on with the tail;
+//! - `f` fault; `v` fault: built a message that is not valid; `n` no answer;
+//! - `x` call a backend that does not exist; `w` pass on, wait 50 ms at most;
+//! - `k` pass on; the backend's connection becomes its client's own;
+//! - `?:5` a fault in step, with 5 bytes to drop; `?L:5` because it is too long.
+//!
+//! `g`, `w` and `h` may share connections. First letters of responses:
+//!
+//! - `i` interim (`i!`: the program changes it, or keeps it); `T` tunnel; `C` close after it;
+//! - `K` the connection is its client's own; `D:5` with a tail; `u` until the end.
+//!
+//! `!` is garbage.
 #![allow(clippy::missing_safety_doc)]
 
 use crate::abi::*;

@@ -1,9 +1,9 @@
 //! Settings: `--set name=value` becomes the program's parameters, `--set PORT.option=value` its
 //! port options.
 //!
-//! In: the description and the pairs as written. Out: [`Settings`], the `wl_param` table with the
-//! memory it points to, and per port its options, addresses and their names. Errors name the
-//! parameter and the form expected.
+//! In: the description and the pairs as written. Out: [`Settings`] with the `wl_param` table and
+//! its memory, and per port its options, addresses and their names. Errors name the parameter and
+//! the expected form.
 
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::error::Error;

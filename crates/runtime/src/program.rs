@@ -1,8 +1,8 @@
 //! A program as the runtime calls it: a safe wrapper over the C function table.
 //!
-//! The table comes from a shared object ([`Program::open`]), from the running executable
-//! ([`Program::linked`], what `wireloom build` makes) or from memory ([`Program::from_table`], the
-//! interpreter and tests).
+//! The table comes from a shared object ([`Program::open`]) or from memory
+//! ([`Program::from_table`], the interpreter and tests). In an executable made by `wireloom build`
+//! it comes from the executable itself ([`Program::linked`]).
 
 mod tier;
 

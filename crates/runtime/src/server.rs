@@ -1,11 +1,13 @@
-//! Serving: apps in, a summary out when all have ended. Apps with frame ports and apps with
-//! services have cores of their own, as if the others were not there ([`crate::packet`],
-//! [`crate::services`]); the way in beside their ports, signals and the end are here, for all.
+//! Serving: apps in, a summary out when all have ended.
 //!
-//! `serve` blocks until the last app has ended: SIGTERM or SIGINT (or [`Stop::drain`]) stops
-//! accepting and lets what is under way finish; a second signal, or the end of the drain limit,
-//! closes the rest. Packets also end with their inputs; services then go on. What ends the services
-//! ends the packets, and packets that fail end all.
+//! Apps with frame ports and apps with services have cores of their own, and run independently
+//! ([`crate::packet`], [`crate::services`]). The admin page, the control socket, signals and the
+//! end are here, for all apps.
+//!
+//! `serve` blocks until the last app has ended. SIGTERM or SIGINT (or [`Stop::drain`]) stops
+//! accepting, and work under way finishes. A second signal, or the end of the drain limit, closes
+//! the rest. Packets also end with their inputs; services then go on. The end of the services ends
+//! the packets. A failure of the packets ends all.
 
 use crate::admin;
 use crate::control::{self, Where};

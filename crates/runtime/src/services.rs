@@ -1,8 +1,8 @@
 //! The cores of apps with services: one thread each, with all these apps, and the threads of merge
 //! nodes.
 //!
-//! In: apps and the options of `wireloom run`. Out: running cores; when they have ended, a summary.
-//! [`crate::server`] has the rest.
+//! In: apps and the options of `wireloom run`. Out: running cores, and a summary when they have
+//! ended. [`crate::server`] has the rest.
 
 use crate::access::{AccessLog, Lines, Writer};
 use crate::core::app::App;

@@ -1,9 +1,9 @@
 //! Work for the cores from outside: signals called by the admin page (`/signal/APP/NAME?arg=value`
 //! in, JSON out) and by the control socket.
 //!
-//! A job goes into the cores' mailboxes; each core takes it between two batches, runs handlers and
-//! answers through a channel. So what one job changes is changed at once for every message and
-//! packet of that core. A signal's results are listed by core; integers are added up as well.
+//! A job goes into the cores' mailboxes. Each core takes it between two batches, runs handlers and
+//! answers through a channel. So the changes of one job appear at once to every message and packet
+//! of that core. A signal's results are listed by core; integers are added up as well.
 
 use crate::engine::Waker;
 use crate::params;

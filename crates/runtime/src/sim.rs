@@ -1,8 +1,8 @@
 //! One core over the memory engine: the runtime as a deterministic machine.
 //!
-//! A test plays clients and backends, byte by byte, and moves time. Used by `wireloom test`, by
-//! differential tests and by fuzzing. Listening ports keep the addresses of their settings; nothing
-//! touches the network.
+//! A test plays clients and backends, byte by byte, and advances time. `wireloom test`,
+//! differential tests and fuzzing use it. Listening ports keep the addresses of their settings.
+//! Nothing touches the network.
 
 use crate::core::app::App;
 use crate::core::Core;

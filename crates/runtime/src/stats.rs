@@ -1,4 +1,4 @@
-//! Numbers of a core: plain counters with one writer (the core), read by the admin thread.
+//! Counters of a core. The core is their only writer, and the admin thread reads them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
 

@@ -1,12 +1,18 @@
-//! Rows: entries of tables as people, files and scripts write them, and what a table's signals take
-//! and give.
+//! Rows: entries of tables in the text forms of users, files and scripts, and in the forms of a
+//! table's signals.
 //!
 //! In: JSON objects or CSV lines with the fields of key and value (those of a tuple without names
-//! are `k0`, `k1`, … and `v0`, `v1`, …). Out: the arguments of `TABLE.insert` and its like; and
-//! back, from what `TABLE.next` answers. A field `x` with a companion `x_mask` is a pattern: a
-//! value, a prefix (`10.0.0.0/8`), a range (`[1024, 65535]`, which becomes as many prefixes as it
-//! takes), a value and its mask (`5&255`), or absent for any. Bytes that are no text are written
-//! `0x00ff`.
+//! are `k0`, `k1`, … and `v0`, `v1`, …). Out: the arguments of `TABLE.insert` and the like. The way
+//! back starts from the answers of `TABLE.next`. A field `x` with a companion `x_mask` is a
+//! pattern:
+//!
+//! - a value;
+//! - a prefix (`10.0.0.0/8`);
+//! - a range (`[1024, 65535]`), which becomes as many prefixes as it needs;
+//! - a value and its mask (`5&255`);
+//! - absent, which matches every value.
+//!
+//! Bytes that are no text are written `0x00ff`.
 
 use crate::params;
 use crate::signal::{decode, Fault, Run};

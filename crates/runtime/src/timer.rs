@@ -1,10 +1,10 @@
 //! A hierarchical timing wheel: millisecond resolution, insert and cancel in constant time.
 //!
-//! Times come in as nanoseconds of the monotonic clock and are rounded up to whole milliseconds, so
-//! a timer never fires early. Six levels of 64 slots hold 2^36 ms (two years); what lies beyond
-//! waits in the last level. A level's occupied slots are a bitmap, so finding the next deadline
-//! looks at six words. Nodes live in one vector with a free list: no allocation once it has grown
-//! to the number of timers in use.
+//! Times are nanoseconds of the monotonic clock. They are rounded up to whole milliseconds, so a
+//! timer never fires early. Six levels of 64 slots hold 2^36 ms (two years). Later timers wait in
+//! the last level. A bitmap holds a level's occupied slots, so finding the next deadline reads six
+//! words. Nodes live in one vector with a free list. It does not allocate once it has grown to the
+//! number of timers in use.
 
 const LEVELS: usize = 6;
 const BITS: u32 = 6;

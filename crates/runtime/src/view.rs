@@ -1,9 +1,8 @@
-//! What runs in this process, for those who look at it from outside: the admin page and the control
-//! socket.
+//! The view of the running process for the admin page and the control socket.
 //!
 //! In: groups of cores, each with its apps (services have cores of their own beside those of
-//! packets). Out: all apps by name, each with its numbers, summed over the cores it runs on, and
-//! the way to those cores. An app with frame ports and service ports is in two groups.
+//! packets). Out: all apps by name, each with its counters, summed over its cores, and the way to
+//! those cores. An app with frame ports and service ports is in two groups.
 
 use crate::core::app::App;
 use crate::signal::{self, Asked, Post, Run};

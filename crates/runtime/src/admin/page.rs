@@ -1,9 +1,10 @@
-//! The admin page's thread: takes connections, reads a request from each, writes an answer, closes.
+//! The admin page's thread: accepts connections, reads a request from each, writes an answer,
+//! closes.
 //!
-//! One loop over all of them that never waits for one: each has a deadline for its request and its
-//! answer, and where there are too many the one that has kept its request back for longest goes.
-//! Signals wait for the cores, on threads of their own. The loop ends as soon as it is told to,
-//! whatever its clients do.
+//! One loop serves all connections and never waits for one. Each connection has a deadline for its
+//! request and its answer. If there are too many, the one whose request has been incomplete for
+//! longest is closed. Signals wait for the cores on threads of their own. The loop ends at once
+//! when the process stops, in any state of its connections.
 
 use super::request::{self, Names, Refusal, Request};
 use crate::error::Error;

@@ -1,10 +1,9 @@
-//! One request to the admin page (RFC 9112): read, and checked for whether this page is meant and
-//! whether its sender may ask.
+//! One request to the admin page (RFC 9112): it is read, and checked for its target and its origin.
 //!
-//! A web page in a browser on this machine can send requests here. So `Host` must name this page
-//! (else another name could have been made to resolve to it: DNS rebinding), a foreign `Origin` is
-//! refused, and what changes something is a POST of JSON, which no page of another origin can send
-//! unasked.
+//! A web page in a browser on this machine can send requests here. So `Host` must name this page;
+//! else another name could resolve to it (DNS rebinding). A foreign `Origin` is refused. A request
+//! that changes state must be a POST of JSON, which a page of another origin cannot send without a
+//! preflight.
 
 use std::net::IpAddr;
 

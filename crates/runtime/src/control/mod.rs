@@ -1,10 +1,10 @@
 //! The control socket: commands to running apps from users of this machine, one JSON object per
 //! line in and out (docs/operations.md).
 //!
-//! A Unix socket that only its owner and root can use, served by threads of its own; what touches
-//! an app's state goes to the cores as jobs ([`crate::signal`]), done between two batches. Lines,
-//! answers and connections are bounded, so that no peer makes the process grow. [`request`] knows
-//! the commands, [`tables`] those on tables.
+//! It is a Unix socket that only its owner and root can use, served by threads of its own. Work on
+//! an app's state goes to the cores as jobs ([`crate::signal`]) and runs between two batches.
+//! Lines, answers and connections are bounded, so that no peer makes the process grow. [`request`]
+//! knows the commands, [`tables`] those on tables.
 
 mod request;
 mod tables;

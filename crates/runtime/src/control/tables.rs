@@ -1,8 +1,8 @@
 //! Commands on tables: list, get, insert, delete, read, clear.
 //!
-//! Each becomes jobs for the cores that have the table: the first one for a table that all share,
-//! every one for a table of which each has its own part or copy. A job changes whole rows only and
-//! lasts a fraction of a millisecond; a request of many rows is many jobs, so packets flow between
+//! Each becomes jobs for the cores that have the table. For a shared table that is the first core.
+//! For a table with a part or copy per core it is every core. A job changes whole rows only and
+//! lasts a fraction of a millisecond. A request of many rows is many jobs, so packets flow between
 //! them. A row that stands for several entries (ranges) is one change: no packet sees a part of it.
 
 use super::request::{self, fields, unknown, Answer, Refused};

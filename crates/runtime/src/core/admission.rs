@@ -1,8 +1,8 @@
-//! The door of a listening port: no more connections than `max_connections`.
+//! Admission to a listening port: no more connections than `max_connections`.
 //!
-//! The engine lets in as many as there are places; the others wait in the kernel's queue, where a
-//! place that becomes free finds them. Whoever has waited there for `accept_timeout` is accepted,
-//! told `overload` by its protocol, and closed in order.
+//! The engine accepts as many connections as there are places. The others wait in the kernel's
+//! queue until a place becomes free. After `accept_timeout` a waiting connection is accepted, gets
+//! `overload` from its protocol, and is closed in order.
 
 use super::slab::Id;
 use super::types::flag;

@@ -1,4 +1,4 @@
-//! An app: a program with its description and settings; and what each core keeps of it.
+//! An app: a program with its description and settings, and each core's data of it.
 
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;

@@ -1,4 +1,4 @@
-//! Backend connections: what comes on them, and how they end.
+//! Backend connections: their input, and their end.
 
 use super::dispatch::{own_id, Target};
 use super::health::Why;

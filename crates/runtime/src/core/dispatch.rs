@@ -1,14 +1,14 @@
-//! Requests on their way to backends: choosing a connection, or waiting for one.
+//! Requests to backends: they get a connection, or wait for one.
 //!
-//! Pipelined protocols share a few connections per backend: a request is appended at once, even
+//! Pipelined protocols share a few connections per backend. A request is appended at once, even
 //! while the connection is being made. Exclusive protocols take an idle connection (the one used
-//! last), open one, or wait in a bounded queue. Which idle connections, and what becomes of
-//! requests that no backend has seen: `pool`.
+//! last), open one, or wait in a bounded queue. `pool` chooses among idle connections, and handles
+//! requests that no backend has seen.
 //!
-//! Retry: a request is sent a second time, on a fresh connection, only if it went out on a pooled
-//! connection that had been idle, that connection ended before one byte of an answer, and the whole
-//! request was at hand. That is the case where the backend closed an idle connection at the very
-//! moment it was used.
+//! Retry: a request is sent a second time, on a fresh connection, only under three conditions. It
+//! went out on a pooled connection that had been idle. That connection ended before the first byte
+//! of an answer. The whole request is still in memory. This is the case in which the backend closes
+//! an idle connection at the moment of its use.
 
 use super::app::Proto;
 use super::slab::Id;

@@ -1,5 +1,5 @@
-//! Faults: counted per kind and place, told to the client in its protocol, shown to the app's fault
-//! handlers.
+//! Faults: counted per kind and place, answered to the client in its protocol, shown to the app's
+//! fault handlers.
 
 use super::slab::Id;
 use super::types::{flag, Mode, NO_PROTO};

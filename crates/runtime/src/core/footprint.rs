@@ -1,10 +1,9 @@
-//! Gives back what only the start needed: the compiler's code and its heap.
+//! Returns memory that only the start needed: the compiler's code and its heap.
 //!
-//! Between reading a program and serving it the process has run a parser, a checker and a code
-//! generator; their pages stay resident though they are never used again. Pages of files that were
-//! never modified can be dropped at any time: what is used again comes back from the page cache
-//! with a minor fault. Mappings that hold modified (anonymous) pages, as relocated data does, are
-//! left alone.
+//! Between reading a program and serving it, the process has run a parser, a checker and a code
+//! generator. Their pages stay resident though nothing uses them again. Unmodified pages of files
+//! can be dropped at any time. If they are used again, they come back from the page cache with a
+//! minor fault. Mappings with modified (anonymous) pages, such as relocated data, are left alone.
 
 use std::io::{BufRead, BufReader};
 

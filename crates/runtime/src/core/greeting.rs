@@ -1,9 +1,8 @@
-//! Greetings: messages that a server hears on each connection before any request, such as a
-//! password.
+//! Greetings: messages to a server on each connection before any request, such as a password.
 //!
 //! They are built when the connection is there, and go in front of the requests that wait for it.
-//! Their answers come first, too; nobody reads them, but one that refuses (`refusal when`) ends the
-//! connection, and the requests behind it are not answered by it.
+//! Their answers come first, too, and are discarded. An answer that refuses (`refusal when`) ends
+//! the connection. The waiting requests then get no answer from it.
 
 use super::health::Why;
 use super::input::{run_tail, Parsed};

@@ -1,10 +1,10 @@
-//! Which backends are up: failures, ejection, return.
+//! The health of backends: failures, ejection, return.
 //!
-//! A backend that has failed `eject_after` times in a row is down, unless no other is left: each
-//! call that was not answered in time counts, each connection that was refused or lost, each answer
-//! that is none. Every `eject_time` the runtime connects to it. Where connections had failed, one
-//! that is made is proof enough. Where answers had, as with a process that is stopped, it is *on
-//! trial*: the next request decides, and until it is answered the backend is down for all others.
+//! A backend is down after `eject_after` failures in a row, unless no other is left. Failures are
+//! calls without an answer in time, refused or lost connections, and invalid answers. Every
+//! `eject_time` the runtime connects to a backend that is down. If its connections had failed, a
+//! new one brings it back. If its answers had failed, as with a stopped process, the backend is *on
+//! trial*. The next request decides. Until it is answered, the backend is down for all others.
 
 use super::dispatch::Target;
 use super::slab::Id;

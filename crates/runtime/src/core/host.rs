@@ -1,5 +1,5 @@
-//! What handlers call. These functions append, link and mark; they never run a handler, parse, or
-//! close.
+//! The host functions that handlers call. They append, link and mark. They never run a handler,
+//! parse, or close.
 
 use super::slab::Id;
 use super::types::{flag, Sink, Stored, Task};

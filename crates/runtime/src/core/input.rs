@@ -1,4 +1,4 @@
-//! From bytes to messages: parsing in the engine's buffer, keeping what is incomplete.
+//! From bytes to messages: parsing in the engine's buffer, and keeping incomplete messages.
 
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};

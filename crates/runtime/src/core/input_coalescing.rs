@@ -1,15 +1,15 @@
-//! Batching: a short rest before a look at the sockets, where that makes batches larger.
+//! Input coalescing: a short rest before a poll of the sockets, where that makes batches larger.
 //!
-//! On shared (pipelined) backend connections a batch costs one write per backend and one answer
-//! read, however many requests it carries; larger batches are therefore cheaper for us, for the
-//! backends and for the kernel between. A core that sees many clients and has much to do rests up
-//! to `max` before it polls. It never does so for few clients, at light load, or for exclusive
+//! On shared (pipelined) backend connections a batch costs one write per backend and one read of
+//! the answers, however many requests it carries. So larger batches are cheaper for this process,
+//! for the backends and for the kernel. A core with many active clients and high load rests up to
+//! `max` before it polls. It never rests for few clients, at light load, or for exclusive
 //! connections, where a batch has nothing to share.
 //!
-//! Numbers decide, taken over windows of some milliseconds: with `a` clients active, each speaking
-//! every `t`, a rest of `t / 10` slows nobody down by more than a tenth even if all of them only
-//! wait for their answers, and it gathers `a / 10` events, and more requests where clients send
-//! several at once.
+//! The decision uses counts over windows of some milliseconds. Let `a` clients be active, each with
+//! an event every `t`. A rest of `t / 10` slows no client by more than a tenth, even if all only
+//! wait for answers. It gathers `a / 10` events, and more requests where clients send several at
+//! once.
 
 use std::time::Duration;
 

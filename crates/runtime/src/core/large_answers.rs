@@ -1,21 +1,21 @@
 //! Large answers of pipelined protocols: they must not hold up the others on a shared connection.
 //!
-//! An answer's size is not known before it comes. So:
-//! - a client whose last answers were large ([`LARGE_ANSWER`]) asks on connections that nobody
-//!   shares, one request at a time: a few for each backend ([`OWN_MAX`]), pooled while they are
-//!   idle. There an answer that is taken slowly stops nobody but its backend;
-//! - a shared connection on which a large answer begins is left ([`flag::LEFT`]): what comes is
-//!   sent on another one. Those that had been sent behind it wait. Once nobody does, the connection
-//!   is one of its own, and goes to the pool with the end of the answer;
-//! - while somebody waits behind it, what its client does not take is kept in memory,
-//!   [`super::STORED_MAX`] bytes at most. Then reading stops, and after [`HELD_UP_NS`] in all the
-//!   clients that hold up others there are cut off. For a time after that ([`WARY_NS`]) the first
-//!   requests of new clients go out alone: the one that was cut off finds its large answer on a
-//!   connection of its own.
+//! The size of an answer is not known before it comes. So:
+//! - A client whose last answers were large ([`LARGE_ANSWER`]) gets connections that are not
+//!   shared, for one request at a time. There are a few for each backend ([`OWN_MAX`]), pooled
+//!   while they are idle. A slow reader there stops only its backend.
+//! - A shared connection on which a large answer begins is left ([`flag::LEFT`]). New requests go
+//!   out on another one. Requests that were already sent behind the answer wait. Once none waits,
+//!   the connection becomes one of the unshared, and goes to the pool at the end of the answer.
+//! - While requests wait behind it, memory keeps the bytes that the client does not take, at most
+//!   [`super::STORED_MAX`]. Then reading stops. After [`HELD_UP_NS`] in all, the clients that hold
+//!   up others there are cut off. For a time after that ([`WARY_NS`]), the first requests of new
+//!   clients go out alone. A client that was cut off then gets its large answer on a connection of
+//!   its own.
 //!
-//! Requests of a client go out on two connections only if nothing is under way on the first: else
-//! the second could overtake them. Of messages without an answer nobody knows when they are done; a
-//! connection on which such are under way ([`flag::UNANSWERED`]) is not left.
+//! Requests of a client go out on two connections only if nothing is under way on the first. Else
+//! the second could overtake them. The end of a message without an answer is not known. So a
+//! connection with such messages under way ([`flag::UNANSWERED`]) is not left.
 
 use super::dispatch::Target;
 use super::slab::Id;

@@ -1,22 +1,23 @@
 //! One core: everything between the engine's events and the program's handlers.
 //!
-//! In come batches of [`Event`]s; out go writes, once per connection and batch. Between them, run
-//! to completion:
+//! In: batches of [`Event`]s. Out: writes, once per connection and batch. Between them, run to
+//! completion:
 //!
 //! ```text
 //! bytes ─ input ─ message ─ task ─ call ─ backend connection ─ reply ─ task ─ slot ─ client connection ─ flush
 //! ```
 //!
-//! `input` cuts bytes into messages in the engine's own buffer; `client` starts tasks and keeps
-//! replies in order; `task` runs handlers; `host` is what handlers call. `dispatch` and `backend`
-//! move requests and answers; `pool` says on which connections, `health` which backends are up.
-//! `tail` streams what is too long to hold. `pipeline` shares connections of exclusive protocols;
-//! `trust` says when. `apart` gives large answers of pipelined protocols connections of their own.
-//! `fault`, `time` and `flush` are what their names say. Nothing here knows sockets.
+//! `input` cuts bytes into messages in the engine's own buffer. `client` starts tasks and keeps
+//! replies in order. `task` runs handlers, and `host` has the functions that they call. `dispatch`
+//! and `backend` move requests and answers. `pool` chooses connections, and `health` keeps the
+//! state of backends. `tail` streams messages that are too long to hold. `pipeline` shares
+//! connections of exclusive protocols by the rules of `pipelining_policy`. `large_answers` gives
+//! large answers of pipelined protocols connections of their own. `fault`, `time` and `flush` do as
+//! their names say. Nothing here knows sockets.
 //!
-//! Handlers run inside `task::run` only, and the host functions they call never run a handler,
-//! parse, or close a connection: they append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`); the
-//! marks are worked off by `step`.
+//! Handlers run inside `task::run` only. The host functions that they call never run a handler,
+//! parse, or close a connection. They append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`). `step`
+//! works off the marks.
 
 mod admission;
 pub mod app;

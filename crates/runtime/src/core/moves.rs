@@ -1,11 +1,11 @@
-//! Connections move between cores: one that rests takes over from one that does not.
+//! Connections move between cores: an idle core takes over from a busy one.
 //!
-//! A core that has had no rest for some time, and that two or more clients keep busy, hands one of
-//! them to a core that sleeps: the socket, what has arrived, and the connection's session. It moves
-//! between two requests, when none is under way and nothing is left to be sent; so answers stay in
-//! order, and each goes to its asker. Connections stay where they are if their program keeps
-//! something of requests on its core (`Desc::per_core`), looks at connections as they open and
-//! close, or if backend connections are their own.
+//! A core without rest for some time, kept busy by two or more clients, hands one of them to a core
+//! that sleeps. The move takes the socket, the bytes that have arrived, and the connection's
+//! session. A connection moves between two requests, when none is under way and no output is left.
+//! So answers stay in order, and each goes to its client. Connections stay if their program keeps
+//! state of requests on its core (`Desc::per_core`), or handles the opening and closing of
+//! connections. They also stay if backend connections are tied to clients.
 
 use super::slab::Id;
 use super::types::{flag, Mode, Side};

@@ -1,5 +1,5 @@
-//! What is written about requests: what their answers are counted as, their lines in the access
-//! log, and a word about each answer that this process has made because something failed.
+//! Records about requests: the class counts of their answers, and their lines in the access log.
+//! Each answer that this process made because of a failure also gets a warning.
 
 use super::app::App;
 use super::slab::Id;

@@ -1,31 +1,31 @@
 //! Sharing connections of an exclusive protocol.
 //!
-//! In come requests of which the protocol says that they may share (`WL_C_PIPELINE`: for HTTP safe
-//! ones that are complete with their head) and that are at hand as a whole; out they go one behind
-//! the other on few connections, in one write per batch, and their answers are matched by their
-//! order. All other requests have connections of their own.
+//! In: complete requests that the protocol allows to share (`WL_C_PIPELINE`: for HTTP, safe
+//! requests without a body). Out: the requests one behind the other on few connections, in one
+//! write per batch. Their order matches the answers to them. All other requests have connections of
+//! their own.
 //!
-//! Nothing is shared unless a port's option `pipeline` asks for it: an answer of a wrong length
-//! reaches a wrong client then. The option says how many may lie on one connection, at any time.
-//! With [`AUTO`] only requests that have come in one batch go out together, in one write, to a
-//! backend that is quick enough ([`super::trust`]), on a connection that was idle; then it is idle
-//! again.
+//! Connections are shared only if a port's option `pipeline` asks for it, because an answer of a
+//! wrong length then reaches a wrong client. The option is the maximum number of requests on one
+//! connection. With [`AUTO`], only requests of one batch go out together, in one write, on an idle
+//! connection to a backend that is fast enough ([`super::pipelining_policy`]). Then the connection
+//! is idle again.
 //!
-//! A shared connection is left at the first sign that its order could be lost or that one answer
+//! A shared connection is left at the first sign that its order could be lost, or that one answer
 //! holds up the others. [`Core::shed`] then makes it an exclusive one again, with at most the call
-//! whose answer is under way; it is closed after that, and the other calls are sent again, each
-//! once and each on a connection of its own:
+//! whose answer is under way. It is closed after that call. The other calls are sent again, each
+//! once and each on a connection of its own. The signs are:
 //! - an answer that ends the connection, or that only its end delimits;
-//! - an answer that nobody wants, or whose client does not take it;
+//! - an answer without a request, or whose client does not take it;
 //! - an answer that is not complete some time after its turn has come ([`PATIENCE_NS`],
-//!   [`super::pipelining_policy::Trust::patience`]). If nothing of it has come, and its request lay
-//!   behind another, that one is sent again as well: the backend may have dropped it. If it is the
-//!   only one left, it goes on alone, and its client gets what has come of it: events that are sent
-//!   now and then are not kept back.
+//!   [`super::pipelining_policy::Trust::patience`]). If none of it has arrived, and its request lay
+//!   behind another, that request is sent again as well: the backend may have dropped it. If it is
+//!   the only one left, it goes on alone, and its client gets the part that has arrived. So rare
+//!   events are not kept back.
 //!
-//! A connection that ends or breaks the grammar is closed, and the calls that have seen nothing of
-//! an answer are sent again. Answers shorter than `input::SHORT` are awaited whole, so that their
-//! clients have seen nothing when that happens.
+//! A connection that ends or breaks the grammar is closed. Calls that have seen no part of an
+//! answer are sent again. Answers shorter than `input::SHORT` are awaited whole, so that their
+//! clients have seen nothing in that case.
 
 use super::dispatch::Target;
 use super::pipelining_policy::PipeliningPolicy;

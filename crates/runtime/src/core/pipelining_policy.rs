@@ -1,12 +1,13 @@
 //! Whether requests to a backend may share its connections now, where `pipeline` is `auto`.
 //!
-//! In come the answers of one backend as one core sees them; out goes how many requests may lie on
-//! one connection, and how long one answer may hold up those behind it. The operator has said that
-//! the backend can be trusted with it; what is left to see is whether it is quick enough. It must
-//! have on_response [`WARM`] requests in a row without a slow one; requests share only beside
-//! [`SPREAD`] connections at work; the first [`PROOF`] answers from behind others come from pairs.
-//! A slow answer ends the sharing for [`CALM_NS`], an answer that is none, or that nobody has asked
-//! for, for [`BAD_NS`].
+//! In: the answers of one backend, as one core sees them. Out: how many requests may share one
+//! connection, and how long one answer may hold up those behind it. The operator has declared the
+//! backend trustworthy. This file measures whether it is fast enough.
+//!
+//! A backend must have answered [`WARM`] requests in a row without a slow one. Requests share only
+//! beside [`SPREAD`] connections at work. The first [`PROOF`] shared answers come from pairs. A
+//! slow answer ends the sharing for [`CALM_NS`]. An invalid answer, or one without a request, ends
+//! it for [`BAD_NS`].
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1000 * MS;

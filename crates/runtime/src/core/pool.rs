@@ -1,13 +1,14 @@
-//! Whose a backend connection is, and what becomes of requests that no backend has seen.
+//! The pool of backend connections: which clients a connection serves, and the requests that no
+//! backend has seen.
 //!
-//! Idle connections of an exclusive protocol serve any client (`reuse`), but for those that are one
-//! client's own: with `reuse = never`, and where a message says that the connection has come to
-//! know its client (`private when`: NTLM, say). These serve that client only, and end with it.
+//! Idle connections of an exclusive protocol serve any client (`reuse`). With `reuse = never`, and
+//! where a message ties the connection to its client (`private when`: NTLM, say), they serve that
+//! client only, and end with it.
 //!
-//! A connection that was idle may have got bytes meanwhile that nobody asked for, or have ended.
-//! That is looked at before the next request is written ([`flag::UNSENT`]): such a connection is
-//! closed, and the request, which has been seen by nobody, goes out on another. So do requests
-//! whose connection cannot be made, to another server, where the port says `failover next`.
+//! An idle connection may have received bytes without a request, or may have ended. It is checked
+//! before the next request is written ([`flag::UNSENT`]). Such a connection is closed, and the
+//! unseen request goes out on another. If the connection of a request cannot be made, and the port
+//! says `failover next`, the request goes to another server.
 
 use super::client::move_queue;
 use super::dispatch::Target;

@@ -1,4 +1,4 @@
-//! Signals on a core: a handler that is called from outside, runs to its end at once, and hands its
+//! Signals on a core: a handler that is called from outside, runs to its end at once, and gives its
 //! result to `reply`.
 
 use super::slab::Id;

@@ -1,9 +1,10 @@
-//! Storage whose addresses never change and whose entries are named by index and generation.
+//! Storage with stable addresses, whose entries are named by index and generation.
 //!
-//! Programs hold pointers to connections and tasks while they run, and running may open
+//! Programs hold pointers to connections and tasks while they run. A running program may open
 //! connections, so entries must not move. They lie side by side in a range of addresses that is
-//! reserved when the first is taken and given memory as more are: finding one is a comparison and a
-//! multiplication. Values are not dropped when freed: their inner buffers stay for the next user.
+//! reserved at the first use. Memory is added as entries are taken. Finding an entry is a
+//! comparison and a multiplication. Values are not dropped when freed: their inner buffers stay for
+//! the next user.
 
 use std::ptr::NonNull;
 

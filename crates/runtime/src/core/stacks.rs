@@ -1,11 +1,12 @@
-//! Lanes: handlers that pause run on a stack of their own.
+//! Handlers that pause run on a stack of their own.
 //!
-//! A handler with a long loop, in which nobody can see a pause (`wireloom_ir::passes::pauses`), is
-//! run on a *lane*: a stack, scratch, and room for the messages that it builds, none of which
-//! others use. The loop looks at the clock now and then (`wl_host.pause`); once the slice is used
-//! up the lane is left, and entered again when the connection has its turn. What the handler points
-//! into stays in place: its request is copied before it begins, answers are used only if they are
-//! kept whole, tasks and connections never move. If its client leaves, the stack is forgotten.
+//! Some handlers have a long loop in which no other handler can observe a pause
+//! (`wireloom_ir::passes::pauses`). Such a handler runs on a *lane*: a stack, scratch, and room for
+//! the messages that it builds, used by it alone. The loop reads the clock now and then
+//! (`wl_host.pause`). When the slice is used up, the core leaves the lane. It enters it again when
+//! the connection has its turn. The handler's data stays in place: its request is copied before it
+//! begins, answers are used only if they are kept whole, and tasks and connections never move. If
+//! its client leaves, the stack is abandoned.
 
 use super::app::{out_of, words};
 use super::slab::Id;

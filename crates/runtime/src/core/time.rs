@@ -1,9 +1,9 @@
 //! Time: one lazily re-armed timer per connection, plus periodic handlers, probes and waiting
 //! requests.
 //!
-//! A connection's deadline follows from its state when its timer fires; messages do not touch the
-//! wheel. The timer is only moved forward in time when it fires, and only pulled in when a nearer
-//! deadline comes up.
+//! When its timer fires, the state of a connection gives its deadline. Messages do not touch the
+//! wheel. A timer that fires moves forward in time. It moves back only when a nearer deadline comes
+//! up.
 
 use super::dispatch::Target;
 use super::health::Why;

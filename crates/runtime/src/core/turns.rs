@@ -1,12 +1,13 @@
-//! Whose turn it is: a core's time is shared out by slices, between apps and between the
-//! connections of each.
+//! Fair turns: the time of a core is divided by slices, between apps and between the connections of
+//! each.
 //!
-//! The connections of an app that wait are gone over in rounds. In each round a connection may use
-//! one slice, whether it waits or is served as its bytes come: who has used it waits for the next
-//! round. What a message takes beyond the slice is a debt that later rounds pay. So who sends much
-//! work gets no more of a core than who sends little, and who has used little does not wait behind
-//! those that have used much. The queue is left every few slices to see what has come. Time is read
-//! once per turn, and within a turn with the first messages and then with every fourth.
+//! The waiting connections of an app are served in rounds. In each round a connection may use one
+//! slice, whether it waits or is served as its bytes arrive. A connection that has used its slice
+//! waits for the next round. Time beyond the slice is a debt that later rounds pay. So a connection
+//! with much work gets no more of a core than one with little. A connection that has used little
+//! does not wait behind those that have used much. Every few slices the core polls for new input.
+//! The clock is read once per turn. Within a turn it is read with the first messages and then with
+//! every fourth.
 
 use super::slab::Id;
 use super::types::{flag, Mode, Side};

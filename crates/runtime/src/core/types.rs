@@ -1,4 +1,4 @@
-//! What a core keeps: connections, tasks, reply slots, calls, backends.
+//! The data of a core: connections, tasks, reply slots, calls, backends.
 //!
 //! A *slot* is a place in the reply order of a client connection. A *task* is one activation of a
 //! handler. A *call* is a request on its way to a backend. They refer to each other by [`Id`],

@@ -1,10 +1,10 @@
-//! Ciphers, digests and secure random bytes for programs: what `wl_host.crypto` and the interpreter
-//! call.
+//! Ciphers, digests and secure random bytes for programs, called by `wl_host.crypto` and by the
+//! interpreter.
 //!
-//! In: an operation and its byte strings, the key first and the data last. Out: bytes, or that the
-//! data is not authentic. The work is AWS-LC's. Programs name keys as plain bytes: a key's schedule
-//! is made when a core first uses the key and kept in a table of that core (of its thread), where
-//! the bytes of the key find it. Nothing is allocated for a key that is known.
+//! In: an operation and its byte strings, the key first and the data last. Out: bytes, or the
+//! verdict that the data is not authentic. AWS-LC does the work. Programs name keys as plain bytes.
+//! A core makes the schedule of a key at its first use. A table of the core (of its thread) keeps
+//! the schedule under the key's bytes. A known key allocates nothing.
 
 mod hash;
 

@@ -1,5 +1,5 @@
-//! Vectors of the standards, and properties: in place is out of place, opening undoes sealing and
-//! nothing else opens.
+//! Vectors of the standards, and properties. Operations in place equal those out of place. Opening
+//! undoes sealing, and nothing else opens.
 use super::*;
 
 fn hex(text: &str) -> Vec<u8> {

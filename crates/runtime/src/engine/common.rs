@@ -1,4 +1,4 @@
-//! What the socket engines share: socket calls, address conversion, time, tokens and slots.
+//! Shared parts of the socket engines: socket calls, address conversion, time, tokens and slots.
 
 use super::Token;
 use std::io;

@@ -1,10 +1,10 @@
-//! `recv` and `send`, the two system calls of every message, made directly: in goes what the C
-//! library would be given, out comes the number of bytes or the negative error number.
+//! `recv` and `send`, the two system calls of every message, made directly. In: the arguments of
+//! the C library's functions. Out: the number of bytes or the negative error number.
 //!
-//! The C library's functions are cancellation points, which costs two atomic operations in a
-//! process with threads, and nobody cancels threads here. After each of these calls the caches hold
-//! the kernel's code and not ours, so that every line of code on the way there and back is fetched
-//! anew: an instruction in place takes less than a call by way of another library.
+//! The C library's functions are cancellation points. That costs two atomic operations in a process
+//! with threads, though no thread is ever cancelled here. After each of these calls the caches hold
+//! the kernel's code. So every cache line of code on the way there and back is fetched anew. An
+//! inline instruction then costs less than a call through another library.
 
 use std::os::fd::RawFd;
 

@@ -1,10 +1,10 @@
 //! The epoll engine: edge-triggered, one `epoll_ctl` per connection in its whole life.
 //!
-//! In comes what the kernel reports, out go [`Event`]s whose bytes lie one after the other in a
-//! receive buffer shared by all connections of a part of a batch. Per message it costs one `recv`
-//! and one `send`; `epoll_wait` is shared by the batch: a short read means that the socket is empty
-//! (the next byte raises a new edge), so nobody reads until EAGAIN; only when the kernel has
-//! announced the end of the stream a second `recv` fetches it. Connections that were not read to
+//! In: the kernel's reports. Out: [`Event`]s, whose bytes lie one after the other in a receive
+//! buffer that all connections of a part of a batch share. A message costs one `recv` and one
+//! `send`. The batch shares one `epoll_wait`. A short read means that the socket is empty, because
+//! the next byte raises a new edge. So no read runs until EAGAIN. Only after the kernel has
+//! announced the end of the stream, a second `recv` fetches it. Connections that were not read to
 //! the end (buffer full, or [`MAX_RECV`] reached) stay on a ready list and come first in the next
 //! poll.
 

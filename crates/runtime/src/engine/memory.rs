@@ -1,10 +1,9 @@
-//! The memory engine: connections that exist only in this process, and a clock that moves when told
-//! to.
+//! The memory engine: connections inside of this process, and a clock that tests advance.
 //!
-//! The program's side is an [`Engine`]; the test's side is a [`Network`] (addresses, faults, time)
-//! and a [`Peer`] per connection. Everything is deterministic: events come in the order in which
-//! connections were made, each `Peer::send` is one `Data` event (so a test cuts the bytes as it
-//! likes), and time stands still but for [`Network::advance`].
+//! The program's side is an [`Engine`]. The test's side is a [`Network`] (addresses, faults, time)
+//! and a [`Peer`] per connection. Everything is deterministic. Events come in the order in which
+//! connections were made. Each `Peer::send` is one `Data` event, so a test chooses the cuts. Time
+//! stands still but for [`Network::advance`].
 
 use super::common::Slots;
 use super::{Engine, Event, Token, Waiting, Waker, Write, MAX_RECV};

@@ -1,10 +1,9 @@
-//! The engine trait: how bytes reach and leave connections. The runtime's core knows nothing of
-//! sockets; `epoll`, `uring` and `memory` implement this trait, later frame engines and our own TCP
-//! stack will too.
+//! The engine trait: the border between the core and connections. The runtime's core knows nothing
+//! of sockets. `epoll`, `uring` and `memory` implement this trait.
 //!
-//! An engine belongs to one core (one thread). `poll` gathers a batch of events; received bytes lie
-//! in the engine's own buffer until the next `poll`. Output is given as slices; an engine that
-//! sends asynchronously (io_uring) copies nothing: it says `InFlight` and the caller keeps the
+//! An engine belongs to one core (one thread). `poll` gathers a batch of events. Received bytes lie
+//! in the engine's own buffer until the next `poll`. Output is given as slices. An engine that
+//! sends asynchronously (io_uring) copies nothing. It answers `InFlight`, and the caller keeps the
 //! bytes in place until `Sent`.
 
 use std::net::SocketAddr;

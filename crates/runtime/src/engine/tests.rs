@@ -1,5 +1,5 @@
-//! What every engine must do, on real loopback sockets: each test runs on epoll and, where the
-//! kernel has it, io_uring.
+//! Tests for every engine, on real loopback sockets. Each test runs on epoll and, where the kernel
+//! has it, io_uring.
 use super::*;
 use std::collections::{HashMap, VecDeque};
 use std::io::{IoSlice, Read, Write as _};

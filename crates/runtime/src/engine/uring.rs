@@ -1,11 +1,11 @@
-//! The io_uring engine: multishot accept and receive into a ring of provided buffers, sends queued
-//! and submitted with the one `io_uring_enter` of the next `poll`.
+//! The io_uring engine: multishot accept and receive into a ring of provided buffers. Sends are
+//! queued and submitted with the one `io_uring_enter` of the next `poll`.
 //!
-//! Received bytes stay in the provided buffers until the next `poll`, which gives them back to the
+//! Received bytes stay in the provided buffers until the next `poll`, which returns them to the
 //! kernel. Where the kernel can (6.12), buffers are consumed piecewise, so that small messages of
-//! many connections lie side by side. Bytes that arrive for a connection while it is paused are
-//! copied aside: a stalled connection must not keep shared buffers. The ring belongs to the thread
-//! that opened it (SINGLE_ISSUER): open the engine where it is polled.
+//! many connections lie side by side. Bytes for a paused connection are copied aside, because a
+//! stalled connection must not keep shared buffers. The ring belongs to the thread that opened it
+//! (SINGLE_ISSUER): open the engine where it is polled.
 
 use super::common::{self, Slots, ACCEPT_PAUSE_NS};
 use super::ring::{BufferRing, Send};

@@ -1,4 +1,4 @@
-//! One input of a task: where its bytes come from, and the window in which the program sees them.
+//! One input of a task: the source of its bytes, and the window in which the program sees them.
 
 use super::pipe::{Block, Next, Pipe};
 use super::socket::{self, Moved};

@@ -1,17 +1,17 @@
 //! Merge nodes (FLICK's foldt): sorted streams of many connections combined into one, as a tree of
 //! tasks over the cores.
 //!
-//! In: an app's listen port, on which exactly `inputs` mappers connect, and its connect port, where
-//! the reducer is. Out: one sorted stream to the reducer, with messages of equal keys combined by
-//! the program. Stages: `node` gathers the mappers, then plans the tree (`plan`) and runs its
-//! tasks, a thread per core; a `worker` reads its `input`s (sockets, or the `pipe` from another
-//! task) into bounded windows, calls the program's merge, and writes what comes out to the reducer
-//! or to its pipe.
+//! In: an app's listen port, on which exactly `inputs` mappers connect, and its connect port to the
+//! reducer. Out: one sorted stream to the reducer, in which the program has combined messages of
+//! equal keys. Stages: `node` gathers the mappers, then plans the tree (`plan`) and runs its tasks,
+//! a thread per core. A `worker` reads its `input`s (sockets, or the `pipe` from another task) into
+//! bounded windows. It calls the program's merge, and writes the result to the reducer or to its
+//! pipe.
 //!
-//! Sockets are read only when the merge needs their bytes and windows have a fixed size, so a slow
-//! reducer stalls the tasks, they stall the mappers, and memory stays flat. Whatever goes wrong
-//! ends the run with a reset of the reducer's connection: what it got never looks complete. After
-//! each run, good or bad, the node waits for the next mappers.
+//! Sockets are read only when the merge needs their bytes, and windows have a fixed size. So a slow
+//! reducer stalls the tasks, these stall the mappers, and memory stays flat. Every failure ends the
+//! run with a reset of the reducer's connection, so that a cut stream never looks complete. After
+//! each run the node waits for the next mappers.
 
 mod input;
 mod node;

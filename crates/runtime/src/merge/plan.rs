@@ -1,4 +1,4 @@
-//! How a merge is spread over cores.
+//! The distribution of a merge over cores.
 
 /// A tree of tasks. Each child merges as many of the first inputs as its entry says and hands its
 /// stream to the root, which merges those streams with the inputs that are left and writes to the

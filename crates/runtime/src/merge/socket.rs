@@ -1,8 +1,8 @@
-//! The few things a merge asks of sockets: they are non-blocking, and one `poll` waits for whatever
+//! Socket functions for merges: sockets are non-blocking, and one `poll` waits for everything that
 //! a task needs.
 //!
-//! Connections are set to be reset when they are closed until `close_in_order` says otherwise, so
-//! that whatever ends the process, a cut stream never looks complete.
+//! Connections are set to reset when they are closed, until `close_in_order` changes that. So a cut
+//! stream never looks complete, even if the process ends.
 
 use crate::engine::common;
 use std::io::{self, ErrorKind};

@@ -1,10 +1,10 @@
-//! Interfaces through AF_PACKET: received from a TPACKET_V3 ring that the kernel fills block by
-//! block, sent many per system call.
+//! Interfaces through AF_PACKET. Frames are received from a TPACKET_V3 ring that the kernel fills
+//! block by block. Many frames are sent per system call.
 //!
-//! What the kernel has taken out of a frame is put back: the VLAN tag, and checksums that were left
-//! to hardware; segments larger than a frame (of senders on this machine, or joined by the kernel)
-//! are cut into frames again. With several cores each has a socket of its own; the kernel deals the
-//! flows out among them.
+//! The engine restores parts that the kernel has taken out of a frame: the VLAN tag, and checksums
+//! that were left to hardware. Segments larger than a frame (of senders on this machine, or joined
+//! by the kernel) are cut into frames again. With several cores each has a socket of its own, and
+//! the kernel deals the flows out among them.
 
 use super::offload::{Large, Left, HEADER};
 use super::pool::Pool;

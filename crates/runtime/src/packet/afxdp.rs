@@ -1,11 +1,12 @@
-//! Interfaces through AF_XDP: the kernel puts frames right into buffers of the pool and sends from
-//! them, whichever core or port they belong to, as the pool's region is the UMEM of all sockets.
-//! One socket per queue of the interface.
+//! Interfaces through AF_XDP, with one socket per queue of the interface.
 //!
-//! The driver's own path is used where it has one, else the generic one; zero-copy where the driver
-//! can do that. Frames that do not fit one buffer (jumbo frames) come and go in several. On
-//! interfaces without hardware (veth pairs, say) checksums that a sender has left to it are
-//! completed, and TCP segments beyond the MTU are cut.
+//! The kernel puts frames into buffers of the pool and sends from them, for every core and port.
+//! The pool's region is the UMEM of all sockets.
+//!
+//! The driver's own path is used where it has one, else the generic one. Zero-copy is used where
+//! the driver can do it. Frames that do not fit one buffer (jumbo frames) come and go in several.
+//! On interfaces without hardware (veth pairs, say), missing checksums are completed, and TCP
+//! segments beyond the MTU are cut.
 
 use super::bpf::{set, Attached};
 use super::offload::{complete_if_partial, Large};

@@ -1,6 +1,6 @@
-//! The little of BPF that AF_XDP needs: a map of sockets by queue, a program of six instructions
-//! that gives each frame to its queue's socket, and its attachment to an interface, which ends when
-//! the process does.
+//! The part of BPF that AF_XDP needs: a map of sockets by queue, and a program of six instructions
+//! that gives each frame to its queue's socket. The program's attachment to an interface ends with
+//! the process.
 
 use crate::engine::common;
 use std::io;

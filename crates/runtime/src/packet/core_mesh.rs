@@ -1,10 +1,9 @@
-//! Frames on their way between cores: who takes a frame is a function of its flow, so the order
-//! within a flow is kept.
+//! Frames between cores. The flow of a frame decides its core, so the order within a flow is kept.
 //!
-//! Two rings lead from each core to each other: one for frames to be handled there, one for frames
-//! to be sent through a port that only that core has. What is to be sent is always taken at once
-//! and asks for nothing in return; frames are handled only while there is room to pass on what
-//! becomes of them. So no two cores can wait for each other.
+//! Two rings lead from each core to each other core. One holds frames to be handled there, one
+//! holds frames to be sent through a port that only that core has. Transmit rings are always
+//! drained at once. Handler rings are drained only while there is room to pass on their results.
+//! This rules out a cyclic wait between cores.
 
 use super::pool::Buf;
 use super::port::BATCH;

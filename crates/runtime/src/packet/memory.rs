@@ -1,5 +1,5 @@
-//! Frames in memory: preloaded ones are replayed without a system call, sent ones are counted or
-//! kept. For benches and tests.
+//! Frames in memory. Preloaded frames are replayed without a system call. Sent frames are counted
+//! or kept. For benches and tests.
 
 use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX, NONE};

@@ -1,4 +1,4 @@
-//! Numbers of frame ports, for `/metrics` and `/status`.
+//! Counters of frame ports, for `/metrics` and `/status`.
 
 use crate::admin::Family;
 use crate::stats::{Cell, FrameStats};

@@ -1,23 +1,23 @@
-//! Frames: in come batches from ports (captures, interfaces, memory), out go the same buffers
-//! through other ports, and in between the program's `batch` function runs to completion, one
-//! thread per core.
+//! Frames: batches come in from ports (captures, interfaces, memory), and the same buffers go out
+//! through other ports. Between them, the program's `batch` function runs to completion, one thread
+//! per core.
 //!
 //! ```text
 //! port ─ receive ─ steer ─ (ring to another core) ─ batch ─ route ─ (ring) ─ transmit ─ port
 //! ```
 //!
-//! `plan` says which engine each port's instances are bound to and opens them; each engine is a
-//! [`FramePort`] in a file of its own (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`, `udp`); `pool`
-//! has the buffers, `core` the loop of one core, `rps` says which core handles a frame, `mesh` has
-//! the rings between cores, `queue` what waits inside the program, `serve` the threads, and `table`
-//! what is loaded before the first frame and written behind the last.
+//! `port_bindings` chooses the engine of each port's instances and opens them. Each engine is a
+//! [`FramePort`] in a file of its own (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`, `udp`). `pool`
+//! has the buffers, and `core` the loop of one core. `rps` chooses the core of a frame. `core_mesh`
+//! has the rings between cores, and `queue` the queues inside the program. `serve` has the threads.
+//! `table` loads tables before the first frame and writes them behind the last.
 //!
-//! Several apps run on the same cores: `options` says what each is told, `share` opens once what
-//! several of them name, and `core::fan_out` shows a frame to all that read it, in clusters of one
-//! key.
+//! Several apps run on the same cores. `options` gives each app its part of the command line.
+//! `share` opens a port once that several apps name. `core::fan_out` shows a frame to all apps that
+//! read it, in clusters of one key.
 //!
-//! A frame is received into a buffer of the pool and leaves from the same buffer: nothing is copied
-//! on a straight path, and nothing is allocated per frame.
+//! A frame is received into a buffer of the pool and leaves from the same buffer. A straight path
+//! copies nothing, and nothing is allocated per frame.
 
 mod afpacket;
 mod afxdp;

@@ -1,6 +1,6 @@
-//! What senders on this machine leave to their network card, and frames that never pass one lack:
-//! checksums, and the cut of a large segment into frames. In: a frame as the kernel hands it over,
-//! and what it says of it. Out: frames as they would be on the wire.
+//! Work that local senders leave to a network card: checksums, and the cut of a large segment into
+//! frames. Frames that never pass a card lack it. In: a frame from the kernel, with the kernel's
+//! notes on it. Out: frames as they would be on the wire.
 
 use super::pool::{Buf, Pool};
 use crate::abi::wl_frame;

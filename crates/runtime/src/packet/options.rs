@@ -1,5 +1,5 @@
-//! What each of several apps is told of the command line. In: the options, their ports and tables
-//! with or without the app's name before them. Out: options for each app.
+//! Divides the command line among several apps. In: the options, their ports and tables with or
+//! without the app's name before them. Out: options for each app.
 
 use super::port_bindings::Options;
 use crate::error::Error;

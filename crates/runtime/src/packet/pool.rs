@@ -1,13 +1,12 @@
-//! Buffers for frames. In: how many frames a core must be able to hold. Out: buffers with room
-//! before and behind the frame.
+//! Buffers for frames. In: the number of frames that a core must be able to hold. Out: buffers with
+//! room before and behind the frame.
 //!
-//! One region of memory serves all cores, so that a frame can be received by one core, handled by
-//! another and sent by a third (and so that the region can be the UMEM of every AF_XDP socket).
-//! Each core owns a part; a buffer that ends its way elsewhere goes back to its owner through a
-//! ring. Where apps of several cores share frames, each buffer has a count of those that hold it,
-//! and the last one to give it back frees it. Small buffers are one page each; frames beyond that
-//! (captures of coalesced segments) take one of the few large ones, whose pages are absent until
-//! used.
+//! One region of memory serves all cores. So one core can receive a frame, another handle it and a
+//! third send it. The region can also be the UMEM of every AF_XDP socket. Each core owns a part. A
+//! buffer that ends its way elsewhere returns to its owner through a ring. Where apps of several
+//! cores share frames, each buffer has a count of its holders. The last one to release it frees it.
+//! Small buffers are one page each. Larger frames (captures of coalesced segments) take one of the
+//! few large buffers, whose pages are absent until used.
 
 use super::offload::{Undone, HEADER};
 use super::port::Batch;

@@ -1,4 +1,4 @@
-//! What an engine must do to be a frame port.
+//! The trait of a frame port: the functions that each engine implements.
 
 use super::pool::{Buf, Pool};
 use crate::abi::wl_frame;

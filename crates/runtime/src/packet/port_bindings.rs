@@ -1,11 +1,11 @@
 //! From names to open ports. In: the app's frame ports and `--bind`, `--out`. Out: for each core
-//! its ends, which of them it reads, and the way to every instance of every port.
+//! its port endpoints, the endpoints that it reads, and the route to every instance of every port.
 //!
-//! What several apps of a process name is opened once: `share` gives each of them an end of its
-//! own, and the first app of a core reads it for all.
+//! A port that several apps name is opened once. `share` gives each of them an endpoint of its own,
+//! and the first app of a core reads it for all.
 //!
-//! A port with a handler is read from what it is bound to, and written to it, too, unless that is a
-//! capture: then `--out` says where its frames go. A port without one is only written.
+//! A port with a handler is read from its binding and written to it, too, unless that is a capture.
+//! Then `--out` says where its frames go. A port without a handler is only written.
 
 use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};

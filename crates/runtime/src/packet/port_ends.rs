@@ -1,4 +1,4 @@
-//! Ports that lead nowhere (`null`), and back into the program.
+//! Port endpoints that discard frames (`null`), or lead back into the program.
 
 use super::pool::{Buf, Pool};
 use super::port::{Batch, FramePort, Sent};

@@ -1,5 +1,5 @@
-//! A queue inside the program: in come frames that a handler sends to it, out go the same buffers
-//! when a handler takes them.
+//! A queue inside the program. In: frames that a handler sends to it. Out: the same buffers when a
+//! handler takes them.
 //!
 //! First in, first out, of one core. A frame that finds the queue full is discarded.
 

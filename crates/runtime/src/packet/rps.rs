@@ -1,15 +1,15 @@
-//! Receive packet steering in software: which core handles a frame that one core has received for
-//! all.
+//! Receive packet steering in software: the choice of a core for a frame that one core has received
+//! for all.
 //!
 //! In: the hash of a frame's flow key, and the cost of handling a frame. Out: a core.
 //!
-//! To hand a frame over costs both cores tens of nanoseconds. So a cheap handler is faster on the
-//! core that receives. Its cost shows when frames come in batches; until then the receiving core
-//! handles all of them.
+//! A hand-over costs both cores tens of nanoseconds. So a cheap handler is faster on the core that
+//! receives. Its cost shows when frames come in batches. Until then the receiving core handles all
+//! of them.
 //!
 //! State is kept per core by flow key, so a flow never moves. Its hash bucket belongs to the core
-//! that has handled its first frame. Buckets that are met after the decision are dealt out. The
-//! receiving core gets the fewest, as it also receives and hands over.
+//! that has handled its first frame. Buckets that first appear after the decision are dealt out.
+//! The receiving core gets the fewest, as it also receives and hands over.
 
 use super::core_mesh::core_of;
 

@@ -1,9 +1,9 @@
 //! Running packet apps: one thread per core from the first frame to the last, with all apps.
 //!
-//! In: the programs and the options of `wireloom run`. The ports are opened, every core is set up
-//! and tables are loaded before the first frame is read. The run ends when all inputs are at their
-//! end, or on SIGTERM: then what has been received is handled and sent, files are completed and
-//! tables dumped.
+//! In: the programs and the options of `wireloom run`. Out: the summary of the run. Before the
+//! first frame is read, ports are opened, cores are set up and tables are loaded. The run ends when
+//! all inputs have ended, or on SIGTERM. Then received frames are handled and sent, files are
+//! completed and tables dumped.
 
 use super::core::{Fan, PacketCore, Parts};
 use super::core_mesh::Mesh;

@@ -1,5 +1,5 @@
-//! Ports that several apps of a process have. In: instances as they are opened. Out: for each app
-//! an end of its own that sends through the one port, and who reads it.
+//! Ports that several apps of a process share. In: instances as they are opened. Out: for each app
+//! an endpoint of its own that sends through the one port, and the app that reads it.
 
 use super::core::Member;
 use super::pcap::Style;

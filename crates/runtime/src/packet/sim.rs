@@ -1,5 +1,5 @@
-//! One core of a packet app with virtual time, for tests: frames are handed to its ports one by
-//! one, and what it sends is kept.
+//! One core of a packet app with virtual time, for tests. In: single frames for its ports. Out: the
+//! frames that it sends.
 
 use super::core::{frame_handler, End, Fans, Input, PacketCore, Parts, Route};
 use super::core_mesh::Mesh;

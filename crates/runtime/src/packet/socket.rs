@@ -1,4 +1,4 @@
-//! What ports on sockets share: messages of many frames per system call.
+//! Shared parts of ports on sockets: messages of many frames per system call.
 
 use super::offload::HEADER;
 use super::port::{Sent, BATCH};

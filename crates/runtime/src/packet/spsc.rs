@@ -1,5 +1,5 @@
-//! A ring between two threads: one puts in, the other takes out, in order; neither locks nor
-//! allocates.
+//! A bounded ring between two threads: one producer, one consumer, in order, without locks or
+//! allocation.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

@@ -1,12 +1,11 @@
 //! Tables from files and to files: `--load TABLE=FILE` before the first frame, `--dump TABLE=FILE`
 //! behind the last.
 //!
-//! Both go through signals that the compiler makes for each table, run on the core that has the
-//! entries: `TABLE.insert`, whose arguments are the fields of the key and of the value by name, and
-//! `TABLE.next(cursor)`, a record of the `cursor` behind what it looked at (0 begins, all ones is
-//! the end) and an `entry`, if there was one: `key`, `value`. What a row is: [`crate::rows`]. A
-//! table of which each core has its own part is loaded on all and dumped from all; entries that are
-//! the same on several cores are written once.
+//! Both use signals that the compiler makes for each table, run on the core that has the entries.
+//! The arguments of `TABLE.insert` are the fields of key and value by name. `TABLE.next(cursor)`
+//! gives a record: the next `cursor` and perhaps an `entry` of `key` and `value`. Cursor 0 begins,
+//! and all ones is the end. [`crate::table_io`] defines rows. A table with a part per core is
+//! loaded on all cores and dumped from all. Equal entries of several cores are written once.
 
 use super::core::PacketCore;
 use crate::core::app::App;

@@ -1,5 +1,5 @@
-//! Whole runs of a packet program (test.c, compiled here) on captures, in memory and, where that
-//! may be, on real interfaces.
+//! Whole runs of a packet program (test.c, compiled here) on captures, in memory and, where
+//! permitted, on real interfaces.
 
 mod interfaces;
 mod rings;

@@ -1,4 +1,4 @@
-//! TUN and TAP devices, and `kernel`: frames handed to the host's own stack through a TAP.
+//! TUN and TAP devices, and `kernel`, which passes frames to the host's own stack through a TAP.
 
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, Sent};

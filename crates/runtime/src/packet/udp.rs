@@ -1,7 +1,7 @@
 //! UDP sockets as message ports: a frame is a datagram's payload.
 //!
-//! A port that is read listens on its address; what it sends goes back to where the frame came from
-//! (a new one: to whoever was heard last). A port that is only written sends to its address.
+//! A port that is read listens on its address. Its answers go back to the sender of the frame; a
+//! new frame goes to the last sender. A port that is only written sends to its address.
 
 use super::pool::{Buf, Pool};
 use super::port::{Batch, FramePort, Sent, BATCH};

@@ -1,10 +1,10 @@
-//! A program that gets better while it runs: quickly made code serves first, optimised code of the
+//! A program that improves while it runs: quickly compiled code serves first, optimised code of the
 //! same source takes its place.
 //!
-//! Both are compiled from one C text, so they agree on all that lies in memory: states, sessions,
+//! Both are compiled from one C text, so they agree on everything in memory: states, sessions,
 //! views, frames of tasks, resume points. [`Tiers::program`] is a table whose functions go through
-//! one pointer; [`Tiers::exchange`] sets it. A call that is under way ends in the code in which it
-//! began, the next one begins in the new code. Shared objects are never unloaded, so constants of
+//! one pointer, and [`Tiers::exchange`] sets it. A call under way ends in the code in which it
+//! began. The next one begins in the new code. Shared objects are never unloaded, so constants of
 //! the first code stay valid.
 
 use super::{no_merge, Merge, Packets, Program, Unit};

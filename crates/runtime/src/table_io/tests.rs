@@ -1,4 +1,4 @@
-//! Rows as files and scripts write them: what is taken, and what is refused with which words.
+//! Rows as files and scripts write them: accepted rows, and refused rows with their messages.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What goes wrong: bad bytes, lost and slow backends, clients that leave.
+//! Faults: bad bytes, lost and slow backends, clients that leave.
 
 use super::*;
 use crate::abi::{WL_F_CONSTRAINT, WL_F_INTERNAL};

@@ -1,5 +1,5 @@
-//! Large answers on shared connections: they are left to those that wait already, and clients with
-//! large answers ask alone.
+//! Large answers on shared connections. Such a connection is left to the requests that wait
+//! already. Clients with large answers use connections alone.
 
 use super::*;
 use crate::engine::memory::Ending;

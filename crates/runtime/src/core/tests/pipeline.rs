@@ -1,5 +1,5 @@
-//! Connections of an exclusive protocol that are shared (`pipeline`): order, and everything that
-//! ends the sharing.
+//! Shared connections of an exclusive protocol (`pipeline`): order, and every event that ends the
+//! sharing.
 
 use super::*;
 use crate::engine::memory::{Ending, Peer};

@@ -1,4 +1,4 @@
-//! Whose backend connections are, and what is looked at before a request is written.
+//! Ownership of backend connections, and the checks before a request is written.
 
 use super::*;
 use crate::engine::memory::{Behaviour, Ending, Peer};

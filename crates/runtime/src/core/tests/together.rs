@@ -1,5 +1,5 @@
-//! Connections that requests of one batch share where `pipeline` is `auto`: how the trust is
-//! earned, and what it costs when a backend was not worth it.
+//! Connections that requests of one batch share where `pipeline` is `auto`. The tests show how a
+//! backend earns the trust, and the cost if it did not deserve it.
 
 use super::*;
 use crate::engine::memory::Ending;

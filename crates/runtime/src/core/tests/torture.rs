@@ -1,5 +1,5 @@
-//! A long random run with faults: nobody gets another's answer, none is lost without an error, none
-//! comes twice.
+//! A long random run with faults. No client gets another's answer. No answer is lost without an
+//! error or arrives twice.
 
 use super::*;
 use crate::engine::memory::{Behaviour, Ending};

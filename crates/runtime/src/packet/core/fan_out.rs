@@ -1,10 +1,10 @@
 //! Several apps on one core. In: frames of a port that some of them read. Out: each app's handler
 //! has seen each frame once, on the core that the key of its cluster says.
 //!
-//! The first app has the inputs, the buffers and the rings; the others borrow buffers and rings
-//! while it is their turn. A frame is shown to one app after the other where it lies. The last one
-//! to see it has it for itself; before that, an app that changes frames gets copies, and what one
-//! sends is copied as it leaves. Between cores, buffers have counts of those who hold them.
+//! The first app has the inputs, the buffers and the rings. The others borrow buffers and rings
+//! during their turn. Each app in turn sees a frame in place. The last one owns it. Before that, an
+//! app that changes frames gets copies, and a frame that an app sends is copied. Buffers that cross
+//! cores carry a count of their holders.
 
 use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD, WL_GONE};

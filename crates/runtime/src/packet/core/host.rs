@@ -1,4 +1,5 @@
-//! What programs call. These functions stage frames, count and answer; they never run program code.
+//! The host functions that programs call. They stage frames, count and answer. They never run
+//! program code.
 
 use super::PacketCore;
 use crate::abi::*;

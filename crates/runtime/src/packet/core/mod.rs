@@ -1,8 +1,8 @@
 //! The loop of one core: receive, steer, handle, route, transmit.
 //!
-//! In come frames of this core's ports and of other cores' rings; out go the same buffers. Program
-//! code runs in `handle` and `run_handler` only; what it calls (`transmit`, the host functions)
-//! stages frames and counts, and never runs program code.
+//! In: frames of this core's ports and of other cores' rings. Out: the same buffers. Program code
+//! runs in `handle` and `run_handler` only. The functions that it calls (`transmit`, the host
+//! functions) stage frames and count, and never run program code.
 
 mod fan_out;
 mod host;

@@ -1,4 +1,4 @@
-//! What tests do with a core: see [`super::super::sim`].
+//! The functions with which tests drive a core: see [`super::super::sim`].
 
 use super::PacketCore;
 use crate::packet::port::Batch;

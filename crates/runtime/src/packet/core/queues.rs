@@ -1,9 +1,8 @@
-//! Queues of frames: what handlers ask of them, and the handlers of the frames that were taken from
-//! them.
+//! Queues of frames: their operations for handlers, and the handlers of popped frames.
 //!
-//! A popped frame is handled as soon as the handler that popped it has ended: `serve_popped` is
-//! called by the program between two frames of a batch, and by the core behind every other handler.
-//! It runs the program's `batch` within `batch`, so what is known of the batch at hand is put aside
+//! A popped frame is handled as soon as the handler that popped it has ended. The program calls
+//! `serve_popped` between two frames of a batch. The core calls it behind every other handler. It
+//! runs the program's `batch` within `batch`, so the data of the current batch is put aside
 //! meanwhile.
 
 use super::{PacketCore, NO_HANDLER};

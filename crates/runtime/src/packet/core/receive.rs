@@ -1,5 +1,5 @@
 //! In: frames of this core's ports and of other cores' rings. Out: batches of one port, each
-//! handled, or steered to the core they belong to.
+//! handled here or steered to its core.
 
 use super::{Input, PacketCore, APART_NS};
 use crate::abi::wl_frame;

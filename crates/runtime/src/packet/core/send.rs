@@ -1,5 +1,5 @@
-//! In: what the program has done with a batch, and copies it sends. Out: frames staged at their
-//! ends, at other cores, or given back.
+//! In: a program's decisions on a batch, and copies that it sends. Out: frames staged at their
+//! ports or for other cores, or returned to the pool.
 
 use super::{PacketCore, Route};
 use crate::abi::{wl_frame, wl_left, WL_F_OVERLOAD, WL_GONE};

@@ -1,5 +1,5 @@
-//! Time: the clock's, or that of the captures that are read; periodic handlers, and what is done
-//! once in a while.
+//! Time: that of the clock, or of the captures that are read. Periodic handlers, and periodic work
+//! of the core.
 
 use super::PacketCore;
 use crate::engine::common::{monotonic, wall_offset};

@@ -1,8 +1,8 @@
 //! Capture files. In: pcap (microseconds or nanoseconds, either byte order) and pcapng, plain or
 //! compressed by gzip or zstd. Out: frames with their own times; and the same formats written.
 //!
-//! `read` finds the frames in a window of the file, `ng` knows the blocks of pcapng, `write` is the
-//! other direction. A capture that is damaged ends with an error that says where; the frames before
+//! `read` finds the frames in a window of the file. `ng` knows the blocks of pcapng. `write` is the
+//! other direction. A damaged capture ends with an error that names the place. The frames before
 //! the damage have been handled.
 
 mod ng;

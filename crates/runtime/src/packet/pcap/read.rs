@@ -1,5 +1,5 @@
-//! Reading captures: a window moves over the (decompressed) file; `peek` finds the next frame in
-//! it.
+//! Reading captures. A window moves over the (decompressed) file, and `peek` finds the next frame
+//! in it.
 
 use super::super::pool::FRAME_MAX;
 use super::ng::Section;

@@ -1,5 +1,5 @@
-//! Real interfaces: veth pairs into namespaces of our own, a TUN device, UDP sockets. What needs
-//! more rights than we have is skipped, and said to be.
+//! Real interfaces: veth pairs into namespaces of the test, a TUN device, UDP sockets. A test
+//! without the rights that it needs is skipped, and says so.
 use super::*;
 use crate::stats::CoreStats;
 use std::net::UdpSocket;

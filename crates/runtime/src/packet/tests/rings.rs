@@ -1,7 +1,7 @@
-//! Cores that give each other frames as fast as they can, without programs: what is given comes
-//! once, whole and in order, no bell is lost, and all buffers come home. (Also run under
-//! ThreadSanitizer by hand: it knows the order of atomics but not of fences in a standard library
-//! that was built without it.)
+//! Cores that exchange frames as fast as they can, without programs. Each frame arrives once, whole
+//! and in order, no wake-up is lost, and all buffers return. ThreadSanitizer runs of this test are
+//! manual. It knows the order of atomics but not of fences in a standard library that was built
+//! without it.
 
 use crate::abi::wl_frame;
 use crate::packet::core_mesh::{Item, Mesh};

@@ -1,6 +1,6 @@
-//! Several apps that read one port: each has seen each frame once and unchanged, on the core that
-//! its cluster's hash says, and frames are copied only for those who change them or send what
-//! others need, too.
+//! Several apps that read one port. Each sees each frame once and unchanged, on the core that its
+//! cluster's hash says. Frames are copied only for apps that change them, or that send frames which
+//! other apps need.
 use super::*;
 use crate::stats::CoreStats;
 

@@ -1,4 +1,4 @@
-//! What the loop itself costs. Run it by `cargo test --release -p wireloom-runtime
+//! The cost of the loop itself. Run it by `cargo test --release -p wireloom-runtime
 //! packet::tests::speed -- --ignored --nocapture`.
 use super::*;
 
