@@ -1,8 +1,8 @@
-//! Arrays: a place for each number below the capacity, zero at first, in each core's memory or in
-//! that of all.
+//! Arrays: an entry for each number below the capacity, zero at first, in each core's memory or in
+//! shared memory.
 //!
-//! Places that all cores use are guarded by locks in turn (place i by lock i modulo their number);
-//! a number or a truth is read without one.
+//! Locks guard shared entries (lock i modulo their number guards entry i). A number or a bool is
+//! read without a lock.
 
 use crate::body::BodyGen;
 use crate::expr::may_fault;

@@ -1,9 +1,9 @@
-//! Statements: handlers (which can be resumed), functions, what a protocol says on a fault or
-//! passes on before an answer.
+//! Statements: handlers (which can be resumed), functions, a protocol's answers to faults, and its
+//! interim answers.
 //!
 //! Locals are C locals at the top of the function, so that a jump to a resume point passes no
 //! declaration. At an `Await` the live ones are stored in the task's frame, together with the
-//! bounds of the loops around it, and loaded behind it.
+//! bounds of the loops around it. They are loaded again behind it.
 
 use crate::batch_lookup::{BatchPlan, HoistedState};
 use crate::expr::{may_fault, Scope};

@@ -1,10 +1,10 @@
-//! The folder of compiled programs. What lies in it is run, so it must be this user's alone: mode
-//! 0700, no link, owned by who asks.
+//! The folder of compiled programs. Its files are executed, so it must be this user's alone: mode
+//! 0700, no link, owned by the caller.
 //!
-//! All is done below the folder's descriptor, so that nobody can exchange the folder between check
-//! and use. Files are 0600, written aside and renamed. A result carries a digest of its content and
-//! of what it was made from: a file that was cut or damaged, or that lies under another's name, is
-//! as good as none.
+//! All work is done below the folder's descriptor, so that the folder cannot be exchanged between
+//! check and use. Files are 0600, written aside and renamed. A result carries a digest of its
+//! content and of its inputs. A file that was cut or damaged, or that lies under another's name,
+//! counts as missing.
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use std::ffi::CString;

@@ -1,7 +1,7 @@
 //! From C text to a shared object: finds a compiler, compiles once per content ([`crate::cache`]).
 //!
-//! The name of the result is a hash of all that it depends on: source, headers, extern files with
-//! what they include, compiler version, flags.
+//! The name of the result is a hash of all its inputs: source, headers, extern files with their
+//! includes, compiler version, flags.
 
 use crate::cache::{unique, Folder, Sha};
 use crate::{CSource, Stop, HEADERS};

@@ -1,5 +1,5 @@
-//! Tables of one core (support/core_hash_table.h): keys packed into words, values as they are. Keys
-//! with addresses have a short form for IPv4.
+//! Tables of one core (support/core_hash_table.h): keys are packed into words, values are stored as
+//! they are. Keys with addresses have a short form for IPv4.
 
 use crate::body::BodyGen;
 use crate::expr::may_fault;

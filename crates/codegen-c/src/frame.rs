@@ -1,9 +1,9 @@
-//! Frames: where the headers of a frame unit are, and how their fields are read.
+//! Frames: the places of the headers of a frame unit, and reads of their fields.
 //!
 //! A frame local is a `wl_view *` (support/frame.h). `NAME_parse` walks the layers once, front to
-//! back, and notes of each header that is there its first byte, its end and the end of its payload.
-//! Only layers that the program asks for, and those that lead to them, are looked at. Fields are
-//! loaded where they are read; what lies behind a field of variable size has a slot in the view.
+//! back. For each header that is present, it notes the first byte, the end, and the end of the
+//! payload. It parses only layers that the program uses, and those that lead to them. Fields are
+//! loaded where they are read. A field behind one of variable size has a slot in the view.
 
 use crate::expr::{At, Inst, Scope};
 use crate::gen::Gen;

@@ -1,5 +1,5 @@
-//! What handlers do to frames: fields set in place, headers put in and taken out, frames sent; and
-//! the function that runs a handler over a batch.
+//! Acts on frames: fields set in place, headers inserted and removed, frames sent. Also the
+//! function that runs a handler over a batch.
 
 use crate::body::BodyGen;
 use crate::expr::{may_fault, Scope};

@@ -1,6 +1,7 @@
-//! Keys that are put together where they are used. A handler often makes the key of a frame's flow
-//! first and needs it only for a new flow, as what is known of the others was looked up before it
-//! ran: then the fields are not even loaded.
+//! Keys that are assembled at their use.
+//!
+//! A handler often makes the key of a frame's flow first, but needs it only for a new flow, because
+//! the others were looked up before it ran. Then the fields are not even loaded.
 
 use crate::batch_lookup::{changes, plain};
 use crate::expr::may_fault;

@@ -1,11 +1,15 @@
-//! The C backend: an IR module becomes one readable C file, and that a shared object.
+//! The C backend: an IR module becomes one readable C file, and that becomes a shared object.
 //!
-//! In: a verified and annotated [`ir::Module`]. Out: [`emit`] gives the C text (a [`CSource`]),
-//! [`compile`] a `.so` that exports `wireloom_program` (see `support/wireloom.h`). Stages: types
-//! and views ([`types`], [`view`]) → a parser per message unit ([`parser`], [`parse_field`]; of
-//! frames [`frame`], [`open`]; of many at once [`lanes`]) → functions, handlers and fault replies
-//! ([`body`], [`message`], [`table`], [`merge`]; expressions in [`expr`]) → the program's tables
-//! ([`program`]) → the C compiler, cached by content ([`compile`]).
+//! In: a verified and annotated [`ir::Module`]. Out: [`emit`] gives the C text (a [`CSource`]).
+//! [`compile`] gives a `.so` that exports `wireloom_program` (see `support/wireloom.h`). Stages:
+//!
+//! - types and views: [`types`], [`view`];
+//! - parsers: one per message unit ([`parser`], [`parse_field`]), of frames ([`frame`],
+//!   [`parse_packet`]), of many frames at once ([`vectorize`]);
+//! - functions, handlers and fault replies: [`body`], [`message`], [`table`], [`merge`], with
+//!   expressions in [`expr`];
+//! - the program's function table: [`program`];
+//! - the C compiler, with results cached by content: [`compile`](mod@compile).
 
 mod array;
 mod batch_lookup;

@@ -1,10 +1,11 @@
-//! Merge nodes: sorted inputs combined, by looking at the keys of all their next messages at once.
+//! Merge nodes: sorted inputs are combined by a comparison of the keys of all their next messages
+//! at once.
 //!
-//! A call consumes byte windows until one runs dry. Keys are kept as numbers (their first bytes),
-//! so that one vector instruction or two finds the least and all the inputs that have it; these are
-//! combined in the order of the inputs and the result is written: the cost per message hardly
-//! depends on chance, as that of a tournament's branches does. The message that is being combined
-//! lives in the state, so that it outlasts the windows.
+//! A call consumes byte windows until one is empty. Keys are kept as numbers (their first bytes).
+//! So one or two vector instructions find the least key and all inputs that have it. These messages
+//! are combined in the order of the inputs, and the result is written. The cost per message hardly
+//! depends on the data, unlike that of a tournament tree's branches. The message that is being
+//! combined lives in the state, so that it outlasts the windows.
 
 use crate::expr::Scope;
 use crate::gen::Gen;

@@ -1,9 +1,9 @@
-//! Names in C, stable from the source, and no two the same.
+//! Names in C, stable from the source, and unique.
 //!
-//! [`ident`] is injective: plain names stay as they are, the parts of dotted names are joined by
-//! `__`, and the rest gets a part that begins with a digit, which no source name has. Names of
-//! units, records and tables end in `_`: what is made of them (`NAME_view`, `NAME_tail`) thus has
-//! `__` where the name ends, and differs from all that is made of other names.
+//! [`ident`] is injective. Plain names stay unchanged, and `__` joins the parts of dotted names.
+//! Other names get a part that begins with a digit, which no source name has. Names of units,
+//! records and tables end in `_`. So derived names (`NAME_view`, `NAME_tail`) have `__` where the
+//! name ends, and differ from names derived from others.
 
 use wireloom_ir::*;
 

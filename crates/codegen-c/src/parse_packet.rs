@@ -1,12 +1,12 @@
-//! Opening a frame: finding its headers, front to back.
+//! Parsing a frame: finding its headers, front to back.
 //!
-//! As a rule a header is followed by at most one other: the conditions of those that may follow
-//! exclude each other, or their first bits do (IPv4 and IPv6 behind an MPLS label). Then
-//! `NAME_parse` jumps from header to header, so that a frame costs what it holds, not what the
-//! graph of layers might hold. Other graphs are tried layer by layer.
+//! As a rule at most one header can follow a header. The conditions of its successors exclude each
+//! other, or their first bits do (IPv4 and IPv6 behind an MPLS label). Then `NAME_parse` jumps from
+//! header to header. So a frame costs its own headers, not the whole graph of layers. Other graphs
+//! are tried layer by layer.
 //!
-//! `NAME_fast` is the same for the usual shapes, `NAME_most` for the one that most frames have,
-//! `NAME_known` for those of which that is known (`fast_path.rs`).
+//! `NAME_fast` is the same for the usual header stacks, and `NAME_most` for the most common one.
+//! `NAME_known` is for frames that are known to have it (`fast_path.rs`).
 
 use crate::expr::{Inst, Scope};
 use crate::fast_path::Known;

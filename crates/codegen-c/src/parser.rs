@@ -1,13 +1,13 @@
-//! A message unit's parser: one coroutine that walks the grammar, nested units inlined, and can
-//! stop at any byte.
+//! A message unit's parser: one coroutine that walks the grammar, with nested units inlined, and
+//! can stop at any byte.
 //!
-//! `NAME_step(v, p, base, pos, end, eof, used)` works on the bytes `p + pos … p + end`; offsets
-//! count from the message's first byte (`p` is where that byte is or would be), `base` is the
-//! offset of the first byte given. It stops by noting a resume point in `v->p.pc` and going to
-//! `more`; the next call jumps back to that label. `pos` moves only past complete fields (in the
-//! tail also past checked parts of long ones), so nothing that is needed again is ever given away.
+//! `NAME_step(v, p, base, pos, end, eof, used)` works on the bytes `p + pos … p + end`. Offsets
+//! count from the message's first byte (`p` is where that byte is or would be), and `base` is the
+//! offset of the first byte given. To stop, it notes a resume point in `v->p.pc` and goes to
+//! `more`. The next call jumps back to that label. `pos` moves only past complete fields (in the
+//! tail also past checked parts of long ones). So bytes that are needed again are never released.
 //!
-//! The head ends dynamically where the first field that begins the tail is reached
+//! The head ends at run time, where the first field that begins the tail is reached
 //! (`wireloom_ir::grammar::tail`).
 
 use crate::expr::{may_fault, Inst, Scope};

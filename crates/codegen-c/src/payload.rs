@@ -1,7 +1,8 @@
-//! A frame's payload replaced. What is made of a part of the old payload (a slice of it, bytes
-//! before and behind it, a cipher over it) is made in place: the part stays where it is, and the
-//! headers move. Whether it is such a part is seen when the program runs, so it may be named by
-//! `let`; what comes from elsewhere is copied.
+//! Replacing a frame's payload.
+//!
+//! The new payload may be made of a part of the old one: a slice of it, bytes before and behind it,
+//! a cipher over it. Then the part stays in place, and the headers move. A check at run time finds
+//! such a part, so a `let` may name it. Bytes from elsewhere are copied.
 
 use crate::body::BodyGen;
 use crate::expr::{crypto_op, may_fault};

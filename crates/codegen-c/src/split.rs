@@ -1,11 +1,11 @@
-//! One C file, compiled in parts side by side: a compiler works on one core only, and users wait
+//! One C file, compiled in parts side by side, because a compiler uses one core only and users wait
 //! for it.
 //!
-//! Functions that are called from elsewhere by name or through a table alone (parsers, handlers,
-//! fault replies) are set off while code is emitted. A large file then gives each of them to one
-//! part: `WL_PART` says which part is being compiled, the others see a prototype. Without `WL_PART`
-//! the file is whole. All else (types, small functions, the program's tables) stands in each part,
-//! and what a part does not use costs it nothing but reading.
+//! Functions that are called only by name or through a table (parsers, handlers, fault replies) are
+//! set off while code is emitted. A large file gives each of them to one part. `WL_PART` is the
+//! number of the part that is compiled, and the other parts see a prototype. Without `WL_PART` the
+//! file is whole. Types, small functions and the program's tables stand in each part. If a part
+//! does not use them, it costs only their reading.
 
 /// Parts of a large file. More than two would read the headers more often, and few machines that
 /// wait have the cores.

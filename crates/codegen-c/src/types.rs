@@ -1,8 +1,8 @@
 //! C types of IR types, and the small functions on values: equality, hash, stored form.
 //!
-//! A value has two forms. In registers and locals, bytes are a slice (`wl_bytes`). Stored (state,
-//! session, frame), bytes lie inline with room for the type's maximum; `put_…` and `get_…` go
-//! between the two.
+//! A value has two forms. In registers and locals, bytes are a slice (`wl_bytes`). In storage
+//! (state, session, frame), bytes lie inline with room for the type's maximum. `put_…` and `get_…`
+//! convert between the two.
 
 use crate::gen::Gen;
 use crate::names::{self, ident, mangle};

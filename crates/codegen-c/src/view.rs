@@ -1,4 +1,4 @@
-//! Structs for what a parser keeps of a unit: the used values and extents of its fields.
+//! Structs for a parser's results of a unit: the used values and extents of its fields.
 //!
 //! Fields of different cases of one switch share their room. A message's view is `wl_parser`, the
 //! parser's own slots, and the unit's struct `f`.
