@@ -195,19 +195,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         if self.g.marks.is_none() || self.owner != Owner::Frame {
             return;
         }
-        let table = match &s.kind {
-            StmtKind::TableGet { table, .. }
-            | StmtKind::TablePut { table, .. }
-            | StmtKind::TableRemove { table, .. }
-            | StmtKind::TableUpdate { table, .. }
-            | StmtKind::TableLen { table, .. }
-            | StmtKind::TableNext { table, .. }
-            | StmtKind::TableInsert { table, .. }
-            | StmtKind::TableDelete { table, .. } => Some(*table),
-            _ => None,
-        };
         let m = self.g.m;
-        let name = match (table, s.span.element.checked_sub(1).and_then(|n| m.elements.get(n as usize))) {
+        let name = match (s.kind.table(), s.span.element.checked_sub(1).and_then(|n| m.elements.get(n as usize))) {
             (Some(t), _) => format!("table {}", m.tables[t.index()].name),
             (None, Some(element)) => format!("element {}", element.name),
             (None, None) => self.title.clone(),

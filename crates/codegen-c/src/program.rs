@@ -543,27 +543,9 @@ impl<'m> Gen<'m> {
             .filter(|(_, h)| h.on.frame_unit().is_none())
             .map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name)))
             .collect();
-        let replies: String = m
-            .protocols
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| p.on_fault.is_some())
-            .map(|(i, _)| format!("case {i}: return fault_reply_{i}(x, f, req);\n"))
-            .collect();
-        let interim: String = m
-            .protocols
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| p.on_interim.is_some())
-            .map(|(i, _)| format!("case {i}: return interim_{i}(x, rep);\n"))
-            .collect();
-        let notes: String = m
-            .protocols
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| p.on_log.is_some())
-            .map(|(i, _)| format!("case {i}: note_{i}(x, req); break;\n"))
-            .collect();
+        let replies = protocol_cases(m, |p| p.on_fault.is_some(), |i| format!("return fault_reply_{i}(x, f, req);"));
+        let interim = protocol_cases(m, |p| p.on_interim.is_some(), |i| format!("return interim_{i}(x, rep);"));
+        let notes = protocol_cases(m, |p| p.on_log.is_some(), |i| format!("note_{i}(x, req); break;"));
         let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };
         if frame != "0" {
             let members: String =
@@ -644,4 +626,10 @@ impl<'m> Gen<'m> {
 
 fn removes(out: &Outgoing) -> bool {
     matches!(out, Outgoing::Pass { edits, .. } if edits.iter().any(|e| matches!(e, Edit::Remove { .. })))
+}
+
+/// Cases of a switch over protocols, for those that have something: what is done for protocol `i`.
+fn protocol_cases(m: &Module, has: impl Fn(&Protocol) -> bool, act: impl Fn(usize) -> String) -> String {
+    let having = m.protocols.iter().enumerate().filter(|(_, p)| has(p));
+    having.map(|(i, _)| format!("case {i}: {}\n", act(i))).collect()
 }

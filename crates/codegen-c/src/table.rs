@@ -255,19 +255,7 @@ impl<'m> BodyGen<'_, 'm> {
 
     pub fn table(&mut self, s: &'m StmtKind) {
         let m = self.g.m;
-        let (StmtKind::TableGet { table, .. }
-        | StmtKind::TablePut { table, .. }
-        | StmtKind::TableRemove { table, .. }
-        | StmtKind::TableUpdate { table, .. }
-        | StmtKind::TableLen { table, .. }
-        | StmtKind::TableNext { table, .. }
-        | StmtKind::TableInsert { table, .. }
-        | StmtKind::TableDelete { table, .. }
-        | StmtKind::TablePush { table, .. }
-        | StmtKind::TablePop { table, .. }) = s
-        else {
-            return;
-        };
+        let Some(table) = &s.table() else { return };
         let t = &m.tables[table.index()];
         if t.kind == TableKind::Array {
             return self.array(*table, s);

@@ -258,6 +258,43 @@ pub enum StmtKind {
     },
 }
 
+impl StmtKind {
+    /// The table that a statement is about. The body of an update has statements of its own.
+    pub fn table(&self) -> Option<TableId> {
+        self.read_table().or_else(|| self.changed_table())
+    }
+
+    /// The table that a statement only reads.
+    pub fn read_table(&self) -> Option<TableId> {
+        use StmtKind::*;
+        match self {
+            TableGet { table, .. } | TableLen { table, .. } | TableNext { table, .. } => Some(*table),
+            _ => None,
+        }
+    }
+
+    /// The table whose entries a statement may change.
+    pub fn changed_table(&self) -> Option<TableId> {
+        use StmtKind::*;
+        match self {
+            TableRemove { table, .. } | TableDelete { table, .. } | TablePop { table, .. } => Some(*table),
+            _ => self.filled_table(),
+        }
+    }
+
+    /// The table to which a statement may add an entry.
+    pub fn filled_table(&self) -> Option<TableId> {
+        use StmtKind::*;
+        match self {
+            TablePut { table, .. }
+            | TableUpdate { table, .. }
+            | TableInsert { table, .. }
+            | TablePush { table, .. } => Some(*table),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueAct {
     /// The oldest frame is handled by the queue's handler once the handler at hand has ended; bool:

@@ -173,19 +173,10 @@ impl Uses {
             Count(c, _) => {
                 self.changes.insert(Resource::Counter(*c));
             }
-            TableGet { table, .. } | TableLen { table, .. } | TableNext { table, .. } => {
-                self.reads.insert(Resource::Table(*table));
+            s => {
+                self.changes.extend(s.changed_table().map(Resource::Table));
+                self.reads.extend(s.read_table().map(Resource::Table));
             }
-            TablePut { table, .. }
-            | TableRemove { table, .. }
-            | TableUpdate { table, .. }
-            | TableInsert { table, .. }
-            | TableDelete { table, .. }
-            | TablePush { table, .. }
-            | TablePop { table, .. } => {
-                self.changes.insert(Resource::Table(*table));
-            }
-            _ => {}
         });
         let mut called = Vec::new();
         walk::block_exprs(block, &mut |e| match &*e.kind {

@@ -534,25 +534,12 @@ impl crate::Module {
     /// Whether what requests do leaves something on their core: `state` that they change, tables of
     /// which each core has its own.
     pub fn keeps_on_core(&self) -> bool {
-        use crate::StmtKind::{
-            SetState, TableDelete, TableInsert, TablePop, TablePush, TablePut, TableRemove, TableUpdate,
-        };
         let own =
-            |t: &crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == crate::Sharing::Parts);
+            |t: crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == crate::Sharing::Parts);
         let mut keeps = false;
         for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. })) {
             crate::walk::stmts(&h.body.block, &mut |s| {
-                keeps |= match &s.kind {
-                    SetState(..) => true,
-                    TablePut { table, .. }
-                    | TableUpdate { table, .. }
-                    | TableRemove { table, .. }
-                    | TableInsert { table, .. }
-                    | TableDelete { table, .. }
-                    | TablePush { table, .. }
-                    | TablePop { table, .. } => own(table),
-                    _ => false,
-                }
+                keeps |= matches!(s.kind, crate::StmtKind::SetState(..)) || s.kind.changed_table().is_some_and(own)
             });
         }
         keeps
@@ -741,21 +728,12 @@ fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<Signal
 }
 
 fn table_info(m: &crate::Module, n: usize, half: Half) -> TableInfo {
-    use crate::StmtKind::{TableInsert, TablePush, TablePut, TableUpdate};
     // Copies are alike on all cores, whoever writes them.
     let (t, mut written) = (&m.tables[n], false);
     let handlers =
         m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))).map(|h| &h.body);
     for body in handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())) {
-        crate::walk::stmts(&body.block, &mut |s| {
-            if let TablePut { table, .. }
-            | TableUpdate { table, .. }
-            | TableInsert { table, .. }
-            | TablePush { table, .. } = &s.kind
-            {
-                written |= table.index() == n
-            }
-        });
+        crate::walk::stmts(&body.block, &mut |s| written |= s.kind.filled_table().is_some_and(|t| t.index() == n));
     }
     let half = if t.local { Half::Packets } else { half };
     TableInfo {

@@ -39,6 +39,16 @@ pub enum Target {
     },
 }
 
+impl Target {
+    /// The input, where it is one.
+    pub fn input(self) -> Option<InputId> {
+        match self {
+            Target::Input(id) => Some(id),
+            Target::Port { .. } => None,
+        }
+    }
+}
+
 /// What is done with the packets of a wire: by an element, or by nodes of a wiring of the app or of
 /// a compound element.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,10 +72,7 @@ pub const INPUT_LOCALS: usize = 2;
 impl Module {
     /// Where a wire leads, if it leads to an input.
     pub fn input_of(&self, wire: WireId) -> Option<InputId> {
-        match self.wires.get(wire.index())?.to {
-            Target::Input(id) => Some(id),
-            Target::Port { .. } => None,
-        }
+        self.wires.get(wire.index())?.to.input()
     }
 
     /// The body of an input that is joined to.
@@ -111,7 +118,7 @@ impl Module {
     pub fn input_uses_tables(&self, id: InputId) -> bool {
         let mut uses = false;
         if let Some(body) = self.input_body(id) {
-            self.reached(&body.block, &mut |b| walk::stmts(b, &mut |s| uses |= uses_table(&s.kind)))
+            self.reached(&body.block, &mut |b| walk::stmts(b, &mut |s| uses |= s.kind.table().is_some()))
         }
         uses
     }
@@ -128,25 +135,6 @@ impl Module {
             open.extend(self.outputs(&body.block));
         }
     }
-}
-
-/// Whether a statement uses a table. None of these stands in an update of a table, nor in what a
-/// packet is given to from there.
-pub fn uses_table(s: &StmtKind) -> bool {
-    use StmtKind::*;
-    matches!(
-        s,
-        TableGet { .. }
-            | TablePut { .. }
-            | TableRemove { .. }
-            | TableUpdate { .. }
-            | TableLen { .. }
-            | TableNext { .. }
-            | TableInsert { .. }
-            | TableDelete { .. }
-            | TablePush { .. }
-            | TablePop { .. }
-    )
 }
 
 /// Whether a statement changes a frame itself.

@@ -323,14 +323,11 @@ fn block_edges(m: &Module, this: Key, block: &Block, edges: &mut Vec<Edge>) {
         }
         StmtKind::Call { port, .. } => add(this, Key::Port(port.0), EdgeKind::Call),
         StmtKind::Send { port, .. } => add(this, Key::Port(port.0), EdgeKind::Send),
-        StmtKind::TableGet { table, .. }
-        | StmtKind::TablePut { table, .. }
-        | StmtKind::TableRemove { table, .. }
-        | StmtKind::TableUpdate { table, .. }
-        | StmtKind::TableLen { table, .. }
-        | StmtKind::TablePush { table, .. }
-        | StmtKind::TablePop { table, .. } => add(this, Key::Table(table.0), EdgeKind::Uses),
-        _ => {}
+        s => {
+            if let Some(table) = s.table() {
+                add(this, Key::Table(table.0), EdgeKind::Uses)
+            }
+        }
     });
 }
 

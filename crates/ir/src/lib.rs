@@ -627,16 +627,7 @@ impl Module {
             .filter(|h| !matches!(h.on, On::Start | On::Every(_) | On::Signal(_) | On::Test(_) | On::Check { .. }))
             .map(|h| &h.body);
         for body in traffic.chain(self.inputs.iter().filter_map(|i| i.body.as_ref())) {
-            walk::stmts(&body.block, &mut |s| {
-                hit |= match &s.kind {
-                    StmtKind::TablePut { table, .. }
-                    | StmtKind::TableRemove { table, .. }
-                    | StmtKind::TableUpdate { table, .. }
-                    | StmtKind::TableInsert { table, .. }
-                    | StmtKind::TableDelete { table, .. } => table.index() == n,
-                    _ => false,
-                }
-            });
+            walk::stmts(&body.block, &mut |s| hit |= s.kind.changed_table().is_some_and(|t| t.index() == n));
         }
         hit
     }

@@ -27,15 +27,7 @@ pub fn is_keyed(m: &Module, t: TableId) -> bool {
 /// The table of a statement about one of these. (Entries without a mask are put into other tables:
 /// E0701.)
 pub fn table_of(m: &Module, s: &StmtKind) -> Option<TableId> {
-    let t = match s {
-        StmtKind::TableGet { table, .. }
-        | StmtKind::TableLen { table, .. }
-        | StmtKind::TableNext { table, .. }
-        | StmtKind::TableInsert { table, .. }
-        | StmtKind::TableDelete { table, .. } => *table,
-        _ => return None,
-    };
-    is_keyed(m, t).then_some(t)
+    s.table().filter(|t| is_keyed(m, *t))
 }
 
 fn bytes(env: &Env, e: &Expr) -> Res<Vec<u8>> {

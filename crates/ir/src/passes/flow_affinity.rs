@@ -97,7 +97,7 @@ pub(super) fn by(m: &mut Module, plan: Plan, everywhere: bool) {
             // one core.
             let mut bound = own.is_empty() || loops || everywhere;
             m.reached(&h.body.block, &mut |b| {
-                walk::stmts(b, &mut |s| bound |= table_of(&s.kind).is_some_and(|t| m.tables[t.index()].local))
+                walk::stmts(b, &mut |s| bound |= s.kind.table().is_some_and(|t| m.tables[t.index()].local))
             });
             let (keys, symmetric) = if bound { (common.clone(), symmetric) } else { (own.clone(), false) };
             steer.push(Steer { port, unit, keys, symmetric });
@@ -110,21 +110,6 @@ fn is_loop(m: &Module, p: PortId) -> bool {
     m.ports
         .get(p.index())
         .is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Loop, .. }))
-}
-
-fn table_of(s: &StmtKind) -> Option<TableId> {
-    use StmtKind::*;
-    match s {
-        TableGet { table, .. }
-        | TablePut { table, .. }
-        | TableRemove { table, .. }
-        | TableUpdate { table, .. }
-        | TableLen { table, .. }
-        | TableNext { table, .. }
-        | TableInsert { table, .. }
-        | TableDelete { table, .. } => Some(*table),
-        _ => None,
-    }
 }
 
 /// The addresses of the network headers that no other one can be around.
@@ -326,7 +311,7 @@ impl Uses<'_> {
             // Connections are on cores of their own: what they walk or count must be all of it.
             if matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_)) {
                 walk::stmts(&h.body.block, &mut |s| {
-                    if let Some(t) = table_of(&s.kind) {
+                    if let Some(t) = s.kind.table() {
                         self.outside[t.index()] = Some("connections use it, too, on cores of their own")
                     }
                 });

@@ -101,10 +101,7 @@ impl Inline {
 
     fn target(&self, s: &StmtKind) -> Option<InputId> {
         let StmtKind::Output { wire, .. } = s else { return None };
-        match self.wires.get(wire.index())?.to {
-            Target::Input(id) => Some(id),
-            Target::Port { .. } => None,
-        }
+        self.wires.get(wire.index())?.to.input()
     }
 
     fn body(&self, body: &mut Body) {

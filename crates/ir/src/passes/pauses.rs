@@ -221,18 +221,8 @@ fn writes(m: &Module, s: &StmtKind, counts: bool) -> Option<String> {
         SetState(id, _) => m.states.get(id.index()).map(|s| format!("state `{}`", s.name)),
         SetSession(id, _) => m.sessions.get(id.index()).map(|s| format!("session `{}`", s.name)),
         Count(id, _) if counts => m.counters.get(id.index()).map(|c| format!("counter `{}`", c.name)),
-        TableGet { table, .. }
-        | TablePut { table, .. }
-        | TableRemove { table, .. }
-        | TableUpdate { table, .. }
-        | TableLen { table, .. }
-        | TableNext { table, .. }
-        | TableInsert { table, .. }
-        | TableDelete { table, .. }
-        | TablePush { table, .. }
-        | TablePop { table, .. } => m.tables.get(table.index()).map(|t| format!("table `{}`", t.name)),
         SendFrame { .. } | Frame { .. } | Queue { .. } => Some("a packet".into()),
-        _ => None,
+        s => s.table().and_then(|t| m.tables.get(t.index())).map(|t| format!("table `{}`", t.name)),
     }
 }
 

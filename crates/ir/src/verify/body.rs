@@ -543,7 +543,7 @@ impl<'a> Flow<'a, '_, '_> {
                 StmtKind::Output { wire, .. } => self.c.m.input_of(*wire),
                 _ => None,
             };
-            let table = elements::uses_table(s)
+            let table = s.table().is_some()
                 || self.inside == Inside::Update && output.is_some_and(|to| self.c.m.input_uses_tables(to));
             self.c.need(self.inside != Inside::Update || !table, path, "a table update may not use tables");
             self.c.need(
@@ -561,22 +561,13 @@ impl<'a> Flow<'a, '_, '_> {
             Kind::Function => {
                 let touches = sends
                     || suspends
+                    || s.table().is_some()
                     || matches!(
                         s,
                         StmtKind::SetState(..)
                             | StmtKind::SetSession(..)
                             | StmtKind::Count(..)
                             | StmtKind::Close
-                            | StmtKind::TableGet { .. }
-                            | StmtKind::TablePut { .. }
-                            | StmtKind::TableRemove { .. }
-                            | StmtKind::TableUpdate { .. }
-                            | StmtKind::TableLen { .. }
-                            | StmtKind::TableNext { .. }
-                            | StmtKind::TableInsert { .. }
-                            | StmtKind::TableDelete { .. }
-                            | StmtKind::TablePush { .. }
-                            | StmtKind::TablePop { .. }
                             | StmtKind::Queue { .. }
                             | StmtKind::Frame { .. }
                             | StmtKind::SendFrame { .. }
