@@ -1,5 +1,5 @@
-/* base.h: what every generated program uses: values, arithmetic, scratch, building messages,
-   text. */
+/* base.h: the parts that every generated program uses: values, arithmetic, scratch, building
+ * messages, text. */
 #ifndef WL_BASE_H
 #define WL_BASE_H
 #include "wireloom.h"

@@ -1,4 +1,4 @@
-/* builtin.h: the language's built-in functions (ir::Builtin says what each gives). */
+/* builtin.h: the language's built-in functions (ir::Builtin defines their results). */
 #ifndef WL_BUILTIN_H
 #define WL_BUILTIN_H
 #include "base.h"

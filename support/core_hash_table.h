@@ -1,37 +1,36 @@
-/* core_hash_table.h: exact-match tables of one core, for frames: keys and values of fixed size, no
- * locks.
+/* core_hash_table.h: exact-match tables of one core, for frames. Keys and values have a fixed
+ * size, and there are no locks.
  *
- * Open addressing with linear probing over slots of one size. A slot is the key in whole words, the
- * time of its last use (the stamp, 24 bits, in the last word of the key if it leaves room; 0: the
- * slot is empty) and the value; most fit in one cache line, which can be fetched ahead for a whole
- * batch (wl_flow_prefetch).
+ * Open addressing with linear probing over slots of one size. A slot is the key in whole words, a
+ * stamp, and the value. The stamp is the time of the last use, in 24 bits of the key's last word
+ * if it leaves room (0: the slot is empty). Most slots fit in one cache line, which can be
+ * prefetched for a whole batch (wl_flow_prefetch).
  *
- * A table whose keys hold addresses of either family has two such arrays: a short form of the key
- * for IPv4, the whole one for all else. Its capacity counts both. Pages of the one that is not used
- * are never touched.
+ * A table whose keys hold addresses of either family has two such arrays: one with a short form of
+ * the key for IPv4, one with the whole key for the rest. Its capacity counts both. Pages of an
+ * unused array are never touched.
  *
- * Expiry costs nothing per frame: what has expired is absent when it is looked up, and is taken by
- * the next insertion that passes; the whole table is swept bit by bit as time goes on
- * (wl_flow_tend), before stamps come round again. `evict lru` in a full table evicts the oldest of
- * the 16 slots from the key's own place on. Shapes are compile-time constants at every call that
- * counts, so loops over words unroll.
+ * Expiry costs nothing per frame. An expired entry is absent for lookups, and the next insertion
+ * that passes takes its slot. As time goes on, wl_flow_tend sweeps the whole table in small parts,
+ * before stamps wrap. `evict lru` in a full table evicts the oldest of the 16 slots from the key's
+ * own slot on. Shapes are compile-time constants at every frequent call, so loops over words
+ * unroll.
  *
- * A large table begins with a small part of its places and grows where it lies, so that few entries
- * lie close together: in few pages and few lines, which stay in the caches. The number of buckets
- * in use doubles; bucket b becomes the buckets 2b and 2b + 1. Buckets are moved from the last to
- * the first, a few with each insertion, so that none is moved to where another still lies: those
- * from `split` on have been moved (linear hashing, the other way round).
+ * A large table begins with a small part of its slots and grows in place. So few entries lie close
+ * together, in few pages and cache lines. The number of buckets in use doubles: bucket b becomes
+ * the buckets 2b and 2b + 1. Buckets move from the last to the first, a few with each insertion,
+ * so that none moves onto another. Those from `split` on have moved (linear hashing, in the other
+ * direction).
  *
  * The keys of a batch can be looked up one behind the other, before the first handler runs
- * (wl_places, wl_place_peek): no handler's work lies between two searches then, so that many of
- * them overlap. Such an answer holds until an entry moves or goes (`moves`).
+ * (wl_places, wl_place_peek). Many searches then overlap, because no handler's work lies between
+ * them. A result holds until an entry moves or goes (`moves`).
  *
- * A table may have a cache in front (`cache N`): copies of slots that have been read, each in the
- * one place that its hash names. A copy counts as long as the clock stands where it stood when the
- * slot was last used, so that no stamp of the table is ever too old; whatever changes a slot or
- * takes it away drops its copy. What a program sees is the same with and without. Copies are used
- * only while they answer most lookups (wl_front_weigh): to look for one that is not there costs as
- * much as a lookup. */
+ * A table may have a cache in front (`cache N`): copies of slots that were read, each in the one
+ * place that its hash names. A copy is valid while the clock has not advanced since the slot's
+ * last use, so that no stamp of the table is too old. Every change or removal of a slot drops its
+ * copy. A program sees the same with and without a cache. Copies are used only while they answer
+ * most lookups (wl_front_weigh), because a search for a missing copy costs as much as a lookup. */
 #ifndef WL_FLOW_H
 #define WL_FLOW_H
 #include "shared_hash_table.h"

@@ -1,10 +1,10 @@
-/* frame.h: what generated programs do with whole frames: headers' places, checksums, insertion and
+/* frame.h: acts of generated programs on whole frames: places of headers, checksums, insertion and
  * removal.
  *
- * The generated file defines WL_LAYERS (most headers of one frame) and WL_SLOTS (places behind
- * fields of variable size that are kept), then includes this. A wl_view says where the headers of
- * the frame at hand are; the generated `NAME_open` fills it. All functions here are inlined into it
- * or into handlers, so that a view whose address does not escape lives in registers. */
+ * The generated file defines WL_LAYERS (most headers of one frame) and WL_SLOTS (the number of
+ * kept places behind fields of variable size), then includes this. A wl_view has the places of the
+ * current frame's headers, and the generated `NAME_parse` fills it. All functions here are inlined
+ * into it or into handlers, so that a view whose address does not escape lives in registers. */
 #ifndef WL_FRAME_H
 #define WL_FRAME_H
 #include "base.h"

@@ -1,4 +1,5 @@
-/* merge.h: what generated merge nodes use: keys' prefixes and writing messages to a window. */
+/* merge.h: functions for generated merge nodes: prefixes of keys, and writing messages to a
+ * window. */
 #ifndef WL_MERGE_H
 #define WL_MERGE_H
 #include "base.h"

@@ -1,7 +1,7 @@
-/* scan.h: finding bytes. A `wl_set` is a set of byte values in three shapes: a 256-bit map for
- * single bytes and two nibble tables for vectors (table lookup by low nibble gives the rows in
- * which the byte's column is set; the high nibble picks the row's bit). Every search answers the
- * first index in [i, n) whose byte is in the set, else n, and never reads outside [p, p + n). */
+/* scan.h: searches for bytes. A `wl_set` is a set of byte values in three forms: a 256-bit map for
+ * single bytes, and two nibble tables for vectors. A table lookup by the low nibble gives the rows
+ * in which the byte's column is set; the high nibble picks the row's bit. Every search gives the
+ * first index in [i, n) whose byte is in the set, else n. It never reads outside [p, p + n). */
 #ifndef WL_SCAN_H
 #define WL_SCAN_H
 #include <stdint.h>

@@ -1,16 +1,16 @@
 /* shared_hash_table.h: exact-match tables, shared by the cores.
  *
  * Keys and values are byte strings (generated code encodes and decodes them). An entry keeps its
- * first `inl` bytes in place; what is longer goes on in fixed-size blocks of the table's memory, so
- * any mix of sizes fits without fragmentation (at most one block per entry is not full). Entries
- * and blocks come from two pools of fixed size.
+ * first `inl` bytes in place. The rest lies in fixed-size blocks of the table's memory, so any mix
+ * of sizes fits without fragmentation (at most one block per entry is not full). Entries and
+ * blocks come from two pools of fixed size.
  *
  * A key's bucket belongs to one of up to 64 stripes. A stripe's spin lock guards its buckets and
  * its list of entries in the order of their last use (reads count). That list makes expiry free:
- * the oldest entry is looked at when the stripe is used anyway. `evict lru` evicts the oldest entry
- * of the key's own stripe, so it is least recently used among 1/64 of the table (exact for tables
- * of fewer than 1024 entries, which have one stripe). A table with `reject` first takes back what
- * has expired in any stripe. */
+ * each use of the stripe checks its oldest entry. `evict lru` evicts the oldest entry of the key's
+ * own stripe. That entry is the least recently used of 1/64 of the table, or of the whole table
+ * below 1024 entries, which has one stripe. A table with `reject` first removes expired entries in
+ * any stripe. */
 #ifndef WL_TABLE_H
 #define WL_TABLE_H
 #include "builtin.h"

@@ -1,6 +1,7 @@
-/* simd.h: sixteen frames side by side, a word of 32 bits of each in a vector, a truth of each in a
- * bit. For generated programs that look at many frames of one shape at once; needs AVX-512 (F and
- * BW), else WL_LANES is not defined and they look at one after the other. */
+/* simd.h: sixteen frames side by side, with a 32-bit word of each frame in a vector and a bool of
+ * each frame in a mask bit. It is for generated programs that handle many frames of one header
+ * stack at once. It needs AVX-512 (F and BW). Without that, WL_LANES is not defined, and programs
+ * handle frames one by one. */
 #ifndef WL_LANES_H
 #define WL_LANES_H
 #include "base.h"

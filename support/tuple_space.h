@@ -1,26 +1,26 @@
-/* tuple_space.h: tables whose entries have masks: wildcard rules with priorities, longest prefixes.
- * Of one core, no locks.
+/* tuple_space.h: tables whose entries have masks: wildcard rules with priorities, longest
+ * prefixes. Tables belong to one core and have no locks.
  *
  * Tuple space search: entries of one mask (a tuple) share a hash table over the masked key. Tuples
- * are kept in falling order of their best priority, 16 side by side, so that one vector computes 16
- * hashes and two fetch 16 buckets of two slots; the search ends where no tuple ahead can hold
- * anything better. Up to WL_WILD_FEW entries are not hashed but compared one after the other, 16 at
- * a time. Where more than two entries fall into a bucket, it is marked and they lie in a group of
- * eight slots of a second hash; where that is full, too, the tuple's table is made anew with
- * another seed, or larger. All memory is laid out at the start: entries, tuples, and an arena from
- * which tuples' tables are cut in powers of two.
+ * are sorted by descending best priority, 16 side by side. One vector computes 16 hashes, and two
+ * fetch 16 buckets of two slots. The search ends where no later tuple can hold a better entry. Up
+ * to WL_WILD_FEW entries are not hashed but compared one after the other, 16 at a time. A bucket
+ * of more than two entries is marked, and its entries lie in a group of eight slots of a second
+ * hash. If that is full, too, the tuple's table is rebuilt with another seed, or larger. All
+ * memory is laid out at the start: entries, tuples, and an arena for the tuples' tables, cut in
+ * powers of two.
  *
- * The hash is a sum of products, a word of the key times that word's factor. Words that all entries
- * which ask for them want to be the same (the front of an IPv4 address, while all rules are of
- * IPv4) are compared once for all; what they add to the sum is known beforehand. A word that each
- * mask takes whole or not at all (ports, protocols) is multiplied once, and each lane takes the
- * product or leaves it. Only words of which masks take different parts cost a multiplication per
- * lane.
+ * The hash is a sum of products: each word of the key times that word's factor. Some words have
+ * the same value in all entries that match on them (the front of an IPv4 address, while all rules
+ * are of IPv4). These are compared once for all, and their part of the sum is known beforehand. A
+ * word that each mask takes whole or not at all (ports, protocols) is multiplied once, and each
+ * lane takes the product or leaves it. Only words of which masks take different parts cost a
+ * multiplication per lane.
  *
- * Entries with the same key and mask are a chain by falling priority. Keys, masks and values are
- * whole 32-bit words; of a prefix table the priority is the prefix's length. An entry's key,
- * priority and chain lie side by side in one cache line. At most WL_WILD_TUPLES masks at once, 16
- * words and 2^20 - 2 entries. */
+ * Entries with the same key and mask are a chain by descending priority. Keys, masks and values
+ * are whole 32-bit words. The priority of a prefix table's entry is the prefix's length. An
+ * entry's key, priority and chain lie side by side in one cache line. The limits are
+ * WL_WILD_TUPLES masks at once, 16 words and 2^20 - 2 entries. */
 #ifndef WL_WILD_H
 #define WL_WILD_H
 #include "shared_hash_table.h"

@@ -2,9 +2,9 @@
  *
  * Keys of a batch lie in columns: word w of the key of frame k is key[w * WL_WILD_KEYS + k]. In a
  * short list all keys are compared with one entry after the other. Otherwise sixteen keys are
- * hashed side by side for one tuple after the other; what the gathered buckets have with the right
- * tag is appended to a list of candidates, which are compared when the list is complete. Nothing on
- * the way branches on what a frame holds, so that the searches of many frames overlap. */
+ * hashed side by side for one tuple after the other. Slots with the right tag in the gathered
+ * buckets go to a list of candidates, which are compared when the list is complete. No branch
+ * depends on a frame's data, so the searches of many frames overlap. */
 #ifndef WL_WILD_EACH_H
 #define WL_WILD_EACH_H
 #include "tuple_space.h"

@@ -1,4 +1,4 @@
-/* wireloom.h: what generated code and the runtime agree on (the ABI), version 1.
+/* wireloom.h: the ABI between generated code and the runtime, version 1.
  *
  * A program (compiled C, or the interpreter behind the same function table) supplies `wl_program`.
  * The runtime supplies `wl_host` and owns connections, buffers, tasks and time. All calls of one
