@@ -11,7 +11,7 @@ bench/README.md and the figures as JSON in bench/results/startup/latest.json; wi
   interpreted   the same request by `run --interpret`, which needs no C compiler
   check  the whole process of `wireloom check APP`
 """
-import argparse, datetime, json, os, pathlib, platform, shutil, socket, statistics, struct, subprocess, sys, tempfile, threading, time
+import argparse, datetime, json, os, pathlib, platform, shutil, socket, statistics, struct, subprocess, sys, tempfile, textwrap, threading, time
 
 from compiled_by import compiled_by
 from filled import filled
@@ -161,9 +161,12 @@ def table(result):
     cell = lambda v: f"{v[0]:.0f} [{v[1]:.0f}..{v[2]:.0f}]"
     worst = lambda key: max(r[key][0] for r in result["apps"])
     verdict = lambda key, most: f"{worst(key):.0f} ms, {'pass' if worst(key) < most else '**MISS**'}"
-    lines = [
+    made = (
         f"{result['date']}, {result['machine']}, load average {result['load']:.1f}, {result['rounds']} rounds, {result['compiler']}, "
-        f"commit {result['commit']}: `python3 bench/startup.py`. Milliseconds, median [smallest..largest].",
+        f"commit {result['commit']}: `python3 bench/startup.py`. Milliseconds, median [smallest..largest]."
+    )
+    lines = [
+        textwrap.fill(made, 100),
         "",
         "| app | lines of C | check | cold start to first answer or frame | of it CPU time | cold and optimised | warm start | interpreted |",
         "|---|---|---|---|---|---|---|---|",
