@@ -285,7 +285,7 @@ impl<'a> Compiler<'a> {
             "string" | "String" | "str" | "char" => "text is `bytes<N>`, where N is its largest size",
             "float" | "double" | "f32" | "f64" => "there are no fractions: count in a smaller unit",
             "drop" => "a packet is dropped by `drop p`, or at the end of a wiring",
-            "filter" | "Filter" => "`where c` lets go on what c holds for",
+            "filter" | "Filter" => "`where c` passes messages for which c holds",
             "map" | "dict" | "HashMap" => "keyed state is a table: `table t: K -> V { capacity 10K }`",
             "record" => "a record without a name is built as `{ field: value }`, where its type is known",
             "while" | "boolean" => {
@@ -512,7 +512,7 @@ impl<'a> Compiler<'a> {
             let outside = crate::ir_builder::as_int(&value)
                 .is_some_and(|n| !says.within.iter().any(|(a, b)| (u128::from(*a)..=u128::from(*b)).contains(&n)));
             if outside && !says.within.is_empty() {
-                return Err(self.error("E0304", e.span, "the default is not among what `in` says"));
+                return Err(self.error("E0304", e.span, "the default is outside of the values of `in`"));
             }
             says.default = Some(value);
         }

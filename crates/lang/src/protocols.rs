@@ -115,7 +115,7 @@ impl Compiler<'_> {
 
     fn request_takes_nothing(&mut self, u: ir::UnitId, span: Span) {
         if !self.units[u.index()].params.is_empty() {
-            self.error("E0612", span, "the unit of a request has no parameters: nobody could give them");
+            self.error("E0612", span, "the unit of a request has no parameters: a sender could not give them");
         }
     }
 
@@ -211,7 +211,7 @@ impl Compiler<'_> {
             return Err(self.error(
                 "E0612",
                 columns[ast::LOGGED].span,
-                "a request has two columns in the access log: what is asked for, and of what",
+                "a request has two columns in the access log: the operation and its object",
             ));
         }
         let unit = self.protocols[id.index()].request;
@@ -385,7 +385,7 @@ impl Compiler<'_> {
     fn on_fault(&mut self, module: ModId, id: ir::ProtocolId, name: &Ident, body: &ast::Block) -> R<()> {
         let info = self.protocols[id.index()].clone();
         if info.response.is_none() {
-            return Err(self.error("E0612", name.span, "a protocol without responses tells nobody about faults"));
+            return Err(self.error("E0612", name.span, "a protocol without responses has no answer to a fault"));
         }
         let start = Ty::Bytes(ir::Protocol::START);
         let fault = self.fault_record(&[("in_step", Ty::Bool), ("start", start.clone())]);
@@ -529,7 +529,7 @@ impl Compiler<'_> {
 
 /// The same in both places: what would be mixed up, and the two ways on.
 fn stateless_help(d: Diagnostic) -> Diagnostic {
-    d.note("a server that remembers something of a connection (a login, an open transaction, the database in use) would answer one client with the state of another")
+    d.note("a server that keeps state of a connection (a login, an open transaction) would answer one client with the state of another")
         .note("connections of a client's own do not exist yet: a protocol with such a state cannot be connected to")
         .hint("write `stateless` in the protocol if every request means the same on every connection")
 }

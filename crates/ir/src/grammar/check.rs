@@ -61,7 +61,7 @@ pub(super) fn too_many_fields(m: &Module, order: &[UnitId], out: &mut Vec<Findin
                 unit.span,
                 format!("`{}` has {size} fields, with those of the units in it; the limit is {MOST_FIELDS}", unit.name),
             )
-            .hint("a list is one field, however many items it has; bytes that nobody reads are one, too"),
+            .hint("a list is one field with any number of items; unread bytes are one field, too"),
         );
     }
 }
@@ -309,7 +309,7 @@ fn runs(m: &Module, facts: &Facts, unit: UnitId, fields: &[FieldId], out: &mut V
                 if to_end { "nothing is left for this" } else { "this begins only with bytes of the run before it" },
             )
             .hint(if to_end {
-                "what reads to the end is the last field"
+                "only the last field reads to the end"
             } else {
                 "take the byte out of the run's charset, or end the run by `until`"
             }),
@@ -454,7 +454,7 @@ fn alternatives(m: &Module, port: &Port, out: &mut Vec<Finding>) {
                     ),
                 )
                 .label(unit.span, "its request begins here")
-                .hint("a connection's protocol is told by its first byte: put the narrower protocol first"),
+                .hint("the first byte decides a connection's protocol: put the narrower protocol first"),
             );
         }
         taken = taken.union(&unit.first);

@@ -46,7 +46,7 @@ pub(super) fn too_large(m: &Module, order: &[UnitId]) -> Vec<Finding> {
             }
             let name = field.name.as_deref().unwrap_or("_");
             found.push(Finding::new("E0415", field.span, format!("`{}.{name}` is computed of too much", m.unit(u).name))
-                .hint("a `let` with bytes, or of a packet's header, is computed again wherever it is read, with all `let`s that it reads: write a function of the fields, or keep numbers or bools of bytes"));
+                .hint("each reader computes such a `let` again, with the `let`s in it: write a function of the fields, or keep numbers or bools"));
         }
     }
     found

@@ -11,13 +11,11 @@ impl Compiler<'_> {
     pub fn halves(&mut self) {
         for c in core_partition::of(&self.m).map_or(Vec::new(), |h| h.conflicts) {
             let d = match c {
-                Conflict::Ports { handler } => Diagnostic::error(
-                    "E0624",
-                    self.at(handler),
-                    "one handler uses frame ports and connections",
-                )
-                .label("packets and connections have cores of their own")
-                .hint("let it put what the others need into a table: `every 1ms { … }` there takes it from the table"),
+                Conflict::Ports { handler } => {
+                    Diagnostic::error("E0624", self.at(handler), "one handler uses frame ports and connections")
+                        .label("packets and connections have cores of their own")
+                        .hint("put the values for the other side into a table: `every 1ms { … }` there takes them out")
+                }
                 Conflict::Resource { thing, packets, services } => {
                     let (what, name, hint) = self.thing(thing);
                     let text = format!(
@@ -48,7 +46,7 @@ impl Compiler<'_> {
             }
             Resource::Counter(c) => {
                 let name = self.m.counters[c.index()].name.clone();
-                let hint = "handlers of packets read what packets alone count: count with two, and add them where connections, who see the sum, are handled".to_string();
+                let hint = "handlers of packets may read only counters of packets: use two counters, and add them in a handler of connections".to_string();
                 ("counter", name, hint)
             }
             Resource::Table(t) => {

@@ -372,7 +372,7 @@ impl Lower<'_, '_> {
             NodeKind::Match(ways) if self.frames => self.flow_match(ways, rest, v, node.span),
             NodeKind::Expr(e) if self.is_outlet(e) => {
                 if let Some(extra) = rest.first() {
-                    return Err(self.err("E0631", extra.span, "behind a way out of the element nothing follows"));
+                    return Err(self.err("E0631", extra.span, "nothing may follow an output of the element"));
                 }
                 self.with_name(v, span, |s, value| s.send(value, e, node.span))
             }
@@ -572,7 +572,7 @@ impl Lower<'_, '_> {
             .collect();
         if !rest.is_empty() && outs.len() != 1 {
             let names = outs.iter().map(|o| format!("`{name}.{} -> …`", o.name)).collect::<Vec<_>>().join(", ");
-            let d = Diagnostic::error("E0629", span, format!("`{name}` has {} ways out", outs.len()));
+            let d = Diagnostic::error("E0629", span, format!("`{name}` has {} outputs", outs.len()));
             return Err(self.cx.report(if outs.is_empty() {
                 d.hint("it is the end of a wiring")
             } else {
@@ -598,7 +598,7 @@ impl Lower<'_, '_> {
         }
         if !rest.is_empty() && !counts.is_empty() {
             return Err(self.cx.report(
-                Diagnostic::error("E0629", span, format!("`{name}` has several ways out"))
+                Diagnostic::error("E0629", span, format!("`{name}` has several outputs"))
                     .hint(format!("wire each: `{name}[0] -> …`")),
             ));
         }
@@ -833,13 +833,13 @@ impl Lower<'_, '_> {
             (None, None) => n.name.clone(),
             (None, Some(c)) => {
                 return Some(Err(self.cx.report(
-                    Diagnostic::error("E0629", to.span, format!("`{}` has {c} ways out", n.name))
+                    Diagnostic::error("E0629", to.span, format!("`{}` has {c} outputs", n.name))
                         .label("which one?")
                         .hint(format!("write `{0}[i]`, `broadcast {0}` or `steer {0} by key`", n.name)),
                 )))
             }
             (Some(i), None) => {
-                return Some(Err(self.err("E0629", i.span, format!("`{}` is one way out, no array", n.name))))
+                return Some(Err(self.err("E0629", i.span, format!("`{}` is one output, no array", n.name))))
             }
             (Some(i), Some(c)) => match &*i.kind {
                 ExprKind::Int(i) if *i < u128::from(c) => format!("{}[{i}]", n.name),
@@ -847,7 +847,7 @@ impl Lower<'_, '_> {
                     return Some(Err(self.err(
                         "E0304",
                         i.span,
-                        format!("`{}` has {c} ways out, counted from 0", n.name),
+                        format!("`{}` has {c} outputs, counted from 0", n.name),
                     )))
                 }
                 _ => return Some(self.outlet_by(value, to, i, c, span)),

@@ -232,7 +232,7 @@ impl Compiler<'_> {
         Err(self.report(
             Diagnostic::error("E0603", span, "a greeting makes no calls")
                 .label("it is sent before anything is heard")
-                .hint("`reply` what the server must hear first"),
+                .hint("`reply` the first message for the server"),
         ))
     }
 
@@ -258,7 +258,7 @@ impl Compiler<'_> {
                 let d = Diagnostic::error(
                     "E0611",
                     at(&port.span),
-                    format!("nobody handles requests of `{name}` on port `{}`", port.name),
+                    format!("no handler for requests of `{name}` on port `{}`", port.name),
                 )
                 .label("no handler")
                 .hint(format!("write `on {}(req: {name}) {{ … }}`", port.name));

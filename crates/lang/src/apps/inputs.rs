@@ -117,7 +117,7 @@ impl Compiler<'_> {
                 "this gives a packet to an element that uses a table while an entry is held by `update`",
             )
             .label("not here");
-            self.report(d.hint("do it before the `update` or behind it; what it needs can be kept in a `var`"));
+            self.report(d.hint("move it before or behind the `update`; a `var` can keep its values"));
         }
     }
 
@@ -350,8 +350,8 @@ impl Lower<'_, '_> {
         let d =
             Diagnostic::error("E0506", span, format!("`{name}` and the elements around it stand in too many places"))
                 .label("one place too many");
-        self.cx.report(d.note(format!("an element is there once for each wiring that it stands in, with all that it holds; the limit is {MOST_INPUTS} inputs"))
-            .hint("wire what follows it apart: `a -> e`, `b -> e`, `e -> …`"))
+        self.cx.report(d.note(format!("each wiring of an element makes a copy of it, with its inner elements; the limit is {MOST_INPUTS} inputs"))
+            .hint("wire its output once: `a -> e`, `b -> e`, `e -> …`"))
     }
 
     fn output(&mut self, from: From, to: ir::Target, frame: LocalId, span: Span) -> R<()> {

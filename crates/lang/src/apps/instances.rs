@@ -263,7 +263,7 @@ impl Lower<'_, '_> {
                 .label("where to?");
                 Err(self
                     .cx
-                    .report(d.hint(format!("wire what follows it apart: `a -> {name}`, `b -> {name}`, `{name} -> …`"))))
+                    .report(d.hint(format!("wire its output once: `a -> {name}`, `b -> {name}`, `{name} -> …`"))))
             }
         }
     }
@@ -336,7 +336,7 @@ impl Lower<'_, '_> {
             return Ok(l.port);
         }
         if self.cx.loops.len() >= MOST_LOOPS {
-            return Err(self.err("E0510", span, "too many ways out take frames that are built"));
+            return Err(self.err("E0510", span, "too many outputs take built frames"));
         }
         let unit = self.cx.built_unit(span)?;
         let port = ir::PortId(self.cx.m.ports.len() as u32);

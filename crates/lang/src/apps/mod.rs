@@ -258,7 +258,7 @@ impl Compiler<'_> {
             Some(i) => match &*i.kind {
                 ast::ExprKind::Int(i) => format!("[{i}]"),
                 _ => {
-                    self.error("E0306", i.span, "which way out is wired must be a constant");
+                    self.error("E0306", i.span, "the index of a wired output must be a constant");
                     return;
                 }
             },
@@ -308,14 +308,14 @@ impl Compiler<'_> {
             (None, [one]) => one,
             (None, []) => {
                 return Err(self.report(
-                    Diagnostic::error("E0629", span, format!("`{}` has no way out", n.name))
+                    Diagnostic::error("E0629", span, format!("`{}` has no output", n.name))
                         .hint("it is the end of a wiring"),
                 ))
             }
             (None, all) => {
                 let each = all.iter().map(|o| format!("`{}.{o} -> …`", n.name)).collect::<Vec<_>>().join(", ");
                 return Err(self.report(
-                    Diagnostic::error("E0629", span, format!("`{}` has {} ways out", n.name, all.len()))
+                    Diagnostic::error("E0629", span, format!("`{}` has {} outputs", n.name, all.len()))
                         .hint(format!("wire each: {each}")),
                 ));
             }
@@ -323,11 +323,11 @@ impl Compiler<'_> {
         let count = self.out_counts(i)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
         let whole = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
         let d = match (index.map(|i| &*i.kind), count) {
-            (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} ways out"))
+            (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} outputs"))
                 .hint(format!("wire each: `{whole}[0] -> …`")),
-            (Some(_), None) => Diagnostic::error("E0629", span, format!("`{whole}` is one way out, no array")),
+            (Some(_), None) => Diagnostic::error("E0629", span, format!("`{whole}` is one output, no array")),
             (Some(ast::ExprKind::Int(at)), Some(c)) if *at >= u128::from(c) => {
-                Diagnostic::error("E0304", span, format!("`{whole}` has {c} ways out, counted from 0"))
+                Diagnostic::error("E0304", span, format!("`{whole}` has {c} outputs, counted from 0"))
             }
             _ => return Ok(()),
         };

@@ -107,7 +107,7 @@ impl Compiler<'_> {
             }
             let port = self.m.ports[i].clone();
             let at = Span { file: ast::FileId(port.span.file), start: port.span.start, end: port.span.end };
-            let d = Diagnostic::error("E0611", at, format!("nobody handles the packets of queue `{}`", port.name))
+            let d = Diagnostic::error("E0611", at, format!("no handler for the packets of queue `{}`", port.name))
                 .label("no handler");
             self.report(d.hint(format!(
                 "write `on {0}(p) {{ … }}` or wire it: `{0} -> …`",

@@ -115,7 +115,7 @@ impl Compiler<'_> {
         Err(self.report(
             Diagnostic::error("E0617", span, "a signal makes no calls")
                 .label("it answers at once")
-                .hint("let a timer gather what it needs into `state`"),
+                .hint("let a timer gather its data into `state`"),
         ))
     }
 }

@@ -232,11 +232,7 @@ impl Compiler<'_> {
                 continue;
             }
             let Some((_, e)) = fields.iter().find(|(n, _)| n.name == m.name) else {
-                return Err(l.err(
-                    "E0618",
-                    with.span,
-                    format!("the combined message does not say what `{}` is", m.name),
-                ));
+                return Err(l.err("E0618", with.span, format!("the combined message has no value for `{}`", m.name)));
             };
             let combined = l.expr_as(e, &m.ty)?;
             let find = |s: &[(String, ir::LocalId, Val)]| s.iter().find(|(n, ..)| *n == m.name).map(|(_, l, _)| *l);

@@ -606,9 +606,8 @@ impl Lower<'_, '_> {
             return Err(self.err("E0201", f.span, "this is no unit"));
         };
         if self.cx.m.units[u.index()].frame.is_some() {
-            let d =
-                Diagnostic::error("E0620", f.span, "a packet is what a frame port gives, and is not parsed from bytes")
-                    .label("a packet type");
+            let d = Diagnostic::error("E0620", f.span, "packets come from frame ports, and are not parsed from bytes")
+                .label("a packet type");
             return Err(self.cx.report(d.hint("give `parse` the units of its headers, one after the other; or make them headers of the port's own packet type")));
         }
         let bytes = self.bytes_arg(&a.value)?;

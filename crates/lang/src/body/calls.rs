@@ -321,7 +321,7 @@ impl Lower<'_, '_> {
     /// Elements of services in the place of each send to them.
     pub fn element_copies(&mut self, name: &str, span: Span) -> R<()> {
         self.one_more_copy(false, || Diagnostic::error("E0506", span, format!("`{name}` and the elements around it stand in too many places")).label("one place too many")
-            .note("an element is put in the place of each send to it, with all that is wired behind it: where elements send at several places each, that doubles at every step")
+            .note("each send to an element copies it, with the wiring behind it: several sends in each of a chain of elements multiply the copies")
             .hint("send once, at the end of the handler"))
     }
 
@@ -332,7 +332,7 @@ impl Lower<'_, '_> {
                 Diagnostic::error(
                     "E0309",
                     span,
-                    format!("`{}` gives a message by `return`, which can only be sent on at once", info.name),
+                    format!("`{}` gives a message by `return`, which can only be sent directly", info.name),
                 )
                 .hint("use the call directly in `reply`, `call` or `->`"),
             ));

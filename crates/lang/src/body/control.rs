@@ -183,7 +183,7 @@ impl Lower<'_, '_> {
             let s = self.show(&ty);
             return Err(self.cx.report(
                 Diagnostic::error("E0309", span, format!("{s} cannot be chosen as a value"))
-                    .hint("do what is to be done with it (`reply`, `call`, `->`) in each branch"),
+                    .hint("use it (`reply`, `call`, `->`) in each branch"),
             ));
         }
         let (ea, ba) = self.finish(va, a.block, &ty, span)?;

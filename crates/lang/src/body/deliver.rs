@@ -186,7 +186,7 @@ impl Lower<'_, '_> {
                 Err(self.cx.report(
                     Diagnostic::error("E0608", span, format!("only messages are sent, not {s}"))
                         .label("not a message")
-                        .note("what goes into a channel is parsed or built by a unit, so that it is always valid")
+                        .note("a unit parses or builds each message that is sent, so that it is always valid")
                         .hint("build one: `Unit { field: value }`"),
                 ))
             }
@@ -311,7 +311,7 @@ impl Lower<'_, '_> {
             )),
             (ir::desc::PortKind::Frames { .. }, _) => Err(self.cx.report(
                 Diagnostic::error("E0603", span, "a port of frames gives no answers")
-                    .hint("`p -> port` sends a packet; what comes back is handled by `on port(p)`"),
+                    .hint("`p -> port` sends a packet; `on port(p)` handles packets that come back"),
             )),
             _ => Err(Reported),
         }

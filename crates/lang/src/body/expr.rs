@@ -184,7 +184,7 @@ impl Lower<'_, '_> {
                     )
                     .label("read after a later call")
                     .also(b.span, "this answer")
-                    .hint("copy what you need of it into a `let` before the next call, or use `call all`"),
+                    .hint("copy its values into a `let` before the next call, or use `call all`"),
                 ));
             }
             if b.val.ty.bytes_max() > 4096 && matches!(b.val.kind, Vk::Pure(_)) && b.var.is_some_or_local(&b.val) {
@@ -253,7 +253,7 @@ impl Lower<'_, '_> {
                         format!("`.{}` has nothing to be a field of here", name.name),
                     )
                     .hint(
-                        "it stands for the message or entry at hand in `where`, `remove … where`, `update` and `merge`",
+                        "it stands for the current message or entry in `where`, `remove … where`, `update` and `merge`",
                     ),
                 ));
             };

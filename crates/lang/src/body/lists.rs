@@ -426,7 +426,7 @@ impl Lower<'_, '_> {
                 format!("the lists of this handler or function may take {n} bytes; the limit is {LISTS_MAX}"),
             )
             .label(format!("may have {max} items"))
-            .hint("bound it (`for i in 0..min(n, 1000)`), or do with `for`, `fold`, `.any` what needs no list"),
+            .hint("bound it (`for i in 0..min(n, 1000)`), or use `for`, `fold` or `.any`, which need no list"),
         ))
     }
 

@@ -376,7 +376,7 @@ impl Lower<'_, '_> {
             if v.ty.is_error() {
                 return Err(self.cx.report(
                     Diagnostic::error("E0432", span, format!("`{}` of a built message cannot be read", name.name))
-                        .hint("keep what is needed in a `let` before building"),
+                        .hint("keep the value in a `let` before building"),
                 ));
             }
             return Ok(v.clone());

@@ -334,7 +334,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         self.cx.report(
             Diagnostic::error("E0710", span, format!("this {what} while an entry is held by `update`"))
                 .label("not here")
-                .hint("do it before the `update` or behind it; what it needs can be kept in a `var`"),
+                .hint("move it before or behind the `update`; a `var` can keep its values"),
         )
     }
 

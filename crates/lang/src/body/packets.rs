@@ -705,7 +705,7 @@ impl Lower<'_, '_> {
                 Err(self.cx.report(
                     Diagnostic::error("E0623", span, format!("port `{name}` takes packets, not {s}"))
                         .label("no packet")
-                        .hint("send the packet at hand, or build one: `[Ethernet { … }, Ipv4 { … }, bytes] -> port`"),
+                        .hint("send the current packet, or build one: `[Ethernet { … }, Ipv4 { … }, bytes] -> port`"),
                 ))
             }
         }

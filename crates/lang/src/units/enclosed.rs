@@ -46,7 +46,7 @@ impl Builder<'_, '_> {
 
     fn refused(&mut self, span: Span) -> Reported {
         self.cx.report(
-            Diagnostic::error("E0431", span, "what stands before `to end` here has no known length")
+            Diagnostic::error("E0431", span, "the fields before `to end` here have no known length")
                 .hint("give the last field its length, or read it as `bytes<N>`"),
         )
     }

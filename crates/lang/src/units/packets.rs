@@ -112,7 +112,7 @@ impl Compiler<'_> {
         }
         if let Some(f) = self.unframed(unit) {
             let d = Diagnostic::error("E0621", h.unit.span, format!("`{}` cannot be a header", self.m.units[unit.index()].name)).label("not a header's form")
-                .also(f, "this field has no place in a header").hint("a header's fields have a fixed width, or are bytes whose length fields before them give; what is more, `parse` reads from such bytes");
+                .also(f, "this field has no place in a header").hint("a header's fields have a fixed width, or are bytes whose length earlier fields give; `parse` reads other forms from such bytes");
             return Err(self.report(d));
         }
         if !self.free_member(id, &h.name) {

@@ -318,7 +318,7 @@ impl Parser<'_> {
             let mut params = Vec::new();
             if self.at_sign("(") {
                 self.mark_tight();
-                params = self.bracketed("(", ")", |p| p.name("what the event carries"))?;
+                params = self.bracketed("(", ")", |p| p.name("the event's value"))?;
             }
             if params.len() > 1 || self.at_sign(".") {
                 return self.not_yet("an event of a packet flow");
@@ -354,7 +354,7 @@ impl Parser<'_> {
         let ret = self.result_type()?;
         if self.at_sign("=") {
             return self.unexpected_with("`{`", |d| {
-                d.hint("what a signal gives stands in a block: `signal total() -> u64 { count }`")
+                d.hint("a signal's result stands in a block: `signal total() -> u64 { count }`")
             });
         }
         Ok(MemberKind::Signal { name, params, ret, body: self.block()? })

@@ -219,7 +219,7 @@ impl Parser<'_> {
     fn reply_stmt(&mut self) -> P<StmtKind> {
         self.bump();
         if self.breaks(0) || matches!(self.tok(), Tok::Sign("}" | ";" | ",")) {
-            return self.unexpected_with("what to reply", |d| d.hint("write `reply nothing` to answer nothing"));
+            return self.unexpected_with("a reply", |d| d.hint("write `reply nothing` to answer nothing"));
         }
         let nothing = self.at_word("nothing") && (self.stands_alone() || self.word_at(1, "then"));
         let value = if nothing {

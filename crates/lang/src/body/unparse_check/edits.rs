@@ -261,13 +261,9 @@ impl Lower<'_, '_> {
         let ok = crate::fold::fold(&self.cx.m, &build::or(build::not(taken.clone()), now));
         if build::as_bool(&ok) == Some(false) {
             return Err(self.cx.report(
-                wireloom_syntax::Diagnostic::error(
-                    "E0434",
-                    c.span,
-                    "this message is not valid after what is done to it",
-                )
-                .label("the receiver would refuse it")
-                .hint("change what depends on the changed field too, or build a new message"),
+                wireloom_syntax::Diagnostic::error("E0434", c.span, "this message is not valid after its edits")
+                    .label("the receiver would refuse it")
+                    .hint("change the parts that depend on the changed field, too, or build a new message"),
             ));
         }
         self.valid(ok, kind, c.span)

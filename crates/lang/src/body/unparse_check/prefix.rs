@@ -102,7 +102,7 @@ impl Lower<'_, '_> {
             ok,
             FaultKind::CONSTRAINT,
             span,
-            &format!("it begins with \"{shown}\", by which the receiver tells what comes"),
+            &format!("it begins with \"{shown}\", which the receiver would read as something else"),
         )
     }
 
