@@ -9,7 +9,7 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 
 page, port, answered, failed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-text = urllib.request.urlopen(f"http://127.0.0.1:{page}/metrics", timeout=10).read().decode()
+text = urllib.request.urlopen(f"http://127.0.0.1:{page}/metrics", timeout=60).read().decode()
 parsed = list(text_string_to_metric_families(text))
 # The parser takes `_total` from the names of counters.
 families = {f.name + "_total" * (f.type == "counter"): f for f in parsed}

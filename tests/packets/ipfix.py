@@ -186,7 +186,7 @@ def nfdump(folder, sent, expected):
         port = probe.getsockname()[1]
     daemon = subprocess.Popen(["nfcapd", "-w", store, "-b", "127.0.0.1", "-p", str(port), "-B", "4000000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        end = time.time() + 30
+        end = time.time() + 60
         listening = f":{port:04X} "
         while not any(listening in line for line in open("/proc/net/udp")):
             need(daemon.poll() is None and time.time() < end, "nfcapd does not listen")

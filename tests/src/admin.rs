@@ -1,6 +1,7 @@
 //! Reads the admin page.
 
 use crate::client::Client;
+use crate::PATIENCE;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -58,7 +59,7 @@ pub fn signal(port: u16, path: &str) -> String {
 
 /// Waits until it holds: counters may be read a moment before the core has stored them.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(20));

@@ -4,8 +4,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long any expectation waits before it fails the test.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long any expectation waits before it fails the test. It only ends a test that hangs: a slow
+/// machine may take long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a peer may take to close or to exit of its own accord: less than the time-outs that
+/// would end it in any case (`read_timeout` and the drain: 30 s).
+pub const CLOSING: Duration = Duration::from_secs(25);
 
 pub struct Client {
     pub stream: TcpStream,
@@ -91,16 +96,20 @@ impl Client {
         {
         }
         let got = &self.seen[..self.seen.len().min(wanted.len())];
-        assert!(got == wanted, "expected {}\n     got {}", show(wanted), show(&self.seen));
+        let late = if Instant::now() < until { "" } else { " until patience ran out" };
+        assert!(got == wanted, "expected {}\n     got {}{late}", show(wanted), show(&self.seen));
         self.seen.drain(..wanted.len());
         self
     }
 
     /// All that comes until the peer closes.
     pub fn rest(&mut self) -> Vec<u8> {
-        let until = Instant::now() + PATIENCE;
+        let (mut had, mut since) = (self.seen.len(), Instant::now());
         while self.fill() {
-            assert!(Instant::now() < until, "the peer does not close; so far {}", show(&self.seen));
+            assert!(since.elapsed() < CLOSING, "the peer does not close; so far {}", show(&self.seen));
+            if self.seen.len() > had {
+                (had, since) = (self.seen.len(), Instant::now());
+            }
         }
         std::mem::take(&mut self.seen)
     }

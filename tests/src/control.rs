@@ -1,12 +1,11 @@
 //! The control socket of a running app, and the commands that use it.
 
-use crate::{finish, free_port, root, Output, Process, Wireloom};
+use crate::{finish, free_port, root, Output, Process, Wireloom, PATIENCE};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 /// An app with a folder for its socket that no other test uses.
 pub struct Controlled {
@@ -75,7 +74,7 @@ impl Controlled {
 
     pub fn connect(&self) -> Line {
         let stream = UnixStream::connect(self.path()).expect("the control socket");
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
         Line(BufReader::new(stream))
     }
 }

@@ -26,7 +26,7 @@ pub mod script;
 mod stand_in;
 pub mod whole;
 
-pub use client::Client;
+pub use client::{Client, CLOSING, PATIENCE};
 pub use dialogue::{tag, Dialogue};
 pub use process::{finish, finish_within, free_port, require_tool, servers, Output, Process, Wireloom};
 pub use script::Backend;
@@ -46,4 +46,17 @@ pub fn plain() -> bool {
 pub fn alone() -> std::sync::MutexGuard<'static, ()> {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Tries something that other load on the machine can spoil: three times, then it is wrong. What is
+/// wrong itself fails each time.
+pub fn thrice(mut attempt: impl FnMut() -> Result<(), String>) {
+    let mut wrong = String::new();
+    for _ in 0..3 {
+        match attempt() {
+            Ok(()) => return,
+            Err(e) => wrong += &format!("{e}\n"),
+        }
+    }
+    panic!("three times in a row:\n{wrong}");
 }

@@ -2,7 +2,7 @@
 //! the app runs from end to end, the script judges what it wrote. Models and checksums are scapy's,
 //! tshark's and the scripts' own.
 
-use crate::process::finish_within;
+use crate::process::finish;
 use crate::{root, Output, Process, Wireloom};
 use std::path::PathBuf;
 use std::process::Command;
@@ -35,10 +35,7 @@ impl Captures {
     }
 
     fn script(&self, what: &str, args: &[&str]) {
-        let output = finish_within(
-            Command::new(self.python).arg(&self.script).arg(what).arg(&self.folder).args(args),
-            Duration::from_secs(180),
-        );
+        let output = finish(Command::new(self.python).arg(&self.script).arg(what).arg(&self.folder).args(args));
         assert_eq!(
             output.code,
             Some(0),
@@ -55,7 +52,7 @@ impl Captures {
         let mut command = Command::new(Wireloom::binary());
         command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]);
         command.args(args.iter().map(|a| a.replace('@', &folder)));
-        let output = finish_within(&mut command, Duration::from_secs(120));
+        let output = finish(&mut command);
         assert_eq!(output.code, Some(0), "{app} {args:?} in {folder}:\n{}", tail(&output.text));
         output
     }
@@ -82,7 +79,7 @@ impl Captures {
         let mut running = self.start(app, args);
         std::thread::sleep(time);
         running.signal(libc::SIGINT);
-        let code = running.exit_code(Duration::from_secs(20));
+        let code = running.exit();
         assert_eq!(code, Some(0), "{app} {args:?}:\n{}", tail(&running.output()));
     }
 

@@ -1,5 +1,6 @@
 //! Child processes: ours and real servers. All are killed when dropped.
 
+use crate::client::{CLOSING, PATIENCE};
 use crate::{plain, root, stand_in};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -76,14 +77,14 @@ impl Process {
     }
 
     fn wait(&mut self, what: &str, ready: impl Fn(&Process) -> bool) {
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + PATIENCE;
         while !ready(self) {
             if let Some(status) = self.child.try_wait().expect("the child is ours") {
                 panic!("exited with {status} before it {what}:\n{}", self.output());
             }
             assert!(
                 Instant::now() < until,
-                "after 30 s it still has not done what is waited for, {what}:\n{}",
+                "after {PATIENCE:?} it still has not done what is waited for, {what}:\n{}",
                 self.output()
             );
             std::thread::sleep(Duration::from_millis(5));
@@ -106,6 +107,11 @@ impl Process {
         self.child.wait().ok();
     }
 
+    /// Waits for an exit of its own accord; None if it does not come.
+    pub fn exit(&mut self) -> Option<i32> {
+        self.exit_code(CLOSING)
+    }
+
     /// Waits for the exit; None after the time.
     pub fn exit_code(&mut self, within: Duration) -> Option<i32> {
         let until = Instant::now() + within;
@@ -125,13 +131,14 @@ impl Process {
         line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
     }
 
-    /// CPU time used so far, in milliseconds.
+    /// Processor time used so far, with that of its children that have ended, in milliseconds.
+    /// Other load does not count.
     pub fn cpu_ms(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         let after_name = stat.rsplit(')').next().unwrap_or("");
         let field = |n: usize| after_name.split_whitespace().nth(n).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
-        // utime and stime, in ticks of 10 ms.
-        (field(11) + field(12)) * 10
+        // utime, stime, cutime and cstime, in ticks of 10 ms.
+        (11..15).map(field).sum::<u64>() * 10
     }
 
     pub fn descriptors(&self) -> usize {
@@ -192,13 +199,18 @@ impl Wireloom {
     }
 }
 
-/// What a command has said, and how it ended (None: by a signal, or after 20 s).
+/// A command that has not ended after this time hangs.
+const HANGS: Duration = Duration::from_secs(600);
+
+/// What a command has said, how it ended (None: by a signal, or because it hung), and what it cost.
 pub struct Output {
     pub code: Option<i32>,
     /// Standard output.
     pub out: String,
     /// Standard output and standard error.
     pub text: String,
+    /// Processor time of it and of its children that have ended. Other load does not count.
+    pub cpu: Duration,
 }
 
 impl Wireloom {
@@ -220,9 +232,21 @@ impl Wireloom {
     }
 }
 
-/// Runs a command to its end, at most 20 s.
+/// Runs a command to its end.
 pub fn finish(command: &mut Command) -> Output {
-    finish_within(command, Duration::from_secs(20))
+    finish_within(command, HANGS)
+}
+
+/// How a child ended, if it has, and its processor time. It is no longer there then.
+fn ended(child: &Child) -> Option<(Option<i32>, Duration)> {
+    let mut status = 0;
+    // SAFETY: plain numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: our own child, which nobody has waited for, and valid places for the results.
+    let got = unsafe { libc::wait4(child.id() as i32, &raw mut status, libc::WNOHANG, &raw mut usage) };
+    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    let code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+    (got == child.id() as i32).then(|| (code, time(usage.ru_utime) + time(usage.ru_stime)))
 }
 
 pub fn finish_within(command: &mut Command, time: Duration) -> Output {
@@ -230,20 +254,20 @@ pub fn finish_within(command: &mut Command, time: Duration) -> Output {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
     let until = Instant::now() + time;
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("the child is ours") {
-            break status.code();
+    let (code, cpu) = loop {
+        if let Some(end) = ended(&child) {
+            break end;
         }
         if Instant::now() > until {
             child.kill().ok();
             child.wait().ok();
-            break None;
+            break (None, time);
         }
         std::thread::sleep(Duration::from_millis(5));
     };
     let out = out.join().unwrap_or_default();
     let text = format!("{out}{}", err.join().unwrap_or_default());
-    Output { code: status, out, text }
+    Output { code, out, text, cpu }
 }
 
 /// Reads a pipe to its end beside the rest.

@@ -1,6 +1,5 @@
 //! The `test` blocks of the standard library and of the apps, by interpreter and compiled code.
 
-use std::time::Duration;
 use wireloom_tests::{root, Wireloom};
 
 fn files(folder: &str) -> Vec<String> {
@@ -16,7 +15,7 @@ fn all_hold(files: &[String], extra: &[&str]) {
     args.extend(files.iter().map(String::as_str));
     args.extend(extra);
     // All of them are compiled, if they have not been before.
-    let out = Wireloom::command_within(&args, Duration::from_secs(400));
+    let out = Wireloom::command(&args);
     assert_eq!(out.code, Some(0), "{}", out.text);
     assert!(out.out.contains(" 0 failed"), "{}", out.text);
 }

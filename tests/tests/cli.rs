@@ -4,10 +4,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::process::finish_within;
-use wireloom_tests::{alone, finish, free_port, root, Client, Output, Process, Wireloom};
+use wireloom_tests::{finish, free_port, root, Client, Output, Process, Wireloom};
 
 fn loom_files(folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
@@ -214,18 +213,12 @@ fn several_apps_in_a_file() {
 
 #[test]
 fn all_apps_check_and_all_sources_are_formatted() {
-    let _turn = alone();
     let apps = loom_files("apps");
     for app in &apps {
-        let mut best = Duration::MAX;
-        for _ in 0..3 {
-            let start = Instant::now();
-            let out = Wireloom::command(&["check", app]);
-            best = best.min(start.elapsed());
-            assert!(out.code == Some(0), "{app}: {}", out.text);
-        }
-        // The aim is 50 ms (`bench/startup.py` measures it); other tests run beside this one.
-        assert!(best < Duration::from_millis(150), "{app} took {best:?}");
+        let out = Wireloom::command(&["check", app]);
+        assert!(out.code == Some(0), "{app}: {}", out.text);
+        // The aim is 50 ms, which `bench/startup.py` measures.
+        assert!(out.cpu < Duration::from_secs(2), "{app} took {:?} of processor time", out.cpu);
         for what in [&["explain"][..], &["emit", "ir"], &["emit", "c"], &["graph", "-o", "-"]] {
             let out = Wireloom::command(&[what, &[app]].concat());
             assert!(out.code == Some(0) && out.out.len() > 200, "{what:?} {app}: {}", out.text);
@@ -260,7 +253,7 @@ fn build_gives_a_file_that_runs() {
     );
     Client::connect(port).send(GET).expect("HTTP/1.1 200 OK\r\n").take_until(b"from a file");
     process.signal(libc::SIGTERM);
-    assert_eq!(process.exit_code(Duration::from_secs(5)), Some(0), "{}", process.output());
+    assert_eq!(process.exit(), Some(0), "{}", process.output());
     std::fs::remove_dir_all(folder).ok();
 }
 
@@ -390,7 +383,7 @@ fn two_apps_in_one_process() {
     Client::connect(web).send(GET).expect("HTTP/1.1 200 OK\r\n").take_until(b"both");
     Client::connect(kv).send("set k 0 0 1\r\nx\r\nget k\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
     process.signal(libc::SIGTERM);
-    assert_eq!(process.exit_code(Duration::from_secs(5)), Some(0), "{}", process.output());
+    assert_eq!(process.exit(), Some(0), "{}", process.output());
     // The same port twice cannot be, in one process or in two.
     let port = format!("port={}", free_port());
     let out = Wireloom::command(&[
@@ -408,36 +401,34 @@ fn two_apps_in_one_process() {
     refused(&out, &[&first.port.to_string(), "in use"]);
 }
 
-/// From the start to the first served request: warm under 100 ms, by either engine.
-#[test]
-fn a_warm_start_is_quick() {
-    let _turn = alone();
-    drop(Wireloom::run("memcached_proxy", &["--set", "servers=127.0.0.1:1"]));
-    let mut best = Duration::MAX;
-    for _ in 0..5 {
-        let start = Instant::now();
-        let proxy = Wireloom::run("memcached_proxy", &["--set", "servers=127.0.0.1:1"]);
-        Client::connect(proxy.port).send("version\r\n").take_until(b"\r\n");
-        best = best.min(start.elapsed());
-    }
-    // The aim is 100 ms (`bench/startup.py` measures it); other tests run beside this one.
-    assert!(best < Duration::from_millis(300), "{best:?}");
-}
-
-/// A cold start: nothing in the cache.
-#[test]
-fn a_cold_start_takes_less_than_three_seconds() {
-    let _turn = alone();
-    let cache = scratch("cold");
-    let start = Instant::now();
+/// A service with what it has in this cache, and its processor time until it has served a request.
+fn until_served(cache: &Path) -> (Process, u64) {
     let proxy = Wireloom::run_with("memcached_proxy", &["--set", "servers=127.0.0.1:1"], |c| {
-        c.env("XDG_CACHE_HOME", &cache).env_remove("WIRELOOM_START");
+        c.env("XDG_CACHE_HOME", cache).env_remove("WIRELOOM_START");
     });
     Client::connect(proxy.port).send("version\r\n").take_until(b"\r\n");
-    let took = start.elapsed();
-    std::fs::remove_dir_all(&cache).ok();
-    // The aim is 1.5 s (`bench/startup.py` measures it); other tests run beside this one.
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    let used = proxy.cpu_ms();
+    (proxy, used)
+}
+
+/// A cold start serves before optimised code is there; a warm one compiles nothing. The aims, 1.5 s
+/// and 100 ms, are measured by `bench/startup.py`.
+#[test]
+fn starts_cold_and_warm_are_quick() {
+    let folder = Folder::new("starts");
+    let (cold, used) = until_served(folder.path());
+    assert!(cold.output().contains("compiling memcached_proxy"), "{}", cold.output());
+    assert!(used < 10_000, "a cold start took {used} ms of processor time");
+    let told = "memcached_proxy runs optimised code from now on";
+    let until = std::time::Instant::now() + crate::first_minutes::OPTIMISED;
+    while !cold.output().contains(told) {
+        assert!(std::time::Instant::now() < until, "no optimised code: {}", cold.output());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(cold);
+    let (warm, used) = until_served(folder.path());
+    assert!(!warm.output().contains("compiling"), "{}", warm.output());
+    assert!(used < 1500, "a warm start took {used} ms of processor time");
 }
 
 #[test]
@@ -546,16 +537,11 @@ fn gcc_compiles_what_clang_does() {
     let apps = ["flow_tracker", "openflow_firewall", "pfabric_scheduler", "dpi_balancer", "redis_proxy"]
         .map(|a| root().join(format!("apps/{a}.loom")));
     let mut command = Command::new(Wireloom::binary());
-    let out = finish_within(
-        command.arg("test").args(&apps).env("WIRELOOM_CC", "gcc").current_dir(root()),
-        Duration::from_secs(300),
-    );
+    let out = finish(command.arg("test").args(&apps).env("WIRELOOM_CC", "gcc").current_dir(root()));
     assert_eq!(out.code, Some(0), "{}", out.text);
     assert!(!out.text.contains("interpreter") && out.text.contains("passed"), "{}", out.text);
-    let none = finish_within(
-        Command::new(Wireloom::binary()).arg("test").arg(&apps[0]).env("WIRELOOM_CC", "no-such-compiler"),
-        Duration::from_secs(60),
-    );
+    let none =
+        finish(Command::new(Wireloom::binary()).arg("test").arg(&apps[0]).env("WIRELOOM_CC", "no-such-compiler"));
     assert!(none.text.contains("interpreter"), "{}", none.text);
 }
 
@@ -577,7 +563,7 @@ fn a_mistake_of_ours_is_kept_for_a_report() {
             .env("WIRELOOM_CC", &compiler)
             .env("TMPDIR", folder.file("tmp"))
             .env("XDG_CACHE_HOME", folder.file("cache"));
-        let out = finish_within(&mut command, Duration::from_secs(60));
+        let out = finish(&mut command);
         assert!(
             out.code == Some(1)
                 && out.text.contains("This is a mistake of Wireloom")

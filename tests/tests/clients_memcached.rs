@@ -84,7 +84,7 @@ fn capable(port: u16, flush: bool) {
 const PYMEMCACHE: &str = r#"
 import sys
 from pymemcache.client.base import Client
-c = Client(("127.0.0.1", int(sys.argv[1])), connect_timeout=5, timeout=5, default_noreply=False)
+c = Client(("127.0.0.1", int(sys.argv[1])), connect_timeout=60, timeout=60, default_noreply=False)
 t = sys.argv[2]
 assert c.set(t + "a", b"1") and c.get(t + "a") == b"1"
 assert c.add(t + "a", b"2") is False and c.replace(t + "a", b"5") and c.append(t + "a", b"0")

@@ -4,9 +4,8 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 use wireloom_tests::redis::Service;
-use wireloom_tests::{finish_within, plain, root, servers, tag, Process, Wireloom};
+use wireloom_tests::{finish, plain, root, servers, tag, Process, Wireloom};
 
 /// Where a client is installed; if it is not: says so, and fails the test where it could have been.
 fn installed(client: &str, needs: &str) -> Option<PathBuf> {
@@ -37,7 +36,7 @@ fn both_ways(name: &str, good: usize, command: impl Fn() -> Command) {
     let run = |port: u16, password: &[&str]| {
         let mut c = command();
         c.env("WIRELOOM_PORT", port.to_string()).args([port.to_string(), tag()]).args(password);
-        let out = finish_within(&mut c, Duration::from_secs(60));
+        let out = finish(&mut c);
         let said = out.out.lines().filter(|l| l.starts_with("good")).count();
         assert!(out.code == Some(0) && said == good, "{name}: {:?}\n{}", out.code, out.text);
     };

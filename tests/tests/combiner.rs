@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use wireloom_tests::{Backend, Client, Process, Wireloom};
+use wireloom_tests::{Backend, Client, Process, Wireloom, PATIENCE};
 
 struct Combiner {
     front: Process,
@@ -27,7 +27,7 @@ enum End {
 
 /// Reads the reducer's stream to its end.
 fn reduce(stream: &mut TcpStream) -> (Vec<u8>, End) {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let (mut all, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     loop {
         match stream.read(&mut buffer) {

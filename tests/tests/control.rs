@@ -440,11 +440,10 @@ fn a_counter_of_frames_and_connections() {
         });
         std::fs::remove_dir_all(&folder).ok();
     }
-    let out = wireloom_tests::finish_within(
+    let out = wireloom_tests::finish(
         std::process::Command::new(wireloom_tests::Wireloom::binary())
             .current_dir(wireloom_tests::root())
             .args(["test", "tests/programs/mixed.loom"]),
-        std::time::Duration::from_secs(60),
     );
     assert!(out.code == Some(0) && out.text.contains("1 passed, 0 failed"), "{}", out.text);
 }

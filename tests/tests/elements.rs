@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 use wireloom_tests::packets::Captures;
-use wireloom_tests::{finish_within, root, Wireloom};
+use wireloom_tests::{finish, root, Wireloom};
 
 /// Elements that are compiled together.
 const TOGETHER: usize = 14;
@@ -134,7 +133,7 @@ fn the_index_is_that_of_the_files() {
 fn all_tests_hold() {
     let mut args: Vec<String> = ["test", "--interpret"].map(String::from).to_vec();
     args.extend(files().iter().map(|p| p.display().to_string()));
-    let out = Wireloom::command_within(&args.iter().map(String::as_str).collect::<Vec<_>>(), Duration::from_secs(180));
+    let out = Wireloom::command(&args.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(out.code, Some(0), "{}", out.text);
     assert!(out.out.contains(" 0 failed"), "{}", out.text);
 }
@@ -186,7 +185,7 @@ fn run(folder: &Path, name: &str, text: &str, ports: usize, interpret: bool) -> 
     if interpret {
         command.arg("--interpret");
     }
-    let done = finish_within(&mut command, Duration::from_secs(120));
+    let done = finish(&mut command);
     assert_eq!(done.code, Some(0), "{}:\n{}", file.display(), done.text);
     (0..ports).map(|i| std::fs::read(out(i)).unwrap_or_default()).collect()
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wireloom_tests::admin::{eventually, metrics, sample, status};
-use wireloom_tests::{alone, free_port, plain, root, Process, Wireloom};
+use wireloom_tests::{alone, free_port, plain, root, thrice, Process, Wireloom, PATIENCE};
 
 fn program(app: &str) -> String {
     format!("{}:{app}", root().join("tests/programs/pauses.loom").display())
@@ -20,7 +20,7 @@ fn request(rounds: u32, size: usize, seed: u32) -> Vec<u8> {
 
 fn connect(port: u16) -> TcpStream {
     let s = TcpStream::connect(("127.0.0.1", port)).expect("the service accepts");
-    s.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    s.set_read_timeout(Some(PATIENCE)).expect("a socket");
     s.set_nodelay(true).expect("a socket");
     s
 }
@@ -175,17 +175,20 @@ fn a_long_handler_does_not_stop_its_core() {
     command.args(["run", &program("busy"), &program("light"), "--cores", "0", "--admin", &format!("127.0.0.1:{page}")]);
     command.args(["--set", &format!("busy.port={busy}"), "--set", &format!("light.port={beside}")]);
     let _app = Process::start_ours("two", &mut command, busy);
-    let heavy = request(20_000, 8192, 1);
+    let heavy = request(60_000, 8192, 1);
     let (mut s, begin) = (connect(busy), Instant::now());
     s.write_all(&heavy).expect("it is sent");
     answer(&mut s);
     let took = begin.elapsed();
     assert!(took > Duration::from_millis(100), "the heavy request takes {took:?} only");
     for port in [busy, beside] {
-        // A busy machine may stop any process for longer than a handler's slice: the best of three
-        // counts.
-        let p99 = (0..3).map(|_| light_beside(&heavy, busy, port)[494]).min().expect("three tries");
-        assert!(p99 < Duration::from_millis(20), "{p99:?} beside requests of {took:?}");
+        // A busy machine may stop any process for longer than a handler's slice, and makes a heavy
+        // request longer, too. Who waited for heavy requests would wait for half of one at least.
+        thrice(|| {
+            let times = light_beside(&heavy, busy, port);
+            let good = times[250] < took / 20 && times[475] < took / 4;
+            good.then_some(()).ok_or(format!("{:?}, {:?} beside requests of {took:?}", times[250], times[475]))
+        });
     }
     assert!(pauses(page) > 1000, "{} pauses", pauses(page));
 }
@@ -255,7 +258,7 @@ fn a_drain_waits_for_a_paused_handler() {
     std::thread::sleep(Duration::from_millis(30));
     service.signal(libc::SIGTERM);
     answer(&mut s);
-    assert_eq!(service.exit_code(Duration::from_secs(20)), Some(0), "{}", service.output());
+    assert_eq!(service.exit(), Some(0), "{}", service.output());
 }
 
 /// `explain` says which handlers pause, and why others do not.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
-use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
+use wireloom_tests::{servers, Backend, Client, Process, Wireloom, CLOSING, PATIENCE};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -79,14 +79,14 @@ fn a_refusing_backend_is_502_and_returns() {
     // Every connection has a thread: the proxy may keep one idle whose client has gone while it was
     // made.
     let server = std::thread::spawn(move || {
-        while let Some(mut server) = backend.accept_within(Duration::from_secs(10)) {
+        while let Some(mut server) = backend.accept_within(PATIENCE) {
             std::thread::spawn(move || {
                 server.take_until(b"\r\n\r\n");
                 server.send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
             });
         }
     });
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + PATIENCE;
     let mut answers = Vec::new();
     while answers.last().is_none_or(|a| a != "204") {
         assert!(Instant::now() < until, "the backend is back but not used: {answers:?}");
@@ -119,14 +119,14 @@ fn clients_move_away_from_a_lost_backend() {
 #[test]
 fn a_silent_backend_is_504() {
     let backend = Backend::new();
-    let proxy = balancer(&[backend.port], &["backend.call_timeout=1s", "backend.eject_after=1000"]);
+    let proxy = balancer(&[backend.port], &["backend.call_timeout=3s", "backend.eject_after=1000"]);
     let mut client = Client::connect(proxy.port);
+    let start = Instant::now();
     client.send(GET);
     let mut server = backend.accept();
     server.take_until(b"\r\n\r\n");
-    let start = Instant::now();
     assert_eq!(status(&mut client), "504");
-    assert!((900..8000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
+    assert!(start.elapsed() > Duration::from_millis(2900) && start.elapsed() < CLOSING, "after {:?}", start.elapsed());
     // The late answer must not be anyone's.
     let mut next = Client::connect(proxy.port);
     next.send(GET);
@@ -143,7 +143,7 @@ fn a_silent_backend_is_504() {
 #[test]
 fn a_backend_silent_in_mid_answer_ends_the_answer() {
     let backend = Backend::new();
-    let proxy = balancer(&[backend.port], &["backend.call_timeout=1s", "backend.eject_after=1000"]);
+    let proxy = balancer(&[backend.port], &["backend.call_timeout=3s", "backend.eject_after=1000"]);
     let mut client = Client::connect(proxy.port);
     client.send(GET);
     let mut server = backend.accept();
@@ -159,7 +159,7 @@ fn a_backend_silent_in_mid_answer_ends_the_answer() {
 #[test]
 fn a_stopped_backend_is_504() {
     let nginx = Process::nginx("location / { return 200 ok; }");
-    let proxy = balancer(&[nginx.port], &["backend.call_timeout=1s", "backend.eject_after=1000"]);
+    let proxy = balancer(&[nginx.port], &["backend.call_timeout=3s", "backend.eject_after=1000"]);
     let mut client = Client::connect(proxy.port);
     client.send(GET);
     assert_eq!(status(&mut client), "200");
@@ -184,22 +184,21 @@ fn a_stopped_backend_is_504() {
 #[test]
 fn a_slow_client_is_408() {
     let backend = Backend::new();
-    let proxy = balancer(&[backend.port], &["client.read_timeout=300ms"]);
+    let proxy = balancer(&[backend.port], &["client.read_timeout=1s"]);
     let mut client = Client::connect(proxy.port);
-    client.send("GET / HT");
     let start = Instant::now();
+    client.send("GET / HT");
     assert_eq!(status(&mut client), "408");
-    assert!((200..9000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
+    assert!(start.elapsed() > Duration::from_millis(900) && start.elapsed() < CLOSING, "after {:?}", start.elapsed());
     client.rest();
     // A byte now and then does not help.
     let mut client = Client::connect(proxy.port);
     let start = Instant::now();
     for byte in GET.as_bytes().iter().cycle() {
-        if std::io::Write::write_all(&mut client.stream, &[*byte]).is_err() || start.elapsed() > Duration::from_secs(9)
-        {
+        if std::io::Write::write_all(&mut client.stream, &[*byte]).is_err() || start.elapsed() > CLOSING {
             break;
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(100));
         if *byte == b'a' {
             break;
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{finish, free_port, root, Client, Output, Process, Wireloom};
+use wireloom_tests::{finish, free_port, root, thrice, Client, Output, Process, Wireloom};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -47,19 +47,17 @@ fn a_cold_start_listens_first() {
         }
     }
     // Two of one port are told before anything is compiled.
+    let late = folder.name_of("late");
+    executable(&slow, &format!("#!/bin/sh\nsleep 5\necho late > {late}\nexec {compiler} \"$@\"\n"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let begin = Instant::now();
     let out = Wireloom::command_with(
         &["run", "apps/static_web.loom", "--set", &format!("port={}", taken.local_addr().expect("its own").port())],
         |c| {
             c.env("XDG_CACHE_HOME", folder.file("none")).env("WIRELOOM_CC", &slow);
         },
     );
-    assert!(
-        out.code == Some(1) && out.text.contains("cannot listen on") && begin.elapsed() < Duration::from_secs(2),
-        "{}",
-        out.text
-    );
+    assert!(out.code == Some(1) && out.text.contains("cannot listen on"), "{}", out.text);
+    assert!(!folder.file("late").exists(), "it waited for the compiler");
 }
 
 /// A cold start in two steps, as users have it: code that is not optimised serves until optimised
@@ -74,14 +72,18 @@ fn kept(folder: &Folder) -> Vec<String> {
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|n| !n.starts_with("include-")).collect()
 }
 
+/// Optimised code is compiled beside the service, by what other processes leave of the machine.
+pub const OPTIMISED: Duration = Duration::from_secs(400);
+
 /// What was stored before is there afterwards, and requests are answered all the time.
 #[test]
 fn optimised_code_takes_over_while_requests_flow() {
     let folder = Folder::new("take-over");
-    let mut store = Wireloom::run_with("kv_server", &[], |c| in_two_steps(c, &folder));
+    let mut store =
+        Wireloom::run_with("kv_server", &["--set", "client.read_timeout=300s"], |c| in_two_steps(c, &folder));
     let mut early = Client::connect(store.port);
     early.send("set early 0 0 5\r\nvalue\r\n").expect("STORED\r\n");
-    let (mut n, until) = (0, Instant::now() + Duration::from_secs(60));
+    let (mut n, until) = (0, Instant::now() + OPTIMISED);
     let mut waits = Client::connect(store.port);
     waits.send("set late 0 0 4\r\nva");
     let mut after = 0;
@@ -91,18 +93,19 @@ fn optimised_code_takes_over_while_requests_flow() {
             .send(format!("set k{key} 0 0 1\r\n{value}\r\nget k{key}\r\n"))
             .expect(format!("STORED\r\nVALUE k{key} 0 1\r\n{value}\r\nEND\r\n"));
         n += 1;
+        std::thread::sleep(Duration::from_millis(2));
         if store.output().contains("kv_server runs optimised code from now on") {
             after += 1
         }
         assert!(Instant::now() < until, "{}", store.output());
     }
-    assert!(n > 200, "the code was exchanged after {} requests: not while they flowed", n - 100);
+    assert!(n > 110, "the code was exchanged after {} requests: not while they flowed", n - 100);
     // The parser that had begun to read this message goes on in the new code.
     waits
         .send("lu\r\nget late\r\nget early\r\n")
         .expect("STORED\r\nVALUE late 0 4\r\nvalu\r\nEND\r\nVALUE early 0 5\r\nvalue\r\nEND\r\n");
     store.signal(libc::SIGTERM);
-    assert_eq!(store.exit_code(Duration::from_secs(5)), Some(0), "{}", store.output());
+    assert_eq!(store.exit(), Some(0), "{}", store.output());
     assert_eq!(
         kept(&folder).iter().filter(|n| n.ends_with(".so")).count(),
         2,
@@ -132,10 +135,9 @@ fn who_ends_early_does_not_wait_for_the_compiler() {
         c.env("WIRELOOM_CC", &slow);
     });
     Client::connect(web.port).send(GET).expect("HTTP/1.1 200 OK\r\n");
-    let begin = Instant::now();
     web.signal(libc::SIGTERM);
-    assert_eq!(web.exit_code(Duration::from_secs(5)), Some(0), "{}", web.output());
-    assert!(begin.elapsed() < Duration::from_secs(5) && !folder.file("late").exists());
+    assert_eq!(web.exit(), Some(0), "{}", web.output());
+    assert!(!folder.file("late").exists());
     assert!(kept(&folder).iter().all(|n| n.ends_with(".so") || n.ends_with(".c")), "{:?}", kept(&folder));
 }
 
@@ -207,27 +209,22 @@ fn a_terminal_that_closes_ends_nothing() {
         web.signal(libc::SIGHUP);
         Client::connect(web.port).send(GET).expect("HTTP/1.1 200 OK\r\n");
         web.signal(libc::SIGTERM);
-        assert_eq!(web.exit_code(Duration::from_secs(5)), Some(0), "{}", web.output());
+        assert_eq!(web.exit(), Some(0), "{}", web.output());
     }
 }
 
 #[test]
 fn fuzzing_ends_in_time() {
     let unit = "std.http.Request";
-    assert_eq!(
-        Wireloom::command_within(&["fuzz", unit, "--seconds", "0"], Duration::from_secs(60)).code,
-        Some(0),
-        "compiled"
-    );
-    let begin = Instant::now();
-    let out = Wireloom::command(&["fuzz", unit, "--seconds", "1"]);
-    assert_eq!(out.code, Some(0), "{}", out.text);
-    assert!(
-        !out.out.contains(" in 0 streams") && begin.elapsed() < Duration::from_secs(4),
-        "{:?} {}",
-        begin.elapsed(),
-        out.text
-    );
+    assert_eq!(Wireloom::command(&["fuzz", unit, "--seconds", "0"]).code, Some(0), "compiled");
+    thrice(|| {
+        let begin = Instant::now();
+        let out = Wireloom::command(&["fuzz", unit, "--seconds", "1"]);
+        assert_eq!(out.code, Some(0), "{}", out.text);
+        let some = !out.out.contains(" in 0 streams");
+        let good = some && begin.elapsed() < Duration::from_secs(10) && out.cpu < Duration::from_secs(4);
+        good.then_some(()).ok_or(format!("{:?}, of it on a processor {:?}: {}", begin.elapsed(), out.cpu, out.text))
+    });
 }
 
 /// Root finds the apps of all users; who finds none is told where was looked.

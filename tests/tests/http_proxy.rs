@@ -254,7 +254,7 @@ fn a_client_sticks_to_its_backend() {
     let mut client = Client::connect(proxy.port);
     client.send(GET);
     let moment = Duration::from_millis(5);
-    let (mut server, other) = (0..1000)
+    let (mut server, other) = (0..6000)
         .find_map(|_| a.accept_within(moment).map(|s| (s, &b)).or_else(|| b.accept_within(moment).map(|s| (s, &a))))
         .expect("the proxy connects");
     for _ in 0..5 {

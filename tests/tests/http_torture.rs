@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use wireloom_tests::{client::show, require_tool, servers, Backend, Client, Process, Wireloom};
+use wireloom_tests::{client::show, require_tool, servers, Backend, Client, Process, Wireloom, PATIENCE};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const ADDED: &str = "x-forwarded-for: 127.0.0.1\r\n";
@@ -624,7 +624,7 @@ fn random_requests_have_one_reading() {
     let total: usize = wanted.iter().map(|w| w.2).sum();
     assert!(total > rounds, "hardly anything passed: {total} of {rounds} rounds");
     let read = || std::fs::read(&log).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + PATIENCE;
     while read().matches("\" 200 ").count() < total && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }

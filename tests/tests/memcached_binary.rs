@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
 use wireloom_tests::memcached::binary::{op, status, Packet};
 use wireloom_tests::memcached::{binary_checks as checks, key_of, Service};
-use wireloom_tests::{plain, servers, tag, Backend, Client, Process, Wireloom};
+use wireloom_tests::{plain, servers, tag, Backend, Client, Process, Wireloom, PATIENCE};
 
 #[test]
 fn storage() {
@@ -220,7 +220,7 @@ fn a_lost_server_is_an_error_for_its_keys_only() {
     }
     c.in_step();
     service.backends[0] = Process::memcached_on(port);
-    let until = Instant::now() + Duration::from_secs(15);
+    let until = Instant::now() + PATIENCE;
     while c.ask(&Packet::request(op::GET, &keys[0])).status != status::NOT_FOUND {
         assert!(Instant::now() < until, "the server is back but not served");
         std::thread::sleep(Duration::from_millis(50));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
 use wireloom_tests::memcached::text::{bad_lengths, BAD, BASIC, MANY, MORE};
 use wireloom_tests::memcached::{key_of, modulo_owner, Service};
-use wireloom_tests::{plain, servers, tag, Backend, Client, Process, Wireloom};
+use wireloom_tests::{plain, servers, tag, Backend, Client, Process, Wireloom, PATIENCE};
 
 fn all() -> impl Iterator<Item = &'static wireloom_tests::Dialogue> {
     BASIC.iter().chain(MORE)
@@ -419,7 +419,7 @@ fn a_lost_server_is_an_error_for_its_keys_only() {
     assert!(error.starts_with("SERVER_ERROR"), "{error}");
     c.expect(format!("VALUE {} 0 1\r\nx\r\nEND\r\n", keys[2]));
     service.backends[1] = Process::memcached_on(port);
-    let until = Instant::now() + Duration::from_secs(15);
+    let until = Instant::now() + PATIENCE;
     loop {
         c.send(format!("get {}\r\n", keys[1]));
         match c.take_line() {

@@ -4,8 +4,7 @@
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
-use wireloom_tests::process::finish_within;
+use wireloom_tests::process::finish;
 use wireloom_tests::{root, Wireloom};
 
 /// A folder with a capture of 128 UDP frames, of as many flows; removed at the end.
@@ -39,7 +38,7 @@ impl Folder {
             .current_dir(root())
             .arg("bench")
             .args(args.iter().map(|a| a.replace('@', &self.0.display().to_string())));
-        let output = finish_within(&mut command, Duration::from_secs(120));
+        let output = finish(&mut command);
         assert_eq!(output.code, Some(0), "{args:?}:\n{}", output.text);
         output.text
     }
@@ -225,14 +224,11 @@ fn the_packets_of_an_app_with_services_are_measured() {
     ]);
     assert_eq!(v["runs"][0]["frames"], 2560000, "{v}");
     assert!(elements(&v).contains(&"table to"), "{v}");
-    let output = finish_within(
-        Command::new(Wireloom::binary()).current_dir(root()).args([
-            "bench",
-            "apps/kv_server.loom",
-            "--bind",
-            "wire=none.pcap",
-        ]),
-        Duration::from_secs(60),
-    );
+    let output = finish(Command::new(Wireloom::binary()).current_dir(root()).args([
+        "bench",
+        "apps/kv_server.loom",
+        "--bind",
+        "wire=none.pcap",
+    ]));
     assert!(output.code == Some(1) && output.text.contains("has no frame ports"), "{}", output.text);
 }

@@ -3,9 +3,8 @@
 
 use std::io::Write;
 use std::process::Command;
-use std::time::Duration;
 use wireloom_tests::packets::Captures;
-use wireloom_tests::process::{finish_within, Process};
+use wireloom_tests::process::{finish, Process};
 use wireloom_tests::{Output, Wireloom};
 
 fn copy(from: &str, to: &str, more: &[&str]) -> Output {
@@ -15,7 +14,7 @@ fn copy(from: &str, to: &str, more: &[&str]) -> Output {
         .current_dir(wireloom_tests::root())
         .args(["run", "tests/programs/copy.loom", "--bind", &from, "--bind", &to])
         .args(more);
-    finish_within(&mut command, Duration::from_secs(120))
+    finish(&mut command)
 }
 
 fn list(c: &Captures, name: &str) -> serde_json::Value {
@@ -144,7 +143,7 @@ fn captures_come_through_pipes() {
         } else {
             run.signal(libc::SIGTERM);
         }
-        assert_eq!(run.exit_code(Duration::from_secs(60)), Some(0), "{name}: {}", run.output());
+        assert_eq!(run.exit(), Some(0), "{name}: {}", run.output());
         assert!(!ends || run.output().contains("2 frames received, 2 sent"), "{}", run.output());
     }
     std::fs::remove_dir_all(&folder).ok();

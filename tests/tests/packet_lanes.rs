@@ -4,9 +4,8 @@
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::process::finish_within;
+use wireloom_tests::process::finish;
 use wireloom_tests::{root, Wireloom};
 
 /// Conditions over headers of all kinds, locals set in branches, counts of several frames' numbers,
@@ -296,7 +295,7 @@ fn run(
     if interpret {
         command.arg("--interpret");
     }
-    let done = finish_within(&mut command, Duration::from_secs(120));
+    let done = finish(&mut command);
     assert_eq!(done.code, Some(0), "{}:\n{}", app.display(), done.text);
     let counters = std::fs::read_to_string(folder.name_of(kind)).expect("counters are written");
     // A table's entries are in no order.

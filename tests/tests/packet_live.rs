@@ -4,7 +4,7 @@
 //! that is not there.
 
 use wireloom_tests::net::Net;
-use wireloom_tests::process::{finish_within, require_tool};
+use wireloom_tests::process::{finish, require_tool};
 use wireloom_tests::{free_port, Process, Wireloom};
 
 const ALL: [&str; 4] = ["ping", "curl", "iperf3", "traceroute"];
@@ -76,7 +76,7 @@ fn segments_are_cut_for_ports_that_take_frames_only() {
 /// The app ends on SIGINT without a fault.
 fn ends_well(app: &mut Process) {
     app.signal(libc::SIGINT);
-    assert_eq!(app.exit_code(std::time::Duration::from_secs(20)), Some(0), "{}", app.output());
+    assert_eq!(app.exit(), Some(0), "{}", app.output());
     assert!(app.output().contains(" 0 faults"), "{}", app.output());
 }
 
@@ -142,7 +142,7 @@ fn frames_beyond_the_mtu_are_counted(engine: &str) {
     let o = net.try_sh("h0", "ping -c 5 -i 0.05 -W 0.5 -M do -s 4000 10.0.0.2");
     assert_ne!(o.code, Some(0), "{}", o.text);
     app.signal(libc::SIGINT);
-    assert_eq!(app.exit_code(std::time::Duration::from_secs(20)), Some(0), "{}", app.output());
+    assert_eq!(app.exit(), Some(0), "{}", app.output());
     let text = app.output();
     assert!(text.contains(" 5 without a way out"), "{text}");
 }
@@ -372,7 +372,7 @@ fn tap(engine: &str) {
     // It writes what it has some time later; 71 bytes of each frame.
     net.until("the capture is written", || std::fs::metadata(&capture).is_ok_and(|m| m.len() > 50 * 71));
     dump.signal(libc::SIGINT);
-    dump.exit_code(std::time::Duration::from_secs(10));
+    dump.exit();
     // All of them, whole, with the right checksums (the sender had left them to its hardware), in
     // order.
     let fields = "-T fields -e dns.id -e udp.dstport -e udp.checksum.status -e dns.qry.name";
@@ -483,7 +483,7 @@ fn the_tutorial_on_interfaces() {
         .args(["--net", "--mount", "sh", "-c", &script])
         .env_remove("WIRELOOM_SOCKETS")
         .env_remove("XDG_RUNTIME_DIR");
-    let out = finish_within(&mut command, std::time::Duration::from_secs(120));
+    let out = finish(&mut command);
     let received = out.text.lines().find_map(|l| l.split_once("inside.received ")?.1.trim().parse::<u32>().ok());
     assert!(received.is_some_and(|n| n >= 20), "{received:?} frames came:\n{}", out.text);
     std::fs::remove_dir_all(&folder).ok();

@@ -5,7 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{finish_within, root, Output, Wireloom};
+use wireloom_tests::{finish, free_port, root, Output, Process, Wireloom};
 
 const START: u64 = 1_700_000_000;
 const ETHERNET: u32 = 1;
@@ -46,7 +46,7 @@ impl Files {
     fn run(&self, app: &str, args: &[&str]) -> Output {
         let mut command = Command::new(Wireloom::binary());
         command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]).args(self.0.arguments(args));
-        finish_within(&mut command, Duration::from_secs(60))
+        finish(&mut command)
     }
 
     fn refused(&self, app: &str, args: &[&str], why: &str) {
@@ -443,6 +443,13 @@ fn drop_field(row: &str) -> String {
     serde_json::to_string(&row).expect("JSON")
 }
 
+/// Whether the process has said what is to be done at SIGTERM.
+fn takes_sigterm(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let sets = status.lines().filter_map(|l| l.strip_prefix("SigCgt:").or(l.strip_prefix("SigBlk:")));
+    sets.filter_map(|s| u64::from_str_radix(s.trim(), 16).ok()).any(|s| s >> (libc::SIGTERM - 1) & 1 == 1)
+}
+
 /// A run that waits for the first frame of a pipe ends when it is told to, whether or not somebody
 /// has the pipe open.
 #[test]
@@ -455,22 +462,18 @@ fn a_silent_pipe_is_left() {
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         let _writer =
             opened.then(|| std::fs::File::options().read(true).write(true).open(&pipe).expect("the pipe is there"));
-        let mut run = Command::new(Wireloom::binary())
-            .current_dir(root())
-            .args(["run", "--interpret", "apps/dns_tap.loom", "--bind"])
-            .args([format!("lan=pcap:{}", pipe.display()), "--bind".into(), "mon=null".into()])
-            .spawn()
-            .expect("it starts");
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(root()).args(["run", "--interpret", "apps/dns_tap.loom", "--bind"]).args([
+            format!("lan=pcap:{}", pipe.display()),
+            "--bind".into(),
+            "mon=null".into(),
+        ]);
+        let mut run = Process::start_saying("silent-pipe", &mut command, free_port(), "");
+        wireloom_tests::admin::eventually("it takes signals", || takes_sigterm(run.child.id()));
         std::thread::sleep(Duration::from_millis(700));
-        assert!(run.try_wait().expect("a child").is_none(), "it waits");
-        // SAFETY: our own child.
-        unsafe { libc::kill(run.id() as libc::pid_t, libc::SIGTERM) };
-        let ended = (0..50).find_map(|_| {
-            std::thread::sleep(Duration::from_millis(100));
-            run.try_wait().expect("a child")
-        });
-        run.kill().ok();
-        assert_eq!(ended.expect("it ends within five seconds").code(), Some(0));
+        assert!(run.child.try_wait().expect("a child").is_none(), "it waits");
+        run.signal(libc::SIGTERM);
+        assert_eq!(run.exit(), Some(0), "{}", run.output());
     }
 }
 

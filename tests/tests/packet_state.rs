@@ -3,9 +3,8 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::process::finish_within;
+use wireloom_tests::process::finish;
 use wireloom_tests::Wireloom;
 
 mod shapes;
@@ -24,7 +23,7 @@ impl Runs for Folder {
     fn run(&self, program: &str, args: &[&str]) -> String {
         let mut command = Command::new(Wireloom::binary());
         command.arg("run").arg(self.file(program)).args(self.arguments(args));
-        let output = finish_within(&mut command, Duration::from_secs(120));
+        let output = finish(&mut command);
         assert_eq!(output.code, Some(0), "{args:?} in {}:\n{}", self.path().display(), output.text);
         output.text
     }

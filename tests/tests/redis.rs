@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
 use wireloom_tests::memcached::{key_of, modulo_owner};
 use wireloom_tests::redis::{bulk, request, words, Answer, Service};
-use wireloom_tests::{plain, require_tool, servers, tag, Backend, Client, Process, Wireloom};
+use wireloom_tests::{plain, require_tool, servers, tag, Backend, Client, Process, Wireloom, PATIENCE};
 
 /// Said, and the answer in the short form of [`Answer::read`].
 const STEPS: &[(&str, &str)] = &[
@@ -702,7 +702,7 @@ fn a_lost_server_is_an_error_for_its_keys_only() {
         assert_eq!(c.redis(&["MGET", &keys[1], &keys[1]]), Answer::Array(vec![Answer::bulk("x"); 2]));
     }
     service.backends[0] = Process::redis_on(port);
-    let until = Instant::now() + Duration::from_secs(15);
+    let until = Instant::now() + PATIENCE;
     while c.redis(&["GET", &keys[0]]) != Answer::Nil {
         assert!(Instant::now() < until, "the server is back but not served");
         std::thread::sleep(Duration::from_millis(50));

@@ -4,15 +4,14 @@
 //! twice or hang up on must do no harm to others behind the same proxy.
 
 use std::io::{ErrorKind, Read};
-use std::time::Duration;
 use wireloom_tests::client::show;
 use wireloom_tests::memcached::binary::{op, Packet};
-use wireloom_tests::{plain, require_tool, Client, Process};
+use wireloom_tests::{plain, require_tool, Client, Process, PATIENCE};
 
 /// All that comes until an answer that ends the step: `end` is the answer to a probe sent behind
 /// it.
 fn hear(c: &mut Client, end: &[u8]) -> Vec<u8> {
-    c.stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+    c.stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let (mut all, mut buffer) = (Vec::new(), [0; 65536]);
     while !all.ends_with(end) {
         match c.stream.read(&mut buffer) {

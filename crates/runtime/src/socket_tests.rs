@@ -48,14 +48,14 @@ fn service(exclusive: bool, engine: EngineKind, cores: usize, servers: &str) -> 
         ..ServeOptions::default()
     };
     let thread = std::thread::spawn(move || serve(vec![app], options).unwrap());
-    let admin = rx.recv_timeout(Duration::from_secs(5)).unwrap();
+    let admin = rx.recv_timeout(Duration::from_secs(60)).unwrap();
     Service { addr: SocketAddr::from(([127, 0, 0, 1], port)), admin, stop, thread: Some(thread) }
 }
 
 impl Service {
     fn client(&self) -> TcpStream {
         let s = TcpStream::connect(self.addr).unwrap();
-        s.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        s.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         s
     }
     fn end(mut self) -> Summary {
@@ -255,7 +255,7 @@ fn ten_thousand_idle_connections_are_small() {
     }
     let started = std::time::Instant::now();
     while core.stats[0].apps[0].ports[0].replies.get() < clients.len() as u64
-        && started.elapsed() < Duration::from_secs(20)
+        && started.elapsed() < Duration::from_secs(60)
     {
         core.step(Some(Duration::from_millis(10))).unwrap();
     }

@@ -3,7 +3,7 @@ import sys
 import redis
 
 port, t = int(sys.argv[1]), sys.argv[2]
-c = redis.Redis(port=port, password=sys.argv[3] if len(sys.argv) > 3 else None, socket_timeout=10)
+c = redis.Redis(port=port, password=sys.argv[3] if len(sys.argv) > 3 else None, socket_timeout=60)
 assert c.ping() and c.get(t + "none") is None
 assert c.set(t + "a", b"1") and c.get(t + "a") == b"1" and c.incr(t + "a") == 2
 assert c.hset(t + "h", mapping={"f": "x", "g": "y"}) == 2 and c.hgetall(t + "h") == {b"f": b"x", b"g": b"y"}
@@ -20,7 +20,7 @@ assert p.execute() == [x for i in range(100) for x in (True, b"%d" % i)]
 p = c.pipeline(transaction=True)
 p.set("{%s}x" % t, 1).incr("{%s}x" % t).hgetall("{%s}h" % t)
 assert p.execute() == [True, 2, {}]
-assert c.rpush(t + "l", "x") == 1 and c.blpop([t + "l"], timeout=5) == ((t + "l").encode(), b"x")
+assert c.rpush(t + "l", "x") == 1 and c.blpop([t + "l"], timeout=60) == ((t + "l").encode(), b"x")
 assert c.eval("return {KEYS[1], ARGV[1]}", 1, t, "y") == [t.encode(), b"y"]
 assert c.client_id() > 0 and c.info()["redis_mode"] == "standalone"
 assert sorted(c.scan_iter(match=t + "p*", count=10)) == sorted(b"%sp%d" % (t.encode(), i) for i in range(100))

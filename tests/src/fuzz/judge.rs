@@ -13,7 +13,7 @@ use wireloom_syntax::{codes, format, parse, Diagnostic, MemoryWorld, SourceMap};
 const LONGEST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10_000 } else { 4_000 });
 
 /// This thread's processor time: other load does not count.
-fn spent() -> Duration {
+pub fn spent() -> Duration {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid structure to fill.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut t) };

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver};
 use std::time::Duration;
-use wireloom_tests::{free_port, root, Wireloom};
+use wireloom_tests::{free_port, root, Wireloom, PATIENCE};
 
 /// Port numbers that pages may use in commands.
 const PORTS: &[&str] = &["8080", "8081", "9001", "9002", "9900", "11211", "11212", "11213", "7000", "7001", "7002"];
-const PATIENCE: Duration = Duration::from_secs(20);
 const MARK: &str = "--- done ---";
 
 pub struct Shell {
@@ -69,7 +68,7 @@ impl Shell {
         if let Some(service) = command.strip_suffix('&') {
             self.say("rm -f .log; touch .log");
             self.say(&format!("{} >.log 2>&1 </dev/null &", service.trim_end()));
-            self.say("for i in $(seq 3000); do grep -q 'wireloom: ready' .log && break; kill -0 $! || break; sleep 0.01; done; cat .log");
+            self.say("for i in $(seq 6000); do grep -q 'wireloom: ready' .log && break; kill -0 $! || break; sleep 0.01; done; cat .log");
         } else {
             self.say(&format!("{{ {command}\n}} </dev/null"));
         }

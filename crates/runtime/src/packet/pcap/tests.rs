@@ -213,18 +213,18 @@ fn a_cut_capture_gives_what_is_before_the_cut() {
     }
 }
 
-/// Flipped bytes and cuts, for two seconds: errors or other frames, no panic, no hang.
+/// Flipped bytes and cuts: errors or other frames, no panic, no hang.
 #[test]
 fn damaged_captures_do_no_harm() {
     let files = [written("fuzz.pcap", Style::default()), written("fuzz.pcapng", Style::default())];
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(2);
-    let (mut seed, mut runs) = (0x5EEDu64, 0);
+    const RUNS: usize = 20_000;
+    let mut seed = 0x5EEDu64;
     let mut random = move |n: usize| {
         seed = crate::core::mix(seed);
         seed as usize % n
     };
     let mut errors = 0;
-    while std::time::Instant::now() < end {
+    for _ in 0..RUNS {
         let mut file = files[random(2)][..2000].to_vec();
         for _ in 0..1 + random(4) {
             let reach = if random(2) == 0 { 200 } else { file.len() };
@@ -233,9 +233,8 @@ fn damaged_captures_do_no_harm() {
         }
         file.truncate(file.len() - random(200));
         errors += usize::from(!matches!(read_all(file), Ok((_, None))));
-        runs += 1;
     }
-    assert!(runs > 100 && errors > runs / 2, "{runs} runs, {errors} errors");
+    assert!(errors > RUNS / 2, "{RUNS} runs, {errors} errors");
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Running {
                 Some(Box::new(move |r| tx.send(r.view.groups[0].stats.clone()).unwrap())),
             )
         });
-        match rx.recv_timeout(Duration::from_secs(10)) {
+        match rx.recv_timeout(Duration::from_secs(60)) {
             Ok(stats) => (Running { stop, thread: Some(thread) }, stats),
             Err(_) => panic!("{wire}: {}", thread.join().unwrap().unwrap_err()),
         }
@@ -221,7 +221,7 @@ fn the_host_takes_what_it_is_given() {
     let r = Running::new(FORWARD, &format!("udp:{spare}"), &format!("kernel:{name}"), 1);
     sh(&format!("ip addr add 10.79.0.1/24 dev {name}")).unwrap();
     let host = UdpSocket::bind("10.79.0.1:7979").unwrap();
-    host.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    host.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     // Broadcast by Ethernet; IPv4 from 10.79.0.5, UDP to port 7979, without checksum.
     let mut frame = vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 0];
     let mut ip = vec![0x45, 0, 0, 33, 0, 0, 0, 0, 64, 17, 0, 0, 10, 79, 0, 5, 10, 79, 0, 1];
@@ -253,7 +253,7 @@ fn the_admin_page_shows_frame_ports() {
     };
     let specs = vec![AppSpec { program: program(&[]), desc: desc(ECHO), sets: Vec::new() }];
     let thread = std::thread::spawn(move || crate::serve(specs, options).unwrap());
-    let admin = rx.recv_timeout(Duration::from_secs(10)).unwrap();
+    let admin = rx.recv_timeout(Duration::from_secs(60)).unwrap();
     let ask = |method: &str, path: &str| {
         use std::io::{Read, Write};
         let mut s = std::net::TcpStream::connect(admin).unwrap();
@@ -264,14 +264,14 @@ fn the_admin_page_shows_frame_ports() {
     };
     let get = |path| ask("GET", path);
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     for n in [10, 20, 30] {
         client.send_to(&vec![1; n], spare).unwrap();
         assert_eq!(client.recv(&mut [0; 100]).unwrap(), n);
     }
     // The last frame is counted after it was sent.
     let sent = "wireloom_frame_sent_bytes_total{app=\"test\",port=\"wire\"} 60";
-    let end = std::time::Instant::now() + Duration::from_secs(5);
+    let end = std::time::Instant::now() + Duration::from_secs(60);
     let mut metrics = get("/metrics");
     while !metrics.contains(sent) && std::time::Instant::now() < end {
         metrics = get("/metrics");
@@ -294,7 +294,7 @@ fn datagrams_go_back_to_their_senders() {
     let r = Running::new(ECHO, &format!("udp:{spare}"), "null", 1);
     let clients: Vec<UdpSocket> = (0..5).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     for (i, c) in clients.iter().enumerate() {
-        c.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        c.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         for k in 0..20u8 {
             c.send_to(&vec![k; 100 * i + usize::from(k)], spare).unwrap();
         }
