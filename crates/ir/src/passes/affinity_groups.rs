@@ -1,11 +1,11 @@
-//! Clusters: apps of one process that read one port and can be steered by one key, so that a frame
-//! is handled by all of them on one core.
+//! Clusters: apps of one process that read one port and can be steered by one key. All apps of a
+//! cluster handle a frame on one core.
 //!
-//! In: the modules of a process, their passes run, and what their ports are bound to ([`Bound`]).
-//! Out: the clusters, and by [`apply`] the members' [`Module::steer`], which becomes the cluster's:
-//! the parts that the keys of all members have in common. A part of a key serves as a key, so each
-//! member's tables stay divided by core. The parts are compared in the terms of the first member;
-//! apps whose packets have other headers do not meet.
+//! In: the modules of a process, their passes run, and the bindings of their ports ([`Bound`]).
+//! Out: the clusters. [`apply`] sets the members' [`Module::steer`] to the cluster's: the parts
+//! that the keys of all members have in common. A part of a key serves as a key, so each member's
+//! tables stay divided by core. The parts are compared in the terms of the first member. Apps whose
+//! packets have other headers form no cluster.
 
 use super::flow_affinity::{self, Part, Plan};
 use crate::*;

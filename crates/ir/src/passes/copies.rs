@@ -1,7 +1,8 @@
-//! Packets that elements have for themselves. The pass `inline_elements` keeps a packet before an
-//! element changes it and makes it that again behind it ([`FrameAct::Save`],
-//! [`FrameAct::Restore`]); where nobody uses it there, both are dropped. So a chain of elements
-//! copies nothing.
+//! Drops copies of packets that no element needs.
+//!
+//! In: frames that the pass `inline_elements` saves before an element changes them, and restores
+//! behind it ([`FrameAct::Save`], [`FrameAct::Restore`]). Out: both are dropped where no later
+//! statement uses the saved frame. So a chain of elements copies nothing.
 
 use crate::*;
 use std::collections::HashSet;

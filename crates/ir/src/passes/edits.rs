@@ -1,6 +1,6 @@
-//! Sorts the edits of passed messages into wire order, which is what lets a backend write the
-//! message in one go. On one list: removals, which become one (those of a program and of its
-//! protocol, say), come before what is appended.
+//! Sorts the edits of passed messages into wire order, so that a backend writes the message in one
+//! pass. On one list, removals become one (those of a program and of its protocol, say), and come
+//! before additions.
 
 use crate::*;
 

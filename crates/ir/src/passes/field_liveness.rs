@@ -1,10 +1,10 @@
 //! Which fields are stored: sets `Field.value_used` and `Field.extent_used` of all units.
 //!
-//! A value is used when program code or the grammar itself reads it; an extent when raw bytes are
-//! taken or an edit replaces them. Of a switch, the value is which case was taken; of a list, the
-//! number of items. A list's items need storing only if its element, or a field of the element's
-//! unit, is itself used. A `let` that nobody reads is not evaluated, so what only it reads is not
-//! used either.
+//! A value is used when program code or the grammar itself reads it. An extent is used when raw
+//! bytes are taken or an edit replaces them. The value of a switch is the number of its case, that
+//! of a list the number of its items. A list's items need storing only if its element, or a field
+//! of the element's unit, is itself used. A `let` without a reader is not evaluated, so fields that
+//! only it reads are not used either.
 
 use crate::grammar as grammars;
 use crate::walk::{At, Scope};

@@ -1,11 +1,11 @@
 //! Steering: which parts of a frame decide the core that handles it, so that tables need no locks.
 //!
 //! In: handlers of frames. Out: `Table.local` and [`Module::steer`]. A table's key is made of
-//! parts; those that are expressions over the frame, the same ones at every use, can be steered by.
-//! The key of the app is the largest set of parts that the keys of as many tables as possible have
-//! in common; their tables become local, the others are shared. Two parts that change places (a
-//! flow and its answer) count as an unordered pair, and steer symmetrically. [`plan`] also says
-//! why, for `explain`.
+//! parts. A part can steer if it is an expression over the frame, the same at every use. The key of
+//! the app is the largest set of parts that the keys of as many tables as possible have in common.
+//! Their tables become local, and the others are shared. Two parts that change places (a flow and
+//! its answer) count as an unordered pair, and steer symmetrically. [`plan`] also gives the
+//! reasons, for `explain`.
 
 use crate::*;
 use std::collections::BTreeMap;

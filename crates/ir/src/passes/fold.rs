@@ -1,8 +1,9 @@
 //! Constant folding, of expressions everywhere and of statements in bodies.
 //!
-//! Expressions are pure, so any may be dropped. Statements: `require true` goes, `require false`
-//! becomes its fault, branches on constants become the branch, what follows a statement that leaves
-//! goes. Grammar switches keep their cases, since the program names cases by number.
+//! Expressions are pure, so any may be dropped. Statements: `require true` is dropped, and
+//! `require false` becomes its fault. A branch on a constant becomes the taken branch. Statements
+//! behind one that leaves are dropped. Grammar switches keep their cases, since the program names
+//! cases by number.
 
 use crate::*;
 

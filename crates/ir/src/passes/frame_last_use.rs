@@ -1,14 +1,12 @@
-//! What a handler does with its frame, and with bytes of it or of a state, behind a statement that
-//! sends or changes them.
+//! The last use of a frame in a handler, and copies of bytes that a later change would overwrite.
 //!
-//! `FrameAct::Send.last` is set where no way from there uses the frame again, nor bytes that lie in
-//! it: then it is moved, not copied. A local whose bytes lie in the frame
-//! (`let d = payload(p.udp)`) or in a state (`let old = name`) is a value: if it is read behind a
-//! change of what it lies in, it gets a copy (`concat` of one part), for that may have been
-//! overwritten or moved.
+//! `FrameAct::Send.last` is set where no path from there uses the frame again, nor bytes that lie
+//! in it. Then the frame is moved, not copied. A local may have bytes that lie in the frame
+//! (`let d = payload(p.udp)`) or in a state (`let old = name`). Such a local is a value. If it is
+//! read behind a change of the frame or state, it gets a copy (`concat` of one part).
 //!
 //! A state that is set to its own parts in other places (`r = Two { a: r.b, b: r.a }`) is written
-//! part by part while they point into it: such parts are copied first ([`moves`]).
+//! part by part while they point into it. So these parts are copied first ([`moves`]).
 //!
 //! A backward data-flow analysis over the structured code, as in `liveness`.
 

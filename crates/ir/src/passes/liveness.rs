@@ -1,13 +1,13 @@
-//! Liveness: what a handler carries over its suspensions.
+//! Liveness: the values that a handler carries over its suspensions.
 //!
 //! Sets `Await.live` (locals that are read after it), `Local.in_frame` (live across some
 //! suspension), `Await.hold_req` and `Await.hold`. The request's own local is never in a live set:
-//! `hold_req` keeps it reachable through the task. A local that was bound to a part and is read
-//! after a later suspension is in the live set (the frame keeps its `wl_msg`) and makes the
-//! suspension before its binding `hold`. Bounds and counters of loops around a suspension are the
-//! backends' own; a `for`'s variable is in the live set.
+//! `hold_req` keeps it reachable through the task. Some locals are bound to a part and read after a
+//! later suspension. Such a local is in the live set (the frame keeps its `wl_msg`), and the
+//! suspension before its binding becomes `hold`. Bounds and counters of loops around a suspension
+//! are the backends' own. A `for`'s variable is in the live set.
 //!
-//! A backward data-flow analysis over the structured code; loops are iterated until nothing
+//! A backward data-flow analysis over the structured code. Loops are iterated until nothing
 //! changes. Afterwards one forward walk counts the calls that may be outstanding at each
 //! suspension.
 

@@ -1,9 +1,10 @@
-//! States and sessions that are set to their own parts. Storage is written part by part, in order,
-//! while the new value may consist of slices of it: `r = Two { a: r.b, b: r.a }` would write `b`
-//! over `a` before `a` is read. A part that comes from another place of the same storage gets bytes
-//! of its own first ([`Builtin::Keep`]); one that comes from its own place (all others in
-//! `r.a = "x"`), or from elsewhere, is left alone. Places in a task's frame, which keep locals over
-//! suspensions, are looked after in the same way ([`suspend`]).
+//! States and sessions that are set to their own parts.
+//!
+//! Storage is written part by part, in order, while the new value may consist of slices of it.
+//! `r = Two { a: r.b, b: r.a }` would write `b` over `a` before `a` is read. A part from another
+//! place of the same storage gets bytes of its own first ([`Builtin::Keep`]). A part from its own
+//! place (all others in `r.a = "x"`), or from elsewhere, is left alone. Places in a task's frame,
+//! which keep locals over suspensions, are handled in the same way ([`suspend`]).
 
 use super::frame_last_use::{definition, keep, lies_in, views, What};
 use super::liveness::Set;

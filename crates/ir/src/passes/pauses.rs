@@ -1,10 +1,10 @@
-//! Pauses: which handlers let others go first between two rounds of a long loop.
+//! Pauses: which handlers yield between two rounds of a long loop.
 //!
-//! A handler of a request pauses if nobody can see that it did. All that it does with what others
-//! use too (state, tables, sessions, counters that it reads) must lie in one stretch without a
-//! pause, from its start, or from a call, to the next call or its end: then others see all of it or
-//! nothing. Bytes of `state` that are not copied, and calls that are under way, allow no pause
-//! behind them. Nothing is annotated: backends and `explain` ask for the plan.
+//! A handler of a request pauses if no other handler can observe it. Its uses of shared things
+//! (state, tables, sessions, counters that it reads) must lie in one stretch without a pause. The
+//! stretch runs from its start, or from a call, to the next call or its end. So others see all of
+//! the changes or none. A handler does not pause behind bytes of `state` that are not copied, or
+//! while calls are under way. Nothing is annotated: backends and `explain` ask for the plan.
 
 use super::steps;
 use crate::*;

@@ -1,6 +1,6 @@
-//! Worst-case steps of each handler: a step per statement and operation, a step per byte that a
-//! builtin, a comparison or an emission may scan, loops times their bounds. Parsing is not counted:
-//! it is linear in the bytes received.
+//! Worst-case steps of each handler. A statement or operation is one step, and so is a byte that a
+//! builtin, a comparison or an emission may scan. Loops multiply by their bounds. Parsing is not
+//! counted, because it is linear in the bytes received.
 
 use crate::walk::Scope;
 use crate::*;

@@ -1,10 +1,10 @@
-//! What is asked of a text becomes `true` where it holds by what the text is made of:
-//! `all_in(value, set)` and `len(value) < n`, of constants, digits, cuts and choices of these,
-//! whatever local or function they come through.
+//! Range analysis of text: removes charset and length checks that the text's construction
+//! guarantees.
 //!
-//! Messages are built with requirements about their texts (no line end in a header, say); most
-//! texts of a program are its own constants, and need no look at run time. What the pass leaves
-//! behind is dropped by `fold`.
+//! In: `all_in(value, set)` and `len(value) < n`. Out: `true` where constants, digits, slices and
+//! choices of these prove it, through any local or function. Messages are built with requirements
+//! about their texts, such as no line end in a header. Most texts of a program are its own
+//! constants, and need no check at run time. `fold` drops the remaining statements.
 
 use crate::*;
 use std::collections::HashMap;

@@ -1,7 +1,9 @@
-//! Gives a zero to locals that may be read before they are set on some path (the lowering guards
-//! such reads by flags that no analysis here follows), right before the first statement of the body
-//! that names them. After it, every local is set before it is read, and none is live across a
-//! suspension just because of a path that is never taken.
+//! Sets locals to zero that may be read before they are set on some path.
+//!
+//! The lowering guards such reads by flags that no analysis here follows. The zero goes right
+//! before the first statement of the body that names the local. After the pass, every local is set
+//! before it is read. No local is live across a suspension only because of a path that is never
+//! taken.
 
 use crate::*;
 
