@@ -65,8 +65,8 @@ fn a_server_that_hangs_is_left_out_and_comes_back() {
     let lines = |what: &str| proxy.output().lines().filter(|l| l.contains(&address) && l.contains(what)).count();
     let down = "is down: it does not answer in time";
     eventually("it is left out", || lines(down) == 1);
-    // A client may wait for the one that is tried; the others do not. If all did, there were some 50
-    // answers.
+    // A client may wait for the one that is tried; the others do not. If all did, there were some
+    // 50 answers.
     thrice(|| {
         let (good, bad) = load.in_time(Duration::from_secs(3));
         let said = format!("{before} a second before, {good} in three seconds now, {bad} errors");

@@ -114,8 +114,8 @@ fn work(of: &Process) -> Vec<u64> {
     all.into_iter().map(|t| t.1).collect()
 }
 
-/// Whether two cores share the work, or how much each has done. Other load may keep one of them from
-/// its processor for a while: one good second of several is enough.
+/// Whether two cores share the work, or how much each has done. Other load may keep one of them
+/// from its processor for a while: one good second of several is enough.
 fn both_work(service: &Process) -> Result<(), Vec<Vec<u64>>> {
     let mut seen = Vec::new();
     for time in [500, 1000, 2000, 4000] {
