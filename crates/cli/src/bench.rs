@@ -46,7 +46,7 @@ struct Job {
     rounds: u64,
 }
 
-/// What a run has cost.
+/// The cost of a run.
 struct Measured {
     frames: u64,
     /// Of the busiest core; of all; of the whole process, which is more only where cores wait.

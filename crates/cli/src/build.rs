@@ -40,7 +40,7 @@ fn base() -> io::Result<Vec<u8>> {
 }
 
 /// Into a new file beside the target, and renamed: the target may be running, or the disk may fill
-/// up in the middle. Who may use it is the umask's to say.
+/// up in the middle. The umask decides on its permissions.
 fn write(target: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let partial = target.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));

@@ -21,7 +21,7 @@ pub struct Client {
     app: Option<String>,
 }
 
-/// What a command was refused with.
+/// The refusal of a command.
 pub struct Refused {
     pub text: String,
     pub answer: Object,
@@ -147,7 +147,7 @@ struct Running {
     apps: Vec<String>,
 }
 
-/// Those that answer. What killed processes have left is removed.
+/// Those that answer. Sockets of killed processes are removed.
 fn running() -> Vec<Running> {
     let mut all = Vec::new();
     for (path, pid) in control::sockets() {

@@ -48,11 +48,10 @@ pub fn make_to_serve(module: &Arc<Module>, compile: &Compile) -> Result<Made, Fa
     make_telling(module, compile, Some(if module.desc().has_frames() { compiling } else { compiling_to_serve }))
 }
 
-/// As [`make_to_serve`], but a program that is not in the cache begins with code that is not
-/// optimised, which takes a fifth of the time to make. Optimised code takes its place as soon as it
-/// is there.
+/// As [`make_to_serve`], but a program that is not in the cache begins with unoptimised code. That
+/// takes a fifth of the time to compile. Optimised code takes its place as soon as it is there.
 pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
-    // What a function in C keeps for itself would be lost with the first code.
+    // The state of a function in C would be lost with the first code.
     if compile.interpret || compile.sanitize || extern_function(module).is_some() {
         return make_to_serve(module, compile);
     }

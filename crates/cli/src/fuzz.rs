@@ -19,7 +19,7 @@ use wireloom_syntax::World;
 /// Streams per seed.
 const ROUNDS: usize = 200;
 
-/// Names the file in which the inner process notes the seed at hand.
+/// Names the file in which the inner process notes the current seed.
 const NOTE: &str = "WIRELOOM_FUZZ_NOTE";
 
 pub fn fuzz(args: Fuzz) -> Outcome {
@@ -43,7 +43,7 @@ fn outer(args: Fuzz) -> Outcome {
         // The inner process has said why.
         s if s.code() == Some(1) => Err(Failure::Silent),
         s => {
-            // The seed, and of frames the one at hand.
+            // The seed, and the current frame if there are frames.
             let (seed, frame) = seed.split_once('\n').unwrap_or((&seed, ""));
             let frame = frame.lines().next().map_or(String::new(), |f| format!(" at frame {f}"));
             Err(Failure::Said(format!("{} crashes ({s}){frame}\nrepeat with --seed {seed}", args.unit)))

@@ -76,7 +76,7 @@ pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
 
 struct Run<'a, 'm> {
     pair: &'a mut Pair<'m>,
-    /// What the outer process tells of if this one crashes.
+    /// The outer process reports this if the inner one crashes.
     note: Option<File>,
     seed: u64,
 }

@@ -65,7 +65,8 @@ pub fn apps(path: &Path) -> Result<Vec<Module>, Failure> {
     }
 }
 
-/// Runs the passes. A `bare` module has no tests: what is run or built does not carry their code.
+/// Runs the passes. A `bare` module has no tests: programs that are run or built do not carry their
+/// code.
 fn finish(checked: Checked, path: &Path, bare: bool, passes: fn(&mut Module)) -> Result<Module, Failure> {
     let mut module = checked.module.ok_or_else(|| Failure::Said(format!("{} has no app", path.display())))?;
     if bare {
@@ -152,7 +153,7 @@ fn print(all: &[Checked], json: bool, most: usize) -> (usize, usize) {
     for checked in all {
         for d in &checked.diagnostics {
             let key = d.to_json(&checked.map);
-            // What is outside of the apps is reported with each.
+            // Errors outside of the apps are reported with each.
             if !said.insert(key.clone()) {
                 continue;
             }

@@ -54,7 +54,7 @@ pub fn for_cores(modules: &mut [Module], cpus: &[usize]) {
     }
 }
 
-/// What each app's ports that are read are bound to.
+/// The bindings of each app's ports that are read.
 pub fn bound(descs: &[Desc], set: &[String], frames: packet::Options) -> Result<affinity_groups::Bound, Failure> {
     let descs: Vec<&Desc> = descs.iter().collect();
     let sets = sets(&descs, set)?;

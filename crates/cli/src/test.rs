@@ -111,7 +111,7 @@ fn run(module: &Module, index: usize, program: &Program) -> Result<(), String> {
         TestKind::Code(handler) => code(module, *handler, program),
         TestKind::Sim { params, steps } => simulate(module, params, steps, program),
     };
-    // What the interpreter cannot do is a bug of Wireloom, whatever the test says.
+    // A failure of the interpreter is a bug of Wireloom, also in a test that expects a failure.
     match wireloom_interp::internal_errors() {
         (n, Some(why)) if n > before => {
             let also = result.err().map_or(String::new(), |e| format!("\n    {e}"));

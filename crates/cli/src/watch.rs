@@ -28,7 +28,7 @@ pub fn counter(args: Counter) -> Outcome {
         (BTreeMap::new(), Instant::now(), 0);
     loop {
         let status = match client.ask(json!({ "do": "status" })) {
-            // Whoever watches an app to its end has seen all.
+            // A watcher that stays to the app's end has seen all values.
             Err(r) if rounds > 0 && r.answer.is_empty() => {
                 eprintln!("wireloom: {}", r.text);
                 return Ok(());

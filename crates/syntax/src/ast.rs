@@ -84,7 +84,7 @@ pub enum ItemKind {
     Fn(Fn),
     Element(Element),
     App(Element),
-    /// A table outside an app: shared by all that `use` it
+    /// A table outside an app, shared by all modules that `use` it
     Table(Table),
     Test(Test),
 }
@@ -101,7 +101,7 @@ pub struct Param {
     pub doc: String,
     pub name: Ident,
     pub ty: Type,
-    /// Of a record's field: what may come in from outside.
+    /// Of a record's field: the values that external rows may have.
     pub within: Option<Expr>,
     pub default: Option<Expr>,
 }
@@ -166,9 +166,9 @@ pub enum FieldKind {
     /// `"\r\n"`, `"\r\n" or "\n"` (the first is what is sent); `else`: the fault when the bytes
     /// differ
     Literal { values: Vec<Vec<u8>>, or: Option<Ident> },
-    /// `recover until "\n"`, `recover [n + 2]`: how a stream gets back in step after a fault in the
-    /// fields that follow (up to the next `recover`): skip to the delimiter, or that many bytes
-    /// from this point.
+    /// `recover until "\n"`, `recover [n + 2]`: resynchronises a stream after a fault in the fields
+    /// that follow (up to the next `recover`). The parser skips to the delimiter, or that many
+    /// bytes from this point.
     Recover { until: Option<Until>, length: Option<Expr> },
     /// `pass when e`: from here on the bytes of a tail are passed on where this holds
     PassWhen(Expr),
@@ -366,8 +366,8 @@ pub enum CaseBody {
 
 // ---- packets ----
 
-/// What a frame may hold:
-/// `packet Name { eth: Ethernet, ip4: Ipv4 after eth where .type == 0x800, let flow = … }`.
+/// The headers of a frame: `packet Name { eth: Ethernet, ip4: Ipv4 after eth where .type == 0x800,
+/// let flow = … }`.
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub name: Ident,
@@ -435,13 +435,13 @@ pub enum ClauseKind {
     /// `forward request { … }`: edits of every message that is passed on. `msg` names it; in a
     /// request `client` is the connection it came from.
     Forward { response: bool, body: Block },
-    /// `on fault(f) { reply … }`: what a client is told. `request` is an option here.
+    /// `on fault(f) { reply … }`: the answer to a client. `request` is an option here.
     OnFault { name: Ident, body: Block },
     /// `on request(r) where e { reply … }`: a request that the protocol answers itself.
     OnRequest { name: Ident, guard: Option<Expr>, body: Block },
 }
 
-/// Columns of the access log that a protocol has: what is asked for, and of what.
+/// Columns of the access log that a protocol has: the operation and its object.
 pub const LOGGED: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -790,7 +790,7 @@ pub enum ExprKind {
     Address(String),
     /// `none`
     None,
-    /// `e.f`; `.f` (a field of the message at hand) has no base
+    /// `e.f`; `.f` (a field of the current message) has no base
     Field(Option<Expr>, Ident),
     Index(Expr, Expr),
     /// `f(a, b)`, `x.count(k)`; named arguments `f(a = 1)`. `parse U(b)` is a call of `parse` with

@@ -31,7 +31,7 @@ pub struct Label {
     pub text: String,
 }
 
-/// What the compiler has to say. `code` is stable and listed in [`codes`].
+/// A message of the compiler. `code` is stable and listed in [`codes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     pub code: &'static str,
@@ -41,7 +41,7 @@ pub struct Diagnostic {
     pub primary: Option<Label>,
     pub secondary: Vec<Label>,
     pub notes: Vec<String>,
-    /// What to write instead.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Diagnostic {
         }
     }
 
-    /// What to say at the primary place.
+    /// The text at the primary place.
     pub fn label(mut self, text: impl Into<String>) -> Self {
         if let Some(primary) = &mut self.primary {
             primary.text = text.into();
@@ -313,7 +313,7 @@ impl<'a> Renderer<'a> {
 const WINDOW: usize = 240;
 const BEFORE: usize = 40;
 
-/// The part of a line that is shown: all of it, unless it is a line that nobody reads.
+/// The part of a line that is shown: the whole line, unless it is too long to read.
 struct Window {
     text: String,
     /// Characters left out in front, less those that stand for them.
@@ -336,7 +336,7 @@ impl Window {
         }
     }
 
-    /// Moves the marks to where their text is shown; what is not shown is marked at the nearer end.
+    /// Moves the marks to where their text is shown. Marks of hidden text go to the nearer end.
     fn shift(&self, marks: &mut [Mark]) {
         for m in marks {
             m.from = m.from.saturating_sub(self.cut).clamp(1, WINDOW + 2);

@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(map.file(file).map(|f| f.line(1)), Some("äb"));
     }
 
-    /// What the index of characters gives, counted one by one.
+    /// The result of the index of characters, counted one by one.
     #[test]
     fn long_lines_have_places() {
         let lines: Vec<String> = (0..5).map(|i| "aé€😀\t".repeat([0, 1, 51, 200, 3][i])).collect();

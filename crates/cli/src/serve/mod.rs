@@ -16,7 +16,7 @@ use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::server::Ready;
 use wireloom_runtime::{packet, params, serve, table_io, AppSpec, Program, ServeOptions};
 
-/// What ends a command early: the text has been made for the user. `Silent`: all was said already.
+/// An error that ends a command early, with its text for the user. `Silent`: all was said already.
 pub enum Failure {
     #[allow(dead_code, reason = "the compiler tells of errors as it finds them, the runtime does not")]
     Silent,
@@ -156,7 +156,7 @@ pub fn sets(descs: &[&Desc], set: &[String]) -> Result<Vec<Vec<(String, String)>
     Ok(sets)
 }
 
-/// What is said of frame ports.
+/// The lines about frame ports.
 pub fn frames(args: &Serve) -> Result<packet::Options, Failure> {
     let files = |list: Vec<(String, String)>| list.into_iter().map(|(t, f)| (t, f.into())).collect();
     Ok(packet::Options {
@@ -262,7 +262,7 @@ pub fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
     }
 }
 
-/// What the machine and its administrator leave to this process.
+/// The resources that the machine and its administrator leave to this process.
 fn allowed_cpus() -> Vec<usize> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).and_then(|l| cpu_list(l.trim()));

@@ -59,7 +59,7 @@ pub fn of_this_executable() -> io::Result<Option<Payload>> {
     Ok(Some(payload))
 }
 
-/// What stands behind a program and its description.
+/// The trailer behind a program and its description.
 pub fn trailer(library: &[u8], desc: &[u8]) -> [u8; TRAILER] {
     let mut out = [0; TRAILER];
     out[..8].copy_from_slice(&(library.len() as u64).to_le_bytes());

@@ -155,7 +155,8 @@ impl<'m> Play<'m> {
         }
     }
 
-    /// What a fault of a step's own code means. Headers that are wrong are no failure of the step.
+    /// The meaning of a fault in a step's own code. Headers that are wrong are no failure of the
+    /// step.
     fn failure(&self, faults: &[(u32, u32)]) -> Option<String> {
         let own = |k: u32| {
             ![FaultKind::MALFORMED, FaultKind::TRUNCATED, FaultKind::CONSTRAINT].iter().any(|f| u32::from(f.0) == k)

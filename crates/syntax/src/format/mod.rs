@@ -20,7 +20,7 @@ const INDENT: usize = 4;
 
 /// The text in the standard layout; the errors if it does not parse.
 pub fn format(text: &str) -> Result<String, Vec<Diagnostic>> {
-    // What is wrapped near the margin may settle one step later.
+    // A line that is wrapped near the margin may settle one step later.
     let mut now = once(text)?;
     for _ in 0..ROUNDS {
         let next = once(&now)?;
@@ -63,7 +63,7 @@ fn same(text: &str, original: &Parsed, result: &str) -> bool {
         && comments(original, text) == comments(&parsed, result)
 }
 
-/// A tree's debug text with its spans left out: what two trees are compared by.
+/// A tree's debug text without its spans, for the comparison of two trees.
 pub fn without_spans(debug: &str) -> String {
     let mut out = String::with_capacity(debug.len() / 2);
     let mut rest = debug;

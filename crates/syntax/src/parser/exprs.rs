@@ -42,7 +42,7 @@ impl Level {
     }
 }
 
-/// What stands between two operands.
+/// An operator between two operands.
 enum Infix {
     Op(BinOp),
     Range(bool),
@@ -180,7 +180,7 @@ impl Parser<'_> {
         Ok(expr_of(self.since(start), ExprKind::Match(left, arms)))
     }
 
-    /// The operator at hand, if it goes on with the expression.
+    /// The next operator, if it continues the expression.
     fn infix(&self) -> Option<(Infix, Level)> {
         use BinOp::*;
         let op = |op, level| Some((Infix::Op(op), level));

@@ -26,7 +26,7 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::lexer::lex;
 use crate::token::{Comment, Lexed, Tok, Token};
 
-/// What is nested deeper is refused.
+/// Deeper nesting is refused.
 const MAX_DEPTH: u32 = 256;
 /// Trees higher than this (long chains of operators included) are refused.
 const MAX_HEIGHT: u32 = 512;
@@ -366,7 +366,7 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// What was parsed on this level becomes a child of a new node: `a + b` in `a + b + c`.
+    /// The node of this level becomes a child of a new node: `a + b` in `a + b + c`.
     fn grow(&mut self) -> P<()> {
         self.height += 1;
         if self.height > MAX_HEIGHT {

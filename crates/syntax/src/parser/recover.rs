@@ -69,7 +69,7 @@ impl Parser<'_> {
         Err(Abort)
     }
 
-    /// The token at hand, for a message.
+    /// The current token, for a message.
     fn found(&self) -> String {
         match self.tok() {
             Tok::End => "the end of the file".into(),
@@ -119,7 +119,8 @@ impl Parser<'_> {
         Err(Abort)
     }
 
-    /// An item starts here, at the very start of a line: whatever is open was left open by mistake.
+    /// An item starts here, at the very start of a line: brackets that are still open were left
+    /// open by mistake.
     pub(super) fn at_new_item(&self) -> bool {
         let start = self.span().start as usize;
         let first = start == 0 || self.text.as_bytes().get(start - 1) == Some(&b'\n');
@@ -155,7 +156,7 @@ impl Parser<'_> {
         parens > 0 && self.at > 0 && matches!(self.lexed.tokens[self.at - 1].tok, Tok::Sign("," | "(" | "["))
     }
 
-    /// What the tokens since `from` leave open.
+    /// The brackets that the tokens since `from` leave open.
     fn open_since(&self, from: usize) -> Open {
         let mut open = Open::default();
         for token in &self.lexed.tokens[from..self.at] {

@@ -91,8 +91,7 @@ impl Parser<'_> {
         self.expect(">").map(|_| ())
     }
 
-    /// A bare name is taken as a type: `lang` decides. What goes on after it is a constant:
-    /// `N + 1`.
+    /// A bare name is taken as a type: `lang` decides. A longer expression is a constant: `N + 1`.
     fn type_arg(&mut self) -> P<TypeArg> {
         let is_type = match self.tok() {
             Tok::Sign("(" | "[") => true,

@@ -9,7 +9,7 @@ use crate::ast::{
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
 
-/// What may follow a field's shape.
+/// The clauses that may follow a field's shape.
 #[derive(Default)]
 struct Tail {
     within: Option<Expr>,
