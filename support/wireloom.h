@@ -1,4 +1,4 @@
-/* wireloom.h: the ABI between generated code and the runtime, version 1.
+/* wireloom.h: the ABI between generated code and the runtime. WL_ABI is its version.
  *
  * A program (compiled C, or the interpreter behind the same function table) supplies `wl_program`.
  * The runtime supplies `wl_host` and owns connections, buffers, tasks and time. All calls of one
@@ -16,7 +16,7 @@ typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_byte
 
 /* ---- parsing -------------------------------------------------------------------------------- */
 
-/* What parse() and tail() answer. */
+/* Results of parse() and tail(). */
 enum { WL_MORE = 0,   /* needs bytes beyond `n`; call again with the same start and more bytes     */
        WL_HEAD = 1,   /* the head is complete (view->head bytes), a tail follows                   */
        WL_WHOLE = 2,  /* the message is complete                                                   */
@@ -55,23 +55,26 @@ typedef struct wl_parser {
                           of wl_parser, and no more of the view: the rest is parse()'s to set up    */
 } wl_parser;
 
-/* Bit 63 of ctx: the message is a response (a unit may be request and response of one protocol; the
- * facts in `flags` then follow the clauses of the side it is on). The runtime sets it for
- * responses; generated code sets it in wl_call.ctx. */
+/* Bit 63 of ctx: the message is a response. A unit may be request and response of one protocol; the
+ * facts in `flags` then follow the clauses of its side. The runtime sets the bit for responses;
+ * generated code sets it in wl_call.ctx. */
 #define WL_CTX_RESPONSE ((uint64_t)1 << 63)
 
 /* A run (view->left > 0 when tail() answers WL_MORE): all n bytes were used, and the next `left`
- * bytes of the message need no look. The runtime may pass them on without calling tail(),
- * decrementing `left`; when it is 0 it calls tail() again, even with n = 0 (a message that ends
- * with the run is complete only then). Calling tail() with `left` > 0 is fine, too. The same holds
- * while tail() skips bytes after WL_M_IN_STEP. A tail() that answers WL_BAD with WL_M_IN_STEP in
- * `flags` has found a fault behind the head and is past the message: *used bytes more belong to it,
- * the next message follows. At the end of the connection inside a run: tail(eof = 1), which answers
- * WL_BAD. What frames a stream is passed on when it is accepted: *used may be less than tail() has
- * looked at. The bytes from there on are given again, in front of those that follow; fewer are not.
- * WL_BAD: the bytes that it uses are good, those behind are not. A fault behind the head that the
- * grammar recovers from sets WL_M_OMIT, too. After WL_WHOLE, view->pos is the length of the whole
- * message if its unit has no stream fields. */
+ * bytes of the message need no parsing. The runtime may pass them on without calling tail(), and
+ * decrements `left`. At 0 it calls tail() again, even with n = 0, because a message that ends with
+ * the run is complete only then. Calls of tail() with `left` > 0 are allowed. The same holds while
+ * tail() skips bytes after WL_M_IN_STEP. At the end of the connection inside of a run, the runtime
+ * calls tail(eof = 1), which answers WL_BAD.
+ *
+ * The framing of a stream is passed on when it is accepted, so *used may be less than the bytes
+ * that tail() has read. The next call gives the bytes from there on again, in front of later ones,
+ * and never fewer.
+ *
+ * WL_BAD: the *used bytes are good, those behind are not. With WL_M_IN_STEP in `flags`, tail() has
+ * found a fault behind the head and is past the message: *used bytes more belong to it, and the
+ * next message follows. A fault behind the head that the grammar recovers from sets WL_M_OMIT, too.
+ * After WL_WHOLE, view->pos is the length of the whole message if its unit has no stream fields. */
 
 /* A message as a handler sees it. Field offsets in `view` are relative to `base`. */
 typedef struct wl_msg {
@@ -109,20 +112,20 @@ enum { WL_F_NONE = 0,
 /* side: flags. WL_SIDE_IN_STEP: the faulty message has been read to its end, the next one
    follows. */
 enum { WL_SIDE_IN_STEP = 1 };
-/* So many first bytes of a refused message are told. */
+/* The maximum number of first bytes of a refused message in wl_fault.start. */
 #define WL_START 32u
 typedef struct wl_fault {
     uint16_t kind; uint16_t side; uint32_t place; uint32_t port;
-    /* fault_reply only, where the request is not given: the first bytes of a message that was
-     * refused, as many as have come; the response's parameters, as packed for the last call that
-     * was made for the request. */
+    /* fault_reply only, where the request is not given. `start` is the first bytes of the refused
+     * message, as many as have come. `ctx` is the response's parameters, as packed for the last
+     * call for the request. */
     uint32_t start_n; uint64_t ctx; uint8_t start[WL_START];
 } wl_fault;
 
 /* ---- building messages ----------------------------------------------------------------------- */
 
-/* Scratch of a core in which a head is built. grow() gives room for `need` more bytes or, past the
- * program's largest message, returns 0 (the task then faults with WL_F_OVERLOAD). */
+/* Scratch of a core in which a head is built. grow() gives room for `need` more bytes. Past the
+ * program's largest message it returns 0, and the task faults with WL_F_OVERLOAD. */
 typedef struct wl_out { uint8_t *start, *p, *end; } wl_out;
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
@@ -192,10 +195,10 @@ typedef struct wl_host {
     void (*close)(struct wl_task *);                      /* close the task's connection when its output is sent */
     void (*log)(struct wl_core *, uint32_t level, wl_bytes text);
     void (*fault)(struct wl_core *, uint32_t kind, uint32_t place);  /* count a fault that was caught in the program */
-    /* Ciphers, MACs, digests: what WL_X_* says, over byte strings into `out`. Answers the bytes
+    /* Ciphers, MACs, digests: the operation WL_X_*, over byte strings into `out`. Answers the bytes
      * written, or -1: not authentic, or an argument of a wrong size. The data of a cipher is the
-     * last argument; `out` is where it lies (in place), or overlaps no argument. Schedules of keys
-     * are kept per core and found by the key's bytes. */
+     * last argument. `out` is the address of the data (in place), or overlaps no argument.
+     * Schedules of keys are kept per core and found by the key's bytes. */
     int32_t (*crypto)(uint32_t op, const wl_bytes *arg, uint32_t args, uint8_t *out);
     /* A long loop of a handler has used up core->fuel: sets it anew; where the slice is used up
        too, others run before this returns. */
@@ -221,8 +224,8 @@ typedef struct wl_port {
    list<endpoint>: u = length. */
 typedef struct wl_param { uint64_t u; wl_bytes b; wl_endpoint ep; } wl_param;
 
-/* What wl_packets.batch() may say of its frames, so that the runtime need not look at them: how
- * many leave, all through one instance of a port (as in wl_frame.out), and their bytes. */
+/* wl_packets.batch() may summarise its frames here, so that the runtime need not read them: how
+ * many leave and their bytes. All leave through one instance of a port (as in wl_frame.out). */
 typedef struct wl_left {
     uint64_t bytes;
     uint32_t frames, out;
@@ -276,8 +279,8 @@ typedef struct wl_program {
     void (*init_core)(void *self, wl_core *);
     /* Runs or resumes task->handler. Returns WL_T_*. */
     int (*run)(void *self, wl_task *);
-    /* Builds, in core->out, what protocol `proto` says to a client on this fault. `req` may be NULL
-     * (the message itself was bad). Returns WL_R_* flags; nothing built = just close. */
+    /* Builds, in core->out, the answer of protocol `proto` to a client on this fault. `req` may be
+     * NULL (the message itself was bad). Returns WL_R_* flags; nothing built = just close. */
     uint32_t (*fault_reply)(void *self, wl_core *, uint32_t proto, const wl_fault *, const wl_msg *req);
     /* Builds, in core->out, the head of an interim answer as a client of protocol `proto` gets it.
      * Nothing built: as it came; WL_R_NOTHING: not at all. */
@@ -313,7 +316,7 @@ typedef struct wl_frame {
 
 #define WL_GONE UINT32_MAX
 
-/* What a program with frame ports supplies beside wl_program. */
+/* The functions of a program with frame ports, beside wl_program. */
 typedef struct wl_packets {
     /* Runs a handler (of HandlerOn::Frame) for each of n frames, in order, on this core. On entry
      * out is WL_GONE. Faults are counted through host->fault; they end the handling of their frame,
@@ -345,8 +348,8 @@ wl_packets *wireloom_packets(void);
 /* ---- merge nodes ---------------------------------------------------------------------------- */
 
 /* A merge combines sorted streams of messages into one (FLICK's foldt). It is a plain function over
- * byte windows, so a merge of many inputs may be run as a tree of smaller ones, each on any core:
- * the output of one is an input of the next. */
+ * byte windows. So a merge of many inputs may run as a tree of smaller ones, each on any core. The
+ * output of one is an input of the next. */
 
 /* Bytes of one input: buf[pos..n] are not yet used; eof: no more follow n. Between calls the
  * runtime may add bytes, move the buffer and drop bytes before pos, as long as pos still names the
