@@ -11,7 +11,7 @@ use std::sync::Arc;
 use wireloom_ir::*;
 use wireloom_runtime::abi::{wl_parser, WL_M_IN_STEP, WL_M_OMIT, WL_T_DONE};
 
-/// What became of some bytes.
+/// The result of parsing some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// A message of `used` bytes; `dump` names its fields, line by line.

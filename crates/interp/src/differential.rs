@@ -15,7 +15,7 @@ use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 use wireloom_runtime::core::app;
 
-/// What a parser did with a stream of messages.
+/// The effects of a parser on a stream of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// `omitted`: the sum of the places of all bytes that are not passed on.
@@ -128,10 +128,10 @@ struct Stream<'a> {
     next_cut: usize,
     /// Bytes that have arrived.
     have: usize,
-    /// Start of the message at hand.
+    /// Start of the current message.
     start: usize,
     eof: bool,
-    /// What is passed on of tails.
+    /// The bytes of tails that are passed on.
     passed: Vec<u8>,
 }
 
@@ -398,7 +398,7 @@ impl Pair<'_> {
     }
 }
 
-/// What random streams contained, so that a test can see that they were worth something.
+/// The contents of random streams, so that a test can check that they reached the parser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub streams: usize,
@@ -429,7 +429,7 @@ impl Summary {
 
 // ---- handlers ----
 
-/// What a handler did, tails resolved to their bytes.
+/// The effects of a handler, with tails resolved to their bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     Call {
@@ -532,7 +532,7 @@ pub struct Mock<'a> {
     _params: Vec<wl_param>,
     notes: Box<Notes>,
     pub session: Vec<u64>,
-    /// Replies of the message at hand: its handler may read them to its end.
+    /// Replies of the current message: its handler may read them to its end.
     kept: Vec<(Vec<Kept>, Vec<wl_msg>)>,
 }
 
@@ -652,7 +652,7 @@ impl<'a> Mock<'a> {
         (code, task.fault, task.place)
     }
 
-    /// What was done since this was last asked.
+    /// The effects since the last call.
     pub fn take_acts(&mut self) -> Vec<Act> {
         std::mem::take(&mut self.notes.acts)
     }
@@ -866,7 +866,7 @@ unsafe extern "C" fn close(t: *mut wl_task) {
 }
 
 unsafe extern "C" fn keep(t: *mut wl_task, bytes: wl_bytes) -> c_int {
-    // SAFETY: as for call. What is kept stays to the end of the process: a test's few bytes.
+    // SAFETY: as for call. Kept bytes stay to the end of the process: a test's few bytes.
     unsafe {
         let copy = bytes.as_slice().to_vec().leak();
         (*t).kept = wl_bytes { p: copy.as_ptr(), n: copy.len() as u32, ..wl_bytes::default() };

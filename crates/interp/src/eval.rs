@@ -33,14 +33,14 @@ pub struct Seen<'a> {
     pub buf: &'a [u8],
 }
 
-/// The item at hand of a list or stream.
+/// The current item of a list or stream.
 #[derive(Clone, Copy)]
 pub struct Item<'a> {
     pub node: &'a FieldNode,
     pub buf: &'a [u8],
 }
 
-/// All that an expression can refer to.
+/// The values to which an expression can refer.
 #[derive(Clone, Copy)]
 pub struct Env<'a> {
     pub module: &'a Module,
@@ -149,7 +149,7 @@ impl<'a> Env<'a> {
         })
     }
 
-    /// What only an activation of a handler knows.
+    /// Values that only an activation of a handler knows.
     fn world(&self, e: &Expr) -> Res<Value> {
         let Some(act) = self.act else { return internal("an expression that needs a handler stands outside one") };
         Ok(match &*e.kind {

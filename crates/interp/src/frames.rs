@@ -32,7 +32,7 @@ pub struct FrameIn {
     pub rooms: (u32, u32),
 }
 
-/// What a program did.
+/// The effects of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
     Sent { port: u32, instance: u32, bytes: Vec<u8> },
@@ -116,14 +116,14 @@ pub struct Pair<'a> {
     pub sum: Summary,
 }
 
-/// What came of the frames, so that a test can see that they were worth something.
+/// The outcome of the frames, so that a test can check that they reached the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub frames: u64,
     pub sent: u64,
     pub faults: u64,
     pub header_faults: u64,
-    /// What tables and queues held at the end.
+    /// The entries of tables and queues at the end.
     pub entries: u64,
     pub waiting: u64,
 }

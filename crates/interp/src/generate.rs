@@ -452,7 +452,7 @@ struct Making<'a> {
     def: &'a Unit,
     /// Lengths chosen for fields that are measured before they are made.
     lengths: HashMap<FieldId, u64>,
-    /// Bit fields of the container at hand.
+    /// Bit fields of the current container.
     bits: Vec<(FieldId, u128)>,
 }
 

@@ -105,7 +105,7 @@ struct Call<'a> {
     messages: u32,
     heads: Vec<Option<Record>>,
     last: Vec<Option<Value>>,
-    /// The key at hand, and its values so far.
+    /// The current key, and its values so far.
     pending: Option<(Value, Vec<Value>)>,
 }
 

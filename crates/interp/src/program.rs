@@ -35,7 +35,7 @@ pub struct Inner {
     on_log: Vec<Option<Code>>,
     on_fault: Vec<Option<Code>>,
     on_interim: Vec<Option<Code>>,
-    /// All that was made for cores and shared memories: freed with the program.
+    /// The data of cores and shared memories, freed with the program.
     cores: Mutex<Vec<*mut RefCell<CoreData>>>,
     tables: Mutex<Vec<*mut Tables>>,
     /// Handed to the runtime, which sets `transmit` before any frame comes.

@@ -18,7 +18,7 @@ pub enum MsgRef {
     Request(UnitId),
     /// Reply n of the task.
     Part(u32, UnitId),
-    /// The frame at hand.
+    /// The current frame.
     Frame(UnitId),
     /// Parsed from bytes by the program itself (`Parse`), entry n of the activation's own messages.
     Own(u32),
@@ -206,7 +206,7 @@ pub fn member_types(m: &Module, ty: TyId) -> Vec<TyId> {
     }
 }
 
-/// The canonical form: what `hash` hashes and what makes two table keys equal. Integers are little
+/// The canonical form: `hash` hashes it, and equal table keys have equal ones. Integers are little
 /// endian at their width in whole bytes, an endpoint is its address and its port big endian.
 /// `delimited`: bytes get their length in front, so that different keys never have the same form
 /// (`hash` leaves it out).

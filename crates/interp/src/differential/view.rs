@@ -122,7 +122,7 @@ impl Mapping {
         // The old addresses stay ours until they are given back, so that nobody else gets them in
         // between.
         let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-        // SAFETY: both are mappings of ours alone; what was at the old place is not used again.
+        // SAFETY: both are mappings of this view alone; the old place is not used again.
         let at = unsafe { libc::mremap(self.at, self.len(), self.len(), how, to.at) };
         assert_eq!(at, to.at, "{}", std::io::Error::last_os_error());
         to

@@ -36,7 +36,7 @@ pub struct Message {
     pub base: *const u8,
 }
 
-/// What a core keeps between activations.
+/// A core's data between activations.
 #[derive(Default)]
 pub struct CoreData {
     pub states: Vec<Value>,
@@ -83,13 +83,13 @@ pub struct Activation<'a> {
     pub frame: RefCell<Option<Frame>>,
     /// How frames are handed out.
     pub transmit: Option<TransmitFn>,
-    /// What queues of frames answer.
+    /// The answers of queues of frames.
     pub queue: Option<QueueFn>,
     /// Items of each instance of a port: how many, and their bytes.
     pub groups: RefCell<Vec<(u32, Vec<u8>)>>,
     /// The instances of all items, in the order in which they came.
     pub order: RefCell<Vec<usize>>,
-    /// What is left of the items of each part.
+    /// The items that are left of each part.
     pub runs: RefCell<Vec<(Vec<u8>, usize)>>,
 }
 
@@ -214,7 +214,7 @@ impl<'a> Activation<'a> {
 
     fn set_session(&self, s: SessionId, v: &Value) {
         if let Some((p, n)) = self.session_bytes(s) {
-            // SAFETY: see session_bytes; nobody else looks at a session while its handler runs.
+            // SAFETY: see session_bytes; no other code reads a session while its handler runs.
             let bytes = unsafe { std::slice::from_raw_parts_mut(p, n) };
             bytes.fill(0);
             put_fixed(self.module(), self.module().sessions[s.index()].ty, v, bytes);
@@ -427,7 +427,7 @@ impl<'a> Activation<'a> {
         MsgRef::Own(own.len() as u32 - 1)
     }
 
-    /// The frame at hand.
+    /// The current frame.
     pub fn with_frame<T>(&self, f: impl FnOnce(&mut Frame) -> T) -> Res<T> {
         match self.frame.borrow_mut().as_mut() {
             Some(frame) => Ok(f(frame)),
@@ -685,7 +685,7 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 QueueAct::First => WL_Q_FIRST,
             };
             let index = here.int(index)? as u32;
-            // SAFETY: the runtime's function, inside a call of ours.
+            // SAFETY: the runtime's function, inside a call that the runtime made.
             let answer = a.queue.map_or(0, |f| unsafe { f(a.core, port.0, index, act) });
             locals[dst.index()] = if act <= WL_Q_DROP { Value::Bool(answer != 0) } else { Value::Int(answer.into()) };
         }

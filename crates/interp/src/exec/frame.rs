@@ -25,7 +25,7 @@ struct Place {
     net: Option<usize>,
 }
 
-/// The frame at hand.
+/// The current frame.
 #[derive(Clone, Debug)]
 pub struct Frame {
     unit: UnitId,
@@ -239,8 +239,8 @@ impl Frame {
         {
             return None;
         }
-        // What nobody asks for is no fault; as long as another one may be there in its place,
-        // neither is.
+        // A header without a reader is no fault, nor is one while another may be there in its
+        // place.
         let mut none = |_, _| ();
         let silent = !grammar.looks_at(self.unit, n, by) || has_alternative(m, all, n, by);
         let fault: &mut dyn FnMut(FaultKind, PlaceId) = if silent { &mut none } else { fault };
@@ -678,7 +678,7 @@ fn send(a: &Activation, port: PortId, index: u32, last: bool) -> Res<()> {
     Ok(())
 }
 
-/// Gives the frame to what a wire leads to; what that does to it is not seen by its sender.
+/// Gives the frame to the target of a wire. The sender does not see the target's changes.
 pub fn output(env: &Env, a: &Activation, wire: WireId, mark: Value, last: bool) -> Res<()> {
     let m = env.module;
     let to = match m.wires[wire.index()].to {

@@ -6,7 +6,7 @@ use crate::eval::{Env, Res, Stop};
 use crate::value::{canonical, from_canonical, Value};
 use wireloom_ir::*;
 
-/// What one core keeps of one table.
+/// One core's part of a table.
 #[derive(Default)]
 pub struct Keyed {
     masked: Vec<Masked>,
@@ -59,7 +59,7 @@ fn rank(env: &Env, t: &Table, mask: &[u8], priority: &Expr) -> Res<u128> {
     })
 }
 
-/// The table's entries, out of the core's data meanwhile: what is evaluated looks into those.
+/// The table's entries, taken out of the core's data meanwhile, because expressions read that data.
 fn with<T>(env: &Env, id: TableId, f: impl FnOnce(&mut Keyed) -> Res<T>) -> Res<T> {
     let a: &Activation = act(env)?;
     let mut k = a.data.borrow_mut().keyed.remove(&id.0).unwrap_or_default();

@@ -31,7 +31,7 @@ pub fn entry(
     })
 }
 
-/// What an update or an assignment leaves: counters and bits only grow.
+/// The result of an update or assignment: counters and bits only grow.
 pub fn merged(kind: TableKind, old: Option<Value>, new: Value) -> Value {
     match (kind, old) {
         (TableKind::CountMin, Some(Value::Int(old))) => Value::Int(old.max(new.as_int().unwrap_or(0))),

@@ -112,7 +112,7 @@ fn digits(mut v: u128, radix: u128) -> Vec<u8> {
     }
 }
 
-/// What a block emits.
+/// The bytes that a block emits.
 fn emitted(env: &Env, code: &Code, locals: &mut Vec<Value>) -> Res<Vec<u8>> {
     let mut sink = Vec::new();
     match super::run(env, code, locals, &mut 0, &mut sink)? {

@@ -32,7 +32,7 @@ struct Lent {
 
 pub struct Host {
     pub did: Vec<Did>,
-    /// What a signal has answered.
+    /// The answer of a signal.
     pub result: Vec<u8>,
     /// Handler by port.
     pub handlers: Vec<Option<u32>>,
@@ -115,7 +115,7 @@ impl Host {
         }
     }
 
-    /// If the frame at hand has been moved, it leaves.
+    /// If the current frame has been moved, it leaves.
     fn take_moved(&mut self) {
         let Some(lent) = self.lent.as_mut().filter(|l| !l.taken) else { return };
         // SAFETY: the frame lives while it is lent, and the program is inside a call of ours or has
@@ -211,7 +211,7 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
     h.lent = outer;
 }
 
-/// What a runner's programs call.
+/// The functions that a runner's programs call.
 pub fn table() -> wl_host {
     wl_host {
         call: Some(call),
@@ -231,7 +231,7 @@ unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *
     // SAFETY: called by the program with n valid bytes.
     unsafe {
         let bytes = if n == 0 { Vec::new() } else { std::slice::from_raw_parts(p, n as usize).to_vec() };
-        // What was moved before goes first.
+        // A frame that was moved before goes first.
         host(core).take_moved();
         host(core).deliver(port, instance & 0xffff, bytes, (*core).wall);
     }

@@ -9,7 +9,7 @@ use crate::eval::{Env, Seen};
 use crate::value::Value;
 use wireloom_ir::*;
 
-/// What a view remembers of a tail program.
+/// The state of a tail program in a view.
 pub struct State {
     pub pc: usize,
     /// `wl_parser::left`.
@@ -18,7 +18,7 @@ pub struct State {
     pub slots: Vec<Value>,
     /// Bytes have been reached that end where the connection ends.
     pub until_eof: bool,
-    /// What is passed on of the message ends with the connection.
+    /// The bytes that are passed on end with the connection.
     pub ends: bool,
     /// The bytes that come next are not passed on.
     pub omit: bool,
@@ -32,7 +32,7 @@ pub enum Step {
     More,
     /// At the end of the head.
     Begin,
-    /// What follows is passed on and what came before was not, or the other way round.
+    /// From here on bytes are passed on and were not before, or the other way round.
     Cut,
     End,
     Fault {

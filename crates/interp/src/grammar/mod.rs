@@ -319,7 +319,7 @@ impl Grammar {
             omit: v.parser.flags & WL_M_OMIT != 0,
         };
         let m = self.machine(program, buf, eof, &args, false);
-        // What the runtime has passed on of a run by itself.
+        // The bytes of a run that the runtime has passed on by itself.
         let alone = s.extra.left.saturating_sub(s.left);
         s.extra.left = s.left;
         s.extra.total += alone;
@@ -346,7 +346,7 @@ impl Grammar {
             Step::More | Step::Begin | Step::Cut => (Answer::More, used),
             Step::Fault { kind, place } if self.can_recover(v, kind, v.extra.total) => {
                 self.begin_recovery(v, kind, place, v.extra.total);
-                // What was held is dropped with the rest.
+                // Held bytes are dropped with the rest.
                 v.parser.left += v.extra.total - v.extra.from;
                 if v.parser.flags & WL_M_OMIT == 0 {
                     v.parser.flags |= WL_M_OMIT;

@@ -47,7 +47,7 @@ pub struct Parser<'a> {
     pub recovery_at: usize,
     /// Whether only the end of the connection tells where the message ends.
     pub until_eof: bool,
-    /// What is passed on of it ends with the connection.
+    /// The bytes that are passed on end with the connection.
     pub ends: bool,
     /// Stop at the first field that begins the tail by this rule.
     pub stop: Option<split::Rule>,
@@ -67,7 +67,7 @@ pub fn too_long<T>(field: &Field, at: usize) -> Parsed<T> {
     fault(field.too_long, field, at)
 }
 
-/// An evaluation error as a parse error of the field at hand.
+/// An evaluation error as a parse error of the current field.
 pub fn stopped(stop: Stop, at: usize) -> Halt {
     match stop {
         Stop::Fault { kind, place } => Halt::Fault { kind, place, at },
@@ -495,7 +495,7 @@ impl<'a> Parser<'a> {
                 Guard::Fault(kind) => return fault(*kind, field, start),
             };
             let taken = FieldNode { start, end: body, next: body, content: Content::Case(i as u32) };
-            // What stands in the case may ask for it.
+            // Fields of the case may read it.
             node.fields[f.index()] = Some(taken.clone());
             let next = self.fields(def, node, &case.fields, body)?;
             return Ok(FieldNode { end: next, next, ..taken });

@@ -3,7 +3,7 @@
 
 use wireloom_ir::ByteSet;
 
-/// What a literal does at a position.
+/// The result of a literal at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
     Yes(usize),

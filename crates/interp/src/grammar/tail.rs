@@ -57,7 +57,7 @@ pub enum Op {
     /// From here on bytes are passed on if this holds. What was held since then is known by the
     /// slots of the program's `cuts`.
     Pass(Expr),
-    /// What stands before this point is accepted.
+    /// The bytes before this point are accepted.
     Commit,
     /// Notes the position.
     Mark(Slot),
@@ -129,7 +129,7 @@ struct Compiler<'a> {
     m: &'a Module,
     rule: split::Rule,
     out: Program,
-    /// Whether the head may have ended before the field at hand.
+    /// Whether the head may have ended before the current field.
     behind: bool,
     u64: TyId,
     u32: TyId,
@@ -172,7 +172,7 @@ pub fn compile(m: &Module, message: UnitId) -> Result<Program, String> {
     Ok(c.out)
 }
 
-/// These fields and all that lie in their cases and elements.
+/// These fields, and those in their cases and elements.
 fn all_fields(unit: &Unit, fields: &[FieldId]) -> Vec<FieldId> {
     let (mut all, mut todo) = (Vec::new(), fields.to_vec());
     while let Some(f) = todo.pop() {
@@ -248,7 +248,7 @@ impl Compiler<'_> {
     fn field(&mut self, inst: usize, f: FieldId) -> Result<(), String> {
         let id = self.out.insts[inst].id;
         let field = self.m.unit(id).fields[f.index()].clone();
-        // What nobody reads is not computed, and what it is computed of need not be there.
+        // A value without a reader is not computed, and its operands need not be there.
         if matches!(field.kind, FieldKind::Let { .. }) && !field.value_used {
             return Ok(());
         }
@@ -719,7 +719,7 @@ fn is_endless(field: &Field) -> bool {
     }
 }
 
-/// What is trimmed away is known when all is there.
+/// The trimmed bytes are known when the whole field is there.
 fn is_trimmed(field: &Field) -> bool {
     matches!(field.kind, FieldKind::Bytes { trim: Some(_), .. })
 }
@@ -767,7 +767,7 @@ impl Scope {
     }
 }
 
-/// What an expression is made of.
+/// The operands of an expression.
 #[derive(Default)]
 struct Needs {
     segments: Vec<usize>,

@@ -12,7 +12,7 @@ use wireloom_runtime::abi::wl_parser;
 pub struct Extra {
     /// Bytes of the message seen so far (at its end: its length).
     pub total: u64,
-    /// Bytes of the message that are passed on; what lies between them and `total` is held.
+    /// Bytes of the message that are passed on; the part between them and `total` is held.
     pub from: u64,
     /// Places among held bytes where those that are passed on and others meet, and how many of
     /// these are behind.
@@ -31,10 +31,9 @@ pub struct Extra {
     pub _pad: u32,
     /// Position in the message.
     pub recover_at: u64,
-    /// What followed the head when it was parsed: with it the head can be parsed again.
+    /// The bytes behind the head when it was parsed, so that the head can be parsed again.
     pub ahead: Ahead,
-    /// What follows the whole message, once its end is known: with it the whole can be parsed
-    /// again.
+    /// The bytes behind the whole message, once its end is known, so that it can be parsed again.
     pub after: Ahead,
 }
 
