@@ -179,15 +179,33 @@ def insertions(job, rounds, seconds, note):
     return ours, [], {"p99_us": sorted(tail)[len(tail) // 2], "each_round": inserts["count"]}
 
 
+def plain_on_each(job, seconds, cpus):
+    """The plain C once on each of these cores, all from one moment on; ns per frame of the slowest."""
+    command = [path("plain"), job, str(int(seconds * 1e9 / 15)), "0", "hold"]
+    pipe = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    running = [subprocess.Popen(command, preexec_fn=lambda c=c: os.sched_setaffinity(0, {c}), **pipe) for c in cpus]
+    for p in running:
+        p.stdout.readline()
+    for p in running:
+        p.stdin.write("\n")
+        p.stdin.flush()
+    return max(json.loads(p.communicate()[0])["ns"] for p in running)
+
+
 def cores(job, rounds, seconds, note):
-    """Frames of two queues on two cores against one queue on one core, by the CPU time of the busiest core."""
-    ours, steered = [], []
+    """Frames of two queues on two cores against one queue on one core, by the CPU time of the busiest core.
+
+    Beside it the plain C: one process with all flows, against two that share nothing and have half of the flows each.
+    What these lose to one another is the machine's.
+    """
+    ours, floor, steered = [], [], []
     for _ in range(rounds):
+        floor.append(2 * plain_on_each("flow_1m", seconds, [0]) / plain_on_each("flow_half", seconds, [0, 1]))
         one = one_run(job, seconds)["ns"]
         ours.append(one / one_run(job, seconds, "--cores", "0-1")["ns"])
         run_two = one_run(job, seconds, "--cores", "0-1", "--one-queue")["runs"][0]
         steered.append(one / run_two["wall_ns"])
-    return ours, [], {"one_queue_by_wall_time": steered}
+    return ours, floor, {"one_queue_by_wall_time": steered}
 
 
 def sharing(job, rounds, seconds, note):

@@ -1,5 +1,6 @@
-/* hw JOB FRAMES [TRACE]: the hand-written limit. One core, the trace in memory (of so many frames),
- * batches of 64; prints CPU ns per frame as JSON. hw pcap FILE: counts the flows of a capture that
+/* hw JOB FRAMES [TRACE [hold]]: the hand-written limit. One core, the trace in memory (of so many
+ * frames; 0: as many as the job has), batches of 64; prints CPU ns per frame as JSON. With `hold` it
+ * says "ready" behind its setup, and measures from a line of its input on. hw pcap FILE: counts the flows of a capture that
  * is read from a file. hw list: the jobs. Needs AVX-512. Two programs are made of it: with hw_*.c
  * the C that is tuned to this machine (clang -O3 -march=native), with plain.c the plain one
  * (clang-19 -O3 -march=native). */
@@ -10,7 +11,7 @@ struct counts counts;
 uint32_t trace_frames;
 
 static struct job *find(const char *name) {
-    struct job *all[] = {&parse_job, flow_jobs, flow_jobs + 1, flow_jobs + 2, flow_jobs + 3, rule_jobs, rule_jobs + 1, rule_jobs + 2, balance_jobs, balance_jobs + 1, balance_jobs + 2};
+    struct job *all[] = {&parse_job, flow_jobs, flow_jobs + 1, flow_jobs + 2, flow_jobs + 3, flow_jobs + 4, rule_jobs, rule_jobs + 1, rule_jobs + 2, balance_jobs, balance_jobs + 1, balance_jobs + 2};
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i]->name) continue;   /* plain.c has fewer */
         if (!name) puts(all[i]->name);
@@ -53,15 +54,16 @@ static int count_capture(const char *file) {
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "pcap")) return count_capture(argv[2]);
     if (argc == 2 && !strcmp(argv[1], "list")) { find(NULL); return 0; }
-    struct job *j = argc == 3 || argc == 4 ? find(argv[1]) : NULL;
-    if (!j) { fprintf(stderr, "usage: hw JOB FRAMES [TRACE]; hw pcap FILE; hw list\n"); return 2; }
-    if (argc == 4) trace_frames = j->frames = (uint32_t)strtoul(argv[3], NULL, 10);
+    struct job *j = argc >= 3 && argc <= 5 ? find(argv[1]) : NULL;
+    if (!j) { fprintf(stderr, "usage: hw JOB FRAMES [TRACE [hold]]; hw pcap FILE; hw list\n"); return 2; }
+    if (argc >= 4 && atoi(argv[3])) trace_frames = j->frames = (uint32_t)strtoul(argv[3], NULL, 10);
     const uint64_t wanted = strtoull(argv[2], NULL, 10);
     /* Tables are filled and memory is touched before the clock runs; then every flow comes as often
      * as any: those that came first lie where they are looked for first, and take half as long. */
     const uint32_t warm = j->round ? MANY : 1, least = (uint32_t)((wanted + j->frames - 1) / j->frames), passes = (least + warm - 1) / warm * warm;
     j->setup();
     for (uint32_t i = 0; i < warm; i++) pass(j, i);
+    if (argc == 5) { puts("ready"); fflush(stdout); getchar(); }
     double ns = 0;
     for (uint32_t i = 0; i < passes; i++) ns += pass(j, warm + i);
     ns /= (double)j->frames * passes;

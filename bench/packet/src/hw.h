@@ -17,7 +17,7 @@ struct job {
     void (*round)(uint32_t number);   /* before each pass over the trace; may be NULL */
     void (*check)(void);              /* prints ,"name":value … after the run; may be NULL */
 };
-extern struct job parse_job, flow_jobs[4], rule_jobs[3], balance_jobs[3];
+extern struct job parse_job, flow_jobs[5], rule_jobs[3], balance_jobs[3];
 
 /* A table for so many flows, and 64 frames counted in it. */
 void flow_table(uint32_t flows);
