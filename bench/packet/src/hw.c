@@ -1,9 +1,11 @@
-/* hw JOB FRAMES [TRACE [hold]]: the hand-written limit. One core, the trace in memory (of so many
- * frames; 0: as many as the job has), batches of 64; prints CPU ns per frame as JSON. With `hold` it
- * says "ready" behind its setup, and measures from a line of its input on. hw pcap FILE: counts the flows of a capture that
- * is read from a file. hw list: the jobs. Needs AVX-512. Two programs are made of it: with hw_*.c
- * the C that is tuned to this machine (clang -O3 -march=native), with plain.c the plain one
- * (clang-19 -O3 -march=native). */
+/* hw JOB FRAMES [TRACE [hold]]: the hand-written limit. One core, with FRAMES frames of the trace in
+ * memory (0: as many as the job has), in batches of 64. It prints CPU ns per frame as JSON. With
+ * `hold` it says "ready" behind its setup, and measures from a line of its input on.
+ *
+ * hw pcap FILE: counts the flows of a capture that is read from a file. hw list: the jobs.
+ *
+ * Needs AVX-512. Two programs are made of it. With hw_*.c it is the C that is tuned to this machine
+ * (clang -O3 -march=native), with plain.c the plain one (clang-19 -O3 -march=native). */
 #include "hw.h"
 #include <sys/resource.h>
 
