@@ -1,5 +1,5 @@
-/* hw JOB FRAMES [TRACE [hold]]: the hand-written limit. One core, with FRAMES frames of the trace in
- * memory (0: as many as the job has), in batches of 64. It prints CPU ns per frame as JSON. With
+/* hw JOB FRAMES [TRACE [hold]]: the hand-written limit. One core, with FRAMES frames of the trace
+ * in memory (0: as many as the job has), in batches of 64. It prints CPU ns per frame as JSON. With
  * `hold` it says "ready" behind its setup, and measures from a line of its input on.
  *
  * hw pcap FILE: counts the flows of a capture that is read from a file. hw list: the jobs.
