@@ -5,7 +5,6 @@
 //! read without a lock.
 
 use crate::body::BodyGen;
-use crate::expr::may_fault;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
@@ -131,7 +130,7 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableGet { key, dst, .. } => {
                 let (text, dst) = (self.expr(key), self.name(*dst));
                 line!(self, "{{ uint64_t i_ = {text};");
-                self.check(may_fault(key));
+                self.check(key.may_fault());
                 let read = places.read(self.g, "i_", &format!("{dst}.v"));
                 line!(self, "{dst}.has = i_ < {cap};\nif ({dst}.has) {{ {read}}}\n}}");
                 self.check(bytes);
@@ -139,7 +138,7 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TablePut { key, value: v, place, .. } => {
                 let (c, text, val) = (self.g.cty(t.value), self.expr(key), self.expr(v));
                 line!(self, "{{ uint64_t i_ = {text};\n{c} val_ = {val};");
-                self.check(may_fault(key) || may_fault(v));
+                self.check(key.may_fault() || v.may_fault());
                 let (leave, store) = (self.leave_fault(), places.store(self.g, "i_", "val_"));
                 line!(self, "if (WL_UNLIKELY(i_ >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
                 line!(self, "{}}}", places.guarded("i_", &format!("{store}\n")));
@@ -151,7 +150,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let (text, at) = (self.expr(key), places.at("i_"));
                 let set = dst.map(|d| format!("{} = i_ < {cap};\n", self.name(d))).unwrap_or_default();
                 line!(self, "{{ uint64_t i_ = {text};");
-                self.check(may_fault(key));
+                self.check(key.may_fault());
                 line!(
                     self,
                     "{set}if (i_ < {cap}) {{ {}}}\n}}",
@@ -178,7 +177,7 @@ impl<'m> BodyGen<'_, 'm> {
         let (text, name) = (self.expr(key), self.name(entry));
         let i = self.temp("uint64_t");
         line!(self, "{i} = {text};");
-        self.check(may_fault(key));
+        self.check(key.may_fault());
         let leave = self.leave_fault();
         line!(self, "if (WL_UNLIKELY({i} >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
         let lock = places.stripes.is_some().then(|| self.temp("wl_stripe *"));

@@ -8,47 +8,37 @@
 //! Tables of masks that no frame changes are looked up in between, too, for all frames at once
 //! (wl_wild_find_each), also where that follows a miss in an exact table.
 
-use crate::core_table::is_flow;
-use crate::expr::{may_fault, Scope};
-use crate::frame::Offset;
+use crate::expr::Scope;
 use crate::gen::Gen;
 use crate::names;
 use crate::vectorize::{VectorHandler, VectorKeys};
-use std::collections::{BTreeMap, BTreeSet};
-use wireloom_ir::frame::field_size;
+use std::collections::BTreeSet;
+use wireloom_ir::passes::batch_lookup::{is_masked, is_steady};
+use wireloom_ir::plans::{keyed, HeaderReuse, TableLookup};
 use wireloom_ir::*;
 
-/// What is known of a handler's tables before it runs. There is one use, or two.
+/// What is known of a handler's tables before it runs: the plan of the IR
+/// ([`wireloom_ir::plans::BatchLookup`]), beside the statements that it is about.
 pub(crate) struct BatchPlan<'m> {
-    /// The first use of a table, if that is an exact one.
-    pub exact: Option<TableLookup<'m>>,
-    /// The lookup in a table of masks: the first use of a table, or what follows a miss there.
-    pub masked: Option<TableLookup<'m>>,
+    pub exact: Option<KeySite<'m>>,
+    pub masked: Option<KeySite<'m>>,
     /// The keys of the exact table are packed in lanes: they are looked up for the whole batch
     /// before the first frame is handled.
     pub seen: bool,
     /// Locals of which nothing is made but these keys.
     pub unused: BTreeSet<LocalId>,
-    keeps: HeaderReuse,
+    reuse: &'m HeaderReuse,
 }
 
 /// A use of a table whose key is known before the handler runs.
-pub(crate) struct TableLookup<'m> {
+pub(crate) struct KeySite<'m> {
     pub table: TableId,
     /// The key as it stands in the statement.
     pub site: &'m Expr,
     /// The key over the frame alone.
-    pub key: Expr,
+    pub key: &'m Expr,
     /// All conditions that lead there, over the frame alone.
-    pub guard: Vec<Expr>,
-}
-
-/// What the handler reads of the view besides.
-enum HeaderReuse {
-    /// It needs all of it, or changes the frame: the frame is opened anew when its turn comes.
-    Nothing,
-    /// Where these headers begin.
-    Places(BTreeSet<u32>),
+    pub guard: &'m [Expr],
 }
 
 /// What a handler keeps in registers for the length of a batch, as no stores to frames or tables
@@ -110,7 +100,7 @@ impl HoistedState {
 /// Whether a condition compares parameters, and what no frame changes of the app's state, with
 /// constants.
 fn is_setting(m: &Module, cond: &Expr) -> bool {
-    let (mut only, mut any) = (!may_fault(cond), false);
+    let (mut only, mut any) = (!cond.may_fault(), false);
     walk::expr(cond, &mut |e| match &*e.kind {
         ExprKind::Param(_) => any = true,
         ExprKind::State(s) if !set_by_frames(m, *s) && matches!(m.ty(e.ty), Ty::UInt(..=64) | Ty::Bool) => any = true,
@@ -136,222 +126,30 @@ fn set_by_frames(m: &Module, state: StateId) -> bool {
     sets
 }
 
-/// What is known on the way to a statement.
-struct PathState {
-    /// What locals have been set to; None: it depends.
-    known: BTreeMap<LocalId, Option<Expr>>,
-    guard: Vec<Expr>,
-    /// The guard says all that leads here.
-    exact: bool,
-    /// The frame may have been changed.
-    changed: bool,
-    /// A fault may have ended the handler.
-    faults: bool,
-    /// What an exact table has answered: only what a miss leads to is looked at, up to a table of
-    /// masks.
-    missed: Option<LocalId>,
+impl<'m> KeySite<'m> {
+    fn of(lookup: &'m TableLookup, body: &'m Body) -> Option<Self> {
+        let (table, site) = keyed(&lookup.site.find(&body.block)?.kind)?;
+        Some(KeySite { table, site, key: &lookup.key, guard: &lookup.guard })
+    }
 }
-
-/// A use, the local that it sets if it is a lookup, and what follows in its block.
-type Found<'m> = (TableLookup<'m>, Option<LocalId>, &'m [Stmt]);
 
 impl<'m> Gen<'m> {
     pub fn ahead(&mut self, h: &'m Handler, unit: UnitId) -> Option<BatchPlan<'m>> {
-        if !matches!(h.on, On::Frame { .. }) {
-            return None;
-        }
-        let mut way = PathState {
-            known: BTreeMap::new(),
-            guard: Vec::new(),
-            exact: true,
-            changed: false,
-            faults: false,
-            missed: None,
-        };
-        let (first, dst, rest) = self.first_use(&h.body.block, &mut way)?;
-        let sure = !way.faults;
-        let (exact, masked) = if self.is_masked(first.table) {
-            (None, Some(first))
-        } else {
-            way.missed = dst.filter(|_| self.steady(first.table));
-            let masked = way.missed.and_then(|_| self.first_use(rest, &mut way)).map(|found| found.0);
-            (Some(first), masked)
-        };
-        let sites: Vec<&Expr> = [&exact, &masked].into_iter().flatten().map(|u| u.site).collect();
-        let unused = unused(&h.body, &sites);
-        let keeps = self.keeps(&h.body, &sites, &unused);
-        let mut ahead = BatchPlan { exact, masked, seen: false, unused, keeps };
+        let plan = h.plan.batch.as_ref()?;
+        let site = |l: &'m Option<TableLookup>| l.as_ref().and_then(|l| KeySite::of(l, &h.body));
+        let (exact, masked) = (site(&plan.exact), site(&plan.masked));
+        let unused = plan.unused.iter().copied().collect();
+        let mut ahead = BatchPlan { exact, masked, seen: false, unused, reuse: &plan.reuse };
         // Such a lookup counts as a use before the handler comes to it.
-        ahead.seen = sure && self.vector_keys(h, unit, &ahead).is_some();
+        ahead.seen = plan.sure && self.vector_keys(h, unit, &ahead).is_some();
         Some(ahead)
-    }
-
-    /// Whether a table is the same for a whole batch.
-    fn steady(&self, id: TableId) -> bool {
-        !self.m.changed_by_traffic(&self.m.tables[id.index()])
     }
 
     /// Whether rules say what becomes of frames: which headers they have is then found out without
     /// branches. Elsewhere that costs more than it saves (0.7 ns in flow_tracker, where all traffic
     /// is UDP).
     pub fn has_rules(&self) -> bool {
-        (0..self.m.tables.len()).any(|n| self.is_masked(TableId(n as u32)))
-    }
-
-    /// Whether a table of masks can be looked up ahead.
-    fn is_masked(&self, id: TableId) -> bool {
-        matches!(self.m.tables[id.index()].kind, TableKind::Wildcard | TableKind::Lpm)
-            && self.serve().is_empty()
-            && self.steady(id)
-    }
-
-    /// Looks for the use, statement by statement; leaves `way` as it is there, or behind the block.
-    fn first_use(&self, block: &'m [Stmt], way: &mut PathState) -> Option<Found<'m>> {
-        for (n, s) in block.iter().enumerate() {
-            let faults = ends_by_fault(s);
-            way.faults |= faults && matches!(s.kind, StmtKind::If { .. });
-            match &s.kind {
-                StmtKind::Set(l, e) => {
-                    let value = plain(e, &way.known);
-                    // Set twice: its value depends on the way taken.
-                    way.known.entry(*l).and_modify(|v| *v = None).or_insert(value);
-                }
-                StmtKind::Frame { act, .. } => way.changed |= !matches!(act, FrameAct::Send { .. }),
-                StmtKind::Output { .. } => way.changed = true,
-                StmtKind::TableGet { table, key, .. }
-                | StmtKind::TablePut { table, key, .. }
-                | StmtKind::TableUpdate { table, key, .. }
-                | StmtKind::TableRemove { table, key, .. } => {
-                    let dst = match &s.kind {
-                        StmtKind::TableGet { dst, .. } => Some(*dst),
-                        _ => None,
-                    };
-                    let kind = way.missed.is_none() && is_flow(self.m, &self.m.tables[table.index()])
-                        || dst.is_some() && self.is_masked(*table);
-                    let usable = way.exact && !way.changed && !may_fault(key) && kind;
-                    if let Some(k) = plain(key, &way.known).filter(|_| usable) {
-                        return Some((
-                            TableLookup { table: *table, site: key, key: k, guard: way.guard.clone() },
-                            dst,
-                            &block[n + 1..],
-                        ));
-                    }
-                    forget(s, way);
-                }
-                StmtKind::If { cond, other, .. }
-                    if way.missed.is_some_and(
-                        |l| matches!(&*cond.kind, ExprKind::IsSome(e) if *e.kind == ExprKind::Local(l)),
-                    ) =>
-                {
-                    return self.first_use(other, way)
-                }
-                StmtKind::If { cond, then, other } => {
-                    let cond = plain(cond, &way.known);
-                    let (depth, exact) = (way.guard.len(), way.exact);
-                    if let Some(found) = self.branch(then, cond.clone(), way) {
-                        return Some(found);
-                    }
-                    way.guard.truncate(depth);
-                    way.exact = exact;
-                    let not = cond.clone().map(|c| Expr::new(c.ty, ExprKind::Unary(UnOp::Not, c)));
-                    if let Some(found) = self.branch(other, not.clone(), way) {
-                        return Some(found);
-                    }
-                    way.guard.truncate(depth);
-                    way.exact = exact;
-                    forget(s, way);
-                    // What the branches that leave say of those that go on.
-                    match (leaves(then), leaves(other)) {
-                        (Leaves::Never, Leaves::Never) => {}
-                        (Leaves::Always, Leaves::Never) => way.add(not),
-                        (Leaves::Never, Leaves::Always) => way.add(cond),
-                        _ => way.exact = false,
-                    }
-                }
-                StmtKind::Require { cond, .. } => {
-                    let cond = plain(cond, &way.known);
-                    way.add(cond);
-                }
-                StmtKind::Switch { .. } | StmtKind::For { .. } | StmtKind::Loop { .. } => {
-                    each(s, &mut |s| way.changed |= changes(&s.kind));
-                    each(s, &mut |s| way.exact &= !jumps(s));
-                    forget(s, way);
-                }
-                StmtKind::Return(_) | StmtKind::Fault { .. } | StmtKind::Break | StmtKind::Continue => {
-                    way.exact = false
-                }
-                _ => forget(s, way),
-            }
-            way.faults |= faults;
-        }
-        None
-    }
-
-    fn branch(&self, block: &'m [Stmt], cond: Option<Expr>, way: &mut PathState) -> Option<Found<'m>> {
-        way.add(cond);
-        self.first_use(block, way)
-    }
-
-    /// What a handler reads of the view, the keys set aside.
-    fn keeps(&self, body: &'m Body, sites: &[&Expr], unused: &BTreeSet<LocalId>) -> HeaderReuse {
-        let (mut places, mut all) = (BTreeSet::new(), false);
-        let Some(Ty::Msg(unit)) = body.locals.first().map(|l| self.m.ty(l.ty)) else { return HeaderReuse::Nothing };
-        let mut look = |e: &Expr| self.reads(e, *unit, sites, &mut places, &mut all);
-        let mut changes = false;
-        walk::stmts(&body.block, &mut |s| {
-            changes |= self::changes(&s.kind)
-                || matches!(
-                    &s.kind,
-                    StmtKind::SendFrame { .. }
-                        | StmtKind::Parse { .. }
-                        | StmtKind::Render { .. }
-                        | StmtKind::Reread { .. }
-                );
-            if !sets(s, unused) {
-                walk::stmt_exprs(&s.kind, &mut look)
-            }
-        });
-        if all || changes {
-            HeaderReuse::Nothing
-        } else {
-            HeaderReuse::Places(places)
-        }
-    }
-
-    fn reads(&self, e: &Expr, unit: UnitId, sites: &[&Expr], places: &mut BTreeSet<u32>, all: &mut bool) {
-        if sites.iter().any(|s| std::ptr::eq(e, *s)) {
-            return;
-        }
-        match &*e.kind {
-            ExprKind::Local(LocalId(0)) | ExprKind::Payload(..) | ExprKind::ChecksumOk(..) => *all = true,
-            ExprKind::Case(..) => {}
-            _ => {
-                if let Some(Path { root: Root::Local(LocalId(0)), steps }) = walk::path_of(e) {
-                    match self.fixed_field(&e.kind, unit, steps) {
-                        Some((layer, _)) => {
-                            places.insert(layer);
-                        }
-                        None => *all = true,
-                    }
-                }
-            }
-        }
-        walk::children(e, &mut |e| self.reads(e, unit, sites, places, all));
-    }
-
-    /// The header of a field at a fixed place in it, and the field's end.
-    fn fixed_field(&self, e: &ExprKind, unit: UnitId, steps: &[Step]) -> Option<(u32, u32)> {
-        let (ExprKind::Read(_), [Step::Field(h), Step::Field(f)]) = (e, steps) else { return None };
-        let layers = self.layers(unit);
-        let layer = layers.iter().position(|l| l.header == *h)? as u32;
-        let header = layers[layer as usize].unit;
-        let field = &self.m.unit(header).fields[f.index()];
-        let (Offset::Fixed(at), FieldKind::UInt { .. } | FieldKind::Bytes { .. }) =
-            (self.offset(unit, layer, header, *f), &field.kind)
-        else {
-            return None;
-        };
-        Some((layer, at + field_size(self.m, field)?))
+        (0..self.m.tables.len()).any(|n| is_masked(self.m, TableId(n as u32)))
     }
 
     /// The structure in which a handler's frames wait for it, if a key is known ahead; answers its
@@ -365,8 +163,8 @@ impl<'m> Gen<'m> {
             ""
         };
         let masked = if a.masked.is_some() { "uint32_t entry; /* of a table of masks */\n" } else { "" };
-        let kept: String = match &a.keeps {
-            HeaderReuse::Nothing => String::new(),
+        let kept: String = match a.reuse {
+            HeaderReuse::Parse => String::new(),
             HeaderReuse::Places(list) => {
                 format!("uint64_t has;\n{}", list.iter().map(|n| format!("uint16_t at_{n};\n")).collect::<String>())
             }
@@ -403,7 +201,7 @@ impl<'m> Gen<'m> {
         });
         let uses = ahead.iter().flat_map(|a| [&a.exact, &a.masked]).flatten();
         kept.tables.extend(uses.map(|u| u.table.0));
-        let steady = ahead.and_then(|a| a.exact.as_ref()).filter(|u| self.steady(u.table));
+        let steady = ahead.and_then(|a| a.exact.as_ref()).filter(|u| is_steady(self.m, u.table));
         kept.filled = steady.map(|u| u.table);
         kept
     }
@@ -487,8 +285,7 @@ impl<'m> Gen<'m> {
     /// Frames that the handler has taken from queues follow it at once; the batch at hand is not
     /// used by then.
     pub fn serve(&self) -> &'static str {
-        let queue = |p: &Port| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. });
-        if self.m.ports.iter().any(queue) {
+        if self.m.has_queues() {
             "packets.serve(x->core);\n"
         } else {
             ""
@@ -552,9 +349,9 @@ impl<'m> Gen<'m> {
     }
 
     /// The key of a use: what `pack` makes of it, for frames with a header and for those without.
-    fn packed_key(&mut self, u: &TableLookup, scope: &Scope, pack: &dyn Fn(String) -> String) -> String {
-        match self.split(scope, &u.key) {
-            None => pack(self.expr(scope, &u.key)),
+    fn packed_key(&mut self, u: &KeySite, scope: &Scope, pack: &dyn Fn(String) -> String) -> String {
+        match self.split(scope, u.key) {
+            None => pack(self.expr(scope, u.key)),
             Some((cond, yes, no)) => format!(
                 "if ({}) {}else {}",
                 self.expr(scope, &cond),
@@ -564,7 +361,7 @@ impl<'m> Gen<'m> {
         }
     }
 
-    fn guard(&mut self, u: &TableLookup, scope: &Scope) -> String {
+    fn guard(&mut self, u: &KeySite, scope: &Scope) -> String {
         let all: Vec<_> = u.guard.iter().map(|c| self.expr(scope, c)).collect();
         if all.is_empty() {
             "true".into()
@@ -575,19 +372,19 @@ impl<'m> Gen<'m> {
 
     /// Packs the key of an exact table and fetches its place; with a table that is the same for the
     /// whole batch, if it has entries.
-    fn exact_ready(&mut self, u: &TableLookup, scope: &Scope, seen: bool) -> String {
+    fn exact_ready(&mut self, u: &KeySite, scope: &Scope, seen: bool) -> String {
         let (name, guard, now) =
             (names::table(self.m, u.table), self.guard(u, scope), self.tick(&self.m.tables[u.table.index()]));
         let pack = self.flow_packer(self.m.tables[u.table.index()].key);
         let key = self.packed_key(u, scope, &|e| format!("a->part = {pack}(a->k, {e});\n"));
         let ready = format!("{key}a->h = wl_flow_hash_of(table, {name}_shape, a->part, a->k);\nwl_flow_prefetch(table, {name}_shape, a->part, a->k, a->h, {now});\n");
-        let ready = if self.steady(u.table) { format!("if (any) {{\n{ready}}}\n") } else { ready };
+        let ready = if is_steady(self.m, u.table) { format!("if (any) {{\n{ready}}}\n") } else { ready };
         let unknown = if seen { "a->slot = NULL;\n" } else { "" };
         format!("{unknown}if ({guard}) {{\n{ready}}}\n")
     }
 
     /// Packs the key of a table of masks into the columns of its batch.
-    fn masked_ready(&mut self, u: &TableLookup, scope: &Scope) -> String {
+    fn masked_ready(&mut self, u: &KeySite, scope: &Scope) -> String {
         let t = &self.m.tables[u.table.index()];
         let (guard, pack, words) = (self.guard(u, scope), self.packer(t.key), self.words(t));
         let key = self.packed_key(u, scope, &|e| format!("{pack}(w_, {e});\n"));
@@ -603,7 +400,7 @@ impl<'m> Gen<'m> {
     }
 
     /// Looks the keys of a batch up, of frames that an exact table before has nothing for.
-    fn masked_seek(&mut self, u: &TableLookup, exact: Option<&TableLookup>, lanes: Option<&VectorHandler>) -> String {
+    fn masked_seek(&mut self, u: &KeySite, exact: Option<&KeySite>, lanes: Option<&VectorHandler>) -> String {
         let t = &self.m.tables[u.table.index()];
         let (name, mark) = (names::table(self.m, u.table), self.mark(&format!("table {}", t.name)));
         let missed = exact.map_or(String::new(), |e| {
@@ -639,13 +436,13 @@ impl<'m> Gen<'m> {
         let i = o.i;
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
-        let usual = match a.keeps {
+        let usual = match a.reuse {
             HeaderReuse::Places(_) if keys.is_some() => kept.usual(&h.body.block),
             _ => None,
         };
         let one = keys.zip(a.exact.as_ref()).map(|(keys, u)| self.known_ahead(keys, u, i));
-        let (keep, run) = match &a.keeps {
-            HeaderReuse::Nothing => {
+        let (keep, run) = match a.reuse {
+            HeaderReuse::Parse => {
                 let known = keys.and_then(|_| self.open_known(o.unit));
                 (String::new(), view.to_string() + &self.open_again(o, known, one.as_deref(), &handle))
             }
@@ -662,7 +459,7 @@ impl<'m> Gen<'m> {
         let seek = a.masked.as_ref().map_or(String::new(), |u| self.masked_seek(u, a.exact.as_ref(), lanes));
         let ready = format!("{keep}{exact}{masked}");
         let mut tables = a.exact.as_ref().map_or(String::new(), |u| {
-            let any = if self.steady(u.table) { "const bool any = wl_flow_any(table);\n" } else { "" };
+            let any = if is_steady(self.m, u.table) { "const bool any = wl_flow_any(table);\n" } else { "" };
             format!("wl_flows *const table = &wl_state(x)->{};\n{any}", names::table(self.m, u.table))
         });
         if let Some(u) = &a.masked {
@@ -678,8 +475,8 @@ impl<'m> Gen<'m> {
             ("", "", "void", "")
         };
         // What is wrong in a frame that is opened twice is counted the second time.
-        let counted = match a.keeps {
-            HeaderReuse::Nothing => "NULL",
+        let counted = match a.reuse {
+            HeaderReuse::Parse => "NULL",
             HeaderReuse::Places(_) => "x",
         };
         let found = match &o.usual {
@@ -742,7 +539,7 @@ impl<'m> Gen<'m> {
     fn see_again(
         &mut self,
         o: &BatchEmitter,
-        list: &BTreeSet<u32>,
+        list: &[u32],
         keys: Option<(&VectorKeys, &str)>,
         copied: Option<&HoistedState>,
         handle: &str,
@@ -771,12 +568,12 @@ impl<'m> Gen<'m> {
 
     /// The keys of frames of the shape that most have, sixteen at a time; their hashes, their
     /// places fetched, then looked at.
-    fn keys_first(&mut self, keys: &VectorKeys, u: &TableLookup, o: &BatchEmitter) -> String {
+    fn keys_first(&mut self, keys: &VectorKeys, u: &KeySite, o: &BatchEmitter) -> String {
         let t = &self.m.tables[u.table.index()];
         let (name, tick, mark) = (names::table(self.m, u.table), self.tick(t), self.mark(&format!("table {}", t.name)));
         let either: String = keys.either.iter().map(|n| format!("uint64_t is_{n} = 0;\n")).collect();
         let group = group(o, "k", keys.least, &keys.ready);
-        let any = if self.steady(u.table) { "if (any) " } else { "" };
+        let any = if is_steady(self.m, u.table) { "if (any) " } else { "" };
         let each = format!("{any}for (uint64_t left = asks; left; left &= left - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\nconst uint64_t key[] = {};\n", keys.key());
         let seek = format!(
             "if (WL_UNLIKELY(!places.any)) {{\nmemset(slot, 0, sizeof slot);\nasks = 0;\n}}\n/* All lookups, before a handler changes anything. */\n\
@@ -796,7 +593,7 @@ impl<'m> Gen<'m> {
     }
 
     /// What is known ahead of a frame of the shape that most have, whose key is short.
-    fn known_ahead(&self, keys: &VectorKeys, u: &TableLookup, i: usize) -> String {
+    fn known_ahead(&self, keys: &VectorKeys, u: &KeySite, i: usize) -> String {
         let name = names::table(self.m, u.table);
         let slot = if keys.seen {
             format!(", .slot = wl_flow_still(table, {name}_shape[0], slot[k], moves, now)")
@@ -926,7 +723,7 @@ impl VectorKeys {
     }
 
     /// What the handler sees of a frame of the shape that most have: all places are constants.
-    fn see(&self, places: &BTreeSet<u32>) -> String {
+    fn see(&self, places: &[u32]) -> String {
         let either: String = self.either.iter().map(|n| format!(" | (is_{n} >> k & 1) << {n}")).collect();
         let at: String = places.iter().map(|n| format!("v->at[{n}] = {};\n", self.at.get(n).unwrap_or(&0))).collect();
         format!("wl_view_again(v, &f[k], UINT64_C({:#x}){either});\n{at}", self.has)
@@ -970,161 +767,4 @@ impl VectorHandler {
         let even = format!("wl_state(x)->{table}_even");
         format!("if (WL_UNLIKELY({even} != {0})) {{\n{fill}{even} = {0};\n}}\n", handler + 1)
     }
-}
-
-impl PathState {
-    /// From here on the condition holds.
-    fn add(&mut self, cond: Option<Expr>) {
-        match cond {
-            Some(c) => self.guard.push(c),
-            None => self.exact = false,
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaves {
-    Never,
-    Always,
-    Sometimes,
-}
-
-/// Whether control leaves a block other than at its end.
-fn leaves(block: &Block) -> Leaves {
-    let mut any = false;
-    walk::stmts(block, &mut |s| any |= jumps(s));
-    let always = match block.last().map(|s| &s.kind) {
-        Some(StmtKind::Return(_) | StmtKind::Fault { .. }) => true,
-        Some(StmtKind::If { then, other, .. }) => leaves(then) == Leaves::Always && leaves(other) == Leaves::Always,
-        _ => false,
-    };
-    match (any, always) {
-        (_, true) => Leaves::Always,
-        (true, false) => Leaves::Sometimes,
-        _ => Leaves::Never,
-    }
-}
-
-fn jumps(s: &Stmt) -> bool {
-    matches!(s.kind, StmtKind::Return(_) | StmtKind::Fault { .. } | StmtKind::Break | StmtKind::Continue)
-}
-
-/// Whether a statement may change the frame, or have another function do so.
-pub(crate) fn changes(s: &StmtKind) -> bool {
-    matches!(s, StmtKind::Output { .. })
-        || matches!(s, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. }))
-}
-
-/// A statement and all inside it.
-fn each(s: &Stmt, f: &mut dyn FnMut(&Stmt)) {
-    f(s);
-    walk::stmt_blocks(&s.kind, &mut |b| walk::stmts(b, f));
-}
-
-/// Whether a fault may end the handler in a statement; of a branch only the condition counts.
-fn ends_by_fault(s: &Stmt) -> bool {
-    let mut any = !matches!(
-        s.kind,
-        StmtKind::Set(..)
-            | StmtKind::Count(..)
-            | StmtKind::If { .. }
-            | StmtKind::Require { .. }
-            | StmtKind::Return(_)
-            | StmtKind::Fault { .. }
-    );
-    walk::stmt_exprs(&s.kind, &mut |e| any |= may_fault(e));
-    any
-}
-
-/// Whether a statement sets one of these locals and does nothing else.
-fn sets(s: &Stmt, locals: &BTreeSet<LocalId>) -> bool {
-    matches!(&s.kind, StmtKind::Set(l, _) if locals.contains(l))
-}
-
-/// Locals that are read for the keys at `sites` alone, or for one another.
-fn unused(body: &Body, sites: &[&Expr]) -> BTreeSet<LocalId> {
-    let is_site = |s: &Stmt| matches!(&s.kind, StmtKind::TableGet { key, .. } if sites.iter().any(|site| std::ptr::eq(key, *site)));
-    let (mut unused, mut other) = (BTreeSet::new(), BTreeSet::new());
-    walk::stmts(&body.block, &mut |s| match &s.kind {
-        StmtKind::Set(l, e) if !may_fault(e) => {
-            unused.insert(*l);
-        }
-        kind => other.extend(walk::defined(kind).into_iter().flatten()),
-    });
-    unused.retain(|l| !other.contains(l));
-    loop {
-        let mut read = BTreeSet::new();
-        walk::stmts(&body.block, &mut |s| {
-            if !is_site(s) && !sets(s, &unused) {
-                walk::stmt_locals_read(&s.kind, &mut |l| {
-                    read.insert(l);
-                })
-            }
-        });
-        let before = unused.len();
-        unused.retain(|l| !read.contains(l));
-        if unused.len() == before {
-            return unused;
-        }
-    }
-}
-
-/// What a statement sets is not known behind it.
-fn forget(s: &Stmt, way: &mut PathState) {
-    each(s, &mut |s| {
-        let mut set = |l: LocalId| {
-            way.known.insert(l, None);
-        };
-        match &s.kind {
-            StmtKind::Set(l, _) | StmtKind::SetField(l, ..) | StmtKind::Push(l, _) => set(*l),
-            StmtKind::For { var, .. } => set(*var),
-            StmtKind::TableGet { dst, .. }
-            | StmtKind::TableLen { dst, .. }
-            | StmtKind::BindPart { dst, .. }
-            | StmtKind::Render { dst, .. } => set(*dst),
-            StmtKind::TableRemove { dst, .. } | StmtKind::TableDelete { dst, .. } => {
-                if let Some(l) = dst {
-                    set(*l)
-                }
-            }
-            StmtKind::TableUpdate { entry, .. } => set(*entry),
-            StmtKind::Parse { dst, ok, .. } | StmtKind::Reread { dst, ok, .. } => {
-                set(*dst);
-                set(*ok)
-            }
-            StmtKind::TableNext { cursor, key, value, more, .. } => {
-                [*cursor, *key, *value, *more].into_iter().for_each(set)
-            }
-            _ => {}
-        }
-    });
-}
-
-/// An expression over the frame alone, locals replaced by what they were set to; None if it needs
-/// more.
-pub(crate) fn plain(e: &Expr, known: &BTreeMap<LocalId, Option<Expr>>) -> Option<Expr> {
-    use ExprKind::*;
-    let kind = match &*e.kind {
-        Local(l) => return known.get(l)?.clone(),
-        Int(_) | Bool(_) | Param(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | ExprKind::None => {
-            (*e.kind).clone()
-        }
-        Read(p) | Case(p, _)
-            if p.root == Root::Local(LocalId(0)) && p.steps.iter().all(|s| matches!(s, Step::Field(_))) =>
-        {
-            (*e.kind).clone()
-        }
-        Unary(op, a) => Unary(*op, plain(a, known)?),
-        Binary(op, a, b) => Binary(*op, plain(a, known)?, plain(b, known)?),
-        Cast(a) => Cast(plain(a, known)?),
-        If(a, b, c) => If(plain(a, known)?, plain(b, known)?, plain(c, known)?),
-        InRanges(a, r) => InRanges(plain(a, known)?, r.clone()),
-        Some(a) => Some(plain(a, known)?),
-        IsSome(a) => IsSome(plain(a, known)?),
-        Unwrap(a) => Unwrap(plain(a, known)?),
-        Get(a, n) => Get(plain(a, known)?, *n),
-        Make(list) => Make(list.iter().map(|e| plain(e, known)).collect::<Option<_>>()?),
-        _ => return Option::None,
-    };
-    Option::Some(Expr::new(e.ty, kind))
 }

@@ -6,7 +6,7 @@
 //! bounds of the loops around it. They are loaded again behind it.
 
 use crate::batch_lookup::{BatchPlan, HoistedState};
-use crate::expr::{may_fault, Scope};
+use crate::expr::Scope;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
@@ -155,7 +155,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     fn check_stmt(&mut self, s: &StmtKind) {
         let mut fallible = false;
-        walk::stmt_exprs(s, &mut |e| fallible |= may_fault(e));
+        walk::stmt_exprs(s, &mut |e| fallible |= e.may_fault());
         self.check(fallible);
     }
 
@@ -165,7 +165,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             return format!("kept.when_{n}");
         }
         let text = self.expr(e);
-        if !may_fault(e) {
+        if !e.may_fault() {
             return text;
         }
         let t = self.temp("bool");
@@ -358,7 +358,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Outcome(e) => {
                 let text = self.expr(e);
                 line!(self, "x->core->outcome = {text};");
-                self.check(may_fault(e));
+                self.check(e.may_fault());
             }
             StmtKind::Log(parts) => self.log(parts),
             StmtKind::Emit(e) => self.emit(e),
@@ -387,7 +387,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     fn set_stored(&mut self, ty: TyId, at: &str, e: &Expr) {
         let text = self.expr(e);
-        if may_fault(e) {
+        if e.may_fault() {
             let c = self.g.cty(ty);
             let store = self.g.store(ty, at, "v_");
             let leave = self.leave_fault();
@@ -454,7 +454,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let (i, end) = (self.temp("uint64_t"), self.temp("uint64_t"));
         let (from_text, to_text) = (self.expr(from), self.expr(to));
         line!(self, "{i} = (uint64_t)({from_text}); {end} = (uint64_t)({to_text});");
-        self.check(may_fault(from) || may_fault(to));
+        self.check(from.may_fault() || to.may_fault());
         line!(self, "for (; {i} < {end}; {i}++) {{\n{name} = ({c}){i};");
         self.loop_body(&i, Some(&end), body, pauses);
     }
@@ -493,7 +493,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 let text = self.expr(e);
                 let result = self.temp("wl_bytes");
                 line!(self, "{result} = {text};");
-                self.check(may_fault(e));
+                self.check(e.may_fault());
                 line!(self, "t->core->host->reply(t, {result}, WL_TAIL_NONE, 0);\n{unlock}return WL_T_DONE;");
             }
             (Owner::Frame, _) => line!(self, "{unlock}goto done;"),
@@ -579,7 +579,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.views.push((dst, unit));
         let text = self.expr(bytes);
         line!(self, "{{ wl_bytes b_ = {text};");
-        self.check(may_fault(bytes));
+        self.check(bytes.may_fault());
         line!(self, "memset(&view_{name}, 0, sizeof view_{name});\nwl_parser *v_ = &view_{name}.p;\n{ok} = wl_parse_whole({u}_parse, {u}_tail, v_, b_);");
         line!(self, "{name} = (wl_msg){{v_, b_.p, v_->head, 0}}; }}");
     }

@@ -2,53 +2,11 @@
 //! they are. Keys with addresses have a short form for IPv4.
 
 use crate::body::BodyGen;
-use crate::expr::may_fault;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
 use crate::parser::line;
+use wireloom_ir::packed_keys::{is_core_table, packed, short};
 use wireloom_ir::*;
-
-/// Whether a table is kept per core: it is local, exact, and its entries have one size.
-pub(crate) fn is_flow(m: &Module, t: &Table) -> bool {
-    t.local
-        && t.kind == TableKind::Exact
-        && t.capacity < 1 << 30
-        && packed(m, t.key).is_some_and(|n| (1..=KEY_MAX).contains(&n))
-        && !layout::has_bytes(m, t.value)
-        && !layout::has_list(m, t.value)
-}
-
-/// Bytes of a key without gaps, if it has a fixed size.
-pub(crate) fn packed(m: &Module, ty: TyId) -> Option<u64> {
-    Some(match m.ty(ty) {
-        Ty::Unit | Ty::Bool => 1,
-        Ty::UInt(b) | Ty::Int(b) => layout::int_bytes(*b),
-        Ty::Ip => 16,
-        Ty::Endpoint => 18,
-        Ty::Record(r) => m.records[r.index()].fields.iter().map(|(_, t)| packed(m, *t)).sum::<Option<u64>>()?,
-        Ty::Tuple(ts) => ts.iter().map(|t| packed(m, *t)).sum::<Option<u64>>()?,
-        Ty::Option(t) => 1 + packed(m, *t)?,
-        Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => return None,
-    })
-}
-
-/// Keys of tables of one core are at most this long.
-const KEY_MAX: u64 = 512;
-
-/// Bytes of a key's short form: addresses, which are all IPv4, take 4 bytes each. None: there are
-/// none in it.
-pub(crate) fn short(m: &Module, ty: TyId) -> Option<u64> {
-    let members: Vec<TyId> = match m.ty(ty) {
-        Ty::Ip => return Some(4),
-        Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| f.1).collect(),
-        Ty::Tuple(ts) => ts.clone(),
-        _ => return None,
-    };
-    if !members.iter().any(|t| short(m, *t).is_some()) {
-        return None;
-    }
-    members.iter().map(|t| short(m, *t).or_else(|| packed(m, *t))).sum()
-}
 
 /// A tick is 2 to this power ns: about a millisecond, more if entries live for more than an hour,
 /// so that stamps do not come round.
@@ -66,7 +24,7 @@ impl<'m> Gen<'m> {
         let m = self.m;
         let mut text = String::new();
         for (i, t) in m.tables.iter().enumerate() {
-            if !is_flow(m, t) {
+            if !is_core_table(m, t) {
                 continue;
             }
             let (n, value, capacity) = (names::table(m, TableId(i as u32)), self.cty(t.value), t.capacity);
@@ -105,7 +63,7 @@ impl<'m> Gen<'m> {
         let m = self.m;
         let mut text = String::new();
         for (i, t) in m.tables.iter().enumerate() {
-            if !is_flow(m, t) {
+            if !is_core_table(m, t) {
                 continue;
             }
             let n = names::table(m, TableId(i as u32));
@@ -134,7 +92,7 @@ impl<'m> Gen<'m> {
     /// Lets tables that expire keep up with the time, before they are used.
     pub fn flow_tend(&self) -> String {
         let m = self.m;
-        let expires = |t: &&Table| is_flow(m, t) && t.idle > 0;
+        let expires = |t: &&Table| is_core_table(m, t) && t.idle > 0;
         let tend = |(i, t): (usize, &Table)| {
             let n = names::table(m, TableId(i as u32));
             format!("wl_flow_tend(&wl_state(x)->{n}, {n}_shape, core, {});\n", tick_shift(t))
@@ -150,7 +108,7 @@ impl<'m> Gen<'m> {
                 if t.cache == 0 { String::new() } else { format!("wl_front_weigh(&wl_state(x)->{n}, {n}_shape);\n") };
             format!("{weigh}wl_stats_flush(&wl_state(x)->{n}.stats, &wl_shared(x)->stats[{i}]);\n")
         };
-        let text: String = m.tables.iter().enumerate().filter(|(_, t)| is_flow(m, t)).map(flush).collect();
+        let text: String = m.tables.iter().enumerate().filter(|(_, t)| is_core_table(m, t)).map(flush).collect();
         text + &self.keyed_at_batch_end()
     }
 
@@ -341,7 +299,7 @@ impl<'m> BodyGen<'_, 'm> {
         }
         let (pack, c, text) = (self.g.flow_packer(t.key), self.g.cty(t.key), self.expr(key));
         line!(self, "{c} key_ = {text};");
-        self.check(may_fault(key));
+        self.check(key.may_fault());
         line!(self, "uint64_t k_[{words}];\nconst unsigned part_ = {pack}(k_, key_);\nconst uint64_t h_ = wl_flow_hash_of(ft_, g_, part_, k_);");
     }
 
@@ -386,7 +344,7 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TablePut { table, key, value: e, place } => {
                 let (c, text) = (self.value_type(*table), self.expr(e));
                 line!(self, "{{ {c} val_ = {text};");
-                self.check(may_fault(e));
+                self.check(e.may_fault());
                 self.flow_key(*table, key);
                 let leave = self.leave_fault();
                 line!(self, "{c} *v_ = wl_flow_seek(ft_, g_, part_, k_, h_, now_);\nif (!v_) v_ = wl_flow_add(ft_, g_, part_, k_, h_, now_);");

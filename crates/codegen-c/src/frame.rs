@@ -9,6 +9,7 @@ use crate::expr::{At, Inst, Scope};
 use crate::gen::Gen;
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::frame::{field_size, fixed_offset};
+use wireloom_ir::parse_graph::{layers, ParseGraph};
 use wireloom_ir::*;
 
 /// Where a field of a header begins.
@@ -54,13 +55,20 @@ pub(crate) enum Head {
     Header { view: String, frame: UnitId, layer: u32 },
 }
 
-impl Gen<'_> {
+impl<'m> Gen<'m> {
     pub fn is_frame(&self, u: UnitId) -> bool {
         self.m.unit(u).frame.is_some()
     }
 
     pub fn layers(&self, u: UnitId) -> &[Layer] {
         self.m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers)
+    }
+
+    /// Which header may follow which.
+    pub fn graph(&self, u: UnitId) -> ParseGraph<'m> {
+        let of = |map: &BTreeMap<u32, BTreeSet<u32>>| map.get(&u.0).cloned().unwrap_or_default();
+        let (asked, needed) = (of(&self.frames.asked), of(&self.frames.needed));
+        ParseGraph { m: self.m, unit: u, layers: layers(self.m, u), asked, needed }
     }
 
     /// Finds out which layers are asked for, and gives slots to what lies behind fields of variable

@@ -2,7 +2,7 @@
 //! function that runs a handler over a batch.
 
 use crate::body::BodyGen;
-use crate::expr::{may_fault, Scope};
+use crate::expr::Scope;
 use crate::frame::Offset;
 use crate::gen::Gen;
 use crate::names;
@@ -66,7 +66,7 @@ impl<'m> BodyGen<'_, 'm> {
             FrameAct::Send { port, index, last } => {
                 let text = self.expr(index);
                 line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
-                self.check(may_fault(index));
+                self.check(index.may_fault());
                 match last {
                     true => line!(self, "wl_view_pass({v}, {}, i_); }}", port.0),
                     false => line!(self, "packets.transmit(x->core, {}, i_, {v}->p, {v}->n); }}", port.0),
@@ -222,7 +222,7 @@ impl<'m> BodyGen<'_, 'm> {
             for s in &p.body {
                 let StmtKind::Emit(Emit::UInt { value, bytes, big }) = &s.kind else { continue };
                 let text = self.expr(value);
-                fallible |= may_fault(value);
+                fallible |= value.may_fault();
                 line!(self, "wl_put_at(built_ + {at}, {text}, {bytes}, {big});");
                 at += u32::from(*bytes);
             }
@@ -259,7 +259,7 @@ impl<'m> BodyGen<'_, 'm> {
     pub fn queue(&mut self, port: PortId, index: &Expr, act: QueueAct, dst: LocalId) {
         let (text, dst) = (self.expr(index), self.name(dst));
         line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
-        self.check(may_fault(index));
+        self.check(index.may_fault());
         let word = match act {
             QueueAct::Pop => "POP",
             QueueAct::Drop => "DROP",
@@ -273,7 +273,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.frame_parts(parts);
         let text = self.expr(index);
         line!(self, "uint32_t i_ = (uint32_t)({text});");
-        self.check(may_fault(index));
+        self.check(index.may_fault());
         line!(self, "wl_bytes built_ = wl_built(x);\nwl_parts_done(NULL, 0, x->core->out.start, part_, {}, built_.n, built_.n, NULL, NULL);", parts.len());
         line!(self, "packets.transmit(x->core, {}, i_, built_.p, built_.n); }}", port.0);
     }
@@ -305,7 +305,7 @@ impl<'m> BodyGen<'_, 'm> {
         let sum = own.checksum.filter(|c| c.field != f);
         let (c, text) = (self.g.cty(value.ty), self.expr(value));
         line!(self, "{{ uint8_t *h_ = {v}->p + {v}->at[{layer}];\n{c} val_ = {text};\n(void)h_;");
-        self.check(may_fault(value));
+        self.check(value.may_fault());
         let is_address = own.addresses.is_some_and(|(a, b)| a == f || b == f);
         let inner: Vec<(u32, Checksum)> = (0..layers.len() as u32)
             .filter(|n| is_address && leads_to(&layers, layer, *n))
@@ -382,7 +382,7 @@ const CHOSEN: usize = 4;
 
 /// An expression that may be worked out whether it is needed or not: no more than a few registers.
 fn is_cheap(e: &Expr) -> bool {
-    let (mut cheap, mut size) = (!may_fault(e), 0);
+    let (mut cheap, mut size) = (!e.may_fault(), 0);
     walk::expr(e, &mut |e| {
         size += 1;
         cheap &= matches!(

@@ -3,9 +3,8 @@
 //! A handler often makes the key of a frame's flow first, but needs it only for a new flow, because
 //! the others were looked up before it ran. Then the fields are not even loaded.
 
-use crate::batch_lookup::{changes, plain};
-use crate::expr::may_fault;
 use std::collections::{BTreeMap, BTreeSet};
+use wireloom_ir::passes::batch_lookup::{changes_frame, over_frame};
 use wireloom_ir::*;
 
 /// Records of fields of the frame that are set once, and used only behind that and before anything
@@ -49,8 +48,8 @@ impl Seen {
         match &s.kind {
             StmtKind::Set(l, e)
                 if is_record(m, e.ty)
-                    && !may_fault(e)
-                    && plain(e, &BTreeMap::new()).is_some()
+                    && !e.may_fault()
+                    && over_frame(e, &BTreeMap::new()).is_some()
                     && self.late.insert(*l) =>
             {
                 self.here.insert(*l);
@@ -71,5 +70,6 @@ fn is_record(m: &Module, ty: TyId) -> bool {
 
 /// Whether a statement may change the frame at hand, or what is read of it.
 fn may_change(s: &Stmt) -> bool {
-    changes(&s.kind) || matches!(s.kind, StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. })
+    changes_frame(&s.kind)
+        || matches!(s.kind, StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. })
 }

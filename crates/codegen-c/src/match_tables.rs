@@ -2,11 +2,10 @@
 //! filter, count-min, ring (support/sketch.h).
 
 use crate::body::BodyGen;
-use crate::core_table::packed;
-use crate::expr::may_fault;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use wireloom_ir::packed_keys::packed;
 use wireloom_ir::*;
 
 /// Whether a table is neither exact nor an array.
@@ -130,7 +129,7 @@ impl<'m> BodyGen<'_, 'm> {
         }
         let (pack, c, text) = (self.g.packer(t.key), self.g.cty(t.key), self.expr(e));
         line!(self, "{c} {name}v_ = {text};");
-        self.check(may_fault(e));
+        self.check(e.may_fault());
         line!(self, "uint64_t {name}[{}];\n{pack}({name}, {name}v_);", self.g.words(t));
     }
 
@@ -138,7 +137,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn digest(&mut self, t: &Table, e: &Expr, name: &str) {
         let (c, text) = (self.g.cty(t.key), self.expr(e));
         line!(self, "{c} {name}v_ = {text};");
-        self.check(may_fault(e));
+        self.check(e.may_fault());
         let value = format!("{name}v_");
         let (a, b) = (
             self.g.hash(t.key, "UINT64_C(0xcbf29ce484222325)", &value),
@@ -198,7 +197,7 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableInsert { key, mask, priority, value: v, place, .. } => {
                 let (c, text, prio) = (self.g.cty(t.value), self.expr(v), self.expr(priority));
                 line!(self, "{{ {c} val_ = {text};\nuint32_t prio_ = {prio};\n(void)prio_;");
-                self.check(may_fault(v) || may_fault(priority));
+                self.check(v.may_fault() || priority.may_fault());
                 self.words(t, key, "k_");
                 self.words(t, mask, "m_");
                 let prio =
@@ -255,7 +254,7 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TablePush { value: v, dst, .. } => {
                 let (text, dst) = (self.expr(v), self.name(*dst));
                 line!(self, "{{ {c} val_ = {text};");
-                self.check(may_fault(v));
+                self.check(v.may_fault());
                 let store = self.g.store(t.value, &value, "val_");
                 line!(
                     self,
@@ -272,7 +271,7 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableGet { key, dst, .. } => {
                 let (text, dst) = (self.expr(key), self.name(*dst));
                 line!(self, "{{ uint64_t i_ = {text};");
-                self.check(may_fault(key));
+                self.check(key.may_fault());
                 line!(self, "i_ = wl_ring_at(&{n}, i_, {cap});\n{dst}.has = i_ != UINT64_MAX;\nif ({dst}.has) {{ {dst}.v = {load};");
                 keep(self, &format!("{dst}.v"));
                 line!(self, "}}\n}}");
@@ -302,7 +301,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let hash = Expr::new(number, ExprKind::Builtin(Builtin::Hash, vec![key.clone()]));
                 let text = self.expr(&hash);
                 line!(self, "{{ uint64_t h_ = {text};");
-                self.check(may_fault(key));
+                self.check(key.may_fault());
                 line!(self, "wl_hll_add(&{n}, h_); }}");
             }
             StmtKind::TableLen { dst, .. } => {

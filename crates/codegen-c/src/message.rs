@@ -1,7 +1,7 @@
 //! Outgoing messages: passed on as their own bytes, edited in wire order, or built.
 
 use crate::body::{BodyGen, Owner};
-use crate::expr::{may_fault, At};
+use crate::expr::At;
 use crate::names;
 use crate::parser::line;
 use wireloom_ir::*;
@@ -119,7 +119,7 @@ impl<'m> BodyGen<'_, 'm> {
             Some(c) => {
                 let text = self.expr(c);
                 line!(self, "{{ bool c_ = {text};");
-                self.check(may_fault(c));
+                self.check(c.may_fault());
                 line!(self, "if (c_) {{");
                 f(self);
                 line!(self, "}} }}");
@@ -143,7 +143,7 @@ impl<'m> BodyGen<'_, 'm> {
         let (member, x) = (format!("{}.{}", i.at, names::field(self.g.m, i.unit, f)), self.g.extent_of(&i, f));
         let (index, text) = (self.name(index), self.expr(cond));
         line!(self, "for ({index} = 0; {index} < {member}.n; {index}++) {{\nbool c_ = {text};");
-        self.check(may_fault(cond));
+        self.check(cond.may_fault());
         line!(self, "if (!c_) continue;");
         line!(self, "uint32_t o_ = {member}.at[{index}].x.o, e_ = {index} + 1 < {member}.n ? {member}.at[{index} + 1].x.o : {x}.o + {x}.n;");
         line!(self, "if (o_ > {from}) wl_put(x, wl_b({name}.base + {from}, o_ - {from}));\n{from} = e_;\n}}");
@@ -158,7 +158,7 @@ impl<'m> BodyGen<'_, 'm> {
         let shares = self.shares(port, args);
         let (head, tail) = self.parts(msg);
         line!(self, "{{ uint32_t i_ = (uint32_t)({index_text});\nwl_call c_ = {{.timeout_ns = {timeout}, .ctx = {ctx}, .flags = {flags}{shares}}};");
-        self.check(may_fault(index) || within.is_some_and(may_fault) || args.iter().any(may_fault));
+        self.check(index.may_fault() || within.is_some_and(Expr::may_fault) || args.iter().any(Expr::may_fault));
         line!(self, "x->core->host->call(t, {}, i_, {head}, {tail}, &c_); }}", port.0);
     }
 
@@ -215,7 +215,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.build(msg);
         let (text, (head, tail)) = (self.expr(index), self.parts(msg));
         line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
-        self.check(may_fault(index));
+        self.check(index.may_fault());
         line!(self, "x->core->host->send(t, {}, i_, {head}, {tail}); }}", port.0);
     }
 

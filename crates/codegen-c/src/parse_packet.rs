@@ -9,24 +9,13 @@
 //! `NAME_known` is for frames that are known to have it (`fast_path.rs`).
 
 use crate::expr::{Inst, Scope};
-use crate::fast_path::Known;
 use crate::frame::Head;
 use crate::gen::Gen;
 use crate::names;
-use std::collections::BTreeMap;
-use wireloom_ir::frame::{contradict, exclusive, field_size, has_alternative, leads_to, step};
+use wireloom_ir::frame::{contradict, field_size, has_alternative, step};
+use wireloom_ir::header_bits::{always, value, Known};
+use wireloom_ir::parse_graph::{least, Chain};
 use wireloom_ir::*;
-
-/// A header that may follow another (or begin the frame).
-pub(crate) struct Next<'m> {
-    pub layer: u32,
-    pub cond: Option<&'m Expr>,
-    /// If it is absent all the same, the next ones are tried: the number of the place where that
-    /// goes on.
-    pub again: Option<u32>,
-    /// One of the next ones is sure to be tried then: that it is absent is no fault.
-    silent: bool,
-}
 
 /// What becomes of a frame whose header is not as it should be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,9 +43,6 @@ impl Miss {
     }
 }
 
-/// What may follow each layer; `None` is the frame's beginning.
-pub(crate) type Chain<'m> = BTreeMap<Option<u32>, Vec<Next<'m>>>;
-
 impl<'m> Gen<'m> {
     /// The description of each layer's header, for the functions of frame.h, and the function that
     /// opens a frame.
@@ -75,7 +61,7 @@ impl<'m> Gen<'m> {
             "/* Headers of {}. */\nstatic const wl_header {name}_headers[] = {{\n{rows}}};\n",
             names::comment(&m.unit(u).name)
         ));
-        let chain = self.chain(u);
+        let chain = self.graph(u).chain();
         let body = match &chain {
             Some(chain) => self.open_chain(u, chain),
             None => self.open_layers(u),
@@ -108,12 +94,6 @@ impl<'m> Gen<'m> {
         self.m.unit(u).fields[self.layers(u)[n as usize].header.index()].place.0
     }
 
-    /// Bytes of a header without what varies.
-    pub(crate) fn least(&self, header: UnitId) -> u32 {
-        let h = self.m.unit(header);
-        h.body.iter().map(|f| step(self.m, &h.fields[f.index()])).sum()
-    }
-
     pub(crate) fn layer_title(&self, u: UnitId, l: &Layer) -> String {
         names::comment(self.m.unit(u).fields[l.header.index()].name.as_deref().unwrap_or(""))
     }
@@ -124,52 +104,6 @@ impl<'m> Gen<'m> {
 
     fn needed(&self, u: UnitId) -> Vec<u32> {
         self.frames.needed.get(&u.0).into_iter().flatten().copied().collect()
-    }
-
-    fn is_looked_for(&self, u: UnitId, n: u32, i: usize) -> bool {
-        self.frames
-            .needed
-            .get(&u.0)
-            .is_some_and(|needed| wireloom_ir::frame::is_looked_for(self.m, self.all_layers(u), needed, n as usize, i))
-    }
-
-    /// What may follow each header, if at most one of them does.
-    pub(crate) fn chain(&self, u: UnitId) -> Option<Chain<'m>> {
-        let layers = self.all_layers(u);
-        let mut chain = Chain::new();
-        for n in self.needed(u) {
-            for (i, a) in layers[n as usize].after.iter().enumerate().filter(|(i, _)| self.is_looked_for(u, n, *i)) {
-                if !a.cond.as_ref().is_none_or(|c| looks_only_at(c, a.layer.map(|k| layers[k as usize].header))) {
-                    return None;
-                }
-                chain.entry(a.layer).or_default().push(Next {
-                    layer: n,
-                    cond: a.cond.as_ref(),
-                    again: None,
-                    silent: has_alternative(self.m, layers, n as usize, i),
-                });
-            }
-        }
-        let mut count = 0;
-        for list in chain.values_mut() {
-            for i in 0..list.len() {
-                let mut retries = false;
-                for other in &list[i + 1..] {
-                    let clash =
-                        contradict(self.m, layers[list[i].layer as usize].unit, layers[other.layer as usize].unit);
-                    let apart = matches!((list[i].cond, other.cond), (Some(a), Some(b)) if exclusive(a, b));
-                    if other.layer != list[i].layer && !apart && !clash {
-                        return None;
-                    }
-                    retries |= other.layer != list[i].layer && !apart;
-                }
-                if retries {
-                    count += 1;
-                    list[i].again = Some(count);
-                }
-            }
-        }
-        Some(chain)
     }
 
     fn open_chain(&mut self, u: UnitId, chain: &Chain<'m>) -> String {
@@ -224,13 +158,12 @@ impl<'m> Gen<'m> {
     /// Each layer behind the other.
     fn open_layers(&mut self, u: UnitId) -> String {
         let layers = self.all_layers(u);
-        let mut text = String::new();
+        let (mut text, graph) = (String::new(), self.graph(u));
         for n in self.needed(u) {
             let l = &layers[n as usize];
             text.push_str(&format!("/* {} */\ndo {{\nuint32_t at;\n", self.layer_title(u, l)));
             let mut always = false;
-            let ways: Vec<_> =
-                (0..l.after.len()).filter(|i| self.is_looked_for(u, n, *i)).map(|i| &l.after[i]).collect();
+            let ways: Vec<_> = (0..l.after.len()).filter(|i| graph.is_looked_for(n, *i)).map(|i| &l.after[i]).collect();
             for a in ways {
                 let cond = a.cond.as_ref().map(|c| self.expr(&layer_scope(u), c));
                 let (there, at) = match a.layer {
@@ -268,7 +201,7 @@ impl<'m> Gen<'m> {
         let m = self.m;
         let field = &m.unit(u).fields[l.header.index()];
         let header = m.unit(l.unit);
-        let (least, place, miss) = (self.least(l.unit), field.place.0, Miss::Counted);
+        let (least, place, miss) = (least(m, l.unit), field.place.0, Miss::Counted);
         let value_of = |g: &mut Self, f: FieldId| {
             let inst = g.header_inst(u, n, l.unit, "v", "h");
             g.header_field(&inst, "v", u, n, f, header.fields[f.index()].ty)
@@ -287,7 +220,7 @@ impl<'m> Gen<'m> {
                 miss.if_so("covers < size || covers > left + cut", "WL_F_CONSTRAINT", header.fields[c.field.index()].place.0)
             ));
         }
-        if let Some(more) = header.header.partial.filter(|_| self.lengths_follow(u, n)) {
+        if let Some(more) = header.header.partial.filter(|_| self.graph(u).lengths_follow(n)) {
             let value = value_of(self, more);
             text.push_str(&format!("if (WL_UNLIKELY({value})) cut = 65535;\n"));
         }
@@ -301,17 +234,6 @@ impl<'m> Gen<'m> {
         format!(
             "v->at[{n}] = (uint16_t)at;\nv->to[{n}] = (uint16_t)(at + size);\nv->lim[{n}] = (uint16_t)v->end;\nv->net[{n}] = net;\n{net}v->top = at + size;\nv->has |= UINT64_C(1) << {n};\n"
         )
-    }
-
-    /// Whether a header behind a layer is looked for that has a length.
-    pub(crate) fn lengths_follow(&self, u: UnitId, n: u32) -> bool {
-        let layers = self.layers(u);
-        self.frames
-            .needed
-            .get(&u.0)
-            .into_iter()
-            .flatten()
-            .any(|k| *k > n && self.m.unit(layers[*k as usize].unit).header.covers.is_some() && leads_to(layers, n, *k))
     }
 
     /// Checks of one header, in wire order, those of the units nested in it included; `size` grows
@@ -340,7 +262,7 @@ impl<'m> Gen<'m> {
                 text.push_str(&fails(&test, miss, field.bad.0, field.place.0));
             }
             match &field.kind {
-                FieldKind::Require { cond } if self.always(header, f, cond, known, |v| v == 1) => {}
+                FieldKind::Require { cond } if always(m, header, f, cond, known, |v| v == 1) => {}
                 FieldKind::Require { cond } => {
                     let test = self.expr(&scope, cond);
                     text.push_str(&fails(&test, miss, field.bad.0, field.place.0));
@@ -354,7 +276,7 @@ impl<'m> Gen<'m> {
                     text.push_str(&fails(&format!("({})", tests.join(" || ")), miss, field.bad.0, field.place.0));
                 }
                 FieldKind::Bytes { extent: Extent::Length(e), .. }
-                    if field_size(m, field).is_none() && self.value(header, e, known) == Some(0) =>
+                    if field_size(m, field).is_none() && value(m, header, e, known) == Some(0) =>
                 {
                     if let Some(s) = slot {
                         text.push_str(&format!("v->slot[{}] = 0;\n", s + 1))
@@ -366,7 +288,7 @@ impl<'m> Gen<'m> {
                         text.push_str(&format!("uint32_t o = {n};\n"))
                     }
                     let (place, cut_off) = (field.place.0, self.header_place(u, n));
-                    let short = self.always(header, f, e, known, |len| len <= *max);
+                    let short = always(m, header, f, e, known, |len| len <= *max);
                     let long = if short {
                         String::new()
                     } else {
@@ -438,25 +360,6 @@ impl<'m> Gen<'m> {
 pub(crate) fn layer_scope(u: UnitId) -> Scope {
     let whole = Inst { unit: u, at: "v".into(), base: "v->p".into(), head: Some(Head::Frame) };
     Scope { this: Some(whole), ..Scope::default() }
-}
-
-/// Whether a condition needs nothing but the fields of one header.
-fn looks_only_at(cond: &Expr, header: Option<FieldId>) -> bool {
-    let mut only = true;
-    walk::expr(cond, &mut |e| match &*e.kind {
-        ExprKind::Int(_)
-        | ExprKind::Bool(_)
-        | ExprKind::Unary(..)
-        | ExprKind::Binary(..)
-        | ExprKind::Cast(_)
-        | ExprKind::InRanges(..)
-        | ExprKind::If(..) => {}
-        ExprKind::Read(p) => {
-            only &= p.root == Root::This && header.is_some_and(|h| p.steps.first() == Some(&Step::Field(h)))
-        }
-        _ => only = false,
-    });
-    only
 }
 
 fn fails(test: &str, miss: Miss, kind: u16, place: u32) -> String {

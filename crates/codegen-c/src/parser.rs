@@ -10,7 +10,7 @@
 //! The head ends at run time, where the first field that begins the tail is reached
 //! (`wireloom_ir::grammar::tail`).
 
-use crate::expr::{may_fault, Inst, Scope};
+use crate::expr::{Inst, Scope};
 use crate::gen::Gen;
 use crate::names;
 use crate::split::apart;
@@ -117,7 +117,7 @@ impl<'g, 'm> Parser<'g, 'm> {
 
     /// A grammar expression as C; what it may fault with is checked by [`Self::check`].
     pub fn expr(&mut self, s: &Scope, e: &Expr) -> String {
-        if may_fault(e) {
+        if e.may_fault() {
             self.uses_fx = true
         }
         self.g.expr(s, e)
@@ -125,7 +125,7 @@ impl<'g, 'm> Parser<'g, 'm> {
 
     /// After code that has evaluated `e`.
     pub fn check(&mut self, e: &Expr) {
-        if may_fault(e) {
+        if e.may_fault() {
             line!(self, "if (WL_UNLIKELY(x->fault)) FAIL(x->fault, x->place);\nx->tmp_n = 0;")
         }
     }

@@ -5,7 +5,7 @@
 //! such a part, so a `let` may name it. Bytes from elsewhere are copied.
 
 use crate::body::BodyGen;
-use crate::expr::{crypto_op, may_fault};
+use crate::expr::crypto_op;
 use crate::parser::line;
 use wireloom_ir::*;
 
@@ -96,7 +96,7 @@ impl<'m> BodyGen<'_, 'm> {
             texts.join(", "),
             n - 1
         );
-        self.check(l.before.len() + l.behind.len() > 0 || args.iter().any(may_fault));
+        self.check(l.before.len() + l.behind.len() > 0 || args.iter().any(Expr::may_fault));
         if cipher.is_some() {
             // The vector may lie in the payload.
             line!(self, "uint8_t vector_[16];\nif (a_[1].n <= sizeof vector_) {{ wl_copy(vector_, a_[1].p, a_[1].n); a_[1].p = vector_; }}");

@@ -1,7 +1,7 @@
 //! The whole file: state, functions, handlers, fault replies, and the table that the runtime gets.
 
 use crate::body::{BodyGen, Owner};
-use crate::expr::{takes_scratch, Scope};
+use crate::expr::Scope;
 use crate::gen::Gen;
 use crate::late_keys::late_keys;
 use crate::names;
@@ -182,7 +182,7 @@ impl<'m> Gen<'m> {
     pub fn expr_scratch(&self, e: &Expr, funcs: &[u64]) -> u64 {
         let mut total = 0u64;
         walk::expr(e, &mut |e| match &*e.kind {
-            ExprKind::Builtin(b, _) if takes_scratch(*b) => {
+            ExprKind::Builtin(b, _) if b.takes_scratch() => {
                 total = total.saturating_add(layout::bytes_in(self.m, e.ty).clamp(48, SCRATCH_MAX))
             }
             ExprKind::GroupBytes(_) => total = total.saturating_add(layout::bytes_in(self.m, e.ty)),

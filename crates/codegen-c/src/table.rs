@@ -4,7 +4,6 @@
 //! one byte and the value.
 
 use crate::body::BodyGen;
-use crate::expr::may_fault;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
 use crate::parser::line;
@@ -15,7 +14,7 @@ const STACK_KEY: u64 = 4096;
 
 /// An exact table that all cores use.
 fn is_hashed(m: &Module, t: &Table) -> bool {
-    t.kind == TableKind::Exact && !crate::core_table::is_flow(m, t)
+    t.kind == TableKind::Exact && !packed_keys::is_core_table(m, t)
 }
 
 /// The runtime counts buckets in 32 bits; a table of more entries has several in each.
@@ -239,7 +238,7 @@ impl<'m> BodyGen<'_, 'm> {
         let (codec, max) = (self.g.codec(t.key), encoded_max(self.g.m, t.key).max(1));
         let (c, text) = (self.g.cty(t.key), self.expr(key));
         line!(self, "{{ {c} key_ = {text};");
-        self.check(may_fault(key));
+        self.check(key.may_fault());
         if max <= STACK_KEY {
             line!(self, "uint8_t kb_[{max}];");
         } else {
@@ -263,7 +262,7 @@ impl<'m> BodyGen<'_, 'm> {
         if crate::match_tables::is_keyed(t) {
             return self.keyed(*table, s);
         }
-        if crate::core_table::is_flow(m, t) {
+        if packed_keys::is_core_table(m, t) {
             return self.flow(s);
         }
         match s {
@@ -277,7 +276,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.key(t, key);
                 let (codec, c) = (self.g.codec(t.value), self.g.cty(t.value));
                 line!(self, "{c} val_ = {text};");
-                self.check(may_fault(value));
+                self.check(value.may_fault());
                 line!(self, "wl_stripe *s_;\nuint64_t h_;\nuint32_t i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &s_, &h_);");
                 self.write_entry(&at, &codec, "s_", place.0);
                 line!(self, "}}");

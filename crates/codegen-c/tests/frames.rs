@@ -96,7 +96,7 @@ fn packet(b: &mut Build) -> Packet {
         )
     };
     let (ip_case, udp_case) = (there(&mut p, 1), there(&mut p, 2));
-    p.unit.frame = Some(Frame { layers: layers.clone() });
+    p.unit.frame = Some(Frame { layers: layers.clone(), fast_path: None });
     let unit = p.done(None, false);
     let _ = u32t;
     Packet { unit, udp_case, ip_case }
@@ -201,6 +201,7 @@ fn module() -> Module {
         on: On::Frame { port: PortId(0), unit: p.unit },
         steps: 9,
         body: Body { locals: vec![local("p", msg), local("e", value)], block },
+        plan: Default::default(),
     });
     // IP in IP, and a copy of the frame as it came.
     let emit = |b: &mut Build, bytes: u8, v: u128| {
@@ -229,6 +230,7 @@ fn module() -> Module {
         on: On::Frame { port: PortId(1), unit: p.unit },
         steps: 9,
         body: Body { locals: vec![local("p", msg), local("e", entry)], block },
+        plan: Default::default(),
     });
     // Behind all headers: which are there, only the frame tells.
     let trailer = vec![emit(&mut b, 2, 0x1234), emit(&mut b, 4, 0x5678_9abc)];
@@ -244,6 +246,7 @@ fn module() -> Module {
         on: On::Frame { port: PortId(2), unit: p.unit },
         steps: 9,
         body: Body { locals: vec![local("p", msg)], block: vec![behind, send(2, true)] },
+        plan: Default::default(),
     });
     let _ = mac;
     let problems = verify::verify(&b.m);

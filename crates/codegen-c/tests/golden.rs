@@ -64,6 +64,7 @@ fn small() -> Module {
                 ),
             ],
         },
+        plan: Default::default(),
     });
     b.m
 }

@@ -37,6 +37,7 @@ impl Code {
             on,
             body: Body { locals, block },
             steps: 1,
+            plan: Default::default(),
         });
     }
 }

@@ -695,10 +695,50 @@ impl Builtin {
     pub fn is_cipher(self) -> bool {
         matches!(self, Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal)
     }
+
+    /// Whether the result is made in the core's scratch, of which there may be too little.
+    pub fn takes_scratch(self) -> bool {
+        use Builtin::*;
+        matches!(
+            self,
+            Lower
+                | Upper
+                | Concat
+                | TextU64
+                | TextIp
+                | Be32
+                | AesCtr
+                | AesCbcEncrypt
+                | AesCbcDecrypt
+                | AesGcmSeal
+                | AesGcmOpen
+                | HmacSha1
+                | HmacSha256
+                | Sha1
+                | Sha256
+                | RandomBytes
+                | FromHex
+                | HttpDate
+                | Keep
+        )
+    }
 }
 
 impl Expr {
     pub fn new(ty: TyId, kind: ExprKind) -> Self {
         Expr { ty, kind: Box::new(kind) }
+    }
+
+    /// Whether it may set a fault: it calls a function or takes scratch.
+    pub fn may_fault(&self) -> bool {
+        let mut found = false;
+        walk::expr(self, &mut |e| {
+            found |= match &*e.kind {
+                ExprKind::Call(..) | ExprKind::GroupBytes(_) => true,
+                ExprKind::Builtin(b, _) => b.takes_scratch(),
+                _ => false,
+            }
+        });
+        found
     }
 }

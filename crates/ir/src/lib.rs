@@ -21,8 +21,12 @@ pub mod explain;
 pub mod frame;
 pub mod grammar;
 pub mod graph;
+pub mod header_bits;
 pub mod layout;
+pub mod packed_keys;
+pub mod parse_graph;
 pub mod passes;
+pub mod plans;
 pub mod port_options;
 pub mod suggestions;
 pub mod text;
@@ -406,6 +410,8 @@ pub struct Handler {
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
     pub steps: u64,
+    /// Of a handler of frames: what is done for a whole batch.
+    pub plan: plans::HandlerPlan,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -630,6 +636,12 @@ impl Module {
             walk::stmts(&body.block, &mut |s| hit |= s.kind.changed_table().is_some_and(|t| t.index() == n));
         }
         hit
+    }
+
+    /// Whether frames wait in queues of the program.
+    pub fn has_queues(&self) -> bool {
+        let queue = |p: &Port| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. });
+        self.ports.iter().any(queue)
     }
 
     /// The signal that a handler answers.

@@ -107,6 +107,8 @@ pub struct Unit {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
     pub layers: Vec<Layer>,
+    /// Which headers are looked for first.
+    pub fast_path: Option<plans::FastPath>,
 }
 
 /// One header of a frame. `switch` is a field of the frame unit, a switch of two cases: 0, named

@@ -79,7 +79,7 @@ macro_rules! direct {
         }
 
         /// The blocks of a statement, those of its message included.
-        pub fn $stmt_blocks(s: & $($m)? StmtKind, f: &mut dyn FnMut(& $($m)? Block)) {
+        pub fn $stmt_blocks<'s>(s: &'s $($m)? StmtKind, f: &mut dyn FnMut(&'s $($m)? Block)) {
             use StmtKind::*;
             match s {
                 If { then, other, .. } => { f(then); f(other) }
@@ -113,7 +113,7 @@ macro_rules! direct {
         }
 
         /// Blocks of a message: what it emits.
-        pub fn $out_blocks(msg: & $($m)? Outgoing, f: &mut dyn FnMut(& $($m)? Block)) {
+        pub fn $out_blocks<'s>(msg: &'s $($m)? Outgoing, f: &mut dyn FnMut(&'s $($m)? Block)) {
             match msg {
                 Outgoing::Pass { edits, .. } => for edit in edits {
                     if let Edit::Set { body, .. } | Edit::Append { body, .. } = edit { f(body) }

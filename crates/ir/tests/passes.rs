@@ -34,5 +34,12 @@ fn run(file: &Path) -> Result<(), String> {
             (pass.run)(&mut m);
         }
     }
-    wireloom_golden::compare(&[Golden { path: file.with_extension("out"), text: Some(text::print(&m)) }])
+    let printed = text::print(&m);
+    if let Some(long) = printed.lines().find(|l| l.chars().count() > 120) {
+        return Err(format!("a line of more than 120 columns: {long}"));
+    }
+    if text::parse(&printed).map_err(|e| e.to_string())? != m {
+        return Err("what is printed is not read back".into());
+    }
+    wireloom_golden::compare(&[Golden { path: file.with_extension("out"), text: Some(printed) }])
 }

@@ -85,7 +85,14 @@ fn set_to(parts: [u32; 2]) -> Expr {
         locals: Vec::new(),
         block: vec![Stmt { span: Span::default(), kind: StmtKind::SetState(StateId(0), value) }],
     };
-    m.handlers.push(Handler { name: "start".into(), span: Span::default(), on: On::Start, steps: 1, body });
+    m.handlers.push(Handler {
+        name: "start".into(),
+        span: Span::default(),
+        on: On::Start,
+        steps: 1,
+        body,
+        plan: Default::default(),
+    });
     (passes::find("last").expect("a pass").run)(&mut m);
     match &m.handlers[0].body.block[0].kind {
         StmtKind::SetState(_, e) => e.clone(),

@@ -265,3 +265,32 @@ fn frames() {
     }
     assert!(verify::verify(&m).iter().any(|e| e.message.contains("not in the frame")));
 }
+
+/// Plans that say more than the pass would.
+#[test]
+fn plans() {
+    let lookups = include_str!("passes/batch_lookup.out");
+    let stacks = include_str!("passes/packet_fast_path.out");
+    let broken = |text: &str, from: &str, to: &str, message: &str| {
+        assert!(text.contains(from), "not in the text: {from}");
+        let m = text::parse(&text.replacen(from, to, 1)).unwrap_or_else(|e| panic!("{e}"));
+        let found = verify::verify_lowered(&m);
+        assert!(found.iter().any(|e| e.message.contains(message)), "{from}: not among {found:#?}");
+    };
+    for text in [lookups, stacks] {
+        assert_eq!(verify::verify_lowered(&text::parse(text).unwrap()), []);
+    }
+    broken(lookups, "exact flows#0 at 3 [", "exact flows#0 at 2 [", "not made where it says");
+    broken(lookups, "at 4.3 [", "at 4.9 [", "not made where it says");
+    broken(lookups, "exact flows#0 at 3", "exact rules#1 at 3", "is not that of its statement");
+    broken(lookups, "frame_len(%p#0):u32):record", "7:u32):record", "is not that of its statement");
+    broken(lookups, "masked rules#1 at 4.3", "masked flows#0 at 4.3", "not one of masks");
+    broken(lookups, "places ();\n  }\n  if param", "sure;\n    places ();\n  }\n  if param", "a fault may end");
+    broken(lookups, "unused (%k#1);", "unused (%k#1, %flow#2);", "calls unused is used");
+    let reads = "require eq(read(%p#0.h#0.ttl#0):u8, 7:u8):bool else 4 at 0;\n    if is_some(%rule#3:option";
+    broken(lookups, "if is_some(%rule#3:option", reads, "reads more of the headers");
+    broken(lookups, "table \"rules\": wildcard", "table \"rules\": exact", "not one of masks");
+    broken(stacks, "step start -> link#0;", "step start -> net#1;", "does not follow");
+    broken(stacks, "step link#0 -> net#1;", "", "no step leads to");
+    broken(stacks, "least 16 bits", "least 17 bits", "not that of its steps");
+}

@@ -2,10 +2,11 @@
 //! batch in a table of masks, or for the places of an exact table to be fetched ahead.
 
 use super::{part, words, Mask, VectorValue, Vectorizer};
-use crate::batch_lookup::{BatchPlan, HoistedState, TableLookup};
-use crate::core_table::{packed, short, Form};
+use crate::batch_lookup::{BatchPlan, HoistedState, KeySite};
+use crate::core_table::Form;
 use crate::gen::Gen;
 use std::collections::BTreeMap;
+use wireloom_ir::packed_keys::{packed, short};
 use wireloom_ir::*;
 
 /// What becomes of the frames of the shape that most have, of a handler whose first table is an
@@ -32,8 +33,8 @@ impl<'m> Gen<'m> {
     /// ahead, is that of an exact one.
     pub fn vector_keys(&mut self, h: &'m Handler, unit: UnitId, ahead: &BatchPlan<'m>) -> Option<VectorKeys> {
         let (Some(u), None) = (&ahead.exact, &ahead.masked) else { return None };
-        let (shape, kept) = (self.shape(unit)?, HoistedState::default());
-        let mut l = Vectorizer::new(self, unit, &shape, &kept, None);
+        let (shape, kept) = (self.stack(unit)?, HoistedState::default());
+        let mut l = Vectorizer::new(self, unit, shape, &kept, None);
         let mut keys = None;
         // The first time to see what is read.
         for _ in 0..2 {
@@ -58,9 +59,9 @@ impl<'m> Gen<'m> {
 
 impl<'m> Vectorizer<'_, 'm> {
     /// Which frames use a table.
-    fn asks(&mut self, u: &TableLookup<'m>) -> Option<Mask> {
+    fn asks(&mut self, u: &KeySite<'m>) -> Option<Mask> {
         let mut who = Mask::Bits("ok".into());
-        for c in &u.guard {
+        for c in u.guard {
             let VectorValue::Mask(t) = self.expr(c)? else { return None };
             who = self.and(&who, &t);
         }
@@ -68,7 +69,7 @@ impl<'m> Vectorizer<'_, 'm> {
     }
 
     /// Packs the key of an exact table; answers how many words of 64 bits it has.
-    fn exact_key(&mut self, u: &TableLookup<'m>) -> Option<usize> {
+    fn exact_key(&mut self, u: &KeySite<'m>) -> Option<usize> {
         let m = self.g.m;
         let ty = m.tables[u.table.index()].key;
         let (form, bytes) = match short(m, ty) {
@@ -76,7 +77,7 @@ impl<'m> Vectorizer<'_, 'm> {
             None => (Form::Whole, packed(m, ty)?),
         };
         let who = self.asks(u)?;
-        let key = self.expr(&u.key)?;
+        let key = self.expr(u.key)?;
         let count = bytes.div_ceil(8) as usize;
         let mut words = vec![VectorValue::Const(0); 2 * count];
         self.pack(ty, &key, form, 0, &mut words)?;
@@ -113,10 +114,10 @@ impl<'m> Vectorizer<'_, 'm> {
 
     /// Packs the key of a table of masks into the columns of its batch, but for words that are the
     /// same for all frames.
-    pub(super) fn masked_key(&mut self, u: &TableLookup<'m>) -> Option<()> {
+    pub(super) fn masked_key(&mut self, u: &KeySite<'m>) -> Option<()> {
         let t = &self.g.m.tables[u.table.index()];
         let who = self.asks(u)?;
-        let key = self.expr(&u.key)?;
+        let key = self.expr(u.key)?;
         let mut words = vec![VectorValue::Const(0); self.g.words32(t) as usize];
         self.pack(t.key, &key, Form::Whole, 0, &mut words)?;
         for (w, word) in words.iter().enumerate() {

@@ -20,15 +20,16 @@ mod keys;
 
 pub(crate) use keys::VectorKeys;
 
-use crate::batch_lookup::{BatchPlan, HoistedState, TableLookup};
-use crate::core_table::packed;
+use crate::batch_lookup::{BatchPlan, HoistedState, KeySite};
 use crate::expr::Scope;
-use crate::fast_path::{Bits, HeaderStack, Stage};
 use crate::gen::Gen;
 use crate::names;
 use crate::types::int_of;
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::frame::{field_size, fixed_offset};
+use wireloom_ir::header_bits::{always, value, Bits};
+use wireloom_ir::packed_keys::packed;
+use wireloom_ir::plans::{HeaderStack, Stage};
 use wireloom_ir::*;
 
 /// What an expression is for sixteen frames.
@@ -128,8 +129,8 @@ impl<'m> Gen<'m> {
         if exact_only || self.frames.moved || !self.serve().is_empty() {
             return None;
         }
-        let shape = self.shape(unit)?;
-        let mut l = Vectorizer::new(self, unit, &shape, kept, ahead);
+        let shape = self.stack(unit)?;
+        let mut l = Vectorizer::new(self, unit, shape, kept, ahead);
         let mut halves = None;
         // The first time to see what is read.
         for _ in 0..2 {
@@ -437,9 +438,9 @@ impl<'m> Vectorizer<'_, 'm> {
     /// Which frames have a header, where `end` is the end of what the header before it covers; and
     /// the end of what it covers.
     fn header(&mut self, s: &Stage, end: &VectorValue) -> Option<(Mask, VectorValue)> {
-        let m = self.g.m;
+        let (m, unit) = (self.g.m, self.g.layers(self.unit)[s.layer as usize].unit);
         let (header, title) =
-            (m.unit(s.unit), self.g.layer_title(self.unit, &self.g.layers(self.unit)[s.layer as usize]));
+            (m.unit(unit), self.g.layer_title(self.unit, &self.g.layers(self.unit)[s.layer as usize]));
         if !self.out.contains(&format!("/* {title} */")) {
             self.out.push_str(&format!("/* {title} */\n"))
         }
@@ -448,24 +449,24 @@ impl<'m> Vectorizer<'_, 'm> {
         is = self.and(&is, &there);
         let left = self.less(end, u64::from(s.at))?;
         let mut size = VectorValue::Const(u128::from(s.least));
-        self.this = Some((s.unit, s.at));
+        self.this = Some((unit, s.at));
         for f in header.body.clone() {
             let field = &header.fields[f.index()];
             if let Some(ranges) = field.within.as_ref().filter(|_| !s.known.contains_key(&f)) {
                 // What is read here has not been checked yet.
-                let value = self.field(s.unit, s.at, f, false)?;
+                let value = self.field(unit, s.at, f, false)?;
                 let within = self.in_ranges(&value, ranges)?;
                 is = self.and(&is, &within);
             }
             match &field.kind {
-                FieldKind::Require { cond } if self.g.always(s.unit, f, cond, &s.known, |v| v == 1) => {}
+                FieldKind::Require { cond } if always(m, unit, f, cond, &s.known, |v| v == 1) => {}
                 FieldKind::Require { cond } => {
                     let VectorValue::Mask(t) = self.expr(cond)? else { return None };
                     is = self.and(&is, &t);
                 }
                 FieldKind::UInt { .. } | FieldKind::Let { .. } => {}
                 FieldKind::Bytes { .. } if field_size(m, field).is_some() => {}
-                FieldKind::Bytes { extent: Extent::Length(e), .. } if self.g.value(s.unit, e, &s.known) == Some(0) => {}
+                FieldKind::Bytes { extent: Extent::Length(e), .. } if value(m, unit, e, &s.known) == Some(0) => {}
                 FieldKind::Bytes { max, extent: Extent::Length(e), .. } => {
                     let n = self.expr(e)?;
                     let (short, longer) = (
@@ -482,7 +483,7 @@ impl<'m> Vectorizer<'_, 'm> {
         }
         let mut to = end.clone();
         if let Some(c) = header.header.covers {
-            let mut covers = self.field(s.unit, s.at, c.field, false)?;
+            let mut covers = self.field(unit, s.at, c.field, false)?;
             if !c.own {
                 covers = self.arithmetic(BinOp::Add, &covers, &size, 32)?
             }
@@ -624,7 +625,7 @@ impl<'m> Vectorizer<'_, 'm> {
                 });
                 // A length that counts its own header is no less than that.
                 let own = m.unit(unit).header.covers.is_some_and(|c| c.own && c.field == f) && checked;
-                let least = if own { least.max(u64::from(self.g.least(unit))) } else { least };
+                let least = if own { least.max(u64::from(parse_graph::least(m, unit))) } else { least };
                 if plain {
                     return Some(VectorValue::Word { name: text, least, most });
                 }
@@ -740,7 +741,7 @@ impl<'m> Vectorizer<'_, 'm> {
     fn header_of(&self, f: FieldId) -> Option<(UnitId, u32)> {
         let layer = self.g.layers(self.unit).iter().position(|l| l.header == f)? as u32;
         let s = self.shape.stages.iter().flatten().find(|s| s.layer == layer)?;
-        Some((s.unit, s.at))
+        Some((self.g.layers(self.unit)[layer as usize].unit, s.at))
     }
 
     /// The last header that a condition asks for alone.
@@ -984,7 +985,7 @@ impl<'m> Vectorizer<'_, 'm> {
     /// lanes run.
     fn lookup(&mut self, table: TableId, key: &Expr, dst: LocalId, when: &Mask) -> Option<()> {
         let a = self.ahead?;
-        let is = |u: &Option<TableLookup>| u.as_ref().is_some_and(|u| std::ptr::eq(u.site, key));
+        let is = |u: &Option<KeySite>| u.as_ref().is_some_and(|u| std::ptr::eq(u.site, key));
         let (id, who) = (table.0, self.truth_text(when));
         self.out.push_str(&format!("keep.asked_{id} += wl_lanes_count({who});\n"));
         let m = self.g.m;

@@ -370,7 +370,14 @@ pub fn app() -> App {
 
 fn handler(b: &mut Build, name: &str, body: Body) {
     let on = On::Message { port: PortId(0), protocol: ProtocolId(0) };
-    b.m.handlers.push(Handler { name: name.into(), span: Span::default(), on, body, steps: 0 });
+    b.m.handlers.push(Handler {
+        name: name.into(),
+        span: Span::default(),
+        on,
+        body,
+        steps: 0,
+        plan: Default::default(),
+    });
 }
 
 /// `ERROR <kind> <in step> <request's key>`, closing where out of step.
@@ -741,7 +748,14 @@ pub fn tested(sum: u128) -> Module {
         expect(eq(two, int(sum))),
     ];
     let body = Body { locals: c.locals, block };
-    build.m.handlers.push(Handler { name: "test".into(), span: Span::default(), on: On::Test(0), body, steps: 0 });
+    build.m.handlers.push(Handler {
+        name: "test".into(),
+        span: Span::default(),
+        on: On::Test(0),
+        body,
+        steps: 0,
+        plan: Default::default(),
+    });
     build.m.tests = vec![Test { name: "sums".into(), span: Span::default(), kind: TestKind::Code(HandlerId(0)) }];
     super::annotated(build.m)
 }

@@ -65,6 +65,7 @@ pub fn alone(m: &mut Module) {
     for (t, own) in m.tables.iter_mut().zip(own) {
         t.local |= own
     }
+    super::replan(m);
 }
 
 /// Has the app steer as planned; `everywhere`: by its key on ports, too, that could do without.

@@ -5,6 +5,7 @@
 //! gives the same module.
 
 pub mod affinity_groups;
+pub mod batch_lookup;
 pub mod copies;
 pub mod edits;
 pub mod field_liveness;
@@ -14,6 +15,7 @@ pub mod frame_last_use;
 pub mod inline_elements;
 pub mod liveness;
 mod moves;
+pub mod packet_fast_path;
 pub mod pauses;
 pub mod steps;
 pub mod string_range;
@@ -40,6 +42,8 @@ pub const TABLE: &[Pass] = &[
     Pass { name: "last", doc: "the last use of a frame, which moves it; copies of bytes that are used behind a change of the frame or state that they lie in", run: frame_last_use::run },
     Pass { name: "liveness", doc: "live locals at suspensions; which messages are held across them", run: liveness::run },
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
+    Pass { name: "packet_fast_path", doc: "which header stacks are looked for first", run: packet_fast_path::run },
+    Pass { name: "batch_lookup", doc: "which lookups are done ahead for a batch of frames, with which keys", run: batch_lookup::run },
 ];
 
 pub fn find(name: &str) -> Option<&'static Pass> {
@@ -61,6 +65,14 @@ pub fn run_on_graph(m: &mut Module) {
     run_each(m, TABLE.iter().filter(|p| p.name != "inline_elements"));
     for (t, other) in m.tables.iter_mut().zip(inlined.tables) {
         t.local = other.local
+    }
+    replan(m);
+}
+
+/// Makes the plans anew: they depend on where tables lie, and on which headers are asked for.
+pub(crate) fn replan(m: &mut Module) {
+    for pass in [packet_fast_path::run, batch_lookup::run] {
+        pass(m)
     }
 }
 

@@ -100,11 +100,24 @@ impl<'a> Lexer<'a> {
         Ok(c)
     }
 
+    /// Behind a backslash: goes to the next line's first character that is no space, if the line
+    /// ends here.
+    fn goes_on(&mut self) -> bool {
+        let ends = self.rest.starts_with('\n');
+        if ends {
+            self.line += 1;
+            self.take(1);
+            self.take_while(|c| c == ' ');
+        }
+        ends
+    }
+
     fn string(&mut self) -> Result<String, TextError> {
         let mut out = String::new();
         loop {
             match self.char()? {
                 '"' => return Ok(out),
+                '\\' if self.goes_on() => {}
                 '\\' => match self.char()? {
                     'n' => out.push('\n'),
                     'r' => out.push('\r'),
@@ -128,6 +141,7 @@ impl<'a> Lexer<'a> {
         loop {
             match self.char()? {
                 '"' => return Ok(out),
+                '\\' if self.goes_on() => {}
                 '\\' => match self.char()? {
                     'n' => out.push(b'\n'),
                     'r' => out.push(b'\r'),

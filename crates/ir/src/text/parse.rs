@@ -4,6 +4,7 @@
 use super::lex::{tokens, Token, ARROW, DOTS, FAT_ARROW};
 use super::names::{value_of, ENGINES, TABLE_KINDS};
 use super::TextError;
+use crate::plans::HandlerPlan;
 use crate::*;
 use desc::{Failover, Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Reuse, Sharing, Value};
 
@@ -725,8 +726,9 @@ impl Parser {
         };
         self.word("steps")?;
         let steps = self.num()?;
-        let body = self.body()?;
-        Ok(Handler { name, on, steps, body, span: self.span()? })
+        let mut plan = HandlerPlan::default();
+        let body = self.body_with(|p| p.plan(&mut plan))?;
+        Ok(Handler { name, on, steps, body, span: self.span()?, plan })
     }
 
     fn merge(&mut self) -> Res<Merge> {
@@ -842,6 +844,10 @@ impl Parser {
                     u.fields.push(f);
                     return Ok(());
                 }
+                "fast_path" => {
+                    u.frame.get_or_insert_default().fast_path = Some(p.fast_path()?);
+                    return Ok(());
+                }
                 "doc" => u.doc = p.str()?,
                 "param" => {
                     let name = p.str()?;
@@ -873,7 +879,7 @@ impl Parser {
                     let l = p.layer()?;
                     u.frame.get_or_insert_default().layers.push(l)
                 }
-                "no_layers" => u.frame = Some(Frame::default()),
+                "no_layers" => drop(u.frame.get_or_insert_default()),
                 "measure" => {
                     p.word("tail")?;
                     u.tail = p.num()?;

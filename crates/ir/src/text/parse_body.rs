@@ -7,11 +7,16 @@ use crate::*;
 
 impl Parser {
     pub fn body(&mut self) -> Res<Body> {
+        self.body_with(|_| Ok(false))
+    }
+
+    /// `other` reads what is neither a local nor a statement, and says whether there was such.
+    pub fn body_with(&mut self, mut other: impl FnMut(&mut Self) -> Res<bool>) -> Res<Body> {
         let mut body = Body::default();
         self.braces(|p| {
             if p.is_word("local") {
                 body.locals.push(p.local_declaration(body.locals.len())?)
-            } else {
+            } else if !other(p)? {
                 body.block.push(p.stmt()?)
             }
             Ok(())
@@ -51,7 +56,7 @@ impl Parser {
         self.word("at")?;
         self.num().map(PlaceId)
     }
-    fn key(&mut self) -> Res<Expr> {
+    pub fn key(&mut self) -> Res<Expr> {
         self.sign('[')?;
         let e = self.expr()?;
         self.sign(']')?;
@@ -61,7 +66,7 @@ impl Parser {
         self.sign(ARROW)?;
         self.local()
     }
-    fn table(&mut self) -> Res<TableId> {
+    pub fn table(&mut self) -> Res<TableId> {
         self.index().map(TableId)
     }
 

@@ -167,11 +167,7 @@ fn result_type(t: &ResultType) -> String {
 
 impl Printer<'_> {
     pub fn line(&mut self, text: &str) {
-        for _ in 0..self.indent {
-            self.out.push_str("  ")
-        }
-        self.out.push_str(text);
-        self.out.push('\n');
+        super::wrap::push(&mut self.out, 2 * self.indent, text)
     }
 
     /// `head {`, what `inner` prints, `}` and a tail.
@@ -310,7 +306,9 @@ impl Printer<'_> {
         for h in &m.handlers {
             let on = self.on(&h.on);
             self.braces(&format!("handler {} on {on} steps {}", string(&h.name), h.steps), &span(&h.span), &mut |p| {
-                p.body(&h.body)
+                p.locals(&h.body.locals);
+                p.plan(&h.plan, &h.body.locals);
+                p.block(&h.body.block, &h.body.locals);
             });
         }
         for i in &m.inputs {
@@ -585,6 +583,9 @@ impl Printer<'_> {
             }
             if u.frame.as_ref().is_some_and(|f| f.layers.is_empty()) {
                 p.line("no_layers;")
+            }
+            if let Some(f) = u.frame.as_ref().and_then(|f| f.fast_path.as_ref()) {
+                p.fast_path(id, f)
             }
             p.line(&format!(
                 "measure tail {}{} min {} max {} head_max {} first {};",

@@ -38,11 +38,11 @@ impl Printer<'_> {
         self.expr_scoped(e, Scope::locals(locals))
     }
 
-    fn local(&self, l: LocalId, locals: &[Local]) -> String {
+    pub fn local(&self, l: LocalId, locals: &[Local]) -> String {
         format!("%{}", reference(locals.get(l.index()).map(|l| l.name.as_str()), l.0))
     }
 
-    fn block(&mut self, b: &Block, locals: &[Local]) {
+    pub fn block(&mut self, b: &Block, locals: &[Local]) {
         for s in b {
             self.stmt(s, locals)
         }
@@ -144,7 +144,7 @@ impl Printer<'_> {
         }
     }
 
-    fn table(&self, t: TableId) -> String {
+    pub fn table(&self, t: TableId) -> String {
         reference(self.m.tables.get(t.index()).map(|t| t.name.as_str()), t.0)
     }
     fn state(&self, t: StateId) -> String {

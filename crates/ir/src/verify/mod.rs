@@ -40,6 +40,10 @@
 //!   empty. Arguments match parameters.
 //! - **Events**: the first locals of a handler, of `on_fault` and of `on_interim` have the types of
 //!   their arguments. Handlers of tests come after all others.
+//! - **Plans** ([`crate::plans`]) are legal. The statement that a lookup of a batch names makes that
+//!   lookup, with that key, under that guard. No fault comes before one that is sure. A plan keeps
+//!   all that its handler reads of the headers. Steps of a fast path follow one another in the parse
+//!   graph, and its stack is that of its steps.
 //! - After the passes: live locals are in the frame.
 
 mod body;
@@ -93,6 +97,9 @@ fn run(m: &Module, passed: bool) -> Vec<Error> {
     }
     if c.errors.is_empty() {
         c.declarations()
+    }
+    if c.errors.is_empty() {
+        c.fast_paths()
     }
     c.errors.truncate(MAX_ERRORS);
     c.errors

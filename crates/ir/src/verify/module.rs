@@ -280,6 +280,28 @@ impl Checker<'_> {
                 conn,
             };
             self.body(&path, &h.body, code);
+            if self.errors.is_empty() {
+                self.plan(&path, h)
+            }
+        }
+    }
+
+    /// Which headers backends may look for first.
+    pub fn fast_paths(&mut self) {
+        for (n, u) in self.m.units.iter().enumerate() {
+            let plan = u.frame.as_ref().and_then(|f| f.fast_path.as_ref());
+            let why = plan.and_then(|plan| passes::packet_fast_path::illegal(self.m, UnitId(n as u32), plan));
+            if let Some(why) = why {
+                self.error(&format!("unit {}: fast_path", u.name), why)
+            }
+        }
+    }
+
+    /// What backends may do for a whole batch.
+    fn plan(&mut self, path: &str, h: &Handler) {
+        let batch = h.plan.batch.as_ref().and_then(|plan| passes::batch_lookup::illegal(self.m, h, plan));
+        if let Some(why) = batch {
+            self.error(&format!("{path}: batch"), why)
         }
     }
 

@@ -238,7 +238,14 @@ impl Compiler<'_> {
 
     pub fn add_handler(&mut self, name: &str, on: ir::On, span: Span, body: ir::Body) -> ir::HandlerId {
         let span = self.span(span);
-        self.m.handlers.push(ir::Handler { name: name.to_string(), span, on, body, steps: 0 });
+        self.m.handlers.push(ir::Handler {
+            name: name.to_string(),
+            span,
+            on,
+            body,
+            steps: 0,
+            plan: Default::default(),
+        });
         ir::HandlerId(self.m.handlers.len() as u32 - 1)
     }
 

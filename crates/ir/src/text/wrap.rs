@@ -1,0 +1,150 @@
+//! Lines of at most [`WIDTH`] columns. The reader takes any white space between tokens for one.
+//!
+//! A longer line is broken at its last space outside of strings that fits, else behind the last `(`
+//! that fits. What follows is indented by four columns more than the line's beginning. A string
+//! that is too long for a line ends in `\` there, and goes on at the first character of the next
+//! line that is no space.
+
+/// Columns of a line.
+pub const WIDTH: usize = 120;
+/// Columns by which what follows a break is indented.
+const DEEPER: usize = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Break {
+    No,
+    /// In the place of a space.
+    Space,
+    /// Behind a `(`.
+    Open,
+    /// Within a string.
+    Text,
+}
+
+/// What stays together, and whether a line may end behind it.
+struct Atom {
+    from: usize,
+    to: usize,
+    then: Break,
+}
+
+/// Appends a line and what it goes on in.
+pub fn push(out: &mut String, indent: usize, text: &str) {
+    let mut width = WIDTH - indent.min(WIDTH / 2);
+    let mut blank = indent;
+    let mut add = |line: &str, blank: usize| {
+        out.extend(std::iter::repeat_n(' ', blank));
+        out.push_str(line);
+        out.push('\n');
+    };
+    if text.chars().count() <= width {
+        return add(text, blank);
+    }
+    let atoms = atoms(text);
+    let mut first = 0;
+    loop {
+        let Some(last) = last_of_line(text, &atoms[first..], width) else {
+            return add(&text[atoms[first].from..], blank);
+        };
+        let atom = &atoms[first + last];
+        match atom.then {
+            Break::Text => add(&format!("{}\\", &text[atoms[first].from..atom.to]), blank),
+            _ => add(text[atoms[first].from..atom.to].trim_end(), blank),
+        }
+        first += last + 1;
+        (blank, width) = (indent + DEEPER, WIDTH - (indent + DEEPER).min(WIDTH / 2));
+    }
+}
+
+/// The atom behind which the line is best broken; None: all fits, or nothing can be broken.
+fn last_of_line(text: &str, atoms: &[Atom], width: usize) -> Option<usize> {
+    let (mut columns, mut best) = (0, None);
+    let rank = |b: Break| match b {
+        Break::No => 0,
+        Break::Text => 1,
+        Break::Open => 2,
+        Break::Space => 3,
+    };
+    for (n, a) in atoms.iter().enumerate() {
+        columns += text[a.from..a.to].chars().count();
+        // A space at the end is left out; a backslash is added.
+        let fits = match a.then {
+            Break::Space => columns <= width + 1,
+            Break::Text => columns < width,
+            _ => columns <= width,
+        };
+        if !fits && best.is_some() {
+            return best.map(|(n, _)| n);
+        }
+        let better = best.is_none_or(|(_, so_far)| rank(a.then) >= rank(so_far));
+        if a.then != Break::No && better && n + 1 < atoms.len() {
+            best = Some((n, a.then))
+        }
+    }
+    if columns <= width {
+        None
+    } else {
+        best.map(|(n, _)| n)
+    }
+}
+
+fn atoms(text: &str) -> Vec<Atom> {
+    let chars: Vec<(usize, char)> = text.char_indices().collect();
+    let end = |i: usize| chars.get(i).map_or(text.len(), |c| c.0);
+    let (mut atoms, mut i, mut quoted, mut from) = (Vec::new(), 0, false, 0);
+    while i < chars.len() {
+        let c = chars[i].1;
+        let mut next = i + 1;
+        if quoted && c == '\\' {
+            next = match chars.get(i + 1).map(|c| c.1) {
+                Some('x') => i + 4,
+                Some('u') => chars[i..].iter().position(|c| c.1 == '}').map_or(i + 2, |n| i + n + 1),
+                _ => i + 2,
+            };
+        } else if c == '"' {
+            quoted = !quoted;
+        }
+        let goes_on = chars.get(next).is_some_and(|c| !c.1.is_whitespace() && c.1 != '"');
+        let then = match c {
+            _ if quoted && c != '"' && goes_on => Break::Text,
+            ' ' if !quoted => Break::Space,
+            '(' if !quoted => Break::Open,
+            _ => Break::No,
+        };
+        if then != Break::No {
+            atoms.push(Atom { from, to: end(next), then });
+            from = end(next);
+        }
+        i = next;
+    }
+    if from < text.len() {
+        atoms.push(Atom { from, to: text.len(), then: Break::No })
+    }
+    atoms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(indent: usize, text: &str) -> Vec<String> {
+        let mut out = String::new();
+        push(&mut out, indent, text);
+        out.lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn spaces_first_then_brackets_then_strings() {
+        assert_eq!(lines(2, "a b"), ["  a b"]);
+        let words = "word ".repeat(60);
+        let broken = lines(2, words.trim_end());
+        assert!(broken.iter().all(|l| l.len() <= WIDTH), "{broken:#?}");
+        assert!(broken[0].starts_with("  word") && broken[1].starts_with("      word"));
+        let nested = "neg(".repeat(60);
+        assert!(lines(0, &nested).iter().all(|l| l.len() <= WIDTH && l.ends_with('(')));
+        let text = format!("doc \"{}\\x00{}\"", "a b".repeat(60), "é".repeat(150));
+        let broken = lines(4, &text);
+        assert!(broken.iter().all(|l| l.chars().count() <= WIDTH), "{broken:#?}");
+        assert!(broken[1].ends_with('\\') && !broken[2].trim_start().is_empty());
+    }
+}
