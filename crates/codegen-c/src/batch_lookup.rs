@@ -1,12 +1,13 @@
 //! Handlers of frames over whole batches.
 //!
-//! Where a handler is sure to look up a table whose key the frame alone tells, a batch is gone over
-//! twice: first all frames are opened, their keys packed and hashed, and the places in the table
-//! fetched; then the handler runs for each. What it still needs of the frame's headers is kept in
-//! between, no more.
+//! In: a handler with the plan of a batch lookup ([`wireloom_ir::plans::BatchLookup`]): its first
+//! uses of tables have keys that depend on the frame alone. Out: two loops over a batch. The first
+//! parses all frames, packs and hashes their keys, and prefetches the entries of the tables. The
+//! second runs the handler for each frame. Between the loops, only the header fields that the
+//! handler still needs are kept.
 //!
-//! Tables of masks that no frame changes are looked up in between, too, for all frames at once
-//! (wl_wild_find_each), also where that follows a miss in an exact table.
+//! Tables of masks that no frame changes are looked up between the loops, for all frames at once
+//! (wl_wild_find_each). The same happens where the lookup follows a miss in an exact table.
 
 use crate::expr::Scope;
 use crate::gen::Gen;

@@ -1,13 +1,15 @@
-//! Frames of the usual shapes: the shortest ways to the headers that the program asks for, without
-//! options.
+//! The fast path: the shortest code to the headers that the program uses, for the common header
+//! stacks without options.
 //!
-//! In: a frame unit, and which header may follow which. Out: the body of `NAME_fast`, and that of
-//! `NAME_most`, which knows one way only: to the headers that most frames have (IPv4, and TCP or
-//! UDP), so that behind it all places are constants. All places in such a frame are constants, and
-//! much of it has to have one value: what says which header follows, versions, lengths of headers.
-//! The bits of a header that are known in this way are compared at once, a word at a time; whether
-//! its bytes are there at all is tested before, once. Whatever else it meets, `NAME_fast` leaves to
-//! `NAME_parse`. `NAME_known` is that of most frames where nothing is tested any more.
+//! In: a frame unit with its plan ([`FastPath`]). Out: the bodies of these functions:
+//!
+//! - `NAME_fast` handles the common header stacks, and leaves other frames to `NAME_parse`;
+//! - `NAME_most` handles only the most common one, such as IPv4 with TCP or UDP;
+//! - `NAME_known` is for frames that are known to have it, and tests nothing.
+//!
+//! In such a frame all offsets are constants. Many bits must have one value: the type of the next
+//! header, versions, lengths of headers. These bits of a header are compared a word at a time.
+//! Before that, one test shows that the header's bytes are there.
 
 use crate::expr::{Inst, Scope};
 use crate::gen::Gen;

@@ -1,5 +1,5 @@
-//! Headers as bits: where a field's bits lie in a frame, which values of fields decide about a
-//! header, and what expressions over known fields come to.
+//! Headers as bits: the bits of a field in a frame, and the values of fields that decide about a
+//! header. Also the values of expressions over known fields.
 
 use crate::frame::{field_size, fixed_offset};
 use crate::*;

@@ -1,4 +1,4 @@
-//! Packed keys: which tables have keys of one size without gaps, and how large these are.
+//! Packed keys: the tables whose keys have one size without gaps, and these sizes.
 
 use crate::*;
 

@@ -1,4 +1,4 @@
-//! The parse graph of a frame unit: which header may follow which, of those that a program asks for.
+//! The parse graph of a frame unit: which header may follow which, among those that a program uses.
 
 use crate::frame::{contradict, exclusive, has_alternative, leads_to, needed_layers, step};
 use crate::*;

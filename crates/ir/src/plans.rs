@@ -1,7 +1,7 @@
-//! Plans: what passes decide about handlers of frames, and backends obey.
+//! Plans: decisions of passes about handlers of frames, for backends.
 //!
-//! A plan changes no result. A backend may leave out a plan, but not do more than it says: the
-//! verifier checks that each plan is legal, so a backend need not look again.
+//! A plan changes no result. A backend may ignore a plan, but must not do more than it says. The
+//! verifier checks that each plan is legal, so a backend need not check again.
 
 use crate::header_bits::{Bits, Known};
 use crate::*;

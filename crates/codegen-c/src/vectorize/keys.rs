@@ -1,5 +1,5 @@
-//! Keys of sixteen frames at a time: packed as core_table.rs packs them, for lookups of a whole
-//! batch in a table of masks, or for the places of an exact table to be fetched ahead.
+//! Keys of sixteen frames at a time, packed as in core_table.rs. They serve lookups of a whole
+//! batch in a table of masks, or prefetches of the entries of an exact table.
 
 use super::{part, words, Mask, VectorValue, Vectorizer};
 use crate::batch_lookup::{BatchPlan, HoistedState, KeySite};

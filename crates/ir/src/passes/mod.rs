@@ -1,8 +1,8 @@
-//! The passes: what is computed between the lowering and the backends, one pass per file.
+//! The passes between the lowering and the backends, one pass per file.
 //!
 //! In: a verified [`Module`] whose grammars are analysed ([`crate::grammar::analyze`]). Out: the
-//! same, annotated. A pass changes only what its line in [`TABLE`] says; running all of them twice
-//! gives the same module.
+//! same, annotated. A pass changes only the parts that its line in [`TABLE`] names. Running all of
+//! them twice gives the same module.
 
 pub mod affinity_groups;
 pub mod batch_lookup;

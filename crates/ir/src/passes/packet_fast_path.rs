@@ -1,10 +1,10 @@
-//! Which header stacks are the common ones: the shortest ways to the headers that the program asks
-//! for, without options.
+//! The common header stacks: the shortest paths to the headers that the program uses, without
+//! options.
 //!
-//! In: the frame units, behind the passes that change what is asked of frames. Out:
-//! [`Frame::fast_path`]. A backend looks for the headers of its steps first, at constant places, and
-//! leaves all else to the walk over the whole graph. Where bits tell the most common stack, it is
-//! told by them: then all places in such a frame are constants.
+//! In: the frame units, behind the passes that change the uses of frames. Out:
+//! [`Frame::fast_path`]. A backend looks for the headers of its steps first, at constant offsets.
+//! Other frames take the walk over the whole parse graph. If bits identify the most common stack,
+//! they decide, and all offsets in such a frame are constants.
 
 use crate::frame::{exclusive, field_size};
 use crate::header_bits::{demands, field_bits, merge, options, usual_values, value, zero_bits, Bits, Known};

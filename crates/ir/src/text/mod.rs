@@ -1,11 +1,11 @@
 //! The text form of the IR: [`print`] and [`parse`], inverse to each other for every module.
 //!
-//! One line per declaration, field and statement, so that two dumps can be compared by `diff`;
-//! lines of more than 120 columns go on in the next ([`wrap`]).
-//! References are written `name#index` (locals `%name#index`); only the index counts, the name is
-//! for the reader. Types are written out (`list<bytes<250>, 64>`), after a table that fixes their
-//! numbers. Expressions carry their type: `add(%n#1:u32, 2:u32):u32`. `// …` is a comment. Spans
-//! stand last (`@file:start:end:line:column`) and are left out where they are zero.
+//! One line per declaration, field and statement, so that two dumps can be compared by `diff`.
+//! Lines of more than 120 columns continue in the next ([`wrap`]). References are written
+//! `name#index` (locals `%name#index`); only the index counts, the name is for the reader. Types
+//! are written out (`list<bytes<250>, 64>`), after a table that fixes their numbers. Expressions
+//! carry their type: `add(%n#1:u32, 2:u32):u32`. `// …` is a comment. Spans stand last
+//! (`@file:start:end:line:column`) and are left out where they are zero.
 
 mod lex;
 mod names;

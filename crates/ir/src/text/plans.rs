@@ -1,4 +1,4 @@
-//! Plans: what passes decide about handlers and frame units, printed and parsed.
+//! Plans about handlers and frame units, printed and parsed.
 
 use super::lex::ARROW;
 use super::parse::{Parser, Res};

@@ -1,9 +1,9 @@
 //! Lines of at most [`WIDTH`] columns. The reader takes any white space between tokens for one.
 //!
 //! A longer line is broken at its last space outside of strings that fits, else behind the last `(`
-//! that fits. What follows is indented by four columns more than the line's beginning. A string
-//! that is too long for a line ends in `\` there, and goes on at the first character of the next
-//! line that is no space.
+//! that fits. The rest is indented by four columns more than the line's beginning. A string that is
+//! too long for a line ends in `\` there. It continues at the first character of the next line that
+//! is no space.
 
 /// Columns of a line.
 pub const WIDTH: usize = 120;

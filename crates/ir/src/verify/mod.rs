@@ -40,10 +40,10 @@
 //!   empty. Arguments match parameters.
 //! - **Events**: the first locals of a handler, of `on_fault` and of `on_interim` have the types of
 //!   their arguments. Handlers of tests come after all others.
-//! - **Plans** ([`crate::plans`]) are legal. The statement that a lookup of a batch names makes that
-//!   lookup, with that key, under that guard. No fault comes before one that is sure. A plan keeps
-//!   all that its handler reads of the headers. Steps of a fast path follow one another in the parse
-//!   graph, and its stack is that of its steps.
+//! - **Plans** ([`crate::plans`]) are legal. The statement that a batch lookup names makes that
+//!   lookup, with that key, under that guard. No fault comes before a lookup that is sure. A plan
+//!   keeps every header field that its handler reads. Steps of a fast path follow one another in
+//!   the parse graph, and its stack is that of its steps.
 //! - After the passes: live locals are in the frame.
 
 mod body;

@@ -1,10 +1,10 @@
-//! Which lookups are done ahead for a whole batch, and with which keys.
+//! The lookups that are done ahead for a whole batch, and their keys.
 //!
-//! In: handlers of frames, behind the passes that change statements. Out:
-//! [`BatchLookup`] where a handler is sure to use a table whose key the frame alone tells: the first
-//! use of an exact table of one core, a lookup in a table of masks that no frame changes, or both,
-//! where the second follows a miss in the first. A backend then packs and hashes the keys of all
-//! frames, fetches the places, and runs the handler for each frame behind that.
+//! In: handlers of frames, behind the passes that change statements. Out: [`BatchLookup`] where a
+//! handler is sure to use a table whose key depends on the frame alone. That is the first use of an
+//! exact table of one core, a lookup in a table of masks that no frame changes, or both. With both,
+//! the second follows a miss in the first. A backend then packs and hashes the keys of all frames
+//! and prefetches the entries. After that it runs the handler for each frame.
 
 mod path;
 

@@ -1,5 +1,5 @@
-//! What is known on the way to a statement of a handler: conditions, and values of locals over the
-//! frame alone.
+//! Facts that hold on the path to a statement of a handler: conditions, and values of locals over
+//! the frame alone.
 
 use super::is_masked;
 use crate::packed_keys::is_core_table;
