@@ -10,8 +10,8 @@
 
 #define WL_LIKELY(e) __builtin_expect(!!(e), 1)
 #define WL_UNLIKELY(e) __builtin_expect(!!(e), 0)
-/* A number that the compiler takes as it is: what it was made of is no reason for a branch. For
-   choices that change from frame to frame. */
+/* A number whose origin the compiler does not see, so that it makes no branch of it. For choices
+   that change from frame to frame. */
 static inline __attribute__((always_inline)) uint64_t wl_whole(uint64_t v) { __asm__("" : "+r"(v)); return v; }
 /* One of two numbers, without a branch. */
 static inline __attribute__((always_inline)) uint32_t wl_choose(bool first, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & (uint32_t)(0 - wl_whole(first))); }
@@ -121,7 +121,7 @@ WL_INLINE bool wl_word_case(uint64_t a, uint64_t b) {
     const uint64_t letters = (low + ones * (0x80 - 'a')) & ~(low + ones * (0x80 - 'z' - 1)) & ~b & ones * 0x80;
     return ((a ^ b) & ~(letters >> 2)) == 0;
 }
-/* Where `b` is a constant, what is left is a few comparisons of words. */
+/* Where `b` is a constant, a few comparisons of words remain. */
 WL_INLINE bool wl_eq_case(wl_bytes a, wl_bytes b) {
     if (a.n != b.n) return false;
     if (b.n <= 8) return wl_word_case(wl_word(a.p, b.n), wl_word(b.p, b.n));
@@ -193,8 +193,8 @@ static inline void wl_clear(void *v, size_t from, size_t to) { if (to > from) me
 /* Ways out of NAME_step(). */
 #define WAIT(label, at) { v->p.pc = label; fp = at; goto more; }
 #define FAIL(kind, at) { fk = kind; fp = at; goto bad; }
-/* `from`: what stands before it is passed on; what stands behind, up to `pos`, has been looked at
-   and is held. */
+/* The bytes before `from` are passed on. Those from there up to `pos` have been read, and are
+   held. */
 #define RETURN(r) { v->p.pos = pos; v->from = from; *used = from - base; return r; }
 #define HEAD(label, facts) { v->p.head = from = pos; v->p.flags |= (facts) | WL_IN_TAIL; v->p.pc = label; RETURN(WL_HEAD) }
 /* The rest of a run of bytes that needs no look is the runtime's. A streaming message does not
@@ -372,7 +372,7 @@ static inline wl_bytes wl_built(wl_fx *x) {
 
 /* ---- the connection, ports, chance ---- */
 
-/* Bytes of a message that are at its base: all that has been parsed of it. */
+/* Bytes of a message that are at its base: its parsed part. */
 static inline uint32_t wl_held(wl_msg m) { return m.view && m.view->pos > m.head ? m.view->pos : m.head; }
 
 static inline wl_endpoint wl_peer(wl_fx *x) { return x->conn ? x->conn->peer : (wl_endpoint){0}; }

@@ -153,7 +153,7 @@ static inline wl_bytes wl_keep(wl_fx *x, wl_bytes b) { return wl_concat(x, 1, &b
 
 /* Items and their bytes; the first and the last of them in scratch, counted from 1. */
 typedef struct wl_group { uint32_t n, bytes, first, last; } wl_group;
-/* What stands in scratch before an item's bytes. */
+/* The header of an item in scratch, before its bytes. */
 typedef struct wl_group_item { uint32_t next, n, then, group; } wl_group_item;
 
 static inline void wl_group_begin(wl_fx *x, uint32_t n) {

@@ -39,9 +39,9 @@
 #include <immintrin.h>
 #endif
 
-/* How slots of one kind lie: bytes and words of the key; offsets of stamp and value; bytes of a
- * slot; slots; those in front (0, or a power of two); how often the slots are halved for an empty
- * table. */
+/* The layout of slots of one kind: bytes and words of the key, offsets of stamp and value, bytes of
+ * a slot, and the number of slots. Also the slots in front (0, or a power of two), and how often
+ * the slots are halved for an empty table. */
 typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots, front, halvings; } wl_shape;
 
 #define WL_UP(n, to) (((n) + (to) - 1) / (to) * (to))
@@ -187,9 +187,9 @@ static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, c
     t->stats.entries--;
     t->moves++;
 }
-/* Which slots of a bucket are taken and have the key, a bit for each. Without branches: which of
- * them it is cannot be foretold. Word by word: a wider load would have to wait for what the frame
- * before has stored in the slot, which in a burst is of the same flow. */
+/* The slots of a bucket that are taken and have the key, a bit for each. There are no branches,
+ * because the slot cannot be predicted. Loads are word by word. In a burst of one flow, the frame
+ * before has just stored into the slot, and a wider load would wait for that. */
 WL_INLINE unsigned wl_bucket_has(const uint8_t *s, const wl_shape g, const uint64_t *k) {
     unsigned has = 0;
     for (unsigned j = 0; j < wl_flow_bucket(g); j++) {
@@ -228,7 +228,7 @@ static inline void wl_flow_begin(wl_flows *t, const unsigned part, const wl_shap
 static __attribute__((noinline)) uint32_t wl_flow_expire(wl_flows *t, unsigned part, const wl_shape g, uint32_t from, uint32_t n, uint32_t tick) {
     uint32_t gone = 0;
     for (uint32_t i = from; n-- > 0; i = i + 1 == g.slots ? 0 : i + 1)
-        /* What moves up into the slot is looked at, too. */
+        /* An entry that moves up into the slot is checked, too. */
         for (uint32_t stamp; (stamp = wl_slot_stamp(wl_slot_at(t, part, g, i), g)) && wl_slot_expired(t, stamp, tick); gone++) {
             wl_flow_free(t, part, g, i);
             t->stats.expired++;
@@ -385,8 +385,8 @@ WL_INLINE uint8_t *wl_place_peek(const wl_places p, const wl_shape g, uint8_t *s
         if (WL_UNLIKELY(s == p.end)) s = p.slot;
     }
 }
-/* What wl_place_peek has answered when there had been so many moves, used now; NULL: nothing, or it
-   may not be true any more. */
+/* Uses the earlier result of wl_place_peek, given the number of moves at that time. NULL: there was
+   none, or it may no longer hold. */
 WL_INLINE uint8_t *wl_flow_still(const wl_flows *t, const wl_shape g, uint8_t *s, uint32_t moves, uint32_t tick) {
     if (WL_UNLIKELY(t->moves != moves || !s)) return NULL;
     wl_slot_touch(s, g, tick);
@@ -496,9 +496,9 @@ static inline uint64_t wl_slot_hash(const wl_flows *t, const uint8_t *s, const w
     wl_slot_key(s, g, k);
     return wl_flow_hash(t, k, g.words);
 }
-/* The next taken slot from *cursor on, which moves behind it, and which array it is of; NULL: none
- * near, and if the cursor is all ones, that was all. If the one before it has been removed and
- * another has moved up there, that is the next one. */
+/* The next taken slot from *cursor on, and its array. The cursor moves behind it. NULL: none is
+ * near; if the cursor is all ones, the walk has ended. If the last slot was removed and another
+ * entry has moved up there, that entry is the next one. */
 static inline const uint8_t *wl_flow_next(wl_flows *t, const wl_shape *g, uint64_t *cursor, unsigned *part, uint32_t tick) {
     const uint64_t all = (uint64_t)g[0].slots + g[1].slots;
     bool back = *cursor && *cursor == t->walk;
@@ -530,7 +530,7 @@ static inline void wl_front_weigh(wl_flows *t, const wl_shape *g) {
     const bool tried = t->copies;
     t->copies = !tried || t->copied >= t->asked / 8 * 7;
     t->asked = t->copied = 0;
-    /* What changed meanwhile has dropped no copy. */
+    /* Changes since then have dropped no copies. */
     for (unsigned p = 0; p < 2 && !tried; p++) if (t->front[p]) memset(t->front[p], 0, (size_t)g[p].front * g[p].size);
 }
 

@@ -27,7 +27,7 @@ typedef struct wl_view {
 
 enum { WL_OVER_NONE = 0, WL_OVER_HEADER = 1, WL_OVER_MESSAGE = 2, WL_OVER_TRANSPORT = 3 };
 
-/* What a unit says of its header; offsets from its first byte, -1: there is none. */
+/* A unit's clauses about its header; offsets from its first byte, -1: there is none. */
 typedef struct wl_header {
     int16_t sum, src, dst, covers;
     uint8_t address_bytes, over, protocol, optional, covers_bytes, covers_own;
@@ -61,8 +61,8 @@ WL_INLINE uint64_t wl_sum(const uint8_t *p, uint32_t n, uint64_t s) {
     if (n) s += *p;
     return s;
 }
-/* A half is added to the other one, turned: what is carried out of the lower one comes back in at
-   its low end. */
+/* One half is added to the other, with the halves exchanged. The carry out of the lower half comes
+   back in at its low end. */
 WL_INLINE uint16_t wl_fold(uint64_t s) {
     const uint32_t half = (uint32_t)((s + (s >> 32 | s << 32)) >> 32);
     return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
@@ -135,7 +135,7 @@ static inline void wl_view_resum(wl_view *v, const wl_header *h, unsigned layers
 static inline uint64_t wl_get_be(const uint8_t *p, unsigned n) { uint64_t v = 0; for (unsigned i = 0; i < n; i++) v = v << 8 | p[i]; return v; }
 WL_INLINE void wl_set_be(uint8_t *p, unsigned n, uint64_t v) { for (unsigned i = n; i-- > 0; v >>= 8) p[i] = (uint8_t)v; }
 
-/* A length of a payload that ends at `end`: what was cut off behind the frame counts, too. */
+/* A length of a payload that ends at `end`. Bytes that were cut off behind the frame count, too. */
 WL_INLINE uint64_t wl_length(const wl_view *v, const wl_header *h, uint32_t n, uint32_t end) {
     if (WL_LIKELY(!v->miss) || end != v->end) return n;
     const uint64_t all = (uint64_t)n + v->miss, most = h->covers_bytes < 8 ? (UINT64_C(1) << (8 * h->covers_bytes)) - 1 : UINT64_MAX;
@@ -249,8 +249,8 @@ static inline void wl_view_close(wl_view *v, unsigned layers, const uint8_t *slo
 
 typedef struct wl_piece { uint32_t at; const wl_header *h; } wl_piece;
 
-/* Fills in lengths and checksums of parts that lie at base + part[i].at, each ending where the next
- * begins (the last at `last`), the payload of all ending at `end`, that of the frame `v` at
+/* Fills in lengths and checksums of parts that lie at base + part[i].at. Each part ends where the
+ * next begins, the last at `last`. The payload of all parts ends at `end`, that of the frame `v` at
  * `around`. `net`: the network header before them, if any. */
 WL_INLINE void wl_parts_done(const wl_view *v, uint32_t around, uint8_t *base, const wl_piece *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
     for (unsigned i = 0; i < n; i++) {
@@ -284,8 +284,8 @@ static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layer
     return true;
 }
 /* Puts in headers of fixed size that are complete but for their lengths and checksums, which cover
- * no more than themselves. All but the frame's own sizes is known where it is inlined. What becomes
- * of the other headers is said by the functions below, one by one. */
+ * no more than themselves. Only the frame's own sizes are not constants
+ * where it is inlined. The functions below update the other headers, one by one. */
 WL_INLINE bool wl_view_put(wl_view *v, const uint32_t pos, uint32_t around, uint8_t *built, const uint32_t n, const wl_piece *part, const unsigned parts) {
     wl_parts_done(v, around, built, part, parts, n, around + n - pos, NULL, NULL);
     if (WL_UNLIKELY(!wl_view_gap(v, pos, n))) return false;

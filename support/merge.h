@@ -4,10 +4,10 @@
 #define WL_MERGE_H
 #include "base.h"
 
-/* A key as two numbers that order as the bytes do. `hi` is its first 8 bytes, big endian, zeros
- * behind a shorter key; `lo` the next 7 and, in its low byte, the key's length, 16 standing for all
- * from 16 on. So equal pairs are equal keys unless they are long: only those need a look at their
- * bytes. */
+/* A key as two numbers that order as the bytes do. `hi` is its first 8 bytes, big endian, with
+ * zeros behind a shorter key. `lo` is the next 7 bytes, and in its low byte the key's length; 16
+ * stands for 16 and more. So equal pairs are equal keys unless they are long. Only long keys need a
+ * comparison of their bytes. */
 static inline bool wl_key_long(uint64_t lo) { return (lo & 31) == 16; }
 static inline uint64_t wl_key_hi(wl_bytes b) {
     if (WL_LIKELY(b.n >= 8)) return wl_be64(b.p);

@@ -29,9 +29,9 @@
 #define WL_WILD_VECTOR 1
 #endif
 
-/* Rules with prefixes of all lengths and ranges of ports have thousands of masks. A multiple of 16,
- * and no power of two, so that a lane of one word does not push out those of the others from the
- * cache. */
+/* Rules with prefixes of all lengths and ranges of ports have thousands of masks. The number is
+ * a multiple of 16 and no power of two, so that a lane of one word does not evict those of the
+ * others from the cache. */
 #define WL_WILD_TUPLES 65552u
 #define WL_WILD_FEW 48u
 #define WL_WILD_FEW_WORDS 4u
@@ -61,8 +61,8 @@ typedef struct wl_wild {
     uint32_t free_table[WL_WILD_CLASSES];   /* tables by the logarithm of their size: base + 1, linked through their first slot */
     uint32_t words, stride, capacity, used, free_entry, fresh, tuples, arena_slots, arena_used;
     uint32_t factor[WL_WILD_MAX_WORDS];
-    /* Of each word: the bits that masks ask for; whether all that ask for any ask for the same;
-       what must be there, where it is the same for all. */
+    /* Of each word: the bits that masks use; whether all masks that use any use the same; the
+       value, where it is the same for all. */
     uint32_t asked[WL_WILD_MAX_WORDS], want_mask[WL_WILD_MAX_WORDS], want_key[WL_WILD_MAX_WORDS];
     bool whole[WL_WILD_MAX_WORDS], loose[WL_WILD_MAX_WORDS];
     /* The loose words, of which entries want different things: those that masks take whole, in
@@ -138,7 +138,7 @@ static inline uint32_t wl_wild_hash(const wl_wild *t, const uint32_t *masked, ui
     h *= 0x2c1b3c6d;
     return h;
 }
-/* Never 0: what an empty slot has. */
+/* Never 0, which is the tag of an empty slot. */
 static inline uint32_t wl_wild_tag(uint32_t h) { return (h & 0x7ff) ? h & 0x7ff : 1; }
 /* Slots to the shift that leaves a bucket's number of a hash. At least 16 slots. */
 static inline uint32_t wl_wild_shift(uint32_t slots) { return slots ? 33u - (uint32_t)__builtin_ctz(slots) : 31u; }
@@ -198,9 +198,9 @@ static inline uint32_t *wl_wild_slot(wl_wild *t, const wl_wild_tuple *u, const u
     }
     return NULL;
 }
-/* Up to so many entries, other seeds are tried until no bucket overflows: what lies elsewhere costs
- * each lookup that passes. (With more the tries are in vain, and an insertion would make them each
- * time that a bucket overflows.) */
+/* Up to this number of entries, other seeds are tried until no bucket overflows, because overflow
+ * costs each lookup that passes. With more entries the tries fail, and an insertion would repeat
+ * them each time that a bucket overflows. */
 #define WL_WILD_NEAT 128u
 #define WL_WILD_NEAT_TRIES 8u
 
@@ -280,8 +280,8 @@ static inline uint32_t wl_wild_tuple_of(const wl_wild *t, const uint32_t *mask) 
 #endif
     return UINT32_MAX;
 }
-/* Takes note of a new entry: what is the same for all may no longer be. What is said of entries
-   that have gone stays true. */
+/* Notes a new entry: a value that was the same for all entries may now differ. Notes of removed
+   entries stay valid. */
 static inline void wl_wild_plan(wl_wild *t, const uint32_t *masked, const uint32_t *mask) {
     bool changed = false;
     for (uint32_t w = 0; w < t->words; w++) {
@@ -296,7 +296,7 @@ static inline void wl_wild_plan(wl_wild *t, const uint32_t *masked, const uint32
     wl_wild_list(t);
     for (uint32_t i = 0; i < t->tuples; i++) wl_wild_set_lane(t, i);
 }
-/* The words of the few: those in which all that ask for any ask for the same are looked at once for
+/* The words of a short list. Words in which all entries want the same value are compared once for
    all. */
 static inline void wl_wild_plan_few(wl_wild *t, const uint32_t *number, uint32_t n) {
     t->fixeds = t->varyings = 0;
@@ -346,8 +346,8 @@ static inline void wl_wild_list_few(wl_wild *t) {
 
 /* ---- operations ---- */
 
-/* A word of the key, which is most often a packed one that has just been stored word by word:
- * without the compiler's loading several at once, which would have to wait for the stores. */
+/* A word of the key. Most keys were packed just before, word by word. The barrier stops the
+ * compiler from loading several words at once, which would wait for these stores. */
 WL_WILD_INLINE uint32_t wl_wild_word(const uint32_t *key, uint32_t w) {
     uint32_t v = key[w];
     __asm__("" : "+r"(v));
@@ -355,7 +355,7 @@ WL_WILD_INLINE uint32_t wl_wild_word(const uint32_t *key, uint32_t w) {
 }
 /* Two of them. */
 WL_WILD_INLINE uint64_t wl_wild_two(const uint32_t *p) { uint64_t v; memcpy(&v, p, 8); return v; }
-/* What a marked bucket had no room for. */
+/* The entries for which a marked bucket had no room. */
 static __attribute__((noinline, unused)) void wl_wild_over(const wl_wild *t, uint32_t i, uint32_t h, const uint32_t *key, uint32_t *found, uint32_t *best) {
     const uint32_t *g = t->arena + t->tuple[i].base + wl_wild_second(h, t->tuple[i].slots);
     for (unsigned s = 0; s < 8; s++) {

@@ -34,8 +34,8 @@ WL_WILD_INLINE __m512i wl_wild_unlike(__m512i column, uint32_t mask, uint32_t wa
  * Entry by entry, the best last: each is loaded once for all keys. */
 #define WL_WILD_GROUPS (WL_WILD_KEYS / 16)
 
-/* For four groups of keys, what is wrong with them: one of `asks`, a bit for each of the first four
- * varying words, which are known where it is inlined, is not what entry e asks for. */
+/* For four groups of keys, the differences from entry e in the words of `asks`. That is a bit for
+ * each of the first four varying words, and a constant where this is inlined. */
 WL_WILD_INLINE void wl_wild_few_wrong(__m512i (*column)[WL_WILD_GROUPS], const uint32_t *const *few, uint32_t e, const uint32_t masks, const uint32_t asks, __m512i *d) {
     if (!asks) for (uint32_t g = 0; g < WL_WILD_GROUPS; g++) d[g] = _mm512_setzero_si512();
     for (uint32_t j = 0; j < WL_WILD_FEW_WORDS; j++) {
@@ -107,7 +107,7 @@ WL_WILD_INLINE void wl_wild_few_each(const wl_wild *t, const uint32_t *key, uint
             any |= (uint64_t)off[i][g] << 16 * g;
         }
     }
-    /* Most keys have all that is asked of fixed words. */
+    /* Most keys have the values of the fixed words. */
     if (WL_LIKELY(!(any & who) && t->varyings <= WL_WILD_FEW_WORDS)) wl_wild_few_plain(t, key, found, words);
     else wl_wild_few_other(t, key, off, found, words);
 }
