@@ -397,7 +397,7 @@ fn unpleasant() -> Vec<(String, Vec<u8>)> {
     add("odd letters", "日本語 ".repeat(1 << 16));
     all.push(("no text".into(), vec![0xff; 4096]));
     all.push(("too long".into(), vec![b'\n'; (16 << 20) + 1]));
-    let mut rng = Rng(7);
+    let mut rng = Rng::new(7);
     all.push(("random bytes".into(), (0..1 << 16).map(|_| rng.below(128) as u8).collect()));
     all
 }

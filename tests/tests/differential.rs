@@ -28,7 +28,7 @@ fn message(module: &Module, g: &mut Generator, unit: UnitId, ctx: u64, damage: u
 
 fn script(module: &Module, seed: u64, known: &[&str]) -> Script {
     let mut g = Generator::new(module, seed);
-    let mut rng = Rng(seed ^ 0xd1ff);
+    let mut rng = Rng::new(seed ^ 0xd1ff);
     let port = |listen: bool| module.ports.iter().filter(move |p| matches!(p.kind, PortKind::Listen(_)) == listen);
     let requests: Vec<UnitId> =
         port(true).flat_map(|p| &p.protocols).map(|p| module.protocols[p.index()].request).collect();
@@ -142,9 +142,18 @@ fn compare(app: &str, known: &[&str]) {
     compare_program(&format!("apps/{app}.loom"), known);
 }
 
+/// `wireloom explain` bills views of at least their size, and not of twice as much.
+fn views_fit_the_bill(app: &str, module: &Module, compiled: &Program) {
+    let (largest, billed) = (8 * compiled.view_words() as u64, wireloom_ir::explain::view_bytes(module));
+    assert!((largest..=2 * largest + 512).contains(&billed), "{app}: a view of {largest} bytes is billed as {billed}");
+}
+
 fn compare_program(app: &str, known: &[&str]) {
     let t = twins(app);
     let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
+    if let Some(compiled) = &t.compiled {
+        views_fit_the_bill(app, &t.module, compiled);
+    }
     let (mut answered, mut asked, mut plays) = (0, 0, 0);
     for seed in seeds(20) {
         let script = script(&t.module, seed, known);

@@ -272,7 +272,7 @@ fn outcomes(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, V
 fn functions_compute_the_same() {
     for seed in seeds(4) {
         let mut source = ITEMS.to_string();
-        let mut make = Make { rng: Rng(seed), vars: Vec::new(), next: 0 };
+        let mut make = Make { rng: Rng::new(seed), vars: Vec::new(), next: 0 };
         (0..FUNCTIONS).for_each(|n| make.function(n, &mut source));
         let file = std::env::temp_dir().join(format!("wireloom-generated-{}-{seed}.loom", std::process::id()));
         std::fs::write(&file, &source).expect("the temporary folder is writable");

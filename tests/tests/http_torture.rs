@@ -423,17 +423,6 @@ fn an_early_answer_ends_the_connection() {
     });
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
-}
-
 /// A strict reading of a stream of requests, written without a look at std.http: the method and
 /// target of each, until the first byte that allows another reading.
 fn strict_requests(mut b: &[u8]) -> Vec<String> {
@@ -534,11 +523,11 @@ fn strict_chunks(b: &[u8]) -> Option<usize> {
 }
 
 /// Two to four requests, some with bodies, each with a name of its own, with a few bytes changed.
-fn mutated(random: &mut Random, id: usize) -> Vec<u8> {
+fn mutated(random: &mut fastrand::Rng, id: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for i in 0..2 + random.below(3) {
+    for i in 0..2 + random.usize(..3) {
         let path = format!("/r{id}-{i}");
-        let text = match random.below(4) {
+        let text = match random.usize(..4) {
             0 => format!("GET {path} HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n"),
             1 => format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 26\r\n\r\nGET /evil HTTP/1.1\r\nX: y\r\n"),
             2 => format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n16\r\nGET /evil HTTP/1.1\r\n\r\n\r\n0\r\n\r\n"),
@@ -572,14 +561,14 @@ fn mutated(random: &mut Random, id: usize) -> Vec<u8> {
         "HTTP/1.0",
         "\u{a0}",
     ];
-    for _ in 0..random.below(3) {
-        let at = random.below(bytes.len());
-        match random.below(4) {
+    for _ in 0..random.usize(..3) {
+        let at = random.usize(..bytes.len().max(1));
+        match random.usize(..4) {
             0 => drop(bytes.remove(at)),
-            1 => bytes[at] = random.below(256) as u8,
-            2 => drop(bytes.splice(at..at, WORDS[random.below(WORDS.len())].bytes())),
+            1 => bytes[at] = random.usize(..256) as u8,
+            2 => drop(bytes.splice(at..at, WORDS[random.usize(..WORDS.len())].bytes())),
             _ => {
-                let end = (at + random.below(20)).min(bytes.len());
+                let end = (at + random.usize(..20)).min(bytes.len());
                 bytes.drain(at..end);
             }
         }
@@ -609,7 +598,7 @@ fn random_requests_have_one_reading() {
     let format = format!("access_log {} combined; location / {{ return 200 ok; }}", log.display());
     let nginx = Process::nginx(&format);
     let proxy = balancer(nginx.port, &[]);
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = fastrand::Rng::with_seed(0x1234_5678_9abc_def1);
     let rounds = std::env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
     let mut wanted = Vec::new();
     for id in 0..rounds {

@@ -1,6 +1,7 @@
 //! State of packet apps, from capture to capture: queues, rings, limiters and meters. What compiled
 //! code does the interpreter does, and both do what a model written here says.
 
+use fastrand::Rng;
 use std::path::Path;
 use std::process::Command;
 use wireloom_tests::folder::Folder;
@@ -26,16 +27,6 @@ impl Runs for Folder {
         let output = finish(&mut command);
         assert_eq!(output.code, Some(0), "{args:?} in {}:\n{}", self.path().display(), output.text);
         output.text
-    }
-}
-
-/// Numbers that are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
     }
 }
 
@@ -90,11 +81,11 @@ fn read(path: &Path) -> Frames {
 }
 
 fn traffic(seed: u64, n: u16, gaps: &[u64]) -> Frames {
-    let (mut r, mut time) = (Random(seed), EPOCH);
+    let (mut r, mut time) = (Rng::with_seed(seed), EPOCH);
     (0..n)
         .map(|i| {
-            time += gaps[r.below(gaps.len() as u64) as usize];
-            (time, udp(r.below(4) as u8, 1000 + i, 53, 18 + r.below(300) as usize))
+            time += gaps[r.u64(..gaps.len() as u64) as usize];
+            (time, udp(r.u64(..4) as u8, 1000 + i, 53, 18 + r.u64(..300) as usize))
         })
         .collect()
 }
@@ -802,14 +793,14 @@ app cached {
 fn a_cache_changes_nothing() {
     let folder = Folder::new("cached");
     std::fs::write(folder.file("cached.loom"), CACHED).unwrap();
-    let (mut r, mut time) = (Random(11), EPOCH);
+    let (mut r, mut time) = (Rng::with_seed(11), EPOCH);
     let input: Frames = (0..20_000)
         .map(|_| {
             // Far from the second after which entries expire: compiled tables count milliseconds.
-            time += if r.below(200) == 0 { 2000 * MS } else { [0, 0, 0, 1000, 2000, 100_000, MS][r.below(7) as usize] };
+            time += if r.u64(..200) == 0 { 2000 * MS } else { [0, 0, 0, 1000, 2000, 100_000, MS][r.u64(..7) as usize] };
             // A few keys come often.
-            let key = r.below(40).min(r.below(40)) as u16;
-            (time, udp(1, 1000 + key, 53, 18 + r.below(8) as usize))
+            let key = r.u64(..40).min(r.u64(..40)) as u16;
+            (time, udp(1, 1000 + key, 53, 18 + r.u64(..8) as usize))
         })
         .collect();
     write(&folder.file("in.pcap"), &input);

@@ -12,17 +12,6 @@ use wireloom_tests::{alone, servers, Client, Process, Wireloom};
 const CLIENTS: usize = 16;
 const KEYS: u64 = 40;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
-
 /// The run ends when enough messages and enough faults have been.
 const FAULTS: u64 = 12;
 
@@ -48,7 +37,7 @@ enum Asked {
 struct Talker {
     id: usize,
     client: Client,
-    random: Random,
+    random: fastrand::Rng,
     /// Values sent so far; each value is used once.
     sequence: u64,
     own_errors: u64,
@@ -63,7 +52,7 @@ impl Talker {
     /// A value tells its client, its key and its number, and is of any size.
     fn value(&mut self, key: u64) -> String {
         self.sequence += 1;
-        let size = if self.random.below(50) == 0 { 20_000 } else { self.random.below(200) as usize };
+        let size = if self.random.u64(..50) == 0 { 20_000 } else { self.random.u64(..200) as usize };
         format!("{}/{key}/{}/{}", self.id, self.sequence, "p".repeat(size))
     }
 
@@ -85,10 +74,10 @@ impl Talker {
 
     fn text_batch(&mut self) -> (Vec<u8>, Vec<Asked>) {
         let (mut say, mut asked) = (Vec::new(), Vec::new());
-        for _ in 0..=self.random.below(15) {
-            let n = self.random.below(KEYS);
+        for _ in 0..=self.random.u64(..15) {
+            let n = self.random.u64(..KEYS);
             let key = self.key(n);
-            match self.random.below(10) {
+            match self.random.u64(..10) {
                 0..4 => {
                     let value = self.value(n);
                     say.extend(format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()).bytes());
@@ -99,7 +88,7 @@ impl Talker {
                     asked.push(Asked::Get(vec![n]));
                 }
                 8 => {
-                    let keys: Vec<u64> = (0..5).map(|_| self.random.below(KEYS)).collect();
+                    let keys: Vec<u64> = (0..5).map(|_| self.random.u64(..KEYS)).collect();
                     let names: Vec<String> = keys.iter().map(|k| self.key(*k)).collect();
                     say.extend(format!("get {}\r\n", names.join(" ")).bytes());
                     asked.push(Asked::Get(keys));
@@ -115,11 +104,11 @@ impl Talker {
 
     fn binary_batch(&mut self) -> (Vec<u8>, Vec<Asked>) {
         let (mut say, mut asked) = (Vec::new(), Vec::new());
-        for _ in 0..=self.random.below(15) {
-            let n = self.random.below(KEYS);
+        for _ in 0..=self.random.u64(..15) {
+            let n = self.random.u64(..KEYS);
             let key = self.key(n);
-            let opaque = self.random.below(1 << 32) as u32;
-            if self.random.below(2) == 0 {
+            let opaque = self.random.u64(..1 << 32) as u32;
+            if self.random.u64(..2) == 0 {
                 let value = self.value(n);
                 say.extend(Packet::store(op::SET, &key, value.as_bytes()).opaque(opaque).bytes());
                 asked.push(Asked::BinarySet(opaque));
@@ -229,21 +218,21 @@ impl Talker {
 
 /// Kills, stops and revives servers until told to end.
 fn faults(mut backends: Vec<Process>, tally: &Tally, end: &AtomicBool) {
-    let mut random = Random(0x5eed_1234_5678_9abc);
+    let mut random = fastrand::Rng::with_seed(0x5eed_1234_5678_9abc);
     while !end.load(Relaxed) {
-        let i = random.below(backends.len() as u64) as usize;
-        if random.below(3) == 0 {
+        let i = random.u64(..backends.len() as u64) as usize;
+        if random.u64(..3) == 0 {
             backends[i].signal(libc::SIGSTOP);
-            std::thread::sleep(Duration::from_millis(random.below(500)));
+            std::thread::sleep(Duration::from_millis(random.u64(..500)));
             backends[i].signal(libc::SIGCONT);
         } else {
             let port = backends[i].port;
             backends[i].kill();
-            std::thread::sleep(Duration::from_millis(random.below(150)));
+            std::thread::sleep(Duration::from_millis(random.u64(..150)));
             backends[i] = Process::memcached_on(port);
         }
         tally.faults.fetch_add(1, Relaxed);
-        std::thread::sleep(Duration::from_millis(random.below(200)));
+        std::thread::sleep(Duration::from_millis(random.u64(..200)));
     }
 }
 
@@ -266,7 +255,7 @@ fn soak(options: &[&str]) {
     let start = Instant::now();
     let talkers: Vec<_> = (0..CLIENTS)
         .map(|id| {
-            let random = Random(0x9e37_79b9 * (id as u64 + 1));
+            let random = fastrand::Rng::with_seed(0x9e37_79b9 * (id as u64 + 1));
             let mut talker = Talker {
                 id,
                 client: Client::connect(proxy.port),

@@ -83,7 +83,7 @@ fn services(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> 
         .filter(|(_, h)| matches!(h.on, On::Message { .. }))
         .map(|(i, _)| i as u32)
         .collect();
-    let (mut rng, mut now, mut done) = (Rng(seed), 1_000_000_000, 0);
+    let (mut rng, mut now, mut done) = (Rng::new(seed), 1_000_000_000, 0);
     for i in 0..EACH * programs {
         let handler = handlers[rng.below(handlers.len() as u64) as usize];
         let mut word = |most| (0..rng.below(most)).map(|_| b"abAB,=1x"[rng.below(8) as usize]).collect::<Vec<u8>>();

@@ -2,6 +2,7 @@
 //! reference, one run after another, faults and what is counted of them, time limits, drain, and
 //! memory that stays flat.
 
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -45,10 +46,10 @@ fn send(port: u16, streams: &[Vec<u8>]) -> Vec<std::thread::JoinHandle<bool>> {
     let one = |(i, bytes): (usize, &Vec<u8>)| {
         let (bytes, mut s) = (bytes.clone(), TcpStream::connect(("127.0.0.1", port)).expect("the node accepts"));
         std::thread::spawn(move || {
-            let (mut rest, mut random) = (&bytes[..], Random(i as u64 + 1));
+            let (mut rest, mut random) = (&bytes[..], Rng::with_seed(i as u64 + 1));
             while !rest.is_empty() {
-                let most = 1 << (2 + random.below(16));
-                let n = (1 + random.below(most)).min(rest.len() as u64) as usize;
+                let most = 1 << (2 + random.u64(..16));
+                let n = (1 + random.u64(..most)).min(rest.len() as u64) as usize;
                 if s.write_all(&rest[..n]).is_err() {
                     return false;
                 }
@@ -61,41 +62,27 @@ fn send(port: u16, streams: &[Vec<u8>]) -> Vec<std::thread::JoinHandle<bool>> {
     streams.iter().enumerate().map(one).collect()
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
-
 /// Keys that share long beginnings, end in zero bytes, are empty or long: whatever a comparison by
 /// parts could get wrong.
-fn key(r: &mut Random) -> Vec<u8> {
+fn key(r: &mut Rng) -> Vec<u8> {
     const ALPHABET: [u8; 6] = [0, 1, b'a', b'b', 0x7f, 0xff];
     let n =
-        [r.below(4), r.below(20), 6 + r.below(4), 13 + r.below(6), 30 + r.below(5), r.below(1000)][r.below(6) as usize];
-    let same = r.below(n + 1);
-    (0..n).map(|i| if i < same { b'a' } else { ALPHABET[r.below(6) as usize] }).collect()
+        [r.u64(..4), r.u64(..20), 6 + r.u64(..4), 13 + r.u64(..6), 30 + r.u64(..5), r.u64(..1000)][r.u64(..6) as usize];
+    let same = r.u64(..n + 1);
+    (0..n).map(|i| if i < same { b'a' } else { ALPHABET[r.u64(..6) as usize] }).collect()
 }
 
 /// A stream of some of these keys in order, some of them twice.
-fn stream(keys: &[Vec<u8>], r: &mut Random, sums: &mut BTreeMap<Vec<u8>, u64>) -> Vec<u8> {
+fn stream(keys: &[Vec<u8>], r: &mut Rng, sums: &mut BTreeMap<Vec<u8>, u64>) -> Vec<u8> {
     let mut out = Vec::new();
     for k in keys {
-        let times = [0, 0, 0, 1, 1, 1, 1, 2][r.below(8) as usize];
+        let times = [0, 0, 0, 1, 1, 1, 1, 2][r.u64(..8) as usize];
         for _ in 0..times {
-            let n = r.next() >> r.below(64);
+            let n = r.u64(..) >> r.u64(..64);
             let sum = sums.entry(k.clone()).or_insert(0);
             *sum = sum.wrapping_add(n);
             out.extend_from_slice(k);
-            let zeros = if n < 1000 && r.below(8) == 0 { r.below(4) as usize } else { 0 };
+            let zeros = if n < 1000 && r.u64(..8) == 0 { r.u64(..4) as usize } else { 0 };
             out.extend_from_slice(format!("\t{}{n}\n", "0".repeat(zeros)).as_bytes());
         }
     }
@@ -103,7 +90,7 @@ fn stream(keys: &[Vec<u8>], r: &mut Random, sums: &mut BTreeMap<Vec<u8>, u64>) -
 }
 
 fn random_streams(seed: u64, keys: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
-    let mut r = Random(seed);
+    let mut r = Rng::with_seed(seed);
     let mut all: Vec<Vec<u8>> = (0..keys).map(|_| key(&mut r)).collect();
     all.sort();
     all.dedup();

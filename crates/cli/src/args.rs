@@ -4,6 +4,9 @@ use crate::serve::args::Serve;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+/// Errors and warnings that are shown of a file.
+pub const MAX_ERRORS: usize = 50;
+
 /// Wireloom: programs for what sits on the wire.
 #[derive(Parser)]
 #[command(
@@ -274,7 +277,7 @@ pub struct Files {
     #[arg(long)]
     pub json: bool,
     /// Shows so many errors and warnings; the rest is counted. 0: all of them.
-    #[arg(long, value_name = "N", default_value_t = crate::load::MAX_ERRORS)]
+    #[arg(long, value_name = "N", default_value_t = MAX_ERRORS)]
     pub max_errors: usize,
 }
 

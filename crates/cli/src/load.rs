@@ -1,7 +1,7 @@
 //! From a file to checked IR, with its diagnostics on standard error. A file with several apps
 //! gives a module for each. `FILE:APP` names one.
 
-use crate::args::Files;
+use crate::args::{Files, MAX_ERRORS};
 use crate::world::CliWorld;
 use crate::{Failure, Outcome};
 use std::collections::HashSet;
@@ -142,9 +142,6 @@ fn neighbour(path: &Path) -> Option<String> {
     )?;
     Some(path.with_file_name(near).display().to_string())
 }
-
-/// Errors and warnings that are shown of a file.
-pub const MAX_ERRORS: usize = 50;
 
 /// Prints what there is to say of a file, once; gives the numbers of errors and warnings.
 fn print(all: &[Checked], json: bool, most: usize) -> (usize, usize) {

@@ -11,7 +11,7 @@ use crate::parser::line;
 use wireloom_ir::*;
 
 fn is_shared(m: &Module, t: &Table) -> bool {
-    m.sharing(t) == Sharing::One
+    m.sharing(t) == TableSharing::One
 }
 
 impl Gen<'_> {

@@ -644,7 +644,9 @@ impl Gen<'_> {
             | Builtin::HmacSha256
             | Builtin::Sha1
             | Builtin::Sha256 => {
-                format!("wl_crypto(x, {}, {}, (wl_bytes[]){{{}}})", crypto_op(b), a.len(), a.join(", "))
+                // Without a number the C does not compile.
+                let op = crypto_op(b).unwrap_or("no crypto operation");
+                format!("wl_crypto(x, {op}, {}, (wl_bytes[]){{{}}})", a.len(), a.join(", "))
             }
             Builtin::AesGcmOpen => format!("wl_crypto_open(x, (wl_bytes[]){{{}}})", a.join(", ")),
             Builtin::ConstantTimeEq => format!("wl_same_secret({}, {})", arg(0), arg(1)),
@@ -684,9 +686,9 @@ fn header_bytes(view: &str, layer: u32) -> String {
     format!("wl_b({view}->p + {view}->at[{layer}], (uint32_t)({view}->to[{layer}] - {view}->at[{layer}]))")
 }
 
-/// The runtime's number of an operation.
-pub(crate) fn crypto_op(b: Builtin) -> &'static str {
-    match b {
+/// The runtime's number of an operation of its crypto part.
+pub(crate) fn crypto_op(b: Builtin) -> Option<&'static str> {
+    Some(match b {
         Builtin::AesCtr => "WL_X_AES_CTR",
         Builtin::AesCbcEncrypt => "WL_X_AES_CBC_ENCRYPT",
         Builtin::AesCbcDecrypt => "WL_X_AES_CBC_DECRYPT",
@@ -695,6 +697,7 @@ pub(crate) fn crypto_op(b: Builtin) -> &'static str {
         Builtin::HmacSha1 => "WL_X_HMAC_SHA1",
         Builtin::HmacSha256 => "WL_X_HMAC_SHA256",
         Builtin::Sha1 => "WL_X_SHA1",
-        _ => "WL_X_SHA256",
-    }
+        Builtin::Sha256 => "WL_X_SHA256",
+        _ => return None,
+    })
 }

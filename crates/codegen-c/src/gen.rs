@@ -62,31 +62,9 @@ impl<'m> Gen<'m> {
     /// Notes the extents that edits need: of the fields they replace, of the lists they change and
     /// of the items they remove.
     pub fn mark_edited(&mut self) {
-        let m = self.m;
-        let (mut extents, mut items) = (Vec::new(), Vec::new());
-        m.bodies(&mut |body| {
-            walk::stmts(&body.block, &mut |s| {
-                let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) else { return };
-                for e in edits {
-                    let (path, removes) = match e {
-                        Edit::Set { field, .. } => (field, false),
-                        Edit::Remove { list, .. } => (list, true),
-                        Edit::Append { list, .. } => (list, false),
-                    };
-                    let path = Path { root: Root::Local(*msg), steps: path.iter().map(|f| Step::Field(*f)).collect() };
-                    let mut last = None;
-                    m.follow(&path, walk::Scope::locals(&body.locals), &mut |u, f| last = Some((u, f)));
-                    let Some((u, f)) = last else { continue };
-                    extents.push((u.0, f.0));
-                    if let (true, FieldKind::List { element, .. }) = (removes, &m.unit(u).fields[f.index()].kind) {
-                        extents.push((u.0, element.0));
-                        items.push((u.0, f.0));
-                    }
-                }
-            })
-        });
-        self.extents.extend(extents);
-        self.items.extend(items);
+        let edited = edited_fields::of(self.m);
+        self.extents.extend(edited.extents);
+        self.items.extend(edited.items);
     }
 
     /// A statement that notes where the program is now; empty without marks.

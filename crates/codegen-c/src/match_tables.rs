@@ -18,7 +18,8 @@ fn sketch_words(t: &Table) -> String {
     match t.kind {
         TableKind::Bloom => format!("WL_BLOOM_BITS({}) / 64", t.capacity),
         TableKind::CountMin => format!("WL_CMS_ROWS * UINT64_C({})", cms_width(t)),
-        _ => "WL_HLL_REGISTERS / 8".into(),
+        TableKind::HyperLogLog => "WL_HLL_REGISTERS / 8".into(),
+        TableKind::Exact | TableKind::Wildcard | TableKind::Lpm | TableKind::Array | TableKind::Ring => "0".into(),
     }
 }
 
@@ -50,7 +51,7 @@ impl Gen<'_> {
                 ),
                 TableKind::Ring => format!("wl_ring {n}; /* capacity {cap} */\n{value} {n}_value[{cap}];\n"),
                 TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
-                    let own = if m.sharing(t) == Sharing::One { String::new() } else { format!("uint64_t {n}_words[{}];\n", sketch_words(t)) };
+                    let own = if m.sharing(t) == TableSharing::One { String::new() } else { format!("uint64_t {n}_words[{}];\n", sketch_words(t)) };
                     format!("wl_sketch {n}; /* capacity {cap} */\n{own}")
                 }
                 TableKind::Array | TableKind::Exact => String::new(),
@@ -68,8 +69,8 @@ impl Gen<'_> {
             text.push_str(&match t.kind {
                 TableKind::Wildcard | TableKind::Lpm => format!("wl_wild_init(&wl_state(x)->{n}, wl_state(x)->{n}_memory, {}, {cap});\n", words32(m, t)),
                 TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
-                    let (whose, seed) = if m.sharing(t) == Sharing::One { ("wl_shared(x)", format!("wl_shared(x)->{n}_seed")) } else { ("wl_state(x)", seed.to_string()) };
-                    let places = match t.kind { TableKind::Bloom => format!("WL_BLOOM_BITS({cap})"), TableKind::CountMin => format!("UINT64_C({})", cms_width(t)), _ => "0".into() };
+                    let (whose, seed) = if m.sharing(t) == TableSharing::One { ("wl_shared(x)", format!("wl_shared(x)->{n}_seed")) } else { ("wl_state(x)", seed.to_string()) };
+                    let places = match t.kind { TableKind::Bloom => format!("WL_BLOOM_BITS({cap})"), TableKind::CountMin => format!("UINT64_C({})", cms_width(t)), TableKind::HyperLogLog => "0".into(), TableKind::Exact | TableKind::Wildcard | TableKind::Lpm | TableKind::Array | TableKind::Ring => "0".into() };
                     format!("wl_state(x)->{n} = (wl_sketch){{.words = {whose}->{n}_words, .places = {places}, .seed = {seed}}};\n")
                 }
                 TableKind::Array | TableKind::Ring | TableKind::Exact => String::new(),
@@ -84,7 +85,7 @@ impl Gen<'_> {
         m.tables
             .iter()
             .enumerate()
-            .filter(|(_, t)| is_sketch(t) && m.sharing(t) == Sharing::One)
+            .filter(|(_, t)| is_sketch(t) && m.sharing(t) == TableSharing::One)
             .map(|(i, t)| {
                 let n = names::table(m, TableId(i as u32));
                 format!("uint64_t {n}_seed;\n_Alignas(64) uint64_t {n}_words[{}];\n", sketch_words(t))
@@ -97,7 +98,7 @@ impl Gen<'_> {
         m.tables
             .iter()
             .enumerate()
-            .filter(|(_, t)| is_sketch(t) && m.sharing(t) == Sharing::One)
+            .filter(|(_, t)| is_sketch(t) && m.sharing(t) == TableSharing::One)
             .map(|(i, _)| format!("s->{}_seed = wl_table_seed(shared);\n", names::table(m, TableId(i as u32))))
             .collect()
     }
@@ -313,7 +314,7 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     fn sketch(&mut self, t: &'m Table, n: &str, id: TableId, s: &'m StmtKind) {
-        let shared = self.g.m.sharing(t) == Sharing::One;
+        let shared = self.g.m.sharing(t) == TableSharing::One;
         let hash = format!(
             "const uint64_t h_ = wl_sketch_hash(&{n}, k_, {});",
             if packed(self.g.m, t.key).is_none() { 2 } else { self.g.words(t) }

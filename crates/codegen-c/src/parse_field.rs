@@ -3,7 +3,7 @@
 use crate::expr::{Inst, Item, Scope};
 use crate::names;
 use crate::parser::{line, Parser, Phase};
-use crate::types::int_of;
+use crate::types::{int_of, low_bits};
 use wireloom_ir::*;
 
 impl Parser<'_, '_> {
@@ -725,13 +725,5 @@ impl Bytes<'_> {
     /// What the bytes may be, those at both ends included that are trimmed away.
     fn allowed(&self) -> Option<ByteSet> {
         self.class.map(|c| self.trim.map_or(c, |t| c.union(&t)))
-    }
-}
-
-/// Ranges hold the bits of a number at its own width; a negative one comes with more ones in front.
-pub(crate) fn low_bits(value: &str, int: Option<(u8, bool)>) -> String {
-    match int {
-        Some((bits, true)) if bits < 64 => format!("({value} & UINT64_C({:#x}))", (1u64 << bits) - 1),
-        _ => value.into(),
     }
 }

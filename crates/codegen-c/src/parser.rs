@@ -343,7 +343,7 @@ impl<'g, 'm> Parser<'g, 'm> {
             return;
         };
         let test = self.g.in_ranges(
-            &crate::parse_field::low_bits("n_", crate::types::int_of(self.g.m, field.ty)),
+            &crate::types::low_bits("n_", crate::types::int_of(self.g.m, field.ty)),
             ranges,
             bits as u32,
         );

@@ -321,7 +321,10 @@ impl<'m> Gen<'m> {
                     let part = match t {
                         desc::ParamType::Bytes(_) => "b",
                         desc::ParamType::Endpoint => "ep",
-                        _ => "u",
+                        desc::ParamType::Bool
+                        | desc::ParamType::UInt(_)
+                        | desc::ParamType::Duration
+                        | desc::ParamType::Endpoints(_) => "u",
                     };
                     let cast = match t.value() {
                         Ty::UInt(_) => {

@@ -271,3 +271,11 @@ impl Gen<'_> {
         format!("{name}(&{at})")
     }
 }
+
+/// Ranges hold the bits of a number at its own width; a negative one comes with more ones in front.
+pub(crate) fn low_bits(value: &str, int: Option<(u8, bool)>) -> String {
+    match int {
+        Some((bits, true)) if bits < 64 => format!("({value} & UINT64_C({:#x}))", (1u64 << bits) - 1),
+        _ => value.into(),
+    }
+}

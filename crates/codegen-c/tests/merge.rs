@@ -83,11 +83,8 @@ fn streams(
     n: usize,
     keys: &std::collections::BTreeSet<String>,
 ) -> (Vec<String>, std::collections::BTreeMap<String, u64>) {
-    let mut seed = 1u64;
-    let mut random = move |below: u64| {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 33) % below
-    };
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut random = move |below: u64| rng.u64(..below);
     let mut sums = std::collections::BTreeMap::new();
     let mut stream = || {
         let mut text = String::new();

@@ -131,11 +131,8 @@ fn mutations() {
         (4, b"c5\r\nhello\r\n3\r\n012\r\n0\r\n\r\n"),
         (4, b"l5\nhello"),
     ];
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as usize % below
-    };
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut random = |below: usize| rng.usize(..below);
     let mut args = Vec::new();
     for _ in 0..400 {
         let (unit, seed) = seeds[random(seeds.len())];

@@ -2,6 +2,7 @@
 
 use wireloom_ir::Builtin;
 use wireloom_runtime::crypto::Op;
+use wireloom_runtime::hashing::md5;
 
 /// FNV-1a, 64 bits.
 pub fn fnv1a64(b: &[u8]) -> u64 {
@@ -29,13 +30,7 @@ pub fn hash(b: &[u8]) -> u64 {
 
 /// CRC-32 as in Ethernet and zlib (reflected, polynomial 0xedb88320).
 pub fn crc32(b: &[u8]) -> u32 {
-    !b.iter().fold(!0u32, |mut c, &x| {
-        c ^= x as u32;
-        for _ in 0..8 {
-            c = (c >> 1) ^ (0xedb8_8320 & (c & 1).wrapping_neg());
-        }
-        c
-    })
+    crc32fast::hash(b)
 }
 
 /// A number below `below`: one step of splitmix64 on a core's random state, scaled by
@@ -50,50 +45,6 @@ fn random(seed: &mut u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
-}
-
-const MD5_SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
-
-/// MD5 (RFC 1321).
-pub fn md5(b: &[u8]) -> [u8; 16] {
-    let mut padded = b.to_vec();
-    padded.push(0x80);
-    while padded.len() % 64 != 56 {
-        padded.push(0);
-    }
-    padded.extend_from_slice(&((b.len() as u64) << 3).to_le_bytes());
-    let mut state = [0x6745_2301u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
-    for block in padded.chunks_exact(64) {
-        md5_block(&mut state, block);
-    }
-    let mut out = [0; 16];
-    for (o, w) in out.chunks_exact_mut(4).zip(state) {
-        o.copy_from_slice(&w.to_le_bytes());
-    }
-    out
-}
-
-fn md5_block(state: &mut [u32; 4], block: &[u8]) {
-    let word = |i: usize| u32::from_le_bytes([block[4 * i], block[4 * i + 1], block[4 * i + 2], block[4 * i + 3]]);
-    let [mut a, mut b, mut c, mut d] = *state;
-    for i in 0..64usize {
-        let (f, g) = match i / 16 {
-            0 => ((b & c) | (!b & d), i),
-            1 => ((d & b) | (!d & c), (5 * i + 1) % 16),
-            2 => (b ^ c ^ d, (3 * i + 5) % 16),
-            _ => (c ^ (b | !d), (7 * i) % 16),
-        };
-        // The table of RFC 1321 is floor(2^32 * |sin(i + 1)|).
-        let k = (((i + 1) as f64).sin().abs() * 4_294_967_296.0) as u32;
-        let sum = a.wrapping_add(f).wrapping_add(k).wrapping_add(word(g));
-        a = d;
-        d = c;
-        c = b;
-        b = b.wrapping_add(sum.rotate_left(MD5_SHIFTS[i / 16][i % 4]));
-    }
-    for (s, v) in state.iter_mut().zip([a, b, c, d]) {
-        *s = s.wrapping_add(v);
-    }
 }
 
 /// The first four bytes of the digest, little endian: libmemcached's ketama hash of a key.

@@ -378,7 +378,7 @@ impl Pair<'_> {
         go_on: impl Fn() -> bool,
     ) -> Result<Summary, String> {
         let mut g = Generator::new(self.module, seed);
-        let mut rng = Rng(seed ^ 0x5eed);
+        let mut rng = Rng::new(seed ^ 0x5eed);
         let args = crate::grammar::Grammar::new(std::sync::Arc::new(self.module.clone())).args(self.unit, self.ctx);
         let mut sum = Summary::default();
         for round in (0..rounds).take_while(|_| go_on()) {

@@ -13,18 +13,25 @@ use crate::value::Value;
 use std::collections::HashMap;
 use wireloom_ir::*;
 
-/// Splitmix64: small, seeded, good enough to choose test inputs.
+/// Random choices that a seed repeats.
 #[derive(Clone, Debug)]
-pub struct Rng(pub u64);
+pub struct Rng(fastrand::Rng);
 
 impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(fastrand::Rng::with_seed(seed))
+    }
+
     pub fn any(&mut self) -> u64 {
-        crate::builtin::random_below(&mut self.0, u64::MAX)
+        self.0.u64(..)
     }
 
     /// Below `n`; 0 if n is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        crate::builtin::random_below(&mut self.0, n)
+        if n == 0 {
+            return 0;
+        }
+        self.0.u64(..n)
     }
 
     pub fn chance(&mut self, percent: u64) -> bool {
@@ -84,7 +91,7 @@ impl<'a> Generator<'a> {
                 walk::field_exprs(f, &mut |e, _| walk::expr(e, &mut note));
             }
         }
-        Generator { m, rng: Rng(seed), words, numbers, samples: samples(m) }
+        Generator { m, rng: Rng::new(seed), words, numbers, samples: samples(m) }
     }
 
     /// A message of one of the module's tests.

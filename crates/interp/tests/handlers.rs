@@ -69,7 +69,7 @@ fn as_compiled() {
     let Some(c) = compiled(&app.m) else { return };
     let program = interpreted(&app.m);
     let mut made = Generator::new(&app.m, 11);
-    let mut rng = Rng(5);
+    let mut rng = Rng::new(5);
     // SAFETY: both tables live as long as the mocks.
     let (mut a, mut b) =
         unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };

@@ -1,10 +1,11 @@
 //! Small parts: digests, tokens, tables, what is looked for in bytes.
 
-use wireloom_interp::builtin::{crc32, fmix64, fnv1a32, fnv1a64, has_token, md5, ring_lookup};
+use wireloom_interp::builtin::{crc32, fmix64, fnv1a32, fnv1a64, has_token, ring_lookup};
 use wireloom_interp::exec::tables::{Limits, Table};
 use wireloom_interp::grammar::scan::{delimiter, literal, Found, Match};
 use wireloom_interp::value::Value;
 use wireloom_ir::ByteSet;
+use wireloom_runtime::hashing::md5;
 
 #[test]
 fn known_digests() {

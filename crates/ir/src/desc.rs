@@ -5,8 +5,8 @@
 //! the executable (JSON). Indices here are those of the C ABI (`support/wireloom.h`): ports, units,
 //! handlers, places in order.
 
+use crate::{TableKind, TableSharing};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 
 /// A whole program, as the runtime sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,8 +20,7 @@ pub struct Desc {
     /// `counter` declarations: a `u64` each, at `offset` bytes in the core's state; summed over
     /// cores when shown.
     pub counters: Vec<CounterDesc>,
-    /// Tables, for metrics: the program keeps `wl_table_stats` at `offset` in the shared memory.
-    pub tables: Vec<CounterDesc>,
+    pub tables: Vec<TableDesc>,
     /// Places that a fault can name.
     pub places: Vec<PlaceDesc>,
     /// The program's own fault kinds, from `WL_F_USER` (32) on.
@@ -34,15 +33,6 @@ pub struct Desc {
     /// Requests leave something on their core: their connections stay there.
     #[serde(default)]
     pub per_core: bool,
-    /// Tables of which each core has its own part, or its own copy.
-    #[serde(default)]
-    pub local_tables: Vec<String>,
-    /// Tables that every core has a copy of: what is put into one is put into all.
-    #[serde(default)]
-    pub copied_tables: Vec<String>,
-    /// What `tables` are, one each.
-    #[serde(default)]
-    pub table_info: Vec<TableInfo>,
     /// Apps of one process with the same number have the same steering hash for a frame. None: an
     /// app for itself.
     #[serde(default)]
@@ -50,9 +40,14 @@ pub struct Desc {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TableInfo {
-    /// `exact`, `wildcard`, …
-    pub kind: String,
+pub struct TableDesc {
+    pub name: String,
+    pub kind: TableKind,
+    /// Where its entries are: in one table, or in each core's part or copy.
+    pub sharing: TableSharing,
+    /// Where the program keeps its `wl_table_stats`, in bytes of the shared memory.
+    pub stats: u64,
+    /// Entries at most.
     pub capacity: u64,
     /// ns; 0: never.
     pub idle: u64,
@@ -60,8 +55,14 @@ pub struct TableInfo {
     /// The program itself adds entries; else all come from outside.
     pub written: bool,
     /// Whose handlers use it.
-    #[serde(default)]
     pub half: Half,
+}
+
+impl TableDesc {
+    /// Each core has its own part, or its own copy.
+    pub fn is_per_core(&self) -> bool {
+        self.sharing != TableSharing::One
+    }
 }
 
 /// Which cores of an app with frame ports and service ports ([`crate::halves`]); all apps else are
@@ -146,6 +147,18 @@ pub enum PortKind {
     /// `nic(x)`, `pcap(x)`, …: whole frames. `names` is a name or a list of names, one per
     /// instance; `--bind` replaces both.
     Frames { engine: FrameEngine, names: Value },
+}
+
+impl PortKind {
+    /// A queue of the program's.
+    pub fn is_queue(&self) -> bool {
+        matches!(self, PortKind::Frames { engine: FrameEngine::Queue, .. })
+    }
+
+    /// Leads back into the program.
+    pub fn is_loop(&self) -> bool {
+        matches!(self, PortKind::Frames { engine: FrameEngine::Loop, .. })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -473,15 +486,21 @@ pub struct SignalDesc {
     pub name: String,
     pub doc: String,
     pub handler: u32,
-    pub args: Vec<(String, ParamType)>,
+    pub args: Vec<ArgDesc>,
     /// As in [`crate::Signal`].
-    #[serde(default)]
-    pub forms: Vec<Form>,
-    #[serde(default)]
-    pub defaults: Vec<Option<ParamValue>>,
     #[serde(default)]
     pub masked: bool,
     pub result: ResultType,
+}
+
+/// An argument of a signal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArgDesc {
+    pub name: String,
+    pub ty: ParamType,
+    pub form: Form,
+    /// Its value where it is left out; none: it must be given.
+    pub default: Option<ParamValue>,
 }
 
 /// How a signal's result is written: a leaf as its length, `:` and its text (`4:true`, `2:-7`,
@@ -530,105 +549,6 @@ pub struct MergeDesc {
     pub unit: u32,
 }
 
-impl crate::Module {
-    /// Whether what requests do leaves something on their core: `state` that they change, tables of
-    /// which each core has its own.
-    pub fn keeps_on_core(&self) -> bool {
-        let own =
-            |t: crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == crate::Sharing::Parts);
-        let mut keeps = false;
-        for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. })) {
-            crate::walk::stmts(&h.body.block, &mut |s| {
-                keeps |= matches!(s.kind, crate::StmtKind::SetState(..)) || s.kind.changed_table().is_some_and(own)
-            });
-        }
-        keeps
-    }
-
-    /// What the runtime must know of this program. Its grammars have been analysed and its passes
-    /// run. Handlers of `test` blocks come last in a module and are left out: the runtime never
-    /// starts them.
-    pub fn desc(&self) -> Desc {
-        let halves = crate::core_partition::of(self).unwrap_or_default();
-        let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
-        let pauses = crate::passes::pauses::plan(self);
-        Desc {
-            app: self.app.clone(),
-            params: self
-                .params
-                .iter()
-                .map(|p| ParamDesc {
-                    name: p.name.clone(),
-                    ty: p.ty,
-                    form: p.form.clone(),
-                    default: p.default.clone(),
-                    doc: p.doc.clone(),
-                })
-                .collect(),
-            ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p)).collect(),
-            protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
-            units: self.units.iter().map(|u| u.name.clone()).collect(),
-            handlers: self
-                .handlers
-                .iter()
-                .enumerate()
-                .map_while(|(n, h)| handler_desc(self, h, pauses.least(n), half(&halves.handlers, n)))
-                .collect(),
-            counters: self
-                .counters
-                .iter()
-                .enumerate()
-                .map(|(n, c)| CounterDesc {
-                    name: c.name.clone(),
-                    offset: crate::layout::counter_offset(crate::CounterId(n as u32)),
-                    doc: c.doc.clone(),
-                    half: half(&halves.counters, n),
-                })
-                .collect(),
-            tables: self
-                .tables
-                .iter()
-                .enumerate()
-                .map(|(n, t)| CounterDesc {
-                    name: t.name.clone(),
-                    offset: crate::layout::table_stats_offset(crate::TableId(n as u32)),
-                    doc: String::new(),
-                    half: Half::Both,
-                })
-                .collect(),
-            places: self.places.iter().map(|p| place_desc(self, p)).collect(),
-            faults: self.faults.clone(),
-            merges: self
-                .merges
-                .iter()
-                .map(|g| MergeDesc {
-                    name: g.name.clone(),
-                    from: g.from.0,
-                    to: g.to.0,
-                    inputs: g.inputs,
-                    unit: g.unit.0,
-                })
-                .collect(),
-            copied_tables: self
-                .tables
-                .iter()
-                .filter(|t| self.sharing(t) == crate::Sharing::Copies)
-                .map(|t| t.name.clone())
-                .collect(),
-            local_tables: self
-                .tables
-                .iter()
-                .filter(|t| self.sharing(t) != crate::Sharing::One)
-                .map(|t| t.name.clone())
-                .collect(),
-            table_info: (0..self.tables.len()).map(|n| table_info(self, n, half(&halves.tables, n))).collect(),
-            per_core: self.keeps_on_core(),
-            signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
-            cluster: None,
-        }
-    }
-}
-
 /// Whether ports are of both kinds.
 pub(crate) fn is_mixed<'a>(kinds: impl Iterator<Item = &'a PortKind>) -> bool {
     let (frames, services): (Vec<_>, Vec<_>) = kinds.partition(|k| matches!(k, PortKind::Frames { .. }));
@@ -655,173 +575,5 @@ impl Desc {
             d.merges.clear();
         }
         d
-    }
-}
-
-fn port_desc(m: &crate::Module, n: usize, p: &crate::Port) -> PortDesc {
-    PortDesc {
-        name: p.name.clone(),
-        kind: p.kind.clone(),
-        protocols: p.protocols.iter().map(|p| p.0).collect(),
-        options: p.options.clone(),
-        ketama: p.ketama,
-        maglev: p.maglev,
-        sent: is_sent_to(m, n),
-    }
-}
-
-/// Whether some body sends frames to a port.
-fn is_sent_to(m: &crate::Module, n: usize) -> bool {
-    use crate::{FrameAct, StmtKind};
-    let mut sent = false;
-    m.bodies(&mut |b| {
-        crate::walk::stmts(&b.block, &mut |s| {
-            if let StmtKind::Frame { act: FrameAct::Send { port, .. }, .. }
-            | StmtKind::SendFrame { port, .. }
-            | StmtKind::Send { port, .. } = &s.kind
-            {
-                sent |= port.index() == n
-            }
-        })
-    });
-    sent || m.wires.iter().any(|w| matches!(w.to, crate::Target::Port { port, .. } if port.index() == n))
-}
-
-fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
-    let order = p.order_by.and_then(|f| crate::grammar::fixed_offset(m, p.request, f));
-    ProtocolDesc {
-        name: p.name.clone(),
-        request: p.request.0,
-        response: p.response.map(|u| u.0),
-        sharing: p.sharing,
-        order: order.map_or(Order::InOrder, |(offset, width)| Order::ById { offset, width }),
-        first: m.units.get(p.request.index()).map_or_else(Vec::new, |u| u.first.iter().collect()),
-        ignore: p.ignore.clone(),
-        classes: p.classes.clone(),
-        logs: p.on_log.is_some(),
-        default_ctx: 0,
-        tells_drain: tells_drain(p),
-    }
-}
-
-fn tells_drain(p: &crate::Protocol) -> bool {
-    let mut tells = false;
-    for e in &p.response_args {
-        crate::walk::expr(e, &mut |e| tells |= matches!(*e.kind, crate::ExprKind::Draining))
-    }
-    tells
-}
-
-fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<SignalDesc> {
-    let crate::On::Signal(s) = h.on else { return None };
-    let s = m.signals.get(s as usize)?;
-    Some(SignalDesc {
-        name: s.name.clone(),
-        doc: s.doc.clone(),
-        handler: n as u32,
-        args: s.args.clone(),
-        forms: s.forms.clone(),
-        defaults: s.defaults.clone(),
-        masked: s.masked,
-        result: s.result.clone(),
-    })
-}
-
-fn table_info(m: &crate::Module, n: usize, half: Half) -> TableInfo {
-    // Copies are alike on all cores, whoever writes them.
-    let (t, mut written) = (&m.tables[n], false);
-    let handlers =
-        m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))).map(|h| &h.body);
-    for body in handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())) {
-        crate::walk::stmts(&body.block, &mut |s| written |= s.kind.filled_table().is_some_and(|t| t.index() == n));
-    }
-    let half = if t.local { Half::Packets } else { half };
-    TableInfo {
-        written: written && m.sharing(t) != crate::Sharing::Copies,
-        kind: crate::text::table_kind(t.kind).into(),
-        capacity: t.capacity,
-        idle: t.idle,
-        evict_lru: t.evict_lru,
-        half,
-    }
-}
-
-fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half: Half) -> Option<HandlerDesc> {
-    let on = match h.on {
-        crate::On::Message { port, protocol } => {
-            let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
-            HandlerOn::Message {
-                port: port.0,
-                alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32,
-            }
-        }
-        crate::On::Frame { port, .. } => HandlerOn::Frame { port: port.0 },
-        crate::On::Opened(port) => HandlerOn::Opened { port: port.0 },
-        crate::On::Greeting(port) => HandlerOn::Greeting { port: port.0 },
-        crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
-        crate::On::Fault => HandlerOn::Fault,
-        crate::On::Start => HandlerOn::Start,
-        crate::On::End => HandlerOn::End,
-        crate::On::Every(period) => HandlerOn::Every { period },
-        crate::On::Signal(_) => HandlerOn::Signal,
-        crate::On::Test(_) | crate::On::Check { .. } => return None,
-    };
-    Some(HandlerDesc {
-        name: h.name.clone(),
-        on,
-        steps: h.steps,
-        pauses,
-        begins: begins(m, h.on.frame_unit()),
-        frames: h.frame_use(),
-        sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()),
-        half,
-    })
-}
-
-fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {
-    let Some(frame) = packet.and_then(|u| m.units[u.index()].frame.as_ref()) else { return Begins::Any };
-    let first = frame.layers.iter().filter(|l| l.after.iter().any(|a| a.layer.is_none()));
-    let mut kinds = first.map(|l| m.units[l.unit.index()].header.link);
-    let one = kinds.next().unwrap_or_default();
-    if kinds.all(|k| k == one) {
-        one
-    } else {
-        Begins::Any
-    }
-}
-
-/// Whether a block, or a function that it calls, may send frames or take them from queues. `seen`:
-/// functions that have been looked at.
-fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32>) -> bool {
-    use crate::StmtKind::{Frame, Output, Queue, Send, SendFrame};
-    let (mut sends, mut calls) = (false, Vec::new());
-    crate::walk::stmts(block, &mut |s| {
-        sends |= matches!(
-            &s.kind,
-            Frame { act: crate::FrameAct::Send { .. }, .. }
-                | SendFrame { .. }
-                | Send { .. }
-                | Queue { .. }
-                | Output { .. }
-        )
-    });
-    crate::walk::block_exprs(block, &mut |e| {
-        if let crate::ExprKind::Call(f, _) = &*e.kind {
-            calls.push(*f)
-        }
-    });
-    sends
-        || calls.into_iter().any(|f| {
-            seen.insert(f.0)
-                && matches!(&m.funcs[f.index()].body, crate::FuncBody::Body(body) if sends_frames(m, &body.block, seen))
-        })
-}
-
-fn place_desc(m: &crate::Module, p: &crate::Place) -> PlaceDesc {
-    PlaceDesc {
-        name: p.name.clone(),
-        file: m.files.get(p.span.file as usize).cloned().unwrap_or_default(),
-        line: p.span.line,
-        column: p.span.column,
     }
 }

@@ -16,6 +16,8 @@ pub mod c_words;
 pub mod core_partition;
 pub mod date;
 pub mod desc;
+mod describe;
+pub mod edited_fields;
 pub mod elements;
 pub mod explain;
 pub mod frame;
@@ -270,8 +272,8 @@ impl Table {
 }
 
 /// Where a table's entries are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TableSharing {
     /// Each core has those that are its own.
     Parts,
     /// Each core has all of them: what changes them does so on every core.
@@ -606,17 +608,17 @@ impl Module {
     }
 
     /// Where the entries of a table of this module are.
-    pub fn sharing(&self, t: &Table) -> Sharing {
+    pub fn sharing(&self, t: &Table) -> TableSharing {
         match t.kind {
-            TableKind::Ring => Sharing::Parts,
-            _ if t.local => Sharing::Parts,
-            TableKind::Exact | TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => Sharing::One,
-            TableKind::Wildcard | TableKind::Lpm => Sharing::Copies,
+            TableKind::Ring => TableSharing::Parts,
+            _ if t.local => TableSharing::Parts,
+            TableKind::Exact | TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => TableSharing::One,
+            TableKind::Wildcard | TableKind::Lpm => TableSharing::Copies,
             TableKind::Array => {
                 if self.changed_by_traffic(t) {
-                    Sharing::One
+                    TableSharing::One
                 } else {
-                    Sharing::Copies
+                    TableSharing::Copies
                 }
             }
         }

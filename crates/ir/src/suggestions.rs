@@ -37,21 +37,9 @@ pub fn lead<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String 
 /// Edits between two words: a letter put in, left out, exchanged, or swapped with its neighbour.
 /// Words over 64 letters are far from all.
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(65).collect(), b.chars().take(65).collect());
-    if a.len() > 64 || b.len() > 64 {
+    let long = |s: &str| s.chars().nth(64).is_some();
+    if long(a) || long(b) {
         return usize::MAX;
     }
-    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
-    for (i, x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let mut best = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                best = best.min(before[j - 1] + 1)
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
+    strsim::osa_distance(a, b)
 }

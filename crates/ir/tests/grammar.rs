@@ -380,7 +380,7 @@ fn description() {
     assert_eq!(d.handlers.len(), 3, "tests are left out");
     assert_eq!(d.handlers[1].on, wireloom_ir::desc::HandlerOn::Message { port: 0, alternative: 1 });
     assert!(d.handlers.iter().all(|h| h.steps > 0));
-    assert_eq!((d.counters[0].offset, d.tables[0].offset), (0, 0));
+    assert_eq!((d.counters[0].offset, d.tables[0].stats), (0, 0));
     assert_eq!((d.places[0].file.as_str(), d.places[0].line), ("sample.loom", 1));
 }
 

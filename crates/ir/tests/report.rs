@@ -1,6 +1,6 @@
 //! `explain` and `graph` on the sample.
 
-use wireloom_ir::{explain, grammar, graph, passes, text, Module, Stmt, StmtKind};
+use wireloom_ir::{explain, grammar, graph, passes, text, walk, Module, Stmt, StmtKind};
 
 fn sample() -> Module {
     let mut m = text::parse(include_str!("sample.ir")).unwrap();
@@ -47,6 +47,8 @@ fn calls_at_once_are_in_the_bill() {
     let in_all = |report: &str| report.lines().find(|l| l.contains("in all, on one core")).map(str::to_string);
     let bill = |calls: u64, waits: bool| {
         let mut m = sample();
+        // Few, or their share hides that of calls.
+        m.ports.iter_mut().for_each(|p| p.options.max_connections = 100);
         for h in &mut m.handlers {
             let call = h.body.block.iter().find(|s| matches!(s.kind, StmtKind::Call { .. })).cloned();
             let Some(call) = call else { continue };
@@ -57,13 +59,61 @@ fn calls_at_once_are_in_the_bill() {
         explain::report(&m)
     };
     let (one, eight) = (bill(1, false), bill(8, false));
-    assert!(!one.contains("a further call") && in_all(&one) == in_all(&bill(8, true)), "{one}");
+    assert!(!one.contains("a further call") && in_all(&bill(1, true)) == in_all(&bill(8, true)), "{one}");
     assert!(
         eight.contains("a further call")
             && eight.contains("at once; 7 per request: ")
             && in_all(&one) != in_all(&eight),
         "{eight}"
     );
+}
+
+/// The number of bytes in a row of the bill.
+fn billed(report: &str, row: &str) -> String {
+    let line = report.lines().find(|l| l.contains(row)).unwrap_or_else(|| panic!("{row} is not in\n{report}"));
+    line[line.find(row).unwrap() + row.len()..].split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// `2.5 GiB` as bytes.
+fn bytes_of(text: &str) -> f64 {
+    let (number, unit) = text.trim_end_matches([',', ';']).split_once(' ').unwrap();
+    let factor = ["B", "KiB", "MiB", "GiB"].iter().position(|u| *u == unit).unwrap();
+    number.parse::<f64>().unwrap() * 1024f64.powi(factor as i32)
+}
+
+/// Each core accepts `max_connections` and opens as many to each backend.
+#[test]
+fn each_core_pays_for_its_connections() {
+    let sums = |connections: u32| {
+        let mut m = sample();
+        m.ports.iter_mut().for_each(|p| p.options.max_connections = connections);
+        let report = explain::report(&m);
+        ["in all, on one core", "on two", "on four"].map(|row| bytes_of(&billed(&report, row)))
+    };
+    let (none, many) = (sums(0), sums(4_000_000));
+    let [one, two, four] = std::array::from_fn(|n| many[n] - none[n]);
+    assert!(one > 2e9 && (two / one - 2.0).abs() < 0.02 && (four / one - 4.0).abs() < 0.04, "{one} {two} {four}");
+}
+
+/// Messages that a request keeps while it waits have views.
+#[test]
+fn views_that_are_kept_are_in_the_bill() {
+    let bill = |request: bool, answers: bool| {
+        let mut m = sample();
+        for h in &mut m.handlers {
+            walk::stmts_mut(&mut h.body.block, &mut |s| {
+                if let StmtKind::Await { hold, hold_req, .. } = &mut s.kind {
+                    (*hold, *hold_req) = (answers, request);
+                }
+            });
+        }
+        (billed(&explain::report(&m), ": a request"), explain::view_bytes(&m))
+    };
+    let (none, view) = bill(false, false);
+    for (request, answers, kept) in [(true, false, 1), (false, true, 1), (true, true, 2)] {
+        let more = bytes_of(&bill(request, answers).0) - bytes_of(&none);
+        assert!((more - (kept * view) as f64).abs() < 110.0, "{request} {answers}: {more} for {kept} of {view}");
+    }
 }
 
 #[test]

@@ -277,7 +277,8 @@ fn apps_of_two_halves() {
         .collect();
     assert_eq!((of("w"), of("c"), &timers[..]), (Half::Packets, Half::Services, &[Half::Packets, Half::Services][..]));
     assert_eq!((of("signal read"), of("signal all"), d.counters[0].half), (Half::Packets, Half::Both, Half::Packets));
-    assert_eq!(d.local_tables, ["u"]);
+    let per_core: Vec<&str> = d.tables.iter().filter(|t| t.is_per_core()).map(|t| t.name.as_str()).collect();
+    assert_eq!(per_core, ["u"]);
     assert!(
         d.is_mixed()
             && !compiled(&format!("on w(x) {{ x -> w }}\n{reply}")).diagnostics.iter().any(|d| d.code == "E0624")

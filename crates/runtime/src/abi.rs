@@ -78,16 +78,16 @@ pub const WL_C_HOLD_REQ: u32 = 2;
 pub const WL_C_PIPELINE: u32 = 4;
 
 // What crypto() computes.
-pub const WL_X_AES_CTR: u32 = crate::crypto::Op::AesCtr as u32;
-pub const WL_X_AES_CBC_ENCRYPT: u32 = crate::crypto::Op::AesCbcEncrypt as u32;
-pub const WL_X_AES_CBC_DECRYPT: u32 = crate::crypto::Op::AesCbcDecrypt as u32;
-pub const WL_X_AES_GCM_SEAL: u32 = crate::crypto::Op::AesGcmSeal as u32;
-pub const WL_X_AES_GCM_OPEN: u32 = crate::crypto::Op::AesGcmOpen as u32;
-pub const WL_X_HMAC_SHA1: u32 = crate::crypto::Op::HmacSha1 as u32;
-pub const WL_X_HMAC_SHA256: u32 = crate::crypto::Op::HmacSha256 as u32;
-pub const WL_X_SHA1: u32 = crate::crypto::Op::Sha1 as u32;
-pub const WL_X_SHA256: u32 = crate::crypto::Op::Sha256 as u32;
-pub const WL_X_RANDOM: u32 = crate::crypto::Op::Random as u32;
+pub const WL_X_AES_CTR: u32 = crate::crypto::op::Op::AesCtr as u32;
+pub const WL_X_AES_CBC_ENCRYPT: u32 = crate::crypto::op::Op::AesCbcEncrypt as u32;
+pub const WL_X_AES_CBC_DECRYPT: u32 = crate::crypto::op::Op::AesCbcDecrypt as u32;
+pub const WL_X_AES_GCM_SEAL: u32 = crate::crypto::op::Op::AesGcmSeal as u32;
+pub const WL_X_AES_GCM_OPEN: u32 = crate::crypto::op::Op::AesGcmOpen as u32;
+pub const WL_X_HMAC_SHA1: u32 = crate::crypto::op::Op::HmacSha1 as u32;
+pub const WL_X_HMAC_SHA256: u32 = crate::crypto::op::Op::HmacSha256 as u32;
+pub const WL_X_SHA1: u32 = crate::crypto::op::Op::Sha1 as u32;
+pub const WL_X_SHA256: u32 = crate::crypto::op::Op::Sha256 as u32;
+pub const WL_X_RANDOM: u32 = crate::crypto::op::Op::Random as u32;
 
 // Flags of reply(), fault_reply() and interim().
 pub const WL_R_CLOSE: u32 = 1;

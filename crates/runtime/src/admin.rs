@@ -5,8 +5,8 @@
 
 mod page;
 mod request;
+mod signal;
 
-use crate::signal;
 use crate::stats::{percentile, AppStats, BackendStats, Cell, FaultTable, MergeStats, PortStats, Powers};
 use crate::view::{Hosted, View};
 pub use page::Page;
@@ -47,7 +47,7 @@ fn index(view: &View) -> String {
     let mut out = String::from("/metrics\n/status\n");
     for a in &view.apps {
         for s in &a.desc().signals {
-            let args: Vec<String> = s.args.iter().map(|(n, _)| format!("{n}=")).collect();
+            let args: Vec<String> = s.args.iter().map(|a| format!("{}=", a.name)).collect();
             let query = if args.is_empty() { String::new() } else { format!("?{}", args.join("&")) };
             let _ = writeln!(out, "/signal/{}/{}{query}", a.name(), s.name);
         }

@@ -29,6 +29,7 @@ pub mod sim;
 pub mod stats;
 pub mod table_io;
 pub mod timer;
+pub mod value_syntax;
 pub mod view;
 
 #[cfg(test)]

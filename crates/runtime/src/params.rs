@@ -8,8 +8,8 @@
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::error::Error;
 use crate::hashing::Server;
-use crate::table_io;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use crate::value_syntax::{addresses, duration, expected, number, parse, server};
+use std::net::SocketAddr;
 use wireloom_ir::desc::{
     Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Value,
 };
@@ -70,7 +70,7 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
             if *form == Form::Plain {
                 e
             } else {
-                format!("expected {}, as in {}", table_io::expected(desc.params[i].ty, form), example(&desc.params[i]))
+                format!("expected {}, as in {}", expected(desc.params[i].ty, form), example(&desc.params[i]))
             }
         };
         values[i] =
@@ -173,58 +173,6 @@ fn instances(value: &ParamValue) -> Option<Vec<String>> {
     (!names.is_empty() && names.len() <= usize::from(u16::MAX)).then_some(names)
 }
 
-fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {
-    list.iter().map(|s| address(server(s)?.0)).collect()
-}
-
-/// A server of a list, in twemproxy's form: `host:port`, `host:port:weight`,
-/// `host:port:weight name`. Its address and what stands for it where keys are spread: its name,
-/// else `host:port`, of port 11211 the host alone.
-fn server(text: &str) -> Result<(&str, Server), String> {
-    let (at, name) = match text.split_once(' ') {
-        Some((at, name)) => (at, Some(name.trim())),
-        None => (text, None),
-    };
-    let host_end = at.rfind(']').unwrap_or(0);
-    let (at, weight) = match at[host_end..].match_indices(':').nth(1) {
-        Some((colon, _)) if host_end > 0 || at.matches(':').count() == 2 => {
-            (&at[..host_end + colon], Some(&at[host_end + colon + 1..]))
-        }
-        _ => (at, None),
-    };
-    let weight = match weight.map(str::parse::<u32>) {
-        None => 1,
-        Some(Ok(w @ 1..=10_000)) => w,
-        Some(_) => return Err(format!("`{text}`: the weight behind the port is a number from 1 to 10000")),
-    };
-    let name = name.filter(|n| !n.is_empty()).unwrap_or_else(|| at.strip_suffix(":11211").unwrap_or(at)).to_string();
-    Ok((at, Server { name, weight }))
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let bare = text.parse::<u16>().ok().map(|p| format!("0.0.0.0:{p}"));
-    let full = bare.as_deref().unwrap_or(text);
-    let Some((host, port)) = full.rsplit_once(':') else {
-        return Err(format!("`{text}` has no port; expected host:port, as in 127.0.0.1:8080"));
-    };
-    if port.parse::<u16>().is_err() {
-        return Err(format!(
-            "`{text}`: `{port}` is no port number (0 to 65535); expected host:port, as in 127.0.0.1:8080"
-        ));
-    }
-    match full.to_socket_addrs() {
-        Ok(mut a) => a.next().ok_or_else(|| format!("`{text}` has no address")),
-        Err(_) if host.is_empty() => Err(format!("`{text}` has no host; expected host:port, as in 127.0.0.1:8080")),
-        Err(e) => Err(format!("cannot resolve `{host}`: {}", resolver(&e))),
-    }
-}
-
-/// What the resolver says, without the library's own preface.
-fn resolver(e: &std::io::Error) -> String {
-    let text = e.to_string();
-    text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_string()
-}
-
 fn no_such(what: &str, name: &str, desc: &Desc) -> Error {
     let known: Vec<&str> = match what {
         "port" => desc.ports.iter().map(|p| p.name.as_str()).collect(),
@@ -251,120 +199,6 @@ fn example(p: &ParamDesc) -> &'static str {
         ParamType::Endpoint => "127.0.0.1:8080",
         ParamType::Endpoints(_) => "127.0.0.1:9001,127.0.0.1:9002",
     }
-}
-
-/// Like [`parse`], for data of tables and signals: bytes that are no text are written as `0x` and
-/// hexadecimal digits.
-pub fn parse_data(ty: ParamType, text: &str) -> Result<ParamValue, String> {
-    let (ParamType::Bytes(max), Some(digits)) = (ty, text.trim().strip_prefix("0x")) else { return parse(ty, text) };
-    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
-    let pair = |p: &[u8]| Some(digit(p[0])? << 4 | digit(*p.get(1)?)?);
-    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(pair).collect();
-    match bytes {
-        None => Err("expected pairs of hexadecimal digits behind 0x".into()),
-        Some(b) if b.len() > max as usize => Err(format!("must be at most {max} bytes long")),
-        Some(b) => Ok(ParamValue::Bytes(b)),
-    }
-}
-
-/// Bytes as [`parse_data`] reads them.
-pub fn data_text(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        // The reader takes no notice of blanks before `0x`.
-        Ok(text) if !text.trim().starts_with("0x") && !text.contains('\0') => text.into(),
-        _ => bytes.iter().fold("0x".to_string(), |s, b| format!("{s}{b:02x}")),
-    }
-}
-
-/// Parses one value as its type asks.
-pub fn parse(ty: ParamType, text: &str) -> Result<ParamValue, String> {
-    let t = text.trim();
-    match ty {
-        ParamType::Bool => match t {
-            "true" | "yes" | "on" | "1" => Ok(ParamValue::Bool(true)),
-            "false" | "no" | "off" | "0" => Ok(ParamValue::Bool(false)),
-            _ => Err("expected true or false".into()),
-        },
-        ParamType::UInt(32) if t.contains('.') && t.parse::<Ipv4Addr>().is_ok() => {
-            Ok(ParamValue::UInt(t.parse::<Ipv4Addr>().map_or(0, u32::from).into()))
-        }
-        ParamType::UInt(48) if t.contains(':') => mac(t).map(ParamValue::UInt),
-        ParamType::UInt(bits) => {
-            let n = number(t)?;
-            if bits < 64 && n >> bits != 0 {
-                return Err(format!("must be at most {}", (1u64 << bits) - 1));
-            }
-            Ok(ParamValue::UInt(n))
-        }
-        ParamType::Duration => duration(t).map(ParamValue::Duration),
-        ParamType::Bytes(max) if text.len() > max as usize => Err(format!("must be at most {max} bytes long")),
-        ParamType::Bytes(_) => Ok(ParamValue::Bytes(text.as_bytes().to_vec())),
-        ParamType::Endpoint => address(t).map(|_| ParamValue::Endpoints(vec![t.to_string()])),
-        ParamType::Endpoints(max) => {
-            let list: Vec<String> = t.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect();
-            if list.is_empty() {
-                return Err("expected host:port,host:port,...".into());
-            }
-            if list.len() > max as usize {
-                return Err(format!("at most {max} endpoints"));
-            }
-            addresses(&list)?;
-            Ok(ParamValue::Endpoints(list))
-        }
-    }
-}
-
-/// `02:00:00:00:00:01`
-pub fn mac(text: &str) -> Result<u64, String> {
-    let bad = || format!("`{text}` is no MAC address");
-    let parts: Vec<&str> = text.split(':').collect();
-    if parts.len() != 6 {
-        return Err(bad());
-    }
-    parts.iter().try_fold(0, |n, p| u8::from_str_radix(p, 16).map(|b| n << 8 | u64::from(b)).map_err(|_| bad()))
-}
-
-/// A number, with `_` between digits, `0x`, or a size suffix: `64KiB`, `1M`.
-pub fn number(text: &str) -> Result<u64, String> {
-    let bad = || "expected a number, as in 8080 or 64KiB".to_string();
-    let clean = text.replace('_', "");
-    if let Some(hex) = clean.strip_prefix("0x") {
-        return u64::from_str_radix(hex, 16).map_err(|_| bad());
-    }
-    let split = clean.find(|c: char| !c.is_ascii_digit()).unwrap_or(clean.len());
-    let (digits, unit) = clean.split_at(split);
-    let factor: u64 = match unit {
-        "" => 1,
-        "K" | "k" => 1_000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return Err(bad()),
-    };
-    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(bad)
-}
-
-fn duration(text: &str) -> Result<u64, String> {
-    let bad = || "expected a duration, as in 10ms, 2s or 5m".to_string();
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(bad)?;
-    let (digits, unit) = text.split_at(split);
-    let ns = match unit {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3600e9,
-        _ => return Err(bad()),
-    };
-    let n: f64 = digits.trim().parse().map_err(|_| bad())?;
-    let total = n * ns;
-    if !(0.0..=1.8e19).contains(&total) {
-        return Err(bad());
-    }
-    Ok(total as u64)
 }
 
 fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), String> {
@@ -407,6 +241,7 @@ fn word<T: Copy>(names: &[(T, &str)], text: &str) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value_syntax::{data_text, parse_data};
 
     #[test]
     fn values_and_messages() {

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::merge;
 use crate::packet::{Loads, Service};
 use crate::params;
-use crate::server::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
+use crate::server::options::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
 use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::{CoreStats, FaultTable};
 use crate::view::Group;

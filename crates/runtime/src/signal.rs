@@ -6,9 +6,7 @@
 //! of that core. A signal's results are listed by core; integers are added up as well.
 
 use crate::engine::Waker;
-use crate::params;
-use crate::table_io;
-use crate::view::View;
+use crate::value_syntax;
 use serde_json::{json, Map, Number, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Mutex};
@@ -80,37 +78,6 @@ pub struct Post {
     pub wakers: Vec<Waker>,
 }
 
-/// A status line and a body.
-pub type Answer = (&'static str, String);
-
-const NOT_FOUND: &str = "404 Not Found";
-const BAD: &str = "400 Bad Request";
-const FAILED: &str = "500 Internal Server Error";
-
-/// Calls a signal: `APP/NAME?arg=value&…`; `body`, if not empty, is a JSON object of further
-/// arguments.
-pub fn ask(view: &View, target: &str, body: &[u8]) -> Answer {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let (app_name, name) = path.split_once('/').unwrap_or((path, ""));
-    let Some(app) = view.find(app_name).map(|i| &view.apps[i]) else {
-        let names: Vec<&str> = view.names().collect();
-        return (NOT_FOUND, format!("there is no app `{app_name}`; there are: {}\n", names.join(", ")));
-    };
-    let signals = &app.desc().signals;
-    let Some(signal) = signals.iter().find(|s| s.name == name) else {
-        let own = signals.iter().filter(|s| !crate::control::is_of_table(app.desc(), s));
-        let names: Vec<&str> = own.map(|s| s.name.as_str()).collect();
-        return (NOT_FOUND, format!("app `{app_name}` has no signal `{name}`; its signals: {}\n", names.join(", ")));
-    };
-    match arguments(signal, query, body) {
-        Ok(args) => {
-            let (out, all) = app.call(signal, args);
-            (if all { "200 OK" } else { FAILED }, out.to_string() + "\n")
-        }
-        Err(e) => (BAD, e + "\n"),
-    }
-}
-
 /// What a core was asked.
 pub struct Asked<T>(mpsc::Receiver<T>);
 
@@ -165,63 +132,13 @@ fn number(n: i128) -> Value {
     }
 }
 
-fn arguments(signal: &SignalDesc, query: &str, body: &[u8]) -> Result<Vec<ParamValue>, String> {
-    let pairs = query.split('&').filter(|p| !p.is_empty()).map(|p| p.split_once('=').unwrap_or((p, "")));
-    let mut given: Vec<(String, Value)> =
-        pairs.map(|(name, value)| (plain(name), Value::String(plain(value)))).collect();
-    if !body.trim_ascii().is_empty() {
-        let object: Map<String, Value> =
-            serde_json::from_slice(body).map_err(|e| format!("the body is no JSON object: {e}"))?;
-        given.extend(object);
-    }
-    if let Some((name, _)) = given.iter().find(|(name, _)| !signal.args.iter().any(|(n, _)| n == name)) {
-        return Err(format!("signal `{}` has no argument `{name}`", signal.name));
-    }
-    let mut out = Vec::new();
-    for (i, (name, ty)) in signal.args.iter().enumerate() {
-        let Some((_, value)) = given.iter().find(|(n, _)| n == name) else {
-            if let Some(v) = table_io::default(signal, i) {
-                out.push(v.clone());
-                continue;
-            }
-            return Err(format!("signal `{}` needs `{name}`: /signal/APP/{}?{name}=…", signal.name, signal.name));
-        };
-        let value = table_io::single(*ty, table_io::form(signal, i), name, value);
-        out.push(value.map_err(|e| format!("argument `{name}`: {e}"))?);
-    }
-    Ok(out)
-}
-
-/// Text of a query: `%41` and `+` resolved.
-fn plain(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = bytes
-            .get(at + 1..at + 3)
-            .and_then(|h| std::str::from_utf8(h).ok())
-            .and_then(|h| u8::from_str_radix(h, 16).ok());
-        match (bytes[at], hex) {
-            (b'%', Some(b)) => {
-                out.push(b);
-                at += 2;
-            }
-            (b'+', _) => out.push(b' '),
-            (b, _) => out.push(b),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 /// A result as the program wrote it (see [`ResultType`]).
 pub(crate) fn decode(ty: &ResultType, from: &mut &[u8]) -> Option<Value> {
     Some(match ty {
         ResultType::Nothing => Value::Null,
         ResultType::Bool => Value::Bool(leaf(from)? == b"true"),
         ResultType::Int => number(std::str::from_utf8(leaf(from)?).ok()?.parse().ok()?),
-        ResultType::Text => Value::String(params::data_text(leaf(from)?)),
+        ResultType::Text => Value::String(value_syntax::data_text(leaf(from)?)),
         ResultType::Option(t) => {
             let (mark, rest) = from.split_first()?;
             *from = rest;
@@ -253,7 +170,6 @@ fn leaf<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wireloom_ir::desc::ParamType;
 
     #[test]
     fn results_are_decoded() {
@@ -266,32 +182,6 @@ mod tests {
         assert_eq!(v, json!({"n": -7, "who": "a\"b:c", "up": null}));
         for cut in 0..13 {
             assert_eq!(decode(&ty, &mut &b"2:-7+5:a\"b:c-"[..cut.min(12)]), None, "{cut}");
-        }
-    }
-
-    #[test]
-    fn arguments_are_checked() {
-        let s = SignalDesc {
-            name: "f".into(),
-            doc: String::new(),
-            handler: 0,
-            args: vec![("n".into(), ParamType::UInt(8)), ("t".into(), ParamType::Bytes(4))],
-            forms: Vec::new(),
-            defaults: Vec::new(),
-            masked: false,
-            result: ResultType::Nothing,
-        };
-        let wanted = Ok(vec![ParamValue::UInt(255), ParamValue::Bytes(b"a b".to_vec())]);
-        assert_eq!(arguments(&s, "t=a%20b&n=255", b""), wanted);
-        assert_eq!(arguments(&s, "", br#"{"n": 255, "t": "a b"}"#), wanted);
-        assert_eq!(arguments(&s, "n=255", br#"{"t": "a b"}"#), wanted);
-        for bad in
-            ["[]", "{", "{\"n\": 256, \"t\": \"\"}", "{\"n\": 1, \"t\": \"\", \"x\": 1}", "{\"n\": null, \"t\": \"\"}"]
-        {
-            assert!(arguments(&s, "", bad.as_bytes()).is_err(), "{bad}");
-        }
-        for bad in ["", "n=1", "n=256&t=", "n=1&t=12345", "n=1&t=&x=1", "n=-1&t="] {
-            assert!(arguments(&s, bad, b"").is_err(), "{bad}");
         }
     }
 }

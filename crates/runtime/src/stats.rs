@@ -39,28 +39,6 @@ pub struct CoreStats {
     pub apps: Vec<AppStats>,
 }
 
-impl CoreStats {
-    /// Zeroes for a core that hosts these apps.
-    pub fn for_apps(apps: &[std::sync::Arc<crate::core::app::App>]) -> CoreStats {
-        let classes = |a: &crate::core::app::App| a.classes.iter().map(|_| Cell::default()).collect::<Vec<_>>();
-        let backend = |a: &crate::core::app::App| BackendStats { classes: classes(a), ..BackendStats::default() };
-        let port = |a: &crate::core::app::App, p: &crate::params::PortSetting| PortStats {
-            listen: p.listen,
-            classes: if p.listen { classes(a) } else { Vec::new() },
-            latency: if p.listen { Histogram::default() } else { Histogram::none() },
-            backends: p.addrs.iter().map(|_| backend(a)).collect(),
-            ..PortStats::default()
-        };
-        let app = |a: &std::sync::Arc<crate::core::app::App>| AppStats {
-            ports: a.settings.ports.iter().map(|p| port(a, p)).collect(),
-            counters: a.desc.counters.iter().map(|_| Cell::default()).collect(),
-            merges: a.desc.merges.iter().map(|_| MergeStats::default()).collect(),
-            ..AppStats::default()
-        };
-        CoreStats { apps: apps.iter().map(app).collect(), ..CoreStats::default() }
-    }
-}
-
 #[derive(Default, Debug)]
 pub struct AppStats {
     pub ports: Vec<PortStats>,
@@ -300,7 +278,7 @@ impl Histogram {
     }
 
     /// One that nothing is recorded in, and that takes no memory.
-    fn none() -> Histogram {
+    pub(crate) fn none() -> Histogram {
         Histogram { buckets: Vec::new(), sum: Cell::default() }
     }
 

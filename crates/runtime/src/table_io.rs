@@ -14,15 +14,15 @@
 //!
 //! Bytes that are no text are written `0x00ff`.
 
-use crate::params;
 use crate::signal::{decode, Fault, Run};
+use crate::value_syntax::{self, expected, octets, short, single, text_of};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{json, Map, Value};
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
-use wireloom_ir::desc::{Form, ParamType, ParamValue, ResultType, SignalDesc};
+use std::net::Ipv6Addr;
+use wireloom_ir::desc::{Desc, Form, ParamType, ParamValue, ResultType, SignalDesc};
 use wireloom_ir::suggestions;
 
 pub type Row = Map<String, Value>;
@@ -169,16 +169,19 @@ pub fn fingerprint(row: &str) -> u128 {
     half(0) << 64 | half(1)
 }
 
-/// A value as text, without the quotes of a string.
-pub fn text_of(v: &Value) -> String {
-    v.as_str().map_or_else(|| v.to_string(), |s| s.trim().to_string())
+const DOES: [&str; 6] = ["get", "insert", "remove", "next", "len", "clear"];
+
+/// Whether a signal was made for a table.
+pub fn is_of_table(desc: &Desc, s: &SignalDesc) -> bool {
+    let parts = s.name.rsplit_once('.');
+    parts.is_some_and(|(table, what)| DOES.contains(&what) && desc.tables.iter().any(|t| t.name == table))
 }
 
 // ---- to arguments ----
 
 /// Names of the fields of a signal's arguments: those of masks are left out.
 pub fn fields(signal: &SignalDesc) -> Vec<&str> {
-    signal.args.iter().map(|(n, _)| n.as_str()).filter(|n| !is_mask(signal, n)).collect()
+    signal.args.iter().map(|a| a.name.as_str()).filter(|n| !is_mask(signal, n)).collect()
 }
 
 fn is_mask(signal: &SignalDesc, name: &str) -> bool {
@@ -186,7 +189,7 @@ fn is_mask(signal: &SignalDesc, name: &str) -> bool {
 }
 
 fn has(signal: &SignalDesc, name: &str) -> bool {
-    signal.args.iter().any(|(n, _)| n == name)
+    signal.args.iter().any(|a| a.name == name)
 }
 
 /// The first of `names` that is no field of any of these signals.
@@ -212,15 +215,6 @@ fn is_prefixes(signal: &SignalDesc) -> bool {
     signal.masked && !has(signal, "priority")
 }
 
-pub fn form(signal: &SignalDesc, index: usize) -> &Form {
-    signal.forms.get(index).unwrap_or(&Form::Plain)
-}
-
-/// What an argument is that is left out.
-pub fn default(signal: &SignalDesc, index: usize) -> Option<&ParamValue> {
-    signal.defaults.get(index)?.as_ref()
-}
-
 /// The calls that a row stands for: one, or several if there are ranges. `exact`: fields that the
 /// signal does not take are an error.
 pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<ParamValue>>, String> {
@@ -229,22 +223,23 @@ pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<
     }
     // In the order of the arguments; those of masks are filled together with what they belong to.
     let mut calls: Vec<Vec<Option<ParamValue>>> = vec![vec![None; signal.args.len()]];
-    for (i, (name, ty)) in signal.args.iter().enumerate() {
+    for (i, arg) in signal.args.iter().enumerate() {
+        let (name, ty) = (&arg.name, arg.ty);
         if is_mask(signal, name) {
             continue;
         }
         let given = row.get(name).filter(|v| !v.is_null());
         let told = |e: String| format!("`{name}`: {e}");
         let mask = format!("{name}_mask");
-        if let Some(m) = signal.args.iter().position(|(n, _)| signal.masked && *n == mask) {
+        if let Some(m) = signal.args.iter().position(|a| signal.masked && a.name == mask) {
             let patterns = match given {
-                Some(v) => patterns(*ty, form(signal, i), name, v).map_err(told)?,
+                Some(v) => patterns(ty, &arg.form, name, v).map_err(told)?,
                 None if is_prefixes(signal) => {
                     return Err(format!("`{name}` is missing; it is a prefix, `any` for all"))
                 }
-                None => vec![any(*ty)],
+                None => vec![any(ty)],
             };
-            if is_prefixes(signal) && !patterns.iter().all(|(_, m)| is_prefix(*ty, m)) {
+            if is_prefixes(signal) && !patterns.iter().all(|(_, m)| is_prefix(ty, m)) {
                 return Err(told(format!(
                     "expected a prefix (got `{}`)",
                     short(&given.map(text_of).unwrap_or_default())
@@ -264,10 +259,10 @@ pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<
             calls = calls.iter().flat_map(each).collect();
             continue;
         }
-        let value = match (given, default(signal, i)) {
-            (Some(v), _) => single(*ty, form(signal, i), name, v).map_err(told)?,
+        let value = match (given, &arg.default) {
+            (Some(v), _) => single(ty, &arg.form, name, v).map_err(told)?,
             (None, Some(v)) => v.clone(),
-            (None, None) => return Err(format!("`{name}` is missing; it is {}", expected(*ty, form(signal, i)))),
+            (None, None) => return Err(format!("`{name}` is missing; it is {}", expected(ty, &arg.form))),
         };
         calls.iter_mut().for_each(|c| c[i] = Some(value.clone()));
     }
@@ -281,7 +276,7 @@ pub fn replaced(
     remove: &SignalDesc,
     calls: &[(usize, Vec<ParamValue>)],
 ) -> Option<(usize, usize)> {
-    let key: Vec<bool> = insert.args.iter().map(|(n, _)| has(remove, n)).collect();
+    let key: Vec<bool> = insert.args.iter().map(|a| has(remove, &a.name)).collect();
     let mut seen: HashMap<Vec<&ParamValue>, (usize, &Vec<ParamValue>)> = HashMap::new();
     for (row, args) in calls {
         let of = args.iter().zip(&key).filter(|(_, k)| **k).map(|(a, _)| a).collect();
@@ -292,95 +287,6 @@ pub fn replaced(
         }
     }
     None
-}
-
-/// What a field holds, for messages.
-pub fn expected(ty: ParamType, form: &Form) -> String {
-    match (form, ty) {
-        (Form::Enum(names), _) => names.join(" or "),
-        (Form::Ip4, _) => "an IPv4 address".into(),
-        (Form::Ip6, _) => "an IPv6 address".into(),
-        (Form::Wide, _) => "a number of 128 bits".into(),
-        (Form::Within(ranges), _) => {
-            let one = |(a, b): &(u64, u64)| if a == b { a.to_string() } else { format!("from {a} to {b}") };
-            format!("a number {}", ranges.iter().map(one).collect::<Vec<_>>().join(" or "))
-        }
-        (Form::Ip, _) => "an address".into(),
-        (Form::Mac, _) => "a MAC address".into(),
-        (_, ParamType::UInt(bits)) => format!("a number of {bits} bits"),
-        (_, ParamType::Bool) => "true or false".into(),
-        (_, ParamType::Duration) => "a duration, as in 10ms".into(),
-        (_, ParamType::Bytes(n)) => format!("at most {n} bytes"),
-        (_, ParamType::Endpoint | ParamType::Endpoints(_)) => "host:port".into(),
-    }
-}
-
-/// One value, addresses and the common protocols by name included.
-pub fn single(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<ParamValue, String> {
-    let bytes = matches!((ty, form), (ParamType::Bytes(_), Form::Plain));
-    if matches!(v, Value::Array(_) | Value::Object(_)) || bytes && !v.is_string() && !v.is_number() {
-        return Err(format!("expected {} (got {})", expected(ty, form), short(&v.to_string())));
-    }
-    if bytes {
-        // White space belongs to it.
-        let text = v.as_str().map_or_else(|| v.to_string(), str::to_string);
-        return params::parse_data(ty, &text).map_err(|e| format!("{e} (got `{}`)", short(&text)));
-    }
-    let text = text_of(v);
-    let named = match text.to_ascii_lowercase().as_str() {
-        "icmp" => Some(1),
-        "tcp" => Some(6),
-        "udp" => Some(17),
-        "icmp6" | "icmpv6" => Some(58),
-        _ => None,
-    };
-    let wrong = || format!("expected {} (got `{}`)", expected(ty, form), short(&text));
-    match (form, ty) {
-        (Form::Enum(names), _) => match names.contains(&text) {
-            true => Ok(ParamValue::Bytes(text.into_bytes())),
-            false => Err(wrong() + &suggestions::hint(&text, names.iter().map(String::as_str))),
-        },
-        (Form::Within(ranges), _) => match params::number(&text) {
-            Ok(n) if ranges.iter().any(|(a, b)| (a..=b).contains(&&n)) => Ok(ParamValue::UInt(n)),
-            _ => Err(wrong()),
-        },
-        (Form::Ip6, _) => text.parse().map(|ip: Ipv6Addr| ParamValue::Bytes(ip.octets().to_vec())).map_err(|_| wrong()),
-        (Form::Wide, _) => wide(&text).map(|n| ParamValue::Bytes(n.to_be_bytes().to_vec())).ok_or_else(wrong),
-        // Only what is an address may be written as one.
-        (Form::Plain, ParamType::UInt(_)) if text.contains(['.', ':']) => Err(wrong()),
-        (Form::Ip, _) => text.parse().map(|ip| ParamValue::Bytes(octets(ip).to_vec())).map_err(|_| wrong()),
-        // As tables show them.
-        (_, ParamType::Duration) if v.is_u64() => Ok(ParamValue::Duration(v.as_u64().unwrap_or(0))),
-        (_, ParamType::UInt(8)) if name == "proto" && named.is_some() => Ok(ParamValue::UInt(named.unwrap_or(0))),
-        _ => params::parse(ty, &text).map_err(|e| match e.starts_with("must") {
-            true => format!("{e} (got `{}`)", short(&text)),
-            false if name == "proto" => wrong() + "; those with names are tcp, udp, icmp and icmp6",
-            false => wrong(),
-        }),
-    }
-}
-
-/// As much of what was given as a message needs.
-fn short(text: &str) -> String {
-    match text.char_indices().nth(60) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.into(),
-    }
-}
-
-/// Decimal, or hexadecimal behind `0x`.
-fn wide(text: &str) -> Option<u128> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u128::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
-fn octets(ip: IpAddr) -> [u8; 16] {
-    match ip {
-        IpAddr::V4(v) => v.to_ipv6_mapped().octets(),
-        IpAddr::V6(v) => v.octets(),
-    }
 }
 
 // ---- patterns ----
@@ -409,7 +315,8 @@ fn width(ty: ParamType) -> u32 {
     match ty {
         ParamType::UInt(bits) => bits.into(),
         ParamType::Bytes(n) => n * 8,
-        _ => 64,
+        ParamType::Bool => 1,
+        ParamType::Duration | ParamType::Endpoint | ParamType::Endpoints(_) => 64,
     }
 }
 
@@ -548,8 +455,8 @@ impl Shape {
         let (key, value) = (of("key")?.clone(), of("value")?.clone());
         let masked = of("mask").is_some();
         let masks = insert.filter(|_| masked).map(|s| {
-            let args = s.args.iter().enumerate().filter(|(_, (n, _))| is_pattern(s, n));
-            args.map(|(i, (_, t))| (*t, form(s, i).clone())).collect::<Vec<_>>()
+            let args = s.args.iter().filter(|a| is_pattern(s, &a.name));
+            args.map(|a| (a.ty, a.form.clone())).collect::<Vec<_>>()
         });
         let lpm = !insert.is_some_and(|s| has(s, "priority"));
         let priority = (masks.is_some() && !lpm).then(|| "priority".to_string());
@@ -664,7 +571,7 @@ fn pattern_text(ty: ParamType, form: &Form, value: &Value, mask: &Value) -> Valu
 fn bits_of(ty: ParamType, form: &Form, v: &Value) -> Option<u128> {
     match (form, ty) {
         (Form::Ip | Form::Ip6, _) => v.as_str()?.parse().ok().map(|ip| u128::from(Ipv6Addr::from(octets(ip)))),
-        (_, ParamType::UInt(_)) => match params::parse(ty, &text_of(v)).ok()? {
+        (_, ParamType::UInt(_)) => match value_syntax::parse(ty, &text_of(v)).ok()? {
             ParamValue::UInt(n) => Some(n.into()),
             _ => None,
         },

@@ -248,36 +248,21 @@ mod tests {
 
     const MS: u64 = NS_PER_MS;
 
-    /// A small reproducible generator (SplitMix64).
-    struct Rng(u64);
-    impl Rng {
-        fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^ (z >> 31)
-        }
-        fn below(&mut self, n: u64) -> u64 {
-            self.next() % n
-        }
-    }
-
     /// The wheel against a map that is searched: same timers, same order of deadlines, right
     /// deadlines.
     #[test]
     fn agrees_with_a_sorted_model() {
         for seed in 0..60 {
-            let mut rng = Rng(seed);
-            let mut now = rng.below(1 << 40);
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut now = rng.u64(..1 << 40);
             let mut wheel = Wheel::new(now);
             let mut model: HashMap<u64, (u64, TimerKey)> = HashMap::new();
             let (mut next_id, mut fired) = (0, Vec::new());
             for _ in 0..2000 {
-                match rng.below(10) {
+                match rng.u64(..10) {
                     0..=5 => {
-                        let scale = 1 << rng.below(52);
-                        let at = now + rng.below(scale);
+                        let scale = 1 << rng.u64(..52);
+                        let at = now + rng.u64(..scale);
                         let key = wheel.insert(at, next_id);
                         model.insert(next_id, (at.div_ceil(MS).max(now / MS + 1), key));
                         next_id += 1;
@@ -290,8 +275,8 @@ mod tests {
                         }
                     }
                     7 => {
-                        let far = 1 << rng.below(46);
-                        now += rng.below(far);
+                        let far = 1 << rng.u64(..46);
+                        now += rng.u64(..far);
                     }
                     _ => now = wheel.next_deadline().unwrap_or(now).max(now),
                 }

@@ -205,7 +205,12 @@ impl Mutator {
             found.dedup();
             found
         };
-        Mutator { words: distinct(is_word), signs: distinct(|t| !is_word(t) && !is_number(t)), rng: Rng(seed), cuts }
+        Mutator {
+            words: distinct(is_word),
+            signs: distinct(|t| !is_word(t) && !is_number(t)),
+            rng: Rng::new(seed),
+            cuts,
+        }
     }
 
     fn below(&mut self, n: usize) -> usize {

@@ -208,7 +208,7 @@ fn snake(name: &str) -> String {
 
 /// Other names for what these files name.
 pub fn map(files: &[(PathBuf, String)], known: &BTreeSet<String>, seed: u64) -> BTreeMap<String, String> {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let there: BTreeSet<String> = files.iter().flat_map(|(_, t)| words(t).map(|r| t[r].to_string())).collect();
     let modules: BTreeSet<String> =
         files.iter().filter_map(|(p, _)| Some(p.file_stem()?.to_string_lossy().into_owned())).collect();

@@ -120,7 +120,7 @@ pub struct Maker {
 
 impl Maker {
     pub fn new(seed: u64) -> Maker {
-        let rng = Rng(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x6a09_e667_f3bc_c908);
+        let rng = Rng::new(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x6a09_e667_f3bc_c908);
         Maker {
             rng,
             forms: BTreeSet::new(),

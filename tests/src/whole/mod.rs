@@ -173,7 +173,7 @@ pub(crate) struct Make {
 impl Make {
     fn new(seed: u64, n: usize) -> Make {
         Make {
-            rng: Rng(seed),
+            rng: Rng::new(seed),
             prefix: format!("p{n}"),
             vars: vec![],
             states: vec![],

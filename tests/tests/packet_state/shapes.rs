@@ -1,7 +1,7 @@
 //! Frames of all shapes, cut and lying ones among them: compiled code, which has ways of its own
 //! for usual ones, does what the interpreter does.
 
-use super::{both_ways, udp, write, Folder, Frames, Random, EPOCH};
+use super::{both_ways, udp, write, Folder, Frames, EPOCH};
 
 const TUNNELLED: &str = r#"
 app tunnelled {
@@ -42,11 +42,11 @@ fn tagged(f: &mut Vec<u8>) {
 fn frames_that_are_opened_twice() {
     let folder = Folder::new("twice");
     std::fs::write(folder.file("tunnelled.loom"), TUNNELLED).unwrap();
-    let mut r = Random(3);
+    let mut r = fastrand::Rng::with_seed(3);
     let (mut bad, mut input) = (0, Frames::new());
     for i in 0..600u64 {
-        let mut f = udp(r.below(3) as u8, 1000 + i as u16, 53, 18 + r.below(40) as usize);
-        match r.below(5) {
+        let mut f = udp(r.u64(..3) as u8, 1000 + i as u16, 53, 18 + r.u64(..40) as usize);
+        match r.u64(..5) {
             0 => with_options(&mut f),
             1 => tagged(&mut f),
             // UDP says that it is longer than the packet.
@@ -128,27 +128,27 @@ app choosing {
 fn choices_without_branches() {
     let folder = Folder::new("choosing");
     std::fs::write(folder.file("choosing.loom"), CHOOSING).unwrap();
-    let mut r = Random(29);
+    let mut r = fastrand::Rng::with_seed(29);
     let input: Frames = (0..4000u64)
         .map(|i| {
-            let dport = if r.below(3) == 0 { 53 } else { 80 };
-            let mut f = udp(r.below(4) as u8, 1000 + r.below(8) as u16, dport, r.below(40) as usize);
-            match r.below(8) {
+            let dport = if r.u64(..3) == 0 { 53 } else { 80 };
+            let mut f = udp(r.u64(..4) as u8, 1000 + r.u64(..8) as u16, dport, r.u64(..40) as usize);
+            match r.u64(..8) {
                 // TCP, with a data offset of any kind.
                 0..=2 => {
                     f[23] = 6;
                     f.resize(f.len().max(54), 0);
-                    f[46] = if r.below(2) == 0 { 0x50 } else { (r.below(16) as u8) << 4 };
+                    f[46] = if r.u64(..2) == 0 { 0x50 } else { (r.u64(..16) as u8) << 4 };
                     f[17] = (f.len() - 14) as u8;
                 }
-                3 => f[23] = [2, 51, 132][r.below(3) as usize],
+                3 => f[23] = [2, 51, 132][r.u64(..3) as usize],
                 // UDP says that it is longer or shorter than it is.
-                4 => f[39] = r.below(60) as u8,
+                4 => f[39] = r.u64(..60) as u8,
                 // A later fragment, or one that others follow.
-                5 => f[20..22].copy_from_slice(&[[0, 9], [0x20, 0]][r.below(2) as usize]),
+                5 => f[20..22].copy_from_slice(&[[0, 9], [0x20, 0]][r.u64(..2) as usize]),
                 _ => {}
             }
-            match r.below(12) {
+            match r.u64(..12) {
                 0 => with_options(&mut f),
                 1 => tagged(&mut f),
                 // IPv6 around the same.
@@ -156,8 +156,8 @@ fn choices_without_branches() {
                     let (n, proto) = ((f.len() - 34) as u8, f[23]);
                     f.splice(12..34, [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, n, proto, 64][..], &[0x20; 32][..]].concat());
                 }
-                3 => f.truncate(r.below(f.len() as u64) as usize + 1),
-                4 => f[17] = r.below(90) as u8,
+                3 => f.truncate(r.u64(..f.len() as u64) as usize + 1),
+                4 => f[17] = r.u64(..90) as u8,
                 5 => f.resize(60.max(f.len()), 0),
                 _ => {}
             }

@@ -14,7 +14,7 @@ use wireloom_ir::suggestions;
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::server::Ready;
-use wireloom_runtime::{packet, params, serve, table_io, AppSpec, Program, ServeOptions};
+use wireloom_runtime::{packet, params, serve, value_syntax, AppSpec, Program, ServeOptions};
 
 /// An error that ends a command early, with its text for the user. `Silent`: all was said already.
 pub enum Failure {
@@ -67,7 +67,7 @@ fn parameters(desc: &Desc) -> String {
     let mut text = String::from("Parameters (--set NAME=VALUE):\n");
     for p in &desc.params {
         let form = match p.ty {
-            _ if p.form != Form::Plain => table_io::expected(p.ty, &p.form),
+            _ if p.form != Form::Plain => value_syntax::expected(p.ty, &p.form),
             ParamType::Bool => "true|false".to_string(),
             ParamType::UInt(bits) => format!("a number of {bits} bits"),
             ParamType::Duration => "a duration, 10ms".to_string(),

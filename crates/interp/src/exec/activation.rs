@@ -141,7 +141,7 @@ pub unsafe fn param_value(v: &wl_param, ty: desc::ParamType) -> Value {
         // SAFETY: by contract.
         desc::ParamType::Bytes(_) => Value::bytes(unsafe { v.b.as_slice() }),
         desc::ParamType::Endpoint => Value::Endpoint(endpoint(&v.ep)),
-        _ => Value::Int(v.u as u128),
+        desc::ParamType::UInt(_) | desc::ParamType::Duration | desc::ParamType::Endpoints(_) => Value::Int(v.u as u128),
     }
 }
 

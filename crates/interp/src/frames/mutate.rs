@@ -19,7 +19,7 @@ const NUMBERS: [u16; 14] = [0, 1, 4, 5, 8, 19, 20, 21, 0x7f, 0x80, 0xff, 0x7fff,
 
 impl Mutator {
     pub fn new(seed: u64, corpus: Vec<Vec<u8>>, addresses: Vec<[u8; 4]>, inputs: Vec<(usize, u16, bool)>) -> Mutator {
-        Mutator { rng: Rng(seed), corpus, addresses, inputs, time: 1_700_000_000_000_000_000 }
+        Mutator { rng: Rng::new(seed), corpus, addresses, inputs, time: 1_700_000_000_000_000_000 }
     }
 
     /// Every frame as it is, every prefix of it (also as a longer frame that a capture has cut),

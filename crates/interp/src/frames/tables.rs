@@ -35,7 +35,7 @@ pub fn compare(module: &Module, a: &mut Runner, b: &mut Runner) -> Result<u64, S
 fn is_walk(module: &Module, s: &SignalDesc) -> bool {
     let Some(table) = s.name.strip_suffix(".next") else { return false };
     let exact = |k: TableKind| !matches!(k, TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog);
-    matches!(s.args.as_slice(), [(n, _)] if n == "cursor")
+    matches!(s.args.as_slice(), [a] if a.name == "cursor")
         && module.tables.iter().any(|t| t.name == table && exact(t.kind))
 }
 

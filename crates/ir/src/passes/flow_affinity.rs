@@ -61,7 +61,8 @@ pub fn alone(m: &mut Module) {
     {
         return;
     }
-    let own: Vec<bool> = m.tables.iter().map(|t| m.sharing(t) == Sharing::One && fixed(m, t) && !is_exact(t)).collect();
+    let own: Vec<bool> =
+        m.tables.iter().map(|t| m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t)).collect();
     for (t, own) in m.tables.iter_mut().zip(own) {
         t.local |= own
     }
@@ -218,7 +219,7 @@ pub fn plan(m: &Module) -> Plan {
             let why = uses.why(t, candidates[t].is_some());
             match &why {
                 _ if m.tables[t].kind == TableKind::Ring => (false, "per core: a ring of its own on each".into()),
-                _ if m.sharing(&m.tables[t]) == Sharing::Copies => match one_core {
+                _ if m.sharing(&m.tables[t]) == TableSharing::Copies => match one_core {
                     Some(_) => (false, "on one core, with all packets".into()),
                     None => (false, "a copy per core: packets only read it".into()),
                 },

@@ -45,12 +45,12 @@ pub fn print_expr(m: &Module, e: &Expr) -> String {
 
 /// The word for a frame port's engine.
 pub fn engine_name(e: crate::desc::FrameEngine) -> &'static str {
-    names::name_of(names::ENGINES, e)
+    names::Word::word(e)
 }
 
 /// The word for a table's kind.
 pub fn table_kind(k: crate::TableKind) -> &'static str {
-    names::name_of(names::TABLE_KINDS, k)
+    names::Word::word(k)
 }
 
 /// A type as it is written in the text form.

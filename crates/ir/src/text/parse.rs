@@ -2,11 +2,13 @@
 //! exhaust the stack.
 
 use super::lex::{tokens, Token, ARROW, DOTS, FAT_ARROW};
-use super::names::{value_of, ENGINES, TABLE_KINDS};
+use super::names::value_of;
 use super::TextError;
 use crate::plans::HandlerPlan;
 use crate::*;
-use desc::{Failover, Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Reuse, Sharing, Value};
+use desc::{
+    Failover, Form, FrameEngine, ParamType, ParamValue, PortKind, PortOptions, ResultType, Reuse, Sharing, Value,
+};
 
 pub(super) type Res<T> = Result<T, TextError>;
 
@@ -448,7 +450,7 @@ impl Parser {
             self.bump();
             self.option(&mut options, &w)?;
         }
-        let kind = match (word.as_str(), value_of(ENGINES, &word)) {
+        let kind = match (word.as_str(), value_of::<FrameEngine>(&word)) {
             ("listen", _) => PortKind::Listen(value),
             ("connect", _) => PortKind::Connect(value),
             (_, Some(engine)) => PortKind::Frames { engine, names: value },
@@ -459,7 +461,11 @@ impl Parser {
 
     fn word_of<T: Copy>(&mut self, names: &'static [(T, &'static str)]) -> Res<T> {
         let word = self.any_word()?;
-        value_of(names, &word).map_or_else(|| self.error(format!("unknown value `{word}`")), Ok)
+        names
+            .iter()
+            .find(|(_, n)| *n == word)
+            .map(|(v, _)| *v)
+            .map_or_else(|| self.error(format!("unknown value `{word}`")), Ok)
     }
 
     fn option(&mut self, o: &mut PortOptions, name: &str) -> Res<()> {
@@ -550,7 +556,7 @@ impl Parser {
         let name = self.str()?;
         self.sign(':')?;
         let word = self.any_word()?;
-        let Some(kind) = value_of(TABLE_KINDS, &word) else {
+        let Some(kind) = value_of::<TableKind>(&word) else {
             return self.error(format!("unknown kind of table `{word}`"));
         };
         let local = self.eat_word("local");

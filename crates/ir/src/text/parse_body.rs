@@ -1,7 +1,7 @@
 //! Parsing: bodies, statements, expressions.
 
 use super::lex::{Token, ARROW};
-use super::names::{value_of, BINARY, BUILTINS, QUEUE_ACTS, UNARY};
+use super::names::value_of;
 use super::parse::{Parser, Res};
 use crate::*;
 
@@ -280,7 +280,7 @@ impl Parser {
             "table_pop" => StmtKind::TablePop { table: self.table()?, dst: self.target()? },
             "queue" => {
                 let word = self.any_word()?;
-                let Some(act) = value_of(QUEUE_ACTS, &word) else {
+                let Some(act) = value_of::<QueueAct>(&word) else {
                     return self.error(format!("unknown act `{word}` of a queue"));
                 };
                 let port = PortId(self.index()?);
@@ -509,7 +509,7 @@ impl Parser {
         if word == "call" {
             return Ok(ExprKind::Call(FuncId(self.index()?), self.list(Self::expr)?));
         }
-        if let Some(b) = value_of(BUILTINS, &word) {
+        if let Some(b) = value_of::<Builtin>(&word) {
             return Ok(ExprKind::Builtin(b, self.list(Self::expr)?));
         }
         if word == "make" {
@@ -531,10 +531,10 @@ impl Parser {
 
     fn operands(&mut self, word: &str) -> Res<ExprKind> {
         use ExprKind as K;
-        if let Some(op) = value_of(UNARY, word) {
+        if let Some(op) = value_of::<UnOp>(word) {
             return Ok(K::Unary(op, self.expr()?));
         }
-        if let Some(op) = value_of(BINARY, word) {
+        if let Some(op) = value_of::<BinOp>(word) {
             return Ok(K::Binary(op, self.expr()?, self.next_expr()?));
         }
         Ok(match word {

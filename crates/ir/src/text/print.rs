@@ -1,6 +1,6 @@
 //! Printing: declarations, types and units.
 
-use super::names::{name_of, ENGINES, TABLE_KINDS};
+use super::names::Word;
 use crate::*;
 use desc::{Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
 use std::fmt::Write;
@@ -260,7 +260,7 @@ impl Printer<'_> {
             self.line(&format!("counter {} doc {}", string(&c.name), string(&c.doc)))
         }
         for t in &m.tables {
-            let kind = name_of(TABLE_KINDS, t.kind);
+            let kind = t.kind.word();
             let local = if t.local { " local" } else { "" };
             let cache = if t.cache == 0 { String::new() } else { format!(" cache {}", t.cache) };
             self.line(&format!(
@@ -407,7 +407,7 @@ impl Printer<'_> {
         let (word, value) = match &port.kind {
             PortKind::Listen(v) => ("listen", v),
             PortKind::Connect(v) => ("connect", v),
-            PortKind::Frames { engine, names } => (name_of(ENGINES, *engine), names),
+            PortKind::Frames { engine, names } => (engine.word(), names),
         };
         let protocols: Vec<String> = port
             .protocols

@@ -1,6 +1,6 @@
 //! Printing: bodies, statements, expressions.
 
-use super::names::{name_of, BINARY, BUILTINS, QUEUE_ACTS, UNARY};
+use super::names::Word;
 use super::print::{bytes, reference, span, string, Printer};
 use crate::walk::{At, Scope};
 use crate::*;
@@ -201,7 +201,7 @@ impl Printer<'_> {
             }
             StmtKind::TablePop { table, dst } => format!("table_pop {} -> {}", self.table(*table), l(dst)),
             StmtKind::Queue { port, index, act, dst } => {
-                format!("queue {} {} [{}] -> {}", name_of(QUEUE_ACTS, *act), self.port_ref(*port), e(index), l(dst))
+                format!("queue {} {} [{}] -> {}", act.word(), self.port_ref(*port), e(index), l(dst))
             }
             StmtKind::Output { wire, frame, mark, last } => format!(
                 "output {}{} {} mark {}",
@@ -389,8 +389,8 @@ impl Printer<'_> {
             K::ChecksumOk(l, n) => format!("checksum_ok({}, {n})", self.local(*l, scope.locals)),
             K::PartStatus(a) => format!("part_status({})", e(a)),
             K::Parts => "parts".into(),
-            K::Unary(op, a) => format!("{}({})", name_of(UNARY, *op), e(a)),
-            K::Binary(op, a, b) => format!("{}({}, {})", name_of(BINARY, *op), e(a), e(b)),
+            K::Unary(op, a) => format!("{}({})", op.word(), e(a)),
+            K::Binary(op, a, b) => format!("{}({}, {})", op.word(), e(a), e(b)),
             K::Cast(a) => format!("cast({})", e(a)),
             K::If(a, b, c) => format!("if({}, {}, {})", e(a), e(b), e(c)),
             K::InRanges(a, r) => format!("in({}; {})", e(a), self.ranges(r)),
@@ -406,7 +406,7 @@ impl Printer<'_> {
             K::Call(f, l) => {
                 format!("call {}({})", reference(self.m.funcs.get(f.index()).map(|f| f.name.as_str()), f.0), list(l))
             }
-            K::Builtin(b, l) => format!("{}({})", name_of(BUILTINS, *b), list(l)),
+            K::Builtin(b, l) => format!("{}({})", b.word(), list(l)),
             K::Find { list, name } => format!("find({}, {})", path(list), e(name)),
             K::CountOf { list, name } => format!("count_of({}, {})", path(list), e(name)),
             K::AnyToken { list, name, token } => format!("any_token({}, {}, {})", path(list), e(name), e(token)),

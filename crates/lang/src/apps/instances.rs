@@ -92,18 +92,19 @@ impl Compiler<'_> {
                     ir::On::Every(period)
                 }
                 On::End => ir::On::End,
-                _ => ir::On::Start,
+                On::Start => ir::On::Start,
+                On::Message { .. } | On::Event { .. } | On::Fault(_) => continue,
+            };
+            let word = match &h.on {
+                On::Every(_) => "every",
+                On::End => "end",
+                On::Start | On::Message { .. } | On::Event { .. } | On::Fault(_) => "start",
             };
             let mut l = super::frames::begin(self, module, format!("element {path}"));
             for (k, o) in around.iter() {
                 l.enter_instance(k, o.clone());
             }
             let body = l.own_handler(name, i, h, span)?;
-            let word = match on {
-                ir::On::Start => "start",
-                ir::On::End => "end",
-                _ => "every",
-            };
             self.add_handler(&format!("{path}.{word}"), on, m.span, body);
         }
         if queues {

@@ -184,7 +184,31 @@ impl Compiler<'_> {
             Ty::Ip4 => Form::Ip4,
             Ty::Mac => Form::Mac,
             Ty::Enum(e) => Form::Enum(self.m.enums[e.index()].variants.iter().map(|(n, _)| n.clone()).collect()),
-            _ => Form::Plain,
+            Ty::Error
+            | Ty::Never
+            | Ty::Unit
+            | Ty::Bool
+            | Ty::Lit
+            | Ty::Int { .. }
+            | Ty::Duration
+            | Ty::Instant
+            | Ty::Fault
+            | Ty::Endpoint
+            | Ty::Prefix
+            | Ty::Bytes(_)
+            | Ty::None
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Tuple(_)
+            | Ty::Record(_)
+            | Ty::Msg(_)
+            | Ty::Items(..)
+            | Ty::Switch(..)
+            | Ty::Stream
+            | Ty::Replies(_)
+            | Ty::Port(_)
+            | Ty::Table(_)
+            | Ty::Conn => Form::Plain,
         }
     }
 

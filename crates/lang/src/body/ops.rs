@@ -254,7 +254,22 @@ impl Lower<'_, '_> {
             BinOp::Lt => B::Lt,
             BinOp::Le => B::Le,
             BinOp::Gt => B::Gt,
-            _ => B::Ge,
+            BinOp::Ge => B::Ge,
+            BinOp::Add
+            | BinOp::Sub
+            | BinOp::Mul
+            | BinOp::Div
+            | BinOp::Rem
+            | BinOp::AddSat
+            | BinOp::SubSat
+            | BinOp::BitAnd
+            | BinOp::BitOr
+            | BinOp::BitXor
+            | BinOp::Shl
+            | BinOp::Shr
+            | BinOp::And
+            | BinOp::Or
+            | BinOp::In => return Err(Reported),
         };
         Ok(crate::fold::fold(&self.cx.m, &build::cmp(op, a, b)))
     }
@@ -345,7 +360,19 @@ impl Lower<'_, '_> {
             BinOp::SubSat => B::SubSat,
             BinOp::BitAnd => B::BitAnd,
             BinOp::BitOr => B::BitOr,
-            _ => B::BitXor,
+            BinOp::BitXor => B::BitXor,
+            BinOp::Shl
+            | BinOp::Shr
+            | BinOp::Eq
+            | BinOp::Ne
+            | BinOp::Lt
+            | BinOp::Le
+            | BinOp::Gt
+            | BinOp::Ge
+            | BinOp::EqCase
+            | BinOp::And
+            | BinOp::Or
+            | BinOp::In => return Err(Reported),
         };
         let t = ea.ty;
         let e = crate::fold::fold(&self.cx.m, &build::bin(t, op, ea, eb));
@@ -432,7 +459,18 @@ fn sign(op: BinOp) -> &'static str {
         BinOp::BitAnd => "&",
         BinOp::BitOr => "|",
         BinOp::BitXor => "^",
-        _ => "this operator",
+        BinOp::Shl => "<<",
+        BinOp::Shr => ">>",
+        BinOp::Eq => "==",
+        BinOp::Ne => "!=",
+        BinOp::Lt => "<",
+        BinOp::Le => "<=",
+        BinOp::Gt => ">",
+        BinOp::Ge => ">=",
+        BinOp::EqCase => "~=",
+        BinOp::And => "and",
+        BinOp::Or => "or",
+        BinOp::In => "in",
     }
 }
 

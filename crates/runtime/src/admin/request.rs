@@ -1,4 +1,5 @@
-//! One request to the admin page (RFC 9112): it is read, and checked for its target and its origin.
+//! One request to the admin page (RFC 9112): `httparse` reads it; its target and its origin are
+//! checked.
 //!
 //! A web page in a browser on this machine can send requests here. So `Host` must name this page;
 //! else another name could resolve to it (DNS rebinding). A foreign `Origin` is refused. A request
@@ -9,6 +10,8 @@ use std::net::IpAddr;
 
 /// The largest head, in bytes.
 const HEAD_MAX: usize = 8192;
+/// The most header fields.
+const FIELDS_MAX: usize = 64;
 /// The largest body, in bytes.
 const BODY_MAX: usize = 64 << 10;
 
@@ -25,6 +28,8 @@ pub(super) struct Request {
 pub(super) struct Refusal(pub &'static str, pub &'static str);
 
 const BAD: &str = "400 Bad Request";
+const NOT_A_REQUEST: &str = "the request line is not METHOD /PATH HTTP/1.1";
+const TOO_LARGE: &str = "431 Request Header Fields Too Large";
 const FORBIDDEN: &str = "403 Forbidden";
 
 /// Names of this page: beside its address and `localhost`, what `--admin-host` gives.
@@ -56,36 +61,39 @@ impl Names<'_> {
 /// Reads a request from what has come so far; None: more must come.
 pub(super) fn read(bytes: &[u8], names: &Names) -> Result<Option<Request>, Refusal> {
     let window = &bytes[..bytes.len().min(HEAD_MAX)];
-    let Some(end) = window.windows(4).position(|w| w == b"\r\n\r\n") else {
-        let whole = bytes.len() >= HEAD_MAX;
-        return if whole {
-            Err(Refusal("431 Request Header Fields Too Large", "a head has at most 8192 bytes"))
-        } else {
-            Ok(None)
-        };
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut head = httparse::Request::new(&mut fields);
+    let end = match head.parse(window) {
+        Ok(httparse::Status::Complete(end)) => end,
+        Ok(httparse::Status::Partial) if bytes.len() < HEAD_MAX => return Ok(None),
+        Ok(httparse::Status::Partial) => return Err(Refusal(TOO_LARGE, "a head has at most 8192 bytes")),
+        Err(httparse::Error::TooManyHeaders) => return Err(Refusal(TOO_LARGE, "a head has at most 64 fields")),
+        Err(httparse::Error::HeaderName) => return Err(Refusal(BAD, "a header field is not NAME: VALUE")),
+        Err(httparse::Error::HeaderValue) => return Err(Refusal(BAD, "a header field has forbidden bytes")),
+        Err(httparse::Error::NewLine | httparse::Error::Status | httparse::Error::Token | httparse::Error::Version) => {
+            return Err(Refusal(BAD, NOT_A_REQUEST))
+        }
     };
-    let head = std::str::from_utf8(&bytes[..end]).map_err(|_| Refusal(BAD, "the head is no text"))?;
-    let (line, fields) = head.split_once("\r\n").unwrap_or((head, ""));
-    let mut words = line.split(' ');
-    let (method, target, version) =
-        (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next().unwrap_or(""));
-    if !target.starts_with('/') || !version.starts_with("HTTP/1.") || words.next().is_some() {
-        return Err(Refusal(BAD, "the request line is not METHOD /PATH HTTP/1.1"));
+    let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
+        return Err(Refusal(BAD, NOT_A_REQUEST));
+    };
+    if !target.starts_with('/') {
+        return Err(Refusal(BAD, NOT_A_REQUEST));
     }
-    let fields = Fields::of(fields)?;
-    asked_for(&fields, version, names)?;
+    let fields = Fields(head.headers);
+    asked_for(&fields, minor, names)?;
     let length = body_length(&fields)?;
     if method == "POST" && !fields.one("content-type")?.is_some_and(is_json) {
         return Err(Refusal("415 Unsupported Media Type", "a POST has Content-Type: application/json"));
     }
-    match bytes[end + 4..].get(..length) {
+    match bytes[end..].get(..length) {
         Some(body) => Ok(Some(Request { method: method.into(), target: target.into(), body: body.to_vec() })),
         None => Ok(None),
     }
 }
 
 /// Whether this page is meant, by someone who may.
-fn asked_for(fields: &Fields, version: &str, names: &Names) -> Result<(), Refusal> {
+fn asked_for(fields: &Fields, minor: u8, names: &Names) -> Result<(), Refusal> {
     match fields.one("host")? {
         Some(host) if names.has(host) => {}
         Some(_) => {
@@ -95,7 +103,7 @@ fn asked_for(fields: &Fields, version: &str, names: &Names) -> Result<(), Refusa
             ))
         }
         // Of old clients, which are no browsers.
-        None if version == "HTTP/1.0" => {}
+        None if minor == 0 => {}
         None => return Err(Refusal(BAD, "Host is missing")),
     }
     let foreign = |origin: &str| !origin.strip_prefix("http://").is_some_and(|authority| names.has(authority));
@@ -122,28 +130,18 @@ fn is_json(kind: &str) -> bool {
     kind.split(';').next().is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
 }
 
-struct Fields<'a>(Vec<(&'a str, &'a str)>);
+struct Fields<'h, 'a>(&'h [httparse::Header<'a>]);
 
-impl<'a> Fields<'a> {
-    fn of(text: &'a str) -> Result<Fields<'a>, Refusal> {
-        let field = |line: &'a str| match line.split_once(':') {
-            Some((name, value)) if !name.is_empty() && !name.contains([' ', '\t']) => {
-                Ok((name, value.trim_matches([' ', '\t'])))
-            }
-            _ => Err(Refusal(BAD, "a header field is not NAME: VALUE")),
-        };
-        text.split("\r\n").filter(|l| !l.is_empty()).map(field).collect::<Result<_, _>>().map(Fields)
-    }
-
+impl<'a> Fields<'_, 'a> {
     /// A field that may be there once.
     fn one(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
-        let mut found = self.0.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| *v);
+        let mut found = self.0.iter().filter(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value);
         let first = found.next();
         if found.next().is_some() {
-            Err(Refusal(BAD, "a header field is there twice"))
-        } else {
-            Ok(first)
+            return Err(Refusal(BAD, "a header field is there twice"));
         }
+        let text = first.map(std::str::from_utf8).transpose();
+        text.map_err(|_| Refusal(BAD, "a header field is no text"))
     }
 }
 

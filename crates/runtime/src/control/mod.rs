@@ -9,8 +9,6 @@
 mod request;
 mod tables;
 
-pub(crate) use tables::is_of_table;
-
 use crate::error::Error;
 use crate::view::View;
 use std::io::{ErrorKind, Read, Write};

@@ -6,9 +6,10 @@
 use super::tables;
 use crate::admin;
 use crate::table_io::{self, Row};
+use crate::value_syntax;
 use crate::view::{Hosted, View};
 use serde_json::{json, Map, Value};
-use wireloom_ir::desc::SignalDesc;
+use wireloom_ir::desc::{ArgDesc, SignalDesc};
 use wireloom_ir::suggestions;
 
 /// An answer's fields, or what was wrong.
@@ -111,13 +112,13 @@ pub(super) fn apps_of<'v>(view: &'v View, request: &Row) -> Result<Vec<&'v Hoste
 
 /// Signals that the program wrote itself.
 fn own_signals(app: &Hosted) -> impl Iterator<Item = &SignalDesc> {
-    app.desc().signals.iter().filter(|s| !tables::is_of_table(app.desc(), s))
+    app.desc().signals.iter().filter(|s| !table_io::is_of_table(app.desc(), s))
 }
 
 fn signals(view: &View) -> Vec<Value> {
     let args = |s: &SignalDesc| -> Vec<Value> {
-        let arg = |(i, (n, t)): (usize, &(String, _))| json!({ "name": n, "is": table_io::expected(*t, table_io::form(s, i)) });
-        s.args.iter().enumerate().map(arg).collect()
+        let arg = |a: &ArgDesc| json!({ "name": a.name, "is": value_syntax::expected(a.ty, &a.form) });
+        s.args.iter().map(arg).collect()
     };
     let of =
         |a| own_signals(a).map(move |s| json!({ "app": a.name(), "signal": s.name, "doc": s.doc, "args": args(s) }));
@@ -141,28 +142,27 @@ fn signal(view: &View, request: &Row) -> Answer {
         Some(Value::Object(o)) => o.clone(),
         // In order.
         Some(Value::Array(list)) if list.len() <= signal.args.len() => {
-            signal.args.iter().map(|(n, _)| n.clone()).zip(list.iter().cloned()).collect()
+            signal.args.iter().map(|a| a.name.clone()).zip(list.iter().cloned()).collect()
         }
         Some(_) => {
             return Err(format!("signal `{name}` takes {} arguments: {}", signal.args.len(), usage(signal)).into())
         }
     };
-    if let Some(extra) = given.keys().find(|k| !signal.args.iter().any(|(n, _)| n == *k)) {
+    if let Some(extra) = given.keys().find(|k| !signal.args.iter().any(|a| a.name == **k)) {
         return Err(unknown(
             "argument",
             extra,
             &format!("of signal `{name}`"),
-            signal.args.iter().map(|(n, _)| n.as_str()).collect(),
+            signal.args.iter().map(|a| a.name.as_str()).collect(),
         ));
     }
-    let arg = |(i, (n, t)): (usize, &(String, _))| match given.get(n) {
-        Some(v) => table_io::single(*t, table_io::form(signal, i), n, v)
-            .map_err(|e| Refused::from(format!("argument `{n}`: {e}"))),
-        None => table_io::default(signal, i)
-            .cloned()
-            .ok_or_else(|| format!("signal `{name}` needs `{n}`: {}", usage(signal)).into()),
+    let arg = |a: &ArgDesc| match (given.get(&a.name), &a.default) {
+        (Some(v), _) => value_syntax::single(a.ty, &a.form, &a.name, v)
+            .map_err(|e| Refused::from(format!("argument `{}`: {e}", a.name))),
+        (None, Some(default)) => Ok(default.clone()),
+        (None, None) => Err(format!("signal `{name}` needs `{}`: {}", a.name, usage(signal)).into()),
     };
-    let args = signal.args.iter().enumerate().map(arg).collect::<Result<Vec<_>, _>>()?;
+    let args = signal.args.iter().map(arg).collect::<Result<Vec<_>, _>>()?;
     let (out, all) = app.call(signal, args);
     match all {
         true => Ok(fields(out)),
@@ -182,7 +182,7 @@ pub(super) fn several<'v>(what: &str, name: &str, apps: impl Iterator<Item = &'v
 }
 
 fn usage(signal: &SignalDesc) -> String {
-    let args: Vec<String> = signal.args.iter().map(|(n, _)| format!("{n}=…")).collect();
+    let args: Vec<String> = signal.args.iter().map(|a| format!("{}=…", a.name)).collect();
     format!("{} {}", signal.name, args.join(" "))
 }
 

@@ -9,11 +9,13 @@ use super::request::{self, fields, unknown, Answer, Refused};
 use crate::abi::{WL_F_CONSTRAINT, WL_F_FULL, WL_F_INDEX};
 use crate::signal::{decode, Fault, Run};
 use crate::table_io::{self, Row, Shape, END};
+use crate::value_syntax;
 use crate::view::{Hosted, View};
 use serde_json::{json, Value};
 use std::ops::Range;
 use std::sync::Arc;
-use wireloom_ir::desc::{Desc, Half, ParamType, ParamValue, ResultType, SignalDesc, TableInfo};
+use wireloom_ir::desc::{ArgDesc, Desc, ParamValue, ResultType, SignalDesc, TableDesc};
+use wireloom_ir::text::table_kind;
 
 /// Entries that one job inserts or removes, about.
 const JOB: usize = 256;
@@ -28,14 +30,6 @@ const STEPS: usize = 64;
 /// tell, which packets bring up to date.
 const COUNTED: u64 = 64 << 10;
 
-const DOES: [&str; 6] = ["get", "insert", "remove", "next", "len", "clear"];
-
-/// Whether a signal was made for a table.
-pub(crate) fn is_of_table(desc: &Desc, s: &SignalDesc) -> bool {
-    let parts = s.name.rsplit_once('.');
-    parts.is_some_and(|(table, what)| DOES.contains(&what) && desc.tables.iter().any(|t| t.name == table))
-}
-
 /// A table of an app.
 struct Table<'v> {
     hosted: &'v Hosted,
@@ -45,11 +39,11 @@ struct Table<'v> {
 
 impl<'v> Table<'v> {
     fn name(&self) -> &'v str {
-        &self.desc.tables[self.index].name
+        &self.is().name
     }
 
-    fn info(&self) -> Option<&'v TableInfo> {
-        self.desc.table_info.get(self.index)
+    fn is(&self) -> &'v TableDesc {
+        &self.desc.tables[self.index]
     }
 
     fn signal(&self, what: &str) -> Option<&'v SignalDesc> {
@@ -62,12 +56,12 @@ impl<'v> Table<'v> {
     }
 
     fn per_core(&self) -> bool {
-        self.desc.local_tables.iter().any(|t| t == self.name())
+        self.is().is_per_core()
     }
 
     /// Every core has all entries: they come from here.
     fn copied(&self) -> bool {
-        self.per_core() && self.info().is_some_and(|i| !i.written)
+        self.per_core() && !self.is().written
     }
 
     /// Cores that are told of changes.
@@ -75,7 +69,7 @@ impl<'v> Table<'v> {
         // One that all share is asked for where services are, if there are any: they last as long
         // as the process.
         if self.per_core() {
-            self.hosted.cores(self.info().map_or(Half::Both, |i| i.half))
+            self.hosted.cores(self.is().half)
         } else {
             0..1
         }
@@ -93,7 +87,7 @@ impl<'v> Table<'v> {
 
     fn entries(&self) -> u64 {
         let stats = self.hosted.app.table_stats(self.index);
-        let scans = self.info().is_some_and(|i| i.idle > 0 && i.capacity > COUNTED);
+        let scans = self.is().idle > 0 && self.is().capacity > COUNTED;
         let Some(len) = self.signal("len").filter(|_| !scans) else { return stats.map_or(0, |s| s[0]) };
         let handler = len.handler;
         let counts = self.hosted.on(self.parts(), move |run| integer(run(handler, &[]).ok()));
@@ -105,8 +99,10 @@ impl<'v> Table<'v> {
         let app = &self.hosted.app;
         match kind {
             WL_F_FULL => {
-                let of = self.info().map_or(String::new(), |i| format!(" of {} entries", i.capacity));
-                format!("table `{}`{of} is full; delete some first, or give it a larger `capacity`", self.name())
+                let (name, capacity) = (self.name(), self.is().capacity);
+                format!(
+                    "table `{name}` of {capacity} entries is full; delete some first, or give it a larger `capacity`"
+                )
             }
             WL_F_INDEX => format!("its key is beyond the capacity of table `{}`", self.name()),
             WL_F_CONSTRAINT => "a value is not allowed".into(),
@@ -153,12 +149,12 @@ pub(super) fn list(view: &View, request: &Row) -> Answer {
 
 fn describe(t: &Table) -> Value {
     let form = |s: &SignalDesc, skip: &dyn Fn(&str) -> bool| -> Vec<Value> {
-        let one = |(i, (n, ty)): (usize, &(String, ParamType))| {
-            let is = table_io::expected(*ty, table_io::form(s, i));
+        let one = |a: &ArgDesc| {
+            let (n, is) = (&a.name, value_syntax::expected(a.ty, &a.form));
             (!skip(n) && table_io::fields(s).contains(&n.as_str()))
                 .then(|| json!({ "name": n, "is": is, "pattern": table_io::is_pattern(s, n) }))
         };
-        s.args.iter().enumerate().filter_map(one).collect()
+        s.args.iter().filter_map(one).collect()
     };
     let key: Vec<&str> = t.signal("remove").or_else(|| t.signal("get")).map_or(Vec::new(), table_io::fields);
     let insert = t.signal("insert");
@@ -168,16 +164,14 @@ fn describe(t: &Table) -> Value {
         "table": t.name(),
         "entries": t.entries(),
         "per_core": t.per_core(),
+        "kind": table_kind(t.is().kind),
+        "capacity": t.is().capacity,
+        "idle_s": t.is().idle as f64 / 1e9,
+        "when_full": if t.is().evict_lru { "evict" } else { "reject" },
         "key": insert.map_or(Vec::new(), |s| form(s, &|n| !key.contains(&n))),
         "value": insert.map_or(Vec::new(), |s| form(s, &|n| key.contains(&n))),
         "can": can.iter().map(|w| match *w { "remove" => "delete", "next" => "read", w => w }).collect::<Vec<_>>(),
     });
-    if let Some(i) = t.info() {
-        out["kind"] = i.kind.as_str().into();
-        out["capacity"] = i.capacity.into();
-        out["idle_s"] = (i.idle as f64 / 1e9).into();
-        out["when_full"] = if i.evict_lru { "evict" } else { "reject" }.into();
-    }
     if let Some(s) = t.hosted.app.table_stats(t.index) {
         out["stats"] = json!({ "hits": s[1], "misses": s[2], "inserts": s[3], "evictions": s[4], "expired": s[5], "rejected": s[6] });
     }
@@ -327,12 +321,9 @@ struct Adder {
 impl Adder {
     fn of(t: &Table, insert: &SignalDesc) -> Adder {
         let args =
-            |s: &SignalDesc| s.args.iter().filter_map(|(n, _)| insert.args.iter().position(|(m, _)| m == n)).collect();
+            |s: &SignalDesc| s.args.iter().filter_map(|a| insert.args.iter().position(|b| a.name == b.name)).collect();
         let remove = t.signal("remove").map(|s| (s.handler, args(s)));
-        let room = t
-            .signal("len")
-            .filter(|_| t.info().is_some_and(|i| i.idle == 0))
-            .and_then(|s| Some((s.handler, t.info()?.capacity)));
+        let room = t.signal("len").filter(|_| t.is().idle == 0).map(|s| (s.handler, t.is().capacity));
         Adder { insert: insert.handler, remove, room }
     }
 

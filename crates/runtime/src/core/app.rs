@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::hashing;
 use crate::params::{self, Settings};
 use crate::program::{Program, Unit};
-use crate::stats::{AppStats, Cell};
+use crate::stats::{AppStats, BackendStats, Cell, CoreStats, Histogram, MergeStats, PortStats};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wireloom_ir::desc::{self, CounterDesc, Desc, Half, HandlerOn, Order, PortKind, PortOptions, Sharing};
@@ -120,7 +120,7 @@ impl App {
 
     /// What a table counts: entries, hits, misses, inserts, evictions, expired, rejected, bytes.
     pub fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
-        let at = self.desc.tables.get(table)?.offset as usize;
+        let at = self.desc.tables.get(table)?.stats as usize;
         if at % 8 != 0 || at + 64 > self.program.table().shared_size as usize {
             return None;
         }
@@ -556,6 +556,28 @@ impl AppCore {
                 self.views.push(v);
             }
         }
+    }
+}
+
+impl CoreStats {
+    /// Zeroes for a core that hosts these apps.
+    pub fn for_apps(apps: &[Arc<App>]) -> CoreStats {
+        let classes = |a: &App| a.classes.iter().map(|_| Cell::default()).collect::<Vec<_>>();
+        let backend = |a: &App| BackendStats { classes: classes(a), ..BackendStats::default() };
+        let port = |a: &App, p: &params::PortSetting| PortStats {
+            listen: p.listen,
+            classes: if p.listen { classes(a) } else { Vec::new() },
+            latency: if p.listen { Histogram::default() } else { Histogram::none() },
+            backends: p.addrs.iter().map(|_| backend(a)).collect(),
+            ..PortStats::default()
+        };
+        let app = |a: &Arc<App>| AppStats {
+            ports: a.settings.ports.iter().map(|p| port(a, p)).collect(),
+            counters: a.desc.counters.iter().map(|_| Cell::default()).collect(),
+            merges: a.desc.merges.iter().map(|_| MergeStats::default()).collect(),
+            ..AppStats::default()
+        };
+        CoreStats { apps: apps.iter().map(app).collect(), ..CoreStats::default() }
     }
 }
 

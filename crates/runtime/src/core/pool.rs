@@ -36,7 +36,7 @@ impl Core {
             // If it is lost under the request, nobody could tell the client, who has had no answer
             // yet, that this happens.
             Reuse::Safe if !repeats && room && first() => None,
-            _ => self.take_idle(at),
+            Reuse::Safe | Reuse::Always => self.take_idle(at),
         }
     }
 

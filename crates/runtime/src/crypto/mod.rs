@@ -7,6 +7,7 @@
 //! the schedule under the key's bytes. A known key allocates nothing.
 
 mod hash;
+pub mod op;
 
 use crate::abi::wl_bytes;
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM};
@@ -17,42 +18,9 @@ use aws_lc_rs::constant_time;
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use hash::{digest, Hash, Mac, Sha1, Sha256};
+pub use op::Op;
+use op::OPS;
 use std::cell::RefCell;
-
-/// What to compute; `WL_X_*` of the C header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Op {
-    /// key, counter block, data: AES in counter mode (SP 800-38A), which is its own inverse.
-    AesCtr = 0,
-    /// key, vector, data of whole blocks: AES in CBC mode (SP 800-38A), without padding.
-    AesCbcEncrypt = 1,
-    AesCbcDecrypt = 2,
-    /// key, nonce, associated data, data: AES-GCM (SP 800-38D); the tag follows the data.
-    AesGcmSeal = 3,
-    AesGcmOpen = 4,
-    /// key, parts: HMAC (RFC 2104) over the parts, one behind the other.
-    HmacSha1 = 5,
-    HmacSha256 = 6,
-    /// parts
-    Sha1 = 7,
-    Sha256 = 8,
-    /// As many random bytes as the argument is long.
-    Random = 9,
-}
-
-const OPS: [Op; 10] = [
-    Op::AesCtr,
-    Op::AesCbcEncrypt,
-    Op::AesCbcDecrypt,
-    Op::AesGcmSeal,
-    Op::AesGcmOpen,
-    Op::HmacSha1,
-    Op::HmacSha256,
-    Op::Sha1,
-    Op::Sha256,
-    Op::Random,
-];
 
 pub const BLOCK: usize = 16;
 pub const NONCE: usize = 12;

@@ -24,7 +24,7 @@ pub use node::Node;
 
 use crate::core::app::App;
 use crate::error::Error;
-use crate::server::Stop;
+use crate::server::options::Stop;
 use crate::stats::CoreStats;
 use std::sync::Arc;
 use std::time::Duration;

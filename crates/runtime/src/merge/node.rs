@@ -366,7 +366,7 @@ impl Node {
                 };
                 let work = move || {
                     if let Some(cpu) = cpu {
-                        crate::server::pin(cpu);
+                        crate::server::options::pin(cpu);
                     }
                     let left = Worker::new(run, n, merge, limits, counts, task).work();
                     run.node.ring();

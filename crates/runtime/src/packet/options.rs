@@ -1,10 +1,34 @@
 //! Divides the command line among several apps. In: the options, their ports and tables with or
 //! without the app's name before them. Out: options for each app.
 
-use super::port_bindings::Options;
+use super::memory::{Frames, Sink};
+use super::table::Inserts;
 use crate::error::Error;
 use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 use wireloom_ir::desc::{Desc, HandlerOn};
+
+/// What the command line says of a packet app.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// (port, targets): `--bind` and `--out`.
+    pub bind: Vec<(String, String)>,
+    pub out: Vec<(String, String)>,
+    /// (table, file).
+    pub load: Vec<(String, PathBuf)>,
+    pub dump: Vec<(String, PathBuf)>,
+    /// Whether a core that receives for all hands frames to the others.
+    pub rps: super::rps::Policy,
+    /// Captures are read at the speed at which they were made.
+    pub pace: bool,
+    /// Of apps with service ports, too, packets alone: connections are not taken.
+    pub alone: bool,
+    /// What is put into a table while frames flow.
+    pub inserts: Option<Arc<Inserts>>,
+    /// What `memory:NAME` names.
+    pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
+}
 
 /// What each app is told of the options: `PORT=…` is for all that have the port, `APP.PORT=…` for
 /// one.

@@ -5,6 +5,8 @@ use crate::abi::wl_frame;
 use std::io;
 use std::os::fd::RawFd;
 
+/// Frames of a capture further apart than this are not handled in one batch, which has one time.
+pub const APART_NS: u64 = 1_000_000;
 /// Frames handled together, at most.
 pub const BATCH: usize = 64;
 /// The same where nothing waits for the end of a batch: its handler sends nothing, or nothing

@@ -11,15 +11,14 @@ use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
 use super::core::{fan, frame_handler, End, Fans, Input, Member, Route};
 use super::core_mesh::{core_of, flow_hash};
-use super::memory::{Frames, Memory, Sink};
-use super::options::of_each;
+use super::memory::{Frames, Memory};
+use super::options::{of_each, Options};
 use super::pcap::{self, Link, Reader, Style, Writer};
 use super::pool::{Pool, Region};
 use super::port::FramePort;
 use super::port_ends::{Loop, Null};
 use super::queue::Queue;
 use super::share::{Common, Opened, SendsBy, Tap};
-use super::table::Inserts;
 use super::tun::{Kind, Tun};
 use super::udp::Udp;
 use crate::core::app::App;
@@ -32,27 +31,6 @@ use std::sync::Arc;
 use wireloom_ir::desc::{self, Begins, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
 use wireloom_ir::passes::affinity_groups::Bound;
 use wireloom_ir::suggestions;
-
-/// What the command line says of a packet app.
-#[derive(Clone, Default)]
-pub struct Options {
-    /// (port, targets): `--bind` and `--out`.
-    pub bind: Vec<(String, String)>,
-    pub out: Vec<(String, String)>,
-    /// (table, file).
-    pub load: Vec<(String, PathBuf)>,
-    pub dump: Vec<(String, PathBuf)>,
-    /// Whether a core that receives for all hands frames to the others.
-    pub rps: super::rps::Policy,
-    /// Captures are read at the speed at which they were made.
-    pub pace: bool,
-    /// Of apps with service ports, too, packets alone: connections are not taken.
-    pub alone: bool,
-    /// What is put into a table while frames flow.
-    pub inserts: Option<Arc<Inserts>>,
-    /// What `memory:NAME` names.
-    pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Engine {
@@ -175,17 +153,7 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
 
 /// Whether a port carries frames from or to the world.
 pub fn is_outside(kind: &PortKind) -> bool {
-    matches!(kind, PortKind::Frames { .. }) && !is_loop(kind) && !is_queue(kind)
-}
-
-/// Whether a port is a queue of the program's.
-pub fn is_queue(kind: &PortKind) -> bool {
-    matches!(kind, PortKind::Frames { engine: FrameEngine::Queue, .. })
-}
-
-/// Whether a port leads back into the program.
-pub fn is_loop(kind: &PortKind) -> bool {
-    matches!(kind, PortKind::Frames { engine: FrameEngine::Loop, .. })
+    matches!(kind, PortKind::Frames { .. }) && !kind.is_loop() && !kind.is_queue()
 }
 
 /// What one core gets.

@@ -7,15 +7,15 @@
 
 use super::core::{Fan, PacketCore, Parts};
 use super::core_mesh::Mesh;
-use super::options;
+use super::options::{self, Options};
 use super::pool::Pool;
-use super::port_bindings::{self, check_bindings, is_outside, AppPlan, CorePlan, Options, Plan};
+use super::port_bindings::{self, check_bindings, is_outside, AppPlan, CorePlan, Plan};
 use super::rps::{self, Policy, Rps};
 use super::table::{self, Counted, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
 use crate::error::Error;
-use crate::server::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
+use crate::server::options::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
 use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::CoreStats;
 use crate::view::Group;

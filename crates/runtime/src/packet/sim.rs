@@ -5,7 +5,7 @@ use super::core::{frame_handler, End, Fans, Input, PacketCore, Parts, Route};
 use super::core_mesh::Mesh;
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, Sent};
-use super::port_bindings::{depth, is_loop, is_queue};
+use super::port_bindings::depth;
 use crate::core::app::App;
 use crate::error::Error;
 use crate::sim::Sim;
@@ -91,7 +91,7 @@ impl PacketSim {
             .packets()
             .ok_or_else(|| Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app)))?;
         let broken = |e| Error::Io("cannot prepare a simulated run".into(), e);
-        let queues = app.desc.ports.iter().zip(&app.settings.ports).filter(|(p, _)| is_queue(&p.kind));
+        let queues = app.desc.ports.iter().zip(&app.settings.ports).filter(|(p, _)| p.kind.is_queue());
         let waiting: usize = queues.flat_map(|(_, s)| &s.names).map(|n| depth(n)).sum();
         let pool = Pool::all(1, desc::FRAME_BUFFERS as usize + waiting).map_err(broken)?.remove(0);
         let mesh = Mesh::all(1, 1).map_err(broken)?.remove(0);
@@ -101,14 +101,14 @@ impl PacketSim {
             for (i, name) in app.settings.ports[p].names.iter().enumerate() {
                 let line = SharedLines::default();
                 let end: Box<dyn FramePort> = match &port.kind {
-                    kind if is_loop(kind) => Box::<super::port_ends::Loop>::default(),
-                    kind if is_queue(kind) => Box::new(super::queue::Queue::new(depth(name))),
+                    kind if kind.is_loop() => Box::<super::port_ends::Loop>::default(),
+                    kind if kind.is_queue() => Box::new(super::queue::Queue::new(depth(name))),
                     _ => Box::new(SimEnd(line.clone())),
                 };
                 here.push(Route::Here(ends.len()));
-                if let Some(handler) = frame_handler(&app.desc, p).filter(|_| !is_queue(&port.kind)) {
+                if let Some(handler) = frame_handler(&app.desc, p).filter(|_| !port.kind.is_queue()) {
                     let mut input = Input::new(ends.len(), p as u16, i as u16, handler, true);
-                    input.looped = is_loop(&port.kind);
+                    input.looped = port.kind.is_loop();
                     inputs.push(input);
                 }
                 ends.push(End::new(end, p));

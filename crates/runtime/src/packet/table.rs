@@ -19,7 +19,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use wireloom_ir::desc::{Desc, ParamValue, SignalDesc};
+use wireloom_ir::desc::{Desc, ParamValue, SignalDesc, TableDesc};
 use wireloom_ir::suggestions;
 
 fn signal<'a>(desc: &'a Desc, table: &str, what: &str) -> Result<&'a SignalDesc, Error> {
@@ -132,7 +132,12 @@ fn load(desc: &Desc, table: &str, file: &Path) -> Result<Load, Error> {
     {
         log::warn!("{}: row {row} replaces row {before}: they have the same key and other values", file.display());
     }
-    Ok(Load { file: file.into(), handler: insert.handler, local: desc.local_tables.iter().any(|t| t == table), calls })
+    Ok(Load {
+        file: file.into(),
+        handler: insert.handler,
+        local: find(desc, table).is_some_and(TableDesc::is_per_core),
+        calls,
+    })
 }
 
 // ---- dump ----
@@ -175,11 +180,13 @@ pub fn check_dumps(desc: &Desc, files: &[(String, PathBuf)]) -> Result<(), Error
     Ok(())
 }
 
+fn find<'d>(desc: &'d Desc, table: &str) -> Option<&'d TableDesc> {
+    desc.tables.iter().find(|t| t.name == table)
+}
+
 /// Whether cores have parts of their own, rather than the same entries.
 fn divided(desc: &Desc, table: &str) -> bool {
-    let index = desc.tables.iter().position(|t| t.name == table);
-    let written = index.and_then(|i| desc.table_info.get(i)).is_none_or(|i| i.written);
-    written && desc.local_tables.iter().any(|t| t == table)
+    find(desc, table).is_some_and(|t| t.is_per_core() && t.written)
 }
 
 /// What packets have counted in all, to be written with what connections count.

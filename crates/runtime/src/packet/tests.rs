@@ -107,9 +107,10 @@ pub fn desc(mode: u64) -> Desc {
         name: name.into(),
         doc: String::new(),
         handler,
-        args: args.iter().map(|(n, t)| (n.to_string(), *t)).collect(),
-        forms: Vec::new(),
-        defaults: Vec::new(),
+        args: args
+            .iter()
+            .map(|(n, ty)| ArgDesc { name: n.to_string(), ty: *ty, form: Form::Plain, default: None })
+            .collect(),
         masked: false,
         result,
     };

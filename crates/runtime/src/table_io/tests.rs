@@ -1,9 +1,15 @@
 //! Rows as files and scripts write them: accepted rows, and refused rows with their messages.
 
 use super::*;
+use wireloom_ir::desc::ArgDesc;
 
 fn row(v: Value) -> Row {
     v.as_object().unwrap().clone()
+}
+
+fn arg((name, ty, form): &(&str, ParamType, Form)) -> ArgDesc {
+    let default = (*name == "priority").then_some(ParamValue::UInt(0));
+    ArgDesc { name: name.to_string(), ty: *ty, form: form.clone(), default }
 }
 
 fn signal(args: &[(&str, ParamType, Form)], result: ResultType) -> SignalDesc {
@@ -11,9 +17,7 @@ fn signal(args: &[(&str, ParamType, Form)], result: ResultType) -> SignalDesc {
         name: "t.insert".into(),
         doc: String::new(),
         handler: 0,
-        args: args.iter().map(|(n, t, _)| (n.to_string(), *t)).collect(),
-        forms: args.iter().map(|(_, _, f)| f.clone()).collect(),
-        defaults: args.iter().map(|(n, ..)| (*n == "priority").then_some(ParamValue::UInt(0))).collect(),
+        args: args.iter().map(arg).collect(),
         masked: args.iter().any(|(n, ..)| n.ends_with("_mask")),
         result,
     }
@@ -95,7 +99,7 @@ fn what_is_left_out_is_the_default() {
         ],
         ResultType::Nothing,
     );
-    s.defaults = vec![None, Some(ParamValue::Bool(true))];
+    s.args[1].default = Some(ParamValue::Bool(true));
     let of = |v: Value| arguments(&s, &row(v), true);
     let (u, b) = (ParamValue::UInt, ParamValue::Bool);
     assert_eq!(of(json!({"key": 1, "n": 2})), Ok(vec![vec![u(1), b(true), u(2)]]));
@@ -367,7 +371,7 @@ fn dumps_are_loaded_as_they_were() {
         (0..20_000).map(|_| (0..next(6)).flat_map(|_| PIECES[next(PIECES.len())].to_vec()).collect::<Vec<u8>>()),
     );
     for key in keys {
-        let (value, want) = (Value::String(crate::params::data_text(&key)), Ok(ParamValue::Bytes(key.clone())));
+        let (value, want) = (Value::String(crate::value_syntax::data_text(&key)), Ok(ParamValue::Bytes(key.clone())));
         let lines = json_rows(&format!("{}\n", json!({ "key": value }))).unwrap();
         let list = json_rows(&json!([{ "key": value }]).to_string()).unwrap();
         assert_eq!((take(&lines[0]["key"]), take(&list[0]["key"])), (want.clone(), want.clone()), "{key:?}");

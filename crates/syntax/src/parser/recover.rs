@@ -231,21 +231,10 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().map(|k| (distance(word, k), *k)).filter(|(d, _)| *d <= limit).min().map(|(_, k)| k)
 }
 
-/// Edit distance; words longer than any keyword are far from all of them.
+/// Edits between two words; words longer than any keyword are far from all of them.
 fn distance(a: &str, b: &str) -> usize {
     if a.len() > 20 {
         return usize::MAX;
     }
-    let b: Vec<u8> = b.bytes().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    strsim::levenshtein(a, b)
 }

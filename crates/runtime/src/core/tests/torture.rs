@@ -5,14 +5,6 @@ use super::*;
 use crate::engine::memory::{Behaviour, Ending};
 use std::time::Duration;
 
-struct Rng(u64);
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(1);
-        crate::core::mix(self.0) % n
-    }
-}
-
 /// A client and what it may still be told: each request's number, in order.
 struct Client {
     peer: Peer,
@@ -69,7 +61,7 @@ impl Client {
 }
 
 impl Server {
-    fn work(&mut self, rng: &mut Rng) {
+    fn work(&mut self, rng: &mut fastrand::Rng) {
         self.input.extend(self.peer.receive());
         while let Some(end) = self.input.iter().position(|b| *b == b'\n') {
             let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
@@ -85,20 +77,20 @@ impl Server {
             if line.starts_with('q') {
                 continue;
             }
-            match rng.below(4) {
+            match rng.u64(..4) {
                 0 => {
-                    let n = rng.below(3000) as usize;
+                    let n = rng.u64(..3000) as usize;
                     self.due.extend(format!("D:{n} {id}\n").as_bytes());
                     self.due.extend(vec![b'v'; n]);
                 }
                 _ => self.due.extend(format!("r {id}\n").as_bytes()),
             }
         }
-        let n = rng.below(self.due.len() as u64 + 1).max(self.due.len() as u64 / 2) as usize;
+        let n = rng.u64(..=self.due.len() as u64).max(self.due.len() as u64 / 2) as usize;
         let now: Vec<u8> = self.due.drain(..n).collect();
         let mut rest = &now[..];
         while !rest.is_empty() {
-            let k = (1 + rng.below(rest.len() as u64)) as usize;
+            let k = (1 + rng.u64(..rest.len() as u64)) as usize;
             self.peer.send(&rest[..k]);
             rest = &rest[k..];
         }
@@ -109,7 +101,7 @@ impl Server {
 /// four ways to use backend connections: shared, exclusive, and exclusive but for requests that may
 /// share, as they come or those of one batch.
 fn torture(seed: u64, rounds: u32) -> (u64, u64) {
-    let mut rng = Rng(seed << 32);
+    let mut rng = fastrand::Rng::with_seed(seed);
     let (exclusive, pipeline, most, crowd) =
         [(false, "1", 5, 8), (true, "1", 5, 8), (true, "6", 5, 8), (true, "auto", 60, 60)][(seed / 2 % 4) as usize];
     let (pipeline, most) = (format!("backends.pipeline={pipeline}"), format!("backends.max_connections={most}"));
@@ -129,10 +121,10 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
         for c in clients.iter_mut().filter(|c| !c.ended) {
             let mut out = Vec::new();
             let most = if c.asked - c.answered < 40 { 4 } else { 1 };
-            for _ in 0..rng.below(most) {
-                let (b, n) = (rng.below(2), rng.below(2000) as usize);
+            for _ in 0..rng.u64(..most) {
+                let (b, n) = (rng.u64(..2), rng.u64(..2000) as usize);
                 let id = format!("{}.{}.", c.name, c.asked);
-                match rng.below(12) {
+                match rng.u64(..12) {
                     0..=3 => out.extend(format!("g{b} {id}\n").as_bytes()),
                     4 => out.extend(format!("e {id}\n").as_bytes()),
                     5 => out.extend(format!("w{b} {id}\n").as_bytes()),
@@ -152,12 +144,12 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
             }
             let mut rest = &out[..];
             while !rest.is_empty() {
-                let k = (1 + rng.below(rest.len() as u64)) as usize;
+                let k = (1 + rng.u64(..rest.len() as u64)) as usize;
                 c.peer.send(&rest[..k]);
                 rest = &rest[k..];
             }
-            match rng.below(40) {
-                0 => c.peer.window(Some(rng.below(5000) as usize)),
+            match rng.u64(..40) {
+                0 => c.peer.window(Some(rng.u64(..5000) as usize)),
                 1 => c.peer.window(None),
                 _ => {}
             }
@@ -171,7 +163,7 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
         }
         servers.retain(|v| v.peer.ending() == Ending::Open);
         for v in &mut servers {
-            match rng.below(300) {
+            match rng.u64(..300) {
                 0 => v.peer.reset(),
                 1 => v.peer.finish(),
                 2 if v.due.is_empty() => v.peer.send(b"!garbage\n"),
@@ -181,26 +173,26 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
                 _ => v.work(&mut rng),
             }
         }
-        if rng.below(50) == 0 {
+        if rng.u64(..50) == 0 {
             let how =
-                [Behaviour::Refuse, Behaviour::Silent, Behaviour::Accept, Behaviour::Accept][rng.below(4) as usize];
-            s.behave("backends", rng.below(2) as usize, how);
+                [Behaviour::Refuse, Behaviour::Silent, Behaviour::Accept, Behaviour::Accept][rng.u64(..4) as usize];
+            s.behave("backends", rng.u64(..2) as usize, how);
         }
-        if rng.below(10) == 0 {
-            s.advance(Duration::from_millis(rng.below(400)));
+        if rng.u64(..10) == 0 {
+            s.advance(Duration::from_millis(rng.u64(..400)));
         }
         s.settle();
         for c in &mut clients {
             messages += c.check();
-            if !c.ended && rng.below(200) == 0 {
+            if !c.ended && rng.u64(..200) == 0 {
                 c.ended = true;
-                match rng.below(2) {
+                match rng.u64(..2) {
                     0 => c.peer.reset(),
                     _ => c.peer.finish(),
                 }
             }
         }
-        clients.retain(|c| c.peer.ending() == Ending::Open && !(c.ended && rng.below(20) == 0));
+        clients.retain(|c| c.peer.ending() == Ending::Open && !(c.ended && rng.u64(..20) == 0));
     }
     // Everything heals: all that is still open gets its answers.
     for i in 0..2 {

@@ -19,7 +19,6 @@ use super::core_mesh::Mesh;
 use super::offload::{Large, Undone};
 use super::pool::{Buf, Pool};
 use super::port::{Batch, FramePort};
-use super::port_bindings::is_queue;
 use super::rps::Rps;
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
@@ -32,8 +31,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use wireloom_ir::desc::ParamValue;
 
-/// Frames of a capture further apart than this are not handled in one batch, which has one time.
-pub const APART_NS: u64 = 1_000_000;
 /// Faults of one batch that are shown to the app's fault handlers; further ones are only counted.
 const FAULTS_MAX: usize = 1024;
 /// A program that sends to itself without end goes on after other work.
@@ -217,7 +214,7 @@ impl PacketCore {
         let (cores, now) = (p.stats.len(), monotonic());
         let seed = crate::core::mix(now ^ (p.index as u64) << 32 ^ u64::from(std::process::id()));
         let app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
-        let queues: Vec<bool> = app.app.desc.ports.iter().map(|p| is_queue(&p.kind)).collect();
+        let queues: Vec<bool> = app.app.desc.ports.iter().map(|p| p.kind.is_queue()).collect();
         let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app.desc, i).unwrap_or(NO_HANDLER)).collect();
         let quiet = app.app.desc.handlers.iter().map(|h| !h.sends).collect();
         let nowhere = cores == 1 && p.others.is_empty() && p.ends.iter().all(|e| e.port.swallows());

@@ -1,11 +1,11 @@
 //! In: frames of this core's ports and of other cores' rings. Out: batches of one port, each
 //! handled here or steered to its core.
 
-use super::{Input, PacketCore, APART_NS};
+use super::{Input, PacketCore};
 use crate::abi::wl_frame;
 use crate::engine::common::monotonic;
 use crate::packet::core_mesh::{core_of, flow_hash, Item};
-use crate::packet::port::{bytes, prefetch, Batch, Label, BATCH, LONG_BATCH};
+use crate::packet::port::{bytes, prefetch, Batch, Label, APART_NS, BATCH, LONG_BATCH};
 use crate::packet::rps::Rps;
 
 impl PacketCore {

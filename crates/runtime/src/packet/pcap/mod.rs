@@ -7,6 +7,7 @@
 
 mod ng;
 mod read;
+mod record;
 mod write;
 
 pub use read::Reader;
@@ -83,7 +84,7 @@ impl FramePort for Input {
         while into.room() > 0 {
             let Some(next) = self.0.peek() else { break };
             let begin = *first.get_or_insert(next.time);
-            if next.time > until || next.time.abs_diff(begin) > super::core::APART_NS {
+            if next.time > until || next.time.abs_diff(begin) > super::port::APART_NS {
                 break;
             }
             let Some((buf, mut frame)) = pool.store(self.0.bytes(&next)) else { break };

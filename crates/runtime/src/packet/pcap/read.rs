@@ -3,6 +3,7 @@
 
 use super::super::pool::FRAME_MAX;
 use super::ng::Section;
+use super::record::{u16_at, u32_at, Next};
 use super::{Link, Style, OTHER_LINK};
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,24 +15,6 @@ use std::path::Path;
 const STEP: usize = 1 << 20;
 /// Nothing that must be seen as a whole is longer.
 const WHOLE_MAX: usize = FRAME_MAX + 65_536;
-
-/// A frame in the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
-    pub time: u64,
-    pub wire: u32,
-    /// Where its bytes begin, from the record's first byte.
-    at: usize,
-    n: usize,
-    /// Length of the record.
-    record: usize,
-}
-
-impl Next {
-    pub fn new(time: u64, wire: u32, at: usize, n: usize, record: usize) -> Next {
-        Next { time, wire, at, n, record }
-    }
-}
 
 enum Format {
     Classic { big: bool, nanos: bool },
@@ -381,24 +364,5 @@ fn is_told_to_stop() -> bool {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigpending(&mut set) == 0
             && (libc::sigismember(&set, libc::SIGTERM) == 1 || libc::sigismember(&set, libc::SIGINT) == 1)
-    }
-}
-
-/// A number of the file, in its byte order. There are enough bytes.
-pub fn u32_at(b: &[u8], at: usize, big: bool) -> u32 {
-    let bytes = [b[at], b[at + 1], b[at + 2], b[at + 3]];
-    if big {
-        u32::from_be_bytes(bytes)
-    } else {
-        u32::from_le_bytes(bytes)
-    }
-}
-
-pub fn u16_at(b: &[u8], at: usize, big: bool) -> u16 {
-    let bytes = [b[at], b[at + 1]];
-    if big {
-        u16::from_be_bytes(bytes)
-    } else {
-        u16::from_le_bytes(bytes)
     }
 }

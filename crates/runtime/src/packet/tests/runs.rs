@@ -1,5 +1,21 @@
 //! Captures and frames in memory.
 use super::*;
+use wireloom_ir::{TableKind, TableSharing};
+
+/// A table of which each core has a part.
+fn parts() -> TableDesc {
+    TableDesc {
+        name: "t".into(),
+        kind: TableKind::Exact,
+        sharing: TableSharing::Parts,
+        stats: 0,
+        capacity: 64,
+        idle: 0,
+        evict_lru: false,
+        written: true,
+        half: Half::Both,
+    }
+}
 
 fn temp(name: &str) -> String {
     dir().join(name).display().to_string()
@@ -262,7 +278,7 @@ fn tables_are_loaded_and_dumped() {
     assert_eq!(text(1), "k,w,value\n7,x,70\n8,x,80\n9,x,90\n");
     // A part on each core: loaded on both, dumped from both, and written once where they are the
     // same.
-    let parts = Desc { local_tables: vec!["t".into()], ..desc(DROP) };
+    let parts = Desc { tables: vec![parts()], ..desc(DROP) };
     run_on(program(&[]), parts, options.clone(), 2).unwrap();
     assert_eq!(text(1).lines().count(), 4);
     // More than the table holds.

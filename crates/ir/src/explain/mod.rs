@@ -8,12 +8,14 @@
 //! - units with their head and tail;
 //! - the memory needed at the declared limits.
 
+mod memory;
+mod message_view;
+
 use crate::*;
 use desc::{ParamType, ParamValue, PortKind, Sharing, Value};
+use memory::{local_table_bytes, memory, table_bytes};
+pub use message_view::view_bytes;
 use std::fmt::Write;
-
-/// Bookkeeping of one table entry besides key and value (hash, LRU links, expiry).
-const ENTRY_OVERHEAD: u64 = 32;
 
 pub fn report(m: &Module) -> String {
     let mut out = format!("app {}\n", m.app);
@@ -423,84 +425,6 @@ fn merges(m: &Module, out: &mut String) {
     }
 }
 
-/// Size and alignment of a value in C, if it has a fixed size.
-fn c_layout(m: &Module, ty: TyId) -> Option<(u64, u64)> {
-    let all = |members: &[TyId]| {
-        let (mut size, mut align) = (0u64, 1);
-        for t in members {
-            let (n, a) = c_layout(m, *t)?;
-            size = size.next_multiple_of(a) + n;
-            align = align.max(a);
-        }
-        Some((size.next_multiple_of(align), align))
-    };
-    match m.ty(ty) {
-        Ty::Unit | Ty::Bool => Some((1, 1)),
-        Ty::UInt(b) | Ty::Int(b) => Some((layout::int_bytes(*b), layout::int_bytes(*b))),
-        Ty::Ip => Some((16, 1)),
-        Ty::Endpoint => Some((20, 2)),
-        Ty::Option(t) => {
-            let (n, a) = c_layout(m, *t)?;
-            Some(((a + n).next_multiple_of(a), a))
-        }
-        Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
-        Ty::Tuple(ts) => all(ts),
-        Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => None,
-    }
-}
-
-/// Bytes of a key as tables of one core keep it: without gaps, addresses in `ip` bytes. And whether
-/// there are addresses in it.
-fn packed_key(m: &Module, ty: TyId, ip: u64) -> Option<(u64, bool)> {
-    let all = |members: &[TyId]| {
-        members.iter().try_fold((0, false), |(n, any), t| packed_key(m, *t, ip).map(|(k, a)| (n + k, any | a)))
-    };
-    match m.ty(ty) {
-        Ty::Ip => Some((ip, true)),
-        Ty::Endpoint => Some((18, false)),
-        Ty::Option(t) => packed_key(m, *t, 16).map(|(n, _)| (1 + n, false)),
-        Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
-        Ty::Tuple(ts) => all(ts),
-        _ => c_layout(m, ty).map(|(n, _)| (n, false)),
-    }
-}
-
-/// What a table of one core takes when all its pages are in use: the arrays of
-/// support/core_hash_table.h.
-fn local_table_bytes(m: &Module, t: &Table) -> Option<u64> {
-    if !t.local || t.kind != TableKind::Exact {
-        return None;
-    }
-    let (size, align) = c_layout(m, t.value)?;
-    let array = |key: u64| {
-        let stamp = if (1..=5).contains(&(key % 8)) { key + 3 } else { key.next_multiple_of(4) + 4 };
-        let slot = match (stamp.next_multiple_of(align) + size).next_multiple_of(align.max(8)) {
-            24 => 32,
-            48..=64 => 64,
-            n => n,
-        };
-        let slots = if t.capacity.saturating_mul(slot) <= 32 << 20 { 4 } else { 2 };
-        t.capacity.saturating_mul(slots).saturating_add(16).saturating_add(t.front()).saturating_mul(slot)
-    };
-    let (whole, addresses) = packed_key(m, t.key, 16)?;
-    let short = if addresses { array(packed_key(m, t.key, 4)?.0) } else { 0 };
-    Some(array(whole).saturating_add(short))
-}
-
-fn table_bytes(m: &Module, t: &Table) -> u64 {
-    if let Some(n) = local_table_bytes(m, t) {
-        return n;
-    }
-    if t.kind == TableKind::Array {
-        let locks = if m.sharing(t) == crate::Sharing::One { 64 * t.locks() } else { 0 };
-        return t.capacity.saturating_mul(layout::size(m, t.value)).saturating_add(locks);
-    }
-    let whole = layout::size(m, t.key).saturating_add(layout::size(m, t.value));
-    let variable = layout::bytes_in(m, t.key).saturating_add(layout::bytes_in(m, t.value));
-    let entry = if t.memory > 0 { whole.saturating_sub(variable) } else { whole }.saturating_add(ENTRY_OVERHEAD);
-    t.capacity.saturating_mul(entry).saturating_add(t.memory)
-}
-
 fn state(m: &Module, out: &mut String) {
     let mut rows: Vec<(String, String, Vec<String>)> = Vec::new();
     let plan = passes::flow_affinity::plan(m);
@@ -545,18 +469,16 @@ fn state(m: &Module, out: &mut String) {
     entries(out, &rows);
 }
 
+/// Units of requests, of answers and of the messages of merges.
+fn message_units(m: &Module) -> impl Iterator<Item = UnitId> + '_ {
+    (0..m.units.len() as u32).map(UnitId).filter(|id| {
+        m.protocols.iter().any(|p| p.request == *id || p.response == Some(*id))
+            || m.merges.iter().any(|g| g.unit == *id)
+    })
+}
+
 fn units(m: &Module, out: &mut String) {
-    let messages: Vec<&Unit> = m
-        .units
-        .iter()
-        .enumerate()
-        .filter(|(n, _)| {
-            let id = UnitId(*n as u32);
-            m.protocols.iter().any(|p| p.request == id || p.response == Some(id))
-                || m.merges.iter().any(|g| g.unit == id)
-        })
-        .map(|(_, u)| u)
-        .collect();
+    let messages: Vec<&Unit> = message_units(m).map(|id| m.unit(id)).collect();
     if messages.is_empty() {
         return;
     }
@@ -599,170 +521,4 @@ fn units(m: &Module, out: &mut String) {
             .collect();
         columns(out, &rows);
     }
-}
-
-/// The whole bill: what is taken at start, what each connection and request adds, what pools may
-/// hold, and the sum.
-fn memory(m: &Module, out: &mut String) {
-    heading(out, "Memory");
-    let per_core = layout::counters_size(m).saturating_add(sum(m.states.iter().map(|s| layout::size(m, s.ty))));
-    let tables = sum(m.tables.iter().map(|t| table_bytes(m, t)));
-    let is = |kind: &dyn Fn(&Port) -> bool| m.ports.iter().any(kind);
-    let mut rows = vec![];
-    let mut row = |what: String, n: u64, how: String| {
-        if n > 0 {
-            rows.push(vec![what, bytes(n), how])
-        }
-    };
-    row("tables".into(), tables, "once, at start".into());
-    row("state and counters".into(), per_core, "per core, at start".into());
-    let mut clients = 0u64;
-    for p in &m.ports {
-        clients = clients.saturating_add(port_memory(m, p, &mut row))
-    }
-    let (mut pools, mut squared) = (0, 0u64);
-    if is(&|p| matches!(p.kind, PortKind::Frames { .. })) {
-        let (usual, large) =
-            (desc::FRAME_BUFFER * desc::FRAME_BUFFERS, desc::LARGE_FRAME_BUFFER * desc::LARGE_FRAME_BUFFERS);
-        row("frames".into(), usual, format!("on one core: {} buffers; with n cores each has n times as many; more for queues of AF_XDP and rings of AF_PACKET", count(desc::FRAME_BUFFERS)));
-        row("large frames".into(), large, format!("per core, where they occur: {} buffers", desc::LARGE_FRAME_BUFFERS));
-        pools += large;
-        squared = usual;
-    }
-    if is(&|p| !matches!(p.kind, PortKind::Frames { .. })) {
-        row(
-            "pool: messages held".into(),
-            desc::POOL_HELD,
-            "per core, at most: heads being received, what calls keep".into(),
-        );
-        row(
-            "pool: output waiting".into(),
-            desc::POOL_QUEUES,
-            "per core, at most: for peers that do not take it yet".into(),
-        );
-        pools += desc::POOL_HELD + desc::POOL_QUEUES;
-    }
-    let plan = passes::pauses::plan(m);
-    if plan.any() {
-        let locals = |h: &Handler| sum(h.body.locals.iter().map(|l| layout::size(m, l.ty)));
-        let deepest =
-            m.handlers.iter().enumerate().filter(|(n, _)| plan.pauses(*n)).map(|(_, h)| locals(h)).max().unwrap_or(0);
-        let paused = desc::PAUSED.saturating_mul(desc::PAUSED_STACK.saturating_add(deepest));
-        row(
-            "paused handlers".into(),
-            paused,
-            format!("per core, at most: stacks and scratch of {}, as far as they are used", desc::PAUSED),
-        );
-        pools = pools.saturating_add(paused);
-    }
-    let on = |cores: u64| {
-        tables
-            .saturating_add(clients)
-            .saturating_add(per_core.saturating_add(pools).saturating_mul(cores))
-            .saturating_add(squared * cores * cores)
-    };
-    let further = match squared {
-        0 => format!("each further core {}", bytes(per_core.saturating_add(pools))),
-        _ => format!("on two {}, on four {}", bytes(on(2)), bytes(on(4))),
-    };
-    row("in all, on one core".into(), on(1), format!("at most, all limits reached; {further}"));
-    columns(out, &rows);
-    let _ = writeln!(
-        out,
-        "  What a pool has no room for is refused as `overload`. Pools, connections and requests take memory when they"
-    );
-    let _ = writeln!(out, "  need it. Not in it: the process itself, the sockets' buffers in the kernel.");
-}
-
-/// A port's part of the bill; the most that its clients can take, besides the pools.
-fn port_memory(m: &Module, p: &Port, row: &mut impl FnMut(String, u64, String)) -> u64 {
-    if let PortKind::Frames { .. } = p.kind {
-        return 0;
-    }
-    let o = &p.options;
-    let protocols = || p.protocols.iter().filter_map(|q| m.protocols.get(q.index()));
-    let head = |u: UnitId| m.units.get(u.index()).map_or(0, |u| u.head_max);
-    let held = |what: &str, largest: u64, row: &mut dyn FnMut(String, u64, String)| {
-        row(
-            format!("{}: {what}", p.name),
-            largest,
-            format!("largest, from the pool; {} of them fit", count(desc::POOL_HELD / largest.max(1))),
-        );
-    };
-    if !matches!(p.kind, PortKind::Listen(_)) {
-        row(
-            format!("{}: a connection", p.name),
-            desc::CONNECTION,
-            match protocols().all(|q| q.sharing == Sharing::Pipelined) {
-                true => format!("{} per backend and core", o.connections.max(1)),
-                false => format!(
-                    "as many as calls under way; at most {} per backend and core",
-                    count(o.max_connections as u64)
-                ),
-            },
-        );
-        held("head of an answer", protocols().filter_map(|q| q.response).map(head).max().unwrap_or(0), row);
-        return 0;
-    }
-    let of_port = |h: &&Handler| matches!(h.on, On::Message { port, .. } if m.ports.get(port.index()).is_some_and(|q| q.name == p.name));
-    let frame = m.handlers.iter().filter(of_port).map(|h| frame_size(m, &h.body)).max().unwrap_or(0);
-    let connection = desc::CONNECTION.saturating_add(sum(m.sessions.iter().map(|s| layout::size(m, s.ty))));
-    let request = desc::REQUEST.saturating_add(frame);
-    let conns = o.max_connections as u64;
-    row(
-        format!("{}: a connection", p.name),
-        connection,
-        format!("with its sessions; {} of them: {}", count(conns), bytes(connection.saturating_mul(conns))),
-    );
-    let all = request.saturating_mul(conns).saturating_mul(o.max_outstanding as u64);
-    row(
-        format!("{}: a request", p.name),
-        request,
-        format!("under way, with its frame; {} per connection: {}", o.max_outstanding, bytes(all)),
-    );
-    let further =
-        m.handlers.iter().filter(of_port).map(|h| calls_at_once(&h.body.block)).max().unwrap_or(0).saturating_sub(1);
-    let calls = if further > 0 { desc::CALL } else { 0 };
-    let fan = calls.saturating_mul(further).saturating_mul(conns).saturating_mul(o.max_outstanding as u64);
-    row(
-        format!("{}: a further call", p.name),
-        calls,
-        format!("of a request that makes several at once; {} per request: {}", count(further), bytes(fan)),
-    );
-    held("head of a request", protocols().map(|q| head(q.request)).max().unwrap_or(0), row);
-    connection.saturating_mul(conns).saturating_add(all).saturating_add(fan)
-}
-
-/// The most calls of one activation that are under way at once: those since it last waited for all.
-fn calls_at_once(block: &Block) -> u64 {
-    let mut most = 0;
-    calls_after(block, 0, &mut most);
-    most
-}
-
-/// How many are under way behind a block, before which `open` are.
-fn calls_after(block: &Block, open: u64, most: &mut u64) -> u64 {
-    block.iter().fold(open, |open, s| {
-        let open = match &s.kind {
-            StmtKind::Call { .. } => open.saturating_add(1),
-            StmtKind::Await { .. } => 0,
-            StmtKind::For { max, body, .. } | StmtKind::Loop { max, body } => {
-                let mut within = 0;
-                let one = calls_after(body, 0, &mut within);
-                *most = open.saturating_add(within).max(*most);
-                open.saturating_add(one.saturating_mul(*max))
-            }
-            _ => {
-                let mut after = None;
-                walk::stmt_blocks(&s.kind, &mut |b| after = after.max(Some(calls_after(b, open, most))));
-                after.unwrap_or(open)
-            }
-        };
-        *most = open.max(*most);
-        open
-    })
-}
-
-fn sum(list: impl Iterator<Item = u64>) -> u64 {
-    list.fold(0, u64::saturating_add)
 }

@@ -1,0 +1,257 @@
+//! From a module to its description for the runtime ([`Desc`]).
+
+use crate::desc::*;
+use crate::{core_partition, TableSharing};
+use std::collections::BTreeSet;
+
+impl crate::Module {
+    /// Whether what requests do leaves something on their core: `state` that they change, tables of
+    /// which each core has its own.
+    pub fn keeps_on_core(&self) -> bool {
+        let own =
+            |t: crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == TableSharing::Parts);
+        let mut keeps = false;
+        for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. })) {
+            crate::walk::stmts(&h.body.block, &mut |s| {
+                keeps |= matches!(s.kind, crate::StmtKind::SetState(..)) || s.kind.changed_table().is_some_and(own)
+            });
+        }
+        keeps
+    }
+
+    /// What the runtime must know of this program. Its grammars have been analysed and its passes
+    /// run. Handlers of `test` blocks come last in a module and are left out: the runtime never
+    /// starts them.
+    pub fn desc(&self) -> Desc {
+        let halves = core_partition::of(self).unwrap_or_default();
+        let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
+        let pauses = crate::passes::pauses::plan(self);
+        Desc {
+            app: self.app.clone(),
+            params: self
+                .params
+                .iter()
+                .map(|p| ParamDesc {
+                    name: p.name.clone(),
+                    ty: p.ty,
+                    form: p.form.clone(),
+                    default: p.default.clone(),
+                    doc: p.doc.clone(),
+                })
+                .collect(),
+            ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p)).collect(),
+            protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
+            units: self.units.iter().map(|u| u.name.clone()).collect(),
+            handlers: self
+                .handlers
+                .iter()
+                .enumerate()
+                .map_while(|(n, h)| handler_desc(self, h, pauses.least(n), half(&halves.handlers, n)))
+                .collect(),
+            counters: self
+                .counters
+                .iter()
+                .enumerate()
+                .map(|(n, c)| CounterDesc {
+                    name: c.name.clone(),
+                    offset: crate::layout::counter_offset(crate::CounterId(n as u32)),
+                    doc: c.doc.clone(),
+                    half: half(&halves.counters, n),
+                })
+                .collect(),
+            tables: (0..self.tables.len()).map(|n| table_desc(self, n, half(&halves.tables, n))).collect(),
+            places: self.places.iter().map(|p| place_desc(self, p)).collect(),
+            faults: self.faults.clone(),
+            merges: self
+                .merges
+                .iter()
+                .map(|g| MergeDesc {
+                    name: g.name.clone(),
+                    from: g.from.0,
+                    to: g.to.0,
+                    inputs: g.inputs,
+                    unit: g.unit.0,
+                })
+                .collect(),
+            per_core: self.keeps_on_core(),
+            signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
+            cluster: None,
+        }
+    }
+}
+
+fn port_desc(m: &crate::Module, n: usize, p: &crate::Port) -> PortDesc {
+    PortDesc {
+        name: p.name.clone(),
+        kind: p.kind.clone(),
+        protocols: p.protocols.iter().map(|p| p.0).collect(),
+        options: p.options.clone(),
+        ketama: p.ketama,
+        maglev: p.maglev,
+        sent: is_sent_to(m, n),
+    }
+}
+
+/// Whether some body sends frames to a port.
+fn is_sent_to(m: &crate::Module, n: usize) -> bool {
+    use crate::{FrameAct, StmtKind};
+    let mut sent = false;
+    m.bodies(&mut |b| {
+        crate::walk::stmts(&b.block, &mut |s| {
+            if let StmtKind::Frame { act: FrameAct::Send { port, .. }, .. }
+            | StmtKind::SendFrame { port, .. }
+            | StmtKind::Send { port, .. } = &s.kind
+            {
+                sent |= port.index() == n
+            }
+        })
+    });
+    sent || m.wires.iter().any(|w| matches!(w.to, crate::Target::Port { port, .. } if port.index() == n))
+}
+
+fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
+    let order = p.order_by.and_then(|f| crate::grammar::fixed_offset(m, p.request, f));
+    ProtocolDesc {
+        name: p.name.clone(),
+        request: p.request.0,
+        response: p.response.map(|u| u.0),
+        sharing: p.sharing,
+        order: order.map_or(Order::InOrder, |(offset, width)| Order::ById { offset, width }),
+        first: m.units.get(p.request.index()).map_or_else(Vec::new, |u| u.first.iter().collect()),
+        ignore: p.ignore.clone(),
+        classes: p.classes.clone(),
+        logs: p.on_log.is_some(),
+        default_ctx: 0,
+        tells_drain: tells_drain(p),
+    }
+}
+
+fn tells_drain(p: &crate::Protocol) -> bool {
+    let mut tells = false;
+    for e in &p.response_args {
+        crate::walk::expr(e, &mut |e| tells |= matches!(*e.kind, crate::ExprKind::Draining))
+    }
+    tells
+}
+
+fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<SignalDesc> {
+    let crate::On::Signal(s) = h.on else { return None };
+    let s = m.signals.get(s as usize)?;
+    let arg = |(i, (name, ty)): (usize, &(String, ParamType))| ArgDesc {
+        name: name.clone(),
+        ty: *ty,
+        form: s.forms.get(i).cloned().unwrap_or_default(),
+        default: s.defaults.get(i).cloned().flatten(),
+    };
+    Some(SignalDesc {
+        name: s.name.clone(),
+        doc: s.doc.clone(),
+        handler: n as u32,
+        args: s.args.iter().enumerate().map(arg).collect(),
+        masked: s.masked,
+        result: s.result.clone(),
+    })
+}
+
+fn table_desc(m: &crate::Module, n: usize, half: Half) -> TableDesc {
+    // Copies are alike on all cores, whoever writes them.
+    let (t, mut written) = (&m.tables[n], false);
+    let handlers =
+        m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))).map(|h| &h.body);
+    for body in handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())) {
+        crate::walk::stmts(&body.block, &mut |s| written |= s.kind.filled_table().is_some_and(|t| t.index() == n));
+    }
+    let half = if t.local { Half::Packets } else { half };
+    let sharing = m.sharing(t);
+    TableDesc {
+        name: t.name.clone(),
+        kind: t.kind,
+        sharing,
+        stats: crate::layout::table_stats_offset(crate::TableId(n as u32)),
+        written: written && sharing != TableSharing::Copies,
+        capacity: t.capacity,
+        idle: t.idle,
+        evict_lru: t.evict_lru,
+        half,
+    }
+}
+
+fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half: Half) -> Option<HandlerDesc> {
+    let on = match h.on {
+        crate::On::Message { port, protocol } => {
+            let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
+            HandlerOn::Message {
+                port: port.0,
+                alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32,
+            }
+        }
+        crate::On::Frame { port, .. } => HandlerOn::Frame { port: port.0 },
+        crate::On::Opened(port) => HandlerOn::Opened { port: port.0 },
+        crate::On::Greeting(port) => HandlerOn::Greeting { port: port.0 },
+        crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
+        crate::On::Fault => HandlerOn::Fault,
+        crate::On::Start => HandlerOn::Start,
+        crate::On::End => HandlerOn::End,
+        crate::On::Every(period) => HandlerOn::Every { period },
+        crate::On::Signal(_) => HandlerOn::Signal,
+        crate::On::Test(_) | crate::On::Check { .. } => return None,
+    };
+    Some(HandlerDesc {
+        name: h.name.clone(),
+        on,
+        steps: h.steps,
+        pauses,
+        begins: begins(m, h.on.frame_unit()),
+        frames: h.frame_use(),
+        sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()),
+        half,
+    })
+}
+
+fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {
+    let Some(frame) = packet.and_then(|u| m.units[u.index()].frame.as_ref()) else { return Begins::Any };
+    let first = frame.layers.iter().filter(|l| l.after.iter().any(|a| a.layer.is_none()));
+    let mut kinds = first.map(|l| m.units[l.unit.index()].header.link);
+    let one = kinds.next().unwrap_or_default();
+    if kinds.all(|k| k == one) {
+        one
+    } else {
+        Begins::Any
+    }
+}
+
+/// Whether a block, or a function that it calls, may send frames or take them from queues. `seen`:
+/// functions that have been looked at.
+fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32>) -> bool {
+    use crate::StmtKind::{Frame, Output, Queue, Send, SendFrame};
+    let (mut sends, mut calls) = (false, Vec::new());
+    crate::walk::stmts(block, &mut |s| {
+        sends |= matches!(
+            &s.kind,
+            Frame { act: crate::FrameAct::Send { .. }, .. }
+                | SendFrame { .. }
+                | Send { .. }
+                | Queue { .. }
+                | Output { .. }
+        )
+    });
+    crate::walk::block_exprs(block, &mut |e| {
+        if let crate::ExprKind::Call(f, _) = &*e.kind {
+            calls.push(*f)
+        }
+    });
+    sends
+        || calls.into_iter().any(|f| {
+            seen.insert(f.0)
+                && matches!(&m.funcs[f.index()].body, crate::FuncBody::Body(body) if sends_frames(m, &body.block, seen))
+        })
+}
+
+fn place_desc(m: &crate::Module, p: &crate::Place) -> PlaceDesc {
+    PlaceDesc {
+        name: p.name.clone(),
+        file: m.files.get(p.span.file as usize).cloned().unwrap_or_default(),
+        line: p.span.line,
+        column: p.span.column,
+    }
+}
