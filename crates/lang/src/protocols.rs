@@ -174,6 +174,15 @@ impl Compiler<'_> {
                 });
                 Ok(())
             }
+            // Asked where a request is sent; here it is only checked.
+            ClauseKind::Refuse { kind, when } => {
+                self.fault_kind(module, kind)?;
+                let mut l = Lower::new(self, module, Kind::Func);
+                let msg = l.new_local("request", &Ty::Msg(request));
+                let ident = Ident { name: "request".into(), span: when.span };
+                l.bind_all(&[(ident, Val::path(Ty::Msg(request), build::msg(msg)))]);
+                l.cond(when).map(|_| ())
+            }
             ClauseKind::Log(columns) => self.columns(module, id, columns, c.span),
             ClauseKind::Status(e) => self.status(module, response, e, c.span),
             ClauseKind::Class { name, when } => {

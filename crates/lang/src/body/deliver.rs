@@ -245,6 +245,7 @@ impl Lower<'_, '_> {
                     ));
                 }
                 self.same_unit(msg.unit, info.request, span)?;
+                self.refuse(proto, &v, *at)?;
                 let args = self.response_args(proto, &v, span)?;
                 let msg = self.forwarded(&msg, proto, false, span)?;
                 self.push(
@@ -272,6 +273,7 @@ impl Lower<'_, '_> {
                 let proto = self.connect_protocol(*port, span)?;
                 let info = self.cx.protocols[proto.index()].clone();
                 self.same_unit(msg.unit, info.request, span)?;
+                self.refuse(proto, &v, *at)?;
                 let msg = self.forwarded(&msg, proto, false, span)?;
                 self.push(*at, StmtKind::Send { port: *port, index: index.clone(), msg });
             }

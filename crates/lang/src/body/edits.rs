@@ -621,6 +621,33 @@ impl Lower<'_, '_> {
         ))
     }
 
+    /// Refuses a request that its protocol does not send on a connection which others use, too. A
+    /// request that the program builds, or of which it edits parts, is the program's own decision.
+    pub fn refuse(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<()> {
+        let whole = match &self.message_of(request, span)?.kind {
+            OutKind::Pass { edits, .. } => edits.is_empty(),
+            OutKind::Built(_) => false,
+        };
+        let info = self.cx.protocols[proto.index()].clone();
+        let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
+        for c in p.clauses.iter().filter(|_| whole) {
+            let ClauseKind::Refuse { kind, when } = &c.kind else { continue };
+            let kind = self.cx.fault_kind(info.module, kind)?;
+            let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
+            let outer = (self.module, self.in_app);
+            (self.module, self.in_app) = (info.module, false);
+            self.bind_all(&[(Ident { name: "request".into(), span }, request.clone())]);
+            // The clause is read as it stands, not by what is known of the request here.
+            let facts = std::mem::take(&mut self.facts);
+            let refused = self.cond(when);
+            self.facts = facts;
+            self.scopes = scopes;
+            (self.module, self.in_app) = outer;
+            self.guard(build::not(refused?), kind, span);
+        }
+        Ok(())
+    }
+
     /// The parameters that the parser of the answer to this request needs; with `pipeline when`
     /// clauses one more: whether the request may share a connection.
     pub fn response_args(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<Vec<ir::Expr>> {

@@ -20,6 +20,7 @@ const CLAUSES: &[&str] = &[
     "alone",
     "repeat",
     "pipeline",
+    "refuse",
     "private",
     "ignore",
     "log",
@@ -76,6 +77,11 @@ impl Parser<'_> {
             "alone" => self.flag(FlagKind::Alone),
             "repeat" => self.flag(FlagKind::Repeat),
             "pipeline" => self.flag(FlagKind::Pipeline),
+            "refuse" => {
+                let kind = self.name("a fault")?;
+                self.expect_word("when")?;
+                Ok(ClauseKind::Refuse { kind, when: self.expr()? })
+            }
             "ignore" => self.ignore(),
             "log" => {
                 let mut columns = vec![self.expr()?];
