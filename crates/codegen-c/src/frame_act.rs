@@ -250,10 +250,11 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Joins to an element that is compiled once: its faults are ours.
     pub fn output(&mut self, wire: WireId, frame: LocalId, mark: &Expr) {
-        let Some(to) = self.g.m.input_of(wire) else { return };
+        let Target::Input { input: to, index } = self.g.m.wires[wire.index()].to else { return };
         let (name, v, text, leave) =
             (names::input(self.g.m, to), self.name(frame), self.expr(mark), self.leave_fault());
-        line!(self, "if (WL_UNLIKELY({name}(x, {v}, {text}) != WL_T_DONE)) {{ {leave} }}");
+        let at = if self.g.m.inputs[to.index()].indexed { format!(", {index}") } else { String::new() };
+        line!(self, "if (WL_UNLIKELY({name}(x, {v}, {text}{at}) != WL_T_DONE)) {{ {leave} }}");
     }
 
     pub fn queue(&mut self, port: PortId, index: &Expr, act: QueueAct, dst: LocalId) {
