@@ -227,8 +227,8 @@ impl Wireloom {
     }
 }
 
-/// Programs of this command are compiled without optimisation, in a fourth of the time: for tests of
-/// what programs mean. Apps are run as for users where their service or their frames are tested.
+/// Programs of this command are compiled without optimisation, in a fourth of the time: for tests
+/// of what programs mean. Apps are run as for users where their service or their frames are tested.
 pub fn quickly_compiled(command: &mut Command) -> &mut Command {
     command.env("WIRELOOM_OPT", "0")
 }

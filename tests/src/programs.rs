@@ -92,8 +92,8 @@ pub const LONG: &str = "WIRELOOM_SEEDS";
 /// ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
 const SANITIZE: &str = "WIRELOOM_SANITIZE";
 
-/// None without a C compiler; what the C compiler has to say is an error. The code is not optimised,
-/// which takes four times as long: apps are, where their binary runs them.
+/// None without a C compiler; what the C compiler has to say is an error. The code is not
+/// optimised, which takes four times as long: apps are, where their binary runs them.
 pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     compiled_at(module, 0)
 }

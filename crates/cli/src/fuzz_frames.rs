@@ -1,7 +1,8 @@
 //! `wireloom fuzz APP.loom` for an app with frame ports.
 //!
 //! Whole and damaged frames run through the interpreter and compiled code. The interpreter runs the
-//! graph of elements as it was lowered. The effects of each frame are compared. This runs in the child process of `fuzz`.
+//! graph of elements as it was lowered. The effects of each frame are compared. This runs in the
+//! child process of `fuzz`.
 
 use crate::args::Fuzz;
 use crate::engine::{self, How};

@@ -1,9 +1,9 @@
 //! `signal start, stop, reset` of an element.
 //!
-//! A stopped element drops what comes to it, and its timers rest. A reset puts its states, and those
-//! of the elements in it, back to what they begin with, empties tables, limiters and queues, and does
-//! what the element does at the start. Counters count on. Tables of rules (`wildcard`, `lpm`), which
-//! are filled from outside, stay as they are.
+//! A stopped element drops what comes to it, and its timers rest. A reset puts its states, and
+//! those of the elements in it, back to what they begin with, empties tables, limiters and queues,
+//! and does what the element does at the start. Counters count on. Tables of rules (`wildcard`,
+//! `lpm`), which are filled from outside, stay as they are.
 
 use super::elements::Instance;
 use super::AppName;

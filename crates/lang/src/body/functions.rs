@@ -1,7 +1,7 @@
 //! Functions as parameters of elements, and functions of the message at hand.
 //!
-//! `Filter(dns)`, `Filter(|p| p.len > 60)`, `Filter(.udp and .len > 60)`: what is given is put in the
-//! place of each call. It sees the names that are around the instance.
+//! `Filter(dns)`, `Filter(|p| p.len > 60)`, `Filter(.udp and .len > 60)`: what is given is put in
+//! the place of each call. It sees the names that are around the instance.
 
 use super::calls::Callee;
 use super::Lower;
