@@ -5,6 +5,7 @@ use crate::body::BodyGen;
 use crate::expr::Scope;
 use crate::frame::Offset;
 use crate::gen::Gen;
+use crate::leaving;
 use crate::names;
 use crate::parser::line;
 use crate::payload::View;
@@ -67,8 +68,9 @@ impl<'m> BodyGen<'_, 'm> {
                 let text = self.expr(index);
                 line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
                 self.check(index.may_fault());
+                let counted = self.kept.way.map_or(String::new(), |_| leaving::count(&v, None));
                 match last {
-                    true => line!(self, "wl_view_pass({v}, {}, i_); }}", port.0),
+                    true => line!(self, "wl_view_pass({v}, {}, i_);{counted} }}", port.0),
                     false => line!(self, "packets.transmit(x->core, {}, i_, {v}->p, {v}->n); }}", port.0),
                 }
             }
@@ -87,7 +89,18 @@ impl<'m> BodyGen<'_, 'm> {
         if self.g.frames.moved {
             return false;
         }
-        line!(self, "wl_view_pass_if({}, {cond}, {}, {instance});", self.name(*frame), port.0);
+        let v = self.name(*frame);
+        match self.kept.way {
+            None => line!(self, "wl_view_pass_if({v}, {cond}, {}, {instance});", port.0),
+            Some(_) => {
+                let counted = leaving::count(&v, Some("leaves_"));
+                line!(
+                    self,
+                    "{{ const bool leaves_ = {cond};\nwl_view_pass_if({v}, leaves_, {}, {instance});{counted} }}",
+                    port.0
+                )
+            }
+        }
         true
     }
 
