@@ -33,6 +33,8 @@ test-long:
 	@scripts/setup.sh test
 	cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million_messages
 	WIRELOOM_FUZZ_SECONDS=20 cargo test --profile checks -p wireloom-tests --test programs -- fuzz::
+	WIRELOOM_SEEDS=1..40 cargo test --profile checks -p wireloom-tests --test programs -- differential::
+	WIRELOOM_SEEDS=1..6000 cargo test --profile checks -p wireloom-tests --test programs -- rebuild::
 	WIRELOOM_OPT=0 WIRELOOM_SEEDS=2..4 cargo test --profile checks -p wireloom-tests --test programs -- renamed::
 	for part in $(PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test programs -- whole_programs:: || exit 1; done
 	WIRELOOM_OPT=2 WIRELOOM_SEEDS=421..424 cargo test --profile checks -p wireloom-tests --test programs -- whole_programs::

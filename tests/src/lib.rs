@@ -28,7 +28,7 @@ pub mod whole;
 
 pub use client::{Client, CLOSING, PATIENCE};
 pub use dialogue::{tag, Dialogue};
-pub use process::{finish, finish_within, free_port, require_tool, servers, Output, Process, Wireloom};
+pub use process::{finish, free_port, quickly_compiled, require_tool, servers, Output, Process, Wireloom};
 pub use script::Backend;
 
 /// The repository's root.

@@ -219,11 +219,6 @@ impl Wireloom {
         Self::command_with(args, |_| {})
     }
 
-    /// The same with more time than usual.
-    pub fn command_within(args: &[&str], time: Duration) -> Output {
-        finish_within(Command::new(Self::binary()).current_dir(root()).args(args), time)
-    }
-
     pub fn command_with(args: &[&str], adjust: impl FnOnce(&mut Command)) -> Output {
         let mut command = Command::new(Self::binary());
         command.current_dir(root()).args(args);
@@ -232,9 +227,10 @@ impl Wireloom {
     }
 }
 
-/// Runs a command to its end.
-pub fn finish(command: &mut Command) -> Output {
-    finish_within(command, HANGS)
+/// Programs of this command are compiled without optimisation, in a fourth of the time: for tests
+/// of what programs mean. Apps are run as for users where their service or their frames are tested.
+pub fn quickly_compiled(command: &mut Command) -> &mut Command {
+    command.env("WIRELOOM_OPT", "0")
 }
 
 /// How a child ended, if it has, and its processor time. It is no longer there then.
@@ -249,11 +245,12 @@ fn ended(child: &Child) -> Option<(Option<i32>, Duration)> {
     (got == child.id() as i32).then(|| (code, time(usage.ru_utime) + time(usage.ru_stime)))
 }
 
-pub fn finish_within(command: &mut Command, time: Duration) -> Output {
+/// Runs a command to its end.
+pub fn finish(command: &mut Command) -> Output {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
-    let until = Instant::now() + time;
+    let until = Instant::now() + HANGS;
     let (code, cpu) = loop {
         if let Some(end) = ended(&child) {
             break end;
@@ -261,7 +258,7 @@ pub fn finish_within(command: &mut Command, time: Duration) -> Output {
         if Instant::now() > until {
             child.kill().ok();
             child.wait().ok();
-            break (None, time);
+            break (None, HANGS);
         }
         std::thread::sleep(Duration::from_millis(5));
     };

@@ -31,12 +31,21 @@ pub fn checked(path: &Path, app: Option<&str>) -> Result<Module, String> {
     lowered(path, app, wireloom_ir::passes::run_all)
 }
 
-/// The same with its graph of elements as it was lowered.
-pub fn checked_graph(path: &Path, app: Option<&str>) -> Result<Module, String> {
-    lowered(path, app, wireloom_ir::passes::run_on_graph)
+/// The same: its graph of elements as it was lowered, and the module with elements inlined.
+pub fn checked_both(path: &Path, app: Option<&str>) -> Result<(Module, Module), String> {
+    let mut inlined = None;
+    let graph = lowered(path, app, |m| inlined = Some(wireloom_ir::passes::run_both(m)))?;
+    let inlined = inlined.expect("the passes have run");
+    sound(path, &inlined);
+    Ok((graph, inlined))
 }
 
-fn lowered(path: &Path, app: Option<&str>, passes: fn(&mut Module)) -> Result<Module, String> {
+fn sound(path: &Path, module: &Module) {
+    let wrong = wireloom_ir::verify::verify(module);
+    assert!(wrong.is_empty(), "{}: {}", path.display(), wrong[0]);
+}
+
+fn lowered(path: &Path, app: Option<&str>, passes: impl FnOnce(&mut Module)) -> Result<Module, String> {
     let root = crate::root();
     let path = root.join(path);
     let checked = wireloom_lang::compile(&OsWorld::new(root.join("std")), &path, app);
@@ -47,8 +56,7 @@ fn lowered(path: &Path, app: Option<&str>, passes: fn(&mut Module)) -> Result<Mo
     }
     let mut module = checked.module.expect("a module without errors");
     passes(&mut module);
-    let wrong = wireloom_ir::verify::verify(&module);
-    assert!(wrong.is_empty(), "{}: {}", path.display(), wrong[0]);
+    sound(&path, &module);
     Ok(module)
 }
 
@@ -57,11 +65,15 @@ pub fn twins(path: impl AsRef<Path>) -> Twins {
 }
 
 pub fn twins_of(path: impl AsRef<Path>, app: Option<&str>) -> Twins {
-    let graph =
-        checked_graph(path.as_ref(), app).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()));
-    let module = Arc::new(module_of(path, app));
-    let interpreted = interpreted(&Arc::new(graph));
-    let compiled = compiled(&module).unwrap_or_else(|e| panic!("{e}"));
+    twins_at(path, app, 0)
+}
+
+/// The same, the compiled one optimised so far (see [`compiled_at`]).
+pub fn twins_at(path: impl AsRef<Path>, app: Option<&str>, level: u8) -> Twins {
+    let (graph, module) =
+        checked_both(path.as_ref(), app).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()));
+    let (interpreted, module) = (interpreted(&Arc::new(graph)), Arc::new(module));
+    let compiled = compiled_at(&module, level).unwrap_or_else(|e| panic!("{e}"));
     Twins { module, interpreted, compiled }
 }
 
@@ -80,12 +92,17 @@ pub const LONG: &str = "WIRELOOM_SEEDS";
 /// ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
 const SANITIZE: &str = "WIRELOOM_SANITIZE";
 
-/// None without a C compiler; what the C compiler has to say is an error.
+/// None without a C compiler; what the C compiler has to say is an error. The code is not
+/// optimised, which takes four times as long: apps are, where their binary runs them.
 pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
+    compiled_at(module, 0)
+}
+
+/// The same, optimised so far, or as far as `WIRELOOM_OPT` says.
+pub fn compiled_at(module: &Module, level: u8) -> Result<Option<Program>, String> {
     use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
     let sanitize = std::env::var_os(SANITIZE).is_some();
-    // For long runs: 0 compiles in a third of the time.
-    let opt = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).unwrap_or(1);
+    let opt = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).unwrap_or(level);
     // What a long run compiles is not compiled again.
     let cache_dir = if std::env::var_os(LONG).is_some() {
         Default::default()

@@ -1,6 +1,6 @@
 //! The `test` blocks of the standard library and of the apps, by interpreter and compiled code.
 
-use wireloom_tests::{root, Wireloom};
+use wireloom_tests::{quickly_compiled, root, Wireloom};
 
 fn files(folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
@@ -14,8 +14,10 @@ fn all_hold(files: &[String], extra: &[&str]) {
     let mut args = vec!["test"];
     args.extend(files.iter().map(String::as_str));
     args.extend(extra);
-    // All of them are compiled, if they have not been before.
-    let out = Wireloom::command(&args);
+    // All of them are compiled.
+    let out = Wireloom::command_with(&args, |c| {
+        quickly_compiled(c);
+    });
     assert_eq!(out.code, Some(0), "{}", out.text);
     assert!(out.out.contains(" 0 failed"), "{}", out.text);
 }

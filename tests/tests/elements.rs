@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use wireloom_tests::packets::Captures;
-use wireloom_tests::{finish, root, Wireloom};
+use wireloom_tests::{finish, quickly_compiled, root, Wireloom};
 
 /// Elements that are compiled together.
 const TOGETHER: usize = 14;
@@ -185,7 +185,7 @@ fn run(folder: &Path, name: &str, text: &str, ports: usize, interpret: bool) -> 
     if interpret {
         command.arg("--interpret");
     }
-    let done = finish(&mut command);
+    let done = finish(quickly_compiled(&mut command));
     assert_eq!(done.code, Some(0), "{}:\n{}", file.display(), done.text);
     (0..ports).map(|i| std::fs::read(out(i)).unwrap_or_default()).collect()
 }

@@ -2,9 +2,8 @@
 //! and UBSan. And on every packet app. A failure prints the seed that repeats it.
 //! `WIRELOOM_FUZZ_SECONDS` is the time per message.
 
-use std::time::Duration;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::Wireloom;
+use wireloom_tests::{quickly_compiled, Output, Wireloom};
 
 const MESSAGES: &[&str] = &[
     "std.http.Request",
@@ -20,12 +19,18 @@ const MESSAGES: &[&str] = &[
     "std.kv.Pair",
 ];
 
+/// With the sanitizers, which see more in code that is not optimised.
+fn sanitized(args: &[&str]) -> Output {
+    Wireloom::command_with(&[args, &["--sanitize"]].concat(), |c| {
+        quickly_compiled(c);
+    })
+}
+
 #[test]
 fn every_message_sanitized() {
     let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "2".into());
     for message in MESSAGES {
-        let time = Duration::from_secs(120 + seconds.parse().unwrap_or(1));
-        let out = Wireloom::command_within(&["fuzz", message, "--seconds", &seconds, "--sanitize"], time);
+        let out = sanitized(&["fuzz", message, "--seconds", &seconds]);
         assert_eq!(out.code, Some(0), "{message}: {}", out.text);
         assert!(out.out.contains("no difference"), "{message}: {}", out.text);
         eprintln!("{message}: {}", out.out.trim());
@@ -68,10 +73,8 @@ fn every_packet_app() {
         for set in *sets {
             args.extend(["--set", set]);
         }
-        if long.is_some() || SANITIZED.contains(app) {
-            args.push("--sanitize");
-        }
-        let out = Wireloom::command_within(&args, Duration::from_secs(180 + seconds.parse().unwrap_or(1)));
+        let with_sanitizers = long.is_some() || SANITIZED.contains(app);
+        let out = if with_sanitizers { sanitized(&args) } else { Wireloom::command(&args) };
         assert_eq!(out.code, Some(0), "{app} {sets:?}: {}", out.text);
         assert!(out.out.contains("no difference"), "{app}: {}", out.text);
         eprintln!("{app}: {}", out.out.trim());
@@ -97,7 +100,7 @@ fn fields_behind_streams_sanitized() {
     for (unit, text) in BEHIND_STREAMS {
         let file = folder.name_of(&format!("{}.loom", unit.to_lowercase()));
         std::fs::write(&file, format!("{text}\nprotocol p {{ request {unit} }}\n")).expect("the folder is writable");
-        let out = Wireloom::command(&["fuzz", &format!("{file}:{unit}"), "--seconds", "1", "--sanitize"]);
+        let out = sanitized(&["fuzz", &format!("{file}:{unit}"), "--seconds", "1"]);
         assert_eq!(out.code, Some(0), "{unit}: {}", out.text);
         assert!(out.out.contains("no difference"), "{unit}: {}", out.text);
         eprintln!("{unit}: {}", out.out.trim());

@@ -422,6 +422,28 @@ fn frames_are_changed() {
     on_text("changes", CHANGES, Some("seen"), &[]);
 }
 
+/// Of frames that all leave one way the program counts those that leave and their bytes: also where
+/// it changes them, drops some, and faults before they leave or behind that.
+#[test]
+fn what_leaves_one_way_is_counted() {
+    let text = CHANGES
+        .replace(", high = nic(\"b\")", "")
+        .replace("p -> high", "p -> low")
+        .replace("var e = ", "let third = u32(p.ip4.id & 3)\nif 1000 / third > 900 { few += 2 }\nvar e = ")
+        .replace("p -> low; return", "let more = u64(p.ip4.id & 12)\np -> low\nfew += 1000 / more\nreturn");
+    let folder = Folder::new("one-way");
+    capture(&folder.name_of("in.pcap"), 8000);
+    let app = folder.file("app.loom");
+    std::fs::write(&app, &text).expect("the folder is writable");
+    let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
+    assert!(emitted.out.contains("core->left.known = 1;"), "the runtime looks at all frames:\n{}", emitted.text);
+    agree(&folder, &app, &["low"], Some("seen"), &[]);
+    // With two ways it does.
+    std::fs::write(&app, CHANGES).expect("the folder is writable");
+    let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
+    assert!(emitted.out.contains("wl_view_pass(") && !emitted.out.contains("left.known"), "{}", emitted.text);
+}
+
 #[test]
 fn flows_are_counted() {
     let folder = Folder::new("flows");

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{finish, plain, Wireloom};
+use wireloom_tests::{finish, plain, quickly_compiled, Wireloom};
 
 /// An app with these handlers.
 fn app(handlers: &str) -> String {
@@ -81,7 +81,7 @@ fn what_is_not_looked_into_is_told() {
             .current_dir(folder.path())
             .args(["run", "told.loom", "--bind", "wire=pcap:in.pcap", "--bind", "far=pcap:out.pcap"])
             .args(how);
-        let out = finish(&mut command);
+        let out = finish(quickly_compiled(&mut command));
         let said = &out.text;
         assert!(out.code == Some(0) && said.contains("9 frames received, 9 sent"), "{handlers} {how:?}: {said}");
         assert!(faults.iter().all(|f| said.contains(f)), "{handlers} {how:?}: {said}");

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use std::path::Path;
 use std::process::Command;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::process::finish;
+use wireloom_tests::process::{finish, quickly_compiled};
 use wireloom_tests::Wireloom;
 
 mod shapes;
@@ -24,7 +24,7 @@ impl Runs for Folder {
     fn run(&self, program: &str, args: &[&str]) -> String {
         let mut command = Command::new(Wireloom::binary());
         command.arg("run").arg(self.file(program)).args(self.arguments(args));
-        let output = finish(&mut command);
+        let output = finish(quickly_compiled(&mut command));
         assert_eq!(output.code, Some(0), "{args:?} in {}:\n{}", self.path().display(), output.text);
         output.text
     }

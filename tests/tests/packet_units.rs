@@ -7,13 +7,13 @@ use std::process::Command;
 use wireloom_interp::differential::{contexts, Pair};
 use wireloom_ir::UnitId;
 use wireloom_tests::packets::Captures;
-use wireloom_tests::process::finish;
+use wireloom_tests::process::{finish, quickly_compiled};
 use wireloom_tests::programs::{no_internal_errors, twins};
 use wireloom_tests::Wireloom;
 
 /// `wireloom ARGS` in the captures' folder; what it prints goes to `NAME.log`.
 fn wireloom(folder: &Path, name: &str, args: &[&str]) -> String {
-    let output = finish(Command::new(Wireloom::binary()).current_dir(folder).args(args));
+    let output = finish(quickly_compiled(Command::new(Wireloom::binary()).current_dir(folder).args(args)));
     assert_eq!(output.code, Some(0), "{args:?} in {}:\n{}", folder.display(), output.text);
     std::fs::write(folder.join(format!("{name}.log")), &output.text).expect("the folder is writable");
     output.text

@@ -35,7 +35,7 @@ fn fields(module: &Module, unit: UnitId, bytes: &[u8]) -> String {
 /// At least `least` messages must be made, `built` of a hundred built again, and `same` of a
 /// hundred to the byte.
 fn rebuilds(app: &str, least: usize, built: usize, same: usize) {
-    rebuilds_of(app, 300, least, built, same);
+    rebuilds_of(app, 100, least, built, same);
 }
 
 /// The same from so many seeds: of some units few random messages are valid.
@@ -82,35 +82,35 @@ fn rebuilds_of(app: &str, tried: u64, least: usize, built: usize, same: usize) {
 
 #[test]
 fn kv_pair() {
-    rebuilds("pair", 250, 100, 100);
+    rebuilds("pair", 80, 100, 100);
 }
 
 #[test]
 fn memcached_command() {
-    rebuilds("command", 250, 100, 10);
+    rebuilds("command", 80, 100, 10);
 }
 
 #[test]
 fn http_request() {
-    rebuilds_of("get", 6000, 90, 90, 10);
+    rebuilds_of("get", 2500, 30, 90, 10);
 }
 
 #[test]
 fn memcached_request() {
-    rebuilds_of("ask", 1000, 250, 70, 5);
+    rebuilds_of("ask", 400, 90, 70, 5);
 }
 
 #[test]
 fn memcached_answer() {
-    rebuilds("answer", 100, 60, 5);
+    rebuilds("answer", 30, 60, 5);
 }
 
 #[test]
 fn redis_request() {
-    rebuilds_of("order", 1000, 250, 50, 5);
+    rebuilds_of("order", 400, 90, 50, 5);
 }
 
 #[test]
 fn redis_response() {
-    rebuilds("item", 150, 60, 5);
+    rebuilds("item", 45, 60, 5);
 }

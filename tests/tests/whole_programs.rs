@@ -2,16 +2,16 @@
 //! requests, compiled code does, too. Many programs make one app, so that the C compiler runs a few
 //! times only. `make test-long` has ten thousand of them compared.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use wireloom_interp::differential::{Answer, Mock};
 use wireloom_interp::frames::{hex, samples, Mutator, Pair};
 use wireloom_interp::generate::Rng;
 use wireloom_ir::{Module, On};
 use wireloom_runtime::abi::{WL_F_LOST, WL_F_TIMEOUT};
-use wireloom_tests::programs::{checked, checked_graph, compiled, interpreted, no_internal_errors, seeds};
+use wireloom_tests::programs::{checked, checked_both, compiled, interpreted, no_internal_errors, seeds};
 use wireloom_tests::whole::{app, program, Kind, Parts, FEATURES};
-use wireloom_tests::Wireloom;
+use wireloom_tests::{quickly_compiled, Wireloom};
 
 /// Programs of an app.
 const TOGETHER: usize = 12;
@@ -22,17 +22,25 @@ fn file(kind: Kind, seed: u64) -> PathBuf {
     std::env::temp_dir().join(format!("wireloom-whole-{}-{kind:?}-{seed}.loom", std::process::id()))
 }
 
-fn module(kind: Kind, programs: &[Parts], path: &PathBuf) -> Result<Arc<Module>, String> {
+fn write(kind: Kind, programs: &[Parts], path: &PathBuf) {
     std::fs::write(path, app(kind, programs)).expect("the temporary folder is writable");
-    checked(path, None).map(Arc::new)
 }
+
+/// The graph of elements as it was lowered, and with elements inlined.
+fn modules(kind: Kind, programs: &[Parts], path: &PathBuf) -> Result<Both, String> {
+    write(kind, programs, path);
+    checked_both(path, None).map(|(graph, inlined)| (Arc::new(graph), Arc::new(inlined)))
+}
+
+type Both = (Arc<Module>, Arc<Module>);
 
 /// Programs that the checker takes, and how many it refuses.
 fn accepted(kind: Kind, seed: u64, path: &PathBuf) -> (Vec<Parts>, usize) {
     let (mut all, mut refused) = (Vec::new(), 0);
     for n in 0.. {
         let one = program(kind, seed * 1000 + n, n as usize);
-        match module(kind, std::slice::from_ref(&one), path) {
+        write(kind, std::slice::from_ref(&one), path);
+        match checked(path, None) {
             Ok(_) => all.push(one),
             Err(why) => {
                 if std::env::var_os("WIRELOOM_REFUSED").is_some() {
@@ -49,10 +57,9 @@ fn accepted(kind: Kind, seed: u64, path: &PathBuf) -> (Vec<Parts>, usize) {
 }
 
 /// The interpreter runs the graph of elements as it was lowered.
-fn packets(m: &Arc<Module>, path: &Path, seed: u64, programs: usize) -> Result<u64, String> {
+fn packets((graph, m): &Both, seed: u64, programs: usize) -> Result<u64, String> {
     let Some(other) = compiled(m)? else { return Ok(0) };
-    let graph = Arc::new(checked_graph(path, None)?);
-    let mut pair = Pair::new(m, interpreted(&graph), other, &[])?;
+    let mut pair = Pair::new(m, interpreted(graph), other, &[])?;
     let mut maker = Mutator::new(seed, samples(&[]), vec![], pair.inputs());
     for i in 0..EACH * programs {
         let f = maker.random();
@@ -114,10 +121,10 @@ fn services(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> 
     Ok(done)
 }
 
-fn compare(kind: Kind, m: &Arc<Module>, path: &Path, seed: u64, programs: usize) -> Result<u64, String> {
+fn compare(kind: Kind, both: &Both, seed: u64, programs: usize) -> Result<u64, String> {
     match kind {
-        Kind::Packets => packets(m, path, seed, programs),
-        Kind::Service => services(m, seed, programs),
+        Kind::Packets => packets(both, seed, programs),
+        Kind::Service => services(&both.1, seed, programs),
     }
 }
 
@@ -126,8 +133,8 @@ fn alone(kind: Kind, programs: &[Parts], seed: u64) -> String {
     let mut said = String::new();
     for (n, one) in programs.iter().enumerate() {
         let path = file(kind, seed * 1000 + 500 + n as u64);
-        let Ok(m) = module(kind, std::slice::from_ref(one), &path) else { continue };
-        match compare(kind, &m, &path, seed, 4) {
+        let Ok(both) = modules(kind, std::slice::from_ref(one), &path) else { continue };
+        match compare(kind, &both, seed, 4) {
             Err(e) => said += &format!("\n  alone, {}: {e}", path.display()),
             Ok(_) => drop(std::fs::remove_file(path)),
         }
@@ -154,8 +161,8 @@ fn run(kind: Kind, apps: u64) {
         let path = file(kind, seed);
         let (programs, no) = accepted(kind, seed, &path);
         count(&programs, &mut features);
-        let made = module(kind, &programs, &path).map_err(|e| format!("together they are refused: {e}"));
-        match made.and_then(|m| compare(kind, &m, &path, seed, programs.len())) {
+        let made = modules(kind, &programs, &path).map_err(|e| format!("together they are refused: {e}"));
+        match made.and_then(|both| compare(kind, &both, seed, programs.len())) {
             Ok(n) => {
                 done += n;
                 if std::env::var_os("WIRELOOM_REFUSED").is_none() {
@@ -190,7 +197,9 @@ fn of_packets_sanitized() {
     let (programs, _) = accepted(Kind::Packets, 777, &path);
     std::fs::write(&path, app(Kind::Packets, &programs[..programs.len().min(3)]))
         .expect("the temporary folder is writable");
-    let out = Wireloom::command(&["fuzz", &path.display().to_string(), "--seconds", "2", "--sanitize"]);
+    let out = Wireloom::command_with(&["fuzz", &path.display().to_string(), "--seconds", "2", "--sanitize"], |c| {
+        quickly_compiled(c);
+    });
     assert!(out.code == Some(0) && out.out.contains("no difference"), "{}: {}", path.display(), out.text);
     std::fs::remove_file(path).ok();
 }

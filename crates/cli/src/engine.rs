@@ -95,6 +95,13 @@ fn later(tiers: Tiers, source: CSource, options: CompileOptions) -> Result<Later
     Ok(Later { stop, thread: Some(thread) })
 }
 
+/// How far code is optimised: as `WIRELOOM_OPT` says, else fully. With the sanitizers that takes
+/// several times as long.
+fn level(sanitize: bool) -> u8 {
+    let wanted = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).filter(|o| *o <= 3);
+    wanted.unwrap_or(if sanitize { 1 } else { CompileOptions::default().opt })
+}
+
 /// Starts a thread that takes no signals: those are for the service.
 fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: two sets of signals of our own, and plain system calls on this thread's mask.
@@ -112,8 +119,7 @@ fn make_telling(module: &Arc<Module>, compile: &Compile, starting: Option<fn(&st
     if compile.interpret {
         return interpret(module);
     }
-    // With the sanitizers optimised code takes several times as long to make.
-    let opt = if compile.sanitize { 1 } else { CompileOptions::default().opt };
+    let opt = level(compile.sanitize);
     match library(module, &CompileOptions { sanitize: compile.sanitize, opt, starting, ..CompileOptions::default() }) {
         // The sanitizers read names and lines from the file.
         Ok(Compiled { path: Some(path), .. }) if compile.sanitize => {

@@ -1,7 +1,8 @@
 //! `wireloom fuzz APP.loom` for an app with frame ports.
 //!
-//! Whole and damaged frames run through the interpreter and compiled code. The effects of each
-//! frame are compared. This runs in the child process of `fuzz`.
+//! Whole and damaged frames run through the interpreter and compiled code. The interpreter runs the
+//! graph of elements as it was lowered. The effects of each frame are compared. This runs in the
+//! child process of `fuzz`.
 
 use crate::args::Fuzz;
 use crate::engine::{self, How};
@@ -20,7 +21,8 @@ use wireloom_runtime::params;
 const ROUND: usize = 200;
 
 pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
-    let module = Arc::new(load::load(Path::new(&args.unit))?);
+    let (graph, module) = load::load_both(Path::new(&args.unit))?;
+    let (graph, module) = (Arc::new(graph), Arc::new(module));
     if !module.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. })) {
         let units = super::fuzz::messages(&module);
         return Err(Failure::Said(format!(
@@ -29,7 +31,7 @@ pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
         )));
     }
     let sets: Vec<(String, String)> = args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?;
-    let reference = engine::interpret(&module)?;
+    let reference = engine::interpret(&graph)?;
     let made = engine::make(&module, &args.compile)?;
     let whom =
         if matches!(made.how, How::Compiled) { "interpreter and compiled code" } else { "the interpreter, twice" };

@@ -7,7 +7,7 @@ use crate::{Failure, Outcome};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use wireloom_ir::passes::{run_all, run_on_graph};
+use wireloom_ir::passes::{run_all, run_both, run_on_graph};
 use wireloom_ir::{suggestions, Module};
 use wireloom_lang::Checked;
 
@@ -22,12 +22,17 @@ pub fn load_tests(path: &Path) -> Result<Vec<Module>, Failure> {
     finish_all(compile(path), path, false, run_all)
 }
 
-fn finish_all(all: Vec<Checked>, path: &Path, bare: bool, passes: fn(&mut Module)) -> Result<Vec<Module>, Failure> {
+fn finish_all(
+    all: Vec<Checked>,
+    path: &Path,
+    bare: bool,
+    mut passes: impl FnMut(&mut Module),
+) -> Result<Vec<Module>, Failure> {
     print(&all, false, MAX_ERRORS);
     if all.iter().any(Checked::has_errors) {
         return Err(Failure::Silent);
     }
-    all.into_iter().map(|checked| finish(checked, path, bare, passes)).collect()
+    all.into_iter().map(|checked| finish(checked, path, bare, &mut passes)).collect()
 }
 
 /// The only app of a file, or the one named, without its tests.
@@ -40,7 +45,14 @@ pub fn load_graph(path: &Path) -> Result<Module, Failure> {
     load_after(path, run_on_graph)
 }
 
-fn load_after(path: &Path, passes: fn(&mut Module)) -> Result<Module, Failure> {
+/// Both: the graph as it was lowered, and the program whose elements are inlined.
+pub fn load_both(path: &Path) -> Result<(Module, Module), Failure> {
+    let mut inlined = None;
+    let graph = load_after(path, |m| inlined = Some(run_both(m)))?;
+    Ok((graph, inlined.ok_or_else(|| Failure::Said(format!("{} has no app", path.display())))?))
+}
+
+fn load_after(path: &Path, passes: impl FnMut(&mut Module)) -> Result<Module, Failure> {
     let mut all = finish_all(compile_apps(path), path, true, passes)?;
     if all.len() > 1 {
         let names: Vec<&str> = all.iter().map(|m| m.app.as_str()).collect();
@@ -67,7 +79,7 @@ pub fn apps(path: &Path) -> Result<Vec<Module>, Failure> {
 
 /// Runs the passes. A `bare` module has no tests: programs that are run or built do not carry their
 /// code.
-fn finish(checked: Checked, path: &Path, bare: bool, passes: fn(&mut Module)) -> Result<Module, Failure> {
+fn finish(checked: Checked, path: &Path, bare: bool, passes: impl FnOnce(&mut Module)) -> Result<Module, Failure> {
     let mut module = checked.module.ok_or_else(|| Failure::Said(format!("{} has no app", path.display())))?;
     if bare {
         module.tests.clear();

@@ -11,8 +11,9 @@
 
 use crate::expr::Scope;
 use crate::gen::Gen;
+use crate::leaving;
 use crate::names;
-use crate::vectorize::{VectorHandler, VectorKeys};
+use crate::vectorize::{Destination, VectorHandler, VectorKeys};
 use std::collections::BTreeSet;
 use wireloom_ir::passes::batch_lookup::{is_masked, is_steady};
 use wireloom_ir::plans::{keyed, HeaderReuse, TableLookup};
@@ -56,11 +57,17 @@ pub(crate) struct HoistedState {
     pub optional: BTreeSet<usize>,
     /// An exact table that is the same for a whole batch: whether it has entries.
     pub filled: Option<TableId>,
+    /// The one way out: frames that leave are counted, and their bytes.
+    pub way: Option<Destination>,
 }
 
 impl HoistedState {
     pub fn is_empty(&self) -> bool {
-        self.counters.is_empty() && self.tables.is_empty() && self.settings.is_empty() && self.filled.is_none()
+        self.counters.is_empty()
+            && self.tables.is_empty()
+            && self.settings.is_empty()
+            && self.filled.is_none()
+            && self.way.is_none()
     }
 
     /// Which frames have a copy of the handler, if it is small but for what the parameters leave
@@ -84,11 +91,8 @@ impl HoistedState {
     pub fn back(&self) -> String {
         let counters = self.counters.iter().map(|c| format!("keep->c{c} = kept.c{c};\n"));
         counters
-            .chain(
-                self.tables
-                    .iter()
-                    .map(|t| format!("keep->asked_{t} = kept.asked_{t};\nkeep->found_{t} = kept.found_{t};\n")),
-            )
+            .chain(self.tables.iter().map(|t| format!("keep->asked_{t} = kept.asked_{t};\n")))
+            .chain(self.way.map(|_| leaving::BACK.into()))
             .collect()
     }
 
@@ -204,6 +208,7 @@ impl<'m> Gen<'m> {
         kept.tables.extend(uses.map(|u| u.table.0));
         let steady = ahead.and_then(|a| a.exact.as_ref()).filter(|u| is_steady(self.m, u.table));
         kept.filled = steady.map(|u| u.table);
+        kept.way = self.only_way(&h.body.block);
         kept
     }
 
@@ -215,14 +220,15 @@ impl<'m> Gen<'m> {
             .iter()
             .map(|t| {
                 format!(
-                    "uint64_t asked_{t}, found_{t}; /* lookups in {} */\n",
+                    "uint64_t asked_{t}; /* lookups in {}: hits, and misses from bit 32 on */\n",
                     names::comment(&self.m.tables[*t as usize].name)
                 )
             })
             .collect();
         let settings: String = (0..kept.settings.len()).map(|n| format!("bool when_{n};\n")).collect();
         let filled = if kept.filled.is_some() { "bool filled; /* the exact table has entries */\n" } else { "" };
-        format!("/* HoistedState over a batch. */\ntypedef struct wl_kept_{i} {{\n{counters}{tables}{settings}{filled}}} wl_kept_{i};\n\n")
+        let left = kept.way.map_or("", |_| leaving::FIELDS);
+        format!("/* HoistedState over a batch. */\ntypedef struct wl_kept_{i} {{\n{counters}{tables}{left}{settings}{filled}}} wl_kept_{i};\n\n")
     }
 
     fn kept_begin(&mut self, i: usize, kept: &HoistedState) -> String {
@@ -242,9 +248,10 @@ impl<'m> Gen<'m> {
     fn kept_end(&self, kept: &HoistedState) -> String {
         let tables = kept.tables.iter().map(|t| {
             let stats = format!("wl_state(x)->{}.stats", names::table(self.m, TableId(*t)));
-            format!("{stats}.hits += keep.found_{t};\n{stats}.misses += keep.asked_{t} - keep.found_{t};\n")
+            format!("{stats}.hits += (uint32_t)keep.asked_{t};\n{stats}.misses += keep.asked_{t} >> 32;\n")
         });
-        kept.counters.iter().map(|c| format!("wl_state(x)->counter[{c}] += keep.c{c};\n")).chain(tables).collect()
+        let counters = kept.counters.iter().map(|c| format!("wl_state(x)->counter[{c}] += keep.c{c};\n"));
+        counters.chain(tables).chain(kept.way.map(|_| leaving::ADD.into())).collect()
     }
 
     /// Runs handler i over a batch.
@@ -257,7 +264,7 @@ impl<'m> Gen<'m> {
             unit,
             on: format!("on_{i}_{}", names::ident(&h.name)),
             open: format!("{unit_name}_parse"),
-            keeps: !kept.is_empty(),
+            kept: &kept,
             kept_begin: self.kept_begin(i, &kept),
             kept_end: self.kept_end(&kept),
             usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_fast")),
@@ -268,13 +275,15 @@ impl<'m> Gen<'m> {
             own: self.mark(&format!("on {}", h.name)),
         };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
-        let (begin, end) = (self.flow_tend(), self.at_batch_end() + &self.mark("engine"));
         let lanes = self.lanes(h, unit, ahead.as_ref(), &kept);
+        // Vectors count on their own.
+        let (none, all) = kept.way.filter(|_| lanes.is_none()).map_or((String::new(), ""), leaving::around);
+        let (begin, end) = (self.flow_tend() + &none, self.at_batch_end() + all + &self.mark("engine"));
         let body = match ahead {
             None => self.one_pass(h, &over, lanes.as_ref()),
             Some(a) => {
                 let keys = self.vector_keys(h, unit, &a);
-                self.two_passes(h, &a, &over, lanes.as_ref(), keys.as_ref(), &kept)
+                self.two_passes(h, &a, &over, lanes.as_ref(), keys.as_ref())
             }
         };
         self.code.push_str(&format!(
@@ -432,9 +441,8 @@ impl<'m> Gen<'m> {
         o: &BatchEmitter,
         lanes: Option<&VectorHandler>,
         keys: Option<&VectorKeys>,
-        kept: &HoistedState,
     ) -> String {
-        let i = o.i;
+        let (i, kept) = (o.i, o.kept);
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
         let usual = match a.reuse {
@@ -649,14 +657,14 @@ fn size(block: &Block) -> usize {
 
 /// A handler that is run over batches: its number, the unit of its frames, the names of its
 /// function and of those that open its frames, what it keeps meanwhile.
-struct BatchEmitter {
+struct BatchEmitter<'a> {
     i: usize,
     unit: UnitId,
     on: String,
     open: String,
     usual: Option<String>,
     most: Option<String>,
-    keeps: bool,
+    kept: &'a HoistedState,
     kept_begin: String,
     kept_end: String,
     /// What follows each run.
@@ -668,7 +676,7 @@ struct BatchEmitter {
     own: String,
 }
 
-impl BatchEmitter {
+impl BatchEmitter<'_> {
     /// The function that opens a frame of the shape that most have.
     fn most(&self) -> &str {
         self.most.as_ref().or(self.usual.as_ref()).map_or("", |s| s)
@@ -684,7 +692,7 @@ impl BatchEmitter {
 
     /// Runs the handler for one frame.
     fn run(&self, view: &str, ahead: &str) -> String {
-        let counts = if self.keeps { ", &keep" } else { "" };
+        let counts = if !self.kept.is_empty() { ", &keep" } else { "" };
         let (own, on, serve) = (&self.own, &self.on, self.serve);
         match self.scratch {
             true => format!("{own}x->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, {view}{ahead}{counts}) == WL_T_FAULT)) {{ frame_fault(x->core, x->fault, x->place); x->fault = 0; }}\n{serve}"),

@@ -321,7 +321,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn flow_asked(&mut self, table: TableId, key: &Expr, found: &str) {
         let n = table.0;
         if self.is_ahead(key) {
-            line!(self, "kept.asked_{n}++;\nkept.found_{n} += {found};")
+            line!(self, "kept.asked_{n} += {found} ? UINT64_C(1) : UINT64_C(1) << 32;")
         } else {
             line!(self, "wl_flow_asked(ft_, {found});")
         }

@@ -5,6 +5,7 @@ use crate::body::BodyGen;
 use crate::expr::Scope;
 use crate::frame::Offset;
 use crate::gen::Gen;
+use crate::leaving;
 use crate::names;
 use crate::parser::line;
 use crate::payload::View;
@@ -67,8 +68,9 @@ impl<'m> BodyGen<'_, 'm> {
                 let text = self.expr(index);
                 line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
                 self.check(index.may_fault());
+                let counted = self.kept.way.map_or(String::new(), |_| leaving::count(&v, None));
                 match last {
-                    true => line!(self, "wl_view_pass({v}, {}, i_); }}", port.0),
+                    true => line!(self, "wl_view_pass({v}, {}, i_);{counted} }}", port.0),
                     false => line!(self, "packets.transmit(x->core, {}, i_, {v}->p, {v}->n); }}", port.0),
                 }
             }
@@ -87,7 +89,18 @@ impl<'m> BodyGen<'_, 'm> {
         if self.g.frames.moved {
             return false;
         }
-        line!(self, "wl_view_pass_if({}, {cond}, {}, {instance});", self.name(*frame), port.0);
+        let v = self.name(*frame);
+        match self.kept.way {
+            None => line!(self, "wl_view_pass_if({v}, {cond}, {}, {instance});", port.0),
+            Some(_) => {
+                let counted = leaving::count(&v, Some("leaves_"));
+                line!(
+                    self,
+                    "{{ const bool leaves_ = {cond};\nwl_view_pass_if({v}, leaves_, {}, {instance});{counted} }}",
+                    port.0
+                )
+            }
+        }
         true
     }
 
@@ -250,10 +263,11 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Joins to an element that is compiled once: its faults are ours.
     pub fn output(&mut self, wire: WireId, frame: LocalId, mark: &Expr) {
-        let Some(to) = self.g.m.input_of(wire) else { return };
+        let Target::Input { input: to, index } = self.g.m.wires[wire.index()].to else { return };
         let (name, v, text, leave) =
             (names::input(self.g.m, to), self.name(frame), self.expr(mark), self.leave_fault());
-        line!(self, "if (WL_UNLIKELY({name}(x, {v}, {text}) != WL_T_DONE)) {{ {leave} }}");
+        let at = if self.g.m.inputs[to.index()].indexed { format!(", {index}") } else { String::new() };
+        line!(self, "if (WL_UNLIKELY({name}(x, {v}, {text}{at}) != WL_T_DONE)) {{ {leave} }}");
     }
 
     pub fn queue(&mut self, port: PortId, index: &Expr, act: QueueAct, dst: LocalId) {

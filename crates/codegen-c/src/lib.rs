@@ -23,6 +23,7 @@ mod frame;
 mod frame_act;
 mod gen;
 mod late_keys;
+mod leaving;
 mod match_tables;
 mod merge;
 mod message;

@@ -13,7 +13,7 @@ pub use wireloom_ir::c_words::is_c_word;
 const OWN: &[&str] = &[
     "wl_", "fn_", "on_", "r_", "s_", "t_", "v_", "eq_", "hash_", "put_", "get_", "keep_", "list_of_", "find_",
     "count_", "any_", "view_", "enc_", "frame_", "merge_", "pack_", "unpack_", "size_", "sums_", "set_", "is_",
-    "asked_", "found_",
+    "asked_",
 ];
 
 /// A C identifier made of a source name (`memcached.Command` → `memcached__Command`).

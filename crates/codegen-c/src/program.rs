@@ -390,9 +390,10 @@ impl<'m> Gen<'m> {
         self.frame_unit(input.unit);
         let mut b = BodyGen::new(self, Owner::Frame, body);
         b.title = input.name.clone();
-        b.declare(elements::INPUT_LOCALS);
+        b.declare(input.given());
         b.block(&body.block);
-        let (frame, mark) = (b.name(LocalId(0)), b.name(LocalId(1)));
+        let frame = b.name(LocalId(0));
+        let given: Vec<String> = (1..input.given()).map(|n| b.name(LocalId(n as u32))).collect();
         let (decls, out, views) = (b.decls, b.out, b.views);
         let locals: String = views
             .iter()
@@ -405,11 +406,13 @@ impl<'m> Gen<'m> {
             })
             .collect();
         let fault = if out.contains("goto fault;") { "fault:;\nreturn WL_T_FAULT;\n" } else { "" };
-        let proto = format!("int {}(wl_fx *x, wl_view *{frame}, uint32_t {mark})", names::input(self.m, id));
+        let args: String = given.iter().map(|a| format!(", uint32_t {a}")).collect();
+        let unused: String = given.iter().map(|a| format!("(void){a};\n")).collect();
+        let proto = format!("int {}(wl_fx *x, wl_view *{frame}{args})", names::input(self.m, id));
         let of = input
             .element
             .map_or(String::new(), |e| format!("element {}: ", names::comment(&self.m.elements[e.index()].name)));
-        let text = format!("/* {of}{} */\nstatic {proto} {{\n(void)x;\n(void){frame};\n(void){mark};\n{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n", names::comment(&input.name));
+        let text = format!("/* {of}{} */\nstatic {proto} {{\n(void)x;\n(void){frame};\n{unused}{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n", names::comment(&input.name));
         self.code.push_str(&apart(&[proto], &text));
     }
 

@@ -31,19 +31,17 @@ pub struct Wire {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
-    Input(InputId),
+    /// An input, and the place where it is an array of `in`s (0 where it is none).
+    Input { input: InputId, index: u32 },
     /// An instance of a frame port or of a queue.
-    Port {
-        port: PortId,
-        index: u32,
-    },
+    Port { port: PortId, index: u32 },
 }
 
 impl Target {
     /// The input, where it is one.
     pub fn input(self) -> Option<InputId> {
         match self {
-            Target::Input(id) => Some(id),
+            Target::Input { input, .. } => Some(input),
             Target::Port { .. } => None,
         }
     }
@@ -59,15 +57,22 @@ pub struct Input {
     pub element: Option<ElementId>,
     pub span: Span,
     pub unit: UnitId,
-    /// Local 0 is the packet (a `Msg` of the unit), local 1 its mark (u32). It ends behind its last
-    /// statement, without a return. None: it stands in each of its senders.
+    /// It is an array of `in`s.
+    pub indexed: bool,
+    /// Local 0 is the packet (a `Msg` of the unit), local 1 its mark (u32), local 2 of an array the
+    /// place that the packet came to (u32). It ends behind its last statement, without a return.
+    /// None: it stands in each of its senders.
     pub body: Option<Body>,
     /// Worst-case steps, by the bounds pass.
     pub steps: u64,
 }
 
-/// Locals of an input that its sender gives.
-pub const INPUT_LOCALS: usize = 2;
+impl Input {
+    /// Locals that its sender gives.
+    pub fn given(&self) -> usize {
+        2 + usize::from(self.indexed)
+    }
+}
 
 impl Module {
     /// Where a wire leads, if it leads to an input.

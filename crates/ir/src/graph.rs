@@ -314,7 +314,7 @@ fn block_edges(m: &Module, this: Key, block: &Block, edges: &mut Vec<Edge>) {
     };
     walk::stmts(block, &mut |s| match &s.kind {
         StmtKind::Output { wire, .. } => match m.wires.get(wire.index()).map(|w| w.to) {
-            Some(Target::Input(i)) => add(this, input_key(m, i), EdgeKind::Send),
+            Some(Target::Input { input, .. }) => add(this, input_key(m, input), EdgeKind::Send),
             Some(Target::Port { port, .. }) => add(this, Key::Port(port.0), EdgeKind::Send),
             None => {}
         },

@@ -105,6 +105,10 @@ pub struct FieldSays {
 }
 
 pub struct Compiler<'a> {
+    /// Type parameters stand for any type: an element is checked by itself.
+    pub any_types: bool,
+    /// Functions that elements were given.
+    pub given: Vec<Rc<crate::body::functions::Given>>,
     pub world: &'a dyn World,
     pub map: &'a SourceMap,
     pub names: Names,
@@ -194,6 +198,8 @@ impl<'a> Compiler<'a> {
             record_sizes: Vec::new(),
             app: Default::default(),
             app_constants: false,
+            any_types: false,
+            given: Vec::new(),
             loops: Vec::new(),
             inputs: Vec::new(),
             element_numbers: Default::default(),
@@ -298,6 +304,9 @@ impl<'a> Compiler<'a> {
 
     /// The item that a path names as a whole.
     pub fn path_item(&mut self, module: ModId, path: &ast::Path, what: &str) -> R<ItemId> {
+        if let Some(Found::Item(id)) = self.type_name(module, path).transpose()? {
+            return Ok(id);
+        }
         let parts: Vec<&str> = path.parts.iter().map(|p| p.name.as_str()).collect();
         match self.names.find(module, &parts) {
             Some((Found::Item(id), n)) if n == parts.len() => Ok(id),

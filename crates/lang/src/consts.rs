@@ -172,6 +172,12 @@ impl Compiler<'_> {
     /// The item that a (dotted) name in an expression stands for as a whole.
     pub fn expr_item(&mut self, module: ModId, e: &Expr) -> Option<crate::names::ItemId> {
         let parts = dotted(e)?;
+        if let [one] = parts.as_slice() {
+            let path = ast::Path { parts: vec![(*one).clone()], span: one.span };
+            if let Some(Ok(crate::names::Found::Item(id))) = self.type_name(module, &path) {
+                return Some(id);
+            }
+        }
         let parts: Vec<&str> = parts.iter().map(|i| i.name.as_str()).collect();
         match self.names.find(module, &parts) {
             Some((crate::names::Found::Item(id), n)) if n == parts.len() => Some(id),
@@ -270,11 +276,18 @@ impl Compiler<'_> {
                 self.record(&format!("record {{ {shown} }}"), fields, t.span).map(Ty::Record)
             }
             TypeKind::Named { path, args } => self.named_ty(module, t.span, path, args),
+            TypeKind::Fn(..) => Err(self.report(
+                Diagnostic::error("E0309", t.span, "a function is no value here")
+                    .hint("a parameter of an element may be one: `param keep: fn(packet) -> bool`"),
+            )),
         }
     }
 
     fn named_ty(&mut self, module: ModId, span: Span, path: &ast::Path, args: &[TypeArg]) -> R<Ty> {
         if let [one] = path.parts.as_slice() {
+            if let Some(t) = self.named_type(module, &one.name).filter(|_| args.is_empty()) {
+                return Ok(t);
+            }
             if let Some(t) = self.builtin_ty(module, span, &one.name, args)? {
                 return Ok(t);
             }

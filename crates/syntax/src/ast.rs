@@ -127,6 +127,8 @@ pub enum TypeKind {
     Array(Box<Type>, Box<Expr>),
     /// `record { packets: u64 }`
     Record(Vec<(Ident, Type)>),
+    /// `fn(packet) -> bool`
+    Fn(Vec<Type>, Box<Type>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -485,7 +487,44 @@ pub enum FnBody {
 #[derive(Clone, Debug)]
 pub struct Element {
     pub name: Ident,
+    /// `<U: unit, T: type>`: names and kinds
+    pub types: Vec<(Ident, Ident)>,
     pub members: Vec<Member>,
+}
+
+/// Signals of an element whose bodies are not written.
+pub const CONTROLS: [&str; 3] = ["start", "stop", "reset"];
+
+/// What an element with `signal stop` knows: whether it is stopped.
+pub const STOPPED: &str = "stopped";
+
+impl Element {
+    /// Whether it has `signal stop`, or another control.
+    pub fn is_controlled(&self) -> bool {
+        self.members.iter().any(|m| m.control().is_some())
+    }
+
+    /// What it does at the start.
+    pub fn start_blocks(&self) -> Vec<Block> {
+        let start = |m: &Member| match &m.kind {
+            MemberKind::Handler(Handler { on: On::Start, body, .. }) => Some(body.clone()),
+            _ => None,
+        };
+        self.members.iter().filter_map(start).collect()
+    }
+}
+
+impl Member {
+    /// `signal stop`: its name.
+    pub fn control(&self) -> Option<&Ident> {
+        match &self.kind {
+            MemberKind::Signal { name, body, .. } => match body.stmts.as_slice() {
+                [Stmt { kind: StmtKind::Control { .. }, .. }] => Some(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -615,9 +654,11 @@ pub struct Handler {
 
 #[derive(Clone, Debug)]
 pub enum On {
-    /// `on client(req)`, `on client(req: memcached.text)`
+    /// `on client(req)`, `on client(req: memcached.text)`, `on x[i](p)`
     Message {
         port: Ident,
+        /// The place of an array that the message came to.
+        index: Option<Ident>,
         param: Ident,
         protocol: Option<Path>,
     },
@@ -744,6 +785,12 @@ pub enum StmtKind {
     Log(Vec<Expr>),
     /// `expect e` (tests)
     Expect(Expr),
+    /// The body of `signal start`, `signal stop`, `signal reset`, which is not written; with what
+    /// the element does at the start
+    Control {
+        word: Ident,
+        start: Vec<Block>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -793,6 +840,10 @@ pub enum ExprKind {
     Address(String),
     /// `none`
     None,
+    /// A type between `<` and `>`: `Tag<Vlan>()`
+    Type(Type),
+    /// `.`: the current message
+    Dot,
     /// `e.f`; `.f` (a field of the current message) has no base
     Field(Option<Expr>, Ident),
     Index(Expr, Expr),

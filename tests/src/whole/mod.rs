@@ -159,6 +159,8 @@ pub(crate) struct Make {
     limiters: Vec<String>,
     /// Where packets may go: ports and instances.
     ways: Vec<String>,
+    /// Instances that are started, stopped and reset.
+    controlled: Vec<String>,
     /// The packet at hand and headers known to be there.
     packet: bool,
     headers: Vec<&'static str>,
@@ -182,6 +184,7 @@ impl Make {
             queues: vec![],
             limiters: vec![],
             ways: vec![],
+            controlled: vec![],
             packet: false,
             headers: vec![],
             service: false,
@@ -278,7 +281,7 @@ pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
 }
 
 /// Parts of the language that programs are to use, each with a text that only it has in them.
-pub const FEATURES: [(Kind, &str, &str); 43] = {
+pub const FEATURES: [(Kind, &str, &str); 51] = {
     use Kind::{Packets as P, Service as S};
     [
         (P, "array", ": array u32"),
@@ -300,6 +303,12 @@ pub const FEATURES: [(Kind, &str, &str); 43] = {
         (P, "element", "element "),
         (P, "match of packets", "match { .udp"),
         (P, "filter", "where .len"),
+        (P, "filter of several", "all(.ip4"),
+        (P, "array of ways in", " in x: packet [3]"),
+        (P, "given function", "// given"),
+        (P, "type parameter", "<T: type>"),
+        (P, "controls", "signal start"),
+        (P, "reset", ".reset()"),
         (P, "timer", "every "),
         (P, "insert", "insert Vlan"),
         (P, "insert before", "before p.ip4"),
@@ -324,6 +333,8 @@ pub const FEATURES: [(Kind, &str, &str); 43] = {
         (S, "edited answer", " with { text: upper("),
         (S, "own fault", "fault mine"),
         (S, "passed on", "reply call"),
+        (S, "wiring", "=> steer back"),
+        (S, "tee", "tee(back"),
     ]
 };
 

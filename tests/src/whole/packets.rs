@@ -1,6 +1,6 @@
 //! Programs of packets: a port, a handler, timers, queues, elements.
 
-use super::{Kind, Make, Parts, Ty};
+use super::{Kind, Make, Parts, Ty, Var};
 use std::fmt::Write;
 
 const HEADERS: [&str; 8] = ["eth", "vlan", "ip4", "ip6", "udp", "tcp", "inner_ip4", "ip4"];
@@ -38,6 +38,9 @@ impl Make {
                     4 => writeln!(body, "if {q}.discard() {{ log \"discarded\" }}"),
                     _ => writeln!(body, "log \"{q} \", len({q}), \" \", {q}.first()"),
                 };
+            }
+            for c in self.controlled.clone() {
+                let _ = writeln!(body, "if {} {{ {c}() }}", self.truth(1));
             }
             for _ in 0..3 {
                 self.statement(2, &mut body)
@@ -102,20 +105,50 @@ impl Make {
         let mut body = String::new();
         let headers: &[&'static str] = if e.rng.chance(50) { &["ip4", "eth"] } else { &[] };
         let guard = if headers.is_empty() { "" } else { " where p.ip4" };
+        let (places, keep, typed) = (self.rng.chance(40), self.rng.chance(40), self.rng.chance(20));
+        let way = if places { "x[way]" } else { "x" };
+        if places {
+            e.vars.push(Var { name: "way".into(), ty: Ty::U32, mutable: false });
+        }
         e.packet_body(headers, 4, &mut body);
-        let _ =
-            writeln!(items, "element {name} {{\n in x: packet\n out y: packet\n{state} on x(p){guard} {{\n{body}}}");
+        let array = if places { " [3]" } else { "" };
+        let (param, given, asked) = match keep {
+            true => (
+                "param keep: fn(packet) -> bool\n",
+                self.pick(&[".len > 60", "|p| p.ip4 and p.ip4.ttl > 8", "any(.udp, .tcp)", "not .vlan"]),
+                "if not keep(p) { // given\nreturn }\n",
+            ),
+            false => ("", "", ""),
+        };
+        let (types, kind) = if typed { ("<T: type>", self.pick(&["<u16>", "<ip4>", "<bytes<9>>"])) } else { ("", "") };
+        let typed = if typed { "state of_type: T\n" } else { "" };
+        // A sketch is not emptied.
+        let controls = match ["bloom", "count_min", "hyper_log_log"].iter().any(|k| state.contains(k)) {
+            true => "signal start, stop",
+            false => "signal start, stop, reset",
+        };
+        let controls = if self.rng.chance(30) { controls } else { "" };
+        let _ = writeln!(
+            items,
+            "element {name}{types} {{\n {param} in x: packet{array}\n out y: packet\n{typed}{controls}\n{state} on {way}(p){guard} {{\n{asked}{body}}}"
+        );
         let instance = self.name("i");
-        let _ = writeln!(members, "{instance} = {name}()");
+        let _ = writeln!(members, "{instance} = {name}{kind}({given})");
         let n = self.below(self.ways.len() as u64) as usize;
         let to = self.ways[n].clone();
-        let filter = self.pick(&["", "", "where .ip4 -> ", "where .len > 60 -> ", "match { .udp => o0, else => o1 }"]);
+        let filter =
+            self.pick(&["", "", "where .len > 60 -> ", "all(.ip4, .len > 60) -> ", "match { .udp => o0, else => o1 }"]);
         let _ = if filter.starts_with("match") {
             writeln!(members, "{instance} -> {filter}")
         } else {
             writeln!(members, "{instance} -> {filter}{to}")
         };
-        self.ways.push(instance);
+        if !controls.is_empty() {
+            self.controlled.push(format!("{instance}.{}", if controls.contains("reset") { "reset" } else { "stop" }));
+            self.controlled.push(format!("{instance}.start"));
+        }
+        let place = if places { format!(".x[{}]", self.below(3)) } else { String::new() };
+        self.ways.push(instance + &place);
     }
 
     fn send(&mut self, out: &mut String) {

@@ -7,10 +7,14 @@ impl Make {
     pub(super) fn service_program(&mut self) -> Parts {
         let members = self.state_members(Kind::Service);
         let port = format!("{}_in", self.prefix);
-        let mut body = format!(
-            "    port {port} = listen tcp({}) as chat\n{members}on {port}(req) {{\n",
-            7000 + self.below(20_000)
-        );
+        let mut body = format!("    port {port} = listen tcp({}) as chat\n{members}", 7000 + self.below(20_000));
+        if self.rng.chance(15) {
+            let (tee, last) = (self.pick(&["", "tee(back[2]) -> "]), self.below(3));
+            let n = self.below(9);
+            let _ = writeln!(body, "{port} -> match {{ .n > {n} => steer back by .data, any(.op == \"op\", not .n > 7) => {tee}back[0], else => back[{last}] }}");
+            return Parts { items: String::new(), members: body };
+        }
+        let _ = writeln!(body, "on {port}(req) {{");
         self.service = true;
         let n = 2 + self.below(3);
         self.service_statements(n, &mut body);

@@ -987,7 +987,7 @@ impl<'m> Vectorizer<'_, 'm> {
         let a = self.ahead?;
         let is = |u: &Option<KeySite>| u.as_ref().is_some_and(|u| std::ptr::eq(u.site, key));
         let (id, who) = (table.0, self.truth_text(when));
-        self.out.push_str(&format!("keep.asked_{id} += wl_lanes_count({who});\n"));
+        self.out.push_str(&format!("keep.asked_{id} += (uint64_t)wl_lanes_count({who}) << 32;\n"));
         let m = self.g.m;
         let t = &m.tables[table.index()];
         if is(&a.exact) {
@@ -1002,7 +1002,8 @@ impl<'m> Vectorizer<'_, 'm> {
         let there = self.bits(format!("wl_lanes_eq({entry}, wl_lanes_set(UINT32_MAX)) ^ WL_LANES_ALL"));
         let found = self.and(&there, when);
         let text = self.truth_text(&found);
-        self.out.push_str(&format!("keep.found_{id} += wl_lanes_count({text});\n"));
+        let hits = self.named("hits", "uint64_t", format!("wl_lanes_count({text})"));
+        self.out.push_str(&format!("keep.asked_{id} += {hits} - ({hits} << 32);\n"));
         let value = self.stored(table, t.value, &entry, &text);
         self.set(dst, VectorValue::Maybe(there, Box::new(value)), when)
     }

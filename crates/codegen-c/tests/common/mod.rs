@@ -364,7 +364,7 @@ pub fn drive(m: &Module, harness: &str, args: &[&str]) -> String {
     let source = emit(m, &Options::default());
     // The plain build checks the cache and the exported symbol; the sanitized one is linked to the
     // harness.
-    let options = CompileOptions { cache_dir: cache(), ..CompileOptions::default() };
+    let options = CompileOptions { cache_dir: cache(), opt: 0, ..CompileOptions::default() };
     let so = compile(&source, &options).unwrap_or_else(|e| panic!("{e}")).path.expect("a folder of our own");
     assert!(so.is_file());
     let dir = Path::new(env!("CARGO_MANIFEST_DIR"));

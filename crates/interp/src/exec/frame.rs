@@ -681,15 +681,18 @@ fn send(a: &Activation, port: PortId, index: u32, last: bool) -> Res<()> {
 /// Gives the frame to the target of a wire. The sender does not see the target's changes.
 pub fn output(env: &Env, a: &Activation, wire: WireId, mark: Value, last: bool) -> Res<()> {
     let m = env.module;
-    let to = match m.wires[wire.index()].to {
+    let (to, index) = match m.wires[wire.index()].to {
         Target::Port { port, index } => return send(a, port, index, last),
-        Target::Input(to) => to,
+        Target::Input { input, index } => (input, index),
     };
     let Some(body) = m.input_body(to) else { return internal("an output to an input without code") };
     let code = super::flatten::body(m, body);
     let mut locals = super::fresh_locals(m, body, code.locals);
     locals[0] = Value::Msg(MsgRef::Frame(m.inputs[to.index()].unit));
     locals[1] = mark;
+    if m.inputs[to.index()].indexed {
+        locals[2] = Value::Int(index.into())
+    }
     let before = a.with_frame(|f| f.clone())?;
     let inner = Env { this: None, item: None, acc: None, ..*env };
     super::run(&inner, &code, &mut locals, &mut 0, &mut Vec::new())?;

@@ -27,7 +27,7 @@ pub fn compiled(m: &Module) -> Option<*const wl_program> {
     use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
     let options = CompileOptions {
         cache_dir: std::env::temp_dir().join("wireloom-interp-test"),
-        opt: 1,
+        opt: std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).unwrap_or(0),
         ..CompileOptions::default()
     };
     let so = match compile(&emit(m, &Options::default()), &options) {

@@ -1,5 +1,5 @@
-//! The memory bill: what is taken at start, what each connection and request adds, what pools may
-//! hold, and the sum.
+//! The memory bill: memory taken at start, the part of each connection and request, the maximum of
+//! the pools, and the sum.
 
 use super::{bytes, columns, count, frame_size, heading, view_bytes};
 use crate::*;

@@ -15,7 +15,7 @@ pub fn run(m: &mut Module) {
     let mut around = vec![0; m.inputs.len()];
     let wires = std::mem::take(&mut m.wires);
     let mut note = |wire: WireId, depth: u32| {
-        if let Some(Target::Input(to)) = wires.get(wire.index()).map(|w| w.to) {
+        if let Some(Target::Input { input: to, .. }) = wires.get(wire.index()).map(|w| w.to) {
             around[to.index()] = depth.max(around[to.index()])
         }
     };
@@ -25,7 +25,7 @@ pub fn run(m: &mut Module) {
     for id in order {
         let depth = around[id.index()];
         let mut note = |wire: WireId, depth: u32| {
-            if let Some(Target::Input(to)) = wires.get(wire.index()).map(|w| w.to) {
+            if let Some(Target::Input { input: to, .. }) = wires.get(wire.index()).map(|w| w.to) {
                 around[to.index()] = depth.max(around[to.index()])
             }
         };

@@ -42,7 +42,7 @@ fn borrowed(m: &mut Module) {
     let wires = &m.wires;
     let target = |s: &StmtKind, all: bool| match s {
         StmtKind::Output { wire, last, .. } if all || !last => match wires.get(wire.index())?.to {
-            Target::Input(i) => Some(i),
+            Target::Input { input, .. } => Some(input),
             Target::Port { .. } => None,
         },
         _ => None,

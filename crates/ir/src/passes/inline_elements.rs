@@ -10,16 +10,13 @@
 //! A target has the packet for itself: where it changes the frame, it stands between a
 //! [`FrameAct::Save`] and a [`FrameAct::Restore`]. The `copies` pass drops those that nobody needs.
 
-use crate::elements::{changes_frame, INPUT_LOCALS};
+use crate::elements::changes_frame;
 use crate::*;
 
 /// Statements that are put into more than one sender.
 const BUDGET: usize = 64;
 /// Blocks in one another; C compilers, too, have a limit.
 const DEPTH: usize = 48;
-
-const FRAME: LocalId = LocalId(0);
-const MARK: LocalId = LocalId(1);
 
 pub fn run(m: &mut Module) {
     let order = m.inputs_in_order();
@@ -141,12 +138,12 @@ impl Site<'_> {
     fn output(&mut self, wire: WireId, frame: LocalId, mark: Expr, span: Span, out: &mut Block) {
         let stmt = |kind| Stmt { span, kind };
         let Some(to) = self.pass.wires.get(wire.index()).map(|w| w.to) else { return };
-        let id = match to {
+        let (id, index) = match to {
             Target::Port { port, index } => {
                 let index = Expr::new(mark.ty, ExprKind::Int(index.into()));
                 return out.push(stmt(StmtKind::Frame { frame, act: FrameAct::Send { port, index, last: false } }));
             }
-            Target::Input(id) => id,
+            Target::Input { input, index } => (input, index),
         };
         let known = &self.pass.known[id.index()];
         let body =
@@ -159,7 +156,11 @@ impl Site<'_> {
             out.push(stmt(StmtKind::Frame { frame, act: FrameAct::Save { copy } }));
         }
         match body {
-            Some(body) => self.put(body, frame, mark, span, out),
+            Some(body) => {
+                let index = Expr::new(mark.ty, ExprKind::Int(index.into()));
+                let given = [(1, mark), (2, index)];
+                self.put(body, (frame, &given[..self.pass.inputs[id.index()].given() - 1]), span, out)
+            }
             None => out.push(stmt(StmtKind::Output { wire, frame, mark, last: false })),
         }
         if keeps {
@@ -167,17 +168,19 @@ impl Site<'_> {
         }
     }
 
-    /// A copy of a body, with locals of its own.
-    fn put(&mut self, body: &Body, frame: LocalId, mark: Expr, span: Span, out: &mut Block) {
-        let (mut block, mut asks) = (body.block.clone(), false);
-        walk::block_locals_mut(&mut block, &mut |l| asks |= *l == MARK);
-        // The mark is a local where it is asked for.
-        let first = if asks { MARK.index() } else { INPUT_LOCALS };
-        let base = self.locals.len();
-        self.locals.extend(body.locals.iter().skip(first).cloned());
-        walk::block_locals_mut(&mut block, &mut |l| {
-            *l = if *l == FRAME { frame } else { LocalId((base + l.index() - first) as u32) }
-        });
+    /// A copy of a body, with locals of its own. The frame is the sender's; of the locals that the
+    /// sender gives, those that the body asks for are set before it.
+    fn put(&mut self, body: &Body, (frame, given): (LocalId, &[(usize, Expr)]), span: Span, out: &mut Block) {
+        let (mut block, mut asked) = (body.block.clone(), vec![false; body.locals.len()]);
+        walk::block_locals_mut(&mut block, &mut |l| asked[l.index()] = true);
+        let mut own = vec![frame; body.locals.len()];
+        for (n, local) in body.locals.iter().enumerate().skip(1) {
+            if n > given.len() || asked[n] {
+                own[n] = LocalId(self.locals.len() as u32);
+                self.locals.push(local.clone())
+            }
+        }
+        walk::block_locals_mut(&mut block, &mut |l| *l = own[l.index()]);
         let (copies, mut most) = (self.copies, 0);
         walk::stmts_mut(&mut block, &mut |s| {
             if let StmtKind::Frame { act: FrameAct::Save { copy } | FrameAct::Restore { copy }, .. } = &mut s.kind {
@@ -186,8 +189,8 @@ impl Site<'_> {
             }
         });
         self.copies += most;
-        if asks {
-            out.push(Stmt { span, kind: StmtKind::Set(LocalId(base as u32), mark) })
+        for (n, value) in given.iter().filter(|(n, _)| asked[*n]) {
+            out.push(Stmt { span, kind: StmtKind::Set(own[*n], value.clone()) })
         }
         out.extend(block);
     }

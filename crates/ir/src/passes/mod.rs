@@ -60,13 +60,19 @@ pub fn run_all(m: &mut Module) {
 /// lowered. Its tables lie where those of the same program lie whose elements are inlined, so that
 /// the two can be compared.
 pub fn run_on_graph(m: &mut Module) {
+    run_both(m);
+}
+
+/// The same; gives the program whose elements are inlined, too.
+pub fn run_both(m: &mut Module) -> Module {
     let mut inlined = m.clone();
     run_all(&mut inlined);
     run_each(m, TABLE.iter().filter(|p| p.name != "inline_elements"));
-    for (t, other) in m.tables.iter_mut().zip(inlined.tables) {
+    for (t, other) in m.tables.iter_mut().zip(&inlined.tables) {
         t.local = other.local
     }
     replan(m);
+    inlined
 }
 
 /// Makes the plans anew: they depend on where tables lie, and on which headers are asked for.

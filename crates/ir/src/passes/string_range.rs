@@ -43,8 +43,11 @@ pub fn run(m: &mut Module) {
         let arguments = arguments.min(h.body.locals.len() as u32);
         p.simplify(&mut h.body, arguments);
     }
-    for body in m.inputs.iter_mut().filter_map(|i| i.body.as_mut()) {
-        p.simplify(body, crate::elements::INPUT_LOCALS as u32);
+    for i in &mut m.inputs {
+        let given = i.given() as u32;
+        if let Some(body) = &mut i.body {
+            p.simplify(body, given);
+        }
     }
     m.types = types;
 }

@@ -59,7 +59,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
         };
         all.push((h.body.clone(), preset));
     }
-    all.extend(m.inputs.iter().filter_map(|i| Some((i.body.clone()?, crate::elements::INPUT_LOCALS))));
+    all.extend(m.inputs.iter().filter_map(|i| Some((i.body.clone()?, i.given()))));
     all
 }
 
@@ -77,11 +77,15 @@ fn first_use(body: &Body, local: LocalId) -> Option<usize> {
 
 fn set(m: &Module, body: &Body, local: LocalId) -> Option<Stmt> {
     let ty = body.locals.get(local.index())?.ty;
-    Some(Stmt { span: Span::default(), kind: StmtKind::Set(local, zero(m, ty, 0)?) })
+    Some(Stmt { span: Span::default(), kind: StmtKind::Set(local, zero(m, ty)?) })
 }
 
 /// The zero of a type, where it has one that can be written.
-fn zero(m: &Module, ty: TyId, depth: u32) -> Option<Expr> {
+pub fn zero(m: &Module, ty: TyId) -> Option<Expr> {
+    zero_at(m, ty, 0)
+}
+
+fn zero_at(m: &Module, ty: TyId, depth: u32) -> Option<Expr> {
     if depth > layout::MAX_DEPTH {
         return None;
     }
@@ -91,9 +95,9 @@ fn zero(m: &Module, ty: TyId, depth: u32) -> Option<Expr> {
         Ty::Bytes(_) => ExprKind::Bytes(Vec::new()),
         Ty::Option(_) => ExprKind::None,
         Ty::List(..) => ExprKind::MakeList(Vec::new()),
-        Ty::Tuple(list) => ExprKind::Make(list.iter().map(|t| zero(m, *t, depth + 1)).collect::<Option<_>>()?),
+        Ty::Tuple(list) => ExprKind::Make(list.iter().map(|t| zero_at(m, *t, depth + 1)).collect::<Option<_>>()?),
         Ty::Record(r) => ExprKind::Make(
-            m.records.get(r.index())?.fields.iter().map(|(_, t)| zero(m, *t, depth + 1)).collect::<Option<_>>()?,
+            m.records.get(r.index())?.fields.iter().map(|(_, t)| zero_at(m, *t, depth + 1)).collect::<Option<_>>()?,
         ),
         Ty::Unit | Ty::Endpoint | Ty::Ip | Ty::Msg(_) => return None,
     };

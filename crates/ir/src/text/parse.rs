@@ -690,26 +690,33 @@ impl Parser {
         let (from, out) = (self.element_or_app()?, self.str()?);
         self.sign(ARROW)?;
         let to = if self.eat_word("input") {
-            Target::Input(InputId(self.index()?))
+            let input = InputId(self.index()?);
+            let index = if self.is('[') { self.instance()? } else { 0 };
+            Target::Input { input, index }
         } else {
             self.word("port")?;
-            let port = PortId(self.index()?);
-            self.sign('[')?;
-            let index = self.num()?;
-            self.sign(']')?;
-            Target::Port { port, index }
+            Target::Port { port: PortId(self.index()?), index: self.instance()? }
         };
         Ok(Wire { from, out, to })
+    }
+
+    /// `[3]`
+    fn instance(&mut self) -> Res<u32> {
+        self.sign('[')?;
+        let index = self.num()?;
+        self.sign(']')?;
+        Ok(index)
     }
 
     fn input(&mut self) -> Res<Input> {
         let name = self.str()?;
         self.word("of")?;
         let (element, unit) = (self.element_or_app()?, UnitId(self.index()?));
+        let indexed = self.eat_word("indexed");
         self.word("steps")?;
         let steps = self.num()?;
         let body = if self.eat_word("inlined") { None } else { Some(self.body()?) };
-        Ok(Input { name, element, unit, steps, body, span: self.span()? })
+        Ok(Input { name, element, unit, indexed, steps, body, span: self.span()? })
     }
 
     fn handler(&mut self) -> Res<Handler> {

@@ -337,8 +337,10 @@ impl Printer<'_> {
 
     fn wire(&mut self, w: &Wire) {
         let to = match w.to {
-            Target::Input(i) => {
-                format!("input {}", reference(self.m.inputs.get(i.index()).map(|i| i.name.as_str()), i.0))
+            Target::Input { input, index } => {
+                let i = self.m.inputs.get(input.index());
+                let at = if i.is_some_and(|i| i.indexed) { format!(" [{index}]") } else { String::new() };
+                format!("input {}{at}", reference(i.map(|i| i.name.as_str()), input.0))
             }
             Target::Port { port, index } => format!("port {} [{index}]", self.port_ref(port)),
         };
@@ -347,10 +349,11 @@ impl Printer<'_> {
 
     fn input(&mut self, i: &Input) {
         let head = format!(
-            "input {} of {} {} steps {}",
+            "input {} of {} {}{} steps {}",
             string(&i.name),
             self.element_or_app(i.element),
             self.unit_ref(i.unit),
+            if i.indexed { " indexed" } else { "" },
             i.steps
         );
         match &i.body {

@@ -638,7 +638,7 @@ impl<'a> Flow<'a, '_, '_> {
         let m = self.c.m;
         self.c.need(self.c.is_uint_of(mark.ty, 32), path, "a mark is not a u32");
         let Some(wire) = m.wires.get(wire.index()) else { return self.error(path, "a wire does not exist") };
-        let Target::Input(to) = wire.to else { return };
+        let Target::Input { input: to, .. } = wire.to else { return };
         let takes = m.inputs.get(to.index()).is_some_and(|i| i.body.is_some() && Some(i.unit) == self.unit_of(frame));
         self.c.need(takes, path, "what a wire leads to does not take this frame");
     }

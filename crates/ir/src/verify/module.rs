@@ -321,7 +321,7 @@ impl Checker<'_> {
             let path = format!("wire {} {n}", w.out);
             self.need(element(w.from), &path, "its element does not exist");
             let known = match w.to {
-                Target::Input(i) => i.index() < m.inputs.len(),
+                Target::Input { input, index } => m.inputs.get(input.index()).is_some_and(|i| i.indexed || index == 0),
                 Target::Port { port, .. } => {
                     m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }))
                 }
@@ -342,17 +342,14 @@ impl Checker<'_> {
         let frame = m.units.get(i.unit.index()).is_some_and(|u| u.frame.is_some());
         self.need(frame, &path, "its unit describes no frame");
         let Some(b) = &i.body else { return };
-        let given =
-            matches!(&b.locals[..], [p, mark, ..] if *self.ty(p.ty) == Ty::Msg(i.unit) && self.is_uint_of(mark.ty, 32));
-        self.need(given, &path, "its first locals are not the frame and its mark (u32)");
+        let given = b.locals.len() >= i.given()
+            && *self.ty(b.locals[0].ty) == Ty::Msg(i.unit)
+            && b.locals[1..i.given()].iter().all(|l| self.is_uint_of(l.ty, 32));
+        self.need(given, &path, "its first locals are not the frame, its mark (u32) and the place of an array (u32)");
         let mut returns = false;
         walk::stmts(&b.block, &mut |s| returns |= matches!(s.kind, StmtKind::Return(_)));
         self.need(!returns, &path, "it returns");
-        self.body(
-            &path,
-            b,
-            Code { kind: Kind::Event, ret: None, preset: elements::INPUT_LOCALS, reply: None, conn: false },
-        );
+        self.body(&path, b, Code { kind: Kind::Event, ret: None, preset: i.given(), reply: None, conn: false });
     }
 
     fn merge(&mut self, g: &Merge) {

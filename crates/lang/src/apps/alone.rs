@@ -4,6 +4,7 @@
 //! may be any value. So the check runs twice: once with parameters set at the start of the program,
 //! and once with constants. Only errors of both runs are reported.
 
+use super::arrays::Way;
 use super::frame_tests::way_in;
 use super::AppName;
 use crate::body::HandlerCtx;
@@ -44,6 +45,7 @@ impl Compiler<'_> {
 
     fn attempt(&self, e: &ast::Element, constants: bool) -> Vec<Diagnostic> {
         let mut cx = Compiler::new(self.world, self.map, self.names.clone());
+        cx.any_types = !e.types.is_empty();
         let _ = cx.stand_alone(0, e, constants);
         cx.diags
     }
@@ -61,9 +63,12 @@ impl Compiler<'_> {
         let ins = self.ports_around(&i, IT, span, false)?;
         for m in &e.members {
             let MemberKind::In { name, ty, .. } = &m.kind else { continue };
-            let _ = match ins.iter().find(|(n, _)| n.name == name.name) {
-                Some((n, port)) => self.pass_frames(module, &e.name.name, *port, &[way_in(&it, n, span)], span),
-                None => self.pass_value(module, e, &it, name, ty),
+            let _ = match ins.iter().find(|(n, ..)| n.name == name.name) {
+                Some((_, port, node)) => self.pass_frames(module, &e.name.name, *port, &[node.clone()], span),
+                None => {
+                    let count = self.way_counts(&i, Way::In)?.into_iter().find(|(n, _)| *n == name.name);
+                    self.pass_value(module, e, way_in(&it, name, count.map(|(_, c)| some_place(c, span)), span), ty)
+                }
             };
         }
         let members = [ast::Member {
@@ -90,7 +95,16 @@ impl Compiler<'_> {
             if args.iter().any(|a| a.name.as_ref().is_some_and(|n| n.name == p.name.name)) {
                 return Err(Reported);
             }
-            let t = self.ty(module, &p.ty)?;
+            if let ast::TypeKind::Fn(params, ret) = &p.ty.kind {
+                let types = super::type_params::any_types(module, e);
+                let any = self.given_function((module, &types), (params, ret), module, None, p.ty.span)?;
+                let name = Ident { name: format!("{IT}'s {}", p.name.name), span: p.name.span };
+                self.add(&name, any);
+                let value = Expr { span: p.name.span, kind: Box::new(ExprKind::Name(name)) };
+                args.push(Arg { name: Some(p.name.clone()), value });
+                continue;
+            }
+            let t = self.ty_in(&super::type_params::any_types(module, e), module, &p.ty)?;
             // Not under its own name: what it is given is looked up where the instance stands.
             let name = Ident { name: format!("{IT}'s {}", p.name.name), span: p.name.span };
             let told = self.diags.len();
@@ -122,8 +136,8 @@ impl Compiler<'_> {
     }
 
     /// A message that is no packet comes in; nobody waits for an answer.
-    fn pass_value(&mut self, module: ModId, e: &ast::Element, it: &Ident, to: &Ident, ty: &ast::Type) -> R<()> {
-        let t = self.ty(module, ty)?;
+    fn pass_value(&mut self, module: ModId, e: &ast::Element, to: ast::Node, ty: &ast::Type) -> R<()> {
+        let t = self.ty_in(&super::type_params::any_types(module, e), module, ty)?;
         let Ty::Msg(unit) = t else { return Ok(()) };
         // What an answer must be, only the port says from which the request comes.
         if format!("{:?}", e.members).contains("Reply {") {
@@ -150,7 +164,7 @@ impl Compiler<'_> {
             no_reply: false,
             greeting: false,
         });
-        let made = l.flow(&[way_in(it, to, e.name.span)], Val::path(Ty::Msg(unit), build::msg(msg)), e.name.span);
+        let made = l.flow(&[to], Val::path(Ty::Msg(unit), build::msg(msg)), e.name.span);
         self.protocols.pop();
         made
     }
@@ -179,6 +193,13 @@ impl Compiler<'_> {
         self.around = around;
         self.app = app;
     }
+}
+
+/// A place of an array that the compiler does not know: `random(count)`.
+fn some_place(count: u64, span: Span) -> Expr {
+    let e = |kind| Expr { span, kind: Box::new(kind) };
+    let random = e(ExprKind::Name(Ident { name: "random".into(), span }));
+    e(ExprKind::Call(random, vec![Arg { name: None, value: e(ExprKind::Int(count.into())) }]))
 }
 
 /// A value that most uses of a parameter take: the least size, sixteen bytes.

@@ -1,13 +1,10 @@
 //! Elements inside of an app. Every instance has its own state. Its handler becomes part of the
 //! graph where messages reach it.
-//!
-//! A wiring is walked from its listening port: inline nodes, elements (by their sends to `out`),
-//! then a connecting port.
 
-use super::inputs::{to_name, From};
+use super::arrays::{instance_at, Way};
+use super::inputs::From;
 use super::instances::built_outs;
 use super::{AppName, AppScope};
-use crate::body::deliver::Sink;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Item, Reported, R};
 use crate::names::ModId;
@@ -27,11 +24,11 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// `on x(p)`
-    fn handler(&self, input: &str) -> Option<(&ast::Handler, &Ident)> {
+    /// `on x(p)`, `on x[i](p)`
+    fn handler(&self, input: &str) -> Option<(&ast::Handler, &Ident, Option<&Ident>)> {
         self.element.members.iter().find_map(|m| match &m.kind {
             MemberKind::Handler(h) => match &h.on {
-                On::Message { port, param, .. } if port.name == input => Some((h, param)),
+                On::Message { port, param, index, .. } if port.name == input => Some((h, param, index.as_ref())),
                 _ => None,
             },
             _ => None,
@@ -43,6 +40,8 @@ impl Instance {
 pub struct Entrance {
     pub instance: Rc<Instance>,
     pub input: String,
+    /// Places of an array of `in`s.
+    pub count: Option<u64>,
     pub outlet: Outlet,
     /// See [`ir::Span::element`].
     pub element: u32,
@@ -103,16 +102,25 @@ impl Compiler<'_> {
                 .hint("elements that hold several of one kind, which hold several in turn, double at every step"),
             ));
         }
-        let given = self.element_args(owner, module, element, args)?;
+        let (types, args) = self.type_args(owner, module, element, args, path.span)?;
+        let known = super::type_params::scope_of(&types);
+        let given = self.element_args(owner, (module, &known), element, args)?;
         if self.making.contains(&id) {
             return Err(self.holds_itself(element, path.span));
         }
         self.making.push(id);
-        let scope =
-            self.within(path.span, crate::compiler::DEFINITION, |cx| cx.filled_scope(owner, name, element, given));
+        let scope = self
+            .within(path.span, crate::compiler::DEFINITION, |cx| cx.filled_scope(owner, name, element, (types, given)));
         self.making.pop();
-        let scope = scope?;
-        Ok(AppName::Instance(Rc::new(Instance { scope, element: element.clone(), module: owner })))
+        let i = Rc::new(Instance { scope: scope?, element: element.clone(), module: owner });
+        self.way_counts(&i, Way::In)?;
+        self.way_counts(&i, Way::Out)?;
+        for m in &element.members {
+            if let MemberKind::Wiring(nodes) = &m.kind {
+                self.element_wiring(&i, nodes)?
+            }
+        }
+        Ok(AppName::Instance(i))
     }
 
     fn holds_itself(&mut self, element: &ast::Element, span: Span) -> Reported {
@@ -130,10 +138,11 @@ impl Compiler<'_> {
         owner: ModId,
         name: &Ident,
         element: &ast::Element,
-        given: Vec<Option<AppName>>,
+        (types, given): (Vec<(Ident, AppName)>, Vec<Option<AppName>>),
     ) -> R<AppScope> {
         let outer = std::mem::take(&mut self.app);
         let visible = std::mem::replace(&mut self.app_constants, true);
+        types.into_iter().for_each(|(n, what)| self.add(&n, what));
         let made = self.instance_scope(owner, name, element, given);
         self.app_constants = visible;
         let scope = std::mem::replace(&mut self.app, outer);
@@ -145,7 +154,7 @@ impl Compiler<'_> {
     fn element_args(
         &mut self,
         owner: ModId,
-        module: ModId,
+        (module, types): (ModId, &AppScope),
         element: &ast::Element,
         args: &[Arg],
     ) -> R<Vec<Option<AppName>>> {
@@ -189,13 +198,22 @@ impl Compiler<'_> {
                     ))
                 }
             }
-            given[at] = Some(self.element_arg(owner, module, params[at], &a.value)?);
+            given[at] = Some(self.element_arg(owner, (module, types), params[at], &a.value)?);
         }
         Ok(given)
     }
 
-    fn element_arg(&mut self, owner: ModId, module: ModId, p: &ast::Param, e: &Expr) -> R<AppName> {
-        let t = self.ty(owner, &p.ty)?;
+    fn element_arg(
+        &mut self,
+        owner: ModId,
+        (module, types): (ModId, &AppScope),
+        p: &ast::Param,
+        e: &Expr,
+    ) -> R<AppName> {
+        if let ast::TypeKind::Fn(params, ret) = &p.ty.kind {
+            return self.given_function((owner, types), (params, ret), module, Some(e), e.span);
+        }
+        let t = self.ty_in(types, owner, &p.ty)?;
         if let ExprKind::Name(n) = &*e.kind {
             if let Some(AppName::Param(id, of)) = self.app.get(&n.name).cloned() {
                 if of == t {
@@ -209,6 +227,15 @@ impl Compiler<'_> {
         let v = self.constant(module, e, Some(&t));
         self.app_constants = visible;
         Ok(AppName::Const(v?))
+    }
+
+    fn default_arg(&mut self, owner: ModId, p: &ast::Param, e: &Expr) -> R<AppName> {
+        if let ast::TypeKind::Fn(params, ret) = &p.ty.kind {
+            let scope = self.app.clone();
+            return self.given_function((owner, &scope), (params, ret), owner, Some(e), e.span);
+        }
+        let t = self.ty(owner, &p.ty)?;
+        Ok(AppName::Const(self.constant(owner, e, Some(&t))?))
     }
 
     fn instance_scope(
@@ -226,10 +253,9 @@ impl Compiler<'_> {
                 MemberKind::In { .. } | MemberKind::Out { .. } | MemberKind::Handler(_) | MemberKind::Signal { .. } => {
                 }
                 MemberKind::Param(p) => {
-                    let t = self.ty(owner, &p.ty)?;
                     let v = match (given.next().flatten(), &p.default) {
                         (Some(v), _) => v,
-                        (None, Some(e)) => AppName::Const(self.constant(owner, e, Some(&t))?),
+                        (None, Some(e)) => self.default_arg(owner, p, e)?,
                         (None, None) => {
                             return Err(self.error(
                                 "E0308",
@@ -276,23 +302,6 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Arrays among an element's ways out, and how many each has.
-    pub fn out_counts(&mut self, i: &Rc<Instance>) -> R<Vec<(String, u64)>> {
-        let outer = std::mem::replace(&mut self.app, i.scope.clone());
-        let mut counts = Vec::new();
-        let mut made = Ok(());
-        for m in &i.element.members {
-            let MemberKind::Out { name, count: Some(e), .. } = &m.kind else { continue };
-            match self.const_in_app(i.module, e) {
-                Ok(n) if n <= 256 => counts.push((name.name.clone(), n)),
-                Ok(_) => made = Err(self.error("E0304", e.span, "an element has at most 256 ways out")),
-                Err(r) => made = Err(r),
-            }
-        }
-        self.app = outer;
-        made.map(|()| counts)
-    }
-
     /// An instance may have the name of an inline node: `tee = Tee()`, `tee.a -> …`.
     pub fn named_nodes(&self, nodes: &[Node]) -> Vec<Node> {
         nodes
@@ -333,9 +342,12 @@ impl Compiler<'_> {
             MemberKind::Param(p) => Some(&p.name),
             _ => None,
         }));
+        self.indexed_handlers(e);
+        self.type_params(module, e);
+        let any = super::type_params::any_types(module, e);
         for m in &e.members {
             let r = match &m.kind {
-                MemberKind::In { ty, .. } | MemberKind::Out { ty, .. } => self.ty(module, ty).map(|_| ()),
+                MemberKind::In { ty, .. } | MemberKind::Out { ty, .. } => self.ty_in(&any, module, ty).map(|_| ()),
                 MemberKind::Port(p) => Err(self.report(
                     Diagnostic::error("E0613", p.name.span, "an element has no ports of its own")
                         .hint("it has `in` and `out`; the app binds ports to the world"),
@@ -351,142 +363,17 @@ impl Compiler<'_> {
 }
 
 impl Lower<'_, '_> {
-    /// Takes a message along the nodes of a wiring.
-    pub fn flow(&mut self, nodes: &[Node], v: Val, span: Span) -> R<()> {
-        self.deeper(span, |s| s.flow_node(nodes, v, span))
-    }
-
-    fn flow_node(&mut self, nodes: &[Node], v: Val, span: Span) -> R<()> {
-        let Some((node, rest)) = nodes.split_first() else {
-            return Err(self.cx.report(
-                Diagnostic::error("E0630", span, "this wiring leads nowhere")
-                    .hint("end it at a connecting port, or with `drop`"),
-            ));
-        };
-        match &node.kind {
-            NodeKind::Word { word, args, by }
-                if self.frames && matches!(word.name.as_str(), "broadcast" | "steer" | "tee" | "any" | "not") =>
-            {
-                self.flow_frames(word, args, by.as_ref(), rest, v, node.span)
-            }
-            NodeKind::Match(ways) if self.frames => self.flow_match(ways, rest, v, node.span),
-            NodeKind::Expr(e) if self.is_outlet(e) => {
-                if let Some(extra) = rest.first() {
-                    return Err(self.err("E0631", extra.span, "nothing may follow an output of the element"));
-                }
-                self.with_name(v, span, |s, value| s.send(value, e, node.span))
-            }
-            NodeKind::Word { word, args, by: None } => self.flow_word(word, args, rest, v, node.span),
-            NodeKind::Expr(e) if self.cx.unnamed(self.module, e) => Err(Reported),
-            NodeKind::Expr(e) => {
-                if let Some((n, port)) = instance_port(e) {
-                    if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() {
-                        if !self.is_packet(&v) {
-                            return self.flow_element(&n.name, port, &i, rest, v, node.span);
-                        }
-                        let from = From { element: self.cx.element, out: to_name(n, port) };
-                        return self.along(from, nodes, v, node.span);
-                    }
-                }
-                if let Some((n, _)) = instance_port(e) {
-                    match self.cx.app.get(&n.name) {
-                        // Its declaration is in error, which has been reported.
-                        Some(AppName::Failed) => return Err(Reported),
-                        None if !rest.is_empty() => {
-                            let known: Vec<String> = self.cx.app.names().collect();
-                            return Err(self.cx.unknown(self.module, &n.name, n.span, "node", &known));
-                        }
-                        _ => {}
-                    }
-                }
-                if !rest.is_empty() {
-                    return Err(self.err("E0631", node.span, "a port is the end of a wiring"));
-                }
-                self.flow_port(e, v, node.span)
-            }
-            _ => Err(self.err("E0609", node.span, "this node is not compiled yet")),
-        }
-    }
-
-    fn one_way(&self) -> bool {
-        self.handler.is_some_and(|h| h.one_way)
-    }
-
-    fn flow_port(&mut self, e: &Expr, v: Val, span: Span) -> R<()> {
-        let (port, index) = self.target(e)?;
-        if self.one_way() || self.frames {
-            return self.sink(v, &Sink::Send { port, index, span }, span).map(|_| ());
-        }
-        self.sink(v, &Sink::Call { port, index, within: None, span }, span)?;
-        self.answer(span)
-    }
-
-    fn flow_word(&mut self, word: &Ident, args: &[Expr], rest: &[Node], v: Val, span: Span) -> R<()> {
-        let dropped = |s: &mut Self| -> R<Val> {
-            if !s.one_way() && !s.frames {
-                s.mark_replied(span)?;
-                s.push(span, StmtKind::Reply { msg: ir::Outgoing::Nothing, close: false });
-            }
-            Ok(Val::unit())
-        };
-        match (word.name.as_str(), args) {
-            ("drop", []) => dropped(self).map(|_| ()),
-            ("log", args) => {
-                let mut all = match v.ty {
-                    Ty::Msg(u) if args.is_empty() && self.cx.m.units[u.index()].frame.is_some() => {
-                        self.packet_line(&v, u, span)?
-                    }
-                    _ => {
-                        let name = self.show(&v.ty);
-                        let t = self.cx.lower_ty(&Ty::Bytes(name.len() as u64));
-                        vec![ir::Expr::new(t, ir::ExprKind::Bytes(name.into_bytes()))]
-                    }
-                };
-                let outer = self.dot.replace(v.clone());
-                for a in args {
-                    let x = self.expr(a, None)?;
-                    let x = self.defined(x, a.span)?;
-                    all.push(self.logged(x, a.span)?);
-                }
-                self.dot = outer;
-                self.push(span, StmtKind::Log(all));
-                if self.frames && rest.is_empty() {
-                    return Ok(());
-                }
-                self.flow(rest, v, span)
-            }
-            ("where", [e]) => {
-                let outer = self.dot.replace(v.clone());
-                let c = self.decide(e);
-                self.dot = outer;
-                let c = c?;
-                self.branch(c, span, Some(&Ty::Unit), |s| s.flow(rest, v, span).map(|_| Val::unit()), dropped)
-                    .map(|_| ())
-            }
-            ("map", [e]) => {
-                let outer = self.dot.replace(v);
-                let v = self.expr(e, None);
-                self.dot = outer;
-                self.flow(rest, v?, span)
-            }
-            _ => Err(self.cx.report(
-                Diagnostic::error("E0609", span, format!("`{}` is not compiled for services yet", word.name))
-                    .hint("`where`, `map`, `log`, `drop` and `merge` are"),
-            )),
-        }
-    }
-
     /// A message comes to an instance; `port` names its `in`, where there are several. A packet is
     /// given to it; for another message its handler is put here.
-    fn flow_element(
+    pub fn flow_element(
         &mut self,
-        name: &str,
-        port: Option<&Ident>,
+        (name, port, index): (&Ident, Option<&Ident>, Option<&Expr>),
         i: &Rc<Instance>,
         rest: &[Node],
         v: Val,
         span: Span,
     ) -> R<()> {
+        let name = name.name.as_str();
         if self.outlets.len() >= 16 {
             return Err(self.cx.recursion(name, span));
         }
@@ -497,8 +384,9 @@ impl Lower<'_, '_> {
         }
         self.element_copies(name, span)?;
         let entrance = self.entrance(name, port, i, rest, &v, span)?;
+        let at = self.place_of(&entrance, index, &v, span)?;
         self.under_way.push(i.clone());
-        let made = self.enter_element(&entrance, v, span);
+        let made = self.enter_element(&entrance, v, at, span);
         self.under_way.pop();
         made
     }
@@ -518,14 +406,23 @@ impl Lower<'_, '_> {
         }
         let (input, ty) = self.input(port, i, span)?;
         let outlet = self.outlet_of(name, i, rest, span)?;
-        let want = self.cx.ty(i.module, &ty)?;
+        let want = self.cx.ty_in(&i.scope, i.module, &ty)?;
         let frame = matches!(&v.ty, Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some())
             && self.cx.any_packet(i.module, &ty);
         if want != v.ty && !frame {
             let found = v.ty.clone();
             return Err(self.mismatch(&want, &found, span));
         }
-        if i.handler(&input).is_none() && !i.scope.chains.contains_key(&input) {
+        let count = self.cx.way_counts(i, Way::In)?.into_iter().find(|(n, _)| *n == input).map(|(_, c)| c);
+        // Of an array each place may have a wiring of its own.
+        let chained = |whole: &str| i.scope.chains.contains_key(whole);
+        let unwired = match count {
+            Some(c) => (0..c).map(|n| format!("{input}[{n}]")).find(|w| !chained(w)),
+            None => Some(input.clone()),
+        };
+        if let (None, false, Some(at_place)) = (i.handler(&input), chained(&input), unwired) {
+            let begun = count.is_some_and(|_| i.scope.chains.keys().any(|k| k.starts_with(&format!("{input}["))));
+            let whole = if begun { at_place } else { input.clone() };
             let at = i.element.members.iter().find_map(|m| match &m.kind {
                 MemberKind::In { name, .. } if name.name == input => Some(name.span),
                 _ => None,
@@ -533,30 +430,42 @@ impl Lower<'_, '_> {
             let d = Diagnostic::error(
                 "E0611",
                 at.unwrap_or(span),
-                format!("element `{}` has no handler for `{input}`", i.element.name.name),
+                format!("element `{}` has no handler for `{whole}`", i.element.name.name),
             );
-            if self.cx.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
-                return Err(Reported);
-            }
-            return Err(self.cx.report(
+            return Err(self.cx.once(
                 d.label("messages come in here")
-                    .hint(format!("write `on {input}(p) {{ … }}` in the element, or wire it: `{input} -> …`")),
+                    .hint(format!("write `on {input}(p) {{ … }}` in the element, or wire it: `{whole} -> …`")),
             ));
         }
         let element = self.cx.element_number(outlet.element, name, &i.element.name.name, &outlet.key());
-        Ok(Entrance { instance: i.clone(), input, outlet, element })
+        Ok(Entrance { instance: i.clone(), input, count, outlet, element })
     }
 
     /// The handler of an `in`, or what it is wired to in a compound element.
-    pub fn enter_element(&mut self, e: &Entrance, v: Val, span: Span) -> R<()> {
+    /// `at`: the place of an array.
+    pub fn enter_element(&mut self, e: &Entrance, v: Val, at: Option<ir::Expr>, span: Span) -> R<()> {
         self.in_instance(&e.instance, e.outlet.clone(), |s| {
-            if let Some((h, param)) = e.instance.handler(&e.input) {
-                s.bind_all(&[(param.clone(), v)]);
-                return s.element_body(h, span).map(|_| ());
-            }
-            let nodes = e.instance.scope.chains.get(&e.input).cloned().unwrap_or_default();
-            s.flow(&nodes, v, span)
+            s.unless_stopped(&e.instance, span, |s| s.entered(e, v, at, span))
         })
+    }
+
+    fn entered(&mut self, e: &Entrance, v: Val, at: Option<ir::Expr>, span: Span) -> R<()> {
+        if let Some((h, param, index)) = e.instance.handler(&e.input) {
+            self.bind_all(&[(param.clone(), v)]);
+            if let (Some(n), Some(at)) = (index, at) {
+                self.bind_all(&[(n.clone(), Val::pure(crate::ty::U32, at))]);
+            }
+            return self.element_body(h, span).map(|_| ());
+        }
+        let chains = e.instance.scope.chains.clone();
+        match (chains.get(&e.input), at, e.count) {
+            (Some(nodes), ..) => self.flow(nodes, v, span),
+            (None, Some(at), Some(count)) => self.choose(at, count, span, &|s, n| {
+                let nodes = chains.get(&format!("{}[{n}]", e.input)).cloned().unwrap_or_default();
+                s.flow(&nodes, v.clone(), span)
+            }),
+            _ => Err(Reported),
+        }
     }
 
     /// Where the ways out of an instance lead: `rest` follows it directly, or they are wired apart.
@@ -588,7 +497,7 @@ impl Lower<'_, '_> {
             let whole = if outs.len() == 1 { chains.get(&format!("{name}{at}")) } else { None };
             chains.get(&format!("{name}.{}{at}", o.name)).or(whole).cloned().unwrap_or_default()
         };
-        let counts = self.cx.out_counts(i)?;
+        let counts = self.cx.way_counts(i, Way::Out)?;
         let mut ways = Vec::new();
         for o in &outs {
             match counts.iter().find(|(n, _)| *n == o.name) {
@@ -656,110 +565,6 @@ impl Lower<'_, '_> {
         self.behind_jumps(&block);
         self.push(span, StmtKind::Loop { max: 1, body: block });
         Ok(Val::unit())
-    }
-
-    /// A value under a name that no source has.
-    fn with_name(&mut self, v: Val, span: Span, f: impl FnOnce(&mut Self, &Expr) -> R<()>) -> R<()> {
-        let name = Ident { name: "the packet".into(), span };
-        self.enter();
-        self.bind_all(&[(name.clone(), v)]);
-        let made = f(self, &Expr { span, kind: Box::new(ExprKind::Name(name)) });
-        self.leave();
-        made
-    }
-
-    /// Inline nodes of packets that go several ways, and filters of several conditions.
-    fn flow_frames(
-        &mut self,
-        word: &Ident,
-        args: &[Expr],
-        by: Option<&Expr>,
-        rest: &[Node],
-        v: Val,
-        span: Span,
-    ) -> R<()> {
-        match (word.name.as_str(), args, by) {
-            ("broadcast", [to], None) | ("steer", [to], Some(_)) => {
-                if let Some(n) = rest.first() {
-                    return Err(self.err(
-                        "E0631",
-                        n.span,
-                        format!("behind `{}` nothing follows: its targets do", word.name),
-                    ));
-                }
-                let dot = self.dot.replace(v.clone());
-                let made = self.with_name(v, span, |s, value| match by {
-                    Some(key) => s.steer(value, to, key, span),
-                    None => s.broadcast(value, to, span),
-                });
-                self.dot = dot;
-                made
-            }
-            ("tee", to, None) if !to.is_empty() => {
-                for t in to {
-                    self.with_name(v.clone(), span, |s, value| s.send(value, t, span))?;
-                }
-                self.flow(rest, v, span)
-            }
-            ("any" | "not", conds, None) if !conds.is_empty() => {
-                let dot = self.dot.replace(v.clone());
-                let mut any = crate::ir_builder::boolean(false);
-                let mut made = Ok(());
-                for c in conds {
-                    match self.decide(c) {
-                        Ok(c) => any = crate::ir_builder::or(any, c),
-                        Err(r) => made = Err(r),
-                    }
-                }
-                self.dot = dot;
-                made?;
-                let cond = if word.name == "not" { crate::ir_builder::not(any) } else { any };
-                self.branch(
-                    cond,
-                    span,
-                    Some(&Ty::Unit),
-                    |s| s.flow(rest, v, span).map(|_| Val::unit()),
-                    |_| Ok(Val::unit()),
-                )
-                .map(|_| ())
-            }
-            (w, ..) => {
-                let form = match w {
-                    "broadcast" => "broadcast [a, b]",
-                    "steer" => "steer [a, b] by .pair",
-                    "tee" => "tee(a) -> b",
-                    "any" => "any(.udp, .tcp) -> a",
-                    _ => "not(.udp) -> a",
-                };
-                Err(self.cx.report(
-                    Diagnostic::error("E0634", span, format!("`{w}` has another form")).hint(format!("write `{form}`")),
-                ))
-            }
-        }
-    }
-
-    /// `match { .udp => a, else => drop }`: the first way whose condition holds; none: dropped.
-    fn flow_match(&mut self, ways: &[(Option<Expr>, Vec<Node>)], rest: &[Node], v: Val, span: Span) -> R<()> {
-        let Some(((cond, nodes), more)) = ways.split_first() else { return Ok(()) };
-        let nodes: Vec<Node> = nodes.iter().chain(rest).cloned().collect();
-        let Some(c) = cond else {
-            if let Some((_, n)) = more.first() {
-                return Err(self.err("E0631", n.first().map_or(span, |n| n.span), "`else` is the last way"));
-            }
-            return self.flow(&nodes, v, span);
-        };
-        let dot = self.dot.replace(v.clone());
-        let cond = self.decide(c);
-        self.dot = dot;
-        let other = v.clone();
-        self.branch(
-            cond?,
-            span,
-            Some(&Ty::Unit),
-            |s| s.flow(&nodes, v, span).map(|_| Val::unit()),
-            |s| s.flow_match(more, rest, other, span).map(|_| Val::unit()),
-        )
-        .map(|_| ())
     }
 
     /// Whether an expression names a way out of the element at hand.
@@ -905,36 +710,12 @@ impl Lower<'_, '_> {
         (!nodes.is_empty() && !o.built.contains(&base.name)).then(|| (name, nodes.clone()))
     }
 
-    /// `p -> y[i]` with an index computed from the packet.
-    fn outlet_by(&mut self, value: &Expr, to: &Expr, i: &Expr, count: u64, span: Span) -> R<()> {
-        let ExprKind::Index(base, _) = &*to.kind else { return Err(Reported) };
-        let index = self.index_value(i)?;
-        let (cond, index) = self.below(index, crate::ir_builder::u32(count as u32));
-        self.guard(cond, ir::FaultKind::INDEX, i.span);
-        let mut cases = Vec::new();
-        for n in 0..count {
-            let at = Expr { span: i.span, kind: Box::new(ExprKind::Int(n.into())) };
-            let one = Expr { span: to.span, kind: Box::new(ExprKind::Index(base.clone(), at)) };
-            let (made, block) = self.sub(|s| s.send(value, &one, span));
-            made?;
-            cases.push((vec![n], block));
-        }
-        let default = cases.pop().map(|(_, b)| b).unwrap_or_default();
-        self.push(span, StmtKind::Switch { on: index, cases, default });
-        Ok(())
-    }
-
-    /// How many ways out an array of an element has.
-    pub fn outlet_count(&self, to: &Expr) -> Option<u64> {
-        let ExprKind::Name(n) = &*to.kind else { return None };
-        self.outlets.last()?.counts.iter().find(|(o, _)| *o == n.name).map(|(_, n)| *n)
-    }
-
     /// `p -> cnt` in a handler of the app.
     pub fn instance_send(&mut self, value: &Expr, to: &Expr, span: Span) -> Option<R<()>> {
-        let (n, _) = instance_port(to)?;
+        let (n, ..) = instance_at(to)?;
         let AppName::Instance(_) = self.cx.app.get(&n.name)? else { return None };
-        if let (true, ExprKind::List(_)) = (self.frames, &*value.kind) {
+        let frames = self.frames || !self.cx.frame_units.is_empty();
+        if let (true, ExprKind::List(_)) = (frames, &*value.kind) {
             return Some(self.built_to_instance(value, to, span));
         }
         let v = match self.expr(value, None) {

@@ -5,6 +5,7 @@
 //! the port where it comes in, or where it is expected. The values of `let` and the variable of a
 //! `for` are states of the module.
 
+use super::arrays::Way;
 use super::{AppName, AppScope};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Item, Reported, R};
@@ -34,10 +35,11 @@ pub struct TestNames(Vec<(Ident, Kept)>);
 /// The instance that a test of an element is of.
 const UNDER_TEST: &str = "it";
 
-/// `it.x`: a way into an instance.
-pub fn way_in(it: &Ident, to: &Ident, span: Span) -> Node {
-    let whole = Expr { span, kind: Box::new(ExprKind::Name(it.clone())) };
-    Node { span, kind: NodeKind::Expr(Expr { span, kind: Box::new(ExprKind::Field(Some(whole), to.clone())) }) }
+/// `it.x`, `it.x[i]`: a way into an instance.
+pub fn way_in(it: &Ident, to: &Ident, index: Option<Expr>, span: Span) -> Node {
+    let e = |kind| Expr { span, kind: Box::new(kind) };
+    let way = e(ExprKind::Field(Some(e(ExprKind::Name(it.clone()))), to.clone()));
+    Node { span, kind: NodeKind::Expr(index.map_or(way.clone(), |i| e(ExprKind::Index(way, i)))) }
 }
 
 /// Most rounds of a `for`.
@@ -99,8 +101,8 @@ impl Compiler<'_> {
         let i = i.clone();
         self.add(&it, made);
         let ins = self.ports_around(&i, &it.name, span, true)?;
-        for (n, port) in ins {
-            self.pass_frames(module, element, port, &[way_in(&it, &n, span)], span)?;
+        for (_, port, node) in ins {
+            self.pass_frames(module, element, port, &[node], span)?;
         }
         let members = [ast::Member {
             doc: String::new(),
@@ -114,14 +116,14 @@ impl Compiler<'_> {
     }
 
     /// A port for each way out of an instance, and for its ways in that take packets, which are
-    /// given back.
+    /// given back with the nodes to the instance.
     pub fn ports_around(
         &mut self,
         i: &std::rc::Rc<super::elements::Instance>,
         it: &str,
         span: Span,
         packets: bool,
-    ) -> R<Vec<(Ident, ir::PortId)>> {
+    ) -> R<Vec<(Ident, ir::PortId, Node)>> {
         let name = |n: &Ident| Expr { span, kind: Box::new(ExprKind::Name(n.clone())) };
         let node = |e: Expr| Node { span, kind: NodeKind::Expr(e) };
         let at = |e: Expr, n: u64| Expr {
@@ -132,23 +134,20 @@ impl Compiler<'_> {
             span,
             kind: NodeKind::Word { word: Ident { name: "drop".into(), span }, args: vec![], by: None },
         };
+        let (places_in, places_out) = (self.way_counts(i, Way::In)?, self.way_counts(i, Way::Out)?);
         let mut ins = Vec::new();
         for m in &i.element.members {
             match &m.kind {
                 MemberKind::In { name: n, ty, .. } if packets || self.any_packet(i.module, ty) => {
-                    let p = self.test_port(n, None)?;
-                    ins.push((n.clone(), p));
+                    let count = places_in.iter().find(|(name, _)| *name == n.name).map(|(_, c)| *c);
+                    let p = self.test_port(n, count)?;
+                    let it = Ident { name: it.into(), span };
+                    let instance =
+                        || Expr { span, kind: Box::new(ExprKind::Field(None, Ident { name: "port".into(), span })) };
+                    ins.push((n.clone(), p, way_in(&it, n, count.map(|_| instance()), span)));
                 }
-                MemberKind::Out { name: n, ty, count, .. } => {
-                    let count = match count {
-                        None => None,
-                        Some(e) => {
-                            let outer = std::mem::replace(&mut self.app, i.scope.clone());
-                            let count = self.const_in_app(i.module, e);
-                            self.app = outer;
-                            Some(count?.min(256))
-                        }
-                    };
+                MemberKind::Out { name: n, ty, .. } => {
+                    let count = places_out.iter().find(|(name, _)| *name == n.name).map(|(_, c)| *c);
                     let to_port = packets || self.any_packet(i.module, ty);
                     if to_port {
                         self.test_port(n, count)?;

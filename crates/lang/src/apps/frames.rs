@@ -237,7 +237,7 @@ impl Compiler<'_> {
         app: &str,
         h: &ast::Handler,
         name: &Ident,
-        param: &Ident,
+        (param, index): (&Ident, Option<&Ident>),
         port: ir::PortId,
         span: Span,
     ) -> R<()> {
@@ -248,7 +248,10 @@ impl Compiler<'_> {
         l.arrival = arrives;
         let p = l.new_local(&param.name, &Ty::Msg(unit));
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), build::msg(p)))]);
-        let body = super::handlers::run(l, &h.body, h.guard.as_ref(), span).unwrap_or_default();
+        let body = l
+            .bind_instance(index, port, p)
+            .and_then(|()| super::handlers::run(l, &h.body, h.guard.as_ref(), span))
+            .unwrap_or_default();
         self.add_handler(&name.name, ir::On::Frame { port, unit }, span, body);
         Ok(())
     }
@@ -294,6 +297,21 @@ impl Compiler<'_> {
         one.name == "packet"
             && args.is_empty()
             && matches!((self.names.find(module, &["packet"]), self.names.packet), (Some((Found::Item(id), _)), Some(m)) if self.names.items[id].module == m)
+    }
+}
+
+impl Lower<'_, '_> {
+    /// `on ports[i](p)`, `on q[i](p)`: the instance that a frame came from.
+    pub fn bind_instance(&mut self, index: Option<&Ident>, port: ir::PortId, frame: ir::LocalId) -> R<()> {
+        let Some(index) = index else { return Ok(()) };
+        if self.cx.app.is_single(port) {
+            let (name, what) =
+                (self.cx.m.ports[port.index()].name.clone(), if self.cx.is_queue(port) { "queue" } else { "port" });
+            return Err(self.cx.no_array(&name, what, index.span));
+        }
+        let at = ir::Expr::new(crate::compiler::T_U32, ir::ExprKind::FrameInstance(frame));
+        self.bind_all(&[(index.clone(), Val::pure(crate::ty::U32, at))]);
+        Ok(())
     }
 }
 

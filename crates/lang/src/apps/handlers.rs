@@ -15,8 +15,8 @@ use wireloom_syntax::Diagnostic;
 impl Compiler<'_> {
     pub fn handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
         match &h.on {
-            On::Message { port, param, protocol } => {
-                self.message_handler(module, app, h, port, param, protocol.as_ref(), span)
+            On::Message { port, param, index, protocol } => {
+                self.message_handler(module, app, h, port, (param, index.as_ref()), protocol.as_ref(), span)
             }
             On::Event { port, event, param } => self.event_handler(module, app, h, port, event, param.as_ref(), span),
             On::Fault(name) => {
@@ -119,13 +119,16 @@ impl Compiler<'_> {
         app: &str,
         h: &ast::Handler,
         port: &Ident,
-        param: &Ident,
+        (param, index): (&Ident, Option<&Ident>),
         named: Option<&Path>,
         span: Span,
     ) -> R<()> {
         let p = self.port_named(module, port)?;
         if let ir::desc::PortKind::Frames { .. } = self.m.ports[p.index()].kind {
-            return self.frame_handler(module, app, h, port, param, p, span);
+            return self.frame_handler(module, app, h, port, (param, index), p, span);
+        }
+        if let Some(i) = index {
+            return Err(self.no_array(&port.name, "port", i.span));
         }
         if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Listen(_)) {
             return Err(self.report(

@@ -7,7 +7,8 @@
 //! knows whether the packet has just arrived ([`Lower::arrival`]), and which headers may have been
 //! removed.
 
-use super::elements::{instance_port, Entrance, Outlet};
+use super::arrays::instance_at;
+use super::elements::{Entrance, Outlet};
 use super::{AppName, AppScope};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
@@ -41,6 +42,16 @@ enum Does {
     Nodes(Vec<Node>),
 }
 
+impl Does {
+    /// Of an array of `in`s.
+    fn places(&self) -> Option<u64> {
+        match self {
+            Does::Element(e) => e.count,
+            Does::Nodes(_) => None,
+        }
+    }
+}
+
 /// An input of the program.
 pub struct Pending {
     key: String,
@@ -55,6 +66,7 @@ pub struct Pending {
 }
 
 /// Where a packet comes from: an element (0: the app) and its way out.
+#[derive(Clone)]
 pub struct From {
     pub element: u32,
     pub out: String,
@@ -140,10 +152,15 @@ impl Compiler<'_> {
         let p = l.new_local("p", &Ty::Msg(unit));
         l.mark = Some(l.new_local("mark", &U32));
         l.marked = true;
+        let at = does.places().map(|count| {
+            let index = l.new_local("index", &U32);
+            l.bounds.insert(index, count - 1);
+            l.local_expr(index)
+        });
         l.gone = gone.into_iter().map(|layer| (p, layer)).collect();
         let v = Val::path(Ty::Msg(unit), build::msg(p));
         let _ = match &does {
-            Does::Element(e) => l.enter_element(e, v, span),
+            Does::Element(e) => l.enter_element(e, v, at, span),
             Does::Nodes(nodes) => l.flow(nodes, v, span),
         };
         let body = l.body();
@@ -164,7 +181,7 @@ impl Compiler<'_> {
     }
 
     /// Drops what has been said before: the same code was lowered once more.
-    fn said_again(&mut self, from: usize) {
+    pub fn said_again(&mut self, from: usize) {
         let new = self.diags.split_off(from);
         for d in new {
             if !self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
@@ -256,18 +273,14 @@ impl Lower<'_, '_> {
                 if let (Some(port), []) = (self.whole_port(e), rest) {
                     return self.output(from, ir::Target::Port { port, index: 0 }, frame, span);
                 }
-                if let Some((n, port)) = instance_port(e).filter(|_| !self.is_outlet(e)) {
+                if let Some((n, port, index)) = instance_at(e).filter(|_| !self.is_outlet(e)) {
                     if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() {
                         let entrance = self.entrance(&n.name, port, &i, rest, &v, first.span)?;
+                        let at = self.place_of(&entrance, index, &v, first.span)?;
                         let key = format!("{}.{}", entrance.element, entrance.input);
                         let (input, element) = (entrance.input.clone(), entrance.element);
-                        return self.output_to_input(
-                            from,
-                            (key, input, element),
-                            Does::Element(entrance.into()),
-                            (frame, unit),
-                            first.span,
-                        );
+                        let does = Does::Element(entrance.into());
+                        return self.output_to_input(from, (key, input, element), does, at, (frame, unit), first.span);
                     }
                 }
             }
@@ -275,7 +288,7 @@ impl Lower<'_, '_> {
         }
         // Nodes that the compiler makes for tests have one place.
         let (key, name, element) = (format!("{} {nodes:?}", self.cx.element), from.out.clone(), self.cx.element);
-        self.output_to_input(from, (key, name, element), Does::Nodes(nodes.to_vec()), (frame, unit), span)
+        self.output_to_input(from, (key, name, element), Does::Nodes(nodes.to_vec()), None, (frame, unit), span)
     }
 
     /// A port of one instance of frames, by its name.
@@ -292,6 +305,7 @@ impl Lower<'_, '_> {
         from: From,
         (key, name, element): (String, String, u32),
         does: Does,
+        at: Option<ir::Expr>,
         (frame, unit): (LocalId, ir::UnitId),
         span: Span,
     ) -> R<()> {
@@ -301,6 +315,7 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         let key = format!("{key} {} {}", unit.0, self.arrival);
+        let count = does.places();
         let gone: BTreeSet<u32> = self.gone.iter().filter(|g| g.0 == frame).map(|g| g.1).collect();
         let n = match self.cx.inputs.iter().position(|i| i.key == key) {
             Some(n) => n,
@@ -315,6 +330,7 @@ impl Lower<'_, '_> {
                     element: element_id(element),
                     span: at,
                     unit,
+                    indexed: count.is_some(),
                     body: None,
                     steps: 0,
                 });
@@ -342,8 +358,13 @@ impl Lower<'_, '_> {
             input.gone.extend(gone);
             input.lowered = false;
         }
-        let id = input.id;
-        self.output(from, ir::Target::Input(id), frame, span)
+        let input = input.id;
+        let (Some(at), Some(count)) = (at, count) else {
+            return self.output(from, ir::Target::Input { input, index: 0 }, frame, span);
+        };
+        self.choose(at, count, span, &|s, n| {
+            s.output(from.clone(), ir::Target::Input { input, index: n as u32 }, frame, span)
+        })
     }
 
     fn too_many(&mut self, name: &str, span: Span) -> crate::compiler::Reported {

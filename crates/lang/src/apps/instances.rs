@@ -6,7 +6,8 @@
 //! the handler of that port. Every send of the element to such an output goes through the port, so
 //! that the order stays.
 
-use super::elements::{instance_port, Instance, Outlet};
+use super::arrays::{instance_at, place_name};
+use super::elements::{Instance, Outlet};
 use super::inputs::Around;
 use super::AppName;
 use crate::body::Lower;
@@ -143,7 +144,7 @@ impl Compiler<'_> {
         for m in &element.members {
             let (queue, param, h) = match &m.kind {
                 MemberKind::Handler(h) => match &h.on {
-                    On::Message { port, param, .. } => (port, Some(param), Some(h)),
+                    On::Message { port, param, index, .. } => (port, Some((param, index.as_ref())), Some(h)),
                     _ => continue,
                 },
                 MemberKind::Wiring(nodes) => match nodes.first().map(|n| &n.kind) {
@@ -159,7 +160,7 @@ impl Compiler<'_> {
             let Some(unit) = i.scope.frames.get(&port).copied() else { continue };
             self.handled_once(port, m.span)?;
             let mut l = super::frames::begin(self, module, format!("element {path}"));
-            let p = l.new_local(param.map_or("p", |p| p.name.as_str()), &Ty::Msg(unit));
+            let p = l.new_local(param.map_or("p", |(p, _)| p.name.as_str()), &Ty::Msg(unit));
             let v = Val::path(Ty::Msg(unit), build::msg(p));
             for (k, o) in around {
                 l.enter_instance(k, o.clone());
@@ -167,8 +168,9 @@ impl Compiler<'_> {
             let made =
                 l.behind(name, i, true, span).and_then(|rest| l.outlet_of(name, i, &rest, span)).and_then(|outlet| {
                     l.in_instance(i, outlet, |s| match (h, param) {
-                        (Some(h), Some(param)) => {
+                        (Some(h), Some((param, index))) => {
                             s.bind_all(&[(param.clone(), v)]);
+                            s.bind_instance(index, port, p)?;
                             s.element_body(h, m.span).map(|_| ())
                         }
                         _ => {
@@ -232,17 +234,24 @@ impl Lower<'_, '_> {
         let sends = !built_outs(&i.element).is_empty();
         let made = self.behind(name, i, sends, span).and_then(|rest| self.outlet_of(name, i, &rest, span)).and_then(
             |outlet| {
-                self.in_instance(i, outlet, |s| match &h.guard {
-                    None => s.block(&h.body, Some(&Ty::Unit)),
-                    Some(g) => s.decide(g).and_then(|c| {
-                        s.branch(c, span, Some(&Ty::Unit), |s| s.block(&h.body, Some(&Ty::Unit)), |_| Ok(Val::unit()))
-                    }),
+                self.in_instance(i, outlet, |s| match h.on {
+                    On::Every(_) => s.unless_stopped(i, span, |s| s.guarded(h, span)),
+                    _ => s.guarded(h, span),
                 })
             },
         );
         self.leave_instances();
         made?;
         Ok(self.body())
+    }
+
+    fn guarded(&mut self, h: &ast::Handler, span: Span) -> R<()> {
+        let body = |s: &mut Self| s.block(&h.body, Some(&Ty::Unit));
+        match &h.guard {
+            None => body(self),
+            Some(g) => self.decide(g).and_then(|c| self.branch(c, span, Some(&Ty::Unit), body, |_| Ok(Val::unit()))),
+        }
+        .map(|_| ())
     }
 
     /// What follows an instance in the wiring that leads to it, where it is not wired apart.
@@ -275,7 +284,7 @@ impl Lower<'_, '_> {
         if self.is_outlet(e) {
             return None;
         }
-        if let Some((n, _)) = instance_port(e) {
+        if let Some((n, ..)) = instance_at(e) {
             if matches!(self.cx.app.get(&n.name), Some(AppName::Instance(_))) {
                 return None;
             }
@@ -321,11 +330,8 @@ impl Lower<'_, '_> {
     /// `[…] -> cnt`
     pub fn built_to_instance(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
         let node = Node { span: to.span, kind: NodeKind::Expr(to.clone()) };
-        let name = match instance_port(to) {
-            Some((n, Some(p))) => format!("{}.{}", n.name, p.name),
-            Some((n, None)) => n.name.clone(),
-            None => return Err(Reported),
-        };
+        let Some((n, port, index)) = instance_at(to) else { return Err(Reported) };
+        let name = super::inputs::to_name(n, port) + &place_name(index);
         let whole: Vec<&str> = self.outlets.iter().map(|o| o.name.as_str()).chain([name.as_str()]).collect();
         let port = self.loop_port(format!("to {}", whole.join(".")), &[node], span)?;
         self.send_parts(value, port, &build::u32(0), span)

@@ -1,6 +1,8 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
 pub mod alone;
+pub mod arrays;
+pub mod controls;
 pub mod core_partition;
 pub mod elements;
 pub mod frame_tests;
@@ -9,11 +11,13 @@ pub mod gauges;
 pub mod handlers;
 pub mod inputs;
 pub mod instances;
+pub mod nodes;
 pub mod ports;
 pub mod queues;
 pub mod signals;
 pub mod tables;
 pub mod tests;
+pub mod type_params;
 pub mod wiring;
 
 use crate::compiler::{Compiler, FnInfo, Reported, R};
@@ -46,7 +50,11 @@ pub enum AppName {
     Const(Val),
     Fn(Rc<FnInfo>),
     Instance(Rc<elements::Instance>),
+    /// A function that an element was given.
+    Given(Rc<crate::body::functions::Given>),
     Gauge(Rc<gauges::Gauge>),
+    /// A type parameter of the element.
+    Type(type_params::TypeName),
     /// Its declaration is in error.
     Failed,
 }
@@ -123,6 +131,10 @@ impl Compiler<'_> {
     pub fn app_item(&mut self, module: ModId, app: &ast::Element) {
         self.m.app = app.name.name.clone();
         self.app_ast = Some(std::rc::Rc::new(app.clone()));
+        self.no_controls(app);
+        if let Some((n, _)) = app.types.first() {
+            self.error("E0613", n.span, "an app has no type parameters");
+        }
         let mut fns = Vec::new();
         for m in &app.members {
             let _ = self.declare(module, m, &mut fns);
@@ -146,6 +158,7 @@ impl Compiler<'_> {
         self.unhandled_queues();
         self.signals(module, app);
         self.behind_handlers(&app.name.name);
+        self.unused_given(module);
         self.check_graph();
         self.table_signals();
         self.unhandled();
@@ -235,20 +248,16 @@ impl Compiler<'_> {
         }
         self.note_behind(&nodes, &[]);
         let Some((ast::Node { kind: ast::NodeKind::Expr(e), .. }, rest)) = nodes.split_first() else { return };
-        let (base, index) = match &*e.kind {
-            ast::ExprKind::Index(b, i) => (b, Some(i)),
-            _ => (e, None),
-        };
-        let Some((n, out)) = elements::instance_port(base) else { return };
+        let Some((n, out, index)) = arrays::instance_at(e) else { return };
         let i = match self.app.get(&n.name).cloned() {
             Some(AppName::Instance(i)) => i,
             // In a compound element: from one of its ways in.
-            None if out.is_none() && index.is_none() => {
-                Rc::make_mut(&mut self.app.chains).insert(n.name.clone(), rest.to_vec());
+            None if out.is_none() => {
+                self.chained(n.name.clone() + &arrays::place_name(index), rest, e.span, "this way in");
                 return;
             }
             Some(AppName::Port(p)) if out.is_none() && index.is_none() && self.is_queue(p) => {
-                Rc::make_mut(&mut self.app.chains).insert(n.name.clone(), rest.to_vec());
+                self.chained(n.name.clone(), rest, e.span, "this queue");
                 return;
             }
             _ => return,
@@ -267,11 +276,13 @@ impl Compiler<'_> {
             return;
         }
         let key = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name)) + &at;
+        self.chained(key, rest, e.span, "this way out");
+    }
+
+    fn chained(&mut self, key: String, rest: &[ast::Node], span: Span, what: &str) {
         if Rc::make_mut(&mut self.app.chains).insert(key, rest.to_vec()).is_some() {
-            self.report(
-                Diagnostic::error("E0203", e.span, "this way out is wired already")
-                    .hint("send to both in an element's handler"),
-            );
+            let d = Diagnostic::error("E0203", span, format!("{what} is wired already"));
+            self.once(d.hint("send to both in an element's handler"));
         }
     }
 
@@ -320,7 +331,7 @@ impl Compiler<'_> {
                 ));
             }
         };
-        let count = self.out_counts(i)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
+        let count = self.way_counts(i, arrays::Way::Out)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
         let whole = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
         let d = match (index.map(|i| &*i.kind), count) {
             (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} outputs"))
@@ -346,7 +357,7 @@ impl Compiler<'_> {
                     }
                 }
                 ast::NodeKind::Expr(e) if n > 0 || !after.is_empty() => {
-                    let Some((name, _)) = elements::instance_port(e) else { continue };
+                    let Some((name, ..)) = arrays::instance_at(e) else { continue };
                     if n + 1 == nodes.len() && after.is_empty()
                         || !matches!(self.app.get(&name.name), Some(AppName::Instance(_)))
                     {

@@ -533,8 +533,14 @@ impl Lower<'_, '_> {
     }
 
     fn signal_clear(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
+        self.clear_table(table, &e.key, &e.value, span);
+        self.signal_result(Val::unit(), span)
+    }
+
+    /// Removes all entries of an exact table.
+    pub fn clear_table(&mut self, table: TableId, key: &Ty, value: &Ty, span: Span) {
         let (key, value, more) =
-            (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
+            (self.new_local("key", key), self.new_local("value", value), self.new_local("more", &Ty::Bool));
         let cursor = self.new_local("cursor", &U64);
         self.push(span, StmtKind::Set(cursor, build::u64(0)));
         let sp = self.cx.span(span);
@@ -564,7 +570,6 @@ impl Lower<'_, '_> {
         // Each round takes an entry or passes places without any.
         let max = self.cx.m.tables[table.index()].capacity.saturating_mul(2).saturating_add(64);
         self.push(span, StmtKind::Loop { max, body });
-        self.signal_result(Val::unit(), span)
     }
 
     /// An enum's value by name; a number that no variant has is shown as it is.

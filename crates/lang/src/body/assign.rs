@@ -433,8 +433,16 @@ impl Lower<'_, '_> {
                 Ok(Val::of(Ty::Table(t)))
             }
             AppName::Const(v) => Ok(v),
-            AppName::Fn(_) => Err(self.err("E0301", n.span, format!("`{}` is a function: call it", n.name))),
+            AppName::Fn(f) => match self.of_message_at_hand(&f, n.span) {
+                Some(v) => v,
+                None => Err(self.err("E0301", n.span, format!("`{}` is a function: call it", n.name))),
+            },
+            AppName::Given(g) => match self.given_at_hand(&g, n.span) {
+                Some(v) => v,
+                None => Err(self.err("E0301", n.span, format!("`{}` is a function: call it", n.name))),
+            },
             AppName::Instance(_) => Err(self.err("E0301", n.span, format!("`{}` is an element, no value", n.name))),
+            AppName::Type(_) => Err(self.err("E0301", n.span, format!("`{}` is a type, no value", n.name))),
             AppName::Gauge(_) => Err(self.err(
                 "E0301",
                 n.span,

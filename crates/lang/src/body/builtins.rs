@@ -569,6 +569,7 @@ impl Lower<'_, '_> {
                 let known = self.truth(K::InRanges(e.clone(), ranges));
                 Ok(Val::maybe(known, Val::pure(ty.clone(), build::cast(t, e))))
             }
+            (_, _, Ty::Error) => Err(Reported),
             (found, ..) => {
                 let (f, w) = (self.show(found), self.show(ty));
                 Err(self.err("E0301", span, format!("{f} cannot be converted to {w}")))

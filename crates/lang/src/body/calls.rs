@@ -20,6 +20,8 @@ use wireloom_syntax::Diagnostic;
 /// What a call means.
 pub enum Callee {
     Fn(Rc<FnInfo>),
+    /// One that the element was given.
+    Given(Rc<super::functions::Given>, Ident),
     /// A function or signal of an element's instance.
     Of(Ident, Rc<Instance>, Ident),
     Builtin(Ident),
@@ -35,6 +37,7 @@ impl Lower<'_, '_> {
     pub fn call(&mut self, e: &Expr, f: &Expr, args: &[Arg], want: Option<&Ty>) -> R<Val> {
         match self.callee(f)? {
             Callee::Fn(info) => self.call_fn(&info, args, e.span, None),
+            Callee::Given(g, name) => self.call_given(&g, &name.name, args, e.span),
             Callee::Of(name, i, f) => self.call_of(&name, &i, &f, args, e.span),
             Callee::Builtin(name) => self.builtin(&name, args, e.span, want),
             Callee::Convert(ty) => self.convert(&ty, args, e.span),
@@ -46,8 +49,15 @@ impl Lower<'_, '_> {
         match &*f.kind {
             ExprKind::Name(n) => {
                 if self.in_app {
-                    if let Some(f) = self.cx.app.function(&n.name) {
-                        return Ok(Callee::Fn(f));
+                    match self.cx.app.get(&n.name) {
+                        Some(AppName::Fn(f)) => return Ok(Callee::Fn(f.clone())),
+                        Some(AppName::Type(_)) => {
+                            if let Some(t) = self.cx.named_type(self.module, &n.name) {
+                                return Ok(Callee::Convert(t));
+                            }
+                        }
+                        Some(AppName::Given(g)) => return Ok(Callee::Given(g.clone(), n.clone())),
+                        _ => {}
                     }
                 }
                 let found = self.cx.names.find(self.module, &[&n.name]);
@@ -150,8 +160,9 @@ impl Lower<'_, '_> {
     fn values(&mut self, info: &Rc<FnInfo>, args: &[Arg], span: Span) -> R<Vec<Val>> {
         let args = self.arguments(info, args, span)?;
         let mut vals = Vec::new();
-        for ((_, t), a) in info.params.iter().zip(args) {
-            vals.push(self.argument(a, t));
+        for (((_, t), p), a) in info.params.iter().zip(&info.ast.params).zip(args) {
+            let any = self.cx.any_packet(info.module, &p.ty);
+            vals.push(self.argument(a, t, any));
         }
         vals.into_iter().collect()
     }
@@ -182,7 +193,7 @@ impl Lower<'_, '_> {
         self.in_instance(i, outlet, |s| s.call_with(&info, vals, span, None))
     }
 
-    fn call_with(&mut self, info: &Rc<FnInfo>, vals: Vec<Val>, span: Span, sink: Option<Sink>) -> R<Val> {
+    pub fn call_with(&mut self, info: &Rc<FnInfo>, vals: Vec<Val>, span: Span, sink: Option<Sink>) -> R<Val> {
         // Its body is checked at its first use: what it sends to must be known.
         let around = std::mem::replace(&mut self.cx.around, if info.in_app { self.outlets.clone() } else { vec![] });
         let how = self.cx.function(info, span);
@@ -207,7 +218,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn argument(&mut self, a: &Expr, t: &Ty) -> R<Val> {
+    /// `any`: the parameter takes packets of any type.
+    pub fn argument(&mut self, a: &Expr, t: &Ty, any: bool) -> R<Val> {
         if t.is_plain() {
             let e = self.expr_as(a, t)?;
             return Ok(Val::pure(t.clone(), e));
@@ -216,6 +228,7 @@ impl Lower<'_, '_> {
         let v = if t.is_option() { v } else { self.defined(v, a.span)? };
         match (&v.ty, t) {
             (a, b) if a == b => Ok(v),
+            _ if any && self.is_packet(&v) => Ok(v),
             (Ty::Items(x, n), Ty::Items(y, m)) if x == y && n <= m => Ok(v),
             (found, _) => {
                 let found = found.clone();
@@ -309,7 +322,7 @@ impl Lower<'_, '_> {
     }
 
     /// Functions in the place of their calls.
-    fn copies(&mut self, span: Span) -> R<()> {
+    pub fn copies(&mut self, span: Span) -> R<()> {
         self.one_more_copy(self.inlined.len() >= MAX_INLINED, || {
             Diagnostic::error("E0504", span, "functions are nested too deeply here")
                 .label("one call too many")

@@ -48,6 +48,12 @@ impl Lower<'_, '_> {
                 let t = self.cx.lower_ty(&Ty::Bool.option());
                 Ok(Val::pure(Ty::None, ir::Expr::new(t, X::None)))
             }
+            ExprKind::Type(_) => Err(self.err("E0301", span, "a type is no value")),
+            ExprKind::Dot => self
+                .dot
+                .clone()
+                .ok_or(Reported)
+                .or_else(|_| Err(self.err("E0301", span, "there is no message at hand here"))),
             ExprKind::Field(base, name) => self.field(e, base.as_ref(), name, want),
             ExprKind::Index(base, index) => self.index(base, index, span),
             ExprKind::Call(f, args) => self.call(e, f, args, want),
@@ -116,6 +122,12 @@ impl Lower<'_, '_> {
                 Item::Table(t) => {
                     self.impure = true;
                     return Ok(Val::of(Ty::Table(t)));
+                }
+                Item::Fn(f) if self.dot.is_some() => {
+                    if let Some(v) = self.of_message_at_hand(&f, n.span) {
+                        return v;
+                    }
+                    return Err(self.no_value(&Item::Fn(f), &n.name, n.span));
                 }
                 item => return Err(self.no_value(&item, &n.name, n.span)),
             }

@@ -15,6 +15,7 @@ pub mod deliver;
 pub mod edits;
 pub mod emit;
 pub mod expr;
+pub mod functions;
 pub mod lists;
 pub mod message;
 pub mod ops;
@@ -119,6 +120,8 @@ pub struct Lower<'c, 'a> {
     pub unused: bool,
     pub epoch: u32,
     pub replied: Replied,
+    /// A copy of the request at hand: its answer is read, and goes nowhere.
+    pub copy: bool,
     pub handler: Option<HandlerCtx>,
     pub ret: Ret,
     pub inlined: Vec<String>,
@@ -235,6 +238,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             variants_by_name: false,
             frames: false,
             arrival: false,
+            copy: false,
             run: None,
             ends: None,
             outlets: vec![],

@@ -1,6 +1,7 @@
 //! Frames: proofs about their headers, computed members, edits in place, and sends to frame ports.
 
 use super::Lower;
+use crate::apps::arrays::item;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32};
@@ -730,7 +731,7 @@ impl Lower<'_, '_> {
         if let ExprKind::List(targets) = &*to.kind {
             return self.send_to_all(value, targets, span);
         }
-        if let Some(n) = self.outlet_count(to) {
+        if let Some(n) = self.way_count(to) {
             let targets: Vec<Expr> = (0..n).map(|i| item(to, i)).collect();
             return self.send_to_all(value, &targets, span);
         }
@@ -755,6 +756,31 @@ impl Lower<'_, '_> {
 
     /// `p -> steer ports by key`: the instance that the key's hash picks.
     pub fn steer(&mut self, value: &Expr, to: &Expr, by: &Expr, span: Span) -> R<()> {
+        let hash = self.steering_hash(by, span)?;
+        if let Some(n) = self.fixed_targets(to)? {
+            return self.steer_fixed(value, to, &hash, n, span);
+        }
+        let (port, index) = self.instance_by(to, hash, span)?;
+        self.deliver(value, &super::deliver::Sink::Send { port, index, span }).map(|_| ())
+    }
+
+    /// The same of a message of a service, in a wiring.
+    pub fn steer_message(&mut self, v: Val, to: &Expr, by: &Expr, span: Span) -> R<()> {
+        let hash = self.steering_hash(by, span)?;
+        let Some(n) = self.fixed_targets(to)? else {
+            let to = self.instance_by(to, hash, span)?;
+            return self.into_port(to, v, span);
+        };
+        let on = build::bin(T_U64, BinOp::Rem, hash, build::u64(n));
+        let on = self.temp("", &crate::ty::U64, on, span);
+        let on = self.local_expr(on);
+        self.choose(on, n, span, &|s, i| {
+            let kind = ast::NodeKind::Expr(target(to, i));
+            s.flow(&[ast::Node { span: to.span, kind }], v.clone(), span)
+        })
+    }
+
+    fn steering_hash(&mut self, by: &Expr, span: Span) -> R<X> {
         let v = self.expr(by, None)?;
         let v = self.defined(v, by.span)?;
         let ty = self.settled(&v.ty);
@@ -764,39 +790,40 @@ impl Lower<'_, '_> {
         }
         let key = self.coerce(v, &ty, by.span)?;
         let hash = self.temp("", &crate::ty::U64, build::builtin(T_U64, ir::Builtin::Hash, vec![key]), span);
-        let hash = self.local_expr(hash);
+        Ok(self.local_expr(hash))
+    }
+
+    /// How many there are to choose from; None: the instances of a port.
+    fn fixed_targets(&mut self, to: &Expr) -> R<Option<u64>> {
         let fixed = match &*to.kind {
             ExprKind::List(t) => Some(t.len() as u64),
-            _ => self.outlet_count(to),
+            _ => self.way_count(to),
         };
-        if let Some(n) = fixed {
-            if n == 0 {
-                return Err(self.err("E0502", to.span, "there is nothing to choose from"));
-            }
-            return self.steer_fixed(value, to, &hash, n, span);
+        if fixed == Some(0) {
+            return Err(self.err("E0502", to.span, "there is nothing to choose from"));
         }
+        Ok(fixed)
+    }
+
+    /// The instance of a port that a hash picks.
+    fn instance_by(&mut self, to: &Expr, hash: X, span: Span) -> R<(ir::PortId, X)> {
         let port = self.port_arg(to)?;
         let n = X::new(T_U32, K::PortLen(port));
         self.guard(build::cmp(BinOp::Gt, n.clone(), build::u32(0)), FaultKind::INDEX, span);
-        let index = build::cast(T_U32, build::bin(T_U64, BinOp::Rem, hash, build::cast(T_U64, n)));
-        self.deliver(value, &super::deliver::Sink::Send { port, index, span }).map(|_| ())
+        Ok((port, build::cast(T_U32, build::bin(T_U64, BinOp::Rem, hash, build::cast(T_U64, n)))))
     }
 
     fn steer_fixed(&mut self, value: &Expr, to: &Expr, hash: &X, n: u64, span: Span) -> R<()> {
-        let target = |i: u64| match &*to.kind {
-            ExprKind::List(t) => t[i as usize].clone(),
-            _ => item(to, i),
-        };
-        let mut cases = Vec::new();
-        for i in 0..n {
-            let (made, block) = self.sub(|s| s.send(value, &target(i), span));
-            made?;
-            cases.push((vec![i], block));
-        }
-        let default = cases.pop().map(|(_, b)| b).unwrap_or_default();
         let on = build::bin(T_U64, BinOp::Rem, hash.clone(), build::u64(n));
-        self.push(span, StmtKind::Switch { on, cases, default });
-        Ok(())
+        self.choose(on, n, span, &|s, i| s.send(value, &target(to, i), span))
+    }
+}
+
+/// One of several targets.
+fn target(to: &Expr, i: u64) -> Expr {
+    match &*to.kind {
+        ExprKind::List(t) => t[i as usize].clone(),
+        _ => item(to, i),
     }
 }
 
@@ -809,12 +836,6 @@ fn payload_of(e: &Expr) -> Option<&Expr> {
         },
         _ => None,
     }
-}
-
-/// `to[i]`
-fn item(to: &Expr, i: u64) -> Expr {
-    let index = Expr { span: to.span, kind: Box::new(ExprKind::Int(i.into())) };
-    Expr { span: to.span, kind: Box::new(ExprKind::Index(to.clone(), index)) }
 }
 
 /// Whether every way to a header leads through one of a set.

@@ -107,6 +107,7 @@ impl Lower<'_, '_> {
                 self.push(span, StmtKind::Log(args));
                 Ok(false)
             }
+            S::Control { word, start } => self.control(word, start, span).map(|()| false),
             S::Expect(e) => {
                 if self.kind != Kind::Test {
                     return Err(self.err("E0309", span, "`expect` is for tests"));
@@ -457,6 +458,13 @@ impl Lower<'_, '_> {
         }
         if self.handler.is_some_and(|h| h.one_way) {
             return Err(self.err("E0604", span, "this protocol has no answers"));
+        }
+        if self.copy {
+            return Err(self.cx.report(
+                Diagnostic::error("E0602", span, "a copy of a request is not answered")
+                    .label("`tee` sends a copy here")
+                    .hint("the way behind `tee` answers"),
+            ));
         }
         match self.replied {
             Replied::No => {

@@ -1,4 +1,4 @@
-//! What is served and how, a handle to end it, and what the cores of a group have in common.
+//! The options of a run, a handle to end it, and the data that the cores of a group share.
 
 use crate::control::Where;
 use crate::engine::{EngineKind, Waker};

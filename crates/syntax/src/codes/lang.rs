@@ -268,7 +268,7 @@ pub static CODES: &[Code] = &[
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply \"hello\" }\n}\n"),
     code("E0609", "not compiled yet",
         "The language has this construct. This version does not compile it.",
-        "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    c -> tee -> s\n}\n"),
+        "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    c -> split -> s\n}\n"),
     code("E0610", "an `else` without an answer",
         "The `else` behind a call leaves the handler, or gives a message. It may give a message \
          if the result of the call is replied at once.",
@@ -374,8 +374,8 @@ pub static CODES: &[Code] = &[
         "unit Row { n: u8  list: list<Item, 9> [n] }\nunit Item { x: u8 }\nprotocol rows { stateless  request Row  response Row }\napp a {\n    port c = listen tcp(81) as rows\n    table t: u8 -> u8 { capacity 10 }\n    fn f(k: u8) -> u8 {\n        t[k] += 1\n        k\n    }\n    on c(req) { reply Row { list: [Item { x: f(i.x) } for i in req.list] } }\n}\n"),
     code("E0629", "an input or output that is not named",
         "The inputs and outputs of an element are wired by name if it has several: `e.y -> …`. \
-         An array of outputs is wired by index: `e.y[0] -> …`. An element without outputs ends a \
-         wiring.",
+         An array is wired by index: `a -> e.x[0]`, `e.y[0] -> …`. An element without outputs \
+         ends a wiring.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Fork {\n    in  x: packet\n    out y: packet\n    out z: packet\n    on x(p) { if p.len > 9 { p -> y } else { p -> z } }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    fork = Fork()\n    i -> fork -> o\n}\n"),
     code("E0630", "an output that is not wired",
         "Every output of an element leads to a port, to another element, or to `drop`.",
@@ -393,7 +393,8 @@ pub static CODES: &[Code] = &[
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    e = P()\n    i -> e -> o\n}\n"),
     code("E0633", "a wiring that begins at neither port nor output",
         "A wiring begins at a port, by its name, or at an output of an element. If several ports \
-         lead to one node, each port has a wiring of its own.",
+         lead to one node, each port has a wiring of its own. A wiring in an element begins at an \
+         input of the element, at an instance in it, or at a queue.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Round {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    e = Round()\n    [i, o] -> e -> o\n}\n"),
     code("E0634", "a node of another form",
         "These nodes have fixed forms:\n\n\
@@ -415,6 +416,11 @@ pub static CODES: &[Code] = &[
         "Messages that an element sends from a timer or at the start belong to no single wiring. \
          Wire the next node separately: `a -> e`, `b -> e`, `e -> …`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Tick {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n    every 1s { [H { src: 1.1.1.1 }] -> y }\n}\napp a {\n    port i = memory(\"i\") as P, j = memory(\"j\") as P, o = memory(\"o\") as P, q = memory(\"q\") as P\n    tick = Tick()\n    i -> tick -> o\n    j -> tick -> q\n}\n"),
+    code("E0638", "a state that is not reset",
+        "`signal reset` without a body empties what an element holds. Sketches (`bloom`, \
+         `count_min`, `hyper_log_log`) and states of some types are not emptied while they are \
+         used. Write the signal out for such an element.",
+        "element Seen {\n    in  x: packet\n    out y: packet\n    table seen: bloom u32 { capacity 1K }\n    signal reset\n    on x(p) { if not seen[p.len] { seen[p.len] = true  p -> y } }\n}\n"),
     code("E0701", "an entry used wrongly",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`. Only `update` changes a field of an entry.",

@@ -4,7 +4,8 @@ use super::exprs::expr_of;
 use super::recover::nearest;
 use super::{Abort, Column, Parser, P};
 use crate::ast::{
-    Arg, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, Path, Port, Table, TypeArg,
+    Arg, Block, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, Path, Port, Stmt,
+    StmtKind, Table, Type, TypeArg, TypeKind, CONTROLS, STOPPED,
 };
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
@@ -22,10 +23,25 @@ impl Parser<'_> {
     pub(super) fn element(&mut self) -> P<Element> {
         self.bump();
         let name = self.name("an app or element")?;
+        let types = if self.at_sign("<") { self.angled(Self::type_param)? } else { Vec::new() };
         let members = self.braced(Self::members)?;
         let mut members: Vec<Member> = members.into_iter().flatten().collect();
         resolve_words(&mut members);
-        Ok(Element { name, members })
+        let mut element = Element { name, types, members };
+        resolve_controls(&mut element);
+        Ok(element)
+    }
+
+    /// `U: unit`, `T: type`
+    fn type_param(&mut self) -> P<(Ident, Ident)> {
+        let name = self.name("a type parameter")?;
+        self.colon("before its kind")?;
+        if !self.at_word("unit") && !self.at_word("type") {
+            return self.unexpected_with("`unit` or `type`", |d| {
+                d.hint("a number is a parameter in the element: `param n: u32`")
+            });
+        }
+        Ok((name, self.any_word("`unit` or `type`")?))
     }
 
     /// The members of one line: `port a = …, b = …` and `counter a, b` are several.
@@ -44,6 +60,9 @@ impl Parser<'_> {
         match word {
             "port" if defines => return self.ports(),
             "counter" if defines => return self.counters(),
+            "signal" if self.word_text(1).is_some_and(|w| CONTROLS.contains(&w)) && !self.sign_at(2, "(") => {
+                return self.controls()
+            }
             _ => {}
         }
         let one = match word {
@@ -325,6 +344,7 @@ impl Parser<'_> {
             }
             return Ok(On::Event { port, event, param: params.pop() });
         }
+        let index = if self.at_sign("[") { Some(self.handler_index()?) } else { None };
         if !self.at_sign("(") {
             return self.unexpected("`(` and a name for the message");
         }
@@ -334,7 +354,16 @@ impl Parser<'_> {
         self.mark_tight_if(":");
         let protocol = if self.eat(":") { Some(self.path("a protocol")?) } else { None };
         self.close(")", opened)?;
-        Ok(On::Message { port, param, protocol })
+        Ok(On::Message { port, index, param, protocol })
+    }
+
+    /// `[i]`
+    fn handler_index(&mut self) -> P<Ident> {
+        self.mark_tight();
+        let opened = self.expect("[")?;
+        let index = self.name("the place of the array")?;
+        self.close("]", opened)?;
+        Ok(index)
     }
 
     /// `every 10s { … }`
@@ -342,6 +371,28 @@ impl Parser<'_> {
         self.bump();
         let period = self.condition_expr()?;
         Ok(Handler { on: On::Every(period), guard: None, body: self.block()? })
+    }
+
+    /// `signal start, stop, reset`
+    fn controls(&mut self) -> P<Vec<MemberKind>> {
+        self.bump();
+        let mut all = vec![self.control()?];
+        while self.eat(",") {
+            all.push(self.control()?);
+        }
+        Ok(all)
+    }
+
+    fn control(&mut self) -> P<MemberKind> {
+        let name = self.name("`start`, `stop` or `reset`")?;
+        if !CONTROLS.contains(&name.name.as_str()) {
+            let d = Diagnostic::error("E0108", name.span, format!("`{}` is no signal without a body", name.name));
+            self.report(d.note("these are: start, stop, reset").hint("write the others as `signal name() { … }`"));
+            return Err(Abort);
+        }
+        let span = name.span;
+        let stmt = Stmt { span, kind: StmtKind::Control { word: name.clone(), start: Vec::new() } };
+        Ok(MemberKind::Signal { name, params: Vec::new(), ret: None, body: Block { span, stmts: vec![stmt] } })
     }
 
     fn signal(&mut self) -> P<MemberKind> {
@@ -389,6 +440,9 @@ impl Parser<'_> {
     fn const_of(&self, arg: TypeArg) -> Expr {
         match arg {
             TypeArg::Const(e) => e,
+            TypeArg::Type(ty) if !matches!(&ty.kind, TypeKind::Named { args, .. } if args.is_empty()) => {
+                expr_of(ty.span, ExprKind::Type(ty))
+            }
             TypeArg::Type(ty) => {
                 let name = Ident { name: self.slice(ty.span).to_string(), span: ty.span };
                 expr_of(ty.span, ExprKind::Name(name))
@@ -450,7 +504,8 @@ impl Parser<'_> {
                 })
                 .map(NodeKind::Match);
         }
-        let is_word = self.word_text(0).is_some_and(|w| WORDS.contains(&w));
+        let is_word = self.word_text(0).is_some_and(|w| WORDS.contains(&w))
+            || (self.at_word("all") && self.sign_at(1, "(") && self.adjacent(1));
         if !is_word || self.at_word("match") || (self.sign_at(1, "[") && self.adjacent(1)) {
             let start = self.span();
             let place = self.place()?;
@@ -465,10 +520,10 @@ impl Parser<'_> {
         let mut args = Vec::new();
         if self.at_sign("(")
             && self.adjacent(0)
-            && matches!(word.name.as_str(), "any" | "not" | "drop" | "log" | "split" | "join" | "tee")
+            && matches!(word.name.as_str(), "any" | "all" | "not" | "drop" | "log" | "split" | "join" | "tee")
         {
             args = self.plain_args()?;
-        } else if !self.node_ends() {
+        } else if word.name != "drop" && !self.node_ends() {
             args.push(self.expr_no_else()?);
         }
         let by = if self.eat_word("by") { Some(self.expr_no_else()?) } else { None };
@@ -493,6 +548,24 @@ impl Parser<'_> {
         };
         Ok(NodeKind::Merge { key, a, b, with: self.expr_no_else()? })
     }
+}
+
+/// What controls of an element need to know, and what they set.
+fn resolve_controls(element: &mut Element) {
+    let blocks = element.start_blocks();
+    let Some(at) = element.members.iter().find_map(|m| m.control().map(|n| n.span)) else { return };
+    for m in &mut element.members {
+        if let MemberKind::Signal { body, .. } = &mut m.kind {
+            if let [Stmt { kind: StmtKind::Control { start, .. }, .. }] = body.stmts.as_mut_slice() {
+                start.clone_from(&blocks);
+            }
+        }
+    }
+    let ident = |name: &str| Ident { name: name.into(), span: at };
+    let path = Path { parts: vec![ident("bool")], span: at };
+    let ty = Type { span: at, kind: TypeKind::Named { path, args: Vec::new() } };
+    let kind = MemberKind::State { name: ident(STOPPED), ty, init: None };
+    element.members.push(Member { doc: String::new(), span: at, kind });
 }
 
 /// A bare word that is also the name of an instance or port means that one: `tee = Tee<2>()`,

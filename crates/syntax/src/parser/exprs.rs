@@ -432,6 +432,11 @@ impl Parser<'_> {
             "{" => self.nested(Self::block_expr),
             "|" | "||" => self.lambda(),
             "." => {
+                // `f(.)`: the message at hand.
+                if matches!(self.token(1).tok, Tok::Sign(")" | "," | "]")) {
+                    self.bump();
+                    return Ok(expr_of(start, ExprKind::Dot));
+                }
                 self.mark_glue();
                 self.bump();
                 let field = self.field_name()?;

@@ -26,6 +26,13 @@ impl Parser<'_> {
                 self.bump();
                 TypeKind::Record(self.record_type()?)
             }
+            Tok::Word if self.at_word("fn") && self.sign_at(1, "(") => {
+                self.bump();
+                self.mark_tight();
+                let params = self.bracketed("(", ")", Self::ty)?;
+                self.arrow("->", "=>", "before what the function gives")?;
+                TypeKind::Fn(params, Box::new(self.ty()?))
+            }
             Tok::Word => {
                 let path = self.path("a type")?;
                 let args = if self.at_sign("<") { self.type_args()? } else { Vec::new() };

@@ -1,0 +1,152 @@
+//! Units and types as parameters of elements: `element Tag<U: unit>`, `tag = Tag<Vlan>()`.
+
+use super::{AppName, AppScope};
+use crate::compiler::{Compiler, Item, Reported, R};
+use crate::names::{Found, ItemId, ModId};
+use crate::ty::Ty;
+use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Path, Span, TypeKind};
+use wireloom_syntax::Diagnostic;
+
+/// What a type parameter stands for, in code of the element's module.
+#[derive(Clone)]
+pub struct TypeName {
+    module: ModId,
+    what: Named,
+}
+
+#[derive(Clone)]
+enum Named {
+    Unit(ItemId),
+    Type(Ty),
+    /// Any: the element is checked by itself.
+    Unknown,
+}
+
+impl Compiler<'_> {
+    /// The arguments that are types, and the others.
+    pub fn type_args<'e>(
+        &mut self,
+        owner: ModId,
+        module: ModId,
+        element: &ast::Element,
+        args: &'e [Arg],
+        span: Span,
+    ) -> R<(Vec<(Ident, AppName)>, &'e [Arg])> {
+        let mut found = Vec::new();
+        if self.any_types && self.making.is_empty() {
+            for (n, _) in &element.types {
+                found.push((n.clone(), AppName::Type(TypeName { module: owner, what: Named::Unknown })));
+            }
+            return Ok((found, args));
+        }
+        for (at, (name, kind)) in element.types.iter().enumerate() {
+            let Some(Arg { name: None, value }) = args.get(at) else {
+                let whole = element.types.iter().map(|(n, _)| n.name.as_str()).collect::<Vec<_>>().join(", ");
+                let d = Diagnostic::error(
+                    "E0308",
+                    span,
+                    format!("`{}` needs its type parameter `{}`", element.name.name, name.name),
+                );
+                return Err(self.report(d.hint(format!("write `{}<{whole}>(…)`", element.name.name))));
+            };
+            let what = if kind.name == "unit" {
+                self.unit_arg(module, value, element)?
+            } else {
+                self.type_arg(module, value, element)?
+            };
+            found.push((name.clone(), AppName::Type(TypeName { module: owner, what })));
+        }
+        Ok((found, &args[element.types.len()..]))
+    }
+
+    /// A type as it is meant where these names are known.
+    pub fn ty_in(&mut self, scope: &AppScope, module: ModId, t: &ast::Type) -> R<Ty> {
+        let outer = std::mem::replace(&mut self.app, scope.clone());
+        let ty = self.ty(module, t);
+        self.app = outer;
+        ty
+    }
+
+    fn unit_arg(&mut self, module: ModId, e: &Expr, element: &ast::Element) -> R<Named> {
+        let t = as_type(e);
+        if let Some(ast::Type { kind: TypeKind::Named { path, args }, .. }) = &t {
+            if args.is_empty() {
+                let id = self.path_item(module, path, "unit")?;
+                if matches!(self.item(id, path.span)?, Item::Unit(_)) {
+                    return Ok(Named::Unit(id));
+                }
+            }
+        }
+        Err(self.error("E0301", e.span, format!("a unit is given here: `{}<Unit>(…)`", element.name.name)))
+    }
+
+    fn type_arg(&mut self, module: ModId, e: &Expr, element: &ast::Element) -> R<Named> {
+        let Some(t) = as_type(e) else {
+            return Err(self.error("E0301", e.span, format!("a type is given here: `{}<u32>(…)`", element.name.name)));
+        };
+        let ty = self.ty(module, &t)?;
+        self.storable(&ty, e.span)?;
+        Ok(Named::Type(ty))
+    }
+
+    /// A type parameter has a name that nothing else of its module has.
+    pub fn type_params(&mut self, module: ModId, e: &ast::Element) {
+        let _ = self.distinct(e.types.iter().map(|(n, _)| n));
+        for (n, _) in &e.types {
+            if let Some((Found::Item(id), 1)) = self.names.find(module, &[&n.name]) {
+                let first = self.names.items[id].item.span;
+                let d = Diagnostic::error("E0203", n.span, format!("`{}` is defined twice", n.name))
+                    .label("defined again here")
+                    .also(first, "first defined here");
+                self.report(d.hint("give the type parameter another name"));
+            }
+        }
+    }
+
+    /// What a name stands for that is a type parameter.
+    pub fn type_name(&self, module: ModId, path: &Path) -> Option<R<Found>> {
+        let [one] = path.parts.as_slice() else { return None };
+        match self.app.get(&one.name)? {
+            AppName::Type(t) if t.module == module => Some(match &t.what {
+                Named::Unit(id) => Ok(Found::Item(*id)),
+                Named::Type(_) => return None,
+                Named::Unknown => Err(Reported),
+            }),
+            _ => None,
+        }
+    }
+
+    /// The type that a name stands for.
+    pub fn named_type(&self, module: ModId, name: &str) -> Option<Ty> {
+        match self.app.get(name)? {
+            AppName::Type(t) if t.module == module => match &t.what {
+                Named::Type(t) => Some(t.clone()),
+                Named::Unknown => Some(Ty::Error),
+                Named::Unit(_) => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Type parameters alone.
+pub fn scope_of(types: &[(Ident, AppName)]) -> AppScope {
+    let names = types.iter().map(|(n, what)| (n.name.clone(), (what.clone(), n.span))).collect();
+    AppScope { names: std::rc::Rc::new(names), ..AppScope::default() }
+}
+
+/// Type parameters that may be anything.
+pub fn any_types(module: ModId, e: &ast::Element) -> AppScope {
+    let any = |n: &Ident| (n.clone(), AppName::Type(TypeName { module, what: Named::Unknown }));
+    scope_of(&e.types.iter().map(|(n, _)| any(n)).collect::<Vec<_>>())
+}
+
+/// What stands between `<` and `>`, as a type.
+fn as_type(e: &Expr) -> Option<ast::Type> {
+    if let ExprKind::Type(t) = &*e.kind {
+        return Some(t.clone());
+    }
+    let ExprKind::Name(n) = &*e.kind else { return None };
+    let parts = n.name.split('.').map(|p| Ident { name: p.trim().into(), span: e.span }).collect();
+    Some(ast::Type { span: e.span, kind: TypeKind::Named { path: Path { parts, span: e.span }, args: vec![] } })
+}
