@@ -125,9 +125,9 @@ const MARKED: &str = "element Hold {
 element Tell {
     in  x: packet
     out y: packet
-    table marks: u32 -> u64 { capacity 2K }
+    table marks: u32 -> record { n: u64 } { capacity 2K }
     on x(p) where p.eth {
-        update marks[p.mark] { . += 1 }
+        update marks[p.mark] { .n += 1 }
         p.eth.type = u16(p.mark & 0xffff)
         p -> y
     }
