@@ -388,6 +388,12 @@ static inline void wl_view_restore(wl_view *v, const wl_saved *s) {
 
 /* The frame leaves as it is. */
 WL_INLINE void wl_view_pass(wl_view *v, uint32_t port, uint32_t instance) { v->f->out = port << 16 | (instance & 0xffff); }
+/* The frame is to wait in a queue. What it came through is not asked for any more: its mark stands there. */
+WL_INLINE void wl_view_wait(wl_view *v, uint32_t port, uint32_t instance, uint32_t mark) {
+    wl_view_pass(v, port, instance);
+    v->f->port = (uint16_t)mark;
+    v->f->instance = (uint16_t)(mark >> 16);
+}
 WL_INLINE void wl_view_pass_if(wl_view *v, bool leaves, uint32_t port, uint32_t instance) {
     const uint64_t all = 0 - wl_whole(leaves);
     v->f->out = (v->f->out & (uint32_t)~all) | ((port << 16 | (instance & 0xffff)) & (uint32_t)all);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 9u
+#define WL_ABI 10u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -252,7 +252,7 @@ typedef struct wl_core {
     uint8_t *tmp;               /* scratch (program->tmp_size bytes) of a handler that may pause; NULL: the state's */
     uint32_t outcome;           /* set before reply(), and by fault_reply(): what the answer is counted as, its status times 256 and its class,
                                  * from 1; the runtime sets it to 0 when it has taken it */
-    uint32_t _pad;
+    uint32_t mark;              /* set before transmit() to a queue: the mark that goes with the frame */
 } wl_core;
 
 /* ---- the program ---------------------------------------------------------------------------- */
@@ -310,7 +310,7 @@ typedef struct wl_frame {
     uint32_t wire;           /* length on the wire; more than n if the capture cut it */
     uint64_t time;           /* ns since 1970: when it came (a capture's own time) */
     uint32_t out;            /* set by batch(): WL_GONE, or the port and instance it leaves through: port << 16 | instance */
-    uint16_t port, instance; /* where it came from */
+    uint16_t port, instance; /* where it came from. Of one that leaves to a queue: its mark, the low half first */
     uint32_t head, tail;     /* free bytes before p and behind p + n */
 } wl_frame;
 
@@ -319,7 +319,7 @@ typedef struct wl_frame {
 /* The functions of a program with frame ports, beside wl_program. */
 typedef struct wl_packets {
     /* Runs a handler (of HandlerOn::Frame) for each of n frames, in order, on this core. On entry
-     * out is WL_GONE. Faults are counted through host->fault; they end the handling of their frame,
+     * out is WL_GONE; of a frame from a queue it is the frame's mark, and the program sets it. Faults are counted through host->fault; they end the handling of their frame,
      * no more. wl_core.now and .wall are set by the runtime before. */
     void (*batch)(void *self, wl_core *, uint32_t handler, wl_frame *f, uint32_t n);
     /* The steering hash of a frame that comes in on a port: frames of one flow key have one hash.

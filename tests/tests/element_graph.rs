@@ -104,3 +104,69 @@ fn sixty_four_elements_with_two_ways_out_each() {
     no_internal_errors();
     std::fs::remove_file(path).ok();
 }
+
+/// A mark goes through queues: by a packet that is moved, by a copy, by elements that are inlined,
+/// and by the graph as it was lowered.
+const MARKED: &str = "element Hold {
+    in  x: packet
+    out y: packet
+    queue waiting { depth 8 }
+    on x(p) {
+        p.mark += 1
+        p -> waiting
+        if len(waiting) > 2 { waiting.pop() }
+    }
+    on waiting(p) {
+        p.mark += 100
+        p -> y
+    }
+}
+
+element Tell {
+    in  x: packet
+    out y: packet
+    table marks: u32 -> record { n: u64 } { capacity 2K }
+    on x(p) where p.eth {
+        update marks[p.mark] { .n += 1 }
+        p.eth.type = u16(p.mark & 0xffff)
+        p -> y
+    }
+}
+
+app marked {
+    port wire = memory(\"wire\"), far = memory(\"far\"), side = memory(\"side\")
+    queue late { depth 4 }
+    hold = Hold()
+    tell = Tell()
+    on wire(p) {
+        p.mark = p.len * 65536 + 7
+        p -> late
+        if p.len % 2 == 0 { p -> hold } else { p -> side }
+        if len(late) > 1 { late.pop() }
+    }
+    hold.y -> tell
+    late -> tell
+    tell -> far
+}
+";
+
+#[test]
+fn marks_go_through_queues() {
+    let path = std::env::temp_dir().join(format!("wireloom-marks-{}.loom", std::process::id()));
+    std::fs::write(&path, MARKED).expect("the temporary folder is writable");
+    let module = Arc::new(checked(&path, None).expect("it is sound"));
+    let graph = Arc::new(checked_graph(&path, None).expect("it is sound"));
+    for meaning in [&module, &graph] {
+        let Some(other) = compiled(&module).expect("C") else { return };
+        let mut pair = Pair::new(&module, interpreted(meaning), other, &[]).expect("both start");
+        let mut maker = Mutator::new(11, samples(&[]), vec![], pair.inputs());
+        for i in 0..300 {
+            let f = maker.random();
+            pair.frame(&f).unwrap_or_else(|e| panic!("frame {i}, {}: {e}", hex(&f.bytes)));
+        }
+        pair.finish().expect("tables and queues hold the same");
+        assert!(pair.sum.sent > 200, "{:?}", pair.sum);
+    }
+    no_internal_errors();
+    std::fs::remove_file(path).ok();
+}

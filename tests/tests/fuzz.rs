@@ -157,6 +157,7 @@ fn tables_and_queues_are_compared() {
                 wire: 0,
                 bytes: vec![n; 60 + usize::from(n)],
                 rooms: (64, 64),
+                mark: 0,
             })?;
         }
         pair.finish()?;

@@ -286,6 +286,7 @@ impl Gen<'_> {
     pub fn expr(&mut self, s: &Scope, e: &Expr) -> String {
         match &*e.kind {
             ExprKind::FrameLen(l) => format!("{}->n", local(s, *l)),
+            ExprKind::FrameMark(_) => "mark_in".into(),
             ExprKind::FrameInstance(l) => format!("(uint32_t){}->f->instance", local(s, *l)),
             ExprKind::FrameTime(l) => format!("{}->f->time", local(s, *l)),
             ExprKind::Payload(l, None) => format!("wl_b({0}->p + {0}->top, {0}->end - {0}->top)", local(s, *l)),

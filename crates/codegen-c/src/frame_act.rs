@@ -64,12 +64,22 @@ impl<'m> BodyGen<'_, 'm> {
                 };
                 self.payload(&View { v, headers, layers, pos, end }, body, *place);
             }
-            FrameAct::Send { port, index, last } => {
+            FrameAct::Send { port, index, mark, last } => {
                 let text = self.expr(index);
                 line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
                 self.check(index.may_fault());
                 let counted = self.kept.way.map_or(String::new(), |_| leaving::count(&v, None));
+                let queue = self.g.m.is_queue(*port);
+                let mark = mark.as_ref().map_or("0".into(), |m| self.expr(m));
                 match last {
+                    true if queue => line!(self, "wl_view_wait({v}, {}, i_, {mark});{counted} }}", port.0),
+                    false if queue => {
+                        line!(
+                            self,
+                            "x->core->mark = {mark};\npackets.transmit(x->core, {}, i_, {v}->p, {v}->n); }}",
+                            port.0
+                        )
+                    }
                     true => line!(self, "wl_view_pass({v}, {}, i_);{counted} }}", port.0),
                     false => line!(self, "packets.transmit(x->core, {}, i_, {v}->p, {v}->n); }}", port.0),
                 }
@@ -80,13 +90,13 @@ impl<'m> BodyGen<'_, 'm> {
     /// A branch that does no more than to send a frame as it is: without a jump, as what becomes of
     /// a frame cannot be foretold. False: it is another.
     pub fn send_if(&mut self, cond: &str, then: &'m Block, other: &Block) -> bool {
-        let ([Stmt { kind: StmtKind::Frame { frame, act: FrameAct::Send { port, index, last: true } }, .. }], []) =
+        let ([Stmt { kind: StmtKind::Frame { frame, act: FrameAct::Send { port, index, last: true, .. } }, .. }], []) =
             (&then[..], &other[..])
         else {
             return false;
         };
         let ExprKind::Int(instance) = *index.kind else { return false };
-        if self.g.frames.moved {
+        if self.g.frames.moved || self.g.m.is_queue(*port) {
             return false;
         }
         let v = self.name(*frame);
@@ -289,6 +299,9 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "uint32_t i_ = (uint32_t)({text});");
         self.check(index.may_fault());
         line!(self, "wl_bytes built_ = wl_built(x);\nwl_parts_done(NULL, 0, x->core->out.start, part_, {}, built_.n, built_.n, NULL, NULL);", parts.len());
+        if self.g.m.is_queue(port) {
+            line!(self, "x->core->mark = 0;")
+        }
         line!(self, "packets.transmit(x->core, {}, i_, built_.p, built_.n); }}", port.0);
     }
 

@@ -450,6 +450,7 @@ impl<'m> Gen<'m> {
                 )
             })
             .collect();
+        let taken = self.mark_taken(h, &frame);
         // As values, not behind the pointer: then they are registers for the length of a batch.
         let (begin, end) = if third.is_empty() {
             (String::new(), "")
@@ -463,9 +464,23 @@ impl<'m> Gen<'m> {
             self.frames.scratch.insert(i);
         }
         self.code.push_str(&format!(
-            "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}{third}) {{\n(void)x;\n{begin}{locals}{decls}{out}{done}{end}return WL_T_DONE;\n{fault}}}\n\n",
+            "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}{third}) {{\n(void)x;\n{taken}{begin}{locals}{decls}{out}{done}{end}return WL_T_DONE;\n{fault}}}\n\n",
             names::comment(&h.name), names::ident(&h.name), second.unwrap_or_default()
         ));
+    }
+
+    /// The mark of a frame that comes from a queue, which stands where the frame leaves through.
+    fn mark_taken(&self, h: &Handler, frame: &str) -> String {
+        if matches!(h.on, On::Frame { port, .. } if self.m.is_queue(port)) {
+            return format!("const uint32_t mark_in = {frame}->f->out;\n(void)mark_in;\n{frame}->f->out = WL_GONE;\n");
+        }
+        let mut asks = false;
+        walk::block_exprs(&h.body.block, &mut |e| asks |= matches!(*e.kind, ExprKind::FrameMark(_)));
+        if asks {
+            "const uint32_t mark_in = 0;\n".into()
+        } else {
+            String::new()
+        }
     }
 
     fn fault_reply(&mut self, i: usize, p: &Protocol, body: &'m Body) {

@@ -183,7 +183,7 @@ fn module() -> Module {
     let set = |b: &Build, n: usize, name: &str, value| {
         act(FrameAct::Set { layer: n as u32, field: field(layers[n].unit, name, &b.m), value })
     };
-    let send = |port, last| act(FrameAct::Send { port: PortId(port), index: zero.clone(), last });
+    let send = |port, last| act(FrameAct::Send { port: PortId(port), index: zero.clone(), mark: None, last });
     let block = vec![stmt(StmtKind::If {
         cond: p.udp_case.clone(),
         then: vec![

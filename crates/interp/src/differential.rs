@@ -603,7 +603,7 @@ impl<'a> Mock<'a> {
             fuel: 0,
             tmp: std::ptr::null_mut(),
             outcome: 0,
-            _pad: 0,
+            mark: 0,
         });
         let mut mock = Mock {
             t,

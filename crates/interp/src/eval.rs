@@ -164,6 +164,7 @@ impl<'a> Env<'a> {
             ExprKind::PartStatus(n) => Value::Int(act.part_status(self.int(n)?)? as u128),
             ExprKind::FrameLen(_) => Value::Int(act.with_frame(|f| f.bytes.len() as u128)?),
             ExprKind::FrameInstance(_) => Value::Int(act.with_frame(|f| u128::from(f.instance))?),
+            ExprKind::FrameMark(_) => Value::Int(act.with_frame(|f| u128::from(f.mark))?),
             ExprKind::FrameTime(_) => Value::Int(act.with_frame(|f| u128::from(f.time))?),
             ExprKind::Payload(_, layer) => act.with_frame(|f| Value::bytes(f.payload(*layer)))?,
             ExprKind::ChecksumOk(_, layer) => {

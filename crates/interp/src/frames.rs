@@ -30,6 +30,8 @@ pub struct FrameIn {
     pub bytes: Vec<u8>,
     /// Free bytes before and behind it.
     pub rooms: (u32, u32),
+    /// Of one that waits in a queue.
+    pub mark: u32,
 }
 
 /// The effects of a program.

@@ -396,6 +396,8 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
     let bytes = unsafe { input(f.p, f.n) }.to_vec();
     let mut frame = Frame::open(&inner.grammar, unit, f, bytes, &mut |k, p| tell(k.0, p.0));
     frame.raw = f;
+    // Where it leaves through is not known yet; a queue's frame has its mark there.
+    f.out = WL_GONE;
     // SAFETY: by contract.
     let act = unsafe { activation(inner, core, std::ptr::null_mut()) };
     *act.frame.borrow_mut() = Some(frame);

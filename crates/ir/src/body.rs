@@ -361,10 +361,12 @@ pub enum FrameAct {
         copy: u32,
     },
     /// The frame as it is now leaves through an instance of a port. `last`: the handler does not
-    /// use it again (set by the `last` pass), so it is moved, else copied.
+    /// use it again (set by the `last` pass), so it is moved, else copied. `mark` (u32) goes with it
+    /// into a queue; None: 0.
     Send {
         port: PortId,
         index: Expr,
+        mark: Option<Expr>,
         last: bool,
     },
 }
@@ -558,6 +560,8 @@ pub enum ExprKind {
     FrameLen(LocalId),
     FrameInstance(LocalId),
     FrameTime(LocalId),
+    /// The mark with which it was sent to the queue that it comes from, u32; 0 elsewhere.
+    FrameMark(LocalId),
     /// The bytes behind a header (None: behind the last one that is there), up to the end that the
     /// lengths around it give.
     Payload(LocalId, Option<u32>),

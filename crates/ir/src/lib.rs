@@ -642,8 +642,13 @@ impl Module {
 
     /// Whether frames wait in queues of the program.
     pub fn has_queues(&self) -> bool {
+        (0..self.ports.len() as u32).any(|n| self.is_queue(PortId(n)))
+    }
+
+    /// Whether a port is a queue of frames.
+    pub fn is_queue(&self, port: PortId) -> bool {
         let queue = |p: &Port| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. });
-        self.ports.iter().any(queue)
+        self.ports.get(port.index()).is_some_and(queue)
     }
 
     /// The signal that a handler answers.

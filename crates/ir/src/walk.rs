@@ -20,7 +20,7 @@ macro_rules! direct {
             use ExprKind::*;
             match & $($m)? *e.kind {
                 Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | State(_) | Session(_) | Counter(_) | UnitParam(..) | Acc
-                | HasMsg(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnFlow | Now | Draining => {}
+                | HasMsg(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnFlow | Now | Draining => {}
                 Read(p) | Count(p) | Raw(p) | Case(p, _) => $path(p, f),
                 PartStatus(a) | Unary(_, a) | Cast(a) | InRanges(a, _) | Some(a) | IsSome(a) | Unwrap(a) | Get(a, _) | ListLen(a)
                 | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Modula(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
@@ -72,7 +72,11 @@ macro_rules! direct {
                 TableInsert { key, mask, priority, value, .. } => { f(key); f(mask); f(priority); f(value) }
                 TableDelete { key, mask, priority, .. } => { f(key); f(mask); f(priority) }
                 Frame { act, .. } => match act {
-                    FrameAct::Set { value: e, .. } | FrameAct::Send { index: e, .. } => f(e),
+                    FrameAct::Set { value: e, .. } => f(e),
+                    FrameAct::Send { index, mark, .. } => {
+                        f(index);
+                        if let Option::Some(e) = mark { f(e) }
+                    }
                     FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
                 },
             }
@@ -296,6 +300,7 @@ pub fn locals_read(e: &Expr, f: &mut dyn FnMut(LocalId)) {
         | ExprKind::FrameLen(l)
         | ExprKind::FrameInstance(l)
         | ExprKind::FrameTime(l)
+        | ExprKind::FrameMark(l)
         | ExprKind::Payload(l, _)
         | ExprKind::ChecksumOk(l, _) => f(*l),
         _ => {
@@ -414,6 +419,7 @@ fn expr_locals_mut(e: &mut Expr, f: &mut dyn FnMut(&mut LocalId)) {
         | FrameLen(l)
         | FrameInstance(l)
         | FrameTime(l)
+        | FrameMark(l)
         | Payload(l, _)
         | ChecksumOk(l, _) => f(l),
         Read(p)

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 9;
+pub const WL_ABI: u32 = 10;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -342,7 +342,7 @@ pub struct wl_core {
     pub fuel: u32,
     pub tmp: *mut u8,
     pub outcome: u32,
-    pub _pad: u32,
+    pub mark: u32,
 }
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;
@@ -433,6 +433,18 @@ pub type MergesFn = unsafe extern "C" fn(*mut u32) -> *const wl_merge;
 pub const WL_HEADROOM: u32 = 256;
 pub const WL_TAILROOM: u32 = 256;
 /// `wl_frame.out`: the frame leaves through no port.
+impl wl_frame {
+    /// The mark of a frame that waits in a queue.
+    pub fn mark(&self) -> u32 {
+        u32::from(self.port) | u32::from(self.instance) << 16
+    }
+
+    /// Sets the mark of a frame that leaves to a queue.
+    pub fn set_mark(&mut self, mark: u32) {
+        (self.port, self.instance) = (mark as u16, (mark >> 16) as u16)
+    }
+}
+
 pub const WL_GONE: u32 = u32::MAX;
 
 #[repr(C)]

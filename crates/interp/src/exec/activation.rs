@@ -435,11 +435,15 @@ impl<'a> Activation<'a> {
         }
     }
 
-    /// Hands out a frame of these bytes.
-    pub fn transmit(&self, port: PortId, instance: u32, bytes: &[u8]) {
+    /// Hands out a frame of these bytes, and the mark that goes with it into a queue.
+    pub fn transmit(&self, port: PortId, instance: u32, mark: u32, bytes: &[u8]) {
         if let Some(f) = self.transmit {
-            // SAFETY: the runtime's function; it copies the bytes.
-            unsafe { f(self.core, port.0, instance, bytes.as_ptr(), bytes.len() as u32) }
+            // SAFETY: the runtime's function; it copies the bytes. The core is the program's own
+            // while it runs.
+            unsafe {
+                (*self.core).mark = mark;
+                f(self.core, port.0, instance, bytes.as_ptr(), bytes.len() as u32)
+            }
         }
     }
 

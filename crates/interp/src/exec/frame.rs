@@ -35,6 +35,8 @@ pub struct Frame {
     top: usize,
     pub instance: u32,
     pub time: u64,
+    /// Of one that comes from a queue.
+    pub mark: u32,
     /// Free bytes before and behind.
     pub head: usize,
     pub tail: usize,
@@ -150,6 +152,7 @@ impl Frame {
             top: 0,
             instance: u32::from(f.instance),
             time: f.time,
+            mark: if m.is_queue(PortId(f.port.into())) { f.out } else { 0 },
             head: f.head as usize,
             tail: f.tail as usize,
             cut,
@@ -177,12 +180,15 @@ impl Frame {
         frame
     }
 
-    /// Leaves as it is.
-    fn leave(&self, port: PortId, instance: u32) {
+    /// Leaves as it is; `mark`: to a queue.
+    fn leave(&self, port: PortId, instance: u32, mark: Option<u32>) {
         self.write_back();
         // SAFETY: as below.
         if let Some(f) = unsafe { self.raw.as_mut() } {
             f.out = port.0 << 16 | (instance & 0xffff);
+            if let Some(mark) = mark {
+                f.set_mark(mark)
+            }
         }
     }
 
@@ -661,19 +667,20 @@ pub fn send_frame(
     let index = Env { locals, ..*env }.int(index)? as u32;
     let mut bytes: Vec<u8> = built.iter().flat_map(|p| p.1.iter().copied()).collect();
     finish(env.module, &built, &mut bytes, &[], 0, None);
-    a.transmit(port, index, &bytes);
+    a.transmit(port, index, 0, &bytes);
     Ok(())
 }
 
 /// The frame as it is now leaves; `last`: it is moved.
-fn send(a: &Activation, port: PortId, index: u32, last: bool) -> Res<()> {
+fn send(m: &Module, a: &Activation, port: PortId, index: u32, mark: u32, last: bool) -> Res<()> {
     if last {
-        return a.with_frame(|f| f.leave(port, index));
+        let mark = m.is_queue(port).then_some(mark);
+        return a.with_frame(|f| f.leave(port, index, mark));
     }
     // From where it lies: by that the runtime knows its time.
     if let Some((p, n)) = a.with_frame(|f| f.write_back())? {
         // SAFETY: a frame names n bytes of its buffer.
-        a.transmit(port, index, unsafe { std::slice::from_raw_parts(p, n) });
+        a.transmit(port, index, mark, unsafe { std::slice::from_raw_parts(p, n) });
     }
     Ok(())
 }
@@ -682,7 +689,10 @@ fn send(a: &Activation, port: PortId, index: u32, last: bool) -> Res<()> {
 pub fn output(env: &Env, a: &Activation, wire: WireId, mark: Value, last: bool) -> Res<()> {
     let m = env.module;
     let (to, index) = match m.wires[wire.index()].to {
-        Target::Port { port, index } => return send(a, port, index, last),
+        Target::Port { port, index } => {
+            let Value::Int(mark) = mark else { return internal("a mark that is no number") };
+            return send(m, a, port, index, mark as u32, last);
+        }
         Target::Input { input, index } => (input, index),
     };
     let Some(body) = m.input_body(to) else { return internal("an output to an input without code") };
@@ -723,9 +733,10 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
         }),
         Act::Plain(FrameAct::Restore { copy }) => a.with_frame(|f| f.restore(*copy as usize)),
         Act::Plain(FrameAct::Checksum { layer }) => a.with_frame(|f| f.resum(m, *layer as usize)),
-        Act::Plain(FrameAct::Send { port, index, last }) => {
-            let index = Env { locals, ..*env }.int(index)? as u32;
-            send(a, *port, index, *last)
+        Act::Plain(FrameAct::Send { port, index, mark, last }) => {
+            let here = Env { locals, ..*env };
+            let mark = mark.as_ref().map_or(Ok(0), |e| here.int(e))? as u32;
+            send(m, a, *port, here.int(index)? as u32, mark, *last)
         }
         Act::Plain(FrameAct::Insert { .. } | FrameAct::Payload { .. }) => internal("an act whose code is missing"),
     }

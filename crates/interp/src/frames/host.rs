@@ -100,7 +100,7 @@ impl Host {
     }
 
     /// A frame leaves, or begins to wait.
-    fn deliver(&mut self, port: u32, instance: u32, bytes: Vec<u8>, time: u64) {
+    fn deliver(&mut self, port: u32, instance: u32, mark: u32, bytes: Vec<u8>, time: u64) {
         let Some(list) = self.queues.get_mut(&port) else { return self.did.push(Did::Sent { port, instance, bytes }) };
         if let Some(q) = list.get_mut(instance as usize).filter(|q| q.waiting.len() < q.depth) {
             let wire = bytes.len() as u32;
@@ -111,6 +111,7 @@ impl Host {
                 wire,
                 bytes,
                 rooms: (WL_HEADROOM, WL_TAILROOM),
+                mark,
             });
         }
     }
@@ -141,7 +142,7 @@ impl Host {
         }
         // SAFETY: within the frame's memory, as was just seen.
         let bytes = unsafe { std::slice::from_raw_parts(f.p, f.n as usize) }.to_vec();
-        self.deliver(f.out >> 16, f.out & 0xffff, bytes, f.time);
+        self.deliver(f.out >> 16, f.out & 0xffff, f.mark(), bytes, f.time);
     }
 
     fn ask(&mut self, port: u32, instance: u32, act: u32) -> u32 {
@@ -191,7 +192,7 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
         instance: f.instance,
         time: f.time,
         wire: f.wire.max(n as u32),
-        out: WL_GONE,
+        out: if h.is_queue(f.port as u32) { f.mark } else { WL_GONE },
     };
     let outer = h.lent.replace(Lent {
         frame: &raw mut frame,
@@ -233,7 +234,7 @@ unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *
         let bytes = if n == 0 { Vec::new() } else { std::slice::from_raw_parts(p, n as usize).to_vec() };
         // A frame that was moved before goes first.
         host(core).take_moved();
-        host(core).deliver(port, instance & 0xffff, bytes, (*core).wall);
+        host(core).deliver(port, instance & 0xffff, (*core).mark, bytes, (*core).wall);
     }
 }
 
@@ -267,7 +268,7 @@ unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_by
     unsafe {
         let core = (*task).core;
         host(core).take_moved();
-        host(core).deliver(port, index & 0xffff, head.as_slice().to_vec(), (*core).wall);
+        host(core).deliver(port, index & 0xffff, 0, head.as_slice().to_vec(), (*core).wall);
     }
 }
 

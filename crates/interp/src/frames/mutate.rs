@@ -66,7 +66,15 @@ impl Mutator {
             1 => (self.rng.below(64) as u32, self.rng.below(64) as u32),
             _ => (256, 256),
         };
-        FrameIn { port, instance: self.rng.below(instances.into()) as u16, time: self.time, wire, bytes, rooms }
+        FrameIn {
+            port,
+            instance: self.rng.below(instances.into()) as u16,
+            time: self.time,
+            wire,
+            bytes,
+            rooms,
+            mark: 0,
+        }
     }
 
     /// A random frame.

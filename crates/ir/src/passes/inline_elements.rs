@@ -35,6 +35,7 @@ pub fn run(m: &mut Module) {
         inputs: std::mem::take(&mut m.inputs),
         uses,
         known: vec![Known::default(); order.len()],
+        queues: (0..m.ports.len() as u32).map(PortId).filter(|p| m.is_queue(*p)).collect(),
     };
     for id in order.into_iter().rev() {
         let Some(mut body) = pass.inputs[id.index()].body.take() else { continue };
@@ -82,6 +83,8 @@ struct Inline {
     /// Outputs that lead to each input, as lowered.
     uses: Vec<usize>,
     known: Vec<Known>,
+    /// Ports that take the mark with the packet.
+    queues: Vec<PortId>,
 }
 
 impl Inline {
@@ -141,7 +144,9 @@ impl Site<'_> {
         let (id, index) = match to {
             Target::Port { port, index } => {
                 let index = Expr::new(mark.ty, ExprKind::Int(index.into()));
-                return out.push(stmt(StmtKind::Frame { frame, act: FrameAct::Send { port, index, last: false } }));
+                let mark = Some(mark).filter(|m| self.pass.queues.contains(&port) && *m.kind != ExprKind::Int(0));
+                return out
+                    .push(stmt(StmtKind::Frame { frame, act: FrameAct::Send { port, index, mark, last: false } }));
             }
             Target::Input { input, index } => (input, index),
         };

@@ -11,9 +11,11 @@ mod lex;
 mod names;
 mod parse;
 mod parse_body;
+mod parse_unit;
 mod plans;
 mod print;
 mod print_body;
+mod print_unit;
 mod wrap;
 
 use crate::{Expr, Module};

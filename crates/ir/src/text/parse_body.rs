@@ -355,7 +355,9 @@ impl Parser {
             "restore" => FrameAct::Restore { copy: self.num()? },
             "send" => {
                 let last = self.eat_word("last");
-                FrameAct::Send { port: PortId(self.index()?), index: self.key()?, last }
+                let (port, index) = (PortId(self.index()?), self.key()?);
+                let mark = if self.eat_word("mark") { Some(self.expr()?) } else { None };
+                FrameAct::Send { port, index, mark, last }
             }
             word @ ("insert" | "payload") => {
                 let at = self.layer_or_end()?;
@@ -558,6 +560,7 @@ impl Parser {
             "has_msg" => K::HasMsg(self.local()?),
             "frame_len" => K::FrameLen(self.local()?),
             "frame_instance" => K::FrameInstance(self.local()?),
+            "frame_mark" => K::FrameMark(self.local()?),
             "frame_time" => K::FrameTime(self.local()?),
             "payload" => {
                 let l = self.local()?;

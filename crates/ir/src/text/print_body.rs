@@ -272,8 +272,13 @@ impl Printer<'_> {
                     FrameAct::Checksum { layer } => format!("checksum {layer}"),
                     FrameAct::Save { copy } => format!("save {copy}"),
                     FrameAct::Restore { copy } => format!("restore {copy}"),
-                    FrameAct::Send { port, index, last } =>
-                        format!("send{} {} [{}]", if *last { " last" } else { "" }, self.port_ref(*port), e(index)),
+                    FrameAct::Send { port, index, mark, last } => format!(
+                        "send{} {} [{}]{}",
+                        if *last { " last" } else { "" },
+                        self.port_ref(*port),
+                        e(index),
+                        mark.as_ref().map_or(String::new(), |m| format!(" mark {}", e(m)))
+                    ),
                     FrameAct::Insert { .. } | FrameAct::Payload { .. } => String::new(),
                 }
             ),
@@ -382,6 +387,7 @@ impl Printer<'_> {
             K::HasMsg(l) => format!("has_msg({})", self.local(*l, scope.locals)),
             K::FrameLen(l) => format!("frame_len({})", self.local(*l, scope.locals)),
             K::FrameInstance(l) => format!("frame_instance({})", self.local(*l, scope.locals)),
+            K::FrameMark(l) => format!("frame_mark({})", self.local(*l, scope.locals)),
             K::FrameTime(l) => format!("frame_time({})", self.local(*l, scope.locals)),
             K::Payload(l, n) => {
                 format!("payload({}{})", self.local(*l, scope.locals), n.map_or(String::new(), |n| format!(", {n}")))

@@ -670,8 +670,12 @@ impl<'a> Flow<'a, '_, '_> {
                 (*layer, Some(body))
             }
             FrameAct::Save { .. } | FrameAct::Restore { .. } => (None, None),
-            FrameAct::Send { port, index, .. } => {
+            FrameAct::Send { port, index, mark, .. } => {
                 self.frame_port(path, *port, index);
+                if let Some(mark) = mark {
+                    self.c.need(self.c.is_uint_of(mark.ty, 32), path, "a mark is not a u32");
+                    self.c.need(self.c.m.is_queue(*port), path, "a mark goes to a port that is no queue");
+                }
                 (None, None)
             }
         };

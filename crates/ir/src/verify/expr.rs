@@ -116,7 +116,7 @@ impl Checker<'_> {
                 ok(matches!(self.ty(self.local_ty(*l, at)?), Ty::Msg(_)), "has_msg of a local that is no message")?;
                 self.boolean(ty)
             }
-            K::FrameLen(l) | K::FrameInstance(l) => {
+            K::FrameLen(l) | K::FrameInstance(l) | K::FrameMark(l) => {
                 self.frame_of(*l, at)?;
                 self.bits(ty, 32)
             }

@@ -349,6 +349,9 @@ impl Checker<'_> {
         let mut returns = false;
         walk::stmts(&b.block, &mut |s| returns |= matches!(s.kind, StmtKind::Return(_)));
         self.need(!returns, &path, "it returns");
+        let mut asks = false;
+        walk::block_exprs(&b.block, &mut |e| asks |= matches!(*e.kind, ExprKind::FrameMark(_)));
+        self.need(!asks, &path, "it asks for the mark of a queue, where local 1 is the mark");
         self.body(&path, b, Code { kind: Kind::Event, ret: None, preset: i.given(), reply: None, conn: false });
     }
 

@@ -245,7 +245,7 @@ impl Compiler<'_> {
         self.handled_once(port, name.span)?;
         let arrives = !self.is_queue(port);
         let mut l = begin(self, module, format!("app {app}: on {}", name.name));
-        l.arrival = arrives;
+        (l.arrival, l.queued) = (arrives, !arrives);
         let p = l.new_local(&param.name, &Ty::Msg(unit));
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), build::msg(p)))]);
         let body = l
@@ -282,7 +282,7 @@ impl Compiler<'_> {
         let name = self.m.ports[port.index()].name.clone();
         let arrives = !self.is_queue(port);
         let mut l = begin(self, module, format!("app {app}: {name}"));
-        l.arrival = arrives;
+        (l.arrival, l.queued) = (arrives, !arrives);
         let p = l.new_local("p", &Ty::Msg(unit));
         let made = l.flow(nodes, Val::path(Ty::Msg(unit), build::msg(p)), span);
         let body = l.body();

@@ -381,10 +381,7 @@ impl Lower<'_, '_> {
         }
         self.impure = true;
         let wire = self.cx.wire(from, to);
-        let mark = match self.mark {
-            Some(l) => self.local_expr(l),
-            None => build::u32(0),
-        };
+        let mark = self.mark_at_hand().unwrap_or(build::u32(0));
         self.push(span, StmtKind::Output { wire, frame, mark, last: false });
         self.forget(|k| matches!(k, ir::ExprKind::State(_) | ir::ExprKind::Session(_) | ir::ExprKind::Counter(_)));
         Ok(())

@@ -160,6 +160,7 @@ impl Compiler<'_> {
             let Some(unit) = i.scope.frames.get(&port).copied() else { continue };
             self.handled_once(port, m.span)?;
             let mut l = super::frames::begin(self, module, format!("element {path}"));
+            l.queued = true;
             let p = l.new_local(param.map_or("p", |(p, _)| p.name.as_str()), &Ty::Msg(unit));
             let v = Val::path(Ty::Msg(unit), build::msg(p));
             for (k, o) in around {

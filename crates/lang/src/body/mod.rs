@@ -185,6 +185,8 @@ pub struct Lower<'c, 'a> {
     pub marked: bool,
     /// The packet at hand has just come: its time is now.
     pub arrival: bool,
+    /// The packet at hand comes from a queue, with its mark.
+    pub queued: bool,
     /// Headers that may have been taken out before this point, by frame and layer.
     pub gone: HashSet<(LocalId, u32)>,
     /// What the loops around change, where that is known.
@@ -239,6 +241,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             frames: false,
             arrival: false,
             copy: false,
+            queued: false,
             run: None,
             ends: None,
             outlets: vec![],
@@ -506,7 +509,11 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn body(mut self) -> ir::Body {
         if let (Some(mark), false) = (self.mark, self.marked) {
             let span = self.cx.span(self.span);
-            self.out.insert(0, build::stmt(span, StmtKind::Set(mark, build::u32(0))));
+            let first = match self.queued {
+                true => ir::Expr::new(self.locals[mark.index()].ty, ir::ExprKind::FrameMark(LocalId(0))),
+                false => build::u32(0),
+            };
+            self.out.insert(0, build::stmt(span, StmtKind::Set(mark, first)));
         }
         ir::Body { locals: self.locals, block: self.out }
     }

@@ -446,6 +446,12 @@ impl Lower<'_, '_> {
         l
     }
 
+    /// The packet's mark, if it may have one by now.
+    pub fn mark_at_hand(&mut self) -> Option<X> {
+        let mark = if self.queued { Some(self.mark_local()) } else { self.mark };
+        mark.map(|l| self.local_expr(l))
+    }
+
     fn set_mark(&mut self, op: Option<ast::BinOp>, value: &Expr, span: Span) -> R<Val> {
         let mark = self.mark_local();
         let e = match op {
@@ -698,7 +704,8 @@ impl Lower<'_, '_> {
             Vk::Path(ir::Path { root: ir::Root::Local(l), steps })
                 if steps.is_empty() && self.frame_unit(*l).is_some() =>
             {
-                self.act(*l, FrameAct::Send { port, index: index.clone(), last: false }, span)
+                let mark = if self.cx.is_queue(port) { self.mark_at_hand() } else { None };
+                self.act(*l, FrameAct::Send { port, index: index.clone(), mark, last: false }, span)
             }
             _ if v.ty.is_error() || v.is_never() => Err(Reported),
             _ => {

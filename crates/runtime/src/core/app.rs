@@ -432,7 +432,7 @@ impl AppCore {
             fuel: 0,
             tmp: std::ptr::null_mut(),
             outcome: 0,
-            _pad: 0,
+            mark: 0,
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();

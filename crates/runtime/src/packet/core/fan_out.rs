@@ -270,7 +270,9 @@ impl PacketCore {
         if !borrowed {
             self.pool.put(buf);
         }
-        let port = self.frame_stats(usize::from(f.port));
+        // Of a frame that leaves to a queue the port that it came through is not known any more.
+        let to_queue = f.out != WL_GONE && self.queues.get((f.out >> 16) as usize) == Some(&true);
+        let port = self.frame_stats(if to_queue { (f.out >> 16) as usize } else { f.port.into() });
         let Some((to, copy)) = stored else {
             port.dropped.add(1);
             self.count_fault(WL_F_OVERLOAD, NO_PLACE);

@@ -39,7 +39,8 @@ impl PacketCore {
             _ => {
                 let Some((buf, mut f)) = queue.pop(&mut self.pool) else { return 0 };
                 if act == WL_Q_POP {
-                    (f.port, f.instance, f.out) = (port as u16, instance as u16, WL_GONE);
+                    let mark = f.mark();
+                    (f.port, f.instance, f.out) = (port as u16, instance as u16, mark);
                     let s = self.frame_stats(port as usize);
                     s.received.add(1);
                     s.received_bytes.add(f.n.into());

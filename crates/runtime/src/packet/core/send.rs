@@ -301,7 +301,10 @@ impl PacketCore {
                 f.out = port << 16 | instance & 0xffff;
                 f.time = self.leaves_at(time, f.out);
                 f.wire += missing;
-                f.port = u16::MAX; // it came from none
+                match self.queues.get(port as usize) {
+                    Some(true) => f.set_mark(self.app.wl.mark),
+                    _ => f.port = u16::MAX, // it came from none
+                }
                 self.stage(f, buf);
             }
             None => {
