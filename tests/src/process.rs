@@ -246,6 +246,8 @@ fn ended(child: &Child) -> Option<(Option<i32>, Duration)> {
 }
 
 /// Runs a command to its end.
+// `ended` waits for the child: clippy looks for `wait` only.
+#[allow(clippy::zombie_processes)]
 pub fn finish(command: &mut Command) -> Output {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");

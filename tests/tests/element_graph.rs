@@ -154,8 +154,8 @@ app marked {
 fn marks_go_through_queues() {
     let path = std::env::temp_dir().join(format!("wireloom-marks-{}.loom", std::process::id()));
     std::fs::write(&path, MARKED).expect("the temporary folder is writable");
-    let module = Arc::new(checked(&path, None).expect("it is sound"));
-    let graph = Arc::new(checked_graph(&path, None).expect("it is sound"));
+    let (graph, module) = checked_both(&path, None).expect("it is sound");
+    let (graph, module) = (Arc::new(graph), Arc::new(module));
     for meaning in [&module, &graph] {
         let Some(other) = compiled(&module).expect("C") else { return };
         let mut pair = Pair::new(&module, interpreted(meaning), other, &[]).expect("both start");

@@ -35,7 +35,7 @@ impl Gen<'_> {
     pub fn only_way(&self, block: &Block) -> Option<Destination> {
         let (mut ways, mut alone) = (BTreeSet::new(), self.serve().is_empty());
         walk::stmts(block, &mut |s| match &s.kind {
-            StmtKind::Frame { frame: LocalId(0), act: FrameAct::Send { port, index, last: true } } => {
+            StmtKind::Frame { frame: LocalId(0), act: FrameAct::Send { port, index, last: true, .. } } => {
                 match (*index.kind).clone() {
                     ExprKind::Int(n) => drop(ways.insert(Destination { port: port.0, instance: n as u32 })),
                     _ => alone = false,
