@@ -96,7 +96,10 @@ pub fn apply(apps: &mut [Module], bound: &Bound) -> Vec<Option<u32>> {
             }
             let parts = if n == first { Some(c.parts.clone()) } else { moved_into(apps, first, n, &c.parts) };
             match parts {
-                Some(parts) => flow_affinity::by(&mut apps[n], Plan { parts, ..plan }, true),
+                Some(parts) => {
+                    flow_affinity::by(&mut apps[n], Plan { parts, ..plan }, true);
+                    super::replan(&mut apps[n])
+                }
                 None => of[n] = None,
             }
         }
