@@ -180,12 +180,16 @@ fn unknown_paths_and_bad_requests_do_no_harm() {
 fn requests_that_a_foreign_page_can_send_are_refused() {
     let (_web, page) = web(&["--admin-host", "status.example"]);
     let asked = |fields: &str| admin::ask(page, &format!("GET /status HTTP/1.1\r\n{fields}\r\n\r\n")).0;
-    for ours in ["Host: localhost", "Host: status.example:80", "Host: 127.0.0.1\r\nOrigin: http://127.0.0.1:9900"] {
+    for ours in ["Host: localhost", "Host: status.example:80", "Host: 127.0.0.1:9900\r\nOrigin: http://127.0.0.1:9900"]
+    {
         assert!(asked(ours).starts_with("HTTP/1.1 200 "), "{ours}");
     }
-    for foreign in
-        ["Host: evil.example", "Host: localhost\r\nOrigin: http://evil.example", "Host: localhost\r\nOrigin: null"]
-    {
+    for foreign in [
+        "Host: evil.example",
+        "Host: localhost\r\nOrigin: http://evil.example",
+        "Host: localhost\r\nOrigin: http://localhost:1",
+        "Host: localhost\r\nOrigin: null",
+    ] {
         assert!(asked(foreign).starts_with("HTTP/1.1 403 "), "{foreign}");
     }
     let signal = |start: &str| admin::ask(page, &format!("{start}\r\nHost: localhost\r\n\r\n")).0;

@@ -94,7 +94,8 @@ pub(super) fn read(bytes: &[u8], names: &Names) -> Result<Option<Request>, Refus
 
 /// Whether this page is meant, by someone who may.
 fn asked_for(fields: &Fields, minor: u8, names: &Names) -> Result<(), Refusal> {
-    match fields.one("host")? {
+    let asked = fields.one("host")?;
+    match asked {
         Some(host) if names.has(host) => {}
         Some(_) => {
             return Err(Refusal(
@@ -106,11 +107,19 @@ fn asked_for(fields: &Fields, minor: u8, names: &Names) -> Result<(), Refusal> {
         None if minor == 0 => {}
         None => return Err(Refusal(BAD, "Host is missing")),
     }
-    let foreign = |origin: &str| !origin.strip_prefix("http://").is_some_and(|authority| names.has(authority));
+    // An origin is scheme, host and port (RFC 6454, 4): another port of this host is another one.
+    let own = |authority: &str| names.has(authority) && asked.is_none_or(|host| same_authority(authority, host));
+    let foreign = |origin: &str| !origin.strip_prefix("http://").is_some_and(own);
     if fields.one("origin")?.is_some_and(foreign) {
         return Err(Refusal(FORBIDDEN, "a page of another origin may not ask"));
     }
     Ok(())
+}
+
+/// Whether two are one host and port of `http`.
+fn same_authority(a: &str, b: &str) -> bool {
+    let plain = |text: &str| text.strip_suffix(":80").unwrap_or(text).to_ascii_lowercase();
+    plain(a) == plain(b)
 }
 
 fn body_length(fields: &Fields) -> Result<usize, Refusal> {
@@ -184,11 +193,20 @@ mod tests {
 
     #[test]
     fn origins() {
-        let with = |origin: &str| status(&format!("GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\n\r\n"));
-        assert_eq!((with("http://localhost:9900"), with("http://127.0.0.1")), ("", ""));
-        for foreign in ["null", "http://evil.example", "https://localhost", "http://localhost.evil.example", "file://"]
-        {
-            assert_eq!(with(foreign), "403", "{foreign}");
+        let of =
+            |host: &str, origin: &str| status(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}\r\n\r\n"));
+        assert_eq!((of("localhost:9900", "http://LocalHost:9900"), of("127.0.0.1", "http://127.0.0.1:80")), ("", ""));
+        for foreign in [
+            "null",
+            "http://evil.example",
+            "https://localhost",
+            "http://localhost.evil.example",
+            "file://",
+            "http://localhost:1",
+            "http://localhost:9900",
+            "http://127.0.0.1",
+        ] {
+            assert_eq!(of("localhost", foreign), "403", "{foreign}");
         }
     }
 

@@ -158,7 +158,9 @@ impl Core {
         if port.options.failover != Failover::Next || usize::from(moves) + 1 >= n {
             return None;
         }
-        let i = (1..n).map(|k| (at.i + k) % n).find(|i| port.up[*i] != 0)?;
+        let others = || (1..n).map(|k| (at.i + k) % n);
+        // Rather one that another request tries out than none.
+        let i = others().find(|i| port.up[*i] != 0).or_else(|| others().find(|i| !port.backends[*i].trial.is_nil()))?;
         Some(Target { i, ..at })
     }
 

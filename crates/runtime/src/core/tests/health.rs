@@ -143,6 +143,30 @@ fn a_backend_that_is_back_is_used_within_a_second() {
     }
 }
 
+/// A server that hung is alive again, and nobody has asked it since: all go there when the other one
+/// fails, not only the request that tries it out.
+#[test]
+fn a_server_on_trial_is_better_than_none() {
+    let mut s = sim(true, &["backends.call=500ms", "backends.failover=next"]);
+    let clients: Vec<Peer> = (0..8).map(|_| s.client("client").unwrap()).collect();
+    clients.iter().for_each(|c| c.send(b"p0 k\n"));
+    s.settle();
+    s.advance(ms(510));
+    assert!(clients.iter().all(|c| text(c) == "!10\n") && up(&s) == [0, 1]);
+    s.advance(ms(1100));
+    let mut conns: Vec<Peer> = std::iter::from_fn(|| s.backend("backends", 0)).collect();
+    s.behave("backends", 1, Behaviour::Refuse);
+    clients.iter().for_each(|c| c.send(b"p1 k\n"));
+    s.settle();
+    conns.extend(std::iter::from_fn(|| s.backend("backends", 0)));
+    conns.iter().filter(|x| text(x).ends_with("p1 k\n")).for_each(|x| x.send(b"r k\n"));
+    s.settle();
+    let told: Vec<String> = clients.iter().map(text).collect();
+    assert!(told.iter().all(|t| t == "r k\n"), "{told:?}");
+    assert_eq!(up(&s)[0], 1);
+    assert_clean(&mut s);
+}
+
 #[test]
 fn an_answer_that_is_too_long_is_skipped_and_costs_nobody_else() {
     let mut s = sim(false, &[]);
