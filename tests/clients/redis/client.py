@@ -22,6 +22,9 @@ p.set("{%s}x" % t, 1).incr("{%s}x" % t).hgetall("{%s}h" % t)
 assert p.execute() == [True, 2, {}]
 assert c.rpush(t + "l", "x") == 1 and c.blpop([t + "l"], timeout=60) == ((t + "l").encode(), b"x")
 assert c.eval("return {KEYS[1], ARGV[1]}", 1, t, "y") == [t.encode(), b"y"]
+lock = c.lock(t + "lock", timeout=60)
+assert lock.acquire() and not c.lock(t + "lock", blocking=False).acquire() and lock.release() is None
+assert c.register_script("return ARGV[1] .. KEYS[1]")(keys=[t], args=["z"]) == b"z" + t.encode()
 assert c.client_id() > 0 and c.info()["redis_mode"] == "standalone"
 assert sorted(c.scan_iter(match=t + "p*", count=10)) == sorted(b"%sp%d" % (t.encode(), i) for i in range(100))
 try:
