@@ -148,3 +148,41 @@ fn captures_come_through_pipes() {
     }
     std::fs::remove_dir_all(&folder).ok();
 }
+
+/// The header of a UDP packet of `total` bytes to 192.0.2.1, with its checksum.
+fn ip4_header(total: u16) -> [u8; 20] {
+    let mut h = [0; 20];
+    h[..12].copy_from_slice(&[0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    h[12..].copy_from_slice(&[10, 1, 0, 7, 192, 0, 2, 1]);
+    let sum: u32 = h.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    h[10..12].copy_from_slice(&sum.to_be_bytes());
+    h
+}
+
+/// A frame of 1,514 bytes of which a capture has 96 gets a header of 20 more: 116 of 1,534.
+#[test]
+fn bytes_that_a_capture_has_cut_off_stay_missing() {
+    let folder = wireloom_tests::folder::Folder::new("cut");
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    frame.extend(ip4_header(1500));
+    frame.extend([4, 0, 0, 53, 5, 0xc8, 0, 0]);
+    frame.resize(96, 0x5a);
+    let head: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1];
+    let record: [u32; 4] = [1, 0, 96, 1514];
+    let mut file: Vec<u8> = head.iter().chain(&record).flat_map(|w| w.to_le_bytes()).collect();
+    file.extend(&frame);
+    let (from, to) = (folder.file("in.pcap"), folder.file("out.pcap"));
+    std::fs::write(&from, file).expect("our own folder");
+    let (wire, out) = (format!("wire=pcap:{}", from.display()), format!("out=pcap:{}", to.display()));
+    for more in [&["--interpret"][..], &[]] {
+        let sets = ["--set", "vip=192.0.2.1", "--set", "dips=10.0.0.1,10.0.0.2", "--set", "encap=ipip"];
+        let bound = ["--bind", &wire, "--bind", &out];
+        let o = Wireloom::command(&[&["run", "apps/l4_balancer.loom"][..], &sets, &bound, more].concat());
+        assert_eq!(o.code, Some(0), "{}", o.text);
+        let written = std::fs::read(&to).expect("it is written");
+        let lengths = written.len() - 116 - 8;
+        let length = |at: usize| u32::from_le_bytes(written[at..at + 4].try_into().expect("four bytes"));
+        assert_eq!((length(lengths), length(lengths + 4)), (116, 1534), "{more:?}");
+    }
+}

@@ -18,7 +18,7 @@ pub use host::{queue, serve, transmit};
 use super::core_mesh::Mesh;
 use super::offload::{Large, Undone};
 use super::pool::{Buf, Pool};
-use super::port::{Batch, FramePort};
+use super::port::{Batch, FramePort, BATCH};
 use super::rps::Rps;
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
@@ -163,8 +163,8 @@ pub struct PacketCore {
     staged: usize,
     /// The last of its frames that was copied.
     copied: usize,
-    /// One bit per frame of it: a capture had cut the frame.
-    cut: u64,
+    /// Of each of its frames, the bytes that a capture had cut off.
+    missing: [u32; BATCH],
     /// Segments to be cut before they leave, and the one that is being cut.
     uncut: Vec<(Undone, wl_frame, Buf)>,
     pieces: Large,
@@ -251,7 +251,7 @@ impl PacketCore {
             current: std::ptr::null_mut(),
             staged: 0,
             copied: 0,
-            cut: 0,
+            missing: [0; BATCH],
             now: p.capture.unwrap_or(now),
             wall_offset: wall_offset(now),
             capture: p.capture,
@@ -436,7 +436,9 @@ impl PacketCore {
         (self.current, self.staged, self.copied) = (&raw mut *batch, 0, 0);
         self.app.wl.left.known = 0;
         if self.writes {
-            self.cut = batch.frames.iter().enumerate().fold(0, |cut, (k, f)| cut | u64::from(f.wire > f.n) << k);
+            for (missing, f) in self.missing.iter_mut().zip(&batch.frames) {
+                *missing = f.wire.saturating_sub(f.n);
+            }
         }
         let (run, this, wl) = (self.packets.batch, self.packets.this, self.enter());
         let (frames, n) = (batch.frames.as_mut_ptr(), batch.len() as u32);

@@ -60,7 +60,7 @@ impl PacketCore {
             return false;
         }
         self.stage_moved();
-        let outer = (self.current, self.staged, self.copied, self.cut, self.shared);
+        let outer = (self.current, self.staged, self.copied, self.missing, self.shared);
         // What was in a queue is this app's alone.
         self.shared = 0;
         self.popped.serving = true;
@@ -83,7 +83,7 @@ impl PacketCore {
         }
         self.popped.batch = batch;
         self.popped.serving = false;
-        (self.current, self.staged, self.copied, self.cut, self.shared) = outer;
+        (self.current, self.staged, self.copied, self.missing, self.shared) = outer;
         true
     }
 

@@ -42,19 +42,23 @@ impl Leaving {
 }
 
 impl PacketCore {
-    /// Whether a capture had cut a frame of the batch at hand. Where no port writes captures nobody
-    /// asks, and batches may be long.
+    /// Bytes that a capture had cut off a frame of the batch at hand. Where no port writes captures
+    /// nobody asks, and batches may be long.
     #[inline]
-    fn is_cut(&self, k: usize) -> bool {
-        self.writes && self.cut >> k & 1 != 0
+    fn missing(&self, k: usize) -> u32 {
+        if self.writes {
+            self.missing[k]
+        } else {
+            0
+        }
     }
 
-    /// A frame as it leaves: unless a capture had cut it, its length on the wire is the one it has
-    /// now.
+    /// A frame as it leaves: its length on the wire is the one it has now, with the bytes that a
+    /// capture had cut off.
     #[inline]
     pub(super) fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
         let f = batch.frames[k];
-        let wire = if self.is_cut(k) { f.wire } else { f.n };
+        let wire = f.n.saturating_add(self.missing(k));
         wl_frame { wire, time: self.leaves_at(f.time, f.out), ..f }
     }
 
@@ -329,7 +333,7 @@ impl PacketCore {
         self.copied = k;
         let f = &batch.frames[k];
         let undone = if self.pool.region().offloads() { self.pool.undone(batch.bufs[k]) } else { Undone::default() };
-        (f.time, if self.is_cut(k) { f.wire.saturating_sub(f.n) } else { 0 }, undone)
+        (f.time, self.missing(k), undone)
     }
 
     /// Stages the frames of the batch at hand that have been moved so far: handlers run in the
