@@ -388,7 +388,8 @@ static inline void wl_view_restore(wl_view *v, const wl_saved *s) {
 
 /* The frame leaves as it is. */
 WL_INLINE void wl_view_pass(wl_view *v, uint32_t port, uint32_t instance) { v->f->out = port << 16 | (instance & 0xffff); }
-/* The frame is to wait in a queue. What it came through is not asked for any more: its mark stands there. */
+/* The frame is to wait in a queue. What it came through is not asked for any more: its mark stands
+   there. */
 WL_INLINE void wl_view_wait(wl_view *v, uint32_t port, uint32_t instance, uint32_t mark) {
     wl_view_pass(v, port, instance);
     v->f->port = (uint16_t)mark;

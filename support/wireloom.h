@@ -319,8 +319,9 @@ typedef struct wl_frame {
 /* The functions of a program with frame ports, beside wl_program. */
 typedef struct wl_packets {
     /* Runs a handler (of HandlerOn::Frame) for each of n frames, in order, on this core. On entry
-     * out is WL_GONE; of a frame from a queue it is the frame's mark, and the program sets it. Faults are counted through host->fault; they end the handling of their frame,
-     * no more. wl_core.now and .wall are set by the runtime before. */
+     * out is WL_GONE; of a frame from a queue it is the frame's mark, and the program sets it.
+     * Faults are counted through host->fault; they end the handling of their frame, no more.
+     * wl_core.now and .wall are set by the runtime before. */
     void (*batch)(void *self, wl_core *, uint32_t handler, wl_frame *f, uint32_t n);
     /* The steering hash of a frame that comes in on a port: frames of one flow key have one hash.
        NULL: no key. */

@@ -1,6 +1,6 @@
-//! Programs of one line, which pass every request on. Commands that a server does not answer exactly
-//! once, or that change what it does with their connection, are refused by the protocol. So every
-//! client gets its own answers.
+//! Programs of one line, which pass every request on. Commands that a server does not answer
+//! exactly once, or that change what it does with their connection, are refused by the protocol. So
+//! every client gets its own answers.
 
 use wireloom_tests::memcached::binary::{op, Packet};
 use wireloom_tests::redis::{bulk, request};

@@ -2,8 +2,8 @@
 //! (`wl_left`).
 //!
 //! A handler of which all frames leave through one instance of one port counts them, and their
-//! bytes, in one register: handlers have few to spare. A copy that it sends besides is staged by the runtime, which then looks at
-//! all frames itself.
+//! bytes, in one register: handlers have few to spare. A copy that it sends besides is staged by
+//! the runtime, which then looks at all frames itself.
 
 use crate::gen::Gen;
 use crate::vectorize::Destination;

@@ -361,8 +361,8 @@ pub enum FrameAct {
         copy: u32,
     },
     /// The frame as it is now leaves through an instance of a port. `last`: the handler does not
-    /// use it again (set by the `last` pass), so it is moved, else copied. `mark` (u32) goes with it
-    /// into a queue; None: 0.
+    /// use it again (set by the `last` pass), so it is moved, else copied. `mark` (u32) goes with
+    /// it into a queue; None: 0.
     Send {
         port: PortId,
         index: Expr,

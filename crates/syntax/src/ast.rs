@@ -425,8 +425,8 @@ pub enum ClauseKind {
     /// `no_reply when e`, `repeat when e`, `pipeline when e`: expressions over `request` or
     /// `response`
     Flag { flag: FlagKind, when: Expr },
-    /// `refuse fault when e`: an expression over `request`. Such a request is not sent on a connection
-    /// that others use too: the fault ends the handler.
+    /// `refuse fault when e`: an expression over `request`. Such a request is not sent on a
+    /// connection that others use too: the fault ends the handler.
     Refuse { kind: Ident, when: Expr },
     /// `log request.method, request.target`: columns of the access log, at most [`LOGGED`]
     /// expressions over `request`

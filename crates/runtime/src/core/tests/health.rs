@@ -143,8 +143,8 @@ fn a_backend_that_is_back_is_used_within_a_second() {
     }
 }
 
-/// A server that hung is alive again, and nobody has asked it since: all go there when the other one
-/// fails, not only the request that tries it out.
+/// A server that hung is alive again, and nobody has asked it since: all go there when the other
+/// one fails, not only the request that tries it out.
 #[test]
 fn a_server_on_trial_is_better_than_none() {
     let mut s = sim(true, &["backends.call=500ms", "backends.failover=next"]);
