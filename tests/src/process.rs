@@ -67,12 +67,8 @@ impl Process {
     fn spawn(name: &str, command: &mut Command, port: u16) -> Process {
         let log = std::env::temp_dir().join(format!("wireloom-test-{}-{name}-{port}.log", std::process::id()));
         let file = std::fs::File::create(&log).expect("the temporary folder is writable");
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().expect("a descriptor"))
-            .stderr(file)
-            .spawn()
-            .unwrap_or_else(|e| panic!("{name} does not start: {e}"));
+        let out = file.try_clone().expect("a descriptor");
+        let child = spawned(command.stdin(Stdio::null()).stdout(out).stderr(file));
         Process { child, port, log }
     }
 
@@ -249,8 +245,7 @@ fn ended(child: &Child) -> Option<(Option<i32>, Duration)> {
 // `ended` waits for the child: clippy looks for `wait` only.
 #[allow(clippy::zombie_processes)]
 pub fn finish(command: &mut Command) -> Output {
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let mut child = spawned(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
     let until = Instant::now() + HANGS;
     let (code, cpu) = loop {
@@ -267,6 +262,20 @@ pub fn finish(command: &mut Command) -> Output {
     let out = out.join().unwrap_or_default();
     let text = format!("{out}{}", err.join().unwrap_or_default());
     Output { code, out, text, cpu }
+}
+
+/// Starts a command. A program that a test has just written is busy for a moment: a child that
+/// another test forked meanwhile has the file open for writing until it begins its own program.
+fn spawned(command: &mut Command) -> Child {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match command.spawn() {
+            Err(e) if e.raw_os_error() == Some(libc::ETXTBSY) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5))
+            }
+            child => return child.expect("the command starts"),
+        }
+    }
 }
 
 /// Reads a pipe to its end beside the rest.

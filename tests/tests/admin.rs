@@ -29,9 +29,12 @@ fn counts_match_the_traffic() {
         }
     }
     let mut status = admin::status(page);
-    admin::eventually("150 requests", || {
+    // A core writes its numbers one after the other, the page reads them meanwhile.
+    admin::eventually("150 requests, and none under way", || {
         status = admin::status(page);
-        admin::port_of(&status, "client")["replies"] == 150
+        let idle = |b: &serde_json::Value| b["load"] == 0;
+        let backends = admin::port_of(&status, "ascii")["backends"].as_array().cloned().unwrap_or_default();
+        admin::port_of(&status, "client")["replies"] == 150 && backends.iter().all(idle)
     });
     let client = admin::port_of(&status, "client");
     assert_eq!(client["requests"], 150, "{status}");

@@ -1,5 +1,6 @@
 //! The text form and `serde` keep a module as it is; wrong text is an error, never a panic.
 
+use wireloom_ir::text::wrap;
 use wireloom_ir::{grammar, passes, text, verify, Module};
 
 fn sample() -> Module {
@@ -70,4 +71,26 @@ fn every_prefix_and_every_lost_word_is_read_without_a_panic() {
 #[test]
 fn errors_name_the_line() {
     assert_eq!(text::parse("app \"a\"\nport 7").unwrap_err().line, 2);
+}
+
+/// The lines of a text as the text form breaks them.
+fn lines(indent: usize, text: &str) -> Vec<String> {
+    let mut out = String::new();
+    wrap::push(&mut out, indent, text);
+    out.lines().map(str::to_string).collect()
+}
+
+#[test]
+fn spaces_first_then_brackets_then_strings() {
+    assert_eq!(lines(2, "a b"), ["  a b"]);
+    let words = "word ".repeat(60);
+    let broken = lines(2, words.trim_end());
+    assert!(broken.iter().all(|l| l.len() <= wrap::WIDTH), "{broken:#?}");
+    assert!(broken[0].starts_with("  word") && broken[1].starts_with("      word"));
+    let nested = "neg(".repeat(60);
+    assert!(lines(0, &nested).iter().all(|l| l.len() <= wrap::WIDTH && l.ends_with('(')));
+    let text = format!("doc \"{}\\x00{}\"", "a b".repeat(60), "é".repeat(150));
+    let broken = lines(4, &text);
+    assert!(broken.iter().all(|l| l.chars().count() <= wrap::WIDTH), "{broken:#?}");
+    assert!(broken[1].ends_with('\\') && !broken[2].trim_start().is_empty());
 }

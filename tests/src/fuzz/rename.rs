@@ -220,7 +220,11 @@ pub fn map(files: &[(PathBuf, String)], known: &BTreeSet<String>, seed: u64) -> 
     let derived = |n: &String| snake(n) != *n && there.contains(&snake(n));
     let from_units: BTreeSet<String> = all.iter().filter(|n| derived(n)).flat_map(|n| [n.clone(), snake(n)]).collect();
     let mut from: Vec<String> = all.difference(&from_units).cloned().collect();
-    let free = |n: &&&str| !there.contains(**n) && !RESERVED.contains(*n) && (!known.contains(**n) || is_c_word(n));
+    // A block that is one of these leaves a loop.
+    let leaves = |n: &str| matches!(n, "break" | "continue");
+    let free = |n: &&&str| {
+        !leaves(n) && !there.contains(**n) && !RESERVED.contains(*n) && (!known.contains(**n) || is_c_word(n))
+    };
     let mut to: Vec<String> = WORDS.iter().chain(HEADERS).chain(OWN).filter(free).map(|n| n.to_string()).collect();
     shuffle(&mut from, &mut rng);
     shuffle(&mut to, &mut rng);

@@ -16,7 +16,7 @@ mod plans;
 mod print;
 mod print_body;
 mod print_unit;
-mod wrap;
+pub mod wrap;
 
 use crate::{Expr, Module};
 use std::fmt;

@@ -122,29 +122,3 @@ fn atoms(text: &str) -> Vec<Atom> {
     }
     atoms
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(indent: usize, text: &str) -> Vec<String> {
-        let mut out = String::new();
-        push(&mut out, indent, text);
-        out.lines().map(str::to_string).collect()
-    }
-
-    #[test]
-    fn spaces_first_then_brackets_then_strings() {
-        assert_eq!(lines(2, "a b"), ["  a b"]);
-        let words = "word ".repeat(60);
-        let broken = lines(2, words.trim_end());
-        assert!(broken.iter().all(|l| l.len() <= WIDTH), "{broken:#?}");
-        assert!(broken[0].starts_with("  word") && broken[1].starts_with("      word"));
-        let nested = "neg(".repeat(60);
-        assert!(lines(0, &nested).iter().all(|l| l.len() <= WIDTH && l.ends_with('(')));
-        let text = format!("doc \"{}\\x00{}\"", "a b".repeat(60), "é".repeat(150));
-        let broken = lines(4, &text);
-        assert!(broken.iter().all(|l| l.chars().count() <= WIDTH), "{broken:#?}");
-        assert!(broken[1].ends_with('\\') && !broken[2].trim_start().is_empty());
-    }
-}

@@ -298,6 +298,8 @@ pub fn ring(fd: &OwnedFd) {
 pub struct Slots<T> {
     entries: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
+    /// Free, but not for the tokens of this batch of events.
+    later: Vec<u32>,
 }
 
 /// Generations have 28 bits, so that a token and an operation's kind fit into 64 bits.
@@ -305,7 +307,7 @@ const GENERATION: u32 = (1 << 28) - 1;
 
 impl<T> Slots<T> {
     pub fn new() -> Slots<T> {
-        Slots { entries: Vec::new(), free: Vec::new() }
+        Slots { entries: Vec::new(), free: Vec::new(), later: Vec::new() }
     }
 
     pub fn insert(&mut self, value: T) -> Token {
@@ -344,6 +346,20 @@ impl<T> Slots<T> {
         *generation = (*generation % GENERATION) + 1;
         self.free.push(t.0 as u32);
         value.take()
+    }
+
+    /// Removes an entry of which an event still tells. Its index stays unused until `reuse`: a core
+    /// that makes connections before it has seen that event would take a new one for it.
+    pub fn retire(&mut self, t: Token) -> Option<T> {
+        let value = self.remove(t)?;
+        self.later.extend(self.free.pop());
+        Some(value)
+    }
+
+    /// The events of the last batch have been seen.
+    #[inline]
+    pub fn reuse(&mut self) {
+        self.free.append(&mut self.later);
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {

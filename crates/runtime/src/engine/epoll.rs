@@ -278,7 +278,7 @@ impl Epoll {
         let failed = mask & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0
             || self.peers[token.0 as u32 as usize].is_none_or(|p| common::connected_to_itself(s.fd.as_raw_fd(), p));
         if failed {
-            self.sockets.remove(token);
+            self.sockets.retire(token);
             return out.push(Event::ConnectFailed { conn: token });
         }
         if mask & libc::EPOLLOUT as u32 == 0 {
@@ -484,6 +484,7 @@ impl Engine for Epoll {
 
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.filled = 0;
+        self.sockets.reuse();
         if self.unseen.is_empty() {
             let idle = self.early.is_empty() && self.ready.is_empty();
             events.append(&mut self.early);

@@ -237,7 +237,7 @@ impl Memory {
             Behaviour::Silent => {}
             Behaviour::Refuse => {
                 events.push(Event::ConnectFailed { conn });
-                w.names.remove(conn);
+                w.names.retire(conn);
                 w.lines[i].token = None;
             }
             Behaviour::Accept => {
@@ -313,6 +313,7 @@ impl Engine for Memory {
     fn poll(&mut self, _: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.batch.clear();
         let mut w = self.world.borrow_mut();
+        w.names.reuse();
         let end = w.seen.saturating_add(w.part).min(w.lines.len());
         for i in w.seen..end {
             Self::gather(&mut self.batch, &mut w, i, events);

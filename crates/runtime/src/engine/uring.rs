@@ -348,7 +348,7 @@ impl Uring {
             return;
         }
         if result < 0 || s.peer.is_none_or(|p| common::connected_to_itself(s.raw(), p)) {
-            self.sockets.remove(token);
+            self.sockets.retire(token);
             return out.push(Event::ConnectFailed { conn: token });
         }
         s.flags &= !CONNECTING;
@@ -492,6 +492,7 @@ impl Engine for Uring {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.buffers.give_back();
         self.aside.clear();
+        self.sockets.reuse();
         events.append(&mut self.early);
         if !self.resumed.is_empty() {
             self.deliver_held(events);

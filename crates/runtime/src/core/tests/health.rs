@@ -167,6 +167,22 @@ fn a_server_on_trial_is_better_than_none() {
     assert_clean(&mut s);
 }
 
+/// Requests of several clients wait for connections that are refused in one go.
+#[test]
+fn connections_that_fail_together_are_all_found_out() {
+    let mut s = sim(true, &["backends.call=500ms", "backends.failover=next"]);
+    let clients: Vec<Peer> = (0..8).map(|_| s.client("client").unwrap()).collect();
+    s.behave("backends", 1, Behaviour::Refuse);
+    clients.iter().for_each(|c| c.send(b"p1 k\n"));
+    s.settle();
+    let conns: Vec<Peer> = std::iter::from_fn(|| s.backend("backends", 0)).collect();
+    conns.iter().filter(|x| text(x) == "p1 k\n").for_each(|x| x.send(b"r k\n"));
+    s.settle();
+    let told: Vec<String> = clients.iter().map(text).collect();
+    assert!(told.iter().all(|t| t == "r k\n"), "{told:?}");
+    assert_clean(&mut s);
+}
+
 #[test]
 fn an_answer_that_is_too_long_is_skipped_and_costs_nobody_else() {
     let mut s = sim(false, &[]);
