@@ -625,7 +625,7 @@ impl Lower<'_, '_> {
     /// request that the program builds, or of which it edits parts, is the program's own decision.
     pub fn refuse(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<()> {
         let whole = match &self.message_of(request, span)?.kind {
-            OutKind::Pass { edits, .. } => edits.is_empty(),
+            OutKind::Pass { edits, msg } => edits.is_empty() && !self.pending.iter().any(|(m, _)| m == msg),
             OutKind::Built(_) => false,
         };
         let info = self.cx.protocols[proto.index()].clone();
