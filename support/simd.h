@@ -155,12 +155,6 @@ WL_INLINE wl_lanes wl_lanes_lengths(const wl_frame *f) {
     for (unsigned i = 0; i < 4; i++) q[i] = wl_lanes_quad(p + i * s, p + (i + 4) * s, p + (i + 8) * s, p + (i + 12) * s);
     return wl_lanes_turn(q[0], q[1], q[2], q[3]).w[0];
 }
-/* Prefetches frames that come a batch of keys later, if there are as many. Frames are read side by
- * side, in an order that no processor predicts. */
-#define WL_LANES_AHEAD 64u
-WL_INLINE void wl_lanes_fetch(const wl_frame *f, uint32_t n) {
-    if (n >= WL_LANES_AHEAD + WL_LANES) for (unsigned i = 0; i < WL_LANES; i++) __builtin_prefetch(f[WL_LANES_AHEAD + i].p);
-}
 /* Whether all frames have at least so many bytes, and no more than any usual one. */
 WL_INLINE bool wl_lanes_hold(wl_lanes lengths, uint32_t least) { return _mm512_cmple_epu32_mask(wl_lanes_sub(lengths, wl_lanes_set(least)), wl_lanes_set(65535 - least)) == WL_LANES_ALL; }
 

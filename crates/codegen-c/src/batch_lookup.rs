@@ -708,8 +708,9 @@ const OTHERS: &str = "const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n"
 /// `lengths`, and set `ok` for those that are of the shape.
 fn group(o: &BatchEmitter, at: &str, least: u32, body: &str) -> String {
     format!(
-        "wl_frame *const g = &f[{at}];\nuint32_t ok = 0;\n{}wl_lanes_fetch(g, n - {at});\nconst wl_lanes lengths = wl_lanes_lengths(g);\n\
-         if (WL_LIKELY(wl_lanes_hold(lengths, {least}))) {{\n{body}}}\n", o.headers
+        "wl_frame *const g = &f[{at}];\nuint32_t ok = 0;\n{}const wl_lanes lengths = wl_lanes_lengths(g);\n\
+         if (WL_LIKELY(wl_lanes_hold(lengths, {least}))) {{\n{body}}}\n",
+        o.headers
     )
 }
 

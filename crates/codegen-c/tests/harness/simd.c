@@ -59,8 +59,6 @@ static void lengths(void) {
     NEED(wl_lanes_hold(v, 54));
     frames[next() % WL_LANES].n = 53;
     NEED(!wl_lanes_hold(wl_lanes_lengths(frames), 54));
-    for (unsigned k = WL_LANES; k < 4 * WL_LANES; k++) frames[k].p = NULL;
-    for (uint32_t n = WL_LANES; n <= 4 * WL_LANES; n++) wl_lanes_fetch(frames, n);
 }
 /* Fields of as many entries as there are, from one of a byte to more than a line. */
 #define FIELDS(size, place, bits) do { \

@@ -11,7 +11,7 @@
 use super::bpf::{set, Attached};
 use super::offload::{complete_if_partial, Large};
 use super::pool::{Buf, Pool, Region, Umem, CHUNK, FRAME_MAX, NOTE};
-use super::port::{bytes, Batch, FramePort, Sent};
+use super::port::{bytes, prefetch, Batch, FramePort, Sent};
 use crate::abi::wl_frame;
 use crate::engine::common;
 use std::io;
@@ -499,6 +499,7 @@ impl FramePort for AfXdp {
         let before = self.receive.at;
         while into.room() > 0 {
             let Some((buf, f)) = self.next(pool) else { break };
+            prefetch(f.p);
             into.push(buf, f);
         }
         if self.receive.at != before {

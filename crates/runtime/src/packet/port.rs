@@ -11,7 +11,7 @@ pub const APART_NS: u64 = 1_000_000;
 pub const BATCH: usize = 64;
 /// The same where nothing waits for the end of a batch: its handler sends nothing, or nothing
 /// becomes of what it sends.
-pub const LONG_BATCH: usize = 512;
+pub const LONG_BATCH: usize = 128;
 
 /// Frames and their buffers, one for one. Never holds more than [`BATCH`], so it never grows; but
 /// [`LONG_BATCH`] if it is its port's own.
@@ -117,6 +117,20 @@ pub fn prefetch(at: *const u8) {
     unsafe {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
         _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Has memory that is used some batches later brought to the second cache. The nearest one is too
+/// small for it, and has few places for lines that are on their way.
+#[inline]
+pub fn prefetch_far(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T1};
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
