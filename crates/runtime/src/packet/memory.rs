@@ -3,7 +3,7 @@
 
 use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX, NONE};
-use super::port::{bytes, prefetch_far, Batch, FramePort, Label, Sent};
+use super::port::{bytes, prefetch, prefetch_far, Batch, FramePort, Label, Sent};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
 use crate::core::app::LINE;
 use std::io;
@@ -144,7 +144,8 @@ pub struct Sink {
 /// A port on such frames.
 pub struct Memory {
     frames: Frames,
-    /// Where each frame begins, and where the last one ends.
+    /// Where each frame begins, and where the last one ends. Then where the first [`AHEAD`] of the
+    /// next round begin.
     starts: Vec<u32>,
     /// The longest of them.
     longest: usize,
@@ -169,7 +170,8 @@ impl Memory {
         }
         let capture = frames.index.first().is_some_and(|f| f.2 != 0);
         let end = frames.data.len() as u32;
-        let starts = frames.index.iter().map(|f| f.0).chain([end]).collect();
+        let begins = || frames.index.iter().map(|f| f.0);
+        let starts = begins().chain([end]).chain(begins().cycle().take(AHEAD)).collect();
         let longest = frames.index.iter().map(|f| f.1 as usize).max().unwrap_or(0);
         // Whole lines are copied.
         frames.data.resize(frames.data.len() + LINE, 0);
@@ -230,14 +232,6 @@ impl Memory {
         }
     }
 
-    /// Has frames that come [`AHEAD`] frames after the next `n` fetched, in the order in which they
-    /// lie: handlers that read frames side by side do so in an order that no processor predicts.
-    #[inline]
-    fn fetch_ahead(&self, n: usize) {
-        let later = self.starts.iter().skip(self.at + AHEAD).take(n);
-        later.for_each(|at| prefetch_far(self.frames.data.as_ptr().wrapping_add(*at as usize)));
-    }
-
     /// What the first byte of source ports is changed by in this round.
     fn change(&self) -> u8 {
         if self.frames.many > 1 {
@@ -260,8 +254,19 @@ fn change_port(f: &mut wl_frame, by: u8) {
     }
 }
 
+/// Has the first line of a frame of some batches later fetched, and that of one at hand, which was
+/// fetched some batches ago. Called between other work: of many fetches in a row the processor
+/// drops most.
+#[inline(always)]
+fn fetch(data: *const u8, later: u32, now: u32) {
+    prefetch_far(data.wrapping_add(later as usize));
+    prefetch(data.wrapping_add(now as usize));
+}
+
 /// Says of frames that follow each other where they lie, how long they are, when and where they
-/// came from, and that they are not sent. `starts` has one more: the end of the last one.
+/// came from, and that they are not sent. `starts` has [`AHEAD`] more: the first is the end of the
+/// last frame. Frames are fetched in the order in which they lie: handlers that look at them side
+/// by side do so in an order that no processor predicts.
 ///
 /// # Safety
 /// `data` has as many bytes as `starts` says.
@@ -276,7 +281,8 @@ unsafe fn place(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: L
 /// # Safety
 /// `data` has as many bytes as `starts` says.
 unsafe fn place_each(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) {
-    for (f, s) in frames.iter_mut().zip(starts.windows(2)) {
+    for ((f, s), later) in frames.iter_mut().zip(starts.windows(2)).zip(&starts[AHEAD..]) {
+        fetch(data, *later, s[0]);
         // SAFETY: by contract.
         f.p = unsafe { data.add(s[0] as usize) };
         (f.n, f.wire, f.time) = (s[1] - s[0], s[1] - s[0], label.wall);
@@ -308,7 +314,8 @@ fn place_whole(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: La
     let (base, came) =
         (_mm256_set1_epi64x(data as i64), _mm256_set_epi64x(came_from(label) as i64, label.wall as i64, 0, 0));
     for (k, f) in frames.chunks_exact_mut(4).enumerate() {
-        let s = &starts[4 * k..4 * k + 5];
+        let (s, later) = (&starts[4 * k..4 * k + 5], &starts[4 * k + AHEAD..][..4]);
+        (0..4).for_each(|i| fetch(data, later[i], s[i]));
         // SAFETY: five numbers are loaded; of each frame the first 32 bytes are stored.
         unsafe {
             let (begin, end) = (_mm_loadu_si128(s.as_ptr().cast()), _mm_loadu_si128(s.as_ptr().add(1).cast()));
@@ -380,7 +387,7 @@ impl Memory {
     fn lend(&mut self, frames: &mut [wl_frame], label: Label) {
         let (lines, change) = (self.lent_lines(), self.change());
         self.lent.resize(lines * LENT, CacheLine([0; LINE]));
-        let starts = &self.starts[self.at..=self.at + frames.len()];
+        let starts = &self.starts[self.at..self.at + frames.len() + AHEAD];
         // SAFETY: the starts name bytes of `data`, in which a line follows the last frame; each of
         // `LENT` copies has room for the longest frame.
         unsafe { copy_all(frames, starts, self.frames.data.as_ptr(), &mut self.lent, label) };
@@ -436,8 +443,9 @@ unsafe fn copy_each(frames: &mut [wl_frame], starts: &[u32], data: *const u8, le
     let (lines, mut copy) = (lent.len() / LENT, lent.as_mut_ptr());
     let room = ((lines - HEAD) * LINE) as u32;
     let fresh = wl_frame { head: WL_HEADROOM, ..absent(label) };
-    for (f, s) in frames.iter_mut().zip(starts.windows(2)).take(LENT) {
+    for ((f, s), later) in frames.iter_mut().zip(starts.windows(2)).zip(&starts[AHEAD..]).take(LENT) {
         let n = s[1] - s[0];
+        prefetch_far(data.wrapping_add(*later as usize));
         // SAFETY: by contract.
         let p = unsafe {
             let (from, to) = (data.add(s[0] as usize), copy.add(HEAD));
@@ -464,14 +472,18 @@ impl FramePort for Memory {
             into.clear();
             return 0;
         }
-        self.fetch_ahead(n);
         into.frames.resize(n, absent(label));
         into.bufs.resize(n, NONE);
         if self.frames.in_place {
             // SAFETY: the starts name bytes of `data`, which lives as long as the port and moves
             // nowhere.
             unsafe {
-                place(&mut into.frames, self.frames.data.as_mut_ptr(), &self.starts[self.at..=self.at + n], label)
+                place(
+                    &mut into.frames,
+                    self.frames.data.as_mut_ptr(),
+                    &self.starts[self.at..self.at + n + AHEAD],
+                    label,
+                )
             };
         } else {
             self.lend(&mut into.frames, label);
@@ -492,10 +504,12 @@ impl FramePort for Memory {
         if n == 0 {
             return Ok(());
         }
-        self.fetch_ahead(n);
         let (first, change) = (into.len(), self.change());
-        let (starts, ends) = (&self.starts[self.at..self.at + n], &self.starts[self.at + 1..]);
-        let each = starts.iter().zip(ends).map(|(at, end)| &self.frames.data[*at as usize..*end as usize]);
+        let starts = &self.starts[self.at..self.at + n + AHEAD];
+        let each = starts.windows(2).zip(&starts[AHEAD..]).map(|(s, later)| {
+            prefetch_far(self.frames.data.as_ptr().wrapping_add(*later as usize));
+            &self.frames.data[s[0] as usize..s[1] as usize]
+        });
         if self.longest <= COLOURED_MAX {
             pool.store_all(each, into);
         } else {
@@ -582,7 +596,7 @@ mod tests {
     /// Several at a time, and one by one.
     #[test]
     fn frames_are_placed_alike() {
-        let starts: Vec<u32> = (0..=22).map(|i| 64 * i + i * i % 7).collect();
+        let starts: Vec<u32> = (0..=22 + AHEAD as u32).map(|i| 64 * i + i * i % 7).collect();
         let label = Label { port: 7, instance: 9, wall: 12345 };
         // What lies there is of other frames, which have been sent.
         let stale = wl_frame {
