@@ -75,9 +75,9 @@ impl Core {
         }
     }
 
-    /// Of full ports: lets in, to be turned away, whoever has waited too long. The queue is looked
-    /// at twice per `accept_timeout`; those that were there the time before have waited for half of
-    /// it at least.
+    /// Admits waiting connections of full ports after `accept_timeout`, so that they are refused
+    /// with an answer. Each queue is checked twice per `accept_timeout`. A connection seen in the
+    /// check before has waited for at least half of it.
     pub(super) fn answer_queues(&mut self) {
         for i in 0..self.listeners.len() {
             let (a, p) = (self.listeners[i].app, self.listeners[i].port);
@@ -92,7 +92,7 @@ impl Core {
                 continue;
             }
             let n = l.due.min(TOLD_MAX.saturating_sub(told));
-            // Those that are let in are taken off as they come.
+            // Admitted connections leave the queue as they arrive.
             l.due = self.engine.queued(l.token);
             l.since = self.now;
             if n > 0 {

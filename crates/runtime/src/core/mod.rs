@@ -74,8 +74,7 @@ const SLICE_MESSAGES: u32 = 128;
 /// Replies of one client under way: outstanding times the largest recent one stays about below
 /// this.
 const REPLY_BUDGET: u64 = 1 << 20;
-/// What a reply is taken to measure before the first was seen; forgotten within a few dozen
-/// replies.
+/// The assumed size of a reply before the first was seen; forgotten within a few dozen replies.
 const REPLY_GUESS: u32 = 32 << 10;
 /// Reply bytes stored for one client (out of turn, or not taken) beyond which it is cut off.
 const STORED_MAX: usize = 32 << 20;
@@ -103,8 +102,7 @@ impl Raw {
     fn of(s: &[u8]) -> Raw {
         Raw { p: s.as_ptr(), n: s.len() }
     }
-    /// # Safety
-    /// The memory must still be what `of` was given.
+    /// # Safety The memory that `of` was given must still be valid.
     unsafe fn slice<'a>(self) -> &'a [u8] {
         // SAFETY: by contract.
         unsafe { std::slice::from_raw_parts(self.p, self.n) }
@@ -145,7 +143,7 @@ pub struct Core {
     faults: Vec<(u16, wl_fault)>,
     /// Connection attempts that failed at once.
     failures: Vec<dispatch::Target>,
-    /// What the signal at hand has answered.
+    /// The result of the current signal.
     result: Option<Vec<u8>>,
     last_fault: crate::signal::Fault,
     /// An answer with its client's id put back.
@@ -166,7 +164,7 @@ pub struct Core {
     /// the app's place among them.
     halves: Vec<(usize, Arc<Vec<CoreStats>>, usize)>,
     access: crate::access::Lines,
-    /// What the program notes of a request at present.
+    /// The access log's note of the current request.
     noting: Option<Box<crate::access::Note>>,
 }
 
@@ -300,7 +298,7 @@ impl Core {
         self.access.give(true);
     }
 
-    /// One batch: waits at most `max_wait` for events and works off all that follows from them.
+    /// One batch: waits at most `max_wait` for events, and handles them with all consequences.
     pub fn step(&mut self, max_wait: Option<Duration>) -> std::io::Result<()> {
         let wait = self.wait(max_wait);
         let before = self.engine.now();
@@ -334,7 +332,7 @@ impl Core {
         polled
     }
 
-    /// Part of a batch: what one poll, begun at `since`, gives.
+    /// Part of a batch: the events of one poll that began at `since`.
     fn part(&mut self, wait: Option<Duration>, since: u64) -> std::io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
         events.clear();
@@ -358,7 +356,7 @@ impl Core {
         }
         let now = self.now;
         let idle = (self.draining && !self.drain_closed).then_some(self.drain_idle_at);
-        // Whoever waits for a place is looked after.
+        // Connections that wait for a place are checked at the same interval.
         let full = self.listeners.iter().any(|l| l.since != 0).then_some(self.housekeeping);
         let next = self
             .wheel
@@ -475,8 +473,8 @@ impl Core {
         self.halves = halves.map(|(here, there)| (here, stats.clone(), there)).collect();
     }
 
-    /// What packets, and of what both count other cores, have counted, for the messages of this
-    /// batch.
+    /// Brings in the counters of packet cores, and the other cores' counts of shared counters, for
+    /// the messages of this batch.
     fn take_counters(&mut self) {
         for (here, packets, there) in &self.halves {
             let sum = |cores: &mut dyn Iterator<Item = &CoreStats>, app: usize, n: usize| {
@@ -493,7 +491,7 @@ impl Core {
         }
     }
 
-    /// A handler that runs on every core of both halves sees what its own core has counted.
+    /// A handler that runs on packet cores and connection cores sees its own core's counts.
     pub(super) fn with_own_counters<T>(&mut self, app: usize, handler: u32, run: impl FnOnce(&mut Core) -> T) -> T {
         if self.halves.is_empty()
             || self.apps[app].app.desc.handlers.get(handler as usize).is_none_or(|h| h.half != Half::Both)
@@ -506,7 +504,7 @@ impl Core {
         out
     }
 
-    /// The counters as they are now, for who looks at once.
+    /// Publishes the counters now, for a reader that cannot wait for the next batch.
     pub fn publish(&self) {
         self.show_counters();
     }
@@ -562,7 +560,7 @@ impl Core {
         self.now >= self.drain_idle_at
     }
 
-    /// A drain closes what is idle, once its grace is over; what is not follows when it is answered
+    /// A drain closes idle connections once its grace is over. Busy ones close after their answer
     /// (`advance`).
     fn close_idle(&mut self) {
         if !self.draining || self.drain_closed || !self.grace_over() {
@@ -612,7 +610,7 @@ impl Drop for Core {
         if !std::thread::panicking() {
             self.shut();
         }
-        // What the kernel may still read stays in place until the process ends.
+        // Memory that the kernel may still read stays in place until the process ends.
         std::mem::take(&mut self.graveyard).into_iter().for_each(std::mem::forget);
     }
 }

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const KINDS: usize = WL_F_USER as usize;
 const SUPPRESSED: u64 = (1 << 24) - 1;
 
-/// Of an app, for each kind of fault: the second in which a word about it was said (1 is the first
-/// one), and how many came since without a word, in the low 24 bits.
+/// The log lines of an app, for each kind of fault. A word holds the second of the last line (1 is
+/// the first). Its low 24 bits count the faults since then without a line.
 pub struct Told([AtomicU64; KINDS]);
 
 impl Default for Told {
@@ -36,7 +36,7 @@ impl Told {
         (old & !SUPPRESSED != now).then_some(old & SUPPRESSED)
     }
 
-    /// Those that were not said in a second that is over.
+    /// Faults without a line, of seconds that are over.
     fn left(&self, second: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
         let over = move |cell: &AtomicU64| {
             let old = cell.load(Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Told {
     }
 }
 
-/// Whether it is not the client, or what it has sent, that a fault is about.
+/// Whether a fault comes from us or a backend, not from the client or its bytes.
 fn ours(kind: u32) -> bool {
     kind < WL_F_USER
         && !matches!(
@@ -63,7 +63,7 @@ fn ours(kind: u32) -> bool {
 }
 
 impl Core {
-    /// Where requests are logged: begins what is noted of one. `request`: where it was read.
+    /// Begins a note of a request, if requests are logged. `request`: where it was read.
     #[inline]
     pub(super) fn note(&mut self, slot: Id, request: Option<wl_msg>) {
         if self.access.on() {
@@ -86,7 +86,7 @@ impl Core {
         self.slots[slot].note = self.noting.take();
     }
 
-    /// What the program has just said that its answer is counted as.
+    /// Takes the class that the program has just given to its answer.
     #[inline]
     pub(super) fn take_outcome(&mut self, a: usize, slot: Id) {
         let outcome = std::mem::take(&mut self.apps[a].wl.outcome);
@@ -146,7 +146,7 @@ impl Core {
         self.access.line(note, &entry);
     }
 
-    /// What went wrong with a request.
+    /// Notes the fault of a request.
     pub(super) fn note_fault(&mut self, slot: Id, kind: u32) {
         if let Some(s) = self.slots.get_mut(slot) {
             s.fault = kind as u16;

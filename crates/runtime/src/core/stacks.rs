@@ -4,8 +4,8 @@
 //! (`wireloom_ir::passes::pauses`). Such a handler runs on a *lane*: a stack, scratch, and room for
 //! the messages that it builds, used by it alone. The loop reads the clock now and then
 //! (`wl_host.pause`). When the slice is used up, the core leaves the lane. It enters it again when
-//! the connection has its turn. The handler's data stays in place: its request is copied before it
-//! begins, answers are used only if they are kept whole, and tasks and connections never move. If
+//! the connection has its turn. The handler's data stays in place. Its request is copied before it
+//! begins, and answers are used only if they are kept whole. Tasks and connections never move. If
 //! its client leaves, the stack is abandoned.
 
 use super::app::{out_of, words};
@@ -22,7 +22,7 @@ pub(super) const PAUSED: c_int = 3;
 /// The most handlers of a core that are paused at a time; further ones run on. Pages of a stack
 /// take memory when they are used.
 const MOST: usize = wireloom_ir::desc::PAUSED as usize;
-/// As large as a thread's: what runs there runs here.
+/// As large as a thread's stack, because the same code runs on it.
 const STACK: usize = 2 << 20;
 /// Idle lanes that are kept.
 const KEPT: usize = 64;
@@ -46,7 +46,7 @@ pub struct Lane {
     looked: u64,
 }
 
-/// What a core keeps of its lanes.
+/// The lanes of a core.
 pub(super) struct Lanes {
     idle: Vec<*mut Lane>,
     /// Handlers that are paused.
@@ -116,8 +116,7 @@ pub(super) unsafe extern "C" fn pause(core: *mut wl_core) {
     // the block.
     let lane = unsafe { (*(*core).rt.cast::<Core>()).look(&mut *core) };
     if let Some(lane) = lane {
-        // SAFETY: it is the lane that this runs on; its yielder lives as long as its stack is in
-        // use.
+        // SAFETY: this code runs on that lane; its yielder lives as long as its stack is in use.
         unsafe { (*(*lane).yielder).suspend(()) }
     }
 }
@@ -131,7 +130,7 @@ impl Core {
             return None;
         }
         let now = self.engine.now();
-        // SAFETY: the current lane is live, and used by nobody else now.
+        // SAFETY: the current lane is live, and no other reference to it exists now.
         let lane = unsafe { &mut *at };
         let took = now.saturating_sub(std::mem::replace(&mut lane.looked, now));
         if took < LOOK_NS / 2 {
@@ -163,7 +162,7 @@ impl Core {
         }
     }
 
-    /// Copies the request: it stays in place whatever comes.
+    /// Copies the request, so that it stays in place.
     fn pin_request(&mut self, id: Id) -> bool {
         let t = &self.tasks[id];
         if t.req.view.is_some() || t.c.req.view.is_null() {
@@ -187,7 +186,7 @@ impl Core {
             return unsafe { run(this, task) };
         };
         let size = self.apps[self.tasks[id].app as usize].app.program.table().tmp_size as usize;
-        // SAFETY: the lane is live, and nobody else's.
+        // SAFETY: the lane is live, and no other reference to it exists.
         let lane = unsafe { &mut *at };
         if lane.tmp.len() * 8 < size {
             lane.tmp = words(size);
@@ -196,7 +195,7 @@ impl Core {
         (lane.rounds, lane.looked) = (FIRST_LOOK, self.stamp);
         let Some(stack) = lane.stack.take() else { return WL_T_FAULT };
         lane.run = Some(Coroutine::with_stack(stack, move |yielder, ()| {
-            // SAFETY: the lane outlives what runs on it; the rest as in `run_once`.
+            // SAFETY: the lane outlives the code that runs on it; the rest as in `run_once`.
             unsafe {
                 (*at).yielder = yielder;
                 run(this, task)
@@ -206,7 +205,7 @@ impl Core {
         self.enter_lane(id)
     }
 
-    /// Begins or goes on with what is on a task's lane: until its end, the next call, or a pause.
+    /// Begins or resumes the handler on a task's lane, until its end, the next call, or a pause.
     pub(super) fn enter_lane(&mut self, id: Id) -> c_int {
         let this: *mut Core = self;
         let (at, a, conn) = (self.tasks[id].lane, self.tasks[id].app as usize, self.tasks[id].conn);
@@ -271,8 +270,8 @@ impl Core {
         let result = self.has_run(id, result);
         self.work_off(id, result);
         if self.conns.alive(conn) {
-            // What has arrived meanwhile, the end of the connection too, is looked at in its next
-            // turn.
+            // Input that has arrived meanwhile, and the end of the connection, are handled in its
+            // next turn.
             self.mark_again(conn);
         }
         self.account(conn);
@@ -297,13 +296,14 @@ impl Core {
         }
     }
 
-    /// A task ends while it is paused: what is on its stack is forgotten.
+    /// A task ends while it is paused: its stack is abandoned.
     pub(super) fn leave_lane(&mut self, id: Id) {
         let at = std::mem::replace(&mut self.tasks[id].lane, std::ptr::null_mut());
         let conn = self.tasks[id].conn;
         self.unlist(conn, id);
-        // SAFETY: the lane is live, and nobody else's. Generated code keeps nothing on its stack
-        // that must be given back: a handler that locks a table does not pause meanwhile.
+        // SAFETY: the lane is live, and no other reference to it exists. Generated code keeps
+        // nothing on its stack that must be released: a handler that locks a table does not pause
+        // meanwhile.
         unsafe {
             let lane = &mut *at;
             if let Some(mut run) = lane.run.take() {

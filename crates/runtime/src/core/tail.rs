@@ -248,7 +248,7 @@ impl Core {
         self.mark_dirty(other);
     }
 
-    /// A tunnel's end was closed: so is the other, after what it still has to send.
+    /// One end of a tunnel was closed. The other end is closed after its output.
     pub(super) fn tunnel_closed(&mut self, other: Id, reset: bool) {
         if let Some(c) = self.conns.get_mut(other) {
             c.set(if reset { flag::DOOMED } else { flag::CLOSING });

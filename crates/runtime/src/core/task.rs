@@ -50,7 +50,7 @@ impl Core {
         self.work_off(id, result);
     }
 
-    /// Does what the end of a run asks for.
+    /// Acts on the result of a run.
     pub(super) fn work_off(&mut self, id: Id, mut result: i32) {
         for _ in 0..SPIN_MAX {
             match result {
@@ -87,9 +87,9 @@ impl Core {
         let table = app.app.program.table();
         let (run, this) = (table.run, table.self_);
         let task: *mut wl_task = &mut t.c;
-        // SAFETY: `run` was checked at load; the task, its frame and messages are in place; host
-        // functions reach this core through `rt`, set by `enter` just before, and `self` is not
-        // used until `run` returns.
+        // SAFETY: `run` was checked at load. The task, its frame and messages are in place. Host
+        // functions reach this core through `rt`, set by `enter` just before. `self` is not used
+        // until `run` returns.
         let result = match run {
             Some(run) if on_lane => self.run_on_lane(id, run, this, task),
             run => run.map_or(WL_T_FAULT, |run| unsafe { run(this, task) }),
@@ -119,7 +119,7 @@ impl Core {
         }
     }
 
-    /// A tail that nobody will read is skipped.
+    /// Skips a tail that has no reader.
     fn discard_tail(&mut self, id: Id, conn: Id) {
         if let Some(c) = self.conns.get_mut(conn) {
             if c.mode == Mode::Tail && c.owner == id && c.sink == Sink::Undecided {
@@ -237,7 +237,7 @@ impl Core {
         self.end_task(id);
     }
 
-    /// Gives everything back; calls still under way are answered to nobody.
+    /// Releases everything. Answers to calls under way are dropped.
     pub(super) fn end_task(&mut self, id: Id) {
         if !self.tasks[id].lane.is_null() {
             self.leave_lane(id);

@@ -49,7 +49,7 @@ pub mod flag {
     pub const ANSWERING: u32 = 1 << 13;
     /// Backend: not to be used again.
     pub const NO_REUSE: u32 = 1 << 14;
-    /// No further message is read from this client; what it sent is answered.
+    /// No further message is read from this client; earlier requests are answered.
     pub const LAST: u32 = 1 << 15;
     /// The head of the message under way is parsed (whole mode).
     pub const HEAD_DONE: u32 = 1 << 16;
@@ -71,14 +71,14 @@ pub mod flag {
     pub const PRIVATE: u32 = 1 << 24;
     /// Client: over the limit of connections; it is told so and closed.
     pub const TURNED_AWAY: u32 = 1 << 28;
-    /// Backend of a pipelined protocol: shared with nobody, for requests that are still arriving
-    /// when they are sent.
+    /// Backend of a pipelined protocol: an unshared connection, for requests that are sent while
+    /// they are still arriving.
     pub const OWN: u32 = 1 << 26;
     /// Backend, shared: no more requests go out on it.
     pub const LEFT: u32 = 1 << 27;
     /// Backend, shared: messages without an answer may be under way.
     pub const UNANSWERED: u32 = 1 << 29;
-    /// Client: the next request waits until all that are under way are answered.
+    /// Client: the next request waits until all requests under way are answered.
     pub const ALONE: u32 = 1 << 25;
 }
 
@@ -115,7 +115,7 @@ pub enum Sink {
     Slot(Id),
 }
 
-/// In this order: what every message touches lies in the first three cache lines.
+/// In this order: the first three cache lines hold the fields that each message uses.
 #[repr(C)]
 pub struct Conn {
     pub token: Token,
@@ -180,7 +180,7 @@ pub struct Conn {
     /// Backend, `LEFT`: since when clients that take their answers slowly have held up others; 0:
     /// none has.
     pub held_up: u64,
-    /// What the program sees.
+    /// The part that the program sees.
     pub c: wl_conn,
 }
 
@@ -278,7 +278,7 @@ pub struct Slot {
     pub since: u64,
     /// The backend that was asked last: its port and number, `NO_BACKEND`, `BACKENDS`.
     pub backend: (u16, u32),
-    /// What its answer is counted as (`wl_core.outcome`), and what went wrong.
+    /// The class of its answer (`wl_core.outcome`), and its fault.
     pub outcome: u32,
     pub fault: u16,
     /// For the access log.
@@ -381,7 +381,7 @@ impl Default for Task {
 /// A request to a backend.
 #[derive(Default)]
 pub struct Call {
-    /// NIL once nobody waits: the answer is read and dropped.
+    /// NIL for an abandoned call: the answer is read and dropped.
     pub task: Id,
     pub part: u32,
     pub app: u16,
@@ -426,8 +426,7 @@ pub struct Backend {
     /// may begin again.
     pub piped: Vec<Id>,
     pub calm_until: u64,
-    /// Exclusive, `pipeline` is `auto`: what is known of it, and the connection to which this
-    /// batch's requests go.
+    /// Exclusive, `pipeline` is `auto`: its policy, and the connection for this batch's requests.
     pub trust: PipeliningPolicy,
     pub filling: Id,
     pub open: u32,
