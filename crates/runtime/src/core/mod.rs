@@ -102,7 +102,8 @@ impl Raw {
     fn of(s: &[u8]) -> Raw {
         Raw { p: s.as_ptr(), n: s.len() }
     }
-    /// # Safety The memory that `of` was given must still be valid.
+    /// # Safety
+    /// The memory that `of` was given must still be valid.
     unsafe fn slice<'a>(self) -> &'a [u8] {
         // SAFETY: by contract.
         unsafe { std::slice::from_raw_parts(self.p, self.n) }
