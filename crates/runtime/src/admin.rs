@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a request that changes nothing is answered with.
+/// The answer to a request that changes nothing.
 fn page(view: &View, request: &Request) -> Response {
     let path = request.target.split('?').next().unwrap_or("");
     let (status, kind, body) = match (request.method.as_str(), path) {
@@ -42,7 +42,7 @@ fn signal(view: &View, request: &Request) -> Response {
     Response { status, kind: if body.starts_with('{') { "application/json" } else { "text/plain" }, body }
 }
 
-/// What there is to ask for.
+/// The list of pages.
 fn index(view: &View) -> String {
     let mut out = String::from("/metrics\n/status\n");
     for a in &view.apps {

@@ -13,7 +13,7 @@
 use std::io::IoSlice;
 use wireloom_ir::desc;
 
-/// Size of a queue's first chunk, and of those that follow.
+/// Size of a queue's first chunk, and of later ones.
 pub const SMALL_CHUNK: usize = 2 * 1024;
 pub const CHUNK: usize = 16 * 1024;
 /// Most slices that [`Queue::front`] gives.
@@ -302,7 +302,7 @@ impl Queue {
         }
     }
 
-    /// Adds what is in another queue at the end; no byte is moved.
+    /// Appends another queue without moving a byte.
     pub fn join(&mut self, pool: &mut Pool, mut other: Queue) {
         let (first, last, len) = (other.first, other.last, other.len);
         (other.first, other.last, other.len) = (NIL, NIL, 0);

@@ -25,7 +25,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// What helps against the errors of start-up that people meet most.
+/// Advice for the most common errors of start-up.
 fn advice(what: &str, e: &std::io::Error) -> &'static str {
     match e.kind() {
         _ if !what.contains("listen") => "",

@@ -94,7 +94,7 @@ impl<'v> Table<'v> {
         counts.into_iter().flatten().sum()
     }
 
-    /// What went wrong with an entry.
+    /// The text of an entry's fault.
     fn told(&self, (kind, place): Fault) -> String {
         let app = &self.hosted.app;
         match kind {
@@ -236,7 +236,7 @@ fn calls(t: &Table, signal: &SignalDesc, request: &Row) -> Result<Vec<Calls>, Re
             )
         }
     };
-    // Rows to delete may be those that were loaded, with their values.
+    // Rows to delete may be rows that were loaded, with their values.
     let insert = t.signal("insert").unwrap_or(signal);
     let strange = |name: &str| unknown("field", name, &format!("in table `{}`", t.name()), table_io::fields(insert));
     let names = request.get("fields").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
@@ -378,7 +378,7 @@ pub(super) fn delete(view: &View, request: &Row) -> Answer {
 
 // ---- all entries ----
 
-/// What a job has read: entries, and the cursor behind them.
+/// The result of a walk: entries, and the cursor behind them.
 type Read = (Vec<Row>, u64);
 
 /// A piece of a walk over a core's part.
@@ -485,7 +485,7 @@ fn clear_some(
             }
             if gone {
                 deleted += 1;
-                // What stood behind it may have moved into its place.
+                // A later entry may have moved into its place.
                 at = if at == END { END } else { at.saturating_sub(1) };
             }
         }

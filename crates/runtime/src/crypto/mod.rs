@@ -156,7 +156,7 @@ unsafe fn in_place<'a>(data: &wl_bytes, out: *mut u8) -> &'a mut [u8] {
         // SAFETY: by contract.
         unsafe { std::ptr::copy_nonoverlapping(data.p, out, data.n as usize) }
     }
-    // SAFETY: by contract; nobody else uses these bytes meanwhile.
+    // SAFETY: by contract; no other reference to these bytes exists meanwhile.
     unsafe { std::slice::from_raw_parts_mut(out, data.n as usize) }
 }
 
@@ -259,7 +259,7 @@ unsafe fn put(bytes: &[u8], out: *mut u8) -> usize {
     bytes.len()
 }
 
-/// What `wl_host.crypto` is.
+/// The function `wl_host.crypto`.
 ///
 /// # Safety
 /// As the header says of it: valid arguments, room in `out`, which is where the data is or overlaps

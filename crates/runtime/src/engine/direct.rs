@@ -16,7 +16,7 @@ pub unsafe fn recv(fd: RawFd, to: *mut u8, n: usize) -> isize {
     unsafe { call(libc::SYS_recvfrom, fd, to as usize, n, 0) }
 }
 
-/// What waits in a socket's receive queue. It stays there.
+/// The state of a socket's receive queue, which is not changed.
 #[inline(always)]
 pub fn waiting(fd: RawFd) -> super::Waiting {
     let mut byte = 0u8;

@@ -99,7 +99,7 @@ impl Link {
 struct World {
     now: u64,
     lines: Vec<Link>,
-    /// What a token names.
+    /// The object that a token names.
     names: Slots<Name>,
     behaviour: HashMap<SocketAddr, Behaviour>,
     /// Connections the program made that the test has not taken yet.
@@ -391,7 +391,7 @@ impl Engine for Memory {
     fn close(&mut self, conn: Token, reset: bool) {
         let mut w = self.world.borrow_mut();
         if let Some(l) = w.line(conn) {
-            // Like a kernel: bytes nobody will read make the close a reset.
+            // Like a kernel: unread bytes make the close a reset.
             let reset = reset || !l.input.is_empty();
             l.ending = if reset || l.ending == Ending::Reset { Ending::Reset } else { Ending::Ended };
             l.token = None;
@@ -467,7 +467,7 @@ impl Network {
         Some(Peer { world: self.world.clone(), line })
     }
 
-    /// What becomes of the program's connections to `addr` from now on (accepted, unless set
+    /// Sets the fate of the program's connections to `addr` from now on (accepted, unless set
     /// otherwise).
     pub fn behave(&self, addr: SocketAddr, b: Behaviour) {
         self.world.borrow_mut().behaviour.insert(addr, b);
@@ -511,7 +511,7 @@ impl Peer {
         }
     }
 
-    /// Takes what the program has sent.
+    /// Takes the bytes that the program has sent.
     pub fn receive(&self) -> Vec<u8> {
         self.with(|l| std::mem::take(&mut l.output))
     }
@@ -521,7 +521,7 @@ impl Peer {
         self.with(|l| l.input_ended = true);
     }
 
-    /// Breaks the connection; what was not delivered is lost.
+    /// Breaks the connection; undelivered bytes are lost.
     pub fn reset(&self) {
         self.with(|l| {
             l.input.clear();

@@ -159,7 +159,8 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// Tests that count or exhaust the process's descriptors, and those that need some, take turns.
+/// Tests that count or exhaust the process's descriptors exclude each other, and tests that need
+/// some.
 static DESCRIPTORS: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
 fn share() -> std::sync::RwLockReadGuard<'static, ()> {
@@ -468,14 +469,14 @@ fn descriptors_run_out_and_come_back() {
         let mut c = TcpStream::connect(addr).unwrap();
         let t = b.accept_one();
         let second = TcpStream::connect(addr).unwrap();
-        // Take all that are left.
+        // Take all free descriptors.
         let mut hoard = Vec::new();
         while let Ok(f) = std::fs::File::open("/dev/null") {
             hoard.push(f);
         }
         b.for_ms(200);
         let failures = b.count(|e| *e == Event::AcceptFailed { listener: l });
-        // epoll has not accepted `second` yet; io_uring may have, and fails on what comes next.
+        // epoll has not accepted `second` yet; io_uring may have, and fails on the next one.
         let waiting = if failures > 0 { None } else { hoard.pop().map(|_| TcpStream::connect(addr).unwrap()) };
         b.for_ms(200);
         let failures = b.count(|e| *e == Event::AcceptFailed { listener: l });
