@@ -39,7 +39,7 @@ struct PacketRing {
     block: usize,
     left: u32,
     next: u32,
-    /// What is left of a large segment; those whose ends no block has room for.
+    /// The rest of a large segment, and the count of segments whose end did not fit into a block.
     large: Large,
     cut: u64,
     /// Checksums and segments stay as they come.
@@ -69,7 +69,7 @@ pub struct AfPacket {
     lost: u64,
 }
 
-/// An interface that is not there, and what was probably meant.
+/// The error for a missing interface, with a similar name.
 fn missing(name: &str) -> String {
     let list = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let mut there: Vec<String> = list.filter_map(|e| e.file_name().into_string().ok()).collect();
@@ -140,7 +140,7 @@ impl AfPacket {
 }
 
 impl AfPacket {
-    /// What the kernel has dropped: if it is time to ask, or `now`.
+    /// Reads how many frames the kernel has dropped, if the interval is over, or `now`.
     fn ask_lost(&mut self, now: bool) {
         let time = common::monotonic();
         if time < self.ask_at && !now || self.ring.is_none() {
@@ -290,8 +290,8 @@ impl PacketRing {
             let at = self.start().add(self.next as usize);
             (at, &*at.cast::<libc::tpacket3_hdr>())
         };
-        // SAFETY: the kernel says that so many bytes of the frame lie there, behind what was left
-        // undone.
+        // SAFETY: by the kernel's header so many bytes of the frame lie there, behind the offload
+        // header.
         let (data, left) = unsafe {
             let data = std::slice::from_raw_parts(at.add(h.tp_mac as usize), h.tp_snaplen as usize);
             (data, Left::of(&at.add(h.tp_mac as usize - HEADER).cast::<[u8; HEADER]>().read()))

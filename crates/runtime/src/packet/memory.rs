@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// So many bytes ahead of the frame that is copied are fetched: frames that come a batch or two
-/// later, as copies of one batch take no time.
+/// Bytes this far ahead of the copied frame are prefetched. They belong to a frame one or two
+/// batches later, because copying one batch takes no time.
 const AHEAD: usize = 8192;
 /// So many copies are lent at once: few enough to stay in the nearest cache.
 const LENT: usize = 128;
@@ -24,7 +24,7 @@ const LENT_MAX: usize = 2048;
 #[derive(Clone, Copy)]
 struct CacheLine([u8; LINE]);
 
-/// What a core has used for the rounds that count.
+/// The cost of a core's measured rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Spent {
     pub core: usize,
@@ -64,12 +64,12 @@ pub struct Frames {
     /// Handled where they lie, without room around them and without a fresh copy for each round:
     /// for programs that do not change them.
     pub in_place: bool,
-    /// So many times as many flows: each of so many rounds has source ports of its own (the port's
-    /// highest bits, of IPv4; checksums stay as they are). At most 16; not in place.
+    /// A factor for the number of flows. Each of so many rounds has source ports of its own, in the
+    /// port's highest bits, of IPv4; checksums are not changed. At most 16; not in place.
     pub many: u8,
     pub timing: Option<Arc<Timing>>,
-    /// All are received by the first core, which passes on those that are for others. Otherwise
-    /// they are dealt out beforehand, as an interface with a queue for each core does.
+    /// The first core receives all frames and passes on those of other cores. Otherwise they are
+    /// dealt out beforehand, as by an interface with a queue for each core.
     pub one_queue: bool,
 }
 
@@ -98,8 +98,8 @@ impl Frames {
         reader.failure().map_or(Ok(frames), Err)
     }
 
-    /// Moves the bytes to large pages, so that replaying them costs no walks of the page tables,
-    /// and to the beginning of a cache line, so that frames of whole lines share none.
+    /// Moves the bytes to large pages, so that replaying them costs no walks of the page tables.
+    /// They begin at a cache line, so that frames of whole lines share none.
     pub fn huge_pages(&mut self) {
         let mut data: Vec<u8> = Vec::with_capacity(self.data.len() + (8 << 20));
         crate::core::app::huge_pages(data.spare_capacity_mut());
@@ -155,7 +155,7 @@ pub struct Memory {
     capture: bool,
     sink: Option<Arc<Sink>>,
     core: usize,
-    /// Rounds that have ended, and when those that count began.
+    /// The number of finished rounds, and the start of the measured ones.
     done: u64,
     began: Option<(u64, u64, Instant)>,
 }
@@ -230,7 +230,7 @@ impl Memory {
         }
     }
 
-    /// What the first byte of source ports is changed by in this round.
+    /// The change to the first byte of source ports in this round.
     fn change(&self) -> u8 {
         if self.frames.many > 1 {
             (self.done % u64::from(self.frames.many.min(16))) as u8 * 16
@@ -240,7 +240,7 @@ impl Memory {
     }
 }
 
-/// The bytes of a frame; what lies a little further on is on its way while this one is copied.
+/// The bytes of a frame. Prefetches bytes a little further on.
 #[inline]
 fn fetch(data: &[u8], at: usize, end: usize) -> &[u8] {
     prefetch(data.as_ptr().wrapping_add(at + AHEAD));
@@ -249,7 +249,7 @@ fn fetch(data: &[u8], at: usize, end: usize) -> &[u8] {
 
 /// Changes the source port behind a plain IPv4 header.
 fn change_port(f: &mut wl_frame, by: u8) {
-    // SAFETY: a copy that nobody else has.
+    // SAFETY: a copy without other references.
     let frame = unsafe { std::slice::from_raw_parts_mut(f.p, f.n as usize) };
     if frame.len() > 34 && frame[12..14] == [8, 0] {
         let at = 14 + usize::from(frame[14] & 15) * 4;
@@ -259,8 +259,8 @@ fn change_port(f: &mut wl_frame, by: u8) {
     }
 }
 
-/// Says of frames that follow each other where they lie, how long they are, when and where they
-/// came from, and that they are not sent. `starts` has one more: the end of the last one.
+/// Describes consecutive frames: address, length, time and origin, and that they are not sent.
+/// `starts` has one more entry: the end of the last frame.
 ///
 /// # Safety
 /// `data` has as many bytes as `starts` says.
@@ -287,7 +287,7 @@ unsafe fn place_each(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], lab
 #[cfg(target_arch = "x86_64")]
 fn place_many(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) -> usize {
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what it takes.
+        // SAFETY: the processor has these instructions.
         return unsafe { place_whole(frames, data, starts, label) };
     }
     0
@@ -392,8 +392,8 @@ impl Memory {
 /// Lines in front of a copy.
 const HEAD: usize = WL_HEADROOM as usize / LINE;
 
-/// Copies frames that follow each other from `data`, each to lines of its own of `lent`, which are
-/// [`LENT`] times as many, and says so of them. With wide registers, where the processor has them:
+/// Copies consecutive frames from `data`, each to cache lines of its own in `lent`, and describes
+/// them. `lent` has [`LENT`] times as many lines. With wide registers, if the processor has them,
 /// that takes half as many instructions.
 ///
 /// # Safety
@@ -402,7 +402,7 @@ const HEAD: usize = WL_HEADROOM as usize / LINE;
 unsafe fn copy_all(frames: &mut [wl_frame], starts: &[u32], data: *const u8, lent: &mut [CacheLine], label: Label) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what it takes; the rest by contract.
+        // SAFETY: the processor has these instructions; the rest by contract.
         return unsafe { copy_all_wide(frames, starts, data, lent, label) };
     }
     // SAFETY: by contract.
@@ -582,7 +582,7 @@ mod tests {
     fn frames_are_placed_alike() {
         let starts: Vec<u32> = (0..=22).map(|i| 64 * i + i * i % 7).collect();
         let label = Label { port: 7, instance: 9, wall: 12345 };
-        // What lies there is of other frames, which have been sent.
+        // The bytes there belong to other frames, which have been sent.
         let stale = wl_frame {
             p: std::ptr::null_mut(),
             n: 1,
@@ -616,7 +616,7 @@ mod tests {
         }
     }
 
-    /// Whatever a batch holds from the last time, it holds the next frames, with their labels.
+    /// A batch with any old content holds the next frames, with their labels.
     #[test]
     fn ready_frames_are_those_that_are_next() {
         let list: Vec<Vec<u8>> = (0..11u8).map(|i| vec![i; 60 + usize::from(i)]).collect();
@@ -645,8 +645,8 @@ mod tests {
         assert!(port.ended() && at == 3 * list.len());
     }
 
-    /// Copies are lent: whatever the program has done to those before, each is the frame that is
-    /// next, with room around it.
+    /// Copies are lent. Each is the next frame with room around it, also after the program has
+    /// changed earlier copies.
     #[test]
     fn lent_frames_are_those_that_are_next() {
         let list: Vec<Vec<u8>> =

@@ -5,8 +5,8 @@
 use super::pool::{Buf, Pool};
 use crate::abi::wl_frame;
 
-/// What is still to be done to a frame that came over a port which leaves that to the kernel. It
-/// lies in the note of the frame's buffer.
+/// The offload work that is left for a frame from a port of the kernel. It lies in the note of the
+/// frame's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
     /// The checksum of TCP or UDP is not complete.
@@ -36,8 +36,9 @@ impl Undone {
         self == Undone::default()
     }
 
-    /// The kernel's header for a frame of TCP or UDP that it is to complete and cut, whose checksum
-    /// field gets the sum of the pseudo header. `None`: it cannot be told to do that.
+    /// The kernel's header for a frame of TCP or UDP that the kernel completes and cuts. The
+    /// frame's checksum field gets the sum of the pseudo header. `None`: the kernel cannot do it
+    /// for this frame.
     pub fn header(self, f: &mut [u8]) -> Option<[u8; HEADER]> {
         let l = Layers::of(f).filter(|l| l.count == 1)?;
         let size = l.transport_size(f);
@@ -62,7 +63,7 @@ impl Undone {
         Some(h)
     }
 
-    /// Completes a frame's checksum here, whatever its field holds.
+    /// Completes a frame's checksum here; the old field does not matter.
     pub fn complete(self, f: &mut [u8]) {
         let Some(l) = Layers::of(f).filter(|_| self.checksum) else { return };
         let (field, end) = (l.field(), l.end(f));
@@ -82,7 +83,7 @@ impl Undone {
     }
 }
 
-/// What the kernel puts before a frame (`struct virtio_net_hdr`).
+/// The kernel's header before a frame (`struct virtio_net_hdr`).
 pub const HEADER: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const TCP4: u8 = 1;
@@ -228,7 +229,7 @@ impl Layers {
         self.ip[..self.count].iter().copied().find(tells)
     }
 
-    /// Bytes of the TCP or UDP header, by what it says.
+    /// Bytes of the TCP or UDP header, by its own length field.
     fn transport_size(&self, f: &[u8]) -> usize {
         if self.proto == 17 {
             return 8;
@@ -263,9 +264,9 @@ impl Layers {
     }
 }
 
-/// Completes the checksum of a TCP or UDP packet that shows the sum of its pseudo header in its
-/// place, as senders leave it to their hardware. (A complete checksum that is the same by chance
-/// stays as it is: it is the right one.)
+/// Completes the checksum of a TCP or UDP packet that has the sum of its pseudo header in its
+/// place. Senders leave it so to their hardware. (A complete checksum that is equal by chance is
+/// the right one, and stays.)
 #[inline]
 pub fn complete_if_partial(f: &mut [u8]) {
     let Some(l) = Layers::of(f) else { return };
@@ -433,7 +434,7 @@ mod tests {
         let mut by_look = f.clone();
         complete_if_partial(&mut by_look);
         assert_eq!(by_look[..45], by_header[..]);
-        // What is complete stays, a wrong one too.
+        // A complete checksum stays, a wrong one too.
         for add in [0, 1] {
             let mut same = by_look.clone();
             same[41] = same[41].wrapping_add(add);
@@ -506,7 +507,7 @@ mod tests {
         }
     }
 
-    /// BIG TCP: the kernel puts the length of what is longer than 64 KiB into hop-by-hop options.
+    /// BIG TCP: the kernel puts a length above 64 KiB into hop-by-hop options.
     #[test]
     fn jumbograms_are_cut_into_plain_packets() {
         let mut f = vec![0u8; 12];
