@@ -41,7 +41,7 @@ struct Job {
     frames: Vec<(String, Frames)>,
     cpus: Vec<usize>,
     rps: packet::Rps,
-    /// Rounds that do not count, and those that do.
+    /// Warm-up rounds, and measured rounds.
     warm: u64,
     rounds: u64,
 }
@@ -285,7 +285,7 @@ fn print_text(app: &str, runs: &[Measured], elements: &[(String, f64)], cores: u
     }
 }
 
-/// How many, their median, and what 99 of 100 keep within, in nanoseconds.
+/// Count, median and 99th percentile, in nanoseconds.
 fn insert_spread(runs: &[Measured]) -> Option<(usize, f64, f64)> {
     let mut all: Vec<u64> = runs.iter().flat_map(|r| r.inserts.iter().copied()).collect();
     all.sort_unstable();

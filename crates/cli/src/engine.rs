@@ -154,7 +154,7 @@ pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
     }
     let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
     let merges = Box::leak(Box::new(wireloom_interp::InterpMerges::new(module.clone())));
-    // SAFETY: the tables and what they point to are leaked just above, so they live as long as the
+    // SAFETY: the tables and all their targets are leaked just above, so they live as long as the
     // process.
     let program = unsafe {
         let packets = (program.table_self(), program.packets());
