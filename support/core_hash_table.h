@@ -333,7 +333,7 @@ WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const
 }
 /* ---- the keys of a batch ---- */
 
-/* With what searches in one array begin: in registers, as stores to frames and tables could touch
+/* The start of searches in one array: in registers, because stores to frames and tables could touch
    it where it lies. */
 typedef struct wl_places { uint8_t *slot, *end; uint32_t buckets, split, idle; bool any, crowded; } wl_places;
 WL_INLINE wl_places wl_flow_places(const wl_flows *t, const unsigned part, const wl_shape g) {
@@ -392,7 +392,7 @@ WL_INLINE uint8_t *wl_flow_still(const wl_flows *t, const wl_shape g, uint8_t *s
     wl_slot_touch(s, g, tick);
     return s;
 }
-/* As wl_flow_find and wl_flow_read, with what wl_flow_still says of a short key. */
+/* As wl_flow_find and wl_flow_read, with the result of wl_flow_still for a short key. */
 WL_INLINE void *wl_flow_find_at(wl_flows *t, const wl_shape *g, uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     if (WL_UNLIKELY(!s)) return wl_flow_find(t, g, part, k, h, tick);
     wl_front_drop(t, 0, g[0], k, h);
@@ -403,7 +403,7 @@ WL_INLINE bool wl_flow_read_at(wl_flows *t, const wl_shape *g, const uint8_t *s,
     memcpy(to, s + g[0].value, n);
     return true;
 }
-/* Looks at the next n slots of those that have ever been taken; how many had expired. */
+/* Looks at the next n slots that have ever been taken; returns how many had expired. */
 static __attribute__((noinline)) uint32_t wl_flow_sweep_on(wl_flows *t, unsigned part, const wl_shape g, uint32_t n, uint32_t tick) {
     const uint32_t top = t->top[part], from = t->sweep[part] < top ? t->sweep[part] : 0;
     if (n > top) n = top;
@@ -420,7 +420,7 @@ static inline void wl_flow_move(wl_flows *t, const unsigned part, const wl_shape
     t->used[part]++;
     t->stats.entries++;
 }
-/* Moves the entries of the last bucket that has not been moved; those that have expired are
+/* Moves the entries of the last bucket that has not been moved; expired ones are
    dropped. */
 static inline void wl_flow_move_bucket(wl_flows *t, const unsigned part, const wl_shape g, uint32_t tick) {
     const uint32_t b = --t->split[part];

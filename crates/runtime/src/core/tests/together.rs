@@ -46,7 +46,7 @@ impl Crowd {
         self.groups()
     }
 
-    /// What has come to the backend since, by connection.
+    /// The requests that the backend has received since, by connection.
     fn groups(&mut self) -> Vec<Group> {
         while let Some(x) = self.s.backend("backends", 0) {
             self.servers.push(x);
@@ -227,7 +227,7 @@ fn slow_answers_on_connections_of_their_own_end_the_sharing() {
     assert_clean(&mut c.s);
 }
 
-/// Some simple servers drop what they have read behind a request.
+/// Some simple servers drop the bytes that they have read behind a request.
 #[test]
 fn a_backend_that_drops_what_lies_behind_is_found_out_at_once() {
     let mut c = Crowd::new(AUTO);
