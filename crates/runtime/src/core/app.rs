@@ -31,7 +31,7 @@ pub struct App {
     pub classes: Vec<String>,
     pub class_numbers: Vec<Vec<u8>>,
     /// Words about answers that failed.
-    pub told: super::noted::Told,
+    pub told: super::request_records::Told,
 }
 
 pub struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);
@@ -88,7 +88,7 @@ impl App {
             })
             .collect();
         let shared = shared.unwrap_or_else(|| Arc::new(SharedMemory::of(&program, &settings)));
-        let (classes, class_numbers) = super::noted::classes(&desc);
+        let (classes, class_numbers) = super::request_records::classes(&desc);
         Ok(Arc::new(App {
             program,
             desc,

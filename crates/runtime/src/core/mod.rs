@@ -19,10 +19,10 @@
 //! parse, or close a connection. They append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`). `step`
 //! works off the marks.
 
-mod admission;
 pub mod app;
 mod backend;
 mod client;
+mod connection_limit;
 mod dispatch;
 pub mod fault;
 mod flush;
@@ -34,16 +34,17 @@ mod input;
 pub mod input_coalescing;
 mod large_answers;
 pub mod moves;
-mod noted;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
+mod request_records;
 pub(crate) mod signal;
 pub mod slab;
 pub mod stacks;
+mod suspension;
 mod tail;
 mod task;
-mod time;
+mod timeouts;
 mod turns;
 pub mod types;
 
@@ -130,7 +131,7 @@ pub struct Core {
     slots: Slab<Slot>,
     calls: Slab<Call>,
     by_token: Vec<Id>,
-    listeners: Vec<admission::Listener>,
+    listeners: Vec<connection_limit::Listener>,
     dirty: Vec<Id>,
     lanes: stacks::Lanes,
     moving: moves::Moving,
@@ -255,7 +256,7 @@ impl Core {
                     crate::error::Error::Io(format!("port `{name}`: cannot listen on {addr}"), e)
                 })?;
                 self.engine.admit(token, self.apps[a].ports[p].options.max_connections as usize);
-                self.listeners.push(admission::Listener::new(token, a as u16, p as u16));
+                self.listeners.push(connection_limit::Listener::new(token, a as u16, p as u16));
             }
         }
         Ok(())
