@@ -8,12 +8,13 @@
 //! ```
 //!
 //! `input` cuts bytes into messages in the engine's own buffer. `client` starts tasks and keeps
-//! replies in order. `task` runs handlers, and `host` has the functions that they call. `dispatch`
-//! and `backend` move requests and answers. `pool` chooses connections, and `health` keeps the
-//! state of backends. `tail` streams messages that are too long to hold. `pipeline` shares
-//! connections of exclusive protocols by the rules of `pipelining_policy`. `large_answers` gives
-//! large answers of pipelined protocols connections of their own. `fault`, `time` and `flush` do as
-//! their names say. Nothing here knows sockets.
+//! replies in order. `task` runs handlers, and `host` has the functions that they call.
+//! `suspension` keeps tasks that wait for answers. `dispatch` and `backend` move requests and
+//! answers. `pool` chooses connections, and `health` keeps the state of backends. `tail` streams
+//! messages that are too long to hold. `pipeline` shares connections of exclusive protocols by the
+//! rules of `pipelining_policy`. `large_answers` gives large answers of pipelined protocols
+//! connections of their own. `connection_limit` makes clients wait, `turns` shares the core's time.
+//! `fault`, `timeouts` and `flush` do as their names say. Nothing here knows sockets.
 //!
 //! Handlers run inside `task::run` only. The host functions that they call never run a handler,
 //! parse, or close a connection. They append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`). `step`
