@@ -86,7 +86,7 @@ fn a_million_frames_keep_their_order_on_two_cores() {
         &["--cores", "0-1", "--rps", "on", "--dump", &dump],
     );
     assert_eq!(o.code, Some(0), "{}", o.text);
-    assert!(o.text.contains("1000000 frames received, 1000000 sent, 0 without a way out, 0 faults"), "{}", o.text);
+    assert!(o.text.contains("1000000 frames received, 1000000 sent, 0 without an output, 0 faults"), "{}", o.text);
     let got = std::fs::read(&output).expect("it was written");
     let mut last = vec![0u32; FLOWS as usize];
     for record in got[24..].chunks_exact(80) {

@@ -147,7 +147,7 @@ fn the_last_line_tells_of_faults() {
     let f = three_frames("told");
     f.capture("none.pcap", ETHERNET, []);
     let out = f.run("flow_classifier", &["--bind", "wire=pcap:@/none.pcap"]);
-    assert!(out.text.contains("0 frames received, 0 sent, 0 without a way out, 0 faults, in "), "{}", out.text);
+    assert!(out.text.contains("0 frames received, 0 sent, 0 without an output, 0 faults, in "), "{}", out.text);
     let mut lying = framed(udp([10, 0, 0, 1], 1));
     lying[17] = 200;
     f.capture("lying.pcap", ETHERNET, [(0, lying.clone()), (1, lying)]);

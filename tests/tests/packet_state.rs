@@ -105,7 +105,7 @@ fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> (V
             said.split_once(what).and_then(|(s, _)| s.rsplit(' ').next()).and_then(|n| n.parse::<u64>().ok())
         };
         let faults = number(" faults").unwrap_or_else(|| panic!("no number of faults: {said}"));
-        assert!(said.contains(" 0 without a way out"), "{way}: {said}");
+        assert!(said.contains(" 0 without an output"), "{way}: {said}");
         let frames: Vec<Frames> = outs.iter().map(|o| read(&folder.file(&format!("{o}-{way}.pcap")))).collect();
         (frames, faults, number(" discarded by queues").unwrap_or(0))
     };
@@ -637,7 +637,7 @@ fn three_apps_share_a_capture() {
         ];
         let said = folder.run("three.loom", &[&args[..], extra].concat());
         assert!(
-            said.contains(&format!("1800 frames received, {} sent, 0 without a way out, 0 faults", 600 + even.len())),
+            said.contains(&format!("1800 frames received, {} sent, 0 without an output, 0 faults", 600 + even.len())),
             "{extra:?}: {said}"
         );
         for (name, want) in [("inside", &inside), ("even", &even)] {

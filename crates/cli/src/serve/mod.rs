@@ -129,7 +129,7 @@ pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, i
             String::new()
         };
         let counts = format!(
-            "{} frames received, {} sent, {} without a way out{queues}",
+            "{} frames received, {} sent, {} without an output{queues}",
             served.frames, served.frames_sent, served.frames_dropped
         );
         eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
