@@ -134,7 +134,7 @@ pub struct Core {
     by_token: Vec<Id>,
     listeners: Vec<connection_limit::Listener>,
     dirty: Vec<Id>,
-    lanes: stacks::Lanes,
+    stacks: stacks::HandlerStacks,
     moving: moves::Moving,
     /// Until when the time of this core is accounted for, and the app whose turn is next.
     stamp: u64,
@@ -211,7 +211,7 @@ impl Core {
             by_token: Vec::new(),
             listeners: Vec::new(),
             dirty: Vec::new(),
-            lanes: stacks::Lanes::new(),
+            stacks: stacks::HandlerStacks::new(),
             moving: moves::Moving::default(),
             stamp: now,
             turn: 0,

@@ -72,7 +72,7 @@ impl Core {
     }
 
     fn run_once(&mut self, id: Id) -> i32 {
-        let on_lane = self.takes_lane(id);
+        let on_stack = self.takes_stack(id);
         let this: *mut Core = self;
         let t = &mut self.tasks[id];
         t.c.conn = self.conns.get_mut(t.conn).map_or(std::ptr::null_mut(), |c| &mut c.c as *mut wl_conn);
@@ -91,7 +91,7 @@ impl Core {
         // functions reach this core through `rt`, set by `enter` just before. `self` is not used
         // until `run` returns.
         let result = match run {
-            Some(run) if on_lane => self.run_on_lane(id, run, this, task),
+            Some(run) if on_stack => self.run_on_stack(id, run, this, task),
             run => run.map_or(WL_T_FAULT, |run| unsafe { run(this, task) }),
         };
         self.has_run(id, result)
@@ -135,8 +135,8 @@ impl Core {
 
     /// Releases everything. Answers to calls under way are dropped.
     pub(super) fn end_task(&mut self, id: Id) {
-        if !self.tasks[id].lane.is_null() {
-            self.leave_lane(id);
+        if !self.tasks[id].on_stack.is_null() {
+            self.leave_stack(id);
         }
         let t = &self.tasks[id];
         let conn = t.conn;

@@ -8,7 +8,7 @@ use super::fault::Start;
 use super::health::Down;
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
-use super::stacks::Lane;
+use super::stacks::HandlerStack;
 use crate::abi::*;
 use crate::buffer::{OwnedBuf, Queue};
 use crate::engine::Token;
@@ -340,7 +340,7 @@ pub struct Task {
     pub rep_more: bool,
     pub frame: Vec<u64>,
     /// Where it is paused, and the next paused one of its connection.
-    pub lane: *mut Lane,
+    pub on_stack: *mut HandlerStack,
     pub next_paused: Id,
 }
 
@@ -372,7 +372,7 @@ impl Default for Task {
             rep_src: Id::NIL,
             rep_more: false,
             frame: Vec::new(),
-            lane: std::ptr::null_mut(),
+            on_stack: std::ptr::null_mut(),
             next_paused: Id::NIL,
         }
     }
