@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::io::{IoSlice, Read, Write as _};
 use std::time::{Duration, Instant};
-use wireloom_runtime::engine::{open, Engine, EngineKind, Event, Token, Write};
+use wireloom_runtime::engine::{open, Engine, EngineKind, Event, Token, WriteResult};
 
 /// A connection's output: the bytes being sent, and the bytes that came meanwhile.
 #[derive(Default)]
@@ -28,8 +28,8 @@ fn flush(engine: &mut dyn Engine, conn: Token, o: &mut Out) {
         }
         // SAFETY: `sending` is not touched before `Sent` is there.
         match unsafe { engine.write(conn, &[IoSlice::new(&o.sending)]) } {
-            Write::InFlight => o.in_flight = true,
-            Write::Done(n) if n > 0 => drop(o.sending.drain(..n)),
+            WriteResult::InFlight => o.in_flight = true,
+            WriteResult::Done(n) if n > 0 => drop(o.sending.drain(..n)),
             _ => return,
         }
     }

@@ -88,7 +88,7 @@ impl AccessLog {
     }
 
     fn run(&self, out: &mut Out) {
-        let (mut lines, mut opened, mut said) = (Vec::new(), HANGUPS.load(Ordering::SeqCst), Said::default());
+        let (mut lines, mut opened, mut said) = (Vec::new(), HANGUPS.load(Ordering::SeqCst), LossReport::default());
         loop {
             let last = self.ended.load(Ordering::SeqCst);
             for waiting in &self.waiting {
@@ -115,12 +115,12 @@ impl AccessLog {
 
 /// The last report of lost lines.
 #[derive(Default)]
-struct Said {
+struct LossReport {
     lost: u64,
     at: Option<Instant>,
 }
 
-impl Said {
+impl LossReport {
     fn tell(&mut self, lost: u64, last: bool) {
         let due = last || self.at.is_none_or(|at| at.elapsed() >= SAY_AGAIN);
         if lost > self.lost && due {

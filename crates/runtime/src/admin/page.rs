@@ -46,7 +46,7 @@ impl Page {
         let (wake, woken) = UnixStream::pair().map_err(fail)?;
         woken.set_nonblocking(true).map_err(fail)?;
         wake.set_nonblocking(true).map_err(fail)?;
-        let done = Arc::new(Done { list: Mutex::default(), wake });
+        let done = Arc::new(FinishedSignals { list: Mutex::default(), wake });
         let desk = Desk { listener, told, woken, done, names, view, clients: Vec::new(), next: 0, signals: 0 };
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || desk.run()).map_err(fail)?;
         Ok(Page { addr, stop: Some(stop), thread: Some(thread) })
@@ -88,7 +88,7 @@ impl From<Refusal> for Response {
 }
 
 /// Answers of signals, by client, and the socket that wakes the loop for them.
-struct Done {
+struct FinishedSignals {
     list: Mutex<Vec<(u64, Response)>>,
     wake: UnixStream,
 }
@@ -162,7 +162,7 @@ struct Desk {
     listener: TcpListener,
     told: UnixStream,
     woken: UnixStream,
-    done: Arc<Done>,
+    done: Arc<FinishedSignals>,
     names: Vec<String>,
     view: Arc<View>,
     /// In the order in which they came.

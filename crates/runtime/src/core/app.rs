@@ -31,7 +31,7 @@ pub struct App {
     pub classes: Vec<String>,
     pub class_numbers: Vec<Vec<u8>>,
     /// Words about answers that failed.
-    pub told: super::request_records::Told,
+    pub told: super::request_records::FailureLog,
 }
 
 pub struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);

@@ -7,7 +7,7 @@ use super::slab::Id;
 use super::types::{flag, Conn, Mode, Side, Sink, NO_BACKEND, NO_PROTO};
 use super::{Core, Raw, HIGH, REPLY_BUDGET, STORED_MAX};
 use crate::abi::*;
-use crate::buffer::Queue;
+use crate::buffer::ChunkQueue;
 use crate::engine::Token;
 use crate::stats::NO_PLACE;
 
@@ -501,7 +501,7 @@ impl Core {
 }
 
 /// Moves all bytes of one queue behind another's.
-pub(super) fn move_queue(pool: &mut crate::buffer::Pool, from: &mut Queue, to: &mut Queue) -> bool {
+pub(super) fn move_queue(pool: &mut crate::buffer::ChunkPool, from: &mut ChunkQueue, to: &mut ChunkQueue) -> bool {
     let mut fits = true;
     while !from.is_empty() {
         let mut slices = [std::io::IoSlice::new(&[]); crate::buffer::MAX_SLICES];
@@ -509,7 +509,7 @@ pub(super) fn move_queue(pool: &mut crate::buffer::Pool, from: &mut Queue, to: &
         let raws: Vec<Raw> = slices[..n].iter().map(|s| Raw::of(s)).collect();
         let total = raws.iter().map(|r| r.n).sum();
         for r in raws {
-            // SAFETY: appending takes other chunks and moves none (see `Queue`).
+            // SAFETY: appending takes other chunks and moves none (see `ChunkQueue`).
             fits &= to.append(pool, unsafe { r.slice() });
         }
         from.consume(pool, total);

@@ -4,7 +4,7 @@ use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS, LOW};
 use crate::buffer::MAX_SLICES;
-use crate::engine::Write;
+use crate::engine::WriteResult;
 use std::io::IoSlice;
 
 impl Core {
@@ -113,23 +113,23 @@ impl Core {
                 }
             };
             match result {
-                Write::Done(k) => {
+                WriteResult::Done(k) => {
                     self.written(id, k);
                     if k < offered {
                         self.blocked(id);
                         return true;
                     }
                 }
-                Write::InFlight => {
+                WriteResult::InFlight => {
                     c.set(flag::IN_FLIGHT);
                     self.arm_write(id);
                     return true;
                 }
-                Write::Blocked => {
+                WriteResult::Blocked => {
                     self.blocked(id);
                     return true;
                 }
-                Write::Broken => {
+                WriteResult::Broken => {
                     self.broken(id);
                     return false;
                 }

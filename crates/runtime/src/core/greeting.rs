@@ -10,7 +10,7 @@ use super::slab::Id;
 use super::types::flag;
 use super::{Core, Raw};
 use crate::abi::*;
-use crate::buffer::Queue;
+use crate::buffer::ChunkQueue;
 use crate::program::{Unit, Verdict};
 
 /// Bytes of a refusal that are logged.
@@ -63,7 +63,7 @@ impl Core {
     }
 
     fn prepend(&mut self, id: Id, bytes: &[u8]) -> bool {
-        let mut greeting = Queue::new();
+        let mut greeting = ChunkQueue::new();
         if !greeting.append(&mut self.pool, bytes) {
             return false;
         }

@@ -238,7 +238,7 @@ impl Core {
         }
         // SAFETY: as above.
         let head = unsafe { (*view).head } as usize;
-        let Ran { verdict, used, .. } = run_tail(unit, view, rest.from(head + tail_used), eof, true);
+        let TailProgress { verdict, used, .. } = run_tail(unit, view, rest.from(head + tail_used), eof, true);
         let have = head + tail_used + used;
         match verdict {
             // A fault the grammar recovers from: its end has been reached, the next message
@@ -371,7 +371,7 @@ pub(super) fn omits(view: *const wl_parser) -> bool {
 }
 
 /// The result of parsing a piece of a tail.
-pub(super) struct Ran {
+pub(super) struct TailProgress {
     pub verdict: Verdict,
     pub used: usize,
     /// The bytes that were used are not passed on.
@@ -381,7 +381,7 @@ pub(super) struct Ran {
 /// Runs the tail parser over `rest`, skipping runs that need no parsing. It stops where passed
 /// bytes and dropped bytes meet. With `passed` it stops before the first dropped byte, except for
 /// bytes dropped to resynchronise.
-pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, passed: bool) -> Ran {
+pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, passed: bool) -> TailProgress {
     let (mut off, mut omit) = (0, omits(view));
     let mut omitted = omit;
     loop {
@@ -393,7 +393,7 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, p
             off += k as usize;
             // At the end of the connection the parser judges a cut run itself.
             if v.left > 0 && !eof {
-                return Ran { verdict: Verdict::More, used: off, omitted };
+                return TailProgress { verdict: Verdict::More, used: off, omitted };
             }
         }
         let at = rest.from(off);
@@ -401,13 +401,13 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, p
         let (verdict, used) = unsafe { unit.tail(view, at.p, at.n.min(u32::MAX as usize) as u32, eof) };
         off += used as usize;
         match verdict {
-            Verdict::Whole | Verdict::Bad => return Ran { verdict, used: off, omitted },
+            Verdict::Whole | Verdict::Bad => return TailProgress { verdict, used: off, omitted },
             _ if omits(view) != omit => {
                 omit = !omit;
                 // SAFETY: as above.
                 let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
                 if off < rest.n && (off > 0 || passed) && !(passed && in_step) {
-                    return Ran { verdict: Verdict::More, used: off, omitted };
+                    return TailProgress { verdict: Verdict::More, used: off, omitted };
                 }
                 // Behind the last byte the message may end without another.
                 omitted = if off == 0 { omit } else { omitted };
@@ -416,10 +416,10 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, p
                 // SAFETY: as above.
                 let v = unsafe { &mut *view };
                 if eof && used == 0 {
-                    return Ran { verdict: truncated(v), used: off, omitted };
+                    return TailProgress { verdict: truncated(v), used: off, omitted };
                 }
                 if !eof && v.left == 0 && (used == 0 || off == rest.n) {
-                    return Ran { verdict: Verdict::More, used: off, omitted };
+                    return TailProgress { verdict: Verdict::More, used: off, omitted };
                 }
             }
         }

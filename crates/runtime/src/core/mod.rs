@@ -53,7 +53,7 @@ pub mod types;
 mod tests;
 
 use crate::abi::wl_fault;
-use crate::buffer::{Pool, PoolLimits, Queue};
+use crate::buffer::{ChunkPool, ChunkQueue, PoolLimits};
 use crate::engine::common::wall_offset;
 use crate::engine::{Engine, Event, Token};
 use crate::stats::CoreStats;
@@ -119,7 +119,7 @@ impl Raw {
 
 pub struct Core {
     pub engine: Box<dyn Engine>,
-    pub pool: Pool,
+    pub pool: ChunkPool,
     pub stats: Arc<Vec<CoreStats>>,
     index: usize,
     now: u64,
@@ -142,7 +142,7 @@ pub struct Core {
     /// The processor's time up to the last long turn.
     worked: u64,
     /// Output queues of closed connections that the engine still reads.
-    graveyard: Vec<(Token, Queue)>,
+    graveyard: Vec<(Token, ChunkQueue)>,
     faults: Vec<(u16, wl_fault)>,
     /// Connection attempts that failed at once.
     failures: Vec<dispatch::Target>,
@@ -193,7 +193,7 @@ impl Core {
             .collect();
         let mut core = Core {
             engine,
-            pool: Pool::new(PoolLimits::default()),
+            pool: ChunkPool::new(PoolLimits::default()),
             stats,
             index,
             now,

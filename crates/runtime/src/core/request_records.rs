@@ -16,15 +16,15 @@ const SUPPRESSED: u64 = (1 << 24) - 1;
 
 /// The log lines of an app, for each kind of fault. A word holds the second of the last line (1 is
 /// the first). Its low 24 bits count the faults since then without a line.
-pub struct Told([AtomicU64; KINDS]);
+pub struct FailureLog([AtomicU64; KINDS]);
 
-impl Default for Told {
+impl Default for FailureLog {
     fn default() -> Self {
-        Told(std::array::from_fn(|_| AtomicU64::new(0)))
+        FailureLog(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
-impl Told {
+impl FailureLog {
     /// Whether a word may be said; then, how many were not said before it.
     fn may(&self, kind: u32, second: u64) -> Option<u64> {
         let cell = &self.0[(kind as usize).min(KINDS - 1)];
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn one_word_a_second_and_kind_and_the_rest_is_counted() {
-        let told = Told::default();
+        let told = FailureLog::default();
         assert_eq!(told.may(8, 0), Some(0));
         assert_eq!(told.may(8, 0), None);
         assert_eq!(told.may(9, 0), Some(0));

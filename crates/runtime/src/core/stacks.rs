@@ -68,7 +68,7 @@ impl HandlerStacks {
         let stack = DefaultStack::new(STACK).ok()?;
         let mut out = vec![0u8; 4096];
         let built = out_of(&mut out);
-        let on_stack = HandlerStack {
+        let handler_stack = HandlerStack {
             stack: Some(stack),
             run: None,
             yielder: std::ptr::null(),
@@ -78,25 +78,25 @@ impl HandlerStacks {
             rounds: FIRST_LOOK,
             looked: 0,
         };
-        Some(Box::into_raw(Box::new(on_stack)))
+        Some(Box::into_raw(Box::new(handler_stack)))
     }
 
     /// Gives back a stack on which nothing runs.
-    fn give(&mut self, on_stack: *mut HandlerStack) {
+    fn give(&mut self, handler_stack: *mut HandlerStack) {
         if self.idle.len() < KEPT {
-            self.idle.push(on_stack);
+            self.idle.push(handler_stack);
         } else {
             // SAFETY: made by `take`, in no list.
-            drop(unsafe { Box::from_raw(on_stack) });
+            drop(unsafe { Box::from_raw(handler_stack) });
         }
     }
 }
 
 impl Drop for HandlerStacks {
     fn drop(&mut self) {
-        for on_stack in self.idle.drain(..) {
+        for handler_stack in self.idle.drain(..) {
             // SAFETY: made by `take`, in no other list.
-            drop(unsafe { Box::from_raw(on_stack) });
+            drop(unsafe { Box::from_raw(handler_stack) });
         }
     }
 }
@@ -114,10 +114,10 @@ pub unsafe extern "C" fn run_on(core: *mut wl_core) {
 pub(super) unsafe extern "C" fn pause(core: *mut wl_core) {
     // SAFETY: called by a handler inside `run`; `rt` is its core, to which no reference outlives
     // the block.
-    let on_stack = unsafe { (*(*core).rt.cast::<Core>()).look(&mut *core) };
-    if let Some(on_stack) = on_stack {
+    let handler_stack = unsafe { (*(*core).rt.cast::<Core>()).look(&mut *core) };
+    if let Some(handler_stack) = handler_stack {
         // SAFETY: this code runs on that stack; its yielder lives as long as its stack is in use.
-        unsafe { (*(*on_stack).yielder).suspend(()) }
+        unsafe { (*(*handler_stack).yielder).suspend(()) }
     }
 }
 
@@ -131,14 +131,14 @@ impl Core {
         }
         let now = self.engine.now();
         // SAFETY: the current stack is live, and no other reference to it exists now.
-        let on_stack = unsafe { &mut *at };
-        let took = now.saturating_sub(std::mem::replace(&mut on_stack.looked, now));
+        let handler_stack = unsafe { &mut *at };
+        let took = now.saturating_sub(std::mem::replace(&mut handler_stack.looked, now));
         if took < LOOK_NS / 2 {
-            on_stack.rounds = (on_stack.rounds * 2).min(ROUNDS_MAX);
+            handler_stack.rounds = (handler_stack.rounds * 2).min(ROUNDS_MAX);
         } else if took > LOOK_NS * 2 {
-            on_stack.rounds = (on_stack.rounds / 2).max(1);
+            handler_stack.rounds = (handler_stack.rounds / 2).max(1);
         }
-        wl.fuel = on_stack.rounds;
+        wl.fuel = handler_stack.rounds;
         (now >= self.stacks.end && self.stacks.paused < MOST).then_some(at)
     }
 
@@ -187,55 +187,55 @@ impl Core {
         };
         let size = self.apps[self.tasks[id].app as usize].app.program.table().tmp_size as usize;
         // SAFETY: the stack is live, and no other reference to it exists.
-        let on_stack = unsafe { &mut *at };
-        if on_stack.tmp.len() * 8 < size {
-            on_stack.tmp = words(size);
+        let handler_stack = unsafe { &mut *at };
+        if handler_stack.tmp.len() * 8 < size {
+            handler_stack.tmp = words(size);
         }
-        on_stack.built.p = on_stack.built.start;
-        (on_stack.rounds, on_stack.looked) = (FIRST_LOOK, self.stamp);
-        let Some(stack) = on_stack.stack.take() else { return WL_T_FAULT };
-        on_stack.run = Some(Coroutine::with_stack(stack, move |yielder, ()| {
+        handler_stack.built.p = handler_stack.built.start;
+        (handler_stack.rounds, handler_stack.looked) = (FIRST_LOOK, self.stamp);
+        let Some(stack) = handler_stack.stack.take() else { return WL_T_FAULT };
+        handler_stack.run = Some(Coroutine::with_stack(stack, move |yielder, ()| {
             // SAFETY: the stack outlives the code that runs on it; the rest as in `run_once`.
             unsafe {
                 (*at).yielder = yielder;
                 run(this, task)
             }
         }));
-        self.tasks[id].on_stack = at;
+        self.tasks[id].handler_stack = at;
         self.enter_stack(id)
     }
 
     /// Begins or resumes the handler on a task's stack, until its end, the next call, or a pause.
     pub(super) fn enter_stack(&mut self, id: Id) -> c_int {
         let this: *mut Core = self;
-        let (at, a, conn) = (self.tasks[id].on_stack, self.tasks[id].app as usize, self.tasks[id].conn);
+        let (at, a, conn) = (self.tasks[id].handler_stack, self.tasks[id].app as usize, self.tasks[id].conn);
         self.stacks.end = self.stamp.saturating_add(self.left_of_slice(conn));
         self.stacks.current = at;
         // SAFETY: the stack is live. No reference to it is kept while it runs.
         let mut run = unsafe {
-            let on_stack = &mut *at;
-            std::mem::swap(&mut self.apps[a].out, &mut on_stack.out);
+            let handler_stack = &mut *at;
+            std::mem::swap(&mut self.apps[a].out, &mut handler_stack.out);
             let wl = &mut self.apps[a].wl;
             wl.rt = this.cast();
-            std::mem::swap(&mut wl.out, &mut on_stack.built);
-            (wl.tmp, wl.fuel) = (on_stack.tmp.as_mut_ptr().cast(), on_stack.rounds);
-            on_stack.run.take()
+            std::mem::swap(&mut wl.out, &mut handler_stack.built);
+            (wl.tmp, wl.fuel) = (handler_stack.tmp.as_mut_ptr().cast(), handler_stack.rounds);
+            handler_stack.run.take()
         };
         // Host functions reach this core through `rt`; `self` is not used until the stack is left.
         let left = run.as_mut().map_or(CoroutineResult::Return(WL_T_FAULT), |r| r.resume(()));
         self.stacks.current = std::ptr::null_mut();
         // SAFETY: as above.
-        let on_stack = unsafe { &mut *at };
-        on_stack.run = run;
-        std::mem::swap(&mut self.apps[a].out, &mut on_stack.out);
+        let handler_stack = unsafe { &mut *at };
+        handler_stack.run = run;
+        std::mem::swap(&mut self.apps[a].out, &mut handler_stack.out);
         let wl = &mut self.apps[a].wl;
-        std::mem::swap(&mut wl.out, &mut on_stack.built);
+        std::mem::swap(&mut wl.out, &mut handler_stack.built);
         (wl.tmp, wl.fuel) = (std::ptr::null_mut(), 0);
         match left {
             CoroutineResult::Yield(()) => PAUSED,
             CoroutineResult::Return(code) => {
-                on_stack.stack = on_stack.run.take().map(Coroutine::into_stack);
-                self.tasks[id].on_stack = std::ptr::null_mut();
+                handler_stack.stack = handler_stack.run.take().map(Coroutine::into_stack);
+                self.tasks[id].handler_stack = std::ptr::null_mut();
                 self.stacks.give(at);
                 code
             }
@@ -265,7 +265,7 @@ impl Core {
         let id = self.conns[conn].paused;
         self.unlist(conn, id);
         // SAFETY: a paused task has a stack, which is live.
-        unsafe { (*self.tasks[id].on_stack).looked = self.stamp }
+        unsafe { (*self.tasks[id].handler_stack).looked = self.stamp }
         let result = self.enter_stack(id);
         let result = self.has_run(id, result);
         self.work_off(id, result);
@@ -298,17 +298,17 @@ impl Core {
 
     /// A task ends while it is paused: its stack is abandoned.
     pub(super) fn leave_stack(&mut self, id: Id) {
-        let at = std::mem::replace(&mut self.tasks[id].on_stack, std::ptr::null_mut());
+        let at = std::mem::replace(&mut self.tasks[id].handler_stack, std::ptr::null_mut());
         let conn = self.tasks[id].conn;
         self.unlist(conn, id);
         // SAFETY: the stack is live, and no other reference to it exists. Generated code keeps
         // nothing on its stack that must be released: a handler that locks a table does not pause
         // meanwhile.
         unsafe {
-            let on_stack = &mut *at;
-            if let Some(mut run) = on_stack.run.take() {
+            let handler_stack = &mut *at;
+            if let Some(mut run) = handler_stack.run.take() {
                 run.force_reset();
-                on_stack.stack = Some(run.into_stack());
+                handler_stack.stack = Some(run.into_stack());
             }
         }
         self.stacks.give(at);

@@ -1,7 +1,7 @@
 //! Streaming: tails and tunnels flow from one connection to another, never held beyond a bound.
 
 use super::fault::Start;
-use super::input::{run_tail, Ran};
+use super::input::{run_tail, TailProgress};
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, Raw, HIGH, STORED_MAX};
@@ -25,7 +25,7 @@ impl Core {
         let p = self.apps[a].protos[proto];
         let unit = if side == Side::Client { p.request } else { p.response.unwrap_or(p.request) };
         let view: *mut wl_parser = c.view.as_mut()?.as_mut_ptr().cast();
-        let Ran { verdict, used, omitted } = run_tail(unit, view, rest, eof, false);
+        let TailProgress { verdict, used, omitted } = run_tail(unit, view, rest, eof, false);
         if used > 0 && !omitted {
             self.forward(id, Raw { p: rest.p, n: used });
         }

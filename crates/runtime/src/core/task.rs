@@ -135,7 +135,7 @@ impl Core {
 
     /// Releases everything. Answers to calls under way are dropped.
     pub(super) fn end_task(&mut self, id: Id) {
-        if !self.tasks[id].on_stack.is_null() {
+        if !self.tasks[id].handler_stack.is_null() {
             self.leave_stack(id);
         }
         let t = &self.tasks[id];

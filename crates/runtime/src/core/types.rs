@@ -10,7 +10,7 @@ use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
 use super::stacks::HandlerStack;
 use crate::abi::*;
-use crate::buffer::{OwnedBuf, Queue};
+use crate::buffer::{ChunkQueue, OwnedBuf};
 use crate::engine::Token;
 use crate::timer::TimerKey;
 use smallvec::SmallVec;
@@ -136,7 +136,7 @@ pub struct Conn {
     pub last_rx: u64,
     pub last_tx: u64,
     // Output.
-    pub out: Queue,
+    pub out: ChunkQueue,
     // Reply slots of a client, calls of a backend connection, first to last.
     pub first: Id,
     pub last: Id,
@@ -213,7 +213,7 @@ impl Default for Conn {
             ignored: 0,
             owner: Id::NIL,
             paused_src: Id::NIL,
-            out: Queue::new(),
+            out: ChunkQueue::new(),
             first: Id::NIL,
             last: Id::NIL,
             count: 0,
@@ -273,7 +273,7 @@ pub struct Slot {
     /// Bytes of the answer were given to the connection.
     pub started: bool,
     /// Reply bytes that wait for their turn.
-    pub stored: Queue,
+    pub stored: ChunkQueue,
     pub bytes: u64,
     pub since: u64,
     /// The backend that was asked last: its port and number, `NO_BACKEND`, `BACKENDS`.
@@ -340,7 +340,7 @@ pub struct Task {
     pub rep_more: bool,
     pub frame: Vec<u64>,
     /// Where it is paused, and the next paused one of its connection.
-    pub on_stack: *mut HandlerStack,
+    pub handler_stack: *mut HandlerStack,
     pub next_paused: Id,
 }
 
@@ -372,7 +372,7 @@ impl Default for Task {
             rep_src: Id::NIL,
             rep_more: false,
             frame: Vec::new(),
-            on_stack: std::ptr::null_mut(),
+            handler_stack: std::ptr::null_mut(),
             next_paused: Id::NIL,
         }
     }

@@ -9,7 +9,7 @@
 //! poll.
 
 use super::common::{self, check, Slots, ACCEPT_PAUSE_NS};
-use super::{direct, Engine, Event, Release, Token, Waiting, Waker, Write, MAX_RECV};
+use super::{direct, Engine, Event, Release, Token, Waiting, Waker, WriteResult, MAX_RECV};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -347,18 +347,18 @@ impl Epoll {
     }
 
     #[inline(always)]
-    fn send(&mut self, conn: Token, slices: &[IoSlice<'_>], flags: i32) -> Write {
-        let Some(s) = self.sockets.get_mut(conn) else { return Write::Broken };
+    fn send(&mut self, conn: Token, slices: &[IoSlice<'_>], flags: i32) -> WriteResult {
+        let Some(s) = self.sockets.get_mut(conn) else { return WriteResult::Broken };
         if s.has(BROKEN | LISTENER | BLOCKED | CONNECTING) {
             return s.refuse();
         }
         let total: usize = slices.iter().map(|s| s.len()).sum();
         if total == 0 {
-            return Write::Done(0);
+            return WriteResult::Done(0);
         }
         let n = send(s.fd.as_raw_fd(), slices, flags);
         if n == total as isize {
-            return Write::Done(total);
+            return WriteResult::Done(total);
         }
         s.not_all(n, slices, flags)
     }
@@ -366,17 +366,17 @@ impl Epoll {
 
 impl Socket {
     #[cold]
-    fn refuse(&mut self) -> Write {
+    fn refuse(&mut self) -> WriteResult {
         if self.has(BROKEN | LISTENER) {
-            return Write::Broken;
+            return WriteResult::Broken;
         }
         self.flags |= BLOCKED;
-        Write::Blocked
+        WriteResult::Blocked
     }
 
     /// A send has taken less than all, or has failed.
     #[cold]
-    fn not_all(&mut self, mut n: isize, slices: &[IoSlice<'_>], flags: i32) -> Write {
+    fn not_all(&mut self, mut n: isize, slices: &[IoSlice<'_>], flags: i32) -> WriteResult {
         while n == -(libc::EINTR as isize) {
             n = send(self.fd.as_raw_fd(), slices, flags);
         }
@@ -385,14 +385,14 @@ impl Socket {
             if (n as usize) < total {
                 self.flags |= BLOCKED;
             }
-            return Write::Done(n as usize);
+            return WriteResult::Done(n as usize);
         }
         if n == -(libc::EAGAIN as isize) {
             self.flags |= BLOCKED;
-            return Write::Blocked;
+            return WriteResult::Blocked;
         }
         self.flags |= BROKEN;
-        Write::Broken
+        WriteResult::Broken
     }
 }
 
@@ -511,11 +511,11 @@ impl Engine for Epoll {
         &self.buffer[start as usize..][..len as usize]
     }
 
-    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
+    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
         self.send(conn, slices, 0)
     }
 
-    unsafe fn write_last(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
+    unsafe fn write_last(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
         // The kernel sends the bytes held back by MSG_MORE with the FIN of the close. That saves a
         // segment, and a wake-up of the peer.
         self.send(conn, slices, libc::MSG_MORE)

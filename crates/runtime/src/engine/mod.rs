@@ -98,7 +98,7 @@ pub enum Event {
 
 /// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum WriteResult {
     /// The first n bytes are gone (n may be less than offered: then the connection is blocked and
     /// `Writable` follows).
     Done(usize),
@@ -153,16 +153,16 @@ pub trait Engine {
     }
     /// Bytes of a `Data` event of the last poll.
     fn data(&self, start: u32, len: u32) -> &[u8];
-    /// Offers output. The slices must stay valid as [`Write::InFlight`] says.
+    /// Offers output. The slices must stay valid as [`WriteResult::InFlight`] says.
     /// # Safety
     /// After `InFlight` the memory of every slice must stay valid and unchanged until `Sent`,
     /// `Broken`, or, after `close`, until the engine no longer lists the token in `pending_close`.
-    unsafe fn write(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> Write;
+    unsafe fn write(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> WriteResult;
     /// As `write`, for the last bytes before a `shutdown` or `close` that follows at once when they
     /// are gone. The bytes may wait for it and leave together with the end of the stream.
     /// # Safety
     /// As for `write`.
-    unsafe fn write_last(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> Write {
+    unsafe fn write_last(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> WriteResult {
         // SAFETY: by the same contract.
         unsafe { self.write(conn, slices) }
     }

@@ -105,7 +105,7 @@ impl Bed {
             // SAFETY: the box stays in `out` until all of it is sent, or the engine is dropped
             // first.
             match unsafe { self.engine.write(conn, &[IoSlice::new(a), IoSlice::new(b)]) } {
-                Write::Done(n) => self.gone(conn, n),
+                WriteResult::Done(n) => self.gone(conn, n),
                 _ => return,
             }
         }
@@ -274,7 +274,7 @@ fn reset_by_the_peer() {
             assert!(b.until(|b| b.broken(t)), "{} paused={paused}", b.engine.name());
             b.for_ms(20);
             assert_eq!(b.count(|e| *e == Event::Broken { conn: t }), 1);
-            assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, Write::Broken);
+            assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, WriteResult::Broken);
             b.engine.close(t, false);
         }
     }
@@ -406,7 +406,7 @@ fn close_with_output_in_flight() {
         drop(c);
         b.for_ms(20);
         assert_eq!(b.log.len(), before, "a closed token has no events");
-        assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, Write::Broken);
+        assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, WriteResult::Broken);
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::common::{self, Slots, ACCEPT_PAUSE_NS};
 use super::ring::{BufferRing, Send};
-use super::{direct, Engine, Event, Release, Token, Waiting, Waker, Write};
+use super::{direct, Engine, Event, Release, Token, Waiting, Waker, WriteResult};
 use io_uring::{cqueue, opcode, squeue, types, IoUring};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -524,21 +524,21 @@ impl Engine for Uring {
         }
     }
 
-    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
-        let Some(s) = self.sockets.get_mut(conn) else { return Write::Broken };
+    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
+        let Some(s) = self.sockets.get_mut(conn) else { return WriteResult::Broken };
         if s.has(BROKEN | LISTENER | CLOSED) {
-            return Write::Broken;
+            return WriteResult::Broken;
         }
         if s.has(CONNECTING) {
             s.flags |= BLOCKED;
-            return Write::Blocked;
+            return WriteResult::Blocked;
         }
         if s.has(SENDING) {
             // The caller has output in flight; `Sent` will come.
-            return Write::Blocked;
+            return WriteResult::Blocked;
         }
         if slices.iter().all(|s| s.is_empty()) {
-            return Write::Done(0);
+            return WriteResult::Done(0);
         }
         let mut send = self.spare.pop().unwrap_or_default();
         let op = send.prepare(s.raw(), slices);
@@ -549,9 +549,9 @@ impl Engine for Uring {
                 s.flags |= BROKEN;
                 s.flags &= !SENDING;
             }
-            return Write::Broken;
+            return WriteResult::Broken;
         }
-        Write::InFlight
+        WriteResult::InFlight
     }
 
     fn waiting(&mut self, conn: Token) -> Waiting {

@@ -6,7 +6,7 @@
 //! by the kernel) are cut into frames again. With several cores each has a socket of its own, and
 //! the kernel deals the flows out among them.
 
-use super::offload::{Large, Left, HEADER};
+use super::offload::{Large, OffloadHeader, HEADER};
 use super::pool::Pool;
 use super::port::{Batch, FramePort, Sent, BATCH};
 use super::socket::Messages;
@@ -294,7 +294,7 @@ impl PacketRing {
         // header.
         let (data, left) = unsafe {
             let data = std::slice::from_raw_parts(at.add(h.tp_mac as usize), h.tp_snaplen as usize);
-            (data, Left::of(&at.add(h.tp_mac as usize - HEADER).cast::<[u8; HEADER]>().read()))
+            (data, OffloadHeader::of(&at.add(h.tp_mac as usize - HEADER).cast::<[u8; HEADER]>().read()))
         };
         let tagged = h.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && data.len() >= 12;
         let extra = if tagged { 4 } else { 0 };

@@ -78,7 +78,7 @@ impl Undone {
     /// Has `large` cut the frame here. `false`: it is one, or of no kind that can be cut.
     pub fn cut(self, f: &[u8], large: &mut Large) -> bool {
         let Some(l) = Layers::of(f).filter(|_| self.segment > 0) else { return false };
-        let left = Left { checksum: Some((l.transport, l.field())), segment: self.segment.into() };
+        let left = OffloadHeader { checksum: Some((l.transport, l.field())), segment: self.segment.into() };
         large.set(f, &left, 0, true)
     }
 }
@@ -92,24 +92,24 @@ const UDP: u8 = 5;
 
 /// The part of that header that matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct OffloadHeader {
     /// Where the transport header begins and its checksum lies, if that is not complete.
     checksum: Option<(usize, usize)>,
     /// Bytes of payload per frame; 0: it is one.
     segment: usize,
 }
 
-impl Left {
-    pub fn of(h: &[u8; HEADER]) -> Left {
+impl OffloadHeader {
+    pub fn of(h: &[u8; HEADER]) -> OffloadHeader {
         let word = |at: usize| usize::from(u16::from_ne_bytes([h[at], h[at + 1]]));
         let checksum = (h[0] & NEEDS_CHECKSUM != 0).then(|| (word(6), word(6) + word(8)));
         let cut = matches!(h[1] & 0x7f, TCP4 | TCP6 | UDP);
-        Left { checksum, segment: if cut { word(4) } else { 0 } }
+        OffloadHeader { checksum, segment: if cut { word(4) } else { 0 } }
     }
 
     /// The same for a frame into which so many bytes were put in front of the network header.
-    pub fn shifted(self, by: usize) -> Left {
-        Left { checksum: self.checksum.map(|(a, b)| (a + by, b + by)), ..self }
+    pub fn shifted(self, by: usize) -> OffloadHeader {
+        OffloadHeader { checksum: self.checksum.map(|(a, b)| (a + by, b + by)), ..self }
     }
 
     /// The same, for those behind this port to do.
@@ -298,7 +298,7 @@ impl Large {
     /// The next one; `false`: it is not of a kind that can be cut, and must be taken as it is. Cuts
     /// only if all before was taken. Of one that is not `whole`, as its end was cut off, only full
     /// frames are taken, of which none is the last one.
-    pub fn set(&mut self, frame: &[u8], left: &Left, time: u64, whole: bool) -> bool {
+    pub fn set(&mut self, frame: &[u8], left: &OffloadHeader, time: u64, whole: bool) -> bool {
         let Some(l) = Layers::of(frame) else { return false };
         let Some((start, _)) = left.checksum.filter(|_| left.segment > 0) else { return false };
         let size = l.transport_size(frame);
@@ -349,7 +349,7 @@ impl Large {
             return false;
         };
         let partial = word(frame, l.field()) == fold(l.pseudo(frame, l.end(frame)));
-        partial && self.set(frame, &Left { checksum: Some((l.transport, l.field())), segment }, 0, true)
+        partial && self.set(frame, &OffloadHeader { checksum: Some((l.transport, l.field())), segment }, 0, true)
     }
 
     /// Writes the next frame, which has the length that `next` says.
@@ -428,7 +428,7 @@ mod tests {
         let pseudo = fold(l.pseudo(&f, f.len()));
         f[40..42].copy_from_slice(&pseudo.to_be_bytes());
         let mut by_header = f.clone();
-        Left { checksum: Some((34, 40)), segment: 0 }.complete(&mut by_header);
+        OffloadHeader { checksum: Some((34, 40)), segment: 0 }.complete(&mut by_header);
         assert!(sums_are_right(&by_header));
         f.extend([9, 9]);
         let mut by_look = f.clone();
@@ -444,7 +444,7 @@ mod tests {
         }
         for cut in 0..f.len() {
             complete_if_partial(&mut f[..cut].to_vec());
-            Left { checksum: Some((34, 40)), segment: 0 }.complete(&mut f[..cut].to_vec());
+            OffloadHeader { checksum: Some((34, 40)), segment: 0 }.complete(&mut f[..cut].to_vec());
         }
     }
 
@@ -459,7 +459,7 @@ mod tests {
                 f = packet(4, &inner);
             }
             let start = f.len() - tcp.len();
-            let left = Left { checksum: Some((start, start + 16)), segment: 1000 };
+            let left = OffloadHeader { checksum: Some((start, start + 16)), segment: 1000 };
             let mut large = Large::default();
             assert!(left.is_large() && large.set(&f, &left, 7, true));
             let mut frames = Vec::new();
@@ -519,7 +519,7 @@ mod tests {
         let start = f.len() - 20;
         f.extend((0..100_000u32).map(|i| (i % 251) as u8));
         let (mut large, mut joined, mut count) = (Large::default(), Vec::new(), 0);
-        assert!(large.set(&f, &Left { checksum: Some((start, start + 16)), segment: 1440 }, 7, true));
+        assert!(large.set(&f, &OffloadHeader { checksum: Some((start, start + 16)), segment: 1440 }, 7, true));
         while large.next() > 0 {
             let mut to = vec![0; large.next()];
             large.take(&mut to);
@@ -533,7 +533,7 @@ mod tests {
         // Cut off within the options.
         assert!((0..start + 20).all(|n| !large.set(
             &f[..n],
-            &Left { checksum: Some((start, start + 16)), segment: 1440 },
+            &OffloadHeader { checksum: Some((start, start + 16)), segment: 1440 },
             7,
             true
         )));
@@ -552,7 +552,7 @@ mod tests {
         let mut f = packet(6, &tcp);
         f[50..52].copy_from_slice(&[0xab, 0xcd]);
         let h = undone.header(&mut f).unwrap();
-        assert_eq!(Left::of(&h), Left { checksum: Some((34, 50)), segment: 1000 });
+        assert_eq!(OffloadHeader::of(&h), OffloadHeader { checksum: Some((34, 50)), segment: 1000 });
         assert_eq!((h[0], h[1], word(&f, 50)), (1, TCP4, fold(Layers::of(&f).unwrap().pseudo(&f, f.len()))));
         // In a tunnel the kernel cannot be told.
         let mut tunnelled = packet(4, &f[14..]);
@@ -586,8 +586,8 @@ mod tests {
         h[4..6].copy_from_slice(&1448u16.to_ne_bytes());
         h[6..8].copy_from_slice(&34u16.to_ne_bytes());
         h[8..10].copy_from_slice(&16u16.to_ne_bytes());
-        assert_eq!(Left::of(&h), Left { checksum: Some((34, 50)), segment: 1448 });
-        assert_eq!(Left::of(&h).shifted(4), Left { checksum: Some((38, 54)), segment: 1448 });
-        assert_eq!(Left::of(&[0; 10]), Left::default());
+        assert_eq!(OffloadHeader::of(&h), OffloadHeader { checksum: Some((34, 50)), segment: 1448 });
+        assert_eq!(OffloadHeader::of(&h).shifted(4), OffloadHeader { checksum: Some((38, 54)), segment: 1448 });
+        assert_eq!(OffloadHeader::of(&[0; 10]), OffloadHeader::default());
     }
 }

@@ -297,15 +297,15 @@ fn garbage_ends_the_sharing_for_a_minute() {
 
 #[test]
 fn without_memory_for_a_request_no_connection_is_forgotten() {
-    use crate::buffer::{Pool, PoolLimits};
+    use crate::buffer::{ChunkPool, PoolLimits};
     let mut c = Crowd::trusted();
-    c.s.core.pool = Pool::new(PoolLimits { owned_bytes: 0, ..PoolLimits::default() });
+    c.s.core.pool = ChunkPool::new(PoolLimits { owned_bytes: 0, ..PoolLimits::default() });
     let groups = c.ask();
     assert!(groups.len() < CLIENTS, "some were refused");
     c.answer(&groups);
     let told = c.clients.iter().map(text).filter(|t| t.starts_with('!')).count();
     assert_eq!(told + groups.len(), CLIENTS);
-    c.s.core.pool = Pool::new(PoolLimits::default());
+    c.s.core.pool = ChunkPool::new(PoolLimits::default());
     let b = &c.s.core.apps[0].ports[1].backends[0];
     assert_eq!(b.open as usize, b.idle.len(), "all that are open can be used");
     c.round();
