@@ -51,7 +51,7 @@ fn packed_key(m: &Module, ty: TyId, ip: u64) -> Option<(u64, bool)> {
     }
 }
 
-/// What a table of one core takes when all its pages are in use: the arrays of
+/// The memory of a core's table when all its pages are in use: the arrays of
 /// support/core_hash_table.h.
 pub(super) fn local_table_bytes(m: &Module, t: &Table) -> Option<u64> {
     if !t.local || t.kind != TableKind::Exact {
@@ -87,8 +87,8 @@ pub(super) fn table_bytes(m: &Module, t: &Table) -> u64 {
     t.capacity.saturating_mul(entry).saturating_add(t.memory)
 }
 
-/// The whole bill: what is taken at start, what each connection and request adds, what pools may
-/// hold, and the sum.
+/// The whole bill: memory taken at start, memory for each connection and request, the limits of
+/// pools, and the sum.
 pub(super) fn memory(m: &Module, out: &mut String) {
     heading(out, "Memory");
     let per_core = layout::counters_size(m).saturating_add(sum(m.states.iter().map(|s| layout::size(m, s.ty))));
