@@ -81,7 +81,7 @@ pub struct CSource {
     pub parts: usize,
     /// C files of `extern` functions, as named in the source.
     pub externs: Vec<String>,
-    /// Names of what marks tell apart, by number.
+    /// Names that marks distinguish, by number.
     pub marks: Vec<String>,
 }
 
