@@ -243,7 +243,7 @@ pub struct Bench {
     /// most 16.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub many: u8,
-    /// Runs, of which the median is shown.
+    /// Runs; the median is shown.
     #[arg(long, default_value_t = 5)]
     pub repeat: u32,
     /// The CPUs to run on, one thread each: `0`, `0-1`, `all`.

@@ -38,7 +38,7 @@ impl Drop for Later {
     }
 }
 
-/// Makes the program by the means asked for.
+/// Makes the program, compiled or interpreted.
 pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Loaded, Failure> {
     make_telling(module, compile, None)
 }

@@ -83,7 +83,7 @@ pub fn pairs(list: &[String]) -> Result<Object, Failure> {
     list.iter().map(pair).collect()
 }
 
-/// An answer as it came, on a line.
+/// An unchanged answer, on a line.
 pub fn plain(mut answer: Object) -> String {
     answer.remove("ok");
     Value::Object(answer).to_string() + "\n"

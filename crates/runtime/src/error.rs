@@ -12,7 +12,7 @@ pub enum Error {
     Param(String),
     /// A socket, a thread or a signal could not be set up.
     Io(String, std::io::Error),
-    /// The description asks for something this runtime does not do.
+    /// The description needs something that this runtime does not support.
     Unsupported(String),
 }
 

@@ -307,7 +307,7 @@ impl Program {
         self
     }
 
-    /// Where the program at hand is, if it was compiled with marks: the number of an element.
+    /// The element where the program runs now, if it was compiled with marks.
     pub fn mark(&self) -> Option<&'static AtomicU32> {
         self.mark
     }

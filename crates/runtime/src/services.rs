@@ -201,7 +201,7 @@ struct Thread {
     log: Option<Arc<AccessLog>>,
 }
 
-/// A core's thread. Answers whether all its clients ended in order.
+/// A core's thread. Returns whether all its clients ended in order.
 fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mpsc::Sender<Started>) -> bool {
     let _closes = Closes(spec.mailbox.clone());
     if let Some(cpu) = spec.cpu {

@@ -13,13 +13,12 @@ use std::sync::{mpsc, Arc, Mutex};
 use std::time::Duration;
 use wireloom_ir::desc::{ParamValue, ResultType, SignalDesc};
 
-/// A core answers after the batch at hand; one that does not is stuck or ending.
+/// A core answers after its batch; a core that does not is stuck or ending.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// The fault of a handler: kind and place.
 pub type Fault = (u32, u32);
-/// Runs a handler of the app at hand with arguments, on the core at hand; its result as the program
-/// wrote it.
+/// Runs a handler of the app with arguments, on this core; its result as the program wrote it.
 pub type Run<'r> = dyn FnMut(u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
 /// Runs a handler of any app of the core.
 type RunOf<'r> = dyn FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;

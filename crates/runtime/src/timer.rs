@@ -174,7 +174,7 @@ impl Wheel {
         }
     }
 
-    /// Puts a node into the slot its deadline asks for, as seen from `now`. Needs `at >= now`.
+    /// Puts a node into the slot of its deadline, as seen from `now`. Needs `at >= now`.
     fn link(&mut self, index: u32) {
         let at = self.nodes[index as usize].at;
         let mut level = 0;

@@ -81,7 +81,7 @@ fn parameters(desc: &Desc) -> String {
     text
 }
 
-/// So many kinds of faults are told at the end of a run.
+/// So many kinds of faults are listed at the end of a run.
 const FAULTS_TOLD: usize = 4;
 
 pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, interpreted: bool) -> Outcome {

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The longest line that is read.
 pub const LINE_MAX: usize = 4 << 20;
-/// Connections at once; one more is told so and closed.
+/// Open connections at once; one more gets an error and is closed.
 const CONNECTIONS: usize = 16;
 /// A peer that does not take its answer is cut off.
 const WRITE_WAIT: Duration = Duration::from_secs(5);

@@ -64,10 +64,10 @@ impl<'v> HostedTable<'v> {
         self.per_core() && !self.is().written
     }
 
-    /// Cores that are told of changes.
+    /// Cores that run changes.
     fn cores(&self) -> Range<usize> {
-        // One that all share is asked for where services are, if there are any: they last as long
-        // as the process.
+        // A table that all cores share is changed on the cores of services, if there are any: they
+        // last as long as the process.
         if self.per_core() {
             self.hosted.cores(self.is().half)
         } else {
@@ -221,7 +221,7 @@ pub(super) fn get(view: &View, request: &Row) -> Answer {
 /// A row's calls.
 type Calls = Vec<Vec<ParamValue>>;
 
-/// The rows of a request as calls; all of them are right, or none is used.
+/// The rows of a request as calls. One wrong row makes all of them an error.
 fn calls(t: &HostedTable, signal: &SignalDesc, request: &Row) -> Result<Vec<Calls>, Refused> {
     let one;
     let list = match (request.get("rows"), request.get("row")) {

@@ -393,7 +393,7 @@ impl Core {
         }
     }
 
-    /// Answers whether the connection ends with it. (A task that outlives its slot has an id that
+    /// Returns whether the connection ends with it. (A task that outlives its slot has an id that
     /// names nothing.)
     fn pop_slot(&mut self, conn: Id, slot: Id) -> bool {
         self.count_answer(slot, 0);

@@ -9,14 +9,14 @@ use super::types::flag;
 use super::{Core, LINGER_NS};
 use crate::engine::Token;
 
-/// Most connections of a port that are told at a time that there is no place.
+/// Most connections of a port that are refused at a time.
 const TOLD_MAX: usize = 1024;
 
 pub(super) struct Listener {
     pub token: Token,
     pub app: u16,
     pub port: u16,
-    /// When its queue was last looked at while there was no place; 0: there is one.
+    /// When its queue was last checked while the port was full; 0: it is not full.
     pub since: u64,
     /// How many waited then, and still do.
     pub due: usize,
@@ -35,7 +35,8 @@ impl Core {
         port.open - port.turned_away >= port.options.max_connections
     }
 
-    /// A connection over the limit: it is told so when it speaks, and soon closed if it does not.
+    /// A connection over the limit: it gets an error when it speaks, and is soon closed if it does
+    /// not.
     pub(super) fn turn_away(&mut self, id: Id) {
         let c = &mut self.conns[id];
         c.set(flag::TURNED_AWAY);

@@ -198,7 +198,7 @@ impl Core {
         }
     }
 
-    /// Appends a request with our id in the place of the client's.
+    /// Appends a request with our id instead of the client's.
     fn append_with_id(
         &mut self,
         conn: Id,
@@ -249,7 +249,7 @@ impl Core {
         }
     }
 
-    /// A shared connection with nothing under way is looked at before the next request is written.
+    /// An idle shared connection is checked for input before the next request is written.
     pub(super) fn mark_unsent(&mut self, conn: Id) {
         let c = &mut self.conns[conn];
         if c.count == 0 && c.out.is_empty() && !c.has(flag::CONNECTING) {

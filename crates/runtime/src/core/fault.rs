@@ -102,8 +102,8 @@ impl Core {
         self.end_with_fault(id, kind, place, kind);
     }
 
-    /// A task ends with a fault: its client gets the protocol's word for it, or is cut off if an
-    /// answer has begun.
+    /// A task ends with a fault: its client gets the protocol's answer to it. If an answer has
+    /// begun, the client is cut off.
     fn end_with_fault(&mut self, id: Id, kind: u32, place: u32, told: u32) {
         let t = &self.tasks[id];
         let (a, slot, conn, suspended) = (t.app, t.slot, t.conn, t.suspended);

@@ -67,7 +67,7 @@ impl Core {
         Ok(conn)
     }
 
-    /// An answer of which so many bytes are to come has begun.
+    /// An answer has begun that has so many bytes to come.
     pub(super) fn large_answer(&mut self, id: Id, left: u64) {
         if left > u64::from(LARGE_ANSWER) {
             self.move_over(id);

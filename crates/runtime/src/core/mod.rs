@@ -155,7 +155,7 @@ pub struct Core {
     /// Whether the last batch had any.
     had_events: bool,
     fired: Vec<u64>,
-    /// By side: clients have consecutive numbers, of which programs make turns.
+    /// By side: clients have consecutive numbers, which programs use to take turns.
     next_conn_id: [u64; 2],
     /// The service ends; from this time on, idle connections are closed.
     draining: bool,

@@ -28,7 +28,7 @@ const PAUSE_NS: u64 = 10_000_000;
 const READ_NS: u64 = 5_000;
 /// Flags that a connection may have when it moves.
 const MOVABLE: u32 = flag::AGAIN | flag::PAUSED | flag::DIRTY | flag::IN_FLIGHT;
-/// How often an engine is asked to let go of a connection.
+/// How often an engine is asked to release a connection.
 const TRIES: u32 = 16;
 /// So many client connections that were served last are remembered, each at a place by its number.
 pub(super) const RECENT: usize = 16;
@@ -96,8 +96,8 @@ pub(super) struct Moving {
     moves: Option<Arc<Moves>>,
     /// Client connections that were served last, and when.
     recent: [(Id, u64); RECENT],
-    /// When the time began that is looked at, how much of it was rest, and whether the time before
-    /// was busy.
+    /// The start of the current interval, its rest so far, and whether the interval before was
+    /// busy.
     since: u64,
     rested: u64,
     busy: bool,

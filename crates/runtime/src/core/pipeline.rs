@@ -41,7 +41,7 @@ const NEVER: u32 = 1;
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// The same with `auto`, while the backend says nothing at all: then to ask again is of little use.
 const SILENCE_NS: u64 = 250_000_000;
-/// How soon a backend that says nothing at all is looked at again.
+/// How soon a silent backend is checked again.
 const AGAIN_NS: u64 = 5_000_000;
 /// How long a backend gets requests on exclusive connections: after a shed, and after bytes that
 /// cannot be an answer.

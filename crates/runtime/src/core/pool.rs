@@ -33,8 +33,8 @@ impl Core {
         let first = || self.conns.get(client).is_some_and(|c| c.answered <= 1);
         match port.options.reuse {
             Reuse::Never => None,
-            // If the connection is lost under its first request, the client has had no answer yet
-            // and cannot be told.
+            // If the connection is lost under its first request, the client has had no answer yet,
+            // and could get only an error.
             Reuse::Safe if !repeats && room && first() => None,
             Reuse::Safe | Reuse::Always => self.take_idle(at),
         }
@@ -101,7 +101,7 @@ impl Core {
 
     // Before a request is written.
 
-    /// Whether a connection that was idle is still as it was; if not it is given up.
+    /// Whether an idle connection still has no input and no end; if not it is given up.
     #[inline]
     pub(super) fn still_idle(&mut self, id: Id) -> bool {
         let c = &self.conns[id];
@@ -203,8 +203,7 @@ impl Core {
         }
     }
 
-    /// Moves all requests of a connection, of which nothing was written, to one of `to`, as they
-    /// are; closes it.
+    /// Moves all requests of an unwritten connection to one of `to`, unchanged; closes it.
     fn carry_over(&mut self, id: Id, to: Target) {
         let at = self.target_of(id);
         self.conns[id].set(flag::CLOSING);

@@ -9,8 +9,7 @@ use crate::abi::*;
 use crate::access::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of faults that are told apart when words about them are counted; the last one stands for
-/// all others.
+/// Kinds of faults with a log line of their own; the last one stands for all others.
 const KINDS: usize = WL_F_USER as usize;
 const SUPPRESSED: u64 = (1 << 24) - 1;
 
@@ -95,8 +94,8 @@ impl Core {
         }
     }
 
-    /// A request is over: it is counted, and its line is written. `fault`: the one that ended it,
-    /// if none is known.
+    /// A request is over: it is counted, and its line is written. `fault`: the fault that ended it,
+    /// if the slot has none.
     #[inline]
     pub(super) fn count_answer(&mut self, slot: Id, fault: u32) {
         let s = &self.slots[slot];
@@ -163,7 +162,7 @@ impl Core {
         let c = &self.conns[s.conn];
         let app = &self.apps[c.app as usize].app;
         let Some(more) = app.told.may(kind, self.now / 1_000_000_000) else { return };
-        // A message of the program's own that breaks a rule is told to the client as `internal`.
+        // A message of the program's own that breaks a rule is `internal` for the client.
         let name = app.fault_name(if s.fault != 0 && kind == WL_F_INTERNAL { u32::from(s.fault) } else { kind });
         let at = app
             .desc
@@ -185,7 +184,7 @@ impl Core {
         log::warn!(target: "app", "{}.{}: {name}{at}: client {client}{backend}{answer}{more}", app.desc.app, app.desc.ports[c.port as usize].name);
     }
 
-    /// Tells how many there were of which nothing was said.
+    /// Logs the number of failures without a line.
     pub(super) fn tell_left(&self) {
         if self.virtual_time {
             return;
@@ -204,7 +203,7 @@ impl Core {
 }
 
 impl App {
-    /// The address of a backend (`Slot::backend`), as it was given.
+    /// The address of a backend (`Slot::backend`), as the settings have it.
     fn backend_name(&self, (port, n): (u16, u32)) -> Option<&str> {
         match (port, n) {
             NO_BACKEND => None,

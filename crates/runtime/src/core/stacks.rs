@@ -41,7 +41,7 @@ pub struct HandlerStack {
     tmp: Box<[u64]>,
     out: Vec<u8>,
     built: wl_out,
-    /// Rounds until the clock is looked at, and when it was looked at last.
+    /// Rounds until the next look at the clock, and the time of the last one.
     rounds: u32,
     looked: u64,
 }
@@ -142,7 +142,7 @@ impl Core {
         (now >= self.stacks.end && self.stacks.paused < MOST).then_some(at)
     }
 
-    /// Prepares a stack for a task that may pause. False: it runs as it is.
+    /// Prepares a stack for a task that may pause. False: it runs on the core's own stack.
     pub(super) fn takes_stack(&mut self, id: Id) -> bool {
         let t = &self.tasks[id];
         let app = &self.apps[t.app as usize];

@@ -10,7 +10,7 @@ use super::Core;
 use crate::abi::*;
 
 impl Core {
-    /// The handler waits: its request stays only if it asked for that.
+    /// The handler waits: its request stays only if a call said `HOLD_REQ`.
     pub(super) fn park(&mut self, id: Id) {
         self.hold_request(id);
         let t = &mut self.tasks[id];

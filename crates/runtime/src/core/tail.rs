@@ -65,8 +65,8 @@ impl Core {
         }
     }
 
-    /// Ends the connection of which so much has been dropped in search of a delimiter that none is
-    /// waited for; whether it has. (A length says itself where it ends.)
+    /// Ends the connection if too many bytes have been dropped in search of a delimiter; returns
+    /// whether it did. (A length gives its own end.)
     pub(super) fn is_endless(&mut self, id: Id, used: usize, view: *const wl_parser) -> bool {
         // SAFETY: the view lives in the connection until `end_message`.
         let v = unsafe { *view };

@@ -57,7 +57,7 @@ impl Core {
                 PAUSED => return self.paused(id),
                 WL_T_DONE => return self.finish(id),
                 WL_T_SUSPEND if self.tasks[id].waiting > 0 => return self.park(id),
-                // Everything it asked for has failed or is there already.
+                // All its calls have failed or are answered already.
                 WL_T_SUSPEND if !self.tasks[id].fresh => {}
                 WL_T_SUSPEND => return self.handler_fault(id, WL_F_NO_REPLY, NO_PLACE),
                 _ => {

@@ -256,8 +256,8 @@ impl Core {
         }
     }
 
-    /// Calls that were not answered in time. Their tasks are told. The connection stays in use if
-    /// the backend has said anything since the oldest of them was sent; a silent one is closed.
+    /// Calls that were not answered in time: they fail. The connection stays in use if the backend
+    /// has sent anything since the oldest of them; a silent one is closed.
     fn calls_due(&mut self, id: Id) {
         // Calls behind the late one are sent again; the late call fails.
         self.shed(id);

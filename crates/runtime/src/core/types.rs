@@ -55,7 +55,7 @@ pub mod flag {
     pub const HEAD_DONE: u32 = 1 << 16;
     /// Backend: a connection attempt made to see whether an ejected backend is back.
     pub const PROBE: u32 = 1 << 17;
-    /// The end of our direction was asked for after the output (tunnel).
+    /// Our direction ends after the output (tunnel).
     pub const SHUT_WANTED: u32 = 1 << 18;
     /// Paused because a destination is full, not because parsing stalled.
     pub const FLOW: u32 = 1 << 19;
@@ -65,11 +65,11 @@ pub mod flag {
     pub const RELEASE: u32 = 1 << 21;
     /// Backend of an exclusive protocol: shared at present by requests that allow it (`pipeline`).
     pub const PIPED: u32 = 1 << 22;
-    /// Backend: idle before its present request, of which nothing has been written.
+    /// Backend: idle before its present request, which is not written yet.
     pub const UNSENT: u32 = 1 << 23;
     /// Backend: serves one client only, `client`.
     pub const PRIVATE: u32 = 1 << 24;
-    /// Client: over the limit of connections; it is told so and closed.
+    /// Client: over the limit of connections; it gets an error and is closed.
     pub const TURNED_AWAY: u32 = 1 << 28;
     /// Backend of a pipelined protocol: an unshared connection, for requests that are sent while
     /// they are still arriving.
@@ -310,7 +310,7 @@ pub struct Task {
     pub ctx: u64,
     /// Flags of the request (`WL_M_*`).
     pub req_flags: u32,
-    /// Bytes of the request at `req.base`: head and as much of the tail as is there.
+    /// Bytes of the request at `req.base`: head and the available part of the tail.
     pub req_have: u32,
     /// No call was issued since the last resumption.
     pub fresh: bool,
@@ -417,7 +417,7 @@ pub struct Call {
 /// One backend of a connect port, as seen by this core.
 pub struct Backend {
     pub addr: SocketAddr,
-    /// Pipelined: the shared connections, NIL where none is open.
+    /// Pipelined: the shared connections, NIL for closed ones.
     pub shared: Vec<Id>,
     pub turn: u32,
     /// Exclusive: idle connections, last used last.

@@ -73,7 +73,7 @@ struct Entry {
 const SETS: usize = 2048;
 const WAYS: usize = 8;
 
-/// Keys by their bytes: sets of a few places each, of which the next in turn makes room.
+/// Keys by their bytes: sets of a few places each. In a full set the next place in turn makes room.
 struct Keys {
     places: Vec<Option<Box<Entry>>>,
     turn: usize,
@@ -262,8 +262,8 @@ unsafe fn put(bytes: &[u8], out: *mut u8) -> usize {
 /// The function `wl_host.crypto`.
 ///
 /// # Safety
-/// As the header says of it: valid arguments, room in `out`, which is where the data is or overlaps
-/// no argument.
+/// As the header demands: valid arguments, and room in `out`, which is where the data is or
+/// overlaps no argument.
 pub unsafe extern "C" fn entry(op: u32, args: *const wl_bytes, n: u32, out: *mut u8) -> i32 {
     let Some(op) = OPS.get(op as usize) else { return -1 };
     // SAFETY: by contract.

@@ -218,7 +218,7 @@ fn bind(fd: RawFd, addr: SocketAddr) -> io::Result<()> {
     check(unsafe { libc::bind(fd, a.as_ptr(), a.len) }).map(drop)
 }
 
-/// How many connections wait to be accepted: the kernel tells it in the place of a connection's
+/// How many connections wait to be accepted. For a listener the kernel reports it in the field of
 /// unacknowledged segments.
 pub fn accept_queue(listener: RawFd) -> usize {
     // SAFETY: all zeroes are a valid value, and the kernel writes no more than the length given.
@@ -348,8 +348,8 @@ impl<T> Slots<T> {
         value.take()
     }
 
-    /// Removes an entry of which an event still tells. Its index stays unused until `reuse`: a core
-    /// that makes connections before it has seen that event would take a new one for it.
+    /// Removes an entry for which an event may still come. Its index stays unused until `reuse`. A
+    /// core that makes connections before it has seen that event would reuse the index.
     pub fn retire(&mut self, t: Token) -> Option<T> {
         let value = self.remove(t)?;
         self.later.extend(self.free.pop());

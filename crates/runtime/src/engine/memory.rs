@@ -3,7 +3,7 @@
 //! The program's side is an [`Engine`]. The test's side is a [`Network`] (addresses, faults, time)
 //! and a [`Peer`] per connection. Everything is deterministic. Events come in the order in which
 //! connections were made. Each `Peer::send` is one `Data` event, so a test chooses the cuts. Time
-//! stands still but for [`Network::advance`].
+//! advances only by [`Network::advance`].
 
 use super::common::Slots;
 use super::{Engine, Event, Token, Waiting, Waker, WriteResult, MAX_RECV};

@@ -17,7 +17,7 @@ pub mod memory;
 mod ring;
 pub mod uring;
 
-/// Most slices of one `write` that are looked at.
+/// Most slices that one `write` uses.
 pub const MAX_SLICES: usize = 16;
 /// Most bytes of one connection that one `poll` reports.
 pub const MAX_RECV: usize = 64 * 1024;

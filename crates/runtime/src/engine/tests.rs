@@ -13,7 +13,7 @@ struct Bed {
     engine: Box<dyn Engine>,
     log: Vec<Event>,
     data: HashMap<Token, Vec<u8>>,
-    /// Output in the order of sending, and how much of the first piece is gone.
+    /// Output in the order of sending, and the sent part of the first piece.
     out: HashMap<Token, Output>,
     echo: bool,
 }
@@ -570,7 +570,7 @@ fn tokens_of_closed_connections_are_dead() {
     }
 }
 
-/// More sockets are readable than one poll looks at: the others are told of without another wait,
+/// More sockets are readable than one poll handles: the others are reported without another wait,
 /// and none twice.
 #[test]
 fn a_batch_of_many_connections_comes_in_parts() {

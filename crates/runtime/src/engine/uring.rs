@@ -270,8 +270,8 @@ impl Uring {
         }
     }
 
-    /// Counts an accepted connection; behind the last that may come in the kernel is told to accept
-    /// no more.
+    /// Counts an accepted connection. After the last one that may come in, the kernel stops
+    /// accepting.
     fn let_in(&mut self, listener: Token) {
         let Some(r) = self.rooms.iter_mut().find(|r| r.0 == listener) else { return };
         let last = r.1 == 1;
@@ -450,7 +450,7 @@ impl Engine for Uring {
         // SAFETY: plain system calls on our own socket.
         unsafe { libc::fcntl(raw, libc::F_SETFL, libc::O_NONBLOCK) };
         loop {
-            // SAFETY: no address is asked for; the descriptor returned has no other owner.
+            // SAFETY: no address is requested; the descriptor returned has no other owner.
             let fd = unsafe { libc::accept4(raw, std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC) };
             if fd < 0 {
                 break;

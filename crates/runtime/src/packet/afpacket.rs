@@ -24,7 +24,7 @@ const BLOCKS: usize = 32;
 const RETIRE_MS: u32 = 1;
 /// Bytes that may wait to be sent where segments are sent whole.
 const SEND_ROOM: i32 = 8 << 20;
-/// The kernel is asked for its drops this often.
+/// The interval of reading the kernel's drops.
 const ASK_NS: u64 = 100_000_000;
 
 // linux/if_packet.h; the libc crate lacks them.
@@ -35,7 +35,7 @@ const PACKET_VNET_HDR: i32 = 15;
 /// The kernel's ring of blocks.
 struct PacketRing {
     base: *mut u8,
-    /// The block at hand, the frames left in it, and the next one's offset in it.
+    /// The current block, the frames left in it, and the next one's offset in it.
     block: usize,
     left: u32,
     next: u32,
@@ -64,7 +64,7 @@ pub struct AfPacket {
     sender: Option<OwnedFd>,
     messages: Messages,
     offload: bool,
-    /// When the kernel is asked next.
+    /// When the kernel's drops are read next.
     ask_at: u64,
     lost: u64,
 }
@@ -250,7 +250,7 @@ impl PacketRing {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).block_status) }
     }
 
-    /// Sees to it that there is a frame at hand.
+    /// Makes a frame current; false if there is none.
     fn has_frame(&mut self) -> bool {
         while self.left == 0 {
             if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {

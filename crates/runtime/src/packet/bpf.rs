@@ -48,7 +48,7 @@ impl Attr {
     /// # Safety
     /// Pointers in it are valid for as long as the command reads.
     unsafe fn call(&self, command: libc::c_long) -> io::Result<libc::c_long> {
-        // SAFETY: by contract; the kernel reads no more than it is told.
+        // SAFETY: by contract; the kernel reads no more than the given size.
         let r = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_ptr(), self.0.len()) };
         if r < 0 {
             Err(io::Error::last_os_error())

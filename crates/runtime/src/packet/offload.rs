@@ -285,7 +285,7 @@ pub fn complete_if_partial(f: &mut [u8]) {
 pub struct Large {
     bytes: Vec<u8>,
     segment: usize,
-    /// Where the payload begins, how much of it has been taken, in how many frames.
+    /// Where the payload begins, and the number of bytes and frames taken so far.
     headers: usize,
     taken: usize,
     count: u16,
@@ -295,9 +295,9 @@ pub struct Large {
 }
 
 impl Large {
-    /// The next one; `false`: it is not of a kind that can be cut, and must be taken as it is. Cuts
-    /// only if all before was taken. Of one that is not `whole`, as its end was cut off, only full
-    /// frames are taken, of which none is the last one.
+    /// The next frame. `false`: it cannot be cut, and must be taken whole. Cuts only if all before
+    /// was taken. If its end is missing (not `whole`), only full frames are taken, and none counts
+    /// as the last.
     pub fn set(&mut self, frame: &[u8], left: &OffloadHeader, time: u64, whole: bool) -> bool {
         let Some(l) = Layers::of(frame) else { return false };
         let Some((start, _)) = left.checksum.filter(|_| left.segment > 0) else { return false };
@@ -554,7 +554,7 @@ mod tests {
         let h = undone.header(&mut f).unwrap();
         assert_eq!(OffloadHeader::of(&h), OffloadHeader { checksum: Some((34, 50)), segment: 1000 });
         assert_eq!((h[0], h[1], word(&f, 50)), (1, TCP4, fold(Layers::of(&f).unwrap().pseudo(&f, f.len()))));
-        // In a tunnel the kernel cannot be told.
+        // The kernel's header cannot describe a tunnel.
         let mut tunnelled = packet(4, &f[14..]);
         assert_eq!(undone.header(&mut tunnelled), None);
         let mut large = Large::default();
@@ -571,7 +571,7 @@ mod tests {
         f[24..26].copy_from_slice(&sum.to_be_bytes());
         one.complete(&mut f);
         assert!(sums_are_right(&f));
-        // Cut off, or with lies in its headers, it is sent as it is.
+        // Cut off, or with wrong lengths in its headers, it is sent unchanged.
         for n in 0..55 {
             let mut g = f[..n].to_vec();
             assert_eq!(one.header(&mut g), None, "{n}");

@@ -84,7 +84,7 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the mapping, of which nothing else is known yet.
+        // SAFETY: the mapping, which has no other reference yet.
         crate::core::app::huge_pages(unsafe { std::slice::from_raw_parts(base.cast::<u8>(), cores * small * CHUNK) });
         let holders = (0..if shared { cores * (small + LARGE_COUNT) } else { 0 }).map(|_| AtomicU32::new(1)).collect();
         Ok(Arc::new(Region {
@@ -193,7 +193,7 @@ impl Drop for Region {
     }
 }
 
-/// Copies a frame; short ones, which are most, by wide moves that overlap in the place of a call.
+/// Copies a frame. Short ones, the majority, are copied by wide moves that overlap, without a call.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping`.

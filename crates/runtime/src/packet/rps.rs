@@ -44,7 +44,7 @@ pub enum Policy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not known yet: so many batches have told, the quickest of which took so many ns per frame.
+    /// Not known yet: the batches measured so far, and the ns per frame of the quickest.
     Judging { batches: u32, least: u64 },
     /// The receiving core handles all frames.
     Kept,

@@ -67,7 +67,7 @@ impl Default for ServeOptions {
 /// The running apps, for the start-up line and for observers.
 pub struct Ready {
     pub admin: Option<SocketAddr>,
-    /// The control socket, where its path was asked for.
+    /// The control socket, if its path was given.
     pub control: Option<std::path::PathBuf>,
     /// (app, port, address) of every listening port.
     pub ports: Vec<(String, String, SocketAddr)>,
@@ -89,7 +89,7 @@ pub struct Summary {
     pub frames_dropped: u64,
     /// By queues.
     pub frames_discarded: u64,
-    /// Of packet apps: how many faults there were of which kind and place, most first.
+    /// Of packet apps: the number of faults by kind and place, most first.
     pub kinds: Vec<(String, u64)>,
     pub elapsed: Duration,
     /// All connections ended by themselves within the drain limit.

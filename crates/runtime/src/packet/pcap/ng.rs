@@ -20,8 +20,8 @@ const LATEST: u64 = i64::MAX as u64;
 /// How an interface counts time.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    /// The number of its link type, which may be one that is not supported: dumpcap describes
-    /// interfaces of which no frame comes.
+    /// The number of its link type, which may be unsupported: dumpcap describes interfaces that
+    /// have no frame.
     link: u32,
     snap: u32,
     /// Ticks times `factor`, divided by `divisor`, are nanoseconds.
@@ -67,7 +67,7 @@ impl Section {
         self.link.or_else(|| self.interfaces.iter().find_map(|i| Link::of(i.link).ok()))
     }
 
-    /// Whether a block of this kind is looked at.
+    /// Whether a block of this kind is parsed.
     pub fn needs_all(kind: u32) -> bool {
         matches!(kind, SECTION | INTERFACE | OLD_PACKET | SIMPLE | PACKET)
     }

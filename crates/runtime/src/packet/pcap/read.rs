@@ -33,8 +33,8 @@ pub struct Reader {
     style: Style,
     next: Option<Next>,
     ended: bool,
-    /// The pipe that it comes through, uncompressed, and whether that is asked before it is read;
-    /// whether the next frame has not come yet.
+    /// The pipe that it comes through, uncompressed. Whether the pipe is polled before it is read,
+    /// and whether the next frame has not come yet.
     pipe: Option<OwnedFd>,
     live: bool,
     waits: bool,
@@ -347,7 +347,7 @@ fn comes_within(pipe: &impl AsRawFd, ms: libc::c_int) -> bool {
     unsafe { libc::poll(&mut p, 1, ms) > 0 }
 }
 
-/// Waits until something has come, or the process is told to stop, which is false.
+/// Waits for input; false if the process is told to stop.
 fn has_come_in_time(pipe: &impl AsRawFd) -> bool {
     while !comes_within(pipe, 100) {
         if is_told_to_stop() {

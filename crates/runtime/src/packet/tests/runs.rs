@@ -2,7 +2,7 @@
 use super::*;
 use wireloom_ir::{TableKind, TableSharing};
 
-/// A table of which each core has a part.
+/// A table with a part on each core.
 fn parts() -> TableDesc {
     TableDesc {
         name: "t".into(),
@@ -103,8 +103,8 @@ fn captures_are_merged_by_time() {
     }
 }
 
-/// The end of a capture is no reason to rest before others are looked at: eighty times, that would
-/// be forty seconds.
+/// The end of a capture is no reason to rest before others are read: eighty times, that would be
+/// forty seconds.
 #[test]
 fn empty_captures_hold_up_nobody() {
     let none = format!("pcap:{}", capture("empty.pcap", []));
