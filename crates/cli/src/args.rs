@@ -92,7 +92,7 @@ Light or dark follows the viewer.")]
     /// Feed a unit generated and mutated messages; compiled code and interpreter must agree and
     /// survive.
     #[command(
-        after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60\n  wireloom fuzz my.loom:Request --seed 7      # what a failure says to repeat it"
+        after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60\n  wireloom fuzz my.loom:Request --seed 7      # a failure prints its seed"
     )]
     Fuzz(Fuzz),
     /// Measure the cost per frame of an app with frame ports, on one core, with frames from memory.

@@ -81,7 +81,7 @@ pub fn bench(args: Bench) -> Outcome {
         modules.extend(load::apps(file)?);
     }
     if let Some(m) = modules.iter().find(|m| !m.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }))) {
-        return Err(Failure::Said(format!("app `{}` has no frame ports: `bench` measures what frames cost", m.app)));
+        return Err(Failure::Said(format!("app `{}` has no frame ports: `bench` measures the cost of frames", m.app)));
     }
     let bound = affinity_groups::by_name(&modules);
     let clusters = affinity_groups::apply(&mut modules, &bound);

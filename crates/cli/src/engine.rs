@@ -204,7 +204,7 @@ fn compiling(app: &str) {
 
 /// As [`compiling`], of a service that listens already.
 fn compiling_to_serve(app: &str) {
-    eprintln!("wireloom: compiling {app}; who connects waits");
+    eprintln!("wireloom: compiling {app}; clients wait");
 }
 
 fn told_once(notice: &str) {

@@ -118,7 +118,7 @@ fn chosen(all: Vec<Sample>, args: &Counter) -> Result<Vec<Sample>, Failure> {
     }
     if all.is_empty() && args.names.is_empty() && !args.all {
         return Err(Failure::Said(
-            "the app declares no counters; `--all` shows what its ports count, and faults".into(),
+            "the app declares no counters; `--all` shows the counters of its ports, and faults".into(),
         ));
     }
     Ok(all.into_iter().filter(|s| args.names.is_empty() || args.names.contains(&s.name)).collect())

@@ -116,7 +116,7 @@ pub(super) fn memory(m: &Module, out: &mut String) {
         row(
             "pool: messages held".into(),
             desc::POOL_HELD,
-            "per core, at most: heads being received, what calls keep".into(),
+            "per core, at most: heads being received, messages kept by calls".into(),
         );
         row(
             "pool: output waiting".into(),
@@ -148,7 +148,7 @@ pub(super) fn memory(m: &Module, out: &mut String) {
     columns(out, &rows);
     let _ = writeln!(
         out,
-        "  What a pool has no room for is refused as `overload`. Pools, connections and requests take memory when they"
+        "  A message beyond a pool is the fault `overload`. Pools, connections and requests take memory when they"
     );
     let _ = writeln!(out, "  need it. Not in it: the process itself, the sockets' buffers in the kernel.");
 }

@@ -53,7 +53,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0408", "unit parameters of more than 64 bits"),
     ("E0409", "`order by` a field that has no fixed place"),
     ("E0410", "two protocols of a port begin with the same bytes"),
-    ("E0411", "a run of bytes that swallows what follows"),
+    ("E0411", "a run of bytes that swallows the next field"),
     ("E0412", "a message too large to be held"),
     ("E0413", "a delimiter or literal without bytes"),
     ("E0414", "bytes are read that have flowed by"),
