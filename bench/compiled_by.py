@@ -17,7 +17,7 @@ def compiled_by(wireloom):
         for made in glob.glob(os.path.join(scratch, "wireloom", "*.so")):
             with open(made, "rb") as f:
                 text = f.read()
-            # What the C library brings along was compiled by gcc in any case.
+            # The objects of the C library were compiled by gcc in any case.
             found = re.search(rb"[^\0]*clang version [^\0]*", text) or re.search(rb"GCC: [^\0]*", text)
             if found:
                 return found.group().decode(errors="replace")

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# What is measured is optimised code, from the first request on.
+# Optimised code is measured, from the first request on.
 os.environ.setdefault("WIRELOOM_START", "optimized")
 WIRELOOM = os.environ.get("WIRELOOM", os.path.join(ROOT, "target/release/wireloom"))
 TICK = os.sysconf("SC_CLK_TCK")

@@ -35,7 +35,7 @@ class Goal:
 
 @dataclass
 class Target:
-    """A row of section 7 of the issue. With two peers to beat there is one Target for each."""
+    """A row of the table of targets. With two peers to beat there is one Target for each."""
     label: str
     job: str
     conns: int

@@ -21,7 +21,7 @@ BEGIN, END = "<!-- startup:begin -->", "<!-- startup:end -->"
 HTTP = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 NOOP = bytes([0x80, 0x0A]) + bytes(22)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-# What is asked first, what the answer begins with, and what a backend says to anything.
+# The first request, the beginning of its answer, and a backend's answer to any request.
 ASK = {
     "static_web": (HTTP, b"HTTP/1.1 200", None),
     "http_balancer": (HTTP, b"HTTP/1.1 200", OK),
@@ -29,11 +29,11 @@ ASK = {
     "memcached_proxy": (b"get a\r\n", b"END\r\n", b"END\r\n"),
     "memcached_proxy_brief": (NOOP, b"\x81\x0a", b"\x81\x0a" + bytes(22)),
     "redis_proxy": (b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"$-1\r\n", b"$-1\r\n"),
-    # A merge answers nobody: accepting the first mapper is its first service.
+    # A merge has no answers: accepting the first mapper is its first service.
     "word_count_combiner": (None, None, b""),
 }
 
-# UDP from 198.51.100.7 to 192.0.2.1, and what an app writes of it: "{}" is the file.
+# UDP from 198.51.100.7 to 192.0.2.1, and the files that an app writes of it: "{}" is the file.
 FRAME = bytes.fromhex("020000000002020000000001080045000020000100004011") + bytes.fromhex("8e90" "c6336407" "c0000201" "0fa00035000c0000") + b"data"
 PACKETS = {
     "flow_tracker": ["--dump", "flows={}.json"],

@@ -210,7 +210,7 @@ static inline void wl_clear(void *v, size_t from, size_t to) { if (to > from) me
 /* A stream may be longer than offsets can count: start again from the head's length. */
 #define WL_REBASE { uint32_t d_ = pos - v->p.head; p += d_; pos -= d_; from -= d_; end -= d_; base -= d_; }
 
-/* tail(): takes what is there of a run; answers how much. */
+/* tail(): takes the available bytes of a run; returns their number. */
 static inline uint32_t wl_skip_run(wl_parser *v, uint32_t n) {
     uint32_t k = v->left < n ? (uint32_t)v->left : n;
     v->left -= k;
@@ -250,7 +250,7 @@ static inline bool wl_parse_whole(int (*parse)(void *, uint32_t, wl_parser *, co
     return r == WL_WHOLE && at == b.n;
 }
 
-/* Whether bytes are the head of a message, and `tail` bytes of what follows it. */
+/* Whether bytes are the head of a message and `tail` bytes behind it. */
 static inline bool wl_parse_head(int (*parse)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int), wl_parser *v, wl_bytes b,
                                  uint32_t tail) {
     int r = parse(NULL, 0, v, b.p, b.n, 1);

@@ -10,11 +10,9 @@
  * the key for IPv4, one with the whole key for the rest. Its capacity counts both. Pages of an
  * unused array are never touched.
  *
- * Expiry costs nothing per frame. An expired entry is absent for lookups, and the next insertion
- * that passes takes its slot. As time goes on, wl_flow_tend sweeps the whole table in small parts,
- * before stamps wrap. `evict lru` in a full table evicts the oldest of the 16 slots from the key's
- * own slot on. Shapes are compile-time constants at every frequent call, so loops over words
- * unroll.
+ * Entries expire by their stamps (idle_expiry.h). `evict lru` in a full table evicts the oldest of
+ * the 16 slots from the key's own slot on. Shapes are compile-time constants at every frequent
+ * call, so loops over words unroll.
  *
  * A large table begins with a small part of its slots and grows in place. So few entries lie close
  * together, in few pages and cache lines. The number of buckets in use doubles: bucket b becomes
@@ -333,7 +331,7 @@ WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const
 }
 /* ---- the keys of a batch ---- */
 
-/* With what searches in one array begin: in registers, as stores to frames and tables could touch
+/* The start of searches in one array: in registers, because stores to frames and tables could touch
    it where it lies. */
 typedef struct wl_places { uint8_t *slot, *end; uint32_t buckets, split, idle; bool any, crowded; } wl_places;
 WL_INLINE wl_places wl_flow_places(const wl_flows *t, const unsigned part, const wl_shape g) {
@@ -392,7 +390,7 @@ WL_INLINE uint8_t *wl_flow_still(const wl_flows *t, const wl_shape g, uint8_t *s
     wl_slot_touch(s, g, tick);
     return s;
 }
-/* As wl_flow_find and wl_flow_read, with what wl_flow_still says of a short key. */
+/* As wl_flow_find and wl_flow_read, with the result of wl_flow_still for a short key. */
 WL_INLINE void *wl_flow_find_at(wl_flows *t, const wl_shape *g, uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     if (WL_UNLIKELY(!s)) return wl_flow_find(t, g, part, k, h, tick);
     wl_front_drop(t, 0, g[0], k, h);
@@ -403,7 +401,7 @@ WL_INLINE bool wl_flow_read_at(wl_flows *t, const wl_shape *g, const uint8_t *s,
     memcpy(to, s + g[0].value, n);
     return true;
 }
-/* Looks at the next n slots of those that have ever been taken; how many had expired. */
+/* Looks at the next n slots that have ever been taken; returns how many had expired. */
 static __attribute__((noinline)) uint32_t wl_flow_sweep_on(wl_flows *t, unsigned part, const wl_shape g, uint32_t n, uint32_t tick) {
     const uint32_t top = t->top[part], from = t->sweep[part] < top ? t->sweep[part] : 0;
     if (n > top) n = top;
@@ -420,7 +418,7 @@ static inline void wl_flow_move(wl_flows *t, const unsigned part, const wl_shape
     t->used[part]++;
     t->stats.entries++;
 }
-/* Moves the entries of the last bucket that has not been moved; those that have expired are
+/* Moves the entries of the last bucket that has not been moved; expired ones are
    dropped. */
 static inline void wl_flow_move_bucket(wl_flows *t, const unsigned part, const wl_shape g, uint32_t tick) {
     const uint32_t b = --t->split[part];
@@ -534,33 +532,6 @@ static inline void wl_front_weigh(wl_flows *t, const wl_shape *g) {
     for (unsigned p = 0; p < 2 && !tried; p++) if (t->front[p]) memset(t->front[p], 0, (size_t)g[p].front * g[p].size);
 }
 
-/* Time has come to `ticks`: sweeps as much as is due. All slots are seen in less than half the time
-   after which stamps come round. */
-static __attribute__((noinline)) void wl_flow_sweep(wl_flows *t, const wl_shape *g, uint64_t ticks, uint32_t tick) {
-    uint64_t gone = ticks > t->tended ? ticks - t->tended : 0;
-    t->tended = ticks;
-    for (unsigned p = 0; p < 2; p++) {
-        if (!t->used[p] || !gone) continue;
-        if (gone >> 21) {
-            /* A jump: nothing is as young as that. */
-            for (uint32_t i = 0; i < t->top[p]; i++) wl_slot_touch(wl_slot_at(t, p, g[p], i), g[p], 0);
-            if (g[p].front) memset(t->front[p], 0, (size_t)g[p].front * g[p].size);
-            t->stats.expired += t->used[p];
-            t->stats.entries -= t->used[p];
-            t->used[p] = 0;
-            t->moves++;
-        } else {
-            const uint64_t top = t->top[p], wish = top * gone / t->idle, must = (top * gone >> 20) + 1, n = wish < 64 ? wish : 64;
-            wl_flow_sweep_on(t, p, g[p], (uint32_t)(n < must ? must : n), tick);
-        }
-        if (!t->used[p]) wl_flow_begin(t, p, g[p]);
-    }
-}
-/* To be called before a table that expires is used at a new time. */
-WL_INLINE void wl_flow_tend(wl_flows *t, const wl_shape *g, const wl_core *c, const unsigned shift) {
-    if (WL_UNLIKELY(c->now >> shift != t->tended)) wl_flow_sweep(t, g, c->now >> shift, wl_tick(c, shift));
-}
-
 /* Bits that are set: the length of a prefix's mask. */
 static inline uint32_t wl_ones(const uint64_t *w, unsigned n) { uint32_t k = 0; for (unsigned i = 0; i < n; i++) k += (uint32_t)__builtin_popcountll(w[i]); return k; }
 /* Adds a batch's counts to the statistics that all cores share. */
@@ -568,4 +539,6 @@ static inline void wl_stats_flush(wl_table_stats *since, wl_table_stats *to) {
     uint64_t *from = (uint64_t *)(void *)since, *all = (uint64_t *)(void *)to;
     for (unsigned i = 0; i < sizeof(wl_table_stats) / 8; i++) if (from[i]) { __atomic_fetch_add(&all[i], from[i], __ATOMIC_RELAXED); from[i] = 0; }
 }
+
+#include "idle_expiry.h"
 #endif

@@ -83,7 +83,7 @@ WL_INLINE uint64_t wl_pseudo(const uint8_t *net, const wl_header *h, uint8_t pro
     uint32_t words[2] = {__builtin_bswap32(len), (uint32_t)protocol << 24};
     return s + words[0] + words[1];
 }
-/* Sum over what a checksum of the header at p covers, the checksum field as it lies there. */
+/* Sum over the bytes that the checksum of the header at p covers, with its field as it is. */
 WL_INLINE uint64_t wl_covered(const wl_header *h, const uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
     if (h->over == WL_OVER_HEADER) return wl_sum(p, size, 0);
     uint64_t s = h->over == WL_OVER_TRANSPORT && nh && nh->src >= 0 ? wl_pseudo(net, nh, h->protocol, to_end) : 0;
@@ -216,7 +216,7 @@ static __attribute__((noinline)) bool wl_frame_gap(wl_frame *f, uint32_t pos, ui
 /* The same for the frame of a view. Where its headers are is not noted. */
 WL_INLINE bool wl_view_gap(wl_view *v, uint32_t pos, uint32_t n) {
     wl_frame *f = v->f;
-    /* Most often an Ethernet header moves into the room in front, and what lies behind it in 16
+    /* Most often an Ethernet header moves into the room in front, and the bytes behind it in 16
        bytes is in the gap. */
     if (WL_LIKELY(pos <= 16 && pos + n >= 16 && f->head >= n && v->n >= 16 && v->n <= 65535 && v->n + n <= 65535)) {
         uint64_t w[2];
@@ -388,7 +388,7 @@ static inline void wl_view_restore(wl_view *v, const wl_saved *s) {
 
 /* The frame leaves as it is. */
 WL_INLINE void wl_view_pass(wl_view *v, uint32_t port, uint32_t instance) { v->f->out = port << 16 | (instance & 0xffff); }
-/* The frame is to wait in a queue. What it came through is not asked for any more: its mark stands
+/* The frame is to wait in a queue. Its input port is not needed any more: its mark stands
    there. */
 WL_INLINE void wl_view_wait(wl_view *v, uint32_t port, uint32_t instance, uint32_t mark) {
     wl_view_pass(v, port, instance);

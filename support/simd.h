@@ -47,7 +47,7 @@ WL_INLINE uint32_t wl_lanes_all(bool b) { return WL_LANES_ALL & (0 - (uint32_t)b
 WL_INLINE wl_lanes wl_lanes_choose(uint32_t who, wl_lanes a, wl_lanes b) { return _mm512_mask_mov_epi32(b, (__mmask16)who, a); }
 WL_INLINE uint64_t wl_lanes_count(uint32_t who) { return (uint64_t)__builtin_popcount(who); }
 
-/* Sums of 64 bits, eight of them: adds the numbers of `who`. */
+/* Sums of 64 bits, eight of them: adds the numbers of the lanes `who`. */
 WL_INLINE wl_lanes wl_lanes_more(wl_lanes sums, uint32_t who, wl_lanes v) {
     const wl_lanes some = _mm512_maskz_mov_epi32((__mmask16)who, v);
     return _mm512_add_epi64(sums, _mm512_add_epi64(_mm512_srli_epi64(some, 32), _mm512_and_si512(some, _mm512_set1_epi64(0xffffffff))));
@@ -146,7 +146,7 @@ WL_INLINE wl_lanes_8 wl_lanes_words(const wl_frame *f, const uint32_t from, cons
     (void)from;
     return wl_lanes_rows(f, end, place);
 }
-/* How many bytes each frame has. (What is loaded begins behind the pointer: else compilers take
+/* How many bytes each frame has. (The loads begin behind the pointer: else compilers take
    that out of the vector again.) */
 WL_INLINE wl_lanes wl_lanes_lengths(const wl_frame *f) {
     wl_lanes q[4];

@@ -51,7 +51,7 @@ static inline void wl_cms_raise(wl_sketch *s, uint64_t h, uint64_t to, const boo
         while (old < to && !__atomic_compare_exchange_n(v, &old, to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
     }
 }
-/* Where cores share the counters each adds what it has counted: raising would lose what others add
+/* Where cores share the counters each adds its own counts: raising would lose the counts of others
    meanwhile. */
 static inline void wl_cms_count(wl_sketch *s, uint64_t h, uint64_t from, uint64_t to, const bool shared) {
     if (!shared) { wl_cms_raise(s, h, to, false); return; }

@@ -124,7 +124,7 @@ static inline void wl_wild_init(wl_wild *t, uint32_t *memory, uint32_t words, ui
     memset(WL_LANE_ZERO(t), 0, 4 * WL_WILD_TUPLES);
     wl_wild_list(t);
 }
-/* An entry's masked key, its priority and what follows it. */
+/* An entry's masked key, its priority and the fields behind it. */
 static inline uint32_t *wl_wild_key(const wl_wild *t, uint32_t e) { return t->entry + (size_t)e * t->stride; }
 static inline uint32_t *wl_wild_mask(const wl_wild *t, uint32_t e) { return t->mask + (size_t)e * t->words; }
 static inline uint32_t *wl_wild_priority(const wl_wild *t, uint32_t e) { return wl_wild_key(t, e) + t->words; }
@@ -145,7 +145,7 @@ static inline uint32_t wl_wild_shift(uint32_t slots) { return slots ? 33u - (uin
 /* The even slot of a bucket: the hash's high bits. */
 static inline uint32_t wl_wild_bucket(uint32_t h, uint32_t slots) { return (h >> wl_wild_shift(slots)) * 2; }
 
-/* The first of the eight slots for what a bucket has no room for. */
+/* The first of the eight slots for entries that overflow a bucket. */
 static inline uint32_t wl_wild_second(uint32_t h, uint32_t slots) { return (uint32_t)((uint64_t)(h * 0x85ebca6bu) * (slots / 8) >> 32) * 8; }
 #define WL_WILD_OVER 0x80000000u
 
@@ -398,7 +398,7 @@ WL_WILD_INLINE uint32_t wl_wild_find_few(const wl_wild *t, const uint32_t *key, 
     }
     return UINT32_MAX;
 }
-/* Takes entry e of a lane if it is better than what has been found and fits. With `looses` only
+/* Takes entry e of a lane if it fits and is better than the best so far. With `looses` only
    loose words are looked at. */
 WL_WILD_INLINE void wl_wild_try(const wl_wild *t, uint32_t e, uint32_t lane, const uint32_t *key, const uint32_t words, const uint32_t looses, uint32_t *found, uint32_t *best) {
     const uint32_t *k = t->entry + (size_t)e * WL_WILD_STRIDE(words), *m = t->tuple_mask + (size_t)lane * 16;
@@ -434,7 +434,7 @@ WL_WILD_INLINE void wl_wild_block(const wl_wild *t, uint32_t i, __m512i h, const
         if (WL_UNLIKELY(over >> k & 1)) wl_wild_over(t, lane, hash[k / 2], key, found, best);
     }
 }
-/* The sums of 16 tuples for a key that has what all want. */
+/* The sums of 16 tuples for a key that has the bits that all entries want. */
 WL_WILD_INLINE __m512i wl_wild_sums(const wl_wild *t, uint32_t i, const uint32_t *product, const uint32_t *key, const uint32_t wholes, const uint32_t parts) {
     __m512i h = _mm512_load_si512(WL_LANE_BIAS(t) + i);
     for (uint32_t j = 0; j < wholes; j++) {
@@ -447,8 +447,8 @@ WL_WILD_INLINE __m512i wl_wild_sums(const wl_wild *t, uint32_t i, const uint32_t
     }
     return h;
 }
-/* For a key that has what all want; the numbers of words of each kind are known where it is
-   inlined. */
+/* For a key that has the bits that all entries want; the numbers of words of each kind are known
+   where it is inlined. */
 WL_WILD_INLINE uint32_t wl_wild_find_plain(const wl_wild *t, const uint32_t *key, const uint32_t words, const uint32_t wholes, const uint32_t parts, const uint32_t looses) {
     uint32_t product[WL_WILD_MAX_WORDS], found = UINT32_MAX, best = 0;
     for (uint32_t j = 0; j < wholes; j++) { const uint32_t w = t->whole_word[j]; product[j] = (key[w] & t->asked[w]) * t->factor[w]; }

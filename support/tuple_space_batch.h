@@ -23,8 +23,8 @@ static __attribute__((noinline, unused)) uint32_t wl_wild_find_column(const wl_w
 #ifdef WL_WILD_VECTOR
 /* Word w of sixteen keys from k on. */
 WL_WILD_INLINE __m512i wl_wild_column(const uint32_t *key, uint32_t w, uint32_t k) { return _mm512_load_si512(key + (size_t)w * WL_WILD_KEYS + k); }
-/* Where sixteen keys from k on differ from what word w wants: bits of `mask` that are not those of
-   `want`. */
+/* Where sixteen keys from k on differ from the value of word w: bits of `mask` that are not
+   those of `want`. */
 WL_WILD_INLINE __m512i wl_wild_unlike(__m512i column, uint32_t mask, uint32_t want) {
     return _mm512_ternarylogic_epi32(column, _mm512_set1_epi32((int)mask), _mm512_set1_epi32((int)want), 0x6a);
 }
@@ -48,7 +48,7 @@ WL_WILD_INLINE void wl_wild_few_wrong(__m512i (*column)[WL_WILD_GROUPS], const u
         }
     }
 }
-/* Where no more than four words vary and all keys have what is asked of the fixed ones. */
+/* Where no more than four words vary and all keys have the bits of the fixed ones. */
 WL_WILD_INLINE void wl_wild_few_plain(const wl_wild *t, const uint32_t *key, uint32_t *found, const uint32_t words) {
     __m512i column[WL_WILD_FEW_WORDS][WL_WILD_GROUPS], number[WL_WILD_GROUPS];
     const uint32_t *few[WL_WILD_FEW_WORDS], *const numbers = WL_FEW_NUMBER(t), used = t->used;
@@ -118,8 +118,8 @@ WL_WILD_INLINE void wl_wild_few_each(const wl_wild *t, const uint32_t *key, uint
 _Static_assert(WL_WILD_KEYS <= 64 && WL_WILD_EACH_TUPLES <= 64, "a candidate has six bits for each");
 #define WL_WILD_LIST 1024u
 
-/* A search of many keys: the candidates, how good what has been found is (its priority + 1), and
-   what it is. */
+/* A search of many keys: the candidates, the rank of the best one so far (its priority + 1), and
+   its entry. */
 typedef struct wl_wild_search {
     const uint32_t *key;
     uint32_t *found, n, list[WL_WILD_LIST];
@@ -128,7 +128,7 @@ typedef struct wl_wild_search {
 
 /* Takes the best of the candidates that fit, and empties the list. */
 WL_WILD_INLINE void wl_wild_choose(const wl_wild *t, wl_wild_search *s, const uint32_t words, const uint32_t hashed) {
-    /* Read once: what is stored below might be the table, for all that the compiler knows. */
+    /* Read once: for the compiler, the stores below might change the table. */
     const uint32_t *const entry = t->entry, *const mask = t->tuple_mask, *column[WL_WILD_MAX_WORDS], n = s->n;
     size_t word[WL_WILD_MAX_WORDS];
     for (uint32_t j = 0; j < hashed; j++) {
@@ -147,7 +147,7 @@ WL_WILD_INLINE void wl_wild_choose(const wl_wild *t, wl_wild_search *s, const ui
     }
     s->n = 0;
 }
-/* Appends what marked buckets had no room for; `over` has a bit for each of sixteen keys. */
+/* Appends the overflow of marked buckets; `over` has a bit for each of sixteen keys. */
 static __attribute__((noinline, unused)) void wl_wild_over_each(const wl_wild *t, wl_wild_search *s, uint32_t i, uint32_t k, uint32_t over, __m512i h) {
     uint32_t hash[16];
     _mm512_storeu_si512(hash, h);
@@ -164,7 +164,7 @@ WL_WILD_INLINE void wl_wild_append(wl_wild_search *s, __m512i slots, uint32_t in
 }
 /* Appends the candidates of the keys `who` of sixteen from k on. */
 WL_WILD_INLINE void wl_wild_candidates(const wl_wild *t, wl_wild_search *s, uint32_t k, uint32_t who, const uint32_t words, const uint32_t hashed) {
-    /* Read once: what is stored below might be the table, for all that the compiler knows. */
+    /* Read once: for the compiler, the stores below might change the table. */
     __m512i column[WL_WILD_MAX_WORDS], factor[WL_WILD_MAX_WORDS];
     const uint32_t *lane[WL_WILD_MAX_WORDS], *const arena = t->arena, *const bias = WL_LANE_BIAS(t), *const shift = WL_LANE_SHIFT(t), *const base = WL_LANE_BASE(t);
     const uint32_t tuples = t->tuples;
@@ -196,7 +196,7 @@ WL_WILD_INLINE void wl_wild_candidates(const wl_wild *t, wl_wild_search *s, uint
         if (WL_UNLIKELY(s->n > WL_WILD_LIST - 2 * 16 * 10)) wl_wild_choose(t, s, words, hashed);
     }
 }
-/* Those of sixteen keys that have what all entries want of the words that are not even. */
+/* The keys of sixteen that have the bits that all entries want in the uneven words. */
 WL_WILD_INLINE uint32_t wl_wild_wanted(const wl_wild *t, const uint32_t *key, uint32_t k, const uint32_t words, const uint64_t even) {
     __m512i d = _mm512_setzero_si512();
     for (uint32_t w = 0; w < words; w++)

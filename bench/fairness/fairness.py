@@ -15,7 +15,7 @@ Prints a Markdown table; WIRELOOM names the binary. The service runs on core 0, 
 import argparse, json, os, selectors, signal, socket, struct, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# What is measured is optimised code, from the first request on.
+# Optimised code is measured, from the first request on.
 os.environ.setdefault("WIRELOOM_START", "optimized")
 WIRELOOM = os.environ.get("WIRELOOM", os.path.join(HERE, "../../target/release/wireloom"))
 PORT = int(os.environ.get("FAIR_PORT", "19500"))
@@ -114,7 +114,7 @@ def shares(service, name, light, heavy, clients, count):
     alone_cpu = service.cpu_ms() - before
     time.sleep(0.5)
     lights, heavies, cpu = crowd(light), crowd(heavy), service.cpu_ms()
-    # Heavy ones first: nobody is favoured for having come early.
+    # Heavy ones first: an early connection has no advantage.
     beside = play(heavies + lights, lights)
     cpu, answered = service.cpu_ms() - cpu, sum(count - c.due // 8 for c in heavies)
     time.sleep(0.5)

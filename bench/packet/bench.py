@@ -26,7 +26,7 @@ from compiled_by import compiled_by  # noqa: E402
 from jobs import IN_REGIMES, JOBS  # noqa: E402
 
 WORK = os.environ.get("PACKET_WORK", "/tmp/wireloom-bench-packet")
-# What is measured is optimised code, from the first request on.
+# Optimised code is measured, from the first request on.
 os.environ.setdefault("WIRELOOM_START", "optimized")
 WIRELOOM = os.path.abspath(os.environ.get("WIRELOOM", os.path.join(ROOT, "target/release/wireloom")))
 # Those of hand-written C with the compiler and the flags of the targets' figures, where they are
@@ -248,7 +248,7 @@ def ipsec(job, rounds, seconds, note):
     with open(path(f"policy-{suite}.json"), "w") as f:
         json.dump([policy], f)
     ours, reference, extra = [], [], {}
-    # Larger than any packet: what does not fit would be answered, not encrypted.
+    # Larger than any packet: a packet that does not fit would be answered, not encrypted.
     load = ["--set", "mtu=9000", "--load", f"policies={path(f'policy-{suite}.json')}", "--bind", f"plain={path(job.trace)}.pcap", "--frames", frames(job, seconds), "--json", "--repeat", "1"]
     for _ in range(rounds):
         out, _, _ = run([path("espb"), suite, size, frames(job, seconds)], {0})

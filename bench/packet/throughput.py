@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# What is measured is optimised code, from the first request on.
+# Optimised code is measured, from the first request on.
 os.environ.setdefault("WIRELOOM_START", "optimized")
 WIRELOOM = os.environ.get("WIRELOOM", str(ROOT / "target/release/wireloom"))
 PREFIX = f"wlt{os.getpid()}"

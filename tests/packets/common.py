@@ -77,8 +77,8 @@ def tshark(path, *args):
     return [line for line in run.stdout.split("\n") if line]
 
 
-# Only what the apps touch: the payloads are noise that would look like broken messages of other
-# protocols.
+# Only the protocols that the apps touch: the payloads are noise that would look like broken
+# messages of other protocols.
 ONLY = ["-d", "udp.port==0-65535,data", "-d", "tcp.port==0-65535,data"]
 CHECKED = [f"-o{p}.check_checksum:TRUE" for p in ("ip", "tcp", "udp")]
 BAD = ["ip.checksum.status==0", "tcp.checksum.status==0", "udp.checksum.status==0", "icmp.checksum.status==0",

@@ -86,8 +86,8 @@ def make(folder):
             frame += bytes(60 - len(frame))  # padding counts as what the wire carries
         count(flows, e, frame)
         frames.append((t, frame))
-    # The longest packet that there is, as captures of the loopback device have them; of its bytes,
-    # the last are beyond what headers can name.
+    # The longest possible packet, as captures of the loopback device have it. Its last bytes are
+    # beyond the lengths that headers can name.
     e = ("10.0.0.1", "10.0.0.2", 9, 10, 17)
     frame = ether(0x0800) + ip4(*e[:2], 17, udp(*e[:4], b"l" * 65507))
     count(flows, e, frame)

@@ -34,7 +34,7 @@ def make(folder):
             plan.append((begin + n * 400 * MS, src, dst, 1024 + i, 443 if i % 2 else 53, 6 if i % 2 else 17, b"x" * random.randrange(200)))
     for n in range(170):
         plan.append((START + n * NS, "10.9.9.9", "192.0.2.1", 5000, 6000, 17, b"long" * (n % 20)))
-    # Connections from SYN to FIN or RST, with what comes behind a FIN; the last ten ports serve a
+    # Connections from SYN to FIN or RST, with packets behind a FIN. The last ten ports serve a
     # second one half a second later.
     ended = {}
     for i in range(40):

@@ -179,7 +179,7 @@ def inbound(folder):
             drop("replayed" if seen else "bad_icv")
         frame(struct.pack("!II", sa.spi, 0xFFFFFFF0) + noise(60))
         drop("bad_icv")
-        # Cut at every length: not whole words, too short, or not what was sealed.
+        # Cut at every length: partial words, too short, or other than the sealed bytes.
         icv = 16 if sa.suite == "aes_gcm" else 12
         for n in range(len(whole)):
             if n < 8:
@@ -191,7 +191,7 @@ def inbound(folder):
         inner = inner4(9)
         frame(sa.sealed(seq(sa), b"whole ok", clear(inner)))
         good(forwarded(inner))
-        # Sealed as it should be, but what is inside cannot be.
+        # Sealed correctly, but with impossible content.
         for inside, why in (
             (b"\1\2\3\4\5\6\7\7\x06\x04", None), (inner4(8)[:10], None), (clear(inner4(8))[:-2] + b"\xff\4", "malformed"), (clear(inner4(8))[:-3] + b"\x07\3\4", "malformed"),
             (clear(b"\x45" + b"\0" * 30), "malformed"), (clear(b"\x65" + inner4(8)[1:]), "malformed"), (clear(inner4(8), 41), "malformed"), (clear(inner4(8), 6), "malformed"),
@@ -223,7 +223,7 @@ def inbound(folder):
             frame(sa.sealed(seq(sa), struct.pack("!Q", next_of[sa.spi]), clear(inner, 41)), tos=3)
             marked = bytes([0x6A, 0x30]) + inner[2:]
             good(forwarded(marked)) if ecn else drop("congested")
-    # Of nobody, in parts, and no ESP.
+    # Without an SA, fragmented, and no ESP.
     frame(Sa(999, "aes_gcm", 32, 5, None).sealed(1, b"12345678", clear(inner4())))
     drop("no_sa")
     frame(gcm.sealed(seq(gcm), b"fragment", clear(inner4())), frag=0x2000)

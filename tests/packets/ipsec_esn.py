@@ -183,8 +183,8 @@ def arrivals(sa):
     out = [n for m in near for n in ((m, m) if m % 9 == 0 else (m,))]
     out += [first + 299 - 63, first + 299 - 64, first + 310, first + 310 - 63, first + 310 - 64, first + 246, first + 247]
     if sa.esn:
-        # One half too far ahead or behind, then as far as can be, and what lay in the window
-        # before.
+        # One half too far ahead or behind, then as far as possible, and numbers that lay in the
+        # window before.
         out += [first + HALF + 310, first + HALF + 400, max(first - HALF, 0) + 320, first + 300, first + 310 + HALF - 64, first + 305, first + 310 + HALF - 64 - 63, first + 310 + HALF - 64]
     return [n for n in out if 0 < n < (HALF * HALF if sa.esn else HALF)]
 

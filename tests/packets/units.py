@@ -30,7 +30,7 @@ OPTIONS = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (77, 88)), ("NOP", None
 # Scapy's own PPP leaves the first byte of the protocol out, which RFC 2516 advises against.
 PPP4, PPP6 = Raw(b"\0\x21"), Raw(b"\0\x57")
 
-# What is in a frame, from the front: members of `Packet`.
+# The headers of a frame, from the front: members of `Packet`.
 FRAMES = [
     ("eth arp", ETH / ARP(op=2, hwsrc=A, psrc="192.0.2.1", hwdst=B, pdst="192.0.2.9")),
     ("eth vlan arp", ETH / Dot1Q(vlan=5, prio=3, id=1) / ARP(op=1, hwsrc=A, psrc="192.0.2.1", pdst="192.0.2.9")),
@@ -84,7 +84,7 @@ FRAMES = [
     ("eth mpls mpls2 mpls3 ip6 tcp", ETH / MPLS(label=100, s=0, ttl=9) / MPLS(label=200, cos=1, s=0, ttl=8) / MPLS(label=300, s=1, ttl=7) / V6 / T),
 ]
 
-# Fields: what the app logs, and tshark's name for it with what is to be done with tshark's number.
+# Fields: the logged expression, and tshark's name for it with a conversion of tshark's number.
 ETHER = [("u64(.dst)", "eth.dst"), ("u64(.src)", "eth.src"), (".type", "eth.type")]
 VLAN = [(".pcp", "ieee8021ad.priority|vlan.priority"), (".dei", "ieee8021ad.dei|vlan.dei"), (".vid", "ieee8021ad.id|vlan.id"),
         (".type", "vlan.etype")]
@@ -166,8 +166,8 @@ LONG = [("m.form", "quic.header_form"), ("m.version", "quic.version"), ("m.desti
 PPPOE = [('pppoe.tag(m, pppoe.service_name) else ""', "pppoed.tags.service_name", "str"), ('pppoe.tag(m, pppoe.ac_name) else ""', "pppoed.tags.ac_name", "str"),
          ('pppoe.tag(m, pppoe.host_uniq) else ""', "pppoed.tags.host_uniq", "hex"), ('pppoe.tag(m, pppoe.ac_cookie) else ""', "pppoed.tags.ac_cookie", "hex")]
 
-# Frame, what cuts off its headers, unit, expressions over the message `m`, each with tshark's field
-# and how its text is to be read.
+# Frame, the function that cuts off its headers, unit, expressions over the message `m`. Each
+# expression has tshark's field and the way to read its text.
 MESSAGES = [
     (dgram(4000, 53, DNS(id=0x1234, rd=1, cd=1, qd=DNSQR(qname="www.example.org", qtype="AAAA"), ar=DNSRROPT(rclass=1232))), UDP, "dns.Message",
      HEADER + [("u16(m.additionals[0].type)", "dns.resp.type"), ("m.additionals[0].class", "dns.rr.udp_payload_size")]),

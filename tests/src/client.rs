@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// machine may take long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a peer may take to close or to exit of its own accord: less than the time-outs that
+/// The longest time in which a peer may close or exit by itself. It is less than the time-outs that
 /// would end it in any case (`read_timeout` and the drain: 30 s).
 pub const CLOSING: Duration = Duration::from_secs(25);
 
@@ -102,7 +102,7 @@ impl Client {
         self
     }
 
-    /// All that comes until the peer closes.
+    /// All bytes until the peer closes.
     pub fn rest(&mut self) -> Vec<u8> {
         let (mut had, mut since) = (self.seen.len(), Instant::now());
         while self.fill() {
@@ -114,7 +114,7 @@ impl Client {
         std::mem::take(&mut self.seen)
     }
 
-    /// Whether the connection ends by a reset, not in order; what comes before is dropped.
+    /// Whether the connection ends by a reset, not in order; the bytes before it are dropped.
     pub fn was_reset(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
@@ -146,8 +146,8 @@ impl Client {
         self.expect_silence(Duration::from_millis(20));
     }
 
-    /// Takes a message's head, in lower case, each field as `name: value` whatever blanks stood
-    /// there (RFC 9112 section 5).
+    /// Takes a message's head, in lower case, each field as `name: value` without further blanks
+    /// (RFC 9112 section 5).
     pub fn take_head(&mut self) -> String {
         let head = String::from_utf8_lossy(&self.take_until(b"\r\n\r\n")).to_lowercase();
         let mut lines = head.split("\r\n");

@@ -43,14 +43,14 @@ impl Controlled {
         finish(&mut command)
     }
 
-    /// What a command that works prints.
+    /// The output of a command that succeeds.
     pub fn told(&self, args: &[&str]) -> String {
         let out = self.ask(args);
         assert_eq!(out.code, Some(0), "{args:?}: {}", out.text);
         out.text
     }
 
-    /// What a command that does not work says.
+    /// The message of a command that fails.
     pub fn refused(&self, args: &[&str]) -> String {
         let out = self.ask(args);
         assert_eq!(out.code, Some(1), "{args:?}: {}", out.text);

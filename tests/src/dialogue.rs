@@ -1,6 +1,6 @@
-//! Dialogues: what a client says and what must come back, step by step. One table serves as plain
-//! steps, as one pipelined write and in pieces of any size, against any server that speaks the
-//! protocol.
+//! Dialogues: a client's bytes and the expected answers, step by step. One table serves as plain
+//! steps, as one pipelined write and in pieces of any size. It runs against any server that speaks
+//! the protocol.
 //!
 //! `@` in the text becomes a tag that is new in every run, so that runs do not see each other's
 //! keys.
@@ -8,7 +8,7 @@
 use crate::client::Client;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is said, and the whole answer.
+/// The request, and the whole answer.
 pub type Step = (&'static str, &'static str);
 
 pub struct Dialogue {

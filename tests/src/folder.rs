@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Below the system's temporary folder; removed at the test's end unless the test fails, so that
-/// one can look at what it left.
+/// Below the system's temporary folder. It is removed at the test's end, but kept for inspection if
+/// the test fails.
 pub struct Folder(PathBuf);
 
 impl Folder {

@@ -1,6 +1,6 @@
-//! What the end-to-end tests share: the `wireloom` binary as a child process, real servers (nginx,
-//! memcached, redis) started on free ports, scripted backends, raw clients with deadlines, and
-//! dialogues that any server of a protocol must hold. All traffic stays on loopback, or in
+//! The common part of the end-to-end tests: the `wireloom` binary as a child process, real servers
+//! (nginx, memcached, redis) on free ports, and scripted backends. Also raw clients with deadlines,
+//! and dialogues that hold for any server of a protocol. All traffic stays on loopback, or in
 //! namespaces of a test's own (`net`).
 //!
 //! In: nothing but the built binary (`wireloom` of the tests' own profile, or `$WIRELOOM`). A tool
@@ -36,20 +36,20 @@ pub fn root() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository is there")
 }
 
-/// True if a real server stands in for ours, to check what the tests expect.
+/// True if a real server stands in for ours, to check the expectations of the tests.
 pub fn plain() -> bool {
     std::env::var_os("PLAIN").is_some()
 }
 
-/// The turn of a test that keeps all cores busy, or measures who has them: one at a time, until it
-/// is dropped.
+/// The turn of a test that keeps all cores busy, or measures their use: one at a time, until it is
+/// dropped.
 pub fn alone() -> std::sync::MutexGuard<'static, ()> {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Tries something that other load on the machine can spoil: three times, then it is wrong. What is
-/// wrong itself fails each time.
+/// Tries up to three times something that other load on the machine can spoil. A real failure fails
+/// each time.
 pub fn thrice(mut attempt: impl FnMut() -> Result<(), String>) {
     let mut wrong = String::new();
     for _ in 0..3 {

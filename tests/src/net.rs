@@ -1,6 +1,6 @@
 //! Networks of namespaces and veth pairs, in which apps with frame ports meet real stacks: `ping`,
-//! `curl`, `iperf3`. Every network has names of its own and is removed when dropped, with what runs
-//! in it; those of test processes that have ended are removed by the next.
+//! `curl`, `iperf3`. Every network has names of its own, and is removed with its processes when
+//! dropped. Networks of test processes that have ended are removed by the next one.
 //!
 //! Nothing leaves the machine: no namespace is tied to the host's own network.
 
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 pub struct Net {
     tag: String,
     names: RefCell<Vec<String>>,
-    /// Python programs and what they serve.
+    /// Python programs and the files that they serve.
     pub folder: std::path::PathBuf,
 }
 
-/// What the names of all namespaces of tests begin with; then comes the process.
+/// The first part of the names of all namespaces of tests; then comes the process.
 const PREFIX: &str = "wlnet-";
 
 fn run(command: &mut Command) -> Output {
@@ -63,7 +63,7 @@ impl Net {
                 return None;
             }
             net.names.borrow_mut().push(name.to_string());
-            // No neighbour discovery and the like between what is tested. The reverse path check
+            // No neighbour discovery and the like among the tested frames. The reverse path check
             // would refuse answers on another way.
             net.sh(name, "ip link set lo up; sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 \
                  net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 2>/dev/null || \
@@ -77,7 +77,7 @@ impl Net {
         format!("{}-{ns}", self.tag)
     }
 
-    /// A line of shell in a namespace: what came of it.
+    /// A line of shell in a namespace, and its result.
     pub fn try_sh(&self, ns: &str, line: &str) -> Output {
         run(self.command(ns, "sh").args(["-ec", line]))
     }
@@ -143,13 +143,13 @@ impl Net {
         });
     }
 
-    /// What curl gets.
+    /// The body that curl gets.
     pub fn curl(&self, ns: &str, args: &str) -> String {
         self.sh(ns, &format!("curl -sS --fail --max-time 60 {args}"))
     }
 
-    /// So many bytes by TCP (`args`: `-R` for the other direction); they must have come but for
-    /// what is under way at the end.
+    /// Sends so many bytes by TCP (`args`: `-R` for the other direction). All must arrive, except
+    /// those still under way at the end.
     pub fn iperf(&self, ns: &str, to: &str, bytes: u64, args: &str) {
         let said = self.sh(ns, &format!("iperf3 -J -c {to} -n {bytes} {args}"));
         let json: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
@@ -178,7 +178,7 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         for ns in self.names.borrow().iter() {
-            // What still runs there would keep it.
+            // Processes that still run there would keep it.
             let name = self.name(ns);
             sh(&format!("for p in $(ip netns pids {name}); do kill -9 $p; done; ip netns del {name}"));
         }

@@ -1,6 +1,6 @@
-//! Packet apps on captures: a script of `tests/packets` writes the input and what must come of it,
-//! the app runs from end to end, the script judges what it wrote. Models and checksums are scapy's,
-//! tshark's and the scripts' own.
+//! Packet apps on captures. A script of `tests/packets` writes the input and the expected results,
+//! the app runs from end to end, and the script judges its output. Models and checksums are
+//! scapy's, tshark's and the scripts' own.
 
 use crate::process::finish;
 use crate::{root, Output, Process, Wireloom};
@@ -29,7 +29,7 @@ impl Captures {
         Some(made)
     }
 
-    /// Has the script judge; panics with what it objects to.
+    /// Has the script judge; panics with its objections.
     pub fn check(&self, args: &[&str]) {
         self.script("check", args);
     }

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// A port that was free a moment ago. Ports are handed out below the kernel's ephemeral range and
-/// spread by process id, so that test binaries that run at once, and outgoing connections, do not
-/// meet.
+/// spread by process id. So test binaries that run at once, and outgoing connections, do not meet.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let base = 10_000 + (std::process::id() % 180) as u16 * 100;
@@ -87,7 +86,7 @@ impl Process {
         }
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub fn output(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -198,7 +197,7 @@ impl Wireloom {
 /// A command that has not ended after this time hangs.
 const HANGS: Duration = Duration::from_secs(600);
 
-/// What a command has said, how it ended (None: by a signal, or because it hung), and what it cost.
+/// The output of a command, its exit code (None: by a signal, or because it hung), and its cost.
 pub struct Output {
     pub code: Option<i32>,
     /// Standard output.
@@ -224,7 +223,8 @@ impl Wireloom {
 }
 
 /// Programs of this command are compiled without optimisation, in a fourth of the time: for tests
-/// of what programs mean. Apps are run as for users where their service or their frames are tested.
+/// of the meaning of programs. Apps are run as for users where their service or their frames are
+/// tested.
 pub fn quickly_compiled(command: &mut Command) -> &mut Command {
     command.env("WIRELOOM_OPT", "0")
 }
@@ -234,7 +234,7 @@ fn ended(child: &Child) -> Option<(Option<i32>, Duration)> {
     let mut status = 0;
     // SAFETY: plain numbers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: our own child, which nobody has waited for, and valid places for the results.
+    // SAFETY: our own child, not waited for yet, and valid places for the results.
     let got = unsafe { libc::wait4(child.id() as i32, &raw mut status, libc::WNOHANG, &raw mut usage) };
     let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
     let code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
@@ -264,7 +264,7 @@ pub fn finish(command: &mut Command) -> Output {
     Output { code, out, text, cpu }
 }
 
-/// Starts a command. A program that a test has just written is busy for a moment: a child that
+/// Starts a command. A program that a test has just written may be busy for a moment. A child that
 /// another test forked meanwhile has the file open for writing until it begins its own program.
 fn spawned(command: &mut Command) -> Child {
     let until = Instant::now() + PATIENCE;

@@ -26,7 +26,7 @@ pub fn module_of(path: impl AsRef<Path>, app: Option<&str>) -> Module {
     checked(path.as_ref(), app).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()))
 }
 
-/// The same, or what the checker has against it.
+/// The same, or the checker's errors.
 pub fn checked(path: &Path, app: Option<&str>) -> Result<Module, String> {
     lowered(path, app, wireloom_ir::passes::run_all)
 }
@@ -92,8 +92,8 @@ pub const LONG: &str = "WIRELOOM_SEEDS";
 /// ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
 const SANITIZE: &str = "WIRELOOM_SANITIZE";
 
-/// None without a C compiler; what the C compiler has to say is an error. The code is not
-/// optimised, which takes four times as long: apps are, where their binary runs them.
+/// None without a C compiler; its warnings and errors are an error. The code is not optimised,
+/// because that takes four times as long. Apps are optimised where their binary runs them.
 pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     compiled_at(module, 0)
 }
@@ -103,7 +103,7 @@ pub fn compiled_at(module: &Module, level: u8) -> Result<Option<Program>, String
     use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
     let sanitize = std::env::var_os(SANITIZE).is_some();
     let opt = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).unwrap_or(level);
-    // What a long run compiles is not compiled again.
+    // A long run compiles each program once only, so a cache would not help.
     let cache_dir = if std::env::var_os(LONG).is_some() {
         Default::default()
     } else {
@@ -121,8 +121,8 @@ pub fn compiled_at(module: &Module, level: u8) -> Result<Option<Program>, String
     }
 }
 
-/// Which seeds a random test tries: as many as usual, or `WIRELOOM_SEEDS` for a long run: a number,
-/// or `FROM..TO`, so that it can be made in parts.
+/// The seeds of a random test: the usual number, or `WIRELOOM_SEEDS` for a long run. That is a
+/// number, or `FROM..TO`, so that a run can be made in parts.
 pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
     let text = std::env::var(LONG).unwrap_or_default();
     let (from, to) = text.split_once("..").unwrap_or(("1", &text));
@@ -141,8 +141,7 @@ const MOST_STEPS: u64 = 2_000_000;
 /// Bytes of tables of a program that is run.
 const MOST_MEMORY: u64 = 8 << 30;
 
-/// The tests of a module that are code, by one of its programs: name, what it ends with, and what
-/// it does.
+/// The tests of a module that are code, by one of its programs: name, result, and actions.
 pub fn code_tests(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, Vec<Act>)> {
     // Damage makes tables that no machine here has the memory for.
     if program.table().state_size.max(program.table().shared_size) > MOST_MEMORY {

@@ -49,7 +49,7 @@ http.server.ThreadingHTTPServer.request_queue_size = 512
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 "#;
 
-/// What `/size/<n>`, `/chunked/<n>` and `/close/<n>` answer.
+/// The answer to `/size/<n>`, `/chunked/<n>` and `/close/<n>`.
 pub fn body(size: usize) -> Vec<u8> {
     b"0123456789abcdef".iter().copied().cycle().take(size).collect()
 }

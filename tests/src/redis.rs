@@ -1,5 +1,5 @@
-//! What the Redis tests share: a proxy before real servers (or one real server with `PLAIN=1`), and
-//! RESP2 as dialogues.
+//! The common part of the Redis tests: a proxy before real servers (or one real server with
+//! `PLAIN=1`), and RESP2 as dialogues.
 
 use crate::client::Client;
 use crate::{plain, servers, Process, Wireloom};

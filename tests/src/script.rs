@@ -29,7 +29,7 @@ impl Backend {
         }
     }
 
-    /// A port on which nobody listens.
+    /// A port without a listener.
     pub fn refusing() -> Backend {
         Backend { listener: None, port: free_port() }
     }

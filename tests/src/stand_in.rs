@@ -1,5 +1,5 @@
 //! With `PLAIN=1` a real server stands in for an app, as far as there is one: that shows whether
-//! the tests expect what real servers do.
+//! the tests expect the behaviour of real servers.
 
 use crate::{free_port, Process};
 use std::collections::HashMap;

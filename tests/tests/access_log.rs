@@ -1,6 +1,6 @@
-//! The access log: a line for each request with who, what and how it ended; lines that cannot be
-//! broken by what clients send; a file that is renamed or full. Lines on standard error about
-//! answers that failed for no fault of the client. Metrics by class and time.
+//! The access log: a line for each request with client, operation and result. No client's bytes
+//! break lines. A file may be renamed or full. Further: lines on standard error about answers that
+//! failed without the client's fault, and metrics by class and time.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -115,7 +115,7 @@ fn a_line_for_each_request() {
     assert!(!lines.concat().contains("secret"), "only what the protocol names");
     let mode = std::fs::metadata(&log.0).expect("the log").permissions().mode() & 0o777;
     assert_eq!(mode & !0o600, 0, "{mode:o}");
-    // A client that leaves is told of, and what is written last is not lost at the end.
+    // A client that leaves is logged, and the last lines are not lost at the end.
     let mut gone = Client::connect(proxy.port);
     gone.send("GET /gone HTTP/1.1\r\nHost: x\r\n\r\n");
     let mut server = backend.accept();
@@ -135,7 +135,7 @@ fn a_line_for_each_request() {
     assert_eq!(last[8..], ["-", "malformed"]);
 }
 
-/// No byte of a client ends a line or its quotes, whatever becomes of the request.
+/// No byte of a client ends a line or its quotes; the fate of the request does not matter.
 #[test]
 fn lines_cannot_be_forged() {
     if plain() {
@@ -334,7 +334,7 @@ fn a_mistake_of_the_program_is_told_with_its_place() {
     );
 }
 
-/// A scraper's own parser reads what `/metrics` says, and the numbers are those of the traffic.
+/// A scraper's own parser reads `/metrics`, and the numbers are those of the traffic.
 #[test]
 fn prometheus_reads_the_metrics() {
     if plain() {

@@ -1,4 +1,4 @@
-//! `--admin`: `/metrics` and `/status` count what happened.
+//! `--admin`: `/metrics` and `/status` count the traffic.
 
 use std::time::{Duration, Instant};
 use wireloom_tests::memcached::{key_of, Service};
@@ -46,8 +46,8 @@ fn counts_match_the_traffic() {
     requests.sort_unstable();
     let sum = Some(requests.iter().sum::<u64>());
     assert_eq!((text["requests"].as_u64(), text["replies"].as_u64()), (sum, sum), "{status}");
-    // A get of two keys is one command for each of their servers: where `far` keys lie on the other
-    // server than `none`, that one has three commands for each of those, and this one three for
+    // A get of two keys is one command for each of their servers. `far` keys lie on the other
+    // server than `none`: that server has three commands for each of those. This one has three for
     // each other key and one for `none`.
     let split = |far: u64| {
         let mut both = [5 * 3 * far, 5 * (3 * (10 - far) + far)];

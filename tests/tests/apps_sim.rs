@@ -48,7 +48,7 @@ fn more_network_functions() {
     all_hold(&files("apps").into_iter().filter(|f| of_packets(f)).skip(1).step_by(2).collect::<Vec<_>>(), &[]);
 }
 
-/// The compiler's own cases, those that are programs with tests.
+/// The compiler's own cases that are programs with tests.
 #[test]
 fn cases_of_the_compiler() {
     let text = |f: &String| std::fs::read_to_string(root().join(f)).expect("a file");
@@ -60,8 +60,8 @@ fn cases_of_the_compiler() {
     all_hold(&cases, &[]);
 }
 
-/// Every file of the library and every app has tests: blocks of its own, of a network function at
-/// least two, or the mergers' own tests.
+/// Every file of the library and every app has tests: blocks of its own, or the mergers' own tests.
+/// A network function has at least two.
 #[test]
 fn nothing_is_untested() {
     for file in files("std").into_iter().chain(files("apps")) {

@@ -1,5 +1,5 @@
-//! The command line: what is refused and how, help, building, running several apps, without a C
-//! compiler.
+//! The command line: refusals and their messages, help, building, running several apps, and running
+//! without a C compiler.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -297,9 +297,9 @@ fn without_a_compiler_the_interpreter_takes_over() {
     std::fs::remove_dir_all(&folder).ok();
 }
 
-/// A command without any rights, whoever runs the tests.
+/// A command without any rights, also when root runs the tests.
 fn nobody(binary: &Path) -> Command {
-    // SAFETY: asks who this is.
+    // SAFETY: a plain system call.
     if unsafe { libc::geteuid() } != 0 {
         return Command::new(binary);
     }
@@ -310,7 +310,7 @@ fn nobody(binary: &Path) -> Command {
     command
 }
 
-/// What may not be opened is named, with what would help; what is there stays.
+/// A file that may not be opened is named, with advice; existing files stay.
 #[test]
 fn interfaces_and_files_without_rights() {
     use std::os::unix::fs::PermissionsExt;
@@ -401,7 +401,7 @@ fn two_apps_in_one_process() {
     refused(&out, &[&first.port.to_string(), "in use"]);
 }
 
-/// A service with what it has in this cache, and its processor time until it has served a request.
+/// A service with the programs of this cache, and its processor time until it has served a request.
 fn until_served(cache: &Path) -> (Process, u64) {
     let proxy = Wireloom::run_with("memcached_proxy", &["--set", "servers=127.0.0.1:1"], |c| {
         c.env("XDG_CACHE_HOME", cache).env_remove("WIRELOOM_START");

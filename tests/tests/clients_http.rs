@@ -99,7 +99,7 @@ fn curl_posts_and_uploads() {
     std::fs::remove_file(file).ok();
 }
 
-/// What the tool reports must show no error.
+/// The tool's report must show no error.
 fn wrk(port: u16, path: &str, args: &[&str]) {
     let url = format!("http://127.0.0.1:{port}{path}");
     let out = finish(Command::new("wrk").args(["-t1", "-d2s"]).args(args).arg(&url));
@@ -218,7 +218,7 @@ fn static_web_pipelines_and_closes() {
     }
 }
 
-/// A backend dies under load: what was under way is lost, the rest is served by the other.
+/// A backend dies under load: its requests under way are lost, the other backend serves the rest.
 #[test]
 fn a_backend_dies_under_wrk() {
     if !require_tool("wrk") {
@@ -239,7 +239,7 @@ fn a_backend_dies_under_wrk() {
         .lines()
         .find_map(|l| l.trim().strip_prefix("Non-2xx or 3xx responses:"))
         .map_or(0, |n| n.trim().parse().unwrap_or(u64::MAX));
-    // What was under way is lost with the backend, and a few more until it is ejected; sticky
+    // Requests under way are lost with the backend, and a few more until it is ejected; sticky
     // clients move then.
     assert!(errors < 500, "{}", out.text);
     for _ in 0..50 {

@@ -38,7 +38,7 @@ fn tools(port: u16) {
             assert_ne!(run("memccat", &[&key]).0, Some(0), "memccat of a removed key {binary:?}");
             assert_ne!(run("memcexist", &[&key]).0, Some(0), "memcexist of a removed key {binary:?}");
         }
-        // memcping fails over the binary protocol whatever the server.
+        // memcping fails over the binary protocol with every server.
         if binary.is_empty() {
             assert_eq!(run("memcping", &[]).0, Some(0), "memcping");
         }
@@ -52,8 +52,8 @@ fn tools(port: u16) {
     }
 }
 
-/// memccapable's tests but `ascii quit`, which fails alone against memcached itself, and those that
-/// flush: a proxy refuses that, since it concerns all servers.
+/// memccapable's tests, except `ascii quit`, which fails alone against memcached itself. Tests that
+/// flush are left out, too: a proxy refuses a flush, since it concerns all servers.
 fn capable(port: u16, flush: bool) {
     let names = "ascii version,ascii verbosity,ascii set,ascii set noreply,ascii get,ascii gets,ascii mget,ascii add,\
         ascii add noreply,ascii replace,ascii replace noreply,ascii cas,ascii cas noreply,ascii delete,ascii delete noreply,ascii incr,\

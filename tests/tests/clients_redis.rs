@@ -1,6 +1,6 @@
 //! Real Redis clients, at their newest versions and with their default settings, through
 //! `redis_proxy`: redis-py, ioredis, node-redis, go-redis, lettuce and jedis. `scripts/clients.sh`
-//! installs them into `target/clients`. What they do is in `tests/clients/redis`.
+//! installs them into `target/clients`. Their programs are in `tests/clients/redis`.
 
 use std::path::PathBuf;
 use std::process::Command;

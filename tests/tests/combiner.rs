@@ -1,5 +1,5 @@
-//! `word_count_combiner`: 8 sorted streams become one, with the counts of equal words added; what
-//! is cut is never taken for whole.
+//! `word_count_combiner`: 8 sorted streams become one, with the counts of equal words added. A cut
+//! stream is never taken for a whole one.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -111,8 +111,8 @@ fn pieces_of_any_size() {
     }
 }
 
-/// A mapper that is reset, or ends within a line, between two lines, or before it has sent
-/// anything: the reducer sees an error, never an end, and never the empty line of a whole stream.
+/// A mapper is reset, or ends within a line, between two lines, or before it has sent anything. The
+/// reducer sees an error, never an end, and never the empty line of a whole stream.
 #[test]
 fn a_lost_mapper_is_an_error_to_the_reducer() {
     let ends = [

@@ -13,7 +13,7 @@ const SOURCE: &str = "extern fn seven(x: u32) -> u32 from \"seven.c\"\nunit L { 
 
 const UNSAFE: &str = "compiled programs are not kept";
 
-/// A program that calls C, which includes a header, and a folder for what is compiled.
+/// A program that calls C, which includes a header, and a folder for compiled programs.
 struct Setting {
     folder: Folder,
 }
@@ -46,7 +46,7 @@ impl Setting {
         })
     }
 
-    /// Passes; whether what was compiled could be kept.
+    /// Passes; returns whether the compiled program could be kept.
     fn passes(&self) -> bool {
         self.passes_with(|_| {})
     }
@@ -73,7 +73,7 @@ fn mode(path: &Path, mode: u32) {
 }
 
 fn root() -> bool {
-    // SAFETY: asks who this is.
+    // SAFETY: a plain system call.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -81,7 +81,7 @@ fn root() -> bool {
 fn a_folder_that_others_may_write_to_is_not_used() {
     let s = Setting::new("cache-shared");
     assert!(s.passes());
-    // What lies there could be anybody's: it would be loaded, if it were.
+    // A file in such a folder could be another user's, and would be loaded.
     std::fs::write(s.library(), "planted").expect("written");
     for open in [0o777, 0o1777, 0o770] {
         mode(&s.cache(), open);
@@ -206,7 +206,7 @@ fn another_user_has_a_folder_of_his_own() {
     assert!(files(&s.folder.file("tmp")).is_empty());
 }
 
-/// What is made for one run goes with it, however it ends: here while the compiler is at work.
+/// Files made for one run go with it, also when it is killed while the compiler is at work.
 #[test]
 fn a_run_that_is_killed_leaves_nothing() {
     for signal in [libc::SIGTERM, libc::SIGKILL] {

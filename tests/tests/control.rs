@@ -1,5 +1,5 @@
-//! `wireloom table`, `counter` and `signal` on running apps, and the socket behind them with what
-//! hostile peers send.
+//! `wireloom table`, `counter` and `signal` on running apps, and the socket behind them with the
+//! input of hostile peers.
 
 use serde_json::{json, Value};
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn rules_of_a_packet_app() {
     app.told(&with("delete", &["priority=7", "src=10.0.0.0/8", "dport=[1024,65535]"]));
     assert!(app.refused(&with("delete", &rule)).contains("no such entry"));
     assert_eq!(app.json(&["table", "rules"]).as_array().map(Vec::len), Some(1));
-    // What is dumped can be loaded.
+    // A dump can be loaded.
     let csv = "priority,src,dport,proto,action\n1,10.1.0.0/16,80,tcp,drop\n2,,\"[5, 6]\",,accept\n";
     assert!(app.ask_with(&["table", "rules", "load", "-"], csv).text.starts_with("2 rows loaded, 3 entries"));
     for file in ["rules.csv", "rules.json"] {
@@ -212,7 +212,7 @@ fn several_apps_are_told_apart() {
     );
     assert_eq!(app.json(&["table", "--app", "flow_tracker"])[0]["table"], "flows");
     assert_eq!(app.json(&["table", "--pid", &pids[0]])[1]["table"], "rules");
-    // What a killed process leaves is cleared away.
+    // The socket of a killed process is removed.
     other.kill();
     assert_eq!(app.json(&["table"])[1]["table"], "rules");
     assert_eq!(std::fs::read_dir(app.folder.join("wireloom")).map(|d| d.count()).ok(), Some(1));
@@ -333,7 +333,7 @@ fn packets_and_services_of_one_process() {
     admin::eventually("the process ends", gone);
 }
 
-/// An app of frames and connections: the page tells what packets have counted.
+/// An app of frames and connections: its page shows the counters of packets.
 fn census(name: &str, extra: &[&str]) {
     let (at, port, page) = (format!("127.0.0.1:{}", free_port()), free_port(), free_port());
     let (wire, set, page_arg) = (format!("wire=udp:{at}"), format!("port={port}"), page.to_string());
@@ -362,7 +362,7 @@ fn census(name: &str, extra: &[&str]) {
     };
     admin::eventually("all are counted", || get("/53") == "20 of 40 packets\n");
     assert_eq!(get("/443"), "0 of 40 packets\n");
-    // One table, seen from all sides; what is put into it from outside, too.
+    // One table, seen from all sides, also with entries put in from outside.
     assert_eq!(app.json(&["table", "to", "get", "key=80"])["value"]["value"], 20);
     app.told(&["table", "to", "insert", "key=7", "value=3"]);
     assert_eq!(get("/7"), "3 of 40 packets\n");
@@ -393,8 +393,8 @@ fn frames_and_connections_interpreted() {
     census("census3", &["--interpret"]);
 }
 
-/// A counter that frames and requests add to: requests see the sum, it is shown once, and written
-/// at the end with what both have counted.
+/// A counter that frames and requests add to. Requests see the sum, it is shown once, and the file
+/// at the end has the counts of both.
 #[test]
 fn a_counter_of_frames_and_connections() {
     for (name, extra) in [("counted", &["--cores", "all"][..]), ("counted2", &["--interpret"])] {
@@ -419,7 +419,7 @@ fn a_counter_of_frames_and_connections() {
             String::from_utf8_lossy(&c.rest()).parse().expect("a number")
         };
         let mut asked = 0;
-        // What other cores count is seen a little later, and nothing is seen twice.
+        // The counts of other cores are seen a little later, and none is seen twice.
         admin::eventually("all are seen", || {
             std::thread::sleep(std::time::Duration::from_millis(250));
             asked += 1;
@@ -500,7 +500,7 @@ fn hostile_peers_get_errors() {
         assert_eq!(answer["ok"], false, "{shown}: {answer}");
         assert!(answer["error"].as_str().is_some_and(|e| !e.is_empty() && e.len() < 2000), "{shown}: {answer}");
     }
-    // Whatever a cursor says, it leads nowhere else.
+    // No cursor leads anywhere else.
     for cursor in [u64::MAX, u64::MAX - 1, 1 << 63, 511_999, 512_000, 1 << 32] {
         assert_eq!(
             line.ask(&format!("{{\"do\":\"read\",\"table\":\"rules\",\"cursor\":[0,{cursor}]}}"))["rows"],
@@ -512,7 +512,7 @@ fn hostile_peers_get_errors() {
         );
     }
     assert_eq!(line.ask("{\"do\":\"hello\",\"id\":[1]}")["id"], json!([1]));
-    // Bytes at random, some of them lines, some cut from what is right.
+    // Bytes at random, some of them lines, some cut from valid ones.
     let good =
         br#"{"do":"insert","table":"rules","rows":[{"priority":1,"src":"10.0.0.0/8","dport":[1,9],"action":"drop"}]}"#;
     let mut seed = 12345u64;
@@ -545,7 +545,7 @@ fn hostile_peers_get_errors() {
     let chunk = vec![b'x'; 1 << 16];
     while endless.send(&chunk).is_ok() {}
     assert!(app.connect().ask("{\"do\":\"hello\"}")["ok"] == true);
-    // More connections than are served; those that go make room.
+    // More connections than are served; closed ones make room.
     let mut many: Vec<_> = (0..40).map(|_| app.connect()).collect();
     let served = many
         .iter_mut()
@@ -562,7 +562,7 @@ fn hostile_peers_get_errors() {
     assert!(again, "no connection is served any more");
     let grown = app.app.rss_kib().saturating_sub(before);
     assert!(grown < 100 << 10, "{grown} KiB more");
-    // Those that do not read: the app is not held up, and ends when told to.
+    // Connections that do not read: the app is not held up, and ends when told to.
     let mut deaf = app.connect();
     for _ in 0..2000 {
         if deaf.send(b"{\"do\":\"tables\"}\n").is_err() {
@@ -580,7 +580,7 @@ fn hostile_peers_get_errors() {
     );
 }
 
-/// What keeps a packet app from starting is told with what helps.
+/// An error that keeps a packet app from starting is printed with advice.
 #[test]
 fn packet_apps_that_cannot_start_say_why() {
     let folder = std::env::temp_dir().join(format!("wireloom-start-{}", std::process::id()));
@@ -602,6 +602,6 @@ fn packet_apps_that_cannot_start_say_why() {
         assert_eq!(out.code, Some(1), "{bind}: {}", out.text);
         assert!(out.text.contains("wireloom: ") && out.text.contains(why), "{bind}: {}", out.text);
     }
-    // A capture with what looks like an output of an earlier run.
+    // A capture beside a file like an output of an earlier run.
     std::fs::remove_dir_all(&folder).ok();
 }

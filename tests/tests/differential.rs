@@ -1,5 +1,5 @@
 //! Whole apps in the simulated network: random clients (valid and damaged, several at once) and
-//! random backends, the same play for interpreter and compiled code, and again with the bytes cut
+//! random backends. Interpreter and compiled code get the same play, and again with the bytes cut
 //! differently. Every byte on every connection must be the same, and every fault counted.
 
 use std::time::Duration;
@@ -14,8 +14,8 @@ use wireloom_tests::programs::{no_internal_errors, seeds, twins};
 const CLIENTS: usize = 3;
 const ROUNDS: usize = 6;
 
-/// What the world says: per round, what each client sends; and the backends' answers, in the order
-/// they are asked.
+/// The script of the outside world: for each round, the bytes of each client; and the backends'
+/// answers, in the order of the requests.
 struct Script {
     clients: Vec<Vec<Vec<u8>>>,
     answers: Vec<Vec<u8>>,
@@ -89,7 +89,7 @@ fn play(module: &Module, program: &Program, script: &Script, cut: Option<usize>)
         for (client, bytes) in clients.iter().zip(round) {
             send(&mut sim, client, bytes, cut);
         }
-        // Backends answer each time they are asked; what arrives in one go is one question here.
+        // Backends answer each request; bytes that arrive in one go are one request here.
         for _ in 0..4 {
             for name in &connect {
                 for i in 0..2 {

@@ -7,8 +7,8 @@ use wireloom_tests::memcached::Service;
 use wireloom_tests::process::{free_port, require_tool};
 use wireloom_tests::{servers, Client, Process, Wireloom};
 
-/// Asks libmemcached itself (weighted ketama, as its tools and most clients use it) who owns each
-/// key.
+/// Asks libmemcached itself for the owner of each key (weighted ketama, as its tools and most
+/// clients use it).
 const LIBMEMCACHED: &str = r#"
 import ctypes, sys
 lib = ctypes.CDLL("libmemcached.so.11")
@@ -100,7 +100,7 @@ fn keys(n: usize) -> Vec<Vec<u8>> {
     (0..n).map(key).collect()
 }
 
-/// What twemproxy has stored is found through ours, whatever the distribution and the hash; so a
+/// Values stored through twemproxy are found through ours, with every distribution and hash. So a
 /// farm moves over without losing its data.
 #[test]
 fn keys_lie_where_twemproxy_puts_them() {

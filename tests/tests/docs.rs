@@ -1,5 +1,5 @@
-//! The documentation is true: every program in it compiles and does what is said, every transcript
-//! is what the commands print, every diagnostic has its page, every metric is there.
+//! The documentation is true: every program in it compiles and does as the text says, and every
+//! transcript is real. Every diagnostic has its page, every metric is there.
 //!
 //! Marks behind the language of a block: ```` ```loom,check ```` compiles without a word; `test`
 //! also runs its `test` blocks, by the interpreter and by compiled code; `error=E0301` is refused
@@ -26,7 +26,7 @@ use wireloom_golden::{blessing, diff, panics, test};
 use wireloom_tests::{admin, free_port, root, servers, Client, Output, Process, Wireloom};
 
 fn main() {
-    // What is asked here is about our binary alone.
+    // This is about our binary alone.
     if wireloom_tests::plain() {
         return;
     }
@@ -69,7 +69,7 @@ fn wireloom(folder: &Path, args: &[&str]) -> Output {
     })
 }
 
-/// What is wrong with a block of Wireloom.
+/// The error of a block of Wireloom.
 fn loom(block: &Block, folder: &Path, changed: &mut Vec<(usize, String)>) -> Result<(), String> {
     let name = block.mark("file").map_or(format!("block_{}.loom", block.line), str::to_string);
     std::fs::write(folder.join(&name), &block.text).expect("the folder is writable");
@@ -113,7 +113,7 @@ fn loom(block: &Block, folder: &Path, changed: &mut Vec<(usize, String)>) -> Res
     Ok(())
 }
 
-/// What the commands of a transcript really print, as the page would show it.
+/// The real output of a transcript's commands, as the page would show it.
 fn transcript(block: &Block, shell: &mut Shell) -> (String, bool) {
     let (mut real, mut same) = (String::new(), true);
     let mut lines = block.text.lines().peekable();
@@ -149,7 +149,7 @@ fn without_times(line: &str) -> String {
     }
 }
 
-/// Goes through a page from top to bottom; what is wrong with it.
+/// Goes through a page from top to bottom; returns its errors.
 fn walk(path: &Path) -> Vec<String> {
     let page = Page::read(path);
     let name = path.strip_prefix(root()).unwrap_or(path).display().to_string().replace(['/', '.'], "-");

@@ -1,4 +1,5 @@
-//! The end of a service, and a service that is full: nobody's request is lost without a word.
+//! The end of a service, and a service that is full: no request is lost without an answer or an
+//! end.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +11,7 @@ use wireloom_tests::{servers, Backend, Client, Process, Wireloom, PATIENCE};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// What became of a client that asks again and again.
+/// The counts of a client that sends one request after the other.
 #[derive(Default)]
 struct Seen {
     answers: AtomicUsize,
@@ -47,7 +48,7 @@ fn answer(stream: &mut TcpStream) -> std::io::Result<bool> {
 fn ask(port: u16, stop: &AtomicBool, seen: &Seen) {
     let mut begun = false;
     while !stop.load(Ordering::Relaxed) {
-        // Nobody listens any more: the request goes elsewhere.
+        // The listener is gone: the request goes elsewhere.
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return };
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         loop {
@@ -114,7 +115,7 @@ fn a_drain_of_a_proxy_loses_no_request() {
     drains(Wireloom::run("http_balancer", &["--interpret", "--set", &servers(&[web.port])]));
 }
 
-/// The answer to a request that was under way when the drain began says that it is the last, too.
+/// The answer to a request that was under way when the drain began announces the end, too.
 #[test]
 fn an_answer_under_way_says_that_it_is_the_last() {
     let backend = Backend::new();
@@ -134,8 +135,8 @@ fn an_answer_under_way_says_that_it_is_the_last() {
     assert_eq!(proxy.exit(), Some(0), "{}", proxy.output());
 }
 
-/// A port without a place: who comes waits for one, and is told after a while that there is none.
-/// Nobody is reset.
+/// A port without a place: a client waits for one, and gets an error after a while. No client is
+/// reset.
 fn full(engine: &str) {
     let inside_of = |wait: &str| {
         let sets = ["--set", "body=done", "--set", "client.max_connections=2", "--set", wait];

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wireloom_tests::admin::eventually;
 use wireloom_tests::{require_tool, servers, thrice, Client, Process, Wireloom};
 
-/// Clients that get keys of all servers, one after the other; what they were answered.
+/// Clients that get keys of all servers, one after the other, and their answers.
 struct Load {
     stop: Arc<AtomicBool>,
     good: Arc<AtomicU64>,
@@ -78,7 +78,7 @@ fn a_server_that_hangs_is_left_out_and_comes_back() {
     assert_eq!((lines(down), lines("is up again")), (1, 1), "{}", proxy.output());
 }
 
-/// However long it was away, nobody waits longer for it than a second or so.
+/// After any absence of a server, no request waits longer for it than a second or so.
 #[test]
 fn a_server_that_was_away_is_used_at_once() {
     if !require_tool("memcached") {

@@ -1,6 +1,6 @@
-//! The graph of elements: what has more ways through it than anybody could compile is small, is
-//! compiled at once, and does the same interpreted as it was lowered and compiled with elements in
-//! their senders, or joined to.
+//! The graph of elements. A graph with too many paths to compile each one is small and compiled at
+//! once. It does the same interpreted as it was lowered, and compiled with elements in their
+//! senders or joined.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use wireloom_ir::{walk, Module, StmtKind};
 use wireloom_tests::fuzz::judge::spent;
 use wireloom_tests::programs::{checked_both, compiled, interpreted, no_internal_errors};
 
-/// Elements with two ways out each, one behind the other: each counts, keeps a table, changes the
+/// Elements with two outputs each, one behind the other. Each counts, keeps a table, changes the
 /// packet and its mark, and has another element change it before it goes on.
 fn chain(n: usize) -> String {
     let mut text = "element Tap {
@@ -105,8 +105,8 @@ fn sixty_four_elements_with_two_ways_out_each() {
     std::fs::remove_file(path).ok();
 }
 
-/// A mark goes through queues: by a packet that is moved, by a copy, by elements that are inlined,
-/// and by the graph as it was lowered.
+/// A mark goes through queues: with a moved packet, with a copy, through inlined elements, and in
+/// the graph as it was lowered.
 const MARKED: &str = "element Hold {
     in  x: packet
     out y: packet

@@ -1,6 +1,6 @@
-//! The element library, `std/elements`: every file has its doc, example and test; the index of
-//! docs/ says what is there; all tests hold; and compiled code sends, packet for packet, what the
-//! interpreter does, for all elements on a capture of everything.
+//! The element library, `std/elements`. Every file has its doc, example and test, and the index of
+//! docs/ has each first paragraph. All tests hold. On a capture of everything compiled code sends,
+//! packet for packet, the same as the interpreter.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ struct Element {
     /// The first sentence of the file's doc comment.
     doc: String,
     ins: Vec<String>,
-    /// Ways out, and how many those that are arrays have in the example.
+    /// Outputs, with the sizes of arrays in the example.
     outs: Vec<(String, Option<usize>)>,
     /// `<2>(n = 3)`, from the example.
     args: String,
@@ -38,7 +38,7 @@ fn files() -> Vec<PathBuf> {
     all
 }
 
-/// What stands between two texts, the first time.
+/// The text between two texts, the first time.
 fn between<'t>(text: &'t str, from: &str, to: &str) -> Option<&'t str> {
     let rest = &text[text.find(from)? + from.len()..];
     Some(&rest[..rest.find(to)?])
@@ -169,7 +169,7 @@ fn app(all: &[&Element]) -> (String, usize) {
     (text, ports)
 }
 
-/// Runs the app on the capture and gives what it wrote.
+/// Runs the app on the capture and returns its output.
 fn run(folder: &Path, name: &str, text: &str, ports: usize, interpret: bool) -> Vec<Vec<u8>> {
     let file = folder.join(format!("{name}.loom"));
     std::fs::write(&file, text).expect("the folder is writable");
@@ -194,7 +194,7 @@ fn run(folder: &Path, name: &str, text: &str, ports: usize, interpret: bool) -> 
 fn compiled_elements_send_what_interpreted_ones_do() {
     let Some(captures) = Captures::make("elements", "elements", &[]) else { return };
     let all = elements();
-    // What draws numbers is compiled and run, but says something else each time.
+    // Elements that draw random numbers are compiled and run, but not compared.
     let (drawing, sure): (Vec<&Element>, Vec<&Element>) =
         all.iter().partition(|e| ["random(", "random_bytes("].iter().any(|f| e.text.contains(f)));
     let (text, ports) = app(&drawing);

@@ -1,4 +1,4 @@
-//! A core's time is shared: handlers with long loops pause, and nobody can see that they did.
+//! A core's time is shared: handlers with long loops pause, and no client can see that they did.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -39,7 +39,7 @@ fn several() -> Vec<Vec<u8>> {
     (0..24u32).map(|k| request([60, 1, 300, 7][k as usize % 4], 40 + (k as usize * 61) % 700, k)).collect()
 }
 
-/// What the interpreter says to them, which never pauses.
+/// The answers of the interpreter, which never pauses.
 fn right(app: &str, more: &[&str]) -> Vec<(u64, Vec<u8>)> {
     let service = Wireloom::run_file(&program(app), &[&["--interpret"], more].concat(), |_| {});
     let mut s = connect(service.port);
@@ -122,7 +122,7 @@ fn pauses_around_a_call_change_no_answer() {
     assert!(pauses(page) > 100);
 }
 
-/// What a paused handler points into stays in place.
+/// The data of a paused handler stays in place.
 #[test]
 fn pauses_sanitized() {
     if plain() {
@@ -161,7 +161,7 @@ fn light_beside(heavy: &[u8], busy: u16, light: u16) -> Vec<Duration> {
     })
 }
 
-/// A handler that takes far longer than 100 ms does not stop its core: neither a client of the same
+/// A handler that takes far longer than 100 ms does not stop its core. Neither a client of the same
 /// app nor one of another waits for it.
 #[test]
 fn a_long_handler_does_not_stop_its_core() {
@@ -183,7 +183,7 @@ fn a_long_handler_does_not_stop_its_core() {
     assert!(took > Duration::from_millis(100), "the heavy request takes {took:?} only");
     for port in [busy, beside] {
         // A busy machine may stop any process for longer than a handler's slice, and makes a heavy
-        // request longer, too. Who waited for heavy requests would wait for half of one at least.
+        // request longer, too. A client behind heavy requests would wait for half of one at least.
         thrice(|| {
             let times = light_beside(&heavy, busy, port);
             let good = times[250] < took / 20 && times[475] < took / 4;
@@ -210,7 +210,7 @@ fn clients_leave_while_their_handlers_are_paused() {
             let all: Vec<TcpStream> = (0..40)
                 .map(|k| {
                     let mut s = connect(service.port);
-                    // Those that leave in order are served to the end.
+                    // Clients that leave in order are served to the end.
                     s.write_all(&request(if (k + round) % 2 == 0 { 20_000 } else { 1000 }, 4096, k))
                         .expect("it is sent");
                     s

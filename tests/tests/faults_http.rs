@@ -23,7 +23,8 @@ fn status(client: &mut Client) -> String {
 fn still_serves(proxy: &Process, backend: &Backend) {
     let mut client = Client::connect(proxy.port);
     client.send(GET);
-    // A connection of the pool may be used, which nobody here reads: only fresh ones are accepted.
+    // A connection of the pool may be used, which no script reads here: only fresh ones are
+    // accepted.
     let mut server = backend.accept();
     server.take_until(b"\r\n\r\n");
     server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -154,8 +155,7 @@ fn a_backend_silent_in_mid_answer_ends_the_answer() {
     assert_eq!(show(&rest), show(b"some"));
 }
 
-/// Half-open: the kernel accepts, the process is stopped. And a full backlog: nobody accepts at
-/// all.
+/// Half-open: the kernel accepts, the process is stopped. And a full backlog without any accept.
 #[test]
 fn a_stopped_backend_is_504() {
     let nginx = Process::nginx("location / { return 200 ok; }");

@@ -56,7 +56,7 @@ fn fill(stream: &mut TcpStream, bytes: &[u8], most: usize) -> usize {
     let (mut sent, mut quiet_since) = (0, Instant::now());
     while sent < most && quiet_since.elapsed() < Duration::from_millis(150) {
         match stream.write(bytes) {
-            // Whole requests do not matter here: what follows is never answered.
+            // Whole requests do not matter here: the next ones are never answered.
             Ok(n) => (sent, quiet_since) = (sent + n, Instant::now()),
             Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(5)),
             Err(_) => break,
@@ -142,7 +142,7 @@ fn ten_thousand_idle_connections() {
     }
 }
 
-/// With 64 descriptors: those who are in are served, the rest wait, nothing spins, and all is well
+/// With 64 descriptors: accepted clients are served, the rest wait, no loop spins, and all is well
 /// when some leave.
 #[test]
 fn descriptors_exhausted() {
@@ -194,7 +194,7 @@ fn under_way() -> (Process, Backend, Client, Client, Client) {
     (proxy, backend, idle, busy, server)
 }
 
-/// SIGTERM: no new connections, what is under way is finished, exit code 0.
+/// SIGTERM: no new connections, requests under way are finished, exit code 0.
 #[test]
 fn sigterm_drains() {
     let (mut proxy, _backend, mut idle, mut busy, mut server) = under_way();
@@ -302,7 +302,7 @@ fn the_connection_limit_holds() {
         get(c, b"done");
     }
     drop(inside);
-    // Those that have left may be noticed a moment later than one that comes.
+    // Closed connections may be noticed a moment later than a new one.
     eventually("others are served when these have left", || {
         Client::connect(web.port).send(GET).take_until(b"\r\n").starts_with(b"HTTP/1.1 200 ")
     });

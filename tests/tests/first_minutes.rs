@@ -1,4 +1,4 @@
-//! What a user meets first: a cold start, a file to deploy, a terminal that closes, commands to
+//! A user's first minutes: a cold start, a file to deploy, a terminal that closes, commands to
 //! running apps.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,7 +16,7 @@ fn executable(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("our own");
 }
 
-/// Who connects while the program is compiled waits, and is answered.
+/// A client that connects while the program is compiled waits, and is answered.
 #[test]
 fn a_cold_start_listens_first() {
     let folder = Folder::new("cold-start");
@@ -66,16 +66,17 @@ fn in_two_steps(c: &mut Command, folder: &Folder) {
     c.env_remove("WIRELOOM_START").env("XDG_CACHE_HOME", folder.file("cache"));
 }
 
-/// Programs in the cache, by what they are called.
+/// Programs in the cache, by their names.
 fn kept(folder: &Folder) -> Vec<String> {
     let entries = std::fs::read_dir(folder.file("cache/wireloom")).expect("a cache").flatten();
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|n| !n.starts_with("include-")).collect()
 }
 
-/// Optimised code is compiled beside the service, by what other processes leave of the machine.
+/// Optimised code is compiled beside the service, with the processor time that other processes
+/// leave.
 pub const OPTIMISED: Duration = Duration::from_secs(400);
 
-/// What was stored before is there afterwards, and requests are answered all the time.
+/// Values stored before are there afterwards, and requests are answered all the time.
 #[test]
 fn optimised_code_takes_over_while_requests_flow() {
     let folder = Folder::new("take-over");
@@ -153,7 +154,7 @@ fn build(folder: &Folder, umask: u32) -> Output {
     })
 }
 
-/// An altered file says so, wherever what was appended is altered.
+/// An altered file is refused, for each altered part of the appended program.
 #[test]
 fn an_altered_file_is_told() {
     let folder = Folder::new("altered");
@@ -227,7 +228,7 @@ fn fuzzing_ends_in_time() {
     });
 }
 
-/// Root finds the apps of all users; who finds none is told where was looked.
+/// Root finds the apps of all users; without any, the message names the searched folders.
 #[test]
 fn apps_of_other_users() {
     let folder = Folder::new("other-users");
@@ -235,7 +236,7 @@ fn apps_of_other_users() {
         c.env("WIRELOOM_SOCKETS", folder.path());
     });
     assert!(out.code == Some(1) && out.text.contains(&folder.path().display().to_string()), "{}", out.text);
-    // SAFETY: asks who this is.
+    // SAFETY: a plain system call.
     if unsafe { libc::geteuid() } != 0 {
         eprintln!("SKIPPED: only root looks into the folders of others");
         return;

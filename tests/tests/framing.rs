@@ -1,5 +1,5 @@
-//! What frames a stream is passed on when it is accepted, never before: of a line that is refused
-//! nothing goes on, however its bytes come, by interpreter and compiled code.
+//! The bytes that frame a stream are passed on when they are accepted, never before. Of a refused
+//! line no byte goes on, however its bytes arrive, by interpreter and compiled code.
 
 use wireloom_interp::differential::{contexts, passed_on, Event};
 use wireloom_ir::UnitId;
@@ -8,7 +8,7 @@ use wireloom_tests::programs::{no_internal_errors, twins, Twins};
 /// The end of a message, the part of it that is passed on, and whether it is refused.
 type Case = (&'static str, &'static str, bool);
 
-/// Chunks, what of them is passed on, what of it are data, and whether they are refused.
+/// Chunks, the part that is passed on, their data, and whether they are refused.
 const CHUNKS: &[(&str, &str, &str, bool)] = &[
     ("5\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", "hello", false),
     ("5;a=b\r\nhello\r\n0;c;d\r\nT: v\r\n\r\n", "5\r\nhello\r\n0\r\nT: v\r\n\r\n", "hello", false),

@@ -1,7 +1,7 @@
 //! Generated programs: functions of random expressions and statements over integers of all widths,
-//! bytes, options, lists, tuples, records and nested matches, well typed by construction. What they
-//! compute, and the faults they end in, must be the same interpreted and compiled. Many functions
-//! make one module, so that the C compiler runs a few times only.
+//! bytes, options, lists, tuples, records and nested matches. They are well typed by construction.
+//! Their results and faults must be the same interpreted and compiled. Many functions make one
+//! module, so that the C compiler runs a few times only.
 
 use std::fmt::Write;
 use wireloom_interp::differential::{Act, Mock};
@@ -14,7 +14,7 @@ use wireloom_tests::programs::{no_internal_errors, seeds, twins_at};
 const FUNCTIONS: usize = 60;
 const INTS: [&str; 8] = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"];
 
-/// What the functions use beside each other.
+/// Items that the functions use.
 const ITEMS: &str = "record Rec { a: u32  b: u64  c: i16  d: u8? }\n\nenum Kind: u8 { zero, one, seven = 7, _ }\n\n";
 
 struct Make {
@@ -280,8 +280,7 @@ fn functions_compute_the_same() {
         let t = twins_at(&file, None, if seed == 1 { 2 } else { 0 });
         let meant = outcomes(&t.module, &t.interpreted);
         assert!(meant.len() == FUNCTIONS && meant.iter().all(|o| !o.4.is_empty()), "seed {seed}: {:?}", meant.first());
-        // Nothing in them can fault but for what is guarded by hand: all of them must come to their
-        // end.
+        // Only guarded operations in them can fault: nearly all must come to their end.
         let ended = meant.iter().filter(|o| o.1 == WL_T_DONE).count();
         assert!(ended * 10 >= FUNCTIONS * 9, "seed {seed}: only {ended} of {FUNCTIONS} functions come to their end");
         if let Some(compiled) = &t.compiled {

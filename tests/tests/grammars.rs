@@ -1,6 +1,6 @@
-//! Generated grammars: units of every field form. What the compiler accepts must be parsed alike by
-//! the interpreter and by compiled code, valid or damaged, whole or in pieces, and handlers must
-//! read the same values. Many units make one module, so that the C compiler runs a few times only.
+//! Generated grammars: units of every field form. Interpreter and compiled code must parse each
+//! accepted grammar alike, valid or damaged, whole or in pieces. Handlers must read the same
+//! values. Many units make one module, so that the C compiler runs a few times only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -75,7 +75,7 @@ const FORMS: &[&str] = &[
     "parameters of a response",
 ];
 
-/// The code of what the compiler says against a module of one unit.
+/// The code of the compiler's error for a module of one unit.
 fn refusal(unit: &Made) -> Option<&'static str> {
     let mut world = MemoryWorld::default();
     world.add("/one.loom", program(&[unit]));
@@ -103,7 +103,7 @@ fn accepted(make: &mut Maker, refused: &mut BTreeMap<&'static str, usize>) -> Ve
     units
 }
 
-/// What a unit's handler makes of a message by each of both.
+/// The actions of a unit's handler for a message, by each of both.
 fn handled(t: &Twins, mocks: &mut [Mock], unit: UnitId, message: &[u8]) -> Vec<Vec<Act>> {
     let of =
         |on: &On| matches!(on, On::Message { protocol, .. } if t.module.protocols[protocol.index()].request == unit);
@@ -143,7 +143,7 @@ fn named(m: &Module, name: &str) -> UnitId {
     )
 }
 
-/// What both make of all these units: by unit the streams, or in what they differ.
+/// The results of both for all these units: by unit the streams, or the difference.
 fn compare_all(t: &Twins, units: &[UnitId], seed: u64) -> Vec<Result<Summary, String>> {
     let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
     // SAFETY: the programs live as long as the process.
@@ -174,7 +174,7 @@ fn grammars_are_parsed_alike() {
                 Err(why) => differences.push(format!("seed {seed}, {}:{}: {why}", file.display(), unit.name)),
             }
         }
-        // What differs is kept, to be looked at.
+        // A difference is kept for inspection.
         if differences.len() == before {
             std::fs::remove_file(&file).ok();
         }
@@ -190,7 +190,7 @@ fn grammars_are_parsed_alike() {
     no_internal_errors();
 }
 
-/// What was once found so.
+/// Grammars that once showed a difference.
 #[test]
 fn mended_grammars_are_parsed_alike() {
     let t = twins("tests/programs/grammars.loom");

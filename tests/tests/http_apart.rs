@@ -1,5 +1,5 @@
-//! `http_balancer` as it comes: nobody gets another client's answer, whatever a backend writes too
-//! much, and nobody is answered on a connection that has been authenticated for another.
+//! `http_balancer` with its defaults: no client gets another client's answer, also when a backend
+//! writes too much. No client is answered on a connection that has authenticated another.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,8 +11,8 @@ use wireloom_tests::{admin, free_port, servers, Client, Process, Wireloom};
 const CLIENTS: usize = 32;
 const REQUESTS: usize = 40;
 
-/// Serves each connection by `answer`, which is told the request's head and what it has said on
-/// this connection so far.
+/// Serves each connection by `answer`, which gets the request's head and its earlier output on this
+/// connection.
 fn backend(answer: impl Fn(&str, &mut String) -> Vec<u8> + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -119,7 +119,7 @@ fn an_answer_too_many_reaches_nobody() {
     assert!(admin::port_of(&admin::status(page), "backend")["surplus"].as_u64() > Some(100));
 }
 
-/// Says who has been authenticated on its connection.
+/// Answers with the user that was authenticated on its connection.
 fn of_windows() -> u16 {
     backend(|head, user| {
         let lower = head.to_ascii_lowercase();
@@ -173,7 +173,7 @@ fn credentials_of_a_connection_make_it_its_clients_own() {
     assert_eq!(ask(&mut anna, ""), "anna");
 }
 
-/// With `pipeline` requests share connections, but never those that say who asks.
+/// With `pipeline` requests share connections, except those with credentials.
 #[test]
 fn requests_of_somebody_share_nothing() {
     let backend = wireloom_tests::Backend::new();

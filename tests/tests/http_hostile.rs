@@ -117,8 +117,7 @@ fn bad_requests_in_pieces_are_refused_alike() {
     }
 }
 
-/// Bad chunks: what stood before them may have been forwarded, they never are, and the backend sees
-/// a broken request.
+/// Bad chunks are never forwarded; chunks before them may be. The backend sees a broken request.
 #[test]
 fn bad_chunks_are_not_forwarded() {
     let bodies: &[(&str, &str)] = &[
@@ -172,7 +171,7 @@ fn bad_chunks_are_not_forwarded() {
     }
 }
 
-/// Lines that frame chunks, what stands behind them, and what of both may go on (or less: the
+/// Lines that frame chunks, the bytes behind them, and the part that may go on (or less: the
 /// connection is reset).
 const BAD_LINES: [(&str, &str); 8] = [
     ("5;\r\nhello\r\n0\r\n\r\n", ""),

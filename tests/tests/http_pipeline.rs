@@ -1,5 +1,5 @@
 //! `backend.pipeline`: safe requests of many clients on few backend connections (RFC 9112 section
-//! 9.3.2), between scripted clients and backends. What ends the sharing of a connection is tested
+//! 9.3.2), between scripted clients and backends. The end of the sharing of a connection is tested
 //! in full in the runtime (`core/tests/pipeline.rs`).
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn expect_answer(client: &mut Client, body: &str) {
     client.expect(body);
 }
 
-/// What a request asks for.
+/// The subject of a request.
 fn asked(server: &mut Client) -> String {
     let head = server.take_head();
     head.split([' ', '/']).nth(2).unwrap_or_default().to_string()

@@ -1,4 +1,4 @@
-//! What an HTTP/1.1 proxy must do (RFC 9110, RFC 9112), between a scripted client and a scripted
+//! The duties of an HTTP/1.1 proxy (RFC 9110, RFC 9112), between a scripted client and a scripted
 //! backend.
 
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn hop_by_hop_fields_stay_on_their_hop() {
     client.expect("ok");
 }
 
-/// `Connection: content-length` must not strip what frames the message.
+/// `Connection: content-length` must not strip the field that frames the message.
 #[test]
 fn framing_fields_cannot_be_named_away() {
     let p = pair();
@@ -179,7 +179,7 @@ fn an_upgrade_becomes_a_tunnel() {
     client.expect("last");
 }
 
-/// RFC 9110 section 15.5.22: what is required is in the answer.
+/// RFC 9110 section 15.5.22: the required protocol is in the answer.
 #[test]
 fn an_upgrade_that_is_required_is_told() {
     let p = pair();

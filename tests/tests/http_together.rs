@@ -1,7 +1,7 @@
 //! `http_balancer` with `pipeline=auto`: requests that arrive together go out together, to backends
-//! that are quick (docs/operations.md). Here on real sockets: everybody gets their own answer, slow
-//! answers and endless ones hold up nobody, and a backend that cannot do it is left alone. Each
-//! rule is tested in full in the runtime (`core/pipelining_policy.rs`, `core/tests/together.rs`).
+//! that are quick (docs/operations.md). Here on real sockets: all clients get their own answers,
+//! slow answers and endless ones hold up no client, and an unfit backend is left alone. Each rule
+//! is tested in full in the runtime (`core/pipelining_policy.rs`, `core/tests/together.rs`).
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -69,7 +69,7 @@ impl Crowd {
         admin::port_of(&admin::status(self.admin), "backend")[what].as_u64().expect("a number")
     }
 
-    /// Until so many requests have shared connections. False if that cannot be: requests share only
+    /// Until so many requests have shared connections. False if that cannot be. Requests share only
     /// while answers come within some 20 ms (`core/pipelining_policy.rs`), which is too much for a
     /// machine that is slow or busy.
     fn share(&mut self, least: u64) -> bool {
@@ -97,7 +97,7 @@ struct Backend {
 }
 
 impl Backend {
-    /// `drops`: what it has read behind a request it forgets.
+    /// `drops`: it forgets bytes that it has read behind a request.
     fn start(drops: bool) -> Backend {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();

@@ -1,6 +1,6 @@
-//! One reading per byte sequence: tables of requests and answers with what must pass, byte for
-//! byte, and random mutations of requests, of which the balancer, an independent strict parser and
-//! nginx must see the same number, each the same.
+//! One reading per byte sequence: tables of requests and answers with the bytes that must pass, and
+//! random mutations of requests. The balancer, an independent strict parser and nginx must see the
+//! same number of requests, each the same.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -33,8 +33,8 @@ fn post(fields: &str, body: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}")
 }
 
-/// Requests that are served, and what the backend gets: what is named, else the request with the
-/// client's address.
+/// Requests that are served, and the request that the backend gets: the named one, else the request
+/// with the client's address.
 fn good_requests() -> Vec<(&'static str, String, Option<String>)> {
     let as_is = |name, request: String| (name, request, None);
     let to = |name, request: String, wanted: String| (name, request, Some(wanted));
@@ -264,7 +264,7 @@ fn what_is_refused_does_not_pass() {
     each_engine(backend.port, |proxy| {
         for (request, status) in refused_requests() {
             let mut client = Client::connect(proxy.port);
-            // What follows is never looked at: it may be what was smuggled.
+            // The rest is never read: it may be the smuggled request.
             let _ = std::io::Write::write_all(
                 &mut client.stream,
                 format!("{request}{}", get("Smuggled: yes\r\n")).as_bytes(),
@@ -285,8 +285,8 @@ fn what_is_refused_does_not_pass() {
     });
 }
 
-/// Answers, the request they are to, what the client gets (a status; a body), and whether the
-/// backend's connection is used again.
+/// Answers, their requests, the client's result (a status; a body), and whether the backend's
+/// connection is used again.
 #[test]
 fn answers_have_one_reading() {
     let head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".to_string();
@@ -358,8 +358,8 @@ fn answers_have_one_reading() {
     });
 }
 
-/// A pooled connection that is closed under its request: GET is sent again, once; what may do harm
-/// twice never is.
+/// A pooled connection that is closed under its request: GET is sent again, once. A request that
+/// may do harm twice is not.
 #[test]
 fn only_safe_requests_are_repeated() {
     let backend = Backend::new();
@@ -388,8 +388,7 @@ fn only_safe_requests_are_repeated() {
     });
 }
 
-/// An answer before the request's end: the client gets it, the rest of the body is nobody's
-/// request.
+/// An answer before the request's end: the client gets it, and the rest of the body is no request.
 #[test]
 fn an_early_answer_ends_the_connection() {
     let backend = Backend::new();
@@ -423,8 +422,8 @@ fn an_early_answer_ends_the_connection() {
     });
 }
 
-/// A strict reading of a stream of requests, written without a look at std.http: the method and
-/// target of each, until the first byte that allows another reading.
+/// A strict reading of a stream of requests, written without a look at std.http. It gives the
+/// method and target of each, until the first byte that allows another reading.
 fn strict_requests(mut b: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     while let Some((line, used)) = strict_request(b) {
@@ -576,7 +575,7 @@ fn mutated(random: &mut fastrand::Rng, id: usize) -> Vec<u8> {
     bytes
 }
 
-/// Sends all, closes its side, and takes what comes.
+/// Sends all, closes its side, and reads to the end.
 fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
     let mut client = Client::connect(port);
     let _ = std::io::Write::write_all(&mut client.stream, bytes);
@@ -584,15 +583,15 @@ fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
     client.rest()
 }
 
-/// Random streams through the balancer: nginx behind it sees exactly the requests that a strict
-/// reader sees in what was forwarded, and those are a beginning of the ones that it sees in what
-/// the client has sent. None is one that was in a body.
+/// Random streams through the balancer. nginx behind it sees exactly the requests that a strict
+/// reader sees in the forwarded bytes. They are a beginning of the requests that it sees in the
+/// client's bytes. None is one that was in a body.
 #[test]
 fn random_requests_have_one_reading() {
     if !require_tool("nginx") {
         return;
     }
-    // nginx sees what the recorder passes on, and says in its log what it has understood.
+    // nginx sees the recorder's output, and logs its own reading.
     let log = std::env::temp_dir().join(format!("wireloom-test-{}-access", std::process::id()));
     let _ = std::fs::remove_file(&log);
     let format = format!("access_log {} combined; location / {{ return 200 ok; }}", log.display());

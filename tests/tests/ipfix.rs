@@ -1,5 +1,5 @@
-//! flow_tracker's export as IPFIX: what comes to a collector is decoded by a script, by tshark and
-//! by nfdump; and its table as CSV.
+//! flow_tracker's export as IPFIX: a script, tshark and nfdump decode the collector's input; and
+//! its table as CSV.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ fn collect(socket: UdpSocket, f: impl FnOnce()) -> Vec<Vec<u8>> {
     let thread = std::thread::spawn(move || {
         let (mut all, mut buffer) = (Vec::new(), vec![0; 65536]);
         loop {
-            // What has been sent is there when the app has ended.
+            // All sent bytes are there when the app has ended.
             let last = told.load(Ordering::SeqCst);
             match socket.recv(&mut buffer) {
                 Ok(n) => all.push(buffer[..n].to_vec()),

@@ -8,8 +8,7 @@ use wireloom_tests::Process;
 
 const TABLES: [&str; 4] = ["--load", "policies=@/policies.json", "--load", "inbound=@/inbound.json"];
 
-/// Both directions: what scapy gets from us and gives us, in order, or on several cores in any
-/// order.
+/// Both directions: scapy's input and output, in order, or on several cores in any order.
 fn both_ways(c: &Captures, mark: &str, more: &[&str]) {
     let (wire, clear) = (format!("wire=pcap:@/out{mark}.pcap"), format!("plain=pcap:@/clear{mark}.pcap"));
     let (sealed, opened) = (format!("counters=@/out{mark}_counts.json"), format!("counters=@/clear{mark}_counts.json"));

@@ -84,8 +84,8 @@ fn binary() {
     }
 }
 
-/// Items of more than 1 MiB, with what memcached keeps beside the value, are refused; `set` takes
-/// away what was there.
+/// Items of more than 1 MiB, counted as memcached counts them, are refused; `set` removes the old
+/// value.
 #[test]
 fn items_of_a_mebibyte() {
     let kv = Service::kv();

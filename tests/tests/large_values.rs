@@ -1,5 +1,5 @@
 //! Values from 1 KiB to 100 MiB (`LARGE=512` for more MiB) through both proxies before real
-//! servers, and clients that take them slowly beside clients with small requests.
+//! servers. Clients that take them slowly run beside clients with small requests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// A request for a value, and what stands before and behind it.
+    /// A request for a value, and the bytes before and behind it.
     fn get(&self, key: &str, size: usize) -> (String, String, &'static str) {
         match self.redis {
             true => (format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()), format!("${size}\r\n"), "\r\n"),

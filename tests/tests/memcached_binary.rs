@@ -115,7 +115,7 @@ fn unknown_opcodes_are_refused_in_step() {
         assert_eq!((answer.status, answer.opaque, answer.opcode), (status::UNKNOWN_COMMAND, 4, opcode));
         c.in_step();
     }
-    // What no unit holds is refused with the words of its own command, too.
+    // A packet that no unit holds is refused with the words of its own command, too.
     for refused in
         [Packet::request(op::GETK, &"k".repeat(4097)), Packet::store(op::SETQ, "k", &vec![b'x'; (4 << 20) + 1])]
     {
@@ -158,8 +158,8 @@ fn wrong_lengths_are_refused() {
     }
 }
 
-/// Where key and extras are longer than the body, nobody knows where the next packet begins: the
-/// error, with the opaque, and the end.
+/// If key and extras are longer than the body, the start of the next packet is unknown: the error,
+/// with the opaque, and the end.
 #[test]
 fn lengths_that_contradict_each_other_are_told() {
     if plain() {

@@ -81,7 +81,7 @@ fn any_number_of_keys_is_joined() {
     c.expect_nothing_more();
 }
 
-/// However many keys a line has, each server gets one command with those that are its own.
+/// A line may have many keys: each server gets one command with its own ones.
 #[test]
 fn one_command_for_each_server() {
     if plain() {
@@ -129,7 +129,7 @@ fn http_ends_the_connection() {
     }
 }
 
-/// What can have no end, and sizes that no value has, are not waited for.
+/// Data without a possible end, and sizes that no value has, are not waited for.
 #[test]
 fn beyond_all_limits_is_refused_at_once() {
     let service = Service::proxy(1, &[]);
@@ -264,7 +264,7 @@ fn commands_without_a_key() {
     c.send("quit\r\n").expect_closed();
 }
 
-/// Each bad line earns one error, and what follows is answered in step.
+/// Each bad line earns one error, and the next lines are answered in step.
 #[test]
 fn bad_commands_are_answered_in_step() {
     let service = Service::proxy(2, &[]);
@@ -299,8 +299,8 @@ fn bad_lengths_are_errors_and_change_nothing() {
         while lines.last().is_none_or(|l| l != "MN") {
             lines.push(c.take_line());
         }
-        // A cut message may take a part of what follows with it; not more than that, and nothing is
-        // stored.
+        // A cut message may take a part of the next one with it; not more than that, and no value
+        // is stored.
         let expected =
             |l: &String| ["ERROR", "CLIENT_ERROR", "SERVER_ERROR", "END", "MN"].iter().any(|e| l.starts_with(e));
         c.send(format!("get {t}a\r\n"));
@@ -431,7 +431,7 @@ fn a_lost_server_is_an_error_for_its_keys_only() {
     c.send(format!("set {} 0 0 1\r\nz\r\n", keys[1])).expect("STORED\r\n");
 }
 
-/// What a backend says wrong is an error for the request, never data for someone else.
+/// A wrong answer of a backend is an error for the request, never data for another one.
 #[test]
 fn bad_answers_of_a_backend_are_errors() {
     if plain() {
@@ -456,7 +456,7 @@ fn bad_answers_of_a_backend_are_errors() {
     }
 }
 
-/// Interleaved clients get their own answers, whoever shares the backend's connection.
+/// Interleaved clients get their own answers, also on a shared backend connection.
 #[test]
 fn answers_reach_their_own_clients() {
     let service = Service::proxy(2, &[]);

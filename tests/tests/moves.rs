@@ -1,5 +1,5 @@
-//! Connections move from a core that is busy to one that sleeps, between two requests, and nobody
-//! notices.
+//! Connections move from a core that is busy to one that sleeps, between two requests, and no
+//! client notices.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -77,7 +77,7 @@ fn ask(port: u16, right: &[u64], seed: u32, rest: u32, stop: &AtomicBool) {
     });
 }
 
-/// Ends clients, whatever becomes of the test.
+/// Ends the clients, also when the test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -234,8 +234,8 @@ fn drains_while_connections_move(engine: &str) -> bool {
     all
 }
 
-/// A drain while connections move loses none. A client that the machine stops before it sends what
-/// it is about to send may find its connection closed as idle: the best of three counts.
+/// A drain while connections move loses no request. A client that the machine stops just before it
+/// sends may find its connection closed as idle: the best of three counts.
 #[test]
 fn a_drain_while_connections_move() {
     if one_core() {

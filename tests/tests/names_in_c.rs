@@ -1,5 +1,5 @@
 //! Names of C's words, macros and of generated code, lengths at the border of 64 bits, and sketches
-//! of bytes: interpreted and compiled, without a warning of the C compiler.
+//! of bytes. They run interpreted and compiled, without a warning of the C compiler.
 
 use std::process::Command;
 use wireloom_tests::{finish, root, Wireloom};

@@ -192,7 +192,7 @@ fn l4_balancer_drains() {
         &admin,
     ];
     let mut running = c.start("l4_balancer", &args);
-    // The first flows come at once, those that follow seconds later.
+    // The first flows come at once, later ones seconds later.
     let admin = admin.parse().expect("a port");
     let received =
         || wireloom_tests::admin::sample(&wireloom_tests::admin::metrics(admin), "wireloom_frames_received_total");

@@ -1,5 +1,5 @@
-//! `wireloom bench`: what it measures is the program's work, all of it, on as many cores as asked
-//! for. Not how fast that is.
+//! `wireloom bench` measures the whole work of the program, on as many cores as asked for. The
+//! speed is not tested.
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ fn every_round_is_run_and_the_first_does_not_count() {
     }
 }
 
-/// Several apps on one port: each gets every frame, and their sum is what is measured.
+/// Several apps on one port: each gets every frame, and the sum is measured.
 #[test]
 fn apps_share_the_frames() {
     let f = Folder::new("apps");

@@ -1,4 +1,4 @@
-//! Captures of every kind that the runtime reads, against what tshark reads in them; damaged ones;
+//! Captures of every kind that the runtime reads, beside tshark's reading of them; damaged ones;
 //! and the order of a million frames on two cores.
 
 use std::io::Write;
@@ -59,9 +59,9 @@ fn frame(flow: u32, n: u32) -> [u8; 64] {
     f
 }
 
-/// One capture is read by one core, which hands over what belongs to the other: steering by
-/// software. What the cores send is written to one capture. Each handler sees its flow's frames in
-/// order, and so does the writer.
+/// One core reads a capture and hands over the other core's frames: steering by software. The
+/// frames of both are written to one capture. Each handler sees its flow's frames in order, and so
+/// does the writer.
 #[test]
 fn a_million_frames_keep_their_order_on_two_cores() {
     let folder = std::env::temp_dir().join(format!("wireloom-order-{}", std::process::id()));
@@ -86,7 +86,7 @@ fn a_million_frames_keep_their_order_on_two_cores() {
         &["--cores", "0-1", "--rps", "on", "--dump", &dump],
     );
     assert_eq!(o.code, Some(0), "{}", o.text);
-    assert!(o.text.contains("1000000 frames received, 1000000 sent, 0 without a way out, 0 faults"), "{}", o.text);
+    assert!(o.text.contains("1000000 frames received, 1000000 sent, 0 without an output, 0 faults"), "{}", o.text);
     let got = std::fs::read(&output).expect("it was written");
     let mut last = vec![0u32; FLOWS as usize];
     for record in got[24..].chunks_exact(80) {
@@ -103,8 +103,7 @@ fn a_million_frames_keep_their_order_on_two_cores() {
     std::fs::remove_dir_all(&folder).ok();
 }
 
-/// A pipe through which nothing comes keeps nobody from ending, and what comes late is read as what
-/// was there.
+/// A silent pipe keeps no app from ending, and late frames are read like early ones.
 #[test]
 fn captures_come_through_pipes() {
     let folder = std::env::temp_dir().join(format!("wireloom-pipe-{}", std::process::id()));
@@ -118,8 +117,8 @@ fn captures_come_through_pipes() {
         let (pipe, output) = (folder.join(name), folder.join(format!("{name}.pcap")));
         let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
         assert!(made.success());
-        // Open for reading, too, so that it opens at once; that end would keep the pipe open, so it
-        // goes when the other one has come.
+        // Open for reading, too, so that it opens at once. That end would keep the pipe open, so it
+        // is closed when the other one has come.
         let mut first = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("a pipe");
         first.write_all(&header).and_then(|()| first.write_all(&record(1))).expect("the pipe has room");
         let (from, to) = (format!("wire=pcap:{}", pipe.display()), format!("out=pcap:{}", output.display()));

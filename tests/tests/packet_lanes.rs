@@ -1,5 +1,5 @@
-//! Handlers that run for sixteen frames at a time send and count what the interpreter does,
-//! whatever the frames are.
+//! Handlers that run for sixteen frames at a time send and count the same as the interpreter, for
+//! all kinds of frames.
 
 use serde_json::Value;
 use std::path::Path;
@@ -42,8 +42,7 @@ app conditions {
 }
 "#;
 
-/// What a frame without TCP or UDP is tested by: headers up to IPv4, with numbers of several
-/// widths.
+/// Tests for frames without TCP or UDP: headers up to IPv4, with numbers of several widths.
 const SHORT: &str = r#"
 app short {
     port wire = nic("in"), low = nic("a"), high = nic("b")
@@ -266,7 +265,8 @@ fn capture(path: &str, frames: usize) {
     std::fs::write(path, file).expect("the capture is written");
 }
 
-/// What a run leaves: the captures it has written, its counters, and the entries of a table.
+/// The results of a run: the captures that it has written, its counters, and the entries of a
+/// table.
 fn run(
     folder: &Folder,
     app: &Path,
@@ -422,8 +422,8 @@ fn frames_are_changed() {
     on_text("changes", CHANGES, Some("seen"), &[]);
 }
 
-/// Of frames that all leave one way the program counts those that leave and their bytes: also where
-/// it changes them, drops some, and faults before they leave or behind that.
+/// If all frames leave one way, the program counts the leaving frames and their bytes. That holds
+/// also if it changes or drops some, and for faults before and behind the output.
 #[test]
 fn what_leaves_one_way_is_counted() {
     let text = CHANGES

@@ -1,6 +1,6 @@
 //! Packet apps between real stacks: `ping`, `curl`, `iperf3` and `traceroute` in namespaces with
-//! veth pairs, by AF_PACKET and by AF_XDP (the driver's path of veth; the generic one through a
-//! macvlan device). Nobody switches offloads off: TCP leaves checksums and segmentation to hardware
+//! veth pairs. They run by AF_PACKET and by AF_XDP (the driver's path of veth; the generic one
+//! through a macvlan device). Offloads stay on: TCP leaves checksums and segmentation to hardware
 //! that is not there.
 
 use wireloom_tests::net::Net;
@@ -51,7 +51,7 @@ fn switch(engine: &str, extra: &[&str]) {
     let ports = format!("ports={engine}:p0,{engine}:p1,{engine}:p2,{engine}:p3");
     let mut app = net.app("sw", "learning_switch", &[&["--bind", &ports][..], extra].concat());
     hosts_talk(&net);
-    // What is for a station that is known goes there alone.
+    // A frame for a known station goes there alone.
     net.ping("h0", "10.0.0.2", 1, 56);
     let before = net.received("h2", "eth0");
     net.ping("h0", "10.0.0.2", 50, 56);
@@ -144,7 +144,7 @@ fn frames_beyond_the_mtu_are_counted(engine: &str) {
     app.signal(libc::SIGINT);
     assert_eq!(app.exit(), Some(0), "{}", app.output());
     let text = app.output();
-    assert!(text.contains(" 5 without a way out"), "{text}");
+    assert!(text.contains(" 5 without an output"), "{text}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn frames_beyond_the_mtu_are_counted_af_xdp() {
     frames_beyond_the_mtu_are_counted("afxdp");
 }
 
-/// A macvlan device has no XDP of its own: the kernel's generic path. Nobody switches offloads off.
+/// A macvlan device has no XDP of its own: the kernel's generic path. Offloads stay on.
 #[test]
 fn af_xdp_on_the_generic_path() {
     let Some(net) = star() else { return };
@@ -203,14 +203,14 @@ fn nat(engine: &str) {
     net.iperf("a", "203.0.113.2", 20 << 20, "");
     net.iperf("b", "203.0.113.2", 20 << 20, "-R");
     drop(iperf);
-    // Errors come back to whom they are for: from the router on the way, and from the server that
-    // has nobody there.
+    // Errors come back to their receivers: from the router on the way, and from the server without
+    // a listener.
     let trace = net.sh("a", "traceroute -n -q 1 -w 3 -m 4 -U -p 40000 203.0.113.2");
     assert!(trace.contains(" 1  10.1.0.1 ") && trace.contains(" 2  203.0.113.2 "), "{trace}");
     let late = net.try_sh("b", "ping -n -c 1 -t 1 -W 5 203.0.113.2").text;
     assert!(late.contains("From 10.1.0.1") && late.contains("Time to live exceeded"), "{late}");
-    // TCP by way of an error: what is too large for the server's link is said to the sender (path
-    // MTU).
+    // TCP by way of an error: the sender is told of a segment that is too large for the server's
+    // link (path MTU).
     net.sh("r", "ip link set out mtu 1200");
     let server = net.http("s", 81);
     let said = net.curl("a", "--data-binary @/bin/sh http://203.0.113.2:81/");
@@ -320,7 +320,7 @@ fn port_knocking_af_xdp() {
         let o = net.try_sh("c", "curl -sS --max-time 1 http://10.4.0.2:22/");
         assert_eq!(o.code, Some(28), "{}", o.text);
     };
-    // Nobody answers a knock: a connection is tried and given up.
+    // A knock has no answer: a connection is tried and given up.
     let knock = |ports: &[u32]| {
         for p in ports {
             net.try_sh("c", &format!("curl -s --max-time 0.3 http://10.4.0.2:{p}/"));
@@ -348,8 +348,7 @@ for i in range(50):
     s.sendto(b'other' * i, ('10.5.0.2', 54))
 ";
 
-/// What passes between two hosts is seen by the tap, and only DNS by the monitor behind its second
-/// interface.
+/// The tap sees all frames between two hosts, the monitor behind its second interface only DNS.
 fn tap(engine: &str) {
     let Some(net) = Net::new(&["c", "tap", "mon"], &["dumpcap", "tshark"]) else { return };
     net.link(("c", "eth0", &mac(1)), ("tap", "lan", &mac(2)));
@@ -369,7 +368,7 @@ fn tap(engine: &str) {
     net.sh("c", &format!("python3 {}", net.folder.join("dns.py").display()));
     net.until("50 frames at the monitor", || net.received("mon", "eth0") >= before + 50);
     ends_well(&mut app);
-    // It writes what it has some time later; 71 bytes of each frame.
+    // It writes its frames some time later; 71 bytes of each frame.
     net.until("the capture is written", || std::fs::metadata(&capture).is_ok_and(|m| m.len() > 50 * 71));
     dump.signal(libc::SIGINT);
     dump.exit();
@@ -452,7 +451,7 @@ fn openflow_firewall_between_hosts() {
     drop((iperf, servers));
 }
 
-/// The last section of the tutorial, word for word, in a network and a `/run` of its own; only the
+/// The last section of the tutorial, word for word, in a network and a `/run` of its own. Only the
 /// wait for `ready` is put in.
 #[test]
 fn the_tutorial_on_interfaces() {

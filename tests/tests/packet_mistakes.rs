@@ -108,8 +108,7 @@ fn ports_are_bound_once() {
     f.refused("dns_tap", &["--bind", "lan=memory:@/in.pcap*0"], "`0` is no number of rounds");
 }
 
-/// A name that is spelled wrong is not made a file that is written, and what is never written has
-/// no file.
+/// A misspelt name is not created as a file, and a port that is never written has no file.
 #[test]
 fn nothing_is_read_or_written_by_mistake() {
     let f = three_frames("nothing");
@@ -141,13 +140,13 @@ fn an_empty_file_is_written() {
     f.refused("nat44", &bound, "in.pcap: not a capture: 0 bytes are too few for one");
 }
 
-/// What came and what was wrong with it is told at the end, also if nothing came.
+/// The last line gives the counts of frames and faults, also of a run without frames.
 #[test]
 fn the_last_line_tells_of_faults() {
     let f = three_frames("told");
     f.capture("none.pcap", ETHERNET, []);
     let out = f.run("flow_classifier", &["--bind", "wire=pcap:@/none.pcap"]);
-    assert!(out.text.contains("0 frames received, 0 sent, 0 without a way out, 0 faults, in "), "{}", out.text);
+    assert!(out.text.contains("0 frames received, 0 sent, 0 without an output, 0 faults, in "), "{}", out.text);
     let mut lying = framed(udp([10, 0, 0, 1], 1));
     lying[17] = 200;
     f.capture("lying.pcap", ETHERNET, [(0, lying.clone()), (1, lying)]);
@@ -178,8 +177,8 @@ fn what_is_dumped_is_written_over_nothing_that_is_read() {
         "is the file of --dump flows",
     );
     assert_eq!(f.count("in.pcap"), 3);
-    // A run that does not begin leaves files as they are; one that does may load what it dumps
-    // over.
+    // A run that does not begin leaves files unchanged. A run that begins may load a file and dump
+    // over it.
     let flow = r#"[{"src":"192.0.2.7","dst":"192.0.2.8","sport":1,"dport":2,"proto":6,"packets":5,"bytes":6}]"#;
     std::fs::write(f.0.file("flows.json"), flow).expect("the folder is writable");
     let state = ["--load", "flows=@/flows.json", "--dump", "flows=@/flows.json"];
@@ -283,7 +282,7 @@ fn nat44_gives_ports_again() {
     assert!(f.text("counters.json").contains(r#""refused":0"#));
 }
 
-/// All ports are taken: what comes then is refused at once, until one is free again.
+/// All ports are taken: new flows are refused at once, until one is free again.
 #[test]
 fn nat44_without_a_free_port() {
     let f = Files::new("nat44-full");
@@ -296,8 +295,8 @@ fn nat44_without_a_free_port() {
     assert!(f.text("counters.json").contains(r#""refused":20000"#));
 }
 
-/// A table whose key has IPv4's identification in it does not spread flows over the cores: what
-/// comes in order leaves in order.
+/// A table whose key has IPv4's identification in it does not spread flows over the cores: frames
+/// leave in the order of arrival.
 #[test]
 fn nat44_keeps_flows_in_order_on_two_cores() {
     let f = Files::new("nat44-order");
@@ -443,7 +442,7 @@ fn drop_field(row: &str) -> String {
     serde_json::to_string(&row).expect("JSON")
 }
 
-/// Whether the process has said what is to be done at SIGTERM.
+/// Whether the process handles or blocks SIGTERM.
 fn takes_sigterm(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let sets = status.lines().filter_map(|l| l.strip_prefix("SigCgt:").or(l.strip_prefix("SigBlk:")));

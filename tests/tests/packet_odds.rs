@@ -11,7 +11,7 @@ fn app(handlers: &str) -> String {
     format!("use std.packet\napp told {{\n    {ports}\n    counter others\n    counter seen\n    {handlers}\n}}\n")
 }
 
-/// What an app asks for, and the faults that the frames are for it.
+/// An app's conditions, and the faults that the frames are for it.
 const APPS: &[(&str, &[&str])] = &[
     (
         "on fault(_f) { others += 1 }\n    on wire(p) { if p.ip4 { seen += 1 }  p -> far }",

@@ -1,5 +1,5 @@
-//! State of packet apps, from capture to capture: queues, rings, limiters and meters. What compiled
-//! code does the interpreter does, and both do what a model written here says.
+//! State of packet apps, from capture to capture: queues, rings, limiters and meters. Compiled code
+//! and interpreter do the same, and both agree with a model written here.
 
 use fastrand::Rng;
 use std::path::Path;
@@ -90,8 +90,8 @@ fn traffic(seed: u64, n: u16, gaps: &[u64]) -> Frames {
         .collect()
 }
 
-/// Runs a program as compiled code and by the interpreter: the same frames must come out of every
-/// port, with as many faults and as many discarded by queues. Answers all three.
+/// Runs a program as compiled code and by the interpreter. The same frames must come out of every
+/// port, with as many faults and as many discarded by queues. Returns all three.
 fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> (Vec<Frames>, u64, u64) {
     let run = |way: &str, more: &[&str]| {
         let mut all: Vec<String> = vec!["--bind".into(), "wire=pcap:@/in.pcap".into()];
@@ -105,7 +105,7 @@ fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> (V
             said.split_once(what).and_then(|(s, _)| s.rsplit(' ').next()).and_then(|n| n.parse::<u64>().ok())
         };
         let faults = number(" faults").unwrap_or_else(|| panic!("no number of faults: {said}"));
-        assert!(said.contains(" 0 without a way out"), "{way}: {said}");
+        assert!(said.contains(" 0 without an output"), "{way}: {said}");
         let frames: Vec<Frames> = outs.iter().map(|o| read(&folder.file(&format!("{o}-{way}.pcap")))).collect();
         (frames, faults, number(" discarded by queues").unwrap_or(0))
     };
@@ -159,7 +159,7 @@ app queues {
 }
 "#;
 
-/// What the program above does: what leaves, and how many frames its queues discard.
+/// The model of the program above: the frames that leave, and how many its queues discard.
 fn queues_model(input: &Frames) -> (Frames, Frames, u64) {
     let (mut ways, mut discarded): ([Vec<&Vec<u8>>; 3], u64) = Default::default();
     let (mut waiting, mut out, mut urgent): (Vec<Vec<u8>>, Frames, Frames) = (vec![], vec![], vec![]);
@@ -200,7 +200,7 @@ fn queues_model(input: &Frames) -> (Frames, Frames, u64) {
         let now = due;
         tick(now, &mut due, &mut waiting, &mut out);
     }
-    // No timer takes what waits in `ways`.
+    // No timer takes the frames that wait in `ways`.
     discarded += ways.iter().map(|w| w.len() as u64).sum::<u64>();
     (out, urgent, discarded)
 }
@@ -595,7 +595,7 @@ app ports {
 }
 "#;
 
-/// Two apps of one key, one of another; one changes frames, one passes some on, one only counts;
+/// Two apps of one key, one of another. One changes frames, one passes some on, one only counts;
 /// compiled and not, on one core and two.
 #[test]
 fn three_apps_share_a_capture() {
@@ -606,7 +606,8 @@ fn three_apps_share_a_capture() {
     let less = |f: &[u8]| {
         let mut f = f.to_vec();
         f[22] -= 1;
-        // The sum of the header goes up by what the word with the TTL has gone down (RFC 1624).
+        // The sum of the header goes up by as much as the word with the TTL has gone down (RFC
+        // 1624).
         let sum = u32::from(u16::from_be_bytes([f[24], f[25]])) + 0x100;
         f[24..26].copy_from_slice(&(((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
         f
@@ -637,7 +638,7 @@ fn three_apps_share_a_capture() {
         ];
         let said = folder.run("three.loom", &[&args[..], extra].concat());
         assert!(
-            said.contains(&format!("1800 frames received, {} sent, 0 without a way out, 0 faults", 600 + even.len())),
+            said.contains(&format!("1800 frames received, {} sent, 0 without an output, 0 faults", 600 + even.len())),
             "{extra:?}: {said}"
         );
         for (name, want) in [("inside", &inside), ("even", &even)] {
@@ -701,8 +702,8 @@ fn a_bare_log_tells_the_headers() {
     }
 }
 
-/// One capture under two names: the apps that read it are a cluster, by what the ports are bound
-/// to.
+/// One capture under two names: the apps that read it are a cluster, by the bindings of their
+/// ports.
 #[test]
 fn ports_bound_to_one_thing_are_one() {
     let folder = Folder::new("names");

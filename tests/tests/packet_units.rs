@@ -1,6 +1,6 @@
-//! Every header and message of `std/` against tshark, on captures that scapy makes: all fields of
-//! whole frames and messages; prefixes, captures that cut frames off, and every byte changed. What
-//! is in the captures and what must come of it is in `packets/units.py`.
+//! Every header and message of `std/` against tshark, on captures that scapy makes. All fields of
+//! whole frames and messages are compared; then prefixes, captures that cut frames off, and every
+//! byte changed. The captures and the expected results are in `packets/units.py`.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use wireloom_tests::process::{finish, quickly_compiled};
 use wireloom_tests::programs::{no_internal_errors, twins};
 use wireloom_tests::Wireloom;
 
-/// `wireloom ARGS` in the captures' folder; what it prints goes to `NAME.log`.
+/// `wireloom ARGS` in the captures' folder; its output goes to `NAME.log`.
 fn wireloom(folder: &Path, name: &str, args: &[&str]) -> String {
     let output = finish(quickly_compiled(Command::new(Wireloom::binary()).current_dir(folder).args(args)));
     assert_eq!(output.code, Some(0), "{args:?} in {}:\n{}", folder.display(), output.text);
@@ -43,7 +43,7 @@ fn fields_agree_with_tshark() {
     messages_survive(folder);
 }
 
-/// What the app logged, without times.
+/// The lines that the app logged, without times.
 fn said(log: &str) -> Vec<String> {
     log.lines().filter_map(|l| Some(l[l.find("@ ")?..].to_string())).collect()
 }

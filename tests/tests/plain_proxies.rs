@@ -1,6 +1,5 @@
-//! Programs of one line, which pass every request on. Commands that a server does not answer
-//! exactly once, or that change what it does with their connection, are refused by the protocol. So
-//! every client gets its own answers.
+//! Programs of one line, which pass every request on. The protocol refuses commands without exactly
+//! one answer, and commands that change their connection. So every client gets its own answers.
 
 use wireloom_tests::memcached::binary::{op, Packet};
 use wireloom_tests::redis::{bulk, request};
@@ -13,7 +12,7 @@ fn others_are_safe(port: u16, attacks: &[Vec<u8>], asked: [(Vec<u8>, Vec<u8>); 2
     for attack in attacks {
         let mut attacker = Client::connect(port);
         attacker.send(attack);
-        // Whatever the answer is, the command has been handled then.
+        // With any answer the command has been handled.
         attacker.has_something();
         w.send(&asked[0].0);
         v.send(&asked[1].0);

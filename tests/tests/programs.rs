@@ -45,8 +45,8 @@ fn every_file_is_in_a_binary() {
     }
 }
 
-/// Where the manifest says that a crate has no tests of its own, so that it is compiled once, none
-/// is there that would never run.
+/// A crate that its manifest declares to have no tests of its own, so that it is compiled once, has
+/// none that would never run.
 #[test]
 fn crates_without_tests_have_none() {
     let files = |folder: &std::path::Path| -> Vec<std::path::PathBuf> {

@@ -1,4 +1,4 @@
-//! What is parsed and built again from its fields is the same message: every message of the
+//! A message that is parsed and built again from its fields is the same: every message of the
 //! standard library that a program can build, by interpreter and compiled code. Built again once
 //! more, it is the same bytes.
 
@@ -12,7 +12,7 @@ use wireloom_tests::programs::{no_internal_errors, seeds, twins_of};
 
 const FILE: &str = "tests/programs/rebuild.loom";
 
-/// What the app makes of one message: the message built again, nothing if it has declined.
+/// The app's output for one message: the message built again, or nothing if it has declined.
 fn again(module: &Module, program: &Program, message: &[u8]) -> Vec<u8> {
     let app = App::new(program.clone(), module.desc(), &[]).expect("the app starts");
     let mut sim = Sim::new(vec![app]).expect("the app is simulated");

@@ -266,7 +266,8 @@ fn counts_and_sizes_are_plain_numbers() {
     Client::connect(service.port).send("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n").expect("$0\r\n\r\n");
 }
 
-/// What needs all servers, or state of the connection, is refused; the connection stays in step.
+/// A command that needs all servers, or state of the connection, is refused; the connection stays
+/// in step.
 #[test]
 fn refused_commands() {
     if plain() {
@@ -340,7 +341,7 @@ fn http_is_no_command() {
     Client::connect(service.port).send(request(&["GET", &format!("{t}pwn")])).expect("$-1\r\n");
 }
 
-/// What clients say first, and what they ask about themselves.
+/// The first commands of clients, and their questions about themselves.
 #[test]
 fn what_clients_say_first() {
     let service = Service::proxy(2, &[]);
@@ -360,7 +361,7 @@ fn what_clients_say_first() {
     c.send(words("CLIENT GETNAME", "")).expect("$-1\r\n");
 }
 
-/// RESP3 is spoken with the servers, too, so that maps, doubles and nulls are what they are.
+/// RESP3 is spoken with the servers, too, so that maps, doubles and nulls keep their types.
 #[test]
 fn resp3() {
     let service = Service::proxy(2, &[]);
@@ -392,8 +393,8 @@ fn resp3() {
     c.send(words("GET @none", &t)).expect("$-1\r\n").expect_nothing_more();
 }
 
-/// Transactions of one server are executed as one; what cannot be queued refuses the whole, and
-/// nothing of it is executed.
+/// Transactions of one server are executed as one. A command that cannot be queued refuses the
+/// whole, and none of it is executed.
 #[test]
 fn transactions() {
     let service = Service::proxy(2, &[]);
@@ -494,7 +495,7 @@ fn transactions_are_isolated() {
     writer.join().expect("the writer is content");
 }
 
-/// Requests keep their order around those that have connections of their own.
+/// Requests keep their order around requests with connections of their own.
 #[test]
 fn nothing_overtakes_what_waits() {
     let service = Service::proxy(2, &[]);
@@ -740,7 +741,7 @@ fn bad_answers_of_a_backend_are_errors() {
         let mut server = backend.accept();
         server.expect(request(&["GET", "k"])).send(bad).finish_sending();
         let rest = c.finish_sending().rest();
-        // Cut within what streams through, the client may have the beginning already: then its
+        // Cut within a streamed value, the client may have the beginning already: then its
         // connection ends.
         let begun = bad.starts_with(b"$5") || bad.starts_with(b"*2");
         assert!(rest.starts_with(b"-ERR") || (begun && bad.starts_with(&rest)), "{}: {}", show(bad), show(&rest));

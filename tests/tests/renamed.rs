@@ -1,6 +1,6 @@
-//! Names mean nothing: programs of the repository whose names, and the library's, are exchanged for
-//! words of C, macros of its headers and names like those of generated code are checked as before,
-//! give C without a warning, and do in their tests what they did.
+//! Names mean nothing. The names of programs and of the library are exchanged for words of C,
+//! macros of its headers and names like those of generated code. The programs are checked as
+//! before, give C without a warning, and their tests do the same.
 //!
 //! `WIRELOOM_SEEDS` is how many other sets of names each program gets; as usual one program in four
 //! gets one.
@@ -78,7 +78,8 @@ fn read_by_c(c: &CSource, folder: &Folder) -> Result<(), String> {
     }
 }
 
-/// The tests under the other names, compiled, do what they did under the first ones, interpreted.
+/// The compiled tests under the other names do the same as the interpreted ones under the first
+/// names.
 fn do_the_same(before: Module, after: Module) -> Result<(), String> {
     let (before, after) = (Arc::new(before), Arc::new(after));
     let Some(program) = compiled(&after)? else { return Ok(()) };
@@ -105,7 +106,7 @@ fn names_mean_nothing() {
     for seed in seeds(1) {
         for (i, path) in programs.iter().enumerate().filter(|(i, _)| long || i % 4 == seed as usize % 4) {
             let files = together(&library, path);
-            // What does not stand alone, or calls C, is not of this kind.
+            // Files that do not stand alone, or call C, are left out.
             let Ok(before) = judged(&files, &BTreeMap::new()) else { continue };
             if !before.c.externs.is_empty() {
                 continue;

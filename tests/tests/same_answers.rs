@@ -1,15 +1,14 @@
-//! The same bytes come back whether a client speaks to the real server, to the proxy before two of
-//! them, or to `kv_server`: one script per protocol, said to both, compared answer by answer. What
-//! a proxy answers otherwise on purpose is in lists of its own; and what a server would answer
-//! twice or hang up on must do no harm to others behind the same proxy.
+//! The same bytes come back from the real server, from the proxy before two of them, and from
+//! `kv_server`. One script per protocol is sent to both and compared answer by answer. Intended
+//! differences of a proxy are in lists of their own. Commands that a server answers twice or by
+//! hanging up must not harm other clients of the proxy.
 
 use std::io::{ErrorKind, Read};
 use wireloom_tests::client::show;
 use wireloom_tests::memcached::binary::{op, Packet};
 use wireloom_tests::{plain, require_tool, Client, Process, PATIENCE};
 
-/// All that comes until an answer that ends the step: `end` is the answer to a probe sent behind
-/// it.
+/// All bytes until an answer that ends the step: `end` is the answer to a probe sent behind it.
 fn hear(c: &mut Client, end: &[u8]) -> Vec<u8> {
     c.stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let (mut all, mut buffer) = (Vec::new(), [0; 65536]);
@@ -237,8 +236,8 @@ fn memcached_text() {
     }
 }
 
-/// Over-long keys: answered, or not if so asked, and what follows is read as what it is. memcached
-/// reads the data as a command.
+/// Over-long keys: answered, or not if so asked, and the rest is read as commands. memcached reads
+/// the data as a command.
 #[test]
 fn text_keys_of_251_bytes() {
     if plain() {
@@ -389,9 +388,9 @@ fn memcached_binary() {
     }
 }
 
-/// What makes memcached hang up, or answer one request twice, stays between this client and the
-/// proxy: another client's requests, which share the servers' connections, are all answered, and by
-/// their own answers.
+/// Commands that make memcached hang up, or answer one request twice, affect only their own client.
+/// Other clients' requests, which share the servers' connections, are all answered, and by their
+/// own answers.
 #[test]
 fn nobody_breaks_the_shared_connections() {
     if plain() {

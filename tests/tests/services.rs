@@ -1,4 +1,4 @@
-//! Services on sockets: real servers and clients, scripted ones, and what operators see.
+//! Services on sockets: real servers and clients, scripted ones, and the view of operators.
 //!
 //! One binary: `cargo test -p wireloom-tests --test services -- NAME::` runs one file of it.
 

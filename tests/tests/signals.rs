@@ -81,7 +81,7 @@ fn signals_answer_interpreted() {
     signals(&["--interpret"]);
 }
 
-/// What the wall clock says is known from the start on, not only after the first round.
+/// The wall clock is known from the start on, not only after the first round.
 #[test]
 fn the_start_knows_the_time() {
     let folder = std::env::temp_dir().join(format!("wireloom-test-start-{}", std::process::id()));

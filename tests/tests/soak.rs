@@ -1,7 +1,7 @@
-//! Many messages with random faults, on real sockets: clients of both memcached protocols with
-//! values of their own through `memcached_proxy`, while its servers are killed, stopped and
-//! revived. No answer to the wrong client, none lost without an error, none twice.
-//! `SOAK=<messages>` sets the size (100,000 by default).
+//! Many messages with random faults, on real sockets. Clients of both memcached protocols, with
+//! values of their own, use `memcached_proxy` while its servers are killed, stopped and revived. No
+//! answer to the wrong client, none lost without an error, none twice. `SOAK=<messages>` sets the
+//! size (100,000 by default).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Tally {
     hits: AtomicU64,
 }
 
-/// What a client asked and now expects the answer to.
+/// A client's request whose answer it expects now.
 enum Asked {
     Set,
     Get(Vec<u64>),

@@ -1,5 +1,6 @@
-//! Every message of the standard library: however a stream is cut, interpreter and compiled code
-//! read the same messages; what is parsed and built again from its fields is what was parsed.
+//! Every message of the standard library. Interpreter and compiled code read the same messages from
+//! every fragmentation of a stream. A message that is parsed and built again from its fields is the
+//! same.
 
 use std::path::PathBuf;
 use wireloom_interp::api::parse_with;
@@ -51,8 +52,8 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
                 }
             }
             eprintln!("{name}: {sum:?}");
-            // What lies in a packet is one message per try, and mostly not to be read where it is
-            // followed by another one.
+            // A unit inside a packet is one message per try, and mostly unreadable with another one
+            // behind it.
             let (messages, bad) = if is_message(&t.module, unit) { (100, 10) } else { (4, 4) };
             assert!(
                 sum.messages > messages && sum.bad + sum.in_step > bad,
@@ -63,7 +64,7 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
     no_internal_errors();
 }
 
-/// A message's fields do not depend on what follows it, and it ends where it ends.
+/// A message's fields do not depend on the bytes behind it, and it ends where it ends.
 #[test]
 fn messages_end_where_they_end() {
     for file in library() {
@@ -83,7 +84,7 @@ fn messages_end_where_they_end() {
                 made += 1;
                 let next = [&message[..], &message[..]].concat();
                 if let Parsed::Message { used: first, dump: again, .. } = parse_with(&grammar, unit, &next, ctx, true) {
-                    // Bytes until the connection ends take what follows, too.
+                    // A message up to the connection's end takes the bytes behind it, too.
                     ended += usize::from(first == used);
                     assert!(
                         first == used && again == dump || first == next.len(),
@@ -101,7 +102,7 @@ fn messages_end_where_they_end() {
                 }
             }
             eprintln!("{name}: {made} made, {ended} end before another one");
-            // What lies in a packet may go on to the packet's end.
+            // A unit inside a packet may go on to the packet's end.
             assert!(
                 made >= 15 && (ended >= 10 || !is_message(&module, unit)),
                 "{name}: {made} made, {ended} end before another one"

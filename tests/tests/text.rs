@@ -1,12 +1,12 @@
-//! How the tree reads: comments and pages have at most 100 columns, and nothing speaks of what lies
-//! outside of the tree.
+//! The form of the tree's texts: comments and pages have at most 100 columns, and nothing names
+//! things outside of the tree.
 
 use std::path::{Path, PathBuf};
 use wireloom_tests::root;
 
 const WIDTH: usize = 100;
 
-/// Sources and pages, without what programs have written and what is compared byte by byte.
+/// Sources and pages, without generated files and files that are compared byte by byte.
 fn files() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root()];
@@ -37,7 +37,7 @@ fn marks(path: &Path) -> Option<&'static [&'static str]> {
 }
 
 /// Lines of prose, with their numbers: comments of a source, or a page, without code, tables and
-/// what a bench has written.
+/// the output of benches.
 fn prose<'t>(path: &Path, text: &'t str) -> Vec<(usize, &'t str)> {
     let marks = marks(path);
     let (mut code, mut written) = (false, false);

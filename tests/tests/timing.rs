@@ -1,5 +1,5 @@
-//! What measures time, memory or descriptors, or is ended in the middle. It is a binary of its own,
-//! so that nothing computes beside it but its like.
+//! Tests that measure time, memory or descriptors, or are ended in the middle. They are a binary of
+//! their own, so that other tests do not compute beside them.
 //!
 //! One binary: `cargo test -p wireloom-tests --test timing -- NAME::` runs one file of it.
 

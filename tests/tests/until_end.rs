@@ -1,5 +1,5 @@
-//! Messages of which only the end of the connection tells where they end (`to end`, `until close`):
-//! the end is passed on as they are, in both directions.
+//! Messages that end with the connection (`to end`, `until close`): the end is passed on as it is,
+//! in both directions.
 
 use wireloom_tests::folder::Folder;
 use wireloom_tests::{servers, Backend, Client, Process, Wireloom};

@@ -1,6 +1,6 @@
-//! Whole programs at random (`wireloom_tests::whole`): what the interpreter does with frames and
-//! requests, compiled code does, too. Many programs make one app, so that the C compiler runs a few
-//! times only. `make test-long` has ten thousand of them compared.
+//! Whole programs at random (`wireloom_tests::whole`): compiled code treats frames and requests as
+//! the interpreter does. Many programs make one app, so that the C compiler runs a few times only.
+//! `make test-long` compares ten thousand of them.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! `merge` on real sockets: random streams by compiled code and by the interpreter against a
-//! reference, one run after another, faults and what is counted of them, time limits, drain, and
-//! memory that stays flat.
+//! reference. Also one run after another, faults and their counts, time limits, drain, and memory
+//! that stays flat.
 
 use fastrand::Rng;
 use std::collections::BTreeMap;
@@ -62,8 +62,8 @@ fn send(port: u16, streams: &[Vec<u8>]) -> Vec<std::thread::JoinHandle<bool>> {
     streams.iter().enumerate().map(one).collect()
 }
 
-/// Keys that share long beginnings, end in zero bytes, are empty or long: whatever a comparison by
-/// parts could get wrong.
+/// Keys that share long beginnings, end in zero bytes, are empty or long: a comparison by parts
+/// could get them wrong.
 fn key(r: &mut Rng) -> Vec<u8> {
     const ALPHABET: [u8; 6] = [0, 1, b'a', b'b', 0x7f, 0xff];
     let n =
@@ -217,7 +217,7 @@ fn begun(n: &Node, first: &str) -> Vec<Client> {
     eight
 }
 
-/// Probes and scans of ports, before the mappers and among them, take nobody's place.
+/// Probes and scans of ports, before the mappers and among them, take no mapper's place.
 #[test]
 fn a_connection_that_says_nothing_is_no_mapper() {
     let n = node(&[]);
@@ -237,8 +237,8 @@ fn a_connection_that_says_nothing_is_no_mapper() {
     assert_eq!(faults(&status(n.admin), "lost"), 0, "{}", status(n.admin));
 }
 
-/// The log says which mapper sent what cannot be merged, and where; and which mappers a run waits
-/// for.
+/// The log names the mapper that sent a word that cannot be merged, and the place; and the mappers
+/// that a run waits for.
 #[test]
 fn long_words_and_missing_mappers_are_told() {
     let n = node(&["--set", "mappers.read_timeout=1500ms"]);

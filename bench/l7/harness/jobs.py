@@ -31,8 +31,7 @@ JOBS = {job.name: job for job in (
         ["wireloom", "sort", "floor_merge"]),
 )}
 
-# job -> (connection counts, peers): what section 7 of the issue compares with, and the floors it
-# aims at.
+# job -> (connection counts, peers): the peers of the targets, and the hand-written floors.
 QUICK = {
     "static": ([512], ["wireloom", "nginx", "floor_static"]),
     "lb_ka": ([512], ["wireloom", "wireloom_auto", "wireloom_pipelined", "nginx_hash", "haproxy_hash", "floor_epoll"]),

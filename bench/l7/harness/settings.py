@@ -7,7 +7,7 @@ SRC = os.path.join(L7, "src")
 
 SCRATCH = os.environ.get("L7_WORK", "/tmp/wireloom-bench-l7")
 BIN = os.path.join(SCRATCH, "bin")
-# What is measured is optimised code, from the first request on.
+# Optimised code is measured, from the first request on.
 os.environ.setdefault("WIRELOOM_START", "optimized")
 WIRELOOM = os.path.abspath(os.environ.get("WIRELOOM", os.path.join(ROOT, "target/release/wireloom")))
 APPS = os.path.join(ROOT, "apps")

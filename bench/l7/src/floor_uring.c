@@ -8,7 +8,7 @@
 
 enum { BUFFERS = 4096, BUFFER_SIZE = 2048, SQ_ENTRIES = 4096, CQ_ENTRIES = 16384, QUEUE_START = 8 };
 
-/* The low two bits of user_data say what completed; the rest is the `struct side`. */
+/* The low two bits of user_data give the operation; the rest is the `struct side`. */
 enum { OP_ACCEPT = 0, OP_RECV = 1, OP_SEND = 2, OP_MASK = 3 };
 
 struct segment {
@@ -127,7 +127,7 @@ static void reap(struct side *s)
     release(peer);
 }
 
-/* The sender of what goes to `to` has ended and everything was sent. */
+/* The sender of the bytes for `to` has ended and everything was sent. */
 static void finish(struct side *to)
 {
     if (to->eof && !to->peer->sending)

@@ -186,7 +186,7 @@ static void hang_up(struct conn *c)
     close(c->fd);
 }
 
-/* Reads what has come, checks it, and asks again for each reply. */
+/* Reads and checks replies, and sends a request for each. */
 static void serve(struct conn *c)
 {
     static char out[OUT_SIZE];

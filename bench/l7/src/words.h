@@ -10,7 +10,7 @@
 
 enum { MAX_WORD = 32, MAX_LINE = MAX_WORD + 22 };
 
-/* What a stream contained; two equal digests mean the same lines in the same order. */
+/* A digest of a stream; two equal digests mean the same lines in the same order. */
 struct digest {
     uint64_t bytes, lines, sum, checksum;
 };

@@ -1,5 +1,5 @@
-/* hw.h: what the hand-written jobs share. A job has a trace and a function that handles BATCH
-   frames of it. */
+/* hw.h: the common part of the hand-written jobs. A job has a trace and a function that handles
+   BATCH frames of it. */
 #ifndef HW_H
 #define HW_H
 #include "trace.h"

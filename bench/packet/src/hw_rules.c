@@ -4,7 +4,7 @@
 #include "hw.h"
 
 #define MASKS 12u
-/* Rules as columns; what is behind the last one fits nothing. */
+/* Rules as columns; entries behind the last rule fit nothing. */
 static uint32_t *src, *src_mask, *dst, *dst_mask, *rest, *rest_mask, count;
 static uint8_t *verdict;              /* of rule + 1; 0: none fits */
 static uint8_t *trace;

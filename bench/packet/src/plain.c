@@ -69,7 +69,7 @@ static void flow_setup(uint32_t flows, uint64_t seed) { flow_table(flows); TR = 
 static void flow_1k(void) { flow_setup(1000, 7); }
 static void flow_100k(void) { flow_setup(100000, 8); }
 static void flow_1m(void) { flow_setup(1000000, 9); }
-/* What one of two cores has of flow_1m. */
+/* One core's part of flow_1m on two cores. */
 static void flow_half(void) { flow_table(500000); TR = flow_trace(500000, 1u << 20, 9, 0); }
 static void flow_burst(void) { flow_table(1000); TR = burst_trace(1000, flow_frames(1000), 7, 0, BURST); }
 static void flow_check(void) {

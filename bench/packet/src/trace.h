@@ -86,7 +86,7 @@ static inline uint8_t *burst_trace(uint32_t flows, uint32_t frames, uint64_t see
 }
 static inline uint8_t *flow_trace(uint32_t flows, uint32_t frames, uint64_t seed, uint32_t vip) { return burst_trace(flows, frames, seed, vip, 1); }
 #define BURST 16u
-/* Frames of a trace: what was asked for; else 16 MiB of few flows, 128 MiB of a million. */
+/* Frames of a trace: the number asked for; else 16 MiB of few flows, 128 MiB of a million. */
 extern uint32_t trace_frames;
 static inline uint32_t flow_frames(uint32_t flows) { return trace_frames ? trace_frames : flows > 100000 ? 1u << 21 : 1u << 18; }
 
@@ -106,7 +106,7 @@ static inline uint8_t *each_flow_trace(void) {
 /* ---- rules ---- */
 
 struct rule { uint32_t src, dst; uint16_t dport; uint8_t src_bits, dst_bits, has_dport, has_proto, proto, accept; };
-/* What the rules ask for: 12 masks. */
+/* The masks of the rules: 12. */
 static const struct { uint8_t src, dst, dport, proto; } rule_masks[12] = {{24, 24, 1, 1}, {32, 0, 0, 0}, {0, 32, 1, 1}, {16, 24, 0, 1}, {24, 32, 1, 1}, {8, 16, 0, 0},
                                                                           {0, 24, 1, 1}, {32, 32, 1, 1}, {16, 0, 0, 1}, {0, 16, 0, 0}, {24, 0, 1, 1}, {32, 24, 0, 1}};
 static inline uint32_t prefix(unsigned bits) { return bits ? UINT32_MAX << (32 - bits) : 0; }

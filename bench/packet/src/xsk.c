@@ -116,7 +116,7 @@ static void forward(uint32_t in, uint32_t out) {
     fflush(stdout);
     struct pollfd p = {.fd = r.fd, .events = POLLIN};
     for (;;) {
-        /* What has been sent may be filled again. */
+        /* Sent buffers may be filled again. */
         uint32_t ready = load_acquire(s.done.producer) - back;
         for (uint32_t i = 0; i < ready; i++) fill[filled++ & (ENTRIES - 1)] = done[back++ & (ENTRIES - 1)] & ~(uint64_t)(CHUNK - 1);
         if (ready) { store_release(s.done.consumer, back); store_release(r.fill.producer, filled); }

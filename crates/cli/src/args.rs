@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Errors and warnings that are shown of a file.
 pub const MAX_ERRORS: usize = 50;
 
-/// Wireloom: programs for what sits on the wire.
+/// Wireloom: programs that sit on the wire.
 #[derive(Parser)]
 #[command(
     name = "wireloom",
@@ -70,7 +70,7 @@ Examples:
   wireloom fmt my.loom
   wireloom fmt --check std/*.loom apps/*.loom   # for CI: changes nothing, exits 1 where a file would change")]
     Fmt(Fmt),
-    /// Print what the compiler makes of an app: the intermediate representation or the C code.
+    /// Print the compiler's results for an app: the intermediate representation or the C code.
     #[command(after_help = "\
 Examples:
   wireloom emit ir my.loom            # typed and bounded, before code is made of it
@@ -83,8 +83,8 @@ Examples:
   wireloom graph apps/memcached_proxy.loom -o - | rsvg-convert -o graph.png
 Light or dark follows the viewer.")]
     Graph(Graph),
-    /// Report worst-case steps, suspensions and what they keep, and the whole memory bill; or
-    /// explain an error code.
+    /// Report worst-case steps, suspensions with the state that they keep, and the whole memory
+    /// bill; or explain an error code.
     #[command(
         after_help = "Examples:\n  wireloom explain apps/memcached_proxy.loom\n  wireloom explain E0401\n  wireloom explain codes              # all codes"
     )]
@@ -92,10 +92,10 @@ Light or dark follows the viewer.")]
     /// Feed a unit generated and mutated messages; compiled code and interpreter must agree and
     /// survive.
     #[command(
-        after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60\n  wireloom fuzz my.loom:Request --seed 7      # what a failure says to repeat it"
+        after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60\n  wireloom fuzz my.loom:Request --seed 7      # a failure prints its seed"
     )]
     Fuzz(Fuzz),
-    /// Measure what an app with frame ports costs per frame, on one core, with frames from memory.
+    /// Measure the cost per frame of an app with frame ports, on one core, with frames from memory.
     #[command(
         after_help = "Example:\n  wireloom bench apps/flow_tracker.loom --bind wire=trace.pcap     # CPU nanoseconds per frame"
     )]
@@ -113,7 +113,7 @@ Examples:
   wireloom table flows clear
 Every change is whole for a packet: it sees an entry as it was before, or as it is after.")]
     Table(Table),
-    /// Show what a running app counts.
+    /// Show the counters of a running app.
     #[command(after_help = "\
 Examples:
   wireloom counter                    # the program's counters
@@ -151,7 +151,7 @@ pub struct Table {
     /// A table; without it: which there are.
     #[arg(value_name = "TABLE")]
     pub table: Option<String>,
-    /// What to do.
+    /// The action.
     #[arg(value_enum, value_name = "WHAT")]
     pub action: Option<TableDo>,
     /// Fields of an entry (get: of its key), or the file to load or dump.
@@ -160,7 +160,7 @@ pub struct Table {
     /// Read or dump at most so many entries; 0: all.
     #[arg(long, value_name = "ENTRIES")]
     pub limit: Option<u64>,
-    /// CSV rather than JSON, whatever the file's name.
+    /// CSV rather than JSON; the file's name does not matter.
     #[arg(long)]
     pub csv: bool,
     #[command(flatten)]
@@ -187,10 +187,10 @@ pub enum TableDo {
 
 #[derive(Args)]
 pub struct Counter {
-    /// Counters; without any: all that the program declares.
+    /// Counters; without any: all counters of the program.
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// What ports count, and faults, too.
+    /// The counters of ports and faults, too.
     #[arg(long)]
     pub all: bool,
     /// Again and again, every so many seconds, with rates.
@@ -243,7 +243,7 @@ pub struct Bench {
     /// most 16.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub many: u8,
-    /// Runs, of which the median is shown.
+    /// Runs; the median is shown.
     #[arg(long, default_value_t = 5)]
     pub repeat: u32,
     /// The CPUs to run on, one thread each: `0`, `0-1`, `all`.
@@ -257,8 +257,8 @@ pub struct Bench {
     /// handler costs enough.
     #[arg(long, value_enum, default_value_t = crate::serve::args::Rps::Auto)]
     pub rps: crate::serve::args::Rps,
-    /// Leave out what each element costs, which takes a run of its own. Of several apps it is not
-    /// told.
+    /// Leave out the cost of each element, which takes a run of its own. With several apps it is
+    /// left out.
     #[arg(long)]
     pub no_elements: bool,
     /// Print JSON.
@@ -380,7 +380,7 @@ pub struct Explain {
     /// are one.
     #[arg(long, value_name = "PORT=ENGINE:NAME")]
     pub bind: Vec<String>,
-    /// As for `run`: parameters that name what ports are bound to.
+    /// As for `run`: parameters that name the targets of ports.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
 }

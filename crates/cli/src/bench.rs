@@ -41,7 +41,7 @@ struct Job {
     frames: Vec<(String, Frames)>,
     cpus: Vec<usize>,
     rps: packet::Rps,
-    /// Rounds that do not count, and those that do.
+    /// Warm-up rounds, and measured rounds.
     warm: u64,
     rounds: u64,
 }
@@ -81,7 +81,7 @@ pub fn bench(args: Bench) -> Outcome {
         modules.extend(load::apps(file)?);
     }
     if let Some(m) = modules.iter().find(|m| !m.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }))) {
-        return Err(Failure::Said(format!("app `{}` has no frame ports: `bench` measures what frames cost", m.app)));
+        return Err(Failure::Said(format!("app `{}` has no frame ports: `bench` measures the cost of frames", m.app)));
     }
     let bound = affinity_groups::by_name(&modules);
     let clusters = affinity_groups::apply(&mut modules, &bound);
@@ -285,7 +285,7 @@ fn print_text(app: &str, runs: &[Measured], elements: &[(String, f64)], cores: u
     }
 }
 
-/// How many, their median, and what 99 of 100 keep within, in nanoseconds.
+/// Count, median and 99th percentile, in nanoseconds.
 fn insert_spread(runs: &[Measured]) -> Option<(usize, f64, f64)> {
     let mut all: Vec<u64> = runs.iter().flat_map(|r| r.inserts.iter().copied()).collect();
     all.sort_unstable();

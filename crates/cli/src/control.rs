@@ -147,7 +147,7 @@ struct Running {
     apps: Vec<String>,
 }
 
-/// Those that answer. Sockets of killed processes are removed.
+/// The sockets that answer. Sockets of killed processes are removed.
 fn running() -> Vec<Running> {
     let mut all = Vec::new();
     for (path, pid) in control::sockets() {

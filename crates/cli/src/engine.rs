@@ -16,7 +16,7 @@ pub enum How {
     Interpreted,
 }
 
-pub struct Made {
+pub struct Loaded {
     pub program: Program,
     pub how: How,
     /// Optimised code that is still being made.
@@ -38,19 +38,19 @@ impl Drop for Later {
     }
 }
 
-/// Makes the program by the means asked for.
-pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
+/// Makes the program, compiled or interpreted.
+pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Loaded, Failure> {
     make_telling(module, compile, None)
 }
 
 /// As [`make`], for a program that is to serve: says at once that it is compiled.
-pub fn make_to_serve(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
+pub fn make_to_serve(module: &Arc<Module>, compile: &Compile) -> Result<Loaded, Failure> {
     make_telling(module, compile, Some(if module.desc().has_frames() { compiling } else { compiling_to_serve }))
 }
 
 /// As [`make_to_serve`], but a program that is not in the cache begins with unoptimised code. That
 /// takes a fifth of the time to compile. Optimised code takes its place as soon as it is there.
-pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
+pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Loaded, Failure> {
     // The state of a function in C would be lost with the first code.
     if compile.interpret || compile.sanitize || extern_function(module).is_some() {
         return make_to_serve(module, compile);
@@ -59,7 +59,7 @@ pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Made, Fa
     let options = in_folder(module, &CompileOptions::default());
     match wireloom_codegen_c::cached(&source, &options) {
         Ok(Some(library)) => {
-            return Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled, later: None })
+            return Ok(Loaded { program: Program::load(&library.bytes)?, how: How::Compiled, later: None })
         }
         Ok(None) => {}
         // Where there is no compiler, or it fails, the usual way says so.
@@ -69,7 +69,7 @@ pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Made, Fa
     let quick =
         compiled(module, &source, &CompileOptions { opt: 0, starting: Some(starting), ..CompileOptions::default() })?;
     let tiers = Tiers::new(Program::load(&quick.bytes)?);
-    Ok(Made { program: tiers.program(), how: How::Compiled, later: Some(later(tiers, source, options)?) })
+    Ok(Loaded { program: tiers.program(), how: How::Compiled, later: Some(later(tiers, source, options)?) })
 }
 
 /// Compiles with all optimisations beside the service, and exchanges the code.
@@ -115,7 +115,7 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     }
 }
 
-fn make_telling(module: &Arc<Module>, compile: &Compile, starting: Option<fn(&str)>) -> Result<Made, Failure> {
+fn make_telling(module: &Arc<Module>, compile: &Compile, starting: Option<fn(&str)>) -> Result<Loaded, Failure> {
     if compile.interpret {
         return interpret(module);
     }
@@ -123,9 +123,9 @@ fn make_telling(module: &Arc<Module>, compile: &Compile, starting: Option<fn(&st
     match library(module, &CompileOptions { sanitize: compile.sanitize, opt, starting, ..CompileOptions::default() }) {
         // The sanitizers read names and lines from the file.
         Ok(Compiled { path: Some(path), .. }) if compile.sanitize => {
-            Ok(Made { program: Program::open(&path)?, how: How::Compiled, later: None })
+            Ok(Loaded { program: Program::open(&path)?, how: How::Compiled, later: None })
         }
-        Ok(library) => Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled, later: None }),
+        Ok(library) => Ok(Loaded { program: Program::load(&library.bytes)?, how: How::Compiled, later: None }),
         Err(CompileError::NoCompiler { .. }) => {
             if let Some(f) = extern_function(module) {
                 return Err(Failure::Said(format!(
@@ -146,7 +146,7 @@ pub fn extern_function(module: &Module) -> Option<&str> {
     module.funcs.iter().find(|f| matches!(f.body, FuncBody::Extern { .. })).map(|f| f.name.as_str())
 }
 
-pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
+pub fn interpret(module: &Arc<Module>) -> Result<Loaded, Failure> {
     if let Some(f) = extern_function(module) {
         return Err(Failure::Said(format!(
             "`{f}` is a function in C (`extern fn`): the interpreter cannot run it, only compiled code can"
@@ -154,7 +154,7 @@ pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
     }
     let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
     let merges = Box::leak(Box::new(wireloom_interp::InterpMerges::new(module.clone())));
-    // SAFETY: the tables and what they point to are leaked just above, so they live as long as the
+    // SAFETY: the tables and all their targets are leaked just above, so they live as long as the
     // process.
     let program = unsafe {
         let packets = (program.table_self(), program.packets());
@@ -162,7 +162,7 @@ pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
             .with_merges(merges.this(), merges.entries())
             .with_packets(packets.0, packets.1)
     };
-    Ok(Made { program, how: How::Interpreted, later: None })
+    Ok(Loaded { program, how: How::Interpreted, later: None })
 }
 
 /// A module's shared object with marks where elements begin and end, and the elements' names.
@@ -204,7 +204,7 @@ fn compiling(app: &str) {
 
 /// As [`compiling`], of a service that listens already.
 fn compiling_to_serve(app: &str) {
-    eprintln!("wireloom: compiling {app}; who connects waits");
+    eprintln!("wireloom: compiling {app}; clients wait");
 }
 
 fn told_once(notice: &str) {

@@ -11,8 +11,9 @@ use wireloom_ir::passes::{run_all, run_both, run_on_graph};
 use wireloom_ir::{suggestions, Module};
 use wireloom_lang::Checked;
 
-/// The apps of a file, each with its tests; a file without an app gives one module of what it has.
-/// Warnings are printed and go on; errors are printed and end the command.
+/// The apps of a file, each with its tests. A file without an app gives one module of its units,
+/// functions and elements. Warnings are printed, and the command goes on; errors are printed and
+/// end it.
 pub fn load_all(path: &Path) -> Result<Vec<Module>, Failure> {
     finish_all(compile_apps(path), path, false, run_all)
 }
@@ -155,7 +156,7 @@ fn neighbour(path: &Path) -> Option<String> {
     Some(path.with_file_name(near).display().to_string())
 }
 
-/// Prints what there is to say of a file, once; gives the numbers of errors and warnings.
+/// Prints the diagnostics of a file, once; returns the numbers of errors and warnings.
 fn print(all: &[Checked], json: bool, most: usize) -> (usize, usize) {
     let colour = std::io::stderr().is_terminal();
     let (mut said, mut errors, mut warnings) = (HashSet::new(), 0, 0);

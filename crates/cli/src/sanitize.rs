@@ -21,8 +21,7 @@ pub fn run_again(sanitize: bool, extra: &[String]) -> Result<ExitStatus, Failure
     Ok(again(sanitize, extra)?.status()?)
 }
 
-/// Puts this process in the place of itself, with the sanitizers' runtime loaded, where `compile`
-/// asks for them.
+/// Restarts this process with the sanitizers' runtime loaded, if `compile` wants them.
 pub fn load(compile: &Compile) -> Outcome {
     if !compile.sanitize || is_inner() {
         return Ok(());

@@ -83,7 +83,7 @@ pub fn pairs(list: &[String]) -> Result<Object, Failure> {
     list.iter().map(pair).collect()
 }
 
-/// An answer as it came, on a line.
+/// An unchanged answer, on a line.
 pub fn plain(mut answer: Object) -> String {
     answer.remove("ok");
     Value::Object(answer).to_string() + "\n"
@@ -200,7 +200,7 @@ fn dump(client: &mut Client, name: &str, args: &Table) -> Outcome {
     }
 }
 
-/// An object with its fields in the table's order; those that are absent may be anything.
+/// An object with its fields in the table's order; absent fields match any value.
 fn ordered(row: &Value, head: &[String]) -> String {
     let fields = head.iter().filter_map(|h| Some(format!("{}:{}", Value::from(h.as_str()), row.get(h)?)));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))

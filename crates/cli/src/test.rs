@@ -270,8 +270,8 @@ impl<'m> Play<'m> {
         Ok(())
     }
 
-    /// A backend's connection that has ended is followed by another; a client stays, to see what
-    /// becomes of it.
+    /// A backend's connection that has ended is followed by another. A client's connection stays,
+    /// so that tests see how it ended.
     fn forget(&mut self, i: usize) {
         self.sim.settle();
         if self.is_backend(&self.peers[i].0) {

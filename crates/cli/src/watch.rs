@@ -73,7 +73,7 @@ fn shown(samples: &[Sample], watched: bool, rate: &dyn Fn(&Sample) -> Option<f64
     columns(&head, &samples.iter().map(row).collect::<Vec<_>>(), &mut Vec::new()) + if watched { "\n" } else { "" }
 }
 
-/// The program's counters; with `all` also faults, and what ports count.
+/// The program's counters; with `all` also faults, and the counters of ports.
 fn samples(status: &Object, all: bool) -> Vec<Sample> {
     let mut out = Vec::new();
     for app in status.get("apps").and_then(Value::as_array).map_or(&[][..], |a| a) {
@@ -106,7 +106,7 @@ fn samples(status: &Object, all: bool) -> Vec<Sample> {
     out
 }
 
-/// Those that were named.
+/// The named counters.
 fn chosen(all: Vec<Sample>, args: &Counter) -> Result<Vec<Sample>, Failure> {
     let app = |s: &Sample| args.target.app.as_ref().is_none_or(|a| *a == s.app);
     let all: Vec<Sample> = all.into_iter().filter(app).collect();
@@ -118,7 +118,7 @@ fn chosen(all: Vec<Sample>, args: &Counter) -> Result<Vec<Sample>, Failure> {
     }
     if all.is_empty() && args.names.is_empty() && !args.all {
         return Err(Failure::Said(
-            "the app declares no counters; `--all` shows what its ports count, and faults".into(),
+            "the app declares no counters; `--all` shows the counters of its ports, and faults".into(),
         ));
     }
     Ok(all.into_iter().filter(|s| args.names.is_empty() || args.names.contains(&s.name)).collect())

@@ -15,7 +15,7 @@ fn is_shared(m: &Module, t: &Table) -> bool {
 }
 
 impl Gen<'_> {
-    /// Members of the per-core state, or of what all cores share.
+    /// Members of the per-core state, or of the state that all cores share.
     fn arrays(&mut self, shared: bool) -> String {
         let m = self.m;
         let mut text = String::new();
@@ -56,7 +56,7 @@ impl Places {
         format!("{}[{i}]", self.slots)
     }
 
-    /// Locks place `i`, and sets `stripe` to what is to be unlocked; nothing, if the core is alone
+    /// Locks place `i`, and sets `stripe` to the stripe to unlock; no lock if the core is alone
     /// with it.
     fn lock(&self, i: &str, stripe: &str) -> String {
         self.stripes.as_ref().map_or(String::new(), |s| {

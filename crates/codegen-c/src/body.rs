@@ -13,7 +13,7 @@ use crate::parser::line;
 use std::collections::BTreeSet;
 use wireloom_ir::*;
 
-/// What the statements belong to: how they fault, return and reply.
+/// The owner of statements: how they fault, return and reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Handler {
@@ -24,8 +24,7 @@ pub(crate) enum Owner {
     Func {
         ret: TyId,
     },
-    /// What a protocol tells a client without a handler; `msg`: the local of the message it is
-    /// about.
+    /// A protocol's answer to a client without a handler; `msg`: the local of its message.
     Protocol {
         msg: u32,
     },
@@ -46,7 +45,7 @@ pub(crate) struct BodyGen<'g, 'm> {
     /// Declarations at the top.
     pub decls: String,
     temps: u32,
-    /// What leaving the statement at hand must release: tables that are locked.
+    /// Locks that the current statement releases when it is left: tables.
     pub locked: Vec<String>,
     /// `locked.len()` outside the innermost loop.
     loop_locks: Vec<usize>,
@@ -57,13 +56,13 @@ pub(crate) struct BodyGen<'g, 'm> {
     /// Items of answers are given in the order in which they were asked for: it is kept over
     /// suspensions.
     in_order: bool,
-    /// What was found out for the whole batch before the handler runs.
+    /// Values found for the whole batch before the handler runs.
     pub ahead: Option<BatchPlan<'m>>,
-    /// What is kept beside the state for the length of a batch.
+    /// Values kept beside the state for the length of a batch.
     pub kept: HoistedState,
     /// Keys that are put together where they are used.
     pub late: BTreeSet<LocalId>,
-    /// With marks: the handler's name, and what was marked last.
+    /// With marks: the handler's name, and the last mark.
     pub title: String,
     marked: String,
     /// Long loops pause.
@@ -128,7 +127,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.decls.push_str(&text);
     }
 
-    /// Whether what a local would hold has been used before the handler runs.
+    /// Whether a local's value has been used before the handler runs.
     pub fn is_unused(&self, l: LocalId) -> bool {
         self.ahead.as_ref().is_some_and(|a| a.unused.contains(&l))
     }
@@ -189,8 +188,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.marked.clear();
     }
 
-    /// Notes that what follows belongs to the element of a statement, or to the table that it is
-    /// about.
+    /// Marks the following code as belonging to the element of a statement, or to its table.
     fn mark(&mut self, s: &Stmt) {
         if self.g.marks.is_none() || self.owner != Owner::Frame {
             return;
@@ -209,7 +207,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.marked = name;
     }
 
-    /// Says where in the source what follows comes from.
+    /// Writes the source line of the following code.
     pub fn origin(&mut self, s: &Stmt) {
         self.mark(s);
         if self.g.lines && s.span.line > 0 {
@@ -422,8 +420,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "break;\n}}\n}}");
     }
 
-    /// A switch in which each value is the kind of the fault that it leads to: what a call has
-    /// failed with.
+    /// A switch in which each value is the kind of its fault: the failure of a call.
     fn fails_as(&mut self, on: &Expr, cases: &'m [(Vec<u64>, Block)], default: &'m Block) -> bool {
         let fault = |b: &'m Block| match b.as_slice() {
             [Stmt { kind: StmtKind::Fault { kind, place }, .. }] => Some((u64::from(kind.0), place.0)),
@@ -502,7 +499,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         }
     }
 
-    /// Flags for the next call: what the await that follows it needs.
+    /// Flags for the next call: the needs of the await behind it.
     pub fn flags_of_call(&mut self) -> &'static str {
         let flags = self.call_flags.get(self.next_call).copied().unwrap_or("0");
         self.next_call += 1;
@@ -591,8 +588,8 @@ fn takes_order(block: &Block) -> bool {
     found
 }
 
-/// For each call in the order of statements, what the first await after it asks for (after the
-/// last: all awaits together).
+/// For each call in the order of statements, the needs of the first await behind it (behind the
+/// last: of all awaits together).
 fn call_flags(block: &Block) -> Vec<&'static str> {
     enum Op {
         Call,

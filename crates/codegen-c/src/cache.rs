@@ -48,7 +48,7 @@ pub(crate) struct Folder {
 }
 
 /// Removes a folder when it is dropped. A process of its own does that, so that the folder goes
-/// when this one is killed, too: it waits for the end of a pipe that nobody else holds.
+/// when this one is killed, too: it waits for the end of a pipe that only this process holds.
 struct Remover {
     path: PathBuf,
     shell: Option<Child>,
@@ -79,8 +79,8 @@ impl Drop for Remover {
 }
 
 impl Folder {
-    /// The folder, made if it is not there. One of ours that others may read is closed to them; one
-    /// that others own, may write to, or have set a link for is an error.
+    /// The folder, made if it is not there. Read access of others to a folder of ours is removed. A
+    /// folder that others own or may write to, or a link of others, is an error.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         if let Some(above) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             if !above.is_dir() {
@@ -126,7 +126,7 @@ impl Folder {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: opened just now, owned by nobody else.
+        // SAFETY: opened just now, without another owner.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         let meta = file.metadata()?;
         if let Some(why) = not_ours(&meta) {
@@ -162,7 +162,7 @@ impl Folder {
         Ok(Some(bytes))
     }
 
-    /// Writes a file aside and renames it, so that nobody sees half of it.
+    /// Writes a file aside and renames it, so that no reader sees half of it.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let part = format!("{name}.{}.part", unique());
         let mut file = self.file(&part, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW)?;
@@ -206,15 +206,15 @@ impl Folder {
         self.write(name, &[bytes, &seal(name, bytes)].concat())
     }
 
-    /// The turn to make a result, until it is dropped; processes and threads that make the same
-    /// wait for each other, but no longer than this.
+    /// The turn to make a result, until it is dropped. Processes and threads that make the same
+    /// result wait for each other, but no longer than this.
     pub(crate) fn turn(&self, name: &str, most: Duration, stopped: impl Fn() -> bool) -> io::Result<Option<Turn<'_>>> {
         let (name, until) = (format!("{name}.lock"), Instant::now() + most);
         while Instant::now() < until && !stopped() {
             let file = self.file(&name, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW)?;
             // SAFETY: a plain system call on a descriptor of ours.
             let taken = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
-            // Who had it before may have removed the file that we hold.
+            // The holder before may have removed the file that we hold.
             if taken && self.file(&name, libc::O_RDWR | libc::O_NOFOLLOW).is_ok_and(|there| same(&there, &file)) {
                 return Ok(Some(Turn { folder: self, name, _file: file }));
             }
@@ -230,7 +230,7 @@ impl Folder {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: opened just now, owned by nobody else.
+        // SAFETY: opened just now, without another owner.
         Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 }
@@ -255,7 +255,7 @@ fn same(a: &File, b: &File) -> bool {
 
 const FOLDER: i32 = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
 
-/// Of a result's name, which tells what it was made from, and its content.
+/// A seal over a result's name, which identifies its sources, and its content.
 fn seal(name: &str, bytes: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
     let mut sha = Sha::new();
     sha.add(name.as_bytes());
@@ -263,7 +263,7 @@ fn seal(name: &str, bytes: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
     sha.end()
 }
 
-/// Why others could have written what is there.
+/// Why others could have written the file.
 fn not_ours(meta: &fs::Metadata) -> Option<&'static str> {
     // SAFETY: a plain system call.
     if meta.uid() != unsafe { libc::geteuid() } {
@@ -323,7 +323,7 @@ mod tests {
         held.put("program", b"planted").unwrap();
         symlink(real.join("program"), top.path().join("program")).unwrap();
         assert_eq!(top.get("program").unwrap(), None);
-        // What is written takes the link's place, not its target's.
+        // The written file takes the link's place, not its target's.
         top.put("program", b"ours").unwrap();
         assert_eq!(top.get("program").unwrap().unwrap(), b"ours");
         assert_eq!(held.get("program").unwrap().unwrap(), b"planted");

@@ -24,7 +24,7 @@ pub struct CompileOptions {
     pub opt: u8,
     /// For any x86-64 or aarch64, not just this machine's processor.
     pub portable: bool,
-    /// The compiler to use; None: what `$WIRELOOM_CC` says, else the newest clang, else gcc.
+    /// The compiler to use; None: the one of `$WIRELOOM_CC`, else the newest clang, else gcc.
     pub cc: Option<String>,
     /// Where results are kept; a folder that is not safe is not used (see [`compile`]). Empty:
     /// nowhere.
@@ -79,7 +79,7 @@ pub struct Compiled {
     pub notice: Option<String>,
 }
 
-/// Versions of clang that are looked for, beside what `clang` is.
+/// Versions of clang that are looked for, beside plain `clang`.
 const CLANGS: std::ops::RangeInclusive<u32> = 11..=29;
 
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// A compiler's command, and what tells it from others.
+/// A compiler's command, and its version.
 pub fn find_compiler(wanted: Option<&str>) -> Result<(String, String), CompileError> {
     let named = wanted.map(str::to_string).or_else(|| std::env::var("WIRELOOM_CC").ok().filter(|c| !c.is_empty()));
     let dirs = std::env::var_os("PATH").unwrap_or_default();
@@ -141,8 +141,7 @@ fn named_from_anywhere(name: &str) -> String {
     std::path::absolute(name).map_or_else(|_| name.to_string(), |p| p.to_string_lossy().into_owned())
 }
 
-/// Newer ones know newer processors: what they make of packet programs takes up to a fifth less
-/// time.
+/// Newer ones know newer processors, and make faster packet programs.
 fn newest_clang(dirs: &OsStr) -> Option<(String, PathBuf)> {
     let names = CLANGS.map(|v| format!("clang-{v}")).chain(["clang".to_string()]);
     names.filter_map(|name| find(&name, dirs).map(|path| (name, path))).max_by_key(|(_, path)| version(path))
@@ -172,8 +171,8 @@ fn stamp(path: &Path) -> String {
 }
 
 /// Compiles a source to a shared object. The second time it costs no more than a look, if there is
-/// a folder to keep it in that is this user's alone; else all is made in one of our own, which is
-/// removed at once.
+/// a folder for it that only this user can write. Otherwise it is made in a temporary folder, which
+/// is removed at once.
 pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
     kept_or(source, options, |job, name| {
         if let Some(starting) = options.starting {
@@ -182,7 +181,7 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, C
         let io = |error| job.io(name, error);
         let _turn =
             job.folder.turn(name, TURN, || options.beside.as_ref().is_some_and(Stop::is_stopped)).map_err(io)?;
-        // Who had the turn before may have made it.
+        // The holder of the turn before may have made it.
         if let Some(bytes) = job.folder.get(name).map_err(io)? {
             return Ok(bytes);
         }
@@ -195,7 +194,7 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, C
 /// How long a compiler waits for another one that makes the same; then both do.
 const TURN: Duration = Duration::from_secs(20);
 
-/// What [`compile`] has kept of a source; None if it would have to start the compiler.
+/// The kept result of a source; None if [`compile`] would have to start the compiler.
 pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compiled>, CompileError> {
     match kept_or(source, options, |_, _| Err(None)) {
         Ok(kept) => Ok(Some(kept)),
@@ -204,7 +203,7 @@ pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compi
     }
 }
 
-/// What was kept of a source; else what `make` makes.
+/// The kept result of a source; else the result of `make`.
 fn kept_or<E: From<CompileError>>(
     source: &CSource,
     options: &CompileOptions,
@@ -238,7 +237,7 @@ fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileE
     Ok((folder, Some(format!("compiled programs are not kept: {notice}"))))
 }
 
-/// What is compiled, and how.
+/// A source, with the compiler and its flags.
 struct Job<'a> {
     cc: &'a str,
     source: &'a CSource,
@@ -283,7 +282,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// A hash of all that goes in.
+    /// A hash of all inputs.
     fn id(&self, version: &str) -> Result<String, CompileError> {
         let mut sha = Sha::new();
         for part in [self.cc, version, self.include.as_str(), self.source.text.as_str()]
@@ -308,7 +307,7 @@ impl<'a> Job<'a> {
         Ok(sha.hex())
     }
 
-    /// An extern file with all that it includes.
+    /// An extern file with all its includes.
     fn preprocessed(&self, file: &Path) -> Result<Vec<u8>, CompileError> {
         self.write_headers()?;
         let flags = self.flags.iter().filter(|f| *f != "-shared");
@@ -344,7 +343,7 @@ impl<'a> Job<'a> {
         done
     }
 
-    /// Compiles what is still C, and makes the shared object.
+    /// Compiles the remaining C, and makes the shared object.
     fn link(&self, files: &[String], out: &str) -> Result<(), CompileError> {
         self.run(
             self.command().args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&self.externs),
@@ -360,8 +359,8 @@ impl<'a> Job<'a> {
             .map_err(|e| self.io(&self.include, e))
     }
 
-    /// The compiler, to run in the folder, which its descriptor names; what it writes is this
-    /// user's alone.
+    /// The compiler, to run in the folder, which its descriptor names. Only this user can read its
+    /// output.
     fn command(&self) -> Command {
         let mut command = Command::new(self.cc);
         let folder = self.folder.raw();
@@ -415,8 +414,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// How much a compiler that runs beside a service gives way: it gets a quarter of what the service
-/// gets of a core that both want.
+/// How much a compiler that runs beside a service gives way: it gets a quarter of the service's
+/// share of a core that both want.
 const BESIDE: i32 = 6;
 
 /// Headers of the system that change with each version of its C library.
@@ -427,7 +426,7 @@ fn flags(o: &CompileOptions, clang: bool) -> Vec<String> {
         ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-plt"]
             .map(String::from)
             .to_vec();
-    // Warnings of generated code are for those who work on it.
+    // Warnings of generated code are for developers of the compiler.
     let strict = std::env::var_os("WIRELOOM_WERROR").is_some_and(|v| !v.is_empty());
     let warnings: &[&str] = if strict {
         &["-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits"]
@@ -456,7 +455,7 @@ fn flags(o: &CompileOptions, clang: bool) -> Vec<String> {
     f
 }
 
-/// What `-march=native` depends on.
+/// The processor's properties that `-march=native` depends on.
 fn cpu() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     text.lines()

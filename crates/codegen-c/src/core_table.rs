@@ -8,8 +8,8 @@ use crate::parser::line;
 use wireloom_ir::packed_keys::{is_core_table, packed, short};
 use wireloom_ir::*;
 
-/// A tick is 2 to this power ns: about a millisecond, more if entries live for more than an hour,
-/// so that stamps do not come round.
+/// A tick is 2 to this power ns. That is about a millisecond, or more if entries live for more than
+/// an hour, so that stamps do not come round.
 fn tick_shift(t: &Table) -> u32 {
     (20..).find(|s| t.idle >> s < 1 << 21).unwrap_or(20)
 }
@@ -164,9 +164,9 @@ impl<'m> Gen<'m> {
         format!("{zero}{text}{store}")
     }
 
-    /// Appends the statements that pack a value at an offset; answers its size. Words are put
-    /// together in registers: what is stored in pieces and loaded whole would have to wait for the
-    /// stores.
+    /// Appends the statements that pack a value at an offset; returns its size. Words are put
+    /// together in registers, because a load of a whole word would have to wait for stores of its
+    /// pieces.
     fn pack(&mut self, ty: TyId, v: &str, at: u64, form: Form, text: &mut String) -> u64 {
         let n = packed(self.m, ty).unwrap_or(0);
         let mut put = |value: String, at: u64, bytes: u64| {
@@ -287,8 +287,8 @@ pub(crate) enum Form {
 }
 
 impl<'m> BodyGen<'_, 'm> {
-    /// Opens a block with the table (`ft_`), its shapes (`g_`), the key's words (`k_`), which array
-    /// they belong to (`part_`), their hash (`h_`) and the time (`now_`).
+    /// Opens a block with the table (`ft_`), its shapes (`g_`), the key's words (`k_`), their array
+    /// (`part_`), their hash (`h_`) and the time (`now_`).
     fn flow_key(&mut self, table: TableId, key: &'m Expr) {
         let t = &self.g.m.tables[table.index()];
         let (words, name) = (self.g.words(t), names::table(self.g.m, table));
@@ -303,13 +303,13 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "uint64_t k_[{words}];\nconst unsigned part_ = {pack}(k_, key_);\nconst uint64_t h_ = wl_flow_hash_of(ft_, g_, part_, k_);");
     }
 
-    /// Whether what is known of an exact table was found out before.
+    /// Whether the lookup in an exact table was prepared before.
     fn is_ahead(&self, key: &Expr) -> bool {
         self.ahead.as_ref().and_then(|a| a.exact.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key))
     }
 
-    /// The name of a lookup's function, and what it is told beside the rest: `_at` and the slot,
-    /// where that was looked for before.
+    /// The name of a lookup's function, and its further arguments: `_at` and the slot, if that was
+    /// found before.
     fn flow_at(&self, key: &Expr) -> (&'static str, &'static str) {
         match self.is_ahead(key) && self.ahead.as_ref().is_some_and(|a| a.seen) {
             true => ("_at", "ahead->slot, "),

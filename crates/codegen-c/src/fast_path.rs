@@ -21,9 +21,9 @@ use wireloom_ir::passes::packet_fast_path::Steps;
 use wireloom_ir::plans::{FastPath, HeaderStack, Stage};
 use wireloom_ir::*;
 
-/// What a frame must have for a header to be there.
+/// The conditions for a header to be there.
 struct HeaderGuards<'m> {
-    /// Bytes of the header, without what varies.
+    /// Bytes of the header, without its variable part.
     least: u32,
     bits: Bits,
     /// Conditions that no bits stand for.
@@ -41,9 +41,9 @@ struct HeaderPath {
     from: Option<(u32, u32)>,
     /// Where it ends.
     at: u32,
-    /// What has been tested of the frame's size.
+    /// The tests of the frame's size so far.
     size: Size,
-    /// It is the way of most frames, the only one to be looked for.
+    /// It is the path of most frames, the only one to be looked for.
     most: bool,
 }
 
@@ -78,7 +78,7 @@ impl<'m> Gen<'m> {
         Some((usual, other))
     }
 
-    /// What follows the last header of a way.
+    /// The code behind the last header of a path.
     fn usual_from(&mut self, u: UnitId, chain: &Chain<'m>, steps: &Steps, way: HeaderPath) -> String {
         let (layers, k) = (self.all_layers(u), way.from.map(|f| f.0));
         let list: Vec<_> = chain.get(&k).into_iter().flatten().collect();
@@ -116,9 +116,9 @@ impl<'m> Gen<'m> {
         text + "return true;\n"
     }
 
-    /// Defines `NAME_known`: what is noted of a frame that is known to be of the shape that most
-    /// have (sixteen are looked at side by side). It is told by a truth for each which of several
-    /// last headers is there, but for the last of those. Answers which they are.
+    /// Defines `NAME_known`: the view of a frame that is known to be of the most common shape
+    /// (sixteen are tested side by side). For each of several last headers, except the last of
+    /// them, a mask says whether it is there. Returns these headers.
     pub(crate) fn open_known(&mut self, u: UnitId) -> Option<Vec<u32>> {
         let shape = self.stack(u)?;
         let name = names::unit(self.m, u);
@@ -155,7 +155,7 @@ impl<'m> Gen<'m> {
         format!("/* {title} */\n{{\nconst uint32_t at = {};\nconst uint8_t *h = v->p + at;\nuint32_t size = {};\n(void)h;\n{rules}{note}}}\n", s.at, s.least)
     }
 
-    /// What is asked of a header, and what it says.
+    /// The conditions of a header, and the values that they imply.
     fn usual_asks(&mut self, u: UnitId, x: &Next<'m>, way: HeaderPath, miss: Miss) -> HeaderGuards<'m> {
         let (m, layers, n, at) = (self.m, self.all_layers(u), x.layer, way.at);
         let l = &layers[n as usize];
@@ -191,13 +191,12 @@ impl<'m> Gen<'m> {
         asks
     }
 
-    /// The test for a header (empty: none), what is noted of it once it has passed, and how far
-    /// that leads.
+    /// The test for a header (empty: none), its entries in the view, and the path behind it.
     fn usual_header(&mut self, u: UnitId, x: &Next<'m>, way: HeaderPath) -> (String, String, HeaderPath) {
         let (n, at) = (x.layer, way.at);
         let asks = self.usual_asks(u, x, way, Miss::Usual);
         let least = asks.least;
-        // A header that may be anything is looked at together with what follows it.
+        // A header without conditions is tested together with the next one.
         let plain = asks.bits.is_empty() && asks.rest.is_empty() && asks.rules.is_empty() && asks.covers.is_none();
         let mut tests: Vec<String> = asks.rest.iter().map(|c| self.expr(&layer_scope(u), c)).collect();
         tests.splice(0..0, same_bits(&asks.bits, at + least));

@@ -2,8 +2,9 @@
 //!
 //! A frame local is a `wl_view *` (support/frame.h). `NAME_parse` walks the layers once, front to
 //! back. For each header that is present, it notes the first byte, the end, and the end of the
-//! payload. It parses only layers that the program uses, and those that lead to them. Fields are
-//! loaded where they are read. A field behind one of variable size has a slot in the view.
+//! payload. It parses only the layers that the program uses, and the layers on the way to them.
+//! Fields are loaded where they are read. A field behind one of variable size has a slot in the
+//! view.
 
 use crate::expr::{At, Inst, Scope};
 use crate::gen::Gen;
@@ -23,7 +24,7 @@ pub(crate) enum Offset {
     Unknown,
 }
 
-/// What reading needs to know of the frame units of a program.
+/// The facts about a program's frame units that reads need.
 #[derive(Default)]
 pub(crate) struct Frames {
     /// Layers looked at, by frame unit.
@@ -71,8 +72,8 @@ impl<'m> Gen<'m> {
         ParseGraph { m: self.m, unit: u, layers: layers(self.m, u), asked, needed }
     }
 
-    /// Finds out which layers are asked for, and gives slots to what lies behind fields of variable
-    /// size.
+    /// Finds the layers that the program asks for, and gives slots to fields behind ones of
+    /// variable size.
     pub fn plan_frames(&mut self) {
         let m = self.m;
         let mut moved = false;

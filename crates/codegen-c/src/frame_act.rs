@@ -87,8 +87,8 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// A branch that does no more than to send a frame as it is: without a jump, as what becomes of
-    /// a frame cannot be foretold. False: it is another.
+    /// A branch that only sends a frame as it is: without a jump, because the fate of a frame
+    /// cannot be predicted. False: it is another branch.
     pub fn send_if(&mut self, cond: &str, then: &'m Block, other: &Block) -> bool {
         let ([Stmt { kind: StmtKind::Frame { frame, act: FrameAct::Send { port, index, last: true, .. } }, .. }], []) =
             (&then[..], &other[..])
@@ -114,9 +114,10 @@ impl<'m> BodyGen<'_, 'm> {
         true
     }
 
-    /// A branch that does no more than to set integers and to count, where rules say what becomes
-    /// of a frame: each value is chosen, without a jump, as that cannot be foretold. (What exact
-    /// tables answer can: a choice would only make the rest wait for them.) False: it is another.
+    /// A branch that only sets integers and counts, in a handler whose rules decide the fate of
+    /// frames. Each value is chosen, without a jump, because that cannot be predicted. (The result
+    /// of an exact lookup can be predicted: a choice would only make the rest wait for it.) False:
+    /// it is another branch.
     pub fn choose(&mut self, cond: &str, then: &'m Block, other: &'m Block) -> bool {
         let mut size = 0;
         if self.ahead.as_ref().is_none_or(|a| a.masked.is_none()) {
@@ -181,8 +182,8 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// Puts parts of fixed size before a header, or behind all. Which headers lie before and behind
-    /// them is known: of those that are there, each leads to the next.
+    /// Puts parts of fixed size before a header, or behind all. The headers before and behind them
+    /// are known: of the present ones each leads to the next.
     fn put(&mut self, frame: LocalId, before: Option<u32>, parts: &'m [Part], place: PlaceId) {
         let (v, u) = (self.name(frame), self.frame_unit_of(frame));
         let (headers, leave, n) = (self.frame_args(frame).0, self.leave_fault(), self.fixed_parts(parts));
@@ -440,7 +441,7 @@ fn is_cheap(e: &Expr) -> bool {
     cheap && size <= 6
 }
 
-/// Where a header begins and its payload ends; without one, what lies behind all headers.
+/// Offset of a header and end of its payload; without one, the bytes behind all headers.
 fn place_before(v: &str, layer: Option<u32>) -> (String, String) {
     match layer {
         Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")),
@@ -512,7 +513,7 @@ impl<'m> Gen<'m> {
         any
     }
 
-    /// What stands before everything else in a file with frames.
+    /// The first lines of a file with frames.
     pub fn frame_head(&self) -> String {
         let keyed = self.m.tables.iter().any(crate::match_tables::is_keyed);
         if !self.has_frames() && !keyed {
@@ -566,8 +567,8 @@ impl<'m> Gen<'m> {
 }
 
 impl Gen<'_> {
-    /// The steering function, as a C name: frames of one flow key have one hash. What is wrong in a
-    /// frame is counted where it is handled.
+    /// The steering function, as a C name: frames of one flow key have one hash. A fault in a frame
+    /// is counted where it is handled.
     fn steer(&mut self) -> String {
         let m = self.m;
         if m.steer.is_empty() {

@@ -21,7 +21,7 @@ pub(crate) struct Gen<'m> {
     /// C sources named by `extern` functions.
     pub externs: BTreeSet<String>,
     pub lines: bool,
-    /// With marks: what they tell apart.
+    /// With marks: the names that they distinguish.
     pub marks: Option<Vec<String>>,
     /// Forced by edits: extents that must be in the view.
     pub extents: BTreeSet<(u32, u32)>,

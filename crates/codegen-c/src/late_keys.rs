@@ -1,7 +1,7 @@
 //! Keys that are assembled at their use.
 //!
-//! A handler often makes the key of a frame's flow first, but needs it only for a new flow, because
-//! the others were looked up before it ran. Then the fields are not even loaded.
+//! A handler often makes the key of a frame's flow first. It needs the key only for a new flow,
+//! because the others were looked up before it ran. Then the fields are not even loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::passes::batch_lookup::{changes_frame, over_frame};
@@ -16,7 +16,7 @@ pub(crate) fn late_keys(m: &Module, body: &Body) -> BTreeSet<LocalId> {
     seen.late
 }
 
-/// What a walk through a handler has seen so far.
+/// The state of a walk through a handler.
 #[derive(Default)]
 struct Seen {
     late: BTreeSet<LocalId>,
@@ -68,7 +68,7 @@ fn is_record(m: &Module, ty: TyId) -> bool {
     matches!(m.ty(ty), Ty::Record(_) | Ty::Tuple(_))
 }
 
-/// Whether a statement may change the frame at hand, or what is read of it.
+/// Whether a statement may change the current frame, or values read from it.
 fn may_change(s: &Stmt) -> bool {
     changes_frame(&s.kind)
         || matches!(s.kind, StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. })

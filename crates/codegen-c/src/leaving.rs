@@ -1,16 +1,16 @@
-//! What a handler says of the frames that leave a batch, so that the runtime need not look at them
+//! A handler's counts of the frames that leave a batch, so that the runtime need not look at them
 //! (`wl_left`).
 //!
-//! A handler of which all frames leave through one instance of one port counts them, and their
-//! bytes, in one register: handlers have few to spare. A copy that it sends besides is staged by
-//! the runtime, which then looks at all frames itself.
+//! If all frames of a handler leave through one instance of one port, it counts them, and their
+//! bytes, in one register: handlers have few to spare. The runtime stages a copy that the handler
+//! sends besides, and then looks at all frames itself.
 
 use crate::gen::Gen;
 use crate::vectorize::Destination;
 use std::collections::BTreeSet;
 use wireloom_ir::*;
 
-/// What is kept for the length of a batch.
+/// The values kept for the length of a batch.
 pub(crate) const FIELDS: &str = "uint64_t left; /* bytes that leave, and frames from bit 40 on */\n";
 pub(crate) const BACK: &str = "keep->left = kept.left;\n";
 pub(crate) const ADD: &str =
@@ -30,8 +30,8 @@ pub(crate) fn count(v: &str, cond: Option<&str>) -> String {
 }
 
 impl Gen<'_> {
-    /// The one way out of a handler. `None`: there are several or none, a frame may leave in a
-    /// joined element, or frames of queues follow, which are a batch of their own.
+    /// The single output of a handler. `None`: there are several or none, or a frame may leave in a
+    /// joined element. Also if frames of queues follow, which are a batch of their own.
     pub fn only_way(&self, block: &Block) -> Option<Destination> {
         let (mut ways, mut alone) = (BTreeSet::new(), self.serve().is_empty());
         walk::stmts(block, &mut |s| match &s.kind {

@@ -34,14 +34,14 @@ mod parser;
 mod payload;
 mod program;
 mod split;
-mod stop;
+mod stop_compilers;
 mod table;
 mod types;
 mod vectorize;
 mod view;
 
 pub use compile::{cached, compile, find_compiler, CompileError, CompileOptions, Compiled};
-pub use stop::Stop;
+pub use stop_compilers::Stop;
 use wireloom_ir as ir;
 
 /// The headers that generated code includes: name and text.
@@ -55,6 +55,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("simd.h", include_str!("../../../support/simd.h")),
     ("sketch.h", include_str!("../../../support/sketch.h")),
     ("core_hash_table.h", include_str!("../../../support/core_hash_table.h")),
+    ("idle_expiry.h", include_str!("../../../support/idle_expiry.h")),
     ("frame.h", include_str!("../../../support/frame.h")),
     ("merge.h", include_str!("../../../support/merge.h")),
     ("shared_hash_table.h", include_str!("../../../support/shared_hash_table.h")),
@@ -80,7 +81,7 @@ pub struct CSource {
     pub parts: usize,
     /// C files of `extern` functions, as named in the source.
     pub externs: Vec<String>,
-    /// Names of what marks tell apart, by number.
+    /// Names that marks distinguish, by number.
     pub marks: Vec<String>,
 }
 

@@ -362,7 +362,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let d = self.name(*d);
                 line!(self, "{d} = false;")
             }
-            // What has been published, and what has not yet been.
+            // The published count, and the changes since.
             StmtKind::TableLen { dst, .. } => {
                 let dst = self.name(*dst);
                 line!(

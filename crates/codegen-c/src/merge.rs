@@ -20,7 +20,7 @@ const OVERRUN: u64 = 64;
 /// A field of a line, and the code that reads it.
 struct LineField {
     delimiter: u8,
-    /// The delimiter and what may not be in the field.
+    /// The delimiter, and bytes that may not be in the field.
     stops: Vec<u8>,
     code: String,
 }
@@ -136,7 +136,7 @@ impl Gen<'_> {
         );
     }
 
-    /// Comparing the inputs' keys, and choosing those that are next.
+    /// Compares the inputs' keys, and chooses the next ones.
     fn merge_order(&mut self, i: usize, merge: &Merge) {
         let n = merge.inputs.max(1);
         let pad = n.next_multiple_of(8);
@@ -211,9 +211,9 @@ impl Gen<'_> {
         );
     }
 
-    /// Where a message is a line of plain fields, each up to a byte: code that reads one of at most
-    /// 32 bytes without a branch that depends on its contents, but for "anything else", which the
-    /// parser proper decides. False: not such a unit.
+    /// For a message that is a line of plain fields, each up to a byte: code that reads lines of at
+    /// most 32 bytes. It has no branch that depends on the content, except for "anything else",
+    /// which the parser proper decides. False: not such a unit.
     fn merge_quick(&mut self, i: usize, merge: &Merge) -> bool {
         let unit = self.m.unit(merge.unit);
         let Some(lines) = unit.body.iter().map(|f| self.line_field(merge, *f)).collect::<Option<Vec<_>>>() else {
@@ -315,8 +315,7 @@ impl Gen<'_> {
             )
         };
         let load = format!("merge_{i}_load(s, &w[k], k, at)");
-        // The block's own slack covers what is read behind a line's end, up to 16 bytes behind its
-        // 32nd.
+        // The block's own slack covers reads behind a line's end, up to 16 bytes behind its 32nd.
         let load = if quick {
             format!(
                 "if (WL_LIKELY(w[k].n - w[k].pos >= WL_SLACK && merge_{i}_quick(p + in->len, &next, &hi, &lo))) {{\np += in->len;\n*in = next;\n\

@@ -114,7 +114,7 @@ pub fn field(m: &Module, u: UnitId, f: FieldId) -> String {
     }
 }
 
-/// What belongs to one field of a unit; a suffix follows.
+/// The prefix of names that belong to one field of a unit; a suffix follows.
 pub fn field_of(m: &Module, u: UnitId, f: FieldId) -> String {
     format!("{}_0{}_", unit(m, u), field(m, u, f))
 }

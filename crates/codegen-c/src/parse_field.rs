@@ -56,7 +56,7 @@ impl Parser<'_, '_> {
         if self.phase == Phase::Head && !begins {
             return self.whole_run(field, b, &text, Some(e));
         }
-        // In the tail, what the length is computed of may be gone when more has come.
+        // In the tail, the fields behind a length may be gone when more bytes have come.
         let run = self.run_of(field, b, e, &text);
         match self.phase {
             Phase::Tail => self.tail_run(field, b, &run),
@@ -84,8 +84,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Waits for all of a field of `n` bytes. `check`: the expression that `n` is, if nobody has
-    /// looked at its value yet.
+    /// Waits for all of a field of `n` bytes. `check`: the expression of `n`, if its value is not
+    /// checked yet.
     fn whole_run(&mut self, field: &Field, b: &Bytes, n: &str, check: Option<&Expr>) {
         let label = self.label();
         line!(self, "{{ uint64_t n_ = {n};");
@@ -161,8 +161,7 @@ impl Parser<'_, '_> {
         [b.extent, b.store].iter().flatten().map(|x| format!("{x} = {ext}; ")).collect()
     }
 
-    /// Stores the value of a field that is complete, from `pos` on, trimmed; checks what is left of
-    /// it.
+    /// Stores the value of a complete field, from `pos` on, trimmed; checks the rest of it.
     fn value(&mut self, field: &Field, b: &Bytes, n: &str) {
         let Some(trim) = &b.trim else {
             let text = self.value_text(b, "pos", n);
@@ -225,7 +224,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Declares where the field began: `pos`, or what was given away before counts too.
+    /// Declares the start of the field: `pos`, or earlier, if bytes of it were passed on before.
     fn begin_long(&mut self, b: &Bytes) -> Option<String> {
         if self.phase != Phase::Tail || !self.flows(b) {
             return None;
@@ -256,8 +255,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Bytes up to a delimiter. One scan looks for whatever can end the field: a delimiter's first
-    /// byte or a byte that is not allowed. The first event in the order of bytes decides:
+    /// Bytes up to a delimiter. One scan looks for any byte that can end the field: a delimiter's
+    /// first byte or a byte that is not allowed. The first event in the order of bytes decides:
     /// delimiter, too long, not allowed.
     fn bytes_until(&mut self, field: &Field, u: &Until, b: &Bytes) {
         let run = self.begin_long(b);
@@ -722,7 +721,7 @@ struct Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    /// What the bytes may be, those at both ends included that are trimmed away.
+    /// The allowed bytes, with the bytes at both ends that are trimmed away.
     fn allowed(&self) -> Option<ByteSet> {
         self.class.map(|c| self.trim.map_or(c, |t| c.union(&t)))
     }

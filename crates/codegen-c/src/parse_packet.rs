@@ -17,17 +17,17 @@ use wireloom_ir::header_bits::{always, value, Known};
 use wireloom_ir::parse_graph::{least, Chain};
 use wireloom_ir::*;
 
-/// What becomes of a frame whose header is not as it should be.
+/// The fate of a frame whose header is wrong.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Miss {
     /// A fault is counted, the header is absent.
     Counted,
     /// The frame is not of a usual shape.
     Usual,
-    /// It is not this header, which `is` says; what is asked of it may be asked of another one's
-    /// bytes, and must not be a branch.
+    /// Another header, as `is` says. The tests then read bytes of that other header, and must not
+    /// be a branch.
     Other,
-    /// Nothing: all that is asked of it holds.
+    /// Nothing: all tests of it hold.
     Never,
 }
 
@@ -89,7 +89,7 @@ impl<'m> Gen<'m> {
         }
     }
 
-    /// What a fault of a header that is cut off names.
+    /// The place of a fault of a header that is cut off.
     fn header_place(&self, u: UnitId, n: u32) -> u32 {
         self.m.unit(u).fields[self.layers(u)[n as usize].header.index()].place.0
     }
@@ -212,7 +212,8 @@ impl<'m> Gen<'m> {
         text.push_str(&self.header_rules(u, n, l.unit, miss, &Known::new()));
         if let Some(c) = header.header.covers {
             let (value, own) = (value_of(self, c.field), if c.own { "" } else { " + size" });
-            // 0: whoever cuts a large packet into frames sets it (RFC 791 knows no such length).
+            // 0: a device that cuts a large packet into frames sets it (RFC 791 knows no such
+            // length).
             let open = if c.own { "if (!covers) covers = left;\n" } else { "" };
             text.push_str(&format!(
                 "uint32_t covers = (uint32_t)({value}){own};\n{open}{}if (covers < left) v->end = at + covers;\n\
@@ -236,8 +237,8 @@ impl<'m> Gen<'m> {
         )
     }
 
-    /// Checks of one header, in wire order, those of the units nested in it included; `size` grows
-    /// by what is of variable size. What follows from the fields that are known is not asked again.
+    /// Checks of one header, in wire order, with those of its nested units; `size` grows by fields
+    /// of variable size. Conditions that follow from known fields are not tested again.
     pub(crate) fn header_rules(&mut self, u: UnitId, n: u32, header: UnitId, miss: Miss, known: &Known) -> String {
         let m = self.m;
         let mut text = String::new();

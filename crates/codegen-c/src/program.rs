@@ -11,8 +11,8 @@ use wireloom_ir::*;
 
 /// Largest scratch of one activation.
 const SCRATCH_MAX: u64 = 8 << 20;
-/// The same where items are put into groups: those of one large request, and their groups' bytes.
-/// Of it only what is used is there.
+/// The same in programs that put items into groups: the items of one large request, and their
+/// groups' bytes. Only used pages of it take memory.
 const GROUP_SCRATCH_MAX: u64 = 64 << 20;
 
 impl<'m> Gen<'m> {
@@ -649,7 +649,7 @@ fn removes(out: &Outgoing) -> bool {
     matches!(out, Outgoing::Pass { edits, .. } if edits.iter().any(|e| matches!(e, Edit::Remove { .. })))
 }
 
-/// Cases of a switch over protocols, for those that have something: what is done for protocol `i`.
+/// Cases of a switch over protocols that have such code: `act` for protocol `i`.
 fn protocol_cases(m: &Module, has: impl Fn(&Protocol) -> bool, act: impl Fn(usize) -> String) -> String {
     let having = m.protocols.iter().enumerate().filter(|(_, p)| has(p));
     having.map(|(i, _)| format!("case {i}: {}\n", act(i))).collect()

@@ -16,8 +16,8 @@ const LARGE: usize = 48 << 10;
 const BEGIN: char = '\u{1}';
 const END: char = '\u{2}';
 
-/// Sets functions off; `protos` are the first lines of those that others call, without `static`.
-/// Without any: what the runtime calls.
+/// Sets functions apart. `protos` are the first lines of functions that others call, without
+/// `static`. Without any: functions that the runtime calls.
 pub(crate) fn apart(protos: &[String], text: &str) -> String {
     format!("{BEGIN}{}\n{text}{END}", protos.join("\t"))
 }
@@ -29,7 +29,7 @@ pub(crate) fn divide(code: &str, whole: bool) -> (String, usize) {
     if whole || all < LARGE || pieces.iter().filter(|p| p.protos.is_some()).count() < 2 {
         return (pieces.iter().map(|p| p.text).collect(), 1);
     }
-    // What is not set off is in the first part: much of it is types, which cost little.
+    // Text that is not set apart is in the first part: much of it is types, which cost little.
     let mut weights = [0; PARTS];
     weights[0] = pieces.iter().filter(|p| p.protos.is_none()).map(|p| p.text.len() / 2).sum();
     let mut order: Vec<usize> = (0..pieces.len()).filter(|i| pieces[*i].protos.is_some()).collect();
@@ -51,7 +51,7 @@ struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// What stands behind a mark: functions set off, and what follows them.
+    /// The text behind a mark: functions set apart, and the rest.
     fn of(text: &'a str, apart: bool) -> Vec<Piece<'a>> {
         if !apart {
             return vec![Piece { protos: None, text }];

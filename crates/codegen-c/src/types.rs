@@ -217,7 +217,7 @@ impl Gen<'_> {
         let name = format!("put_{}", mangle(&s));
         if self.first(&name) {
             let body = match self.m.ty(ty).clone() {
-                // The checker proves the bound; the clamp keeps memory safe whatever it did.
+                // The checker proves the bound; the clamp keeps memory safe in any case.
                 Ty::Bytes(n) => {
                     format!("uint32_t n = v.n > {n}u ? {n}u : v.n;\nif (n) memmove(d->b, v.p, n);\nd->n = n;\n")
                 }

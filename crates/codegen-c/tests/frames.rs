@@ -1,5 +1,5 @@
 //! Frames: headers with options and wrong lengths, fields set in place, a header put in front,
-//! bytes behind all headers, a local table; driven from C.
+//! bytes behind all headers, and a local table. They are driven from C.
 mod common;
 use common::*;
 use wireloom_ir::*;

@@ -120,7 +120,7 @@ fn streams() {
     check(10, &[WHOLE, 1, 1]);
 }
 
-/// Mutations of good messages: whatever the answer, it is the same for every way of cutting them.
+/// Mutations of good messages: the result is the same for every way of cutting them.
 #[test]
 fn mutations() {
     let seeds: [(u32, &[u8]); 6] = [

@@ -70,8 +70,8 @@ fn wildcard_batches() {
     }
 }
 
-/// Sixteen frames at a time, with all vector instructions there are and with those of the first
-/// processors that had any; without, there are no lanes.
+/// Sixteen frames at a time, with all vector instructions of this processor and with those of the
+/// first AVX-512 processors. Without AVX-512 there are no lanes.
 #[test]
 fn lanes() {
     #[cfg(target_arch = "x86_64")]

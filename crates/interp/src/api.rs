@@ -127,7 +127,7 @@ fn text(v: &Value) -> String {
 pub struct Failure {
     pub kind: FaultKind,
     pub place: PlaceId,
-    /// Where in the source, and what it says.
+    /// The place in the source, and the text.
     pub message: String,
 }
 

@@ -8,9 +8,9 @@
 //! - [`exec::flatten`] lowers handler bodies to flat code;
 //! - [`program`] runs both over the runtime's memory.
 //!
-//! Other parts: [`merge`] (the meaning of `merge`) and [`merge_table`] (the same behind the ABI),
-//! [`generate`] (messages from a grammar, and mutations), [`differential`] (compares two programs
-//! over the same bytes).
+//! Other parts: [`merge`] is the meaning of `merge`, and [`merge_table`] the same behind the ABI.
+//! [`generate`] makes messages from a grammar, and mutations. [`differential`] compares two
+//! programs over the same bytes.
 //!
 //! Unsafe code is confined to the borders with the ABI: `program`, `exec::activation` and
 //! `differential`.

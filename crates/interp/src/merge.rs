@@ -87,7 +87,7 @@ pub(crate) fn order(m: &Module, merge: &Merge, a: &Value, b: &Value) -> Ordering
     }
 }
 
-/// Combines the records of equal keys, those of earlier inputs first, and renders what comes out.
+/// Combines the records of equal keys, those of earlier inputs first, and renders the result.
 pub fn merge_reference(m: &Module, n: usize, inputs: &[&[u8]]) -> Res<Vec<u8>> {
     let merge = &m.merges[n];
     let mut readers: Vec<Reader> = inputs.iter().map(|buf| Reader { m, merge, buf, pos: 0, last: None }).collect();

@@ -41,7 +41,7 @@ impl InterpMerges {
         &self.entries
     }
 
-    /// What their functions take as `self`.
+    /// The `self` of their functions.
     pub fn this(&self) -> *mut c_void {
         Arc::as_ptr(&self.module) as *mut c_void
     }
@@ -194,7 +194,7 @@ fn bad(k: usize, stop: Stop) -> End {
     }
 }
 
-/// One call: restores what the state holds, merges, and puts it back.
+/// One call: restores the state, merges, and saves it.
 fn call(m: &Module, merge: &Merge, state: &mut [u8], windows: &mut [wl_window], out: &mut [u8]) -> (End, usize, u32) {
     let size = slot_size(m, merge);
     let (first, rest) = state.split_at_mut(size);
@@ -224,7 +224,7 @@ unsafe extern "C" fn run<const N: usize>(
     cap: u32,
     at: *mut wl_merge_at,
 ) -> c_int {
-    // SAFETY: `this` is what `InterpMerges::this` gave; the rest is as the ABI promises.
+    // SAFETY: `this` comes from `InterpMerges::this`; the rest is as the ABI promises.
     let (m, windows, out, at) = unsafe {
         let m = &*(this as *const Module);
         (

@@ -64,8 +64,8 @@ pub struct InterpProgram {
     inner: Box<Inner>,
 }
 
-// SAFETY: `Inner` is immutable but for two locked lists; what the pointers in them name belongs to
-// one core each, or is behind locks itself.
+// SAFETY: `Inner` is immutable except for two locked lists. The targets of pointers in them belong
+// to one core each, or are behind locks.
 unsafe impl Send for InterpProgram {}
 // SAFETY: as above.
 unsafe impl Sync for InterpProgram {}
@@ -180,8 +180,8 @@ fn guarded<T>(or: T, f: impl FnOnce() -> T) -> T {
 /// # Safety
 /// `p` is a view of the unit's `view_size`.
 unsafe fn load(g: &Grammar, unit: UnitId, p: *mut wl_parser) -> View {
-    // SAFETY: a view begins with wl_parser and Extra and has room for the slots; before the first
-    // parse() all but the parser may be anything, which is why slots are read only in a tail.
+    // SAFETY: a view begins with wl_parser and Extra and has room for the slots. Before the first
+    // parse() only the parser is valid, so slots are read only in a tail.
     unsafe {
         let parser = p.read();
         if parser.pc == 0 {
@@ -236,7 +236,7 @@ unsafe extern "C" fn parse(
     eof: c_int,
 ) -> c_int {
     guarded(WL_BAD, || {
-        // SAFETY: called through our table, with what the ABI promises.
+        // SAFETY: called through our table, under the promises of the ABI.
         unsafe {
             let (g, unit) = (&inner(this).grammar, UnitId(unit));
             let mut v = load(g, unit, p);
@@ -633,8 +633,8 @@ unsafe extern "C" fn interim(this: *mut c_void, core: *mut wl_core, proto: u32, 
     })
 }
 
-/// Builds what a protocol tells a client without a handler, and answers the flags; none where that
-/// faults.
+/// Builds a protocol's answer to a client without a handler, and returns the flags; none after a
+/// fault.
 fn told(act: &Activation, body: &Code, mut locals: Vec<Value>, collected: &RefCell<Collected>) -> Option<u32> {
     if let Err(stop) = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new()) {
         if let Stop::Internal(why) = stop {

@@ -1,4 +1,4 @@
-//! Handlers: what the interpreter does, and that compiled C does the same.
+//! Handlers: the interpreter's results, and that compiled C has the same.
 mod common;
 use common::*;
 use wireloom_interp::differential::{Act, Answer, Mock};

@@ -16,7 +16,7 @@ pub fn civil(days: u64) -> (u64, u64, u64) {
 }
 
 /// Seconds since 1970 in the form that HTTP writes, 29 bytes: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC
-/// 9110 section 5.6.7). What is behind the year 9999 is its end.
+/// 9110 section 5.6.7). Times behind the year 9999 are its end.
 pub fn http(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -7,8 +7,8 @@
 
 use crate::*;
 
-/// An instance of an element. One that stands in several wirings, each with another way on behind
-/// it, is here once for each; its states, tables and counters are the same.
+/// An instance of an element. An instance that stands in several wirings, each with other nodes
+/// behind it, is here once for each. All of these share states, tables and counters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Element {
     /// Names of the instances around it, and its own: `edge.count`.
@@ -24,7 +24,7 @@ pub struct Element {
 pub struct Wire {
     /// None: a handler or wiring of the app.
     pub from: Option<ElementId>,
-    /// The way out, `y` or `y[1]`; of an app, what it sends to.
+    /// The output, `y` or `y[1]`; for an app, the target's name.
     pub out: String,
     pub to: Target,
 }
@@ -47,8 +47,8 @@ impl Target {
     }
 }
 
-/// What is done with the packets of a wire: by an element, or by nodes of a wiring of the app or of
-/// a compound element.
+/// The code for the packets of a wire: an element's, or nodes of a wiring of the app or of a
+/// compound element.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Input {
     /// The element's `in`, or the way out that the nodes follow.
@@ -60,7 +60,7 @@ pub struct Input {
     /// It is an array of `in`s.
     pub indexed: bool,
     /// Local 0 is the packet (a `Msg` of the unit), local 1 its mark (u32), local 2 of an array the
-    /// place that the packet came to (u32). It ends behind its last statement, without a return.
+    /// place of the packet's arrival (u32). It ends behind its last statement, without a return.
     /// None: it stands in each of its senders.
     pub body: Option<Body>,
     /// Worst-case steps, by the bounds pass.
@@ -119,7 +119,7 @@ impl Module {
         order
     }
 
-    /// Whether an input, or what it gives packets to, uses a table.
+    /// Whether an input, or an input reached from it, uses a table.
     pub fn input_uses_tables(&self, id: InputId) -> bool {
         let mut uses = false;
         if let Some(body) = self.input_body(id) {
@@ -128,7 +128,7 @@ impl Module {
         uses
     }
 
-    /// Calls `f` for a block, and for all that packets may be given to from there.
+    /// Calls `f` for a block, and for all blocks that its packets may reach.
     pub fn reached(&self, block: &Block, f: &mut dyn FnMut(&Block)) {
         f(block);
         let (mut open, mut seen) = (self.outputs(block), vec![false; self.inputs.len()]);

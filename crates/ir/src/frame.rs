@@ -3,10 +3,10 @@
 use crate::*;
 use std::collections::BTreeSet;
 
-/// The layers of a frame's unit that a program asks for anywhere, and with them those that must be
-/// looked at to find them. Only these are looked at, and only what is wrong with these is a fault.
-/// A program with `on fault` asks for all. Headers that are never there (see [`is_looked_for`]) are
-/// added where they could stand.
+/// The layers of a frame's unit that a program asks for anywhere, and the layers on the way to
+/// them. Only these are parsed, and only mismatches in these are faults. A program with `on fault`
+/// asks for all. Headers that are never there (see [`is_looked_for`]) are added where they could
+/// stand.
 pub fn needed_layers(m: &Module, u: UnitId) -> (BTreeSet<u32>, BTreeSet<u32>) {
     if m.unit(u).frame.is_none() {
         return Default::default();
@@ -26,9 +26,9 @@ pub fn needed_layers(m: &Module, u: UnitId) -> (BTreeSet<u32>, BTreeSet<u32>) {
     (asked, needed)
 }
 
-/// Whether a header that is needed is looked for by its `after` number `i`. One that its own rules
-/// always refuse tells of frames that are not looked into (LLC): that is of interest where the
-/// program looks for others behind the same header.
+/// Whether a needed header is looked for by its `after` number `i`. A header that its own rules
+/// always refuse marks frames that are not parsed further (LLC). It matters where the program looks
+/// for others behind the same header.
 pub fn is_looked_for(m: &Module, layers: &[Layer], needed: &BTreeSet<u32>, n: usize, i: usize) -> bool {
     let here = layers[n].after[i].layer;
     let other =
@@ -71,7 +71,8 @@ fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
         });
         walk::stmts(&body.block, &mut |s| match &s.kind {
             StmtKind::Frame { frame, act } if is(*frame) => match act {
-                // The place of a change must be known, and what covers it: what leads there.
+                // The place of a change must be known, with the headers that cover it: the headers
+                // on the way there.
                 FrameAct::Insert { before: Some(n), .. }
                 | FrameAct::Remove { layer: n }
                 | FrameAct::Payload { layer: Some(n), .. } => {
@@ -106,7 +107,7 @@ fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
     }
 }
 
-/// Layers, those that they come after, and those that may be in the place of any.
+/// Layers, the layers before them, and the layers that may be in the place of any.
 fn leading_to(m: &Module, u: UnitId, mut needed: BTreeSet<u32>) -> BTreeSet<u32> {
     let layers = layers(m, u);
     loop {
@@ -206,8 +207,8 @@ pub fn has_alternative(m: &Module, layers: &[Layer], n: usize, i: usize) -> bool
     alternatives(m, layers, n, i).next().is_some()
 }
 
-/// The later headers that are expected at the same place as a header is by its `after` number `i`,
-/// of which at most one can be there.
+/// The later headers that are expected at the same place as a header by its `after` number `i`. At
+/// most one of them can be there.
 pub fn alternatives<'a>(m: &'a Module, layers: &'a [Layer], n: usize, i: usize) -> impl Iterator<Item = usize> + 'a {
     let (own, unit) = (&layers[n].after[i], layers[n].unit);
     let same = |a: &After| a.layer == own.layer && (a.cond.is_none() || a.cond == own.cond);
@@ -243,7 +244,7 @@ pub fn exclusive(a: &Expr, b: &Expr) -> bool {
     x.iter().any(|(field, r)| y.iter().any(|(other, s)| field == other && disjoint(r, s)))
 }
 
-/// What all parts of a condition demand: a field, and the ranges of its values.
+/// The demands of all parts of a condition: a field, and the ranges of its values.
 fn demands<'e>(e: &'e Expr, out: &mut Vec<(&'e Path, Vec<(u64, u64)>)>) {
     use BinOp::*;
     let number = |e: &Expr| match &*e.kind {

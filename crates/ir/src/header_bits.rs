@@ -5,7 +5,7 @@ use crate::frame::{field_size, fixed_offset};
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By place in the frame: bits of a byte, and what they are.
+/// By place in the frame: a mask of a byte, and the value of its bits.
 pub type Bits = BTreeMap<u32, (u8, u8)>;
 
 /// Values of a header's fields.
@@ -77,8 +77,8 @@ pub fn options(m: &Module, unit: UnitId) -> Vec<&Expr> {
     m.unit(unit).body.iter().filter_map(of).collect()
 }
 
-/// Fields that must have one value, and those that do if there are no options (which the last
-/// header may have).
+/// Fields that must have one value, and fields that have one if there are no options (which the
+/// last header may have).
 pub fn usual_values(m: &Module, unit: UnitId, last: bool) -> Known {
     let mut known = Known::new();
     for f in &m.unit(unit).body {
@@ -102,8 +102,8 @@ pub fn usual_values(m: &Module, unit: UnitId, last: bool) -> Known {
     known
 }
 
-/// Whether an expression in field `at` comes to nothing else, whatever the fields before it are
-/// that have passed their own checks. That is found by trial: it must read one small field.
+/// Whether an expression in field `at` always gives an accepted value, if the fields before it have
+/// passed their own checks. That is found by trial: it must read one small field.
 pub fn always(m: &Module, unit: UnitId, at: FieldId, e: &Expr, known: &Known, ok: impl Fn(u64) -> bool) -> bool {
     if let Some(v) = value(m, unit, e, known) {
         return ok(v);
@@ -122,7 +122,7 @@ pub fn always(m: &Module, unit: UnitId, at: FieldId, e: &Expr, known: &Known, ok
     (0..1u64 << bits).filter(within).all(|v| value(m, unit, e, &with(v)).is_some_and(&ok))
 }
 
-/// What an expression over a header's fields comes to, as far as they are known.
+/// The value of an expression over a header's fields, as far as they are known.
 pub fn value(m: &Module, unit: UnitId, e: &Expr, known: &Known) -> Option<u64> {
     let fit = |v: u64| match int_of(m, e.ty) {
         Some((bits @ 1..=64, false)) => Some(v & u64::MAX >> (64 - u32::from(bits))),

@@ -1,4 +1,5 @@
-//! The parse graph of a frame unit: which header may follow which, among those that a program uses.
+//! The parse graph of a frame unit: which header may follow which, among the headers that a program
+//! uses.
 
 use crate::frame::{contradict, exclusive, has_alternative, leads_to, needed_layers, step};
 use crate::*;
@@ -10,7 +11,7 @@ pub struct ParseGraph<'m> {
     pub layers: &'m [Layer],
     /// Layers that the program asks for.
     pub asked: BTreeSet<u32>,
-    /// These, and those that lead to them.
+    /// These headers, and the headers that lead to them.
     pub needed: BTreeSet<u32>,
 }
 
@@ -25,7 +26,7 @@ pub struct Next<'m> {
     pub silent: bool,
 }
 
-/// What may follow each layer; `None` is the frame's beginning.
+/// The possible successors of each layer; `None` is the frame's beginning.
 pub type Chain<'m> = BTreeMap<Option<u32>, Vec<Next<'m>>>;
 
 impl<'m> ParseGraph<'m> {
@@ -38,7 +39,7 @@ impl<'m> ParseGraph<'m> {
         frame::is_looked_for(self.m, self.layers, &self.needed, n as usize, i)
     }
 
-    /// What may follow each header, if at most one of them does.
+    /// The possible successors of each header, if at most one of them can be there.
     pub fn chain(&self) -> Option<Chain<'m>> {
         let layers = self.layers;
         let mut chain = Chain::new();
@@ -86,7 +87,7 @@ pub fn layers(m: &Module, unit: UnitId) -> &[Layer] {
     m.unit(unit).frame.as_ref().map_or(&[], |f| &f.layers)
 }
 
-/// Bytes of a header without what varies.
+/// Bytes of a header without its variable part.
 pub fn least(m: &Module, header: UnitId) -> u32 {
     let h = m.unit(header);
     h.body.iter().map(|f| step(m, &h.fields[f.index()])).sum()

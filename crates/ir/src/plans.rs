@@ -16,18 +16,18 @@ pub struct HandlerPlan {
 /// Lookups that are done for a whole batch before its first frame is handled. There is one, or two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchLookup {
-    /// The handler's first use of a table, if that is an exact one with a part for each core: its
-    /// key is packed and hashed, and the place in the table fetched.
+    /// The handler's first use of a table, if that is an exact one with a part for each core. Its
+    /// key is packed and hashed, and its place in the table is fetched.
     pub exact: Option<TableLookup>,
-    /// A lookup in a table of masks that no frame changes: the first use of a table, or what
-    /// follows a miss in the exact one. All keys of a batch are looked up side by side.
+    /// A lookup in a table of masks that no frame changes: the first use of a table, or the one
+    /// after a miss in the exact one. All keys of a batch are looked up side by side.
     pub masked: Option<TableLookup>,
-    /// No fault can end the handler before the first of these lookups: a frame whose guard holds is
-    /// sure to make it, so it may count as one ahead of time.
+    /// No fault can end the handler before the first of these lookups. A frame whose guard holds is
+    /// sure to make it, so it may be counted ahead of time.
     pub sure: bool,
     /// Locals of which nothing is made but these keys.
     pub unused: Vec<LocalId>,
-    /// What the handler reads of the frame besides.
+    /// The other fields of the frame that the handler reads.
     pub reuse: HeaderReuse,
 }
 
@@ -42,7 +42,7 @@ pub struct TableLookup {
     pub guard: Vec<Expr>,
 }
 
-/// What a handler needs of a frame's headers, its keys set aside.
+/// The handler's needs of a frame's headers, besides its keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum HeaderReuse {
     /// All of them, or it changes the frame: the frame is parsed again when its turn comes.
@@ -76,9 +76,9 @@ pub struct Stage {
     pub layer: u32,
     /// Where it begins, in bytes.
     pub at: u32,
-    /// Its bytes, without what varies.
+    /// Its bytes, without its variable part.
     pub least: u32,
-    /// What must be there, at its own fields or at those of the header before it.
+    /// The bits that must be there, at its own fields or at the fields of the header before it.
     pub bits: Bits,
     /// Fields whose values these bits say.
     pub known: Known,

@@ -30,7 +30,7 @@ pub const NAMES: [&str; 20] = [
 /// The name that sets two others.
 pub const BOTH: &str = "call_timeout";
 
-/// An option's place, and what values it takes.
+/// An option's place, and its possible values.
 #[derive(Debug)]
 pub enum Slot<'o> {
     /// Nanoseconds, at least so many.
@@ -80,7 +80,8 @@ pub fn word_of<T: Copy + PartialEq>(names: &'static [(T, &'static str)], value: 
     names.iter().find(|(v, _)| *v == value).map_or("", |(_, n)| n)
 }
 
-/// Each option with its value, as the text form has it: those that are set as one are left out.
+/// Each option with its value, as the text form has it; options that are set together as one are
+/// left out.
 pub fn texts(o: &PortOptions) -> impl Iterator<Item = (&'static str, String)> {
     let mut o = o.clone();
     NAMES.into_iter().filter_map(move |name| {

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-/// The known word that `word` is a slip of, if any is near: one edit for short words, a quarter of
-/// the letters for long ones.
+/// The known word that `word` probably means, if any is near: one edit for short words, a quarter
+/// of the letters for long ones.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let limit = match word.chars().count() {
         0..=2 => 0,

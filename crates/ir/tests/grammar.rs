@@ -1,4 +1,4 @@
-//! What the analysis of grammars computes, and one case per code of what it refuses.
+//! The results of the analysis of grammars, and one case per code of its errors.
 
 use wireloom_ir::grammar::{self, analyze, begins_tail, Finding};
 use wireloom_ir::{text, ByteSet, FieldId, Module, UnitId};
@@ -98,7 +98,7 @@ fn optional_parts_let_the_next_begin() {
     assert_eq!((m.units[0].min, m.units[0].max), (1, 13));
 }
 
-/// A message of a key and a value that is longer than what heads may hold.
+/// A message of a key and a value that is longer than the limit of heads.
 fn keyed() -> String {
     unit(
         "M",

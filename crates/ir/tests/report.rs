@@ -169,8 +169,8 @@ fn picture() {
     }
 }
 
-/// Elements stand between the ports that are read and those that are not; what every table has is
-/// left out.
+/// Elements stand between the ports that are read and the ports that are not; every table's own
+/// signals are left out.
 #[test]
 fn elements_are_in_the_picture() {
     let mut m = text::parse(include_str!("passes/inline_elements.ir")).unwrap();

@@ -49,7 +49,7 @@ fn every_name_has_a_place_of_its_own() {
         assert!(slot(&mut o, name).is_some(), "{name}");
     }
     assert!(slot(&mut o, "nonsense").is_none());
-    // What is set shows as one change, under its own name (or two).
+    // A set option shows as one change, under its own name (or two).
     for name in NAMES {
         let mut o = PortOptions::default();
         match slot(&mut o, name).expect("a place") {

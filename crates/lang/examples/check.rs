@@ -1,5 +1,5 @@
-//! `cargo run -p wireloom-lang --example check FILE [--ir]`: checks a file and prints what the
-//! checker says, or the IR.
+//! `cargo run -p wireloom-lang --example check FILE [--ir]`: checks a file and prints the checker's
+//! diagnostics, or the IR.
 
 use std::path::Path;
 use wireloom_syntax::{diagnostic, OsWorld};

@@ -49,7 +49,7 @@ pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
 }
 
 /// Checks and lowers the n-th test of an element in a file: an app around an instance of the
-/// element, with a port for each of its ways in and out.
+/// element, with a port for each of its inputs and outputs.
 pub fn compile_test(world: &dyn World, main: &Path, n: usize) -> Checked {
     checked(world, main, |cx| {
         let Some(id) = cx.element_tests().get(n).copied() else { return };
@@ -66,7 +66,7 @@ fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Com
     let mut diagnostics = Vec::new();
     let names = names::load(world, main, &mut map, &mut diagnostics);
     let mut cx = compiler::Compiler::new(world, &map, names);
-    // What the parser has said of a place need not be said again in other words.
+    // An error of the parser at a place is not repeated in other words.
     cx.diags = diagnostics;
     if !cx.names.modules.is_empty() {
         lower(&mut cx);
@@ -81,7 +81,7 @@ fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Com
     Checked { module, diagnostics, map, apps, element_tests }
 }
 
-/// What is told of programs that are larger than the compiler goes into.
+/// The codes for programs that are too large for the compiler.
 const TOO_LARGE: &[&str] = &["E0504", "E0506", "E0508", "E0509", "E0510"];
 
 fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
@@ -110,7 +110,7 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
         }
     }
     cx.analyze();
-    // What cannot be read, or is too large already, is not looked into further.
+    // Code that cannot be read, or is too large already, is not checked further.
     if !cx.diags.iter().any(|d| d.code.starts_with("E01") || TOO_LARGE.contains(&d.code)) {
         elements(cx);
         cx.forwards_alone();
@@ -118,7 +118,7 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     unused(cx);
 }
 
-/// Each element by itself. What its use in the app has told already is not told again.
+/// Each element by itself. Errors that its use in the app has reported are not repeated.
 fn elements(cx: &mut compiler::Compiler) {
     for id in cx.own_elements() {
         for d in cx.element_alone(id) {

@@ -50,7 +50,7 @@ pub struct Names {
     pub packet: Option<ModId>,
 }
 
-/// What a dotted name stands for.
+/// The meaning of a dotted name.
 pub enum Found {
     Item(ItemId),
     Module,
@@ -67,7 +67,7 @@ struct Loader<'a> {
     by_path: HashMap<PathBuf, ModId>,
 }
 
-/// Reads the main file and all that it uses; module 0 is the main file.
+/// Reads the main file and all files that it uses; module 0 is the main file.
 pub fn load(world: &dyn World, main: &Path, map: &mut SourceMap, diags: &mut Vec<Diagnostic>) -> Names {
     let names = Names { modules: Vec::new(), items: Vec::new(), packet: None };
     let mut loader = Loader { world, map, diags, names, by_path: HashMap::new() };
@@ -194,7 +194,7 @@ impl Loader<'_> {
 }
 
 impl Names {
-    /// What a dotted name means in a module: its own items first, then what it uses. The second
+    /// The meaning of a dotted name in a module: its own items first, then its imports. The second
     /// value counts the parts taken.
     pub fn find(&mut self, module: ModId, parts: &[&str]) -> Option<(Found, usize)> {
         let first = *parts.first()?;
@@ -233,7 +233,7 @@ impl Names {
         Some((found, taken))
     }
 
-    /// What a module that is used has, for who asks it for something else.
+    /// The content of an imported module, for the hint after a missing name.
     pub fn contents(&self, module: ModId, name: &str) -> Option<String> {
         let u =
             self.modules.get(module)?.uses.iter().find(|u| {
@@ -272,7 +272,7 @@ pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<S
         let last_part = k.contains('.') && plain(k) == name;
         suggestions::rank(name, k, limit).or(last_part.then_some((1, Reverse(0)))).map(|r| (r, k))
     };
-    // The name itself is there, as something else, or out of sight: nobody has mistyped it.
+    // The name itself is there, as something else, or out of sight: it is not mistyped.
     known.filter(|k| *k != name).filter_map(rank).min().map(|(_, k)| k.to_string())
 }
 

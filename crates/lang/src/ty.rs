@@ -54,7 +54,7 @@ pub enum Ty {
     Conn,
 }
 
-/// What a list field of a unit holds.
+/// The items of a unit's list field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elem {
     Unit(UnitId),

@@ -1,5 +1,5 @@
-//! Programs under `tests/cases`, each a test: a line's expected diagnostics stand behind it as `//~
-//! CODE part of the message`; a program without any has its IR beside it (`.ir`). `BLESS=1 cargo
+//! Programs under `tests/cases`, each a test. A line's expected diagnostics stand behind it as `//~
+//! CODE part of the message`. A program without any has its IR beside it (`.ir`). `BLESS=1 cargo
 //! test -p wireloom-lang --test cases -- NAME` writes both anew.
 
 use std::fmt::Write;
@@ -25,7 +25,7 @@ fn main() {
     wireloom_golden::run(said.chain(valid).collect())
 }
 
-/// The text with what the checker says behind each line, and its IR.
+/// The text with the checker's diagnostics behind each line, and its IR.
 fn annotated(path: &Path) -> [Golden; 2] {
     let text = std::fs::read_to_string(path).expect("a case");
     let checked = wireloom_lang::compile(&OsWorld::new(folder("../../std")), path, None);
@@ -41,7 +41,7 @@ fn annotated(path: &Path) -> [Golden; 2] {
         }
         out.push('\n');
     }
-    // What uses the standard library changes with it.
+    // The IR of a program with the standard library changes with the library.
     let module = checked.module.filter(|_| !text.contains("use std"));
     let ir = module.map(|mut m| {
         m.files.clear();

@@ -27,8 +27,8 @@ fn every_example_has_its_error() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// What an example cannot show: the rest is refused before the analysis of the IR could find it,
-/// and tested there.
+/// Causes that an example cannot show. Most are refused before the analysis of the IR could find
+/// them, and tested there.
 #[test]
 fn codes_without_an_example() {
     let code = |text: &str, app: Option<&str>| {

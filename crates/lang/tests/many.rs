@@ -1,5 +1,5 @@
-//! Much of one thing: what is checked and said of thousands of cases, names and diagnostics on one
-//! line is what would be of a few. (Each took time by the square of the number: minutes for these.)
+//! Much of one thing: thousands of cases, names and diagnostics on one line are checked and
+//! reported like a few. (Each once took quadratic time: minutes for these.)
 
 use std::path::Path;
 use wireloom_lang::{compile, Checked};
@@ -30,14 +30,14 @@ fn switches_of_many_cases() {
     }
 }
 
-/// That a case is taken only where those before it are not is known in it, and in none before it;
-/// what a case has proved holds only there.
+/// A case knows that the cases before it were not taken, and none before it does. Facts that a case
+/// has proved hold only there.
 #[test]
 fn cases_know_of_those_before() {
     let unit = |cases: &str| {
         format!("unit M {{ n: u8  m: u8  body: switch {{ {cases} else => nothing }}\n let q = 8 / n }}\n")
     };
-    // A division by what may be zero becomes a requirement: a field more.
+    // A division by a value that may be zero becomes a requirement: a field more.
     let fields = |cases: &str| {
         let app =
             "protocol p { request M  response M }\napp a { port c = listen tcp(80) as p\n on c(r) { reply r } }\n";
@@ -87,7 +87,7 @@ fn thousands_of_variants_and_members() {
     );
 }
 
-/// Of thousands of unknown names the first are told with what was meant.
+/// Of thousands of unknown names the first get suggestions.
 #[test]
 fn hints_have_an_end() {
     let c = checked(format!(
@@ -101,7 +101,8 @@ fn hints_have_an_end() {
     );
 }
 
-/// What is computed again at each use would double with each: code of gigabytes for forty lines.
+/// A value that is computed again at each use would double with each: gigabytes of code for forty
+/// lines.
 #[test]
 fn computed_fields_of_computed_fields() {
     let chain = |first: &str, next: fn(usize) -> String| {
@@ -123,8 +124,8 @@ fn computed_fields_of_computed_fields() {
     }
 }
 
-/// Elements that send at several places each: their number counts, not that of the ways through
-/// them. Those of services, and those that hold several, double at every step.
+/// Elements that send at several places each: their number counts, not the number of paths through
+/// them. Elements of services, and elements that hold several, double at every step.
 #[test]
 fn elements_behind_elements() {
     let app = |items: &str, lines: &str| {

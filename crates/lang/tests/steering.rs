@@ -1,4 +1,4 @@
-//! What packets are steered by, which tables are local and why, and where a frame is used last.
+//! The steering key of packets, the local tables with reasons, and the last use of a frame.
 
 use std::path::Path;
 use wireloom_ir::{passes, verify, walk, FrameAct, Module, StmtKind};
@@ -55,8 +55,8 @@ fn flows_are_not_torn_apart() {
     assert_eq!((local(&m), m.steer.len()), (vec![false], 0));
 }
 
-/// A program's own header says what the library's say: what differs between packets, and what a
-/// frame begins with.
+/// A program's own header has the clauses of the library's: fields that differ between packets, and
+/// the link of a frame.
 #[test]
 fn units_say_what_differs_and_what_begins() {
     let keys = |says: &str, key: &str| {
@@ -68,7 +68,7 @@ fn units_say_what_differs_and_what_begins() {
     use wireloom_ir::desc::Begins::{Any, Ethernet, Ip};
     assert_eq!(keys("", "p.h.number"), (2, Any));
     assert_eq!(keys("per_packet number", "p.h.number"), (1, Any));
-    // Also what is computed of it; and lengths and checksums without a word.
+    // Also fields computed from it; and lengths and checksums without a declaration.
     assert_eq!(keys("link ip", "u16(p.h.low)"), (2, Ip));
     assert_eq!(keys("per_packet number link ethernet", "u16(p.h.low)"), (1, Ethernet));
     assert_eq!(keys("", "p.h.size").0, 1);
@@ -216,8 +216,8 @@ fn what_a_handler_does_with_frames() {
     assert_eq!(all.iter().map(|m| m.handlers[0].frame_use()).collect::<Vec<_>>(), [Reads, Sends, Edits]);
 }
 
-/// Frames and connections in one app: what each core has for itself is one half's, and what both
-/// use is shared.
+/// Frames and connections in one app: resources of each core belong to one half, and resources that
+/// both use are shared.
 #[test]
 fn apps_of_two_halves() {
     use wireloom_ir::desc::Half;
@@ -252,8 +252,8 @@ fn apps_of_two_halves() {
     let both = compiled("counter k\non w(x) { k += 1 }\non c(r) { k += 1\n if k > 5 { k += 1 }\n reply nothing }");
     assert!(both.diagnostics.iter().all(|d| !d.code.starts_with('E')), "{:?}", both.diagnostics);
     assert!(refused("table t: lpm ip4 -> u8 { capacity 5 }\non w(x) where x.ip4 { if t[x.ip4.src] is none { return }\n x -> w }\non c(r) { t.insert(10.0.0.0/8, 1)\n reply nothing }").starts_with("table `t`"));
-    // A counter of packets is read; a timer follows what it uses; a table that both use is no
-    // core's own.
+    // A counter of packets is read; a timer follows the resources that it uses; a table that both
+    // use is no core's own.
     let members = "counter k\nstate s: u32\nstate q: u32\ntable t: u16 -> u64 { capacity 5 }\ntable u: u16 -> u64 { capacity 5 }\n\
         on w(x) where x.udp { k += 1\n s = x.len\n t[x.udp.dst] += 1\n u[x.udp.dst] += 1 }\nevery 1s { s = 0 }\nevery 2s { q += 1 }\n\
         on c(r) { q = 5\n if k > 5 or t[1] is some(_) { q = 6 }\n reply nothing }\nsignal read() -> u64 { k }\nsignal all() -> u32 { 7 }";

@@ -1,16 +1,16 @@
-//! An echo server on an engine, to measure what an engine costs per message.
+//! An echo server on an engine, to measure the engine's cost per message.
 //!
 //! `engine_echo epoll|uring PORT`: serves until killed. `engine_echo load PORT CONNS SECONDS PID`:
-//! sends 100-byte messages on CONNS connections, one outstanding on each, and prints messages per
-//! second and the CPU time per message of process PID. Pin the two to different cores
-//! (`taskset -c`).
+//! sends 100-byte messages on CONNS connections, one outstanding on each. It prints messages per
+//! second and the CPU time per message of process PID. Pin the two to different cores (`taskset
+//! -c`).
 
 use std::collections::HashMap;
 use std::io::{IoSlice, Read, Write as _};
 use std::time::{Duration, Instant};
-use wireloom_runtime::engine::{open, Engine, EngineKind, Event, Token, Write};
+use wireloom_runtime::engine::{open, Engine, EngineKind, Event, Token, WriteResult};
 
-/// A connection's output: what is being sent, and what came meanwhile.
+/// A connection's output: the bytes being sent, and the bytes that came meanwhile.
 #[derive(Default)]
 struct Out {
     sending: Vec<u8>,
@@ -28,8 +28,8 @@ fn flush(engine: &mut dyn Engine, conn: Token, o: &mut Out) {
         }
         // SAFETY: `sending` is not touched before `Sent` is there.
         match unsafe { engine.write(conn, &[IoSlice::new(&o.sending)]) } {
-            Write::InFlight => o.in_flight = true,
-            Write::Done(n) if n > 0 => drop(o.sending.drain(..n)),
+            WriteResult::InFlight => o.in_flight = true,
+            WriteResult::Done(n) if n > 0 => drop(o.sending.drain(..n)),
             _ => return,
         }
     }

@@ -9,7 +9,7 @@ use std::os::raw::c_int;
 
 pub const WL_ABI: u32 = 10;
 
-// What parse() and tail() answer.
+// Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
 pub const WL_HEAD: c_int = 1;
 pub const WL_WHOLE: c_int = 2;
@@ -67,7 +67,7 @@ const _: () = assert!(WL_START as u64 == wireloom_ir::Protocol::START);
 /// `wl_msg::status` of a reply that is there.
 pub const WL_S_OK: u32 = 0;
 
-// What run() answers.
+// Results of run().
 pub const WL_T_DONE: c_int = 0;
 pub const WL_T_SUSPEND: c_int = 1;
 pub const WL_T_FAULT: c_int = 2;
@@ -77,7 +77,7 @@ pub const WL_C_HOLD: u32 = 1;
 pub const WL_C_HOLD_REQ: u32 = 2;
 pub const WL_C_PIPELINE: u32 = 4;
 
-// What crypto() computes.
+// Operations of crypto().
 pub const WL_X_AES_CTR: u32 = crate::crypto::op::Op::AesCtr as u32;
 pub const WL_X_AES_CBC_ENCRYPT: u32 = crate::crypto::op::Op::AesCbcEncrypt as u32;
 pub const WL_X_AES_CBC_DECRYPT: u32 = crate::crypto::op::Op::AesCbcDecrypt as u32;

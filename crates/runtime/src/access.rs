@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of one core's lines that wait for the thread.
 const WAITING_MAX: usize = 4 << 20;
-/// Most bytes that a core keeps while the thread takes what was handed over before.
+/// Most bytes that a core keeps while the thread writes earlier ones.
 const KEPT_MAX: usize = 256 << 10;
 /// How often lines are written.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ pub struct AccessLog {
     ended: AtomicBool,
 }
 
-/// Ends the log when dropped: what was handed over by then is written.
+/// Ends the log when dropped, and writes the lines handed over until then.
 pub struct Writer {
     log: Arc<AccessLog>,
     thread: Option<JoinHandle<()>>,
@@ -52,7 +52,7 @@ impl Drop for Writer {
         self.log.ended.store(true, Ordering::SeqCst);
         let Some(t) = self.thread.take() else { return };
         t.thread().unpark();
-        // A pipe that nobody reads must not hold up the end.
+        // A pipe without a reader must not hold up the end.
         let end = Instant::now() + END_MAX;
         while !t.is_finished() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
@@ -88,7 +88,7 @@ impl AccessLog {
     }
 
     fn run(&self, out: &mut Out) {
-        let (mut lines, mut opened, mut said) = (Vec::new(), HANGUPS.load(Ordering::SeqCst), Said::default());
+        let (mut lines, mut opened, mut said) = (Vec::new(), HANGUPS.load(Ordering::SeqCst), LossReport::default());
         loop {
             let last = self.ended.load(Ordering::SeqCst);
             for waiting in &self.waiting {
@@ -98,7 +98,7 @@ impl AccessLog {
                     self.lost.fetch_add(count(&lines), Ordering::Relaxed);
                 }
             }
-            // What was handed over before belongs to the file as it was.
+            // Earlier lines belong to the file as it was.
             let hangups = HANGUPS.load(Ordering::SeqCst);
             if hangups != opened {
                 opened = hangups;
@@ -113,14 +113,14 @@ impl AccessLog {
     }
 }
 
-/// What was said of lost lines.
+/// The last report of lost lines.
 #[derive(Default)]
-struct Said {
+struct LossReport {
     lost: u64,
     at: Option<Instant>,
 }
 
-impl Said {
+impl LossReport {
     fn tell(&mut self, lost: u64, last: bool) {
         let due = last || self.at.is_none_or(|at| at.elapsed() >= SAY_AGAIN);
         if lost > self.lost && due {
@@ -134,7 +134,7 @@ fn count(lines: &[u8]) -> u64 {
     lines.iter().filter(|b| **b == b'\n').count() as u64
 }
 
-/// What a panic left behind is still a list of bytes.
+/// After a panic the list of bytes is still valid.
 fn held(m: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
@@ -178,15 +178,15 @@ impl Out {
     }
 }
 
-/// Only its owner can read it: it tells who asked for what.
+/// Only its owner can read it, because it names clients and their requests.
 fn append_to(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// So many bytes of a request's columns are kept: what is asked for, and of what.
+/// So many bytes of a request's columns are kept: the operation and its subject.
 const COLUMN_MAX: [usize; 2] = [64, 1024];
 
-/// What is known of a request until its line is written.
+/// The record of a request until its line is written.
 pub struct Note {
     columns: [Vec<u8>; 2],
     n: usize,
@@ -299,7 +299,7 @@ impl Lines {
         );
     }
 
-    /// Hands over what there is. `wait`: at the end.
+    /// Hands over the lines. `wait`: at the end.
     pub fn give(&mut self, wait: bool) {
         let Some(log) = &self.log else { return };
         if self.lines.is_empty() {
@@ -321,7 +321,7 @@ impl Lines {
     }
 }
 
-/// What could end a line or a quoted part, or move a terminal's cursor, as `\xHH`.
+/// Writes bytes that could end a line or a quoted part, or move a terminal's cursor, as `\xHH`.
 fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     for &b in bytes {
         match b {

@@ -62,7 +62,7 @@ fn long_columns_are_cut() {
     assert_eq!(l.len(), line(&[b"GET", b""], &entry()).len() + 1024);
 }
 
-/// What does not fit is lost and counted; what fits is whole lines.
+/// Lines beyond the room are lost and counted; written lines are whole.
 #[test]
 fn a_writer_that_does_not_come_costs_lines_and_no_waiting() {
     let log =

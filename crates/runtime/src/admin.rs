@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a request that changes nothing is answered with.
+/// The answer to a request that changes nothing.
 fn page(view: &View, request: &Request) -> Response {
     let path = request.target.split('?').next().unwrap_or("");
     let (status, kind, body) = match (request.method.as_str(), path) {
@@ -42,7 +42,7 @@ fn signal(view: &View, request: &Request) -> Response {
     Response { status, kind: if body.starts_with('{') { "application/json" } else { "text/plain" }, body }
 }
 
-/// What there is to ask for.
+/// The list of pages.
 fn index(view: &View) -> String {
     let mut out = String::from("/metrics\n/status\n");
     for a in &view.apps {
@@ -312,7 +312,7 @@ fn port_metrics(out: &mut String, view: &View) {
         ("wireloom_sent_bytes_total", "counter", "Bytes sent.", |s| &s.bytes_out),
         ("wireloom_retries_total", "counter", "Requests sent again on a fresh connection.", |s| &s.retries),
         ("wireloom_pipelined_total", "counter", "Requests sent behind another on its connection.", |s| &s.pipelined),
-        ("wireloom_surplus_total", "counter", "Connections closed for bytes that nobody had asked for.", |s| {
+        ("wireloom_surplus_total", "counter", "Connections closed because of bytes without a request.", |s| {
             &s.surplus
         }),
         ("wireloom_failovers_total", "counter", "Requests that went to another server.", |s| &s.failovers),

@@ -1,7 +1,7 @@
 //! Memory for bytes in transit: a core's pool, output queues of chunks, and contiguous buffers for
 //! held messages.
 //!
-//! All memory comes from one [`Pool`] per core, which has a cap in bytes and keeps returned memory
+//! All memory comes from one [`ChunkPool`] per core, which has a cap in bytes and keeps returned memory
 //! on free lists. So the data path does not allocate after warm-up. Above a low-water mark, memory
 //! goes back to the system, so that a burst does not stay resident. Queues start with a small chunk
 //! (2 KiB) and continue with large ones (16 KiB). So hundreds of connections with a short answer
@@ -13,10 +13,10 @@
 use std::io::IoSlice;
 use wireloom_ir::desc;
 
-/// Size of a queue's first chunk, and of those that follow.
+/// Size of a queue's first chunk, and of later ones.
 pub const SMALL_CHUNK: usize = 2 * 1024;
 pub const CHUNK: usize = 16 * 1024;
-/// Most slices that [`Queue::front`] gives.
+/// Most slices that [`ChunkQueue::front`] gives.
 pub const MAX_SLICES: usize = 16;
 
 const NIL: u32 = u32::MAX;
@@ -60,7 +60,7 @@ struct FreeList {
 }
 
 /// A core's memory for bytes in transit.
-pub struct Pool {
+pub struct ChunkPool {
     limits: PoolLimits,
     slots: Vec<Slot>,
     /// Free chunks with memory: small, large; then slots without memory.
@@ -72,9 +72,9 @@ pub struct Pool {
     owned_kept: usize,
 }
 
-impl Default for Pool {
+impl Default for ChunkPool {
     fn default() -> Self {
-        Pool::new(PoolLimits::default())
+        ChunkPool::new(PoolLimits::default())
     }
 }
 
@@ -83,9 +83,9 @@ fn zeroed(n: usize) -> Box<[u8]> {
     vec![0; n].into_boxed_slice()
 }
 
-impl Pool {
-    pub fn new(limits: PoolLimits) -> Pool {
-        Pool {
+impl ChunkPool {
+    pub fn new(limits: PoolLimits) -> ChunkPool {
+        ChunkPool {
             limits,
             slots: Vec::new(),
             free: [FreeList { first: NIL, count: 0 }; 2],
@@ -207,21 +207,21 @@ fn class_index(size: usize) -> usize {
 /// `append` never moves bytes that are already in the queue, so slices handed to an engine stay in
 /// place until `consume` or `clear`.
 #[derive(Debug)]
-pub struct Queue {
+pub struct ChunkQueue {
     first: u32,
     last: u32,
     len: usize,
 }
 
-impl Default for Queue {
+impl Default for ChunkQueue {
     fn default() -> Self {
-        Queue::new()
+        ChunkQueue::new()
     }
 }
 
-impl Queue {
-    pub const fn new() -> Queue {
-        Queue { first: NIL, last: NIL, len: 0 }
+impl ChunkQueue {
+    pub const fn new() -> ChunkQueue {
+        ChunkQueue { first: NIL, last: NIL, len: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -234,7 +234,7 @@ impl Queue {
 
     /// Adds bytes at the end. False, and nothing added, when the pool is full.
     #[must_use]
-    pub fn append(&mut self, pool: &mut Pool, bytes: &[u8]) -> bool {
+    pub fn append(&mut self, pool: &mut ChunkPool, bytes: &[u8]) -> bool {
         if self.last != NIL {
             // The common case: it fits into the last chunk.
             let slot = &mut pool.slots[self.last as usize];
@@ -251,7 +251,7 @@ impl Queue {
             let slot = &mut pool.slots[chunk as usize];
             slot.data[..bytes.len()].copy_from_slice(bytes);
             slot.end = bytes.len() as u32;
-            *self = Queue { first: chunk, last: chunk, len: bytes.len() };
+            *self = ChunkQueue { first: chunk, last: chunk, len: bytes.len() };
             return true;
         }
         self.append_all(pool, &[bytes])
@@ -259,7 +259,7 @@ impl Queue {
 
     /// Adds several slices as one: all or nothing.
     #[must_use]
-    pub fn append_all(&mut self, pool: &mut Pool, parts: &[&[u8]]) -> bool {
+    pub fn append_all(&mut self, pool: &mut ChunkPool, parts: &[&[u8]]) -> bool {
         let total: usize = parts.iter().map(|p| p.len()).sum();
         if !pool.queue_room(self.growth(pool, total)) {
             return false;
@@ -271,7 +271,7 @@ impl Queue {
     }
 
     /// Bytes of new chunks that `total` more bytes need.
-    fn growth(&self, pool: &Pool, total: usize) -> usize {
+    fn growth(&self, pool: &ChunkPool, total: usize) -> usize {
         if self.last == NIL {
             let first = if total <= SMALL_CHUNK { SMALL_CHUNK } else { CHUNK };
             return if total == 0 { 0 } else { first + total.saturating_sub(first).div_ceil(CHUNK) * CHUNK };
@@ -280,7 +280,7 @@ impl Queue {
         total.saturating_sub(slot.data.len() - slot.end as usize).div_ceil(CHUNK) * CHUNK
     }
 
-    fn fill(&mut self, pool: &mut Pool, mut bytes: &[u8], large: bool) {
+    fn fill(&mut self, pool: &mut ChunkPool, mut bytes: &[u8], large: bool) {
         self.len += bytes.len();
         while !bytes.is_empty() {
             if self.last == NIL
@@ -302,8 +302,8 @@ impl Queue {
         }
     }
 
-    /// Adds what is in another queue at the end; no byte is moved.
-    pub fn join(&mut self, pool: &mut Pool, mut other: Queue) {
+    /// Appends another queue without moving a byte.
+    pub fn join(&mut self, pool: &mut ChunkPool, mut other: ChunkQueue) {
         let (first, last, len) = (other.first, other.last, other.len);
         (other.first, other.last, other.len) = (NIL, NIL, 0);
         if first == NIL {
@@ -317,7 +317,7 @@ impl Queue {
     }
 
     /// All bytes, if they lie in one chunk.
-    pub fn whole<'a>(&self, pool: &'a Pool) -> Option<&'a [u8]> {
+    pub fn whole<'a>(&self, pool: &'a ChunkPool) -> Option<&'a [u8]> {
         if self.first != self.last || self.first == NIL {
             return None;
         }
@@ -326,7 +326,7 @@ impl Queue {
     }
 
     /// The first bytes as slices; answers how many of `out` were filled in.
-    pub fn front<'a>(&self, pool: &'a Pool, out: &mut [IoSlice<'a>; MAX_SLICES]) -> usize {
+    pub fn front<'a>(&self, pool: &'a ChunkPool, out: &mut [IoSlice<'a>; MAX_SLICES]) -> usize {
         let (mut n, mut i) = (0, self.first);
         while i != NIL && n < MAX_SLICES {
             let slot = &pool.slots[i as usize];
@@ -341,7 +341,7 @@ impl Queue {
 
     /// Drops the first `n` bytes (at most `len`); chunks that become empty go back to the pool.
     #[inline]
-    pub fn consume(&mut self, pool: &mut Pool, n: usize) {
+    pub fn consume(&mut self, pool: &mut ChunkPool, n: usize) {
         if n >= self.len && self.first == self.last && self.first != NIL {
             // The common case: all of it, in one chunk.
             pool.give_chunk(self.first);
@@ -352,7 +352,7 @@ impl Queue {
     }
 
     #[inline(never)]
-    fn consume_some(&mut self, pool: &mut Pool, n: usize) {
+    fn consume_some(&mut self, pool: &mut ChunkPool, n: usize) {
         let mut left = n.min(self.len);
         self.len -= left;
         while self.first != NIL {
@@ -371,12 +371,12 @@ impl Queue {
     }
 
     /// Drops everything.
-    pub fn clear(&mut self, pool: &mut Pool) {
+    pub fn clear(&mut self, pool: &mut ChunkPool) {
         self.consume(pool, self.len);
     }
 }
 
-impl Drop for Queue {
+impl Drop for ChunkQueue {
     fn drop(&mut self) {
         debug_assert!(self.first == NIL || std::thread::panicking(), "a queue was dropped without clear()");
     }
@@ -424,7 +424,7 @@ impl OwnedBuf {
     /// Makes room for `extra` bytes behind the content, moving it if need be. False when the pool
     /// is full or the content would pass 16 MiB; the content stays.
     #[must_use]
-    pub fn reserve(&mut self, pool: &mut Pool, extra: usize) -> bool {
+    pub fn reserve(&mut self, pool: &mut ChunkPool, extra: usize) -> bool {
         if self.data.len() - self.end >= extra {
             return true;
         }
@@ -443,7 +443,7 @@ impl OwnedBuf {
     }
 
     #[must_use]
-    pub fn append(&mut self, pool: &mut Pool, bytes: &[u8]) -> bool {
+    pub fn append(&mut self, pool: &mut ChunkPool, bytes: &[u8]) -> bool {
         if !self.reserve(pool, bytes.len()) {
             return false;
         }
@@ -466,7 +466,7 @@ impl OwnedBuf {
     }
 
     /// Gives the memory back; the buffer is empty and usable again.
-    pub fn release(&mut self, pool: &mut Pool) {
+    pub fn release(&mut self, pool: &mut ChunkPool) {
         (self.start, self.end) = (0, 0);
         pool.give_class(std::mem::take(&mut self.data));
     }
@@ -482,7 +482,7 @@ impl Drop for OwnedBuf {
 mod tests {
     use super::*;
 
-    fn content(q: &Queue, pool: &Pool) -> Vec<u8> {
+    fn content(q: &ChunkQueue, pool: &ChunkPool) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let n = q.front(pool, &mut slices);
         slices[..n].iter().flat_map(|s| s.iter().copied()).collect()
@@ -490,8 +490,8 @@ mod tests {
 
     #[test]
     fn queue_is_a_fifo_of_bytes() {
-        let mut pool = Pool::default();
-        let mut q = Queue::new();
+        let mut pool = ChunkPool::default();
+        let mut q = ChunkQueue::new();
         let mut model: Vec<u8> = Vec::new();
         let mut x: u32 = 1;
         for round in 0..5000 {
@@ -519,8 +519,8 @@ mod tests {
     #[test]
     fn queues_respect_the_cap_and_take_all_or_nothing() {
         let limits = PoolLimits { queue_bytes: 2 * CHUNK, owned_bytes: 4096, keep_bytes: CHUNK };
-        let mut pool = Pool::new(limits);
-        let mut q = Queue::new();
+        let mut pool = ChunkPool::new(limits);
+        let mut q = ChunkQueue::new();
         assert!(!q.append(&mut pool, &vec![1; 2 * CHUNK + 1]));
         assert!(q.is_empty() && pool.queue_used() == 0);
         assert!(q.append(&mut pool, &vec![1; 2 * CHUNK - 1]));
@@ -534,8 +534,8 @@ mod tests {
 
     #[test]
     fn appending_never_moves_what_is_there() {
-        let mut pool = Pool::default();
-        let mut q = Queue::new();
+        let mut pool = ChunkPool::default();
+        let mut q = ChunkQueue::new();
         assert!(q.append(&mut pool, b"first"));
         let mut s = [IoSlice::new(&[]); MAX_SLICES];
         q.front(&pool, &mut s);
@@ -551,7 +551,7 @@ mod tests {
 
     #[test]
     fn owned_buffers_grow_within_the_cap() {
-        let mut pool = Pool::new(PoolLimits { queue_bytes: 0, owned_bytes: 8192, keep_bytes: 8192 });
+        let mut pool = ChunkPool::new(PoolLimits { queue_bytes: 0, owned_bytes: 8192, keep_bytes: 8192 });
         let mut b = OwnedBuf::new();
         for i in 0..4000u32 {
             assert!(b.append(&mut pool, &[i as u8]));

@@ -12,7 +12,7 @@ pub enum Error {
     Param(String),
     /// A socket, a thread or a signal could not be set up.
     Io(String, std::io::Error),
-    /// The description asks for something this runtime does not do.
+    /// The description needs something that this runtime does not support.
     Unsupported(String),
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// What helps against the errors of start-up that people meet most.
+/// Advice for the most common errors of start-up.
 fn advice(what: &str, e: &std::io::Error) -> &'static str {
     match e.kind() {
         _ if !what.contains("listen") => "",

@@ -21,9 +21,9 @@ pub struct Continuum {
     pub points: u32,
 }
 
-/// The ring as twemproxy lays it out, and libmemcached with weights: of 160 points for each server
-/// it gets as many as it weighs, four from each MD5 of `name-i`. The arithmetic is theirs, in
-/// `float`, so that the points are.
+/// The ring as twemproxy lays it out, and libmemcached with weights. Each server gets a share of
+/// 160 points per server by its weight, four from each MD5 of `name-i`. The arithmetic is in
+/// `float`, as in both, so that the points agree.
 pub fn ketama(servers: &[Server]) -> Continuum {
     let total: u32 = servers.iter().map(|s| s.weight).sum();
     let mut points: Vec<(u32, u32)> = Vec::with_capacity(servers.len() * 160);

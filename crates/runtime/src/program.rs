@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 pub use tier::Tiers;
 
-/// What a parser said; see `WL_MORE` and its siblings.
+/// The result of a parser; see `WL_MORE` and its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     More,
@@ -118,11 +118,12 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Exchanges what the program calls: for harnesses that run programs without [`crate::serve`].
+    /// Exchanges the functions that the program calls: for harnesses that run programs without
+    /// [`crate::serve`].
     /// # Safety
     /// Nothing runs the program now; the functions fit whoever runs it from now on.
     pub unsafe fn set_host(&self, transmit: TransmitFn, queue: QueueFn, serve: ServeFn) {
-        // SAFETY: valid for the process by the contract of `with_packets`, used by nobody else now.
+        // SAFETY: valid for the process by the contract of `with_packets`, not used elsewhere now.
         unsafe {
             ((*self.table).transmit, (*self.table).queue, (*self.table).serve) =
                 (Some(transmit), Some(queue), Some(serve))
@@ -135,8 +136,8 @@ unsafe impl Send for Packets {}
 // SAFETY: as above.
 unsafe impl Sync for Packets {}
 
-/// A loaded program. Cheap to copy around by reference; lives as long as the process (shared
-/// objects are not closed: their code may be on the stack of another core).
+/// A loaded program. Cheap to copy; lives as long as the process. Shared objects are not closed,
+/// because their code may be on the stack of another core.
 #[derive(Clone)]
 pub struct Program {
     table: *const wl_program,
@@ -146,15 +147,15 @@ pub struct Program {
     mark: Option<&'static AtomicU32>,
 }
 
-// SAFETY: the table is immutable, and the ABI asks of a program that its functions can be called
-// from several cores at once on different tasks.
+// SAFETY: the table is immutable. By the ABI its functions can be called from several cores at once
+// on different tasks.
 unsafe impl Send for Program {}
 // SAFETY: as above.
 unsafe impl Sync for Program {}
 
-/// A path of a file in memory that no library was loaded from before: the loader takes two of one
-/// name for one, and numbers of descriptors come again. Which of the ways to write `/` comes next
-/// tells them apart.
+/// A path of a file in memory from which no library was loaded before. The loader takes two
+/// libraries of one name for one, and descriptor numbers are reused. Different ways to write `/`
+/// tell the paths apart.
 fn memory_path(fd: i32) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -208,13 +209,13 @@ impl Program {
         if fd < 0 {
             return Err(fail(std::io::Error::last_os_error()));
         }
-        // SAFETY: the descriptor was made just now and is owned by nobody else.
+        // SAFETY: the descriptor was made just now and has no other owner.
         let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         file.write_all(library).map_err(fail)?;
         Program::open(&memory_path(fd))
     }
 
-    /// Loads a compiled program from a file that nobody changes as long as the process lives.
+    /// Loads a compiled program from a file that does not change while the process lives.
     pub fn open(path: &Path) -> Result<Program, Error> {
         let text = path.to_string_lossy().into_owned();
         let name = CString::new(text.as_bytes()).map_err(|_| Error::Program(format!("bad file name {text:?}")))?;
@@ -293,7 +294,7 @@ impl Program {
     /// Adds the functions of frame ports, which take `this` as their `self`, and gives the program
     /// its way to transmit.
     /// # Safety
-    /// `packets` is null or valid for the rest of the process, used by nobody else now, and obeys
+    /// `packets` is null or valid for the rest of the process, not used elsewhere now, and obeys
     /// `wireloom.h`.
     pub unsafe fn with_packets(mut self, this: *mut c_void, packets: *mut wl_packets) -> Program {
         // SAFETY: by contract.
@@ -306,12 +307,12 @@ impl Program {
         self
     }
 
-    /// Where the program at hand is, if it was compiled with marks: the number of an element.
+    /// The element where the program runs now, if it was compiled with marks.
     pub fn mark(&self) -> Option<&'static AtomicU32> {
         self.mark
     }
 
-    /// What runs frames, if the program has frame ports.
+    /// The functions that run frames, if the program has frame ports.
     pub fn packets(&self) -> Option<Packets> {
         self.packets
     }

@@ -61,7 +61,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     running.until_ended(&names, &signals, options)
 }
 
-/// What is under way, and what has ended.
+/// The parts that run, and the results of those that have ended.
 struct Running {
     packets: Option<packet::Running>,
     services: Option<services::Running>,
@@ -119,7 +119,7 @@ impl Running {
         self.services.iter().for_each(|s| s.cores.wake());
     }
 
-    /// Takes in what has ended.
+    /// Collects the results of parts that have ended.
     fn collect(&mut self, stop: &Stop) {
         if let Some(s) = self.services.take_if(|s| s.cores.ended()) {
             self.sum.add(&s.finish());
@@ -141,7 +141,8 @@ impl Running {
         }
     }
 
-    /// The counters of apps whose packets have ended, with what connections have counted so far.
+    /// Writes the counters of apps whose packets have ended, with the counts of their connections
+    /// so far.
     fn write_counted(&mut self, stop: &Stop) {
         let of = |c: &packet::Counted| self.connections.as_ref().map_or(Vec::new(), |g| g.counted(&c.app.desc.app));
         if let Err(e) = self.counted.iter().try_for_each(|c| c.write(&of(c))) {
@@ -189,7 +190,8 @@ impl Doors {
     }
 }
 
-/// Connections need descriptors: take what the system allows, and say how many that are.
+/// Raises the limit on descriptors as far as the system allows, because connections need them.
+/// Returns the limit.
 pub(crate) fn raise_descriptor_limit() -> u64 {
     // SAFETY: plain system calls.
     unsafe {

@@ -37,7 +37,7 @@ pub(crate) struct Running {
     _writer: Option<Writer>,
 }
 
-/// What a core says when its ports are open.
+/// A core's report when its ports are open.
 type Started = Result<(Waker, String), Error>;
 
 /// Opens all ports. `packets`: where the other halves of apps that have two are counted.
@@ -108,7 +108,7 @@ fn named(name: String, run: impl FnOnce() -> bool + Send + 'static) -> Result<st
 }
 
 impl Running {
-    /// (app, port, address) of those that listen.
+    /// (app, port, address) of each listening port.
     pub(crate) fn ports(&self) -> Vec<(String, String, SocketAddr)> {
         let mut out = Vec::new();
         for a in &self.cores.group.apps {
@@ -151,8 +151,8 @@ fn ports_free(apps: &[Arc<App>]) -> Result<(), Error> {
     each_listening(&all, |addr| if common::listens_early(addr) { Ok(()) } else { common::free_to_listen(addr) })
 }
 
-/// Listens on the ports of apps that are still to be made, so that who connects waits for them and
-/// is not refused. [`start`] takes the sockets over.
+/// Listens on the ports of apps that are still being compiled, so that early clients wait and are
+/// not refused. [`start`] takes the sockets over.
 pub fn listen_early(apps: &[(Desc, Vec<(String, String)>)]) -> Result<(), Error> {
     let services = apps.iter().filter(|(desc, _)| !desc.has_frames());
     let settings =
@@ -195,13 +195,13 @@ struct Thread {
     stop: Stop,
     mailbox: Arc<Mailbox>,
     packets: Option<Arc<Group>>,
-    /// What each app has of tables of which every core has a copy.
+    /// For each app, the entries of tables that every core has a copy of.
     loads: Arc<Vec<Loads>>,
     moves: Arc<Moves>,
     log: Option<Arc<AccessLog>>,
 }
 
-/// A core's thread. Answers whether all its clients ended in order.
+/// A core's thread. Returns whether all its clients ended in order.
 fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mpsc::Sender<Started>) -> bool {
     let _closes = Closes(spec.mailbox.clone());
     if let Some(cpu) = spec.cpu {
@@ -220,7 +220,7 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
         return false;
     }
     for (app, loads) in spec.loads.iter().enumerate() {
-        // What does not fit the cores of packets report, which load the same.
+        // Entries that do not fit are reported by the packet cores, which load the same ones.
         let _ = loads.apply(false, &mut |handler, args| core.signal(app, handler, args));
     }
     let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));

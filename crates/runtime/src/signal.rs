@@ -13,13 +13,12 @@ use std::sync::{mpsc, Arc, Mutex};
 use std::time::Duration;
 use wireloom_ir::desc::{ParamValue, ResultType, SignalDesc};
 
-/// A core answers after the batch at hand; one that does not is stuck or ending.
+/// A core answers after its batch; a core that does not is stuck or ending.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// What a handler ended with: the fault's kind and place.
+/// The fault of a handler: kind and place.
 pub type Fault = (u32, u32);
-/// Runs a handler of the app at hand with arguments, on the core at hand; its result as the program
-/// wrote it.
+/// Runs a handler of the app with arguments, on this core; its result as the program wrote it.
 pub type Run<'r> = dyn FnMut(u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
 /// Runs a handler of any app of the core.
 type RunOf<'r> = dyn FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
@@ -36,11 +35,11 @@ pub struct Mailbox {
 #[derive(Default)]
 struct Jobs {
     list: Vec<Job>,
-    /// The core has ended: what comes is dropped, so that nobody waits for it.
+    /// The core has ended: new jobs are dropped, so that their senders do not wait.
     closed: bool,
 }
 
-/// Closes a core's mailbox when the core ends, in whatever way.
+/// Closes a core's mailbox when the core ends, also by a panic.
 pub struct Closes(pub Arc<Mailbox>);
 
 impl Drop for Closes {
@@ -51,7 +50,7 @@ impl Drop for Closes {
 }
 
 impl Mailbox {
-    /// Does what has come in.
+    /// Runs the jobs that have arrived.
     pub fn serve(&self, mut run: impl FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault>) {
         if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::Acquire) {
             return;
@@ -78,7 +77,7 @@ pub struct Post {
     pub wakers: Vec<Waker>,
 }
 
-/// What a core was asked.
+/// A pending answer of a core.
 pub struct Asked<T>(mpsc::Receiver<T>);
 
 impl<T> Asked<T> {
@@ -97,7 +96,7 @@ impl Post {
         work: impl FnOnce(&mut Run) -> T + Send + 'static,
     ) -> Asked<T> {
         let (answer, got) = mpsc::channel();
-        // Whoever asked may have gone.
+        // The receiver may be gone.
         self.boxes[core]
             .put(Box::new(move |run| drop(answer.send(work(&mut |handler, args| run(app, handler, args))))));
         self.wakers[core].wake();

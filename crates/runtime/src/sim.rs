@@ -50,7 +50,7 @@ impl Sim {
         self.core.beside(&apps, &stats);
     }
 
-    /// What the first app's connections have counted, by counter.
+    /// The counts of the first app's connections, by counter.
     pub(crate) fn counted(&self) -> Vec<u64> {
         self.core.publish();
         self.core.stats[0].apps[0].counters.iter().map(crate::stats::Cell::get).collect()
@@ -79,7 +79,7 @@ impl Sim {
         self.net.accept(self.address(port, instance)?)
     }
 
-    /// What becomes of further connections to a backend.
+    /// Sets the fate of further connections to a backend.
     pub fn behave(&mut self, port: &str, instance: usize, b: Behaviour) {
         if let Some(a) = self.address(port, instance) {
             self.net.behave(a, b);
@@ -104,7 +104,7 @@ impl Sim {
         }
     }
 
-    /// Moves time on in steps, running what comes due.
+    /// Moves time on in steps, and runs due timers.
     pub fn advance(&mut self, d: Duration) {
         let step = Duration::from_millis(1).max(d / 64);
         let mut left = d;

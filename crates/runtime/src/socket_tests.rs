@@ -227,7 +227,7 @@ fn resident() -> usize {
     s.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// Both ends are in this process and the kernel's memory does not count: what grows is ours.
+/// Both ends are in this process and the kernel's memory does not count: all growth is ours.
 #[test]
 fn ten_thousand_idle_connections_are_small() {
     let _alone = alone();

@@ -81,8 +81,8 @@ pub struct PortStats {
     pub retries: Cell,
     /// Connect, exclusive: requests that were sent behind another on its connection.
     pub pipelined: Cell,
-    /// Connect: connections closed because bytes came that nobody had asked for; requests that went
-    /// to another server than the one named.
+    /// Connect: connections closed because of bytes without a request; requests that went to
+    /// another server than the one named.
     pub surplus: Cell,
     pub failovers: Cell,
     /// Listen: answers by their class (`App::classes`), and from a request to the end of its
@@ -134,8 +134,8 @@ pub struct BackendStats {
     pub down: AtomicU8,
 }
 
-/// Faults per (kind, place): a small open-addressed table; what does not fit is counted per kind
-/// only.
+/// Faults per (kind, place): a small open-addressed table. When it is full, faults are counted per
+/// kind only.
 #[derive(Debug)]
 pub struct FaultTable {
     keys: Vec<AtomicU64>,
@@ -180,7 +180,7 @@ impl FaultTable {
         false
     }
 
-    /// (kind, place, count) of all that occurred.
+    /// (kind, place, count) of each fault that occurred.
     pub fn list(&self) -> Vec<(u32, u32, u64)> {
         let entry = |(k, c): (&AtomicU64, &AtomicU64)| {
             let key = k.load(Relaxed);

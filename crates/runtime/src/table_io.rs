@@ -158,7 +158,7 @@ pub fn csv_field(v: &Value) -> String {
     }
 }
 
-/// Tells rows apart, for those that several cores have.
+/// A fingerprint of a row, to tell apart rows that several cores have.
 pub fn fingerprint(row: &str) -> u128 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let half = |salt: u8| {
@@ -198,7 +198,7 @@ pub fn stray<'n>(signals: &[&SignalDesc], names: impl IntoIterator<Item = &'n st
     names.into_iter().find(|n| !known(n))
 }
 
-/// What is said of a name that is no field.
+/// The error for a name that is no field.
 pub fn no_field(signal: &SignalDesc, name: &str) -> String {
     let names = fields(signal);
     let hint = suggestions::lead(name, names.iter().copied());
@@ -221,7 +221,7 @@ pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<
     if let Some(name) = stray(&[signal], row.keys().map(String::as_str)).filter(|_| exact) {
         return Err(no_field(signal, name));
     }
-    // In the order of the arguments; those of masks are filled together with what they belong to.
+    // In the order of the arguments; arguments for masks are filled together with their fields.
     let mut calls: Vec<Vec<Option<ParamValue>>> = vec![vec![None; signal.args.len()]];
     for (i, arg) in signal.args.iter().enumerate() {
         let (name, ty) = (&arg.name, arg.ty);
@@ -269,8 +269,8 @@ pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<
     Ok(calls.into_iter().map(|c| c.into_iter().flatten().collect()).collect())
 }
 
-/// The first call that replaces what another row's has put in, with another value: the numbers of
-/// both rows. `remove` takes what tells entries apart.
+/// The first call that would replace another row's entry with a different value: the numbers of
+/// both rows. `remove` has the arguments that identify an entry.
 pub fn replaced(
     insert: &SignalDesc,
     remove: &SignalDesc,
@@ -432,8 +432,7 @@ fn range(low: u64, high: u64, bits: u32) -> Result<Vec<Pattern>, String> {
 
 // ---- from answers ----
 
-/// What an entry is made of: types of the key and the value, and whether it has a mask and a
-/// priority.
+/// The form of an entry: types of the key and the value, and whether it has a mask and a priority.
 #[derive(Clone, Debug)]
 pub struct Shape {
     key: ResultType,
@@ -545,7 +544,7 @@ fn pattern_text(ty: ParamType, form: &Form, value: &Value, mask: &Value) -> Valu
         return Value::Null;
     }
     if let Form::Within(ranges) = form {
-        // What lies above the field's own bits goes without saying.
+        // Bits above the field's own are implied.
         if let Some(bits) =
             held(ranges).filter(|bits| v >> bits == 0 && m >> bits == u128::from(mask_bits(width - bits)))
         {
@@ -582,8 +581,8 @@ fn bits_of(ty: ParamType, form: &Form, v: &Value) -> Option<u128> {
 /// The cursor behind the last entry.
 pub const END: u64 = u64::MAX;
 
-/// A step of a walk over a core's part of a table, by its signal `next`: the entry, if the step
-/// came upon one, and the cursor behind it, which moves on.
+/// One step of a walk over a core's part of a table, by its signal `next`. It returns the entry, if
+/// the step found one, and the advanced cursor.
 pub fn step(run: &mut Run, next: &SignalDesc, cursor: u64) -> Result<(Option<Row>, u64), Fault> {
     let bytes = run(next.handler, &[ParamValue::UInt(cursor)])?;
     let Some(Value::Object(mut step)) = decode(&next.result, &mut &bytes[..]) else { return Ok((None, END)) };

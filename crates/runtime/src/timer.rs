@@ -95,8 +95,8 @@ impl Wheel {
         true
     }
 
-    /// When `expire` must be called next: never later than the earliest deadline, and earlier only
-    /// where far timers must be sorted more finely (at most once per level and timer).
+    /// When `expire` must be called next: never later than the earliest deadline. It is earlier
+    /// only where far timers must be sorted more finely, at most once per level and timer.
     pub fn next_deadline(&self) -> Option<u64> {
         let mut best: Option<u64> = None;
         for level in 0..LEVELS {
@@ -174,7 +174,7 @@ impl Wheel {
         }
     }
 
-    /// Puts a node into the slot its deadline asks for, as seen from `now`. Needs `at >= now`.
+    /// Puts a node into the slot of its deadline, as seen from `now`. Needs `at >= now`.
     fn link(&mut self, index: u32) {
         let at = self.nodes[index as usize].at;
         let mut level = 0;

@@ -10,9 +10,9 @@ pub(crate) fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {
     list.iter().map(|s| address(server(s)?.0)).collect()
 }
 
-/// A server of a list, in twemproxy's form: `host:port`, `host:port:weight`,
-/// `host:port:weight name`. Its address and what stands for it where keys are spread: its name,
-/// else `host:port`, of port 11211 the host alone.
+/// A server of a list, in twemproxy's form: `host:port`, `host:port:weight`, `host:port:weight
+/// name`. The name represents it where keys are spread. Without a name that is `host:port`, or the
+/// host alone for port 11211.
 pub(crate) fn server(text: &str) -> Result<(&str, Server), String> {
     let (at, name) = match text.split_once(' ') {
         Some((at, name)) => (at, Some(name.trim())),
@@ -52,7 +52,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// What the resolver says, without the library's own preface.
+/// The resolver's error, without the library's own preface.
 fn resolver(e: &std::io::Error) -> String {
     let text = e.to_string();
     text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_string()
@@ -177,7 +177,7 @@ pub fn text_of(v: &Value) -> String {
     v.as_str().map_or_else(|| v.to_string(), |s| s.trim().to_string())
 }
 
-/// What a field holds, for messages.
+/// The accepted values of a field, for messages.
 pub fn expected(ty: ParamType, form: &Form) -> String {
     match (form, ty) {
         (Form::Enum(names), _) => names.join(" or "),
@@ -229,7 +229,7 @@ pub fn single(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Param
         },
         (Form::Ip6, _) => text.parse().map(|ip: Ipv6Addr| ParamValue::Bytes(ip.octets().to_vec())).map_err(|_| wrong()),
         (Form::Wide, _) => wide(&text).map(|n| ParamValue::Bytes(n.to_be_bytes().to_vec())).ok_or_else(wrong),
-        // Only what is an address may be written as one.
+        // Only an address may be written as one.
         (Form::Plain, ParamType::UInt(_)) if text.contains(['.', ':']) => Err(wrong()),
         (Form::Ip, _) => text.parse().map(|ip| ParamValue::Bytes(octets(ip).to_vec())).map_err(|_| wrong()),
         // As tables show them.
@@ -243,7 +243,7 @@ pub fn single(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Param
     }
 }
 
-/// As much of what was given as a message needs.
+/// As much of a given text as a message needs.
 pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -25,7 +25,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// What an app has counted here, by counter.
+    /// The counts of an app here, by counter.
     pub fn counted(&self, app: &str) -> Vec<u64> {
         let Some(number) = self.apps.iter().position(|a| a.desc.app == app) else { return Vec::new() };
         let sum = |n: usize| self.stats.iter().filter_map(|c| c.apps.get(number)?.counters.get(n)).map(Cell::get).sum();
@@ -114,7 +114,7 @@ impl Hosted {
     }
 }
 
-/// Whether cores of one half do what is for another.
+/// Whether cores of one half run a part of another half.
 fn runs(cores: Half, what: Half) -> bool {
     cores == Half::Both || what == Half::Both || cores == what
 }

@@ -24,7 +24,7 @@ impl Severity {
     }
 }
 
-/// A place in the source and what is to be said about it.
+/// A place in the source and a text about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     pub span: Span,
@@ -137,7 +137,7 @@ impl Diagnostic {
     }
 }
 
-/// Brings diagnostics into the order of the source and drops what is said twice.
+/// Brings diagnostics into the order of the source and drops repeated ones.
 pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.sort_by_key(|d| d.span().map(|s| (s.file, s.start, s.end)));
     diagnostics.dedup();
@@ -316,7 +316,7 @@ const BEFORE: usize = 40;
 /// The part of a line that is shown: the whole line, unless it is too long to read.
 struct Window {
     text: String,
-    /// Characters left out in front, less those that stand for them.
+    /// Characters left out in front, less the characters that represent them.
     cut: usize,
 }
 

@@ -300,7 +300,7 @@ impl Lexer<'_> {
     // ---- addresses ----
 
     /// Takes an address if one starts here. A name may look like the start of one (`fe80::1`,
-    /// `ab:cd:…`), but only what is an address in full is taken as such.
+    /// `ab:cd:…`), but only a complete address is taken.
     fn address(&mut self) -> bool {
         let start = self.at;
         let first = self.bytes[start];
@@ -352,7 +352,7 @@ impl Lexer<'_> {
         {
             return None;
         }
-        // `::1..` or `::1:`: what follows the address is not part of it.
+        // `::1..` or `::1:`: the next sign is not part of the address.
         while len > 1 && self.text[self.at..self.at + len].parse::<Ipv6Addr>().is_err() {
             if !matches!(self.bytes[self.at + len - 1], b':' | b'.') {
                 return None;
@@ -410,7 +410,7 @@ impl Lexer<'_> {
     }
 }
 
-/// An address found: how long it is and what is wrong with it.
+/// An address: its length, and its error.
 struct Taken {
     len: usize,
     problem: Option<&'static str>,

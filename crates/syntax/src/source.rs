@@ -20,10 +20,10 @@ pub trait World {
     /// The folder that `use std.…` looks into.
     fn std_root(&self) -> &Path;
 
-    /// The file that `use a.b` means when written in a file of the folder `from`: the user's folder
-    /// first, then the standard library (there a leading `std` is the root itself). When the path
-    /// names something inside a module (`use std.http.Request`), the longest prefix that is a file
-    /// wins. Gives the file and how many parts it took.
+    /// The file that `use a.b` means when written in a file of the folder `from`. The user's folder
+    /// comes first, then the standard library (there a leading `std` is the root itself). If the
+    /// path names something inside a module (`use std.http.Request`), the longest prefix that is a
+    /// file wins. Returns the file and how many parts it took.
     fn resolve(&self, from: &Path, parts: &[&str]) -> Option<(PathBuf, usize)> {
         (1..=parts.len()).rev().find_map(|taken| {
             candidates(from, self.std_root(), &parts[..taken])
@@ -122,8 +122,8 @@ pub struct Source {
     pub text: String,
     /// Where each line starts.
     lines: Vec<u32>,
-    /// How many characters there are before each block of [`BLOCK`] bytes: a line may be as long as
-    /// the file, and thousands of diagnostics may be about it.
+    /// The number of characters before each block of [`BLOCK`] bytes. A line may be as long as the
+    /// file, and have thousands of diagnostics.
     characters: Vec<u32>,
 }
 

@@ -48,7 +48,7 @@ pub struct Lexed {
 }
 
 /// Operators and brackets, longer ones before their prefixes. `>` is never joined with a following
-/// `>` here, so that `list<list<u8, 4>, 8>` needs no care: the parser joins two adjacent ones to a
+/// `>` here, so that `list<list<u8, 4>, 8>` needs no care. The parser joins two adjacent ones to a
 /// shift.
 pub const SIGNS: &[&str] = &[
     "..=", "<<=", "+|=", "-|=", "->", "<-", "=>", "==", "!=", "<=", ">=", "~=", "..", "<<", "+|", "-|", "+=", "-=",

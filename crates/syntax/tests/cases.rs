@@ -1,7 +1,7 @@
-//! Golden tests: each file of `cases/` is a test and ends in comments with what parsing it gives:
-//! its diagnostics if there are any, else its tree without spans; after it what the formatter makes
-//! of it, if that differs. `BLESS=1 cargo test -p wireloom-syntax --test cases -- NAME` writes one
-//! anew.
+//! Golden tests: each file of `cases/` is a test and ends in comments with its expected result.
+//! That is its diagnostics if there are any, else its tree without spans. Behind it stands the
+//! formatter's output, if that differs. `BLESS=1 cargo test -p wireloom-syntax --test cases --
+//! NAME` writes one anew.
 
 use std::path::Path;
 use wireloom_golden::Golden;

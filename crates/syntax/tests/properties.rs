@@ -1,4 +1,4 @@
-//! What holds for every program: formatting twice is formatting once, and no text makes the parser
+//! Properties of every program: formatting twice is formatting once, and no text makes the parser
 //! panic.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Hostile input: no panic, no endless loop, no exhausted stack, whatever the text is.
+//! Hostile input: no panic, no endless loop, no exhausted stack, for any text.
 
 use wireloom_syntax::ast::FileId;
 use wireloom_syntax::parse;
@@ -47,7 +47,7 @@ fn long_chains_are_refused() {
     }
     let text = format!("fn f() {{ if a {{ }} {} }}\n", "else if a { } ".repeat(20_000));
     assert!(codes(&text).contains(&"E0104"));
-    // What nests chains in chains is as high as it looks.
+    // Chains nested in chains are as high as they look.
     let text = format!("fn f() -> u32 = {}1{}\n", "(".repeat(200), " + 1".repeat(200).add_close(200));
     assert!(codes(&text).is_empty() || codes(&text).contains(&"E0104"));
     assert!(codes(&format!("type T = u8{}\n", "?".repeat(20_000))).contains(&"E0104"));

@@ -33,7 +33,7 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     all
 }
 
-/// Compares each of these with what is there, or writes it.
+/// Compares each output with its file, or writes it.
 ///
 /// # Errors
 /// The differences, or why a file could not be written.
@@ -68,7 +68,7 @@ fn difference(g: &Golden) -> Option<String> {
     )
 }
 
-/// From what is there to what it would be now.
+/// The difference between the file and the output now.
 pub fn diff(name: &str, there: &str, now: &str) -> String {
     TextDiff::from_lines(there, now).unified_diff().context_radius(CONTEXT).header(name, "now").to_string()
 }

@@ -1,4 +1,4 @@
-//! Expressions over what a unit has read so far.
+//! Expressions over the fields that a unit has read so far.
 
 use super::{Maker, Scope};
 

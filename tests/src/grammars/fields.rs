@@ -4,7 +4,7 @@ use super::{Maker, Place, Scope};
 use std::fmt::Write;
 
 impl Maker {
-    /// Writes a field, or a few that belong together, and brings what it says into scope.
+    /// Writes a field, or a few that belong together, and brings their values into scope.
     pub(super) fn field(&mut self, s: &mut Scope, out: &mut String, place: Place, depth: u32) {
         let known = s.bytes.len();
         let at = out.len();
@@ -75,7 +75,7 @@ impl Maker {
         }
     }
 
-    /// What can only stand at the end.
+    /// A field that can only stand at the end.
     fn last_field(&mut self, s: &mut Scope, out: &mut String, place: Place) {
         let name = self.fresh();
         match self.rng.below(3) {
@@ -199,7 +199,7 @@ impl Maker {
         });
         let within = if ty.starts_with('i') { "" } else { self.within() };
         let _ = writeln!(out, "    {name}: {radix}<{ty}{size}>{end}{within}");
-        // What ends at the first byte that is no digit is followed by one.
+        // A number that ends at the first byte that is no digit is followed by such a byte.
         if size.is_empty() && end.is_empty() {
             let _ = writeln!(out, "    \"{}\"", self.pick(&[";", "\\n", " "]));
         }

@@ -1,6 +1,6 @@
 //! Random grammars in source text: units of every field form, each the request or the response of a
-//! protocol of its own, and handlers that read some of their fields. Mostly well formed by
-//! construction; what is not, the compiler refuses.
+//! protocol of its own. Handlers read some of their fields. The grammars are mostly well formed by
+//! construction; the compiler refuses the others.
 
 mod exprs;
 mod fields;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use wireloom_interp::generate::Rng;
 
-/// What the units use beside each other.
+/// Items that the units use.
 pub const ITEMS: &str = "fault wrong_a, wrong_b
 charset low = 'a'..='z'
 charset blank = \" \\t\"
@@ -25,7 +25,7 @@ enum Only: bytes<4> { yes = \"yes\", no = \"no\" }
 fn twist(a: u32, b: u32) -> u32 = (a * u32(31) ^ b) % u32(64)
 ";
 
-/// A unit with all that it needs.
+/// A unit with all its parts.
 pub struct Made {
     /// The unit of the message.
     pub name: String,
@@ -55,7 +55,7 @@ pub fn program(units: &[&Made]) -> String {
     text + "}\n"
 }
 
-/// What expressions at some place of a unit can read.
+/// The values that expressions can read at some place of a unit.
 #[derive(Clone, Default)]
 struct Scope {
     /// Expressions of unsigned numbers, and their largest values.
@@ -67,7 +67,7 @@ struct Scope {
 }
 
 impl Scope {
-    /// What was added behind `before`, seen from outside of the case that it stands in.
+    /// Values added behind `before`, seen from outside of their case.
     fn leave_case(&mut self, before: &Scope, rng: &mut Rng) {
         let plain = |text: &String| text.bytes().all(|b| b.is_ascii_alphanumeric());
         let added = |list: &mut Vec<String>, n: usize| {
@@ -111,10 +111,10 @@ pub struct Maker {
     /// Whether the message may have `stream` fields, long fields.
     streams: bool,
     long: bool,
-    /// A stream has begun: what stands behind cannot be read by a handler, and bytes hardly by the
-    /// grammar.
+    /// A stream has begun: a handler cannot read fields behind it, and the grammar hardly their
+    /// bytes.
     flown: bool,
-    /// What a handler can read: expressions of numbers and of bytes.
+    /// The values that a handler can read: expressions of numbers and of bytes.
     seen: Scope,
 }
 
@@ -160,7 +160,7 @@ impl Maker {
         Made { name: name.to_string(), source, handler, forms: std::mem::take(&mut self.forms) }
     }
 
-    /// Logs some of what was seen.
+    /// Logs some of these values.
     fn handler(&mut self) -> String {
         let seen = std::mem::take(&mut self.seen);
         let mut parts: Vec<String> = seen.ints.iter().map(|(text, _)| format!("u64({text})")).collect();

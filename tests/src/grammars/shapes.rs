@@ -4,7 +4,7 @@ use super::{Maker, Place, Scope};
 use std::fmt::Write;
 
 impl Maker {
-    /// A largest size: what is over 4 KiB is a tail.
+    /// A largest size: above 4 KiB it is a tail.
     fn size(&mut self) -> (&'static str, u64) {
         if self.long && self.rng.chance(30) {
             self.note("a long field");
@@ -61,7 +61,7 @@ impl Maker {
         self.add_bytes(s, place, name);
     }
 
-    /// A length that stands before what it measures.
+    /// A length in front of its field.
     pub(super) fn measured(&mut self, s: &mut Scope, out: &mut String, place: Place) {
         self.note("computed length");
         let (n, a, b) = (self.fresh(), self.fresh(), self.fresh());
@@ -88,7 +88,7 @@ impl Maker {
         s.bools.push(format!("({name} == {variant})"));
     }
 
-    /// A unit of its own, and what can be read of it.
+    /// A unit of its own, and its readable values.
     fn part(&mut self, place: Place, params: bool, first: &str, depth: u32) -> (String, Scope) {
         let name = self.part_name();
         let (mut scope, mut body) = (Scope::default(), String::new());

@@ -1,6 +1,6 @@
-//! What the memcached tests share: fixtures (a proxy before real servers, our own server, or a
-//! plain memcached to check the tests' own expectations) and the dialogues and packets of both
-//! protocols.
+//! The common part of the memcached tests: fixtures, dialogues and packets of both protocols. A
+//! fixture is a proxy before real servers, our own server, or a plain memcached to check the
+//! expectations.
 
 pub mod binary;
 pub mod binary_checks;
@@ -8,7 +8,7 @@ pub mod text;
 
 use crate::{plain, servers, Process, Wireloom};
 
-/// A memcached service under test, with what stands behind it.
+/// A memcached service under test, with the servers behind it.
 pub struct Service {
     pub port: u16,
     /// The proxy or the server itself.

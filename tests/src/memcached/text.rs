@@ -3,7 +3,7 @@
 
 use crate::dialogue::Dialogue;
 
-/// What every memcached server answers alike.
+/// The answers that are equal in all memcached servers.
 pub const BASIC: &[Dialogue] = &[
     Dialogue {
         name: "storage",
@@ -120,7 +120,7 @@ pub const MANY: &[Dialogue] = &[
     },
 ];
 
-/// What a proxy passes on besides.
+/// Further commands that a proxy passes on.
 pub const MORE: &[Dialogue] = &[
     Dialogue {
         name: "meta",
@@ -173,8 +173,8 @@ pub const BAD: &[(&str, &str, &[&str])] = &[
 
 const BAD_LINE: &[&str] = &["ERROR", "CLIENT_ERROR"];
 
-/// The same, where servers and proxies may choose their words: any error line will do, and whatever
-/// follows it up to the next answer in step.
+/// Cases in which servers and proxies may choose their words: any error line will do. More lines
+/// may follow it, up to the next answer in step.
 pub fn bad_lengths() -> Vec<(&'static str, String)> {
     let long = "k".repeat(251);
     vec![

@@ -59,7 +59,7 @@ impl Make {
         Some(fit[self.below(fit.len() as u64) as usize].clone())
     }
 
-    /// What is at hand of a type, mostly: parts of values are.
+    /// An available value of a type; mostly parts of values.
     fn leaf(&mut self, ty: Ty) -> String {
         let part = match (ty, self.below(6)) {
             (Ty::Bytes, 0) => self.named(Ty::Two).map(|n| format!("{n}.a")),

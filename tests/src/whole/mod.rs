@@ -1,11 +1,10 @@
 //! Whole programs at random: handlers of packets, of services and of timers with nested control
-//! flow, states with bytes that are assigned from themselves, tables of all kinds, updates, queues,
-//! header edits, elements wired together.
+//! flow. They have states with bytes that are assigned from themselves, tables of all kinds,
+//! updates, queues, header edits, and elements wired together.
 //!
-//! In: a seed. Out: the parts of an app, which [`app`] puts together with those of others, so that
-//! one run of a C compiler serves many programs; each has names of its own (`p7_…`). Programs are
-//! well typed by construction as far as that is simple; the rest is left to the checker, which
-//! refuses some.
+//! In: a seed. Out: the parts of an app. [`app`] joins the parts of several programs, so that one
+//! run of a C compiler serves many. Each has names of its own (`p7_…`). Programs are well typed by
+//! construction as far as that is simple; the checker refuses some of the rest.
 
 mod exprs;
 mod packets;
@@ -15,7 +14,7 @@ mod stmts;
 use std::fmt::Write;
 use wireloom_interp::generate::Rng;
 
-/// Types that programs use. Those with several parts of bytes are what aliases are made of.
+/// Types that programs use. Types with several parts of bytes make aliases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ty {
     Bool,
@@ -81,7 +80,7 @@ impl Ty {
     }
 }
 
-/// What all programs of a file share.
+/// Items that all programs of a file share.
 const ITEMS: &str = "\
 record Two { a: bytes<16>  b: bytes<16>  n: u32 }
 record Nest { t: Two  o: bytes<16>?  l: list<bytes<16>, 4>  k: u64 }

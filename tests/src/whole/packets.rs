@@ -89,7 +89,7 @@ impl Make {
             let _ = writeln!(out, "{q} -> {}", self.pick(&["o0", "o1"]));
         } else {
             let _ = writeln!(out, "on {q}(p) {{ // waited");
-            // What waits is not sent to itself: nothing would end it.
+            // A waiting packet is not sent to its own queue: the program would not end.
             self.packet_body(&[], 2, out);
         }
         self.ways.push(q.clone());
@@ -249,7 +249,7 @@ impl Make {
             4 => ("ip4", "insert [Ipv4 { ttl: 9, proto: 4 }] before p.ip4".into()),
             _ => ("inner_ip4", "remove p.inner_ip4".into()),
         };
-        // What is not known to be there is asked for.
+        // A header that may be absent is tested first.
         let _ = match self.headers.contains(&need) {
             true => writeln!(out, "{text}"),
             false => writeln!(out, "if p.{need} {{ {text} log \"{need} \", p.len }}"),

@@ -33,8 +33,8 @@ impl Make {
         }
     }
 
-    /// Something that calls, perhaps inside of branches and loops; what is read behind it lies over
-    /// the suspension.
+    /// A statement with a call, perhaps inside of branches and loops. Values read behind it live
+    /// across the suspension.
     fn step(&mut self, depth: u32, out: &mut String) {
         let way = self.below(if depth == 0 { 6 } else { 10 });
         match way {

@@ -11,7 +11,7 @@ impl Make {
             self.statement(depth, out)
         }
         self.vars.truncate(vars);
-        // What was taken out inside is gone outside, too.
+        // A header that was removed inside is gone outside, too.
         let now = std::mem::take(&mut self.headers);
         self.headers = headers.into_iter().filter(|h| now.contains(h)).collect();
     }
@@ -149,7 +149,7 @@ impl Make {
         self.loops += 1;
         let (headers, vars) = (self.headers.clone(), self.vars.len());
         self.block(2, depth - 1, out);
-        // In the second round what the first has taken out is gone: such programs are left to the
+        // In the second round, headers removed by the first are gone: such programs are left to the
         // checker.
         self.headers.retain(|h| headers.contains(h));
         if self.rng.chance(40) {
@@ -228,7 +228,7 @@ impl Make {
         };
     }
 
-    /// What an entry holds, looked at.
+    /// Reads the parts of an entry.
     fn found(&mut self, t: &Table, key: &str, depth: u32, out: &mut String) {
         let x = self.name("w");
         // An option in a table would be an option of an option.

@@ -1,6 +1,6 @@
 //! The pages of the codes, `docs/errors/CODE.md`: made from the compiler's own table (`wireloom
-//! explain`) and from what it says to each code's example. `BLESS=1 cargo test -p wireloom-tests
-//! --test docs -- code::` writes them anew.
+//! explain`) and its output for each code's example. `BLESS=1 cargo test -p wireloom-tests --test
+//! docs -- code::` writes them anew.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn explain(code: &str) -> Explained {
     Explained { title, text: text.trim_end().to_string(), example }
 }
 
-/// What the compiler says to the example.
+/// The compiler's output for the example.
 fn said(folder: &Path, code: &str, example: &str) -> String {
     std::fs::write(folder.join("example.loom"), example).expect("the folder is writable");
     let out = Wireloom::command_with(&["check", "example.loom"], |c| {

@@ -8,7 +8,7 @@ pub struct Block {
     pub line: usize,
     /// `loom`, `sh`, …
     pub language: String,
-    /// What stands behind the language: `test`, `error=E0301`.
+    /// The words behind the language: `test`, `error=E0301`.
     pub marks: Vec<(String, String)>,
     pub text: String,
 }
@@ -75,8 +75,8 @@ fn begin(line: usize, info: &str) -> Block {
     Block { line, language, marks, text: String::new() }
 }
 
-/// Whether the output is what the page shows: `…` in a line stands for any text, a line of its own
-/// for any lines.
+/// Whether the output matches the page: `…` in a line stands for any text, a line of its own for
+/// any lines.
 pub fn matches(shown: &[&str], said: &[&str]) -> bool {
     match (shown.split_first(), said.split_first()) {
         (None, None) => true,

@@ -1,5 +1,5 @@
-//! A shell in which the commands of a page run one after the other, in a folder of their own, with
-//! the pages' port numbers exchanged for free ones.
+//! A shell in which the commands of a page run one after the other, in a folder of their own. The
+//! pages' port numbers are exchanged for free ones.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

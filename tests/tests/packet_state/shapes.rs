@@ -1,5 +1,5 @@
-//! Frames of all shapes, cut and lying ones among them: compiled code, which has ways of its own
-//! for usual ones, does what the interpreter does.
+//! Frames of all shapes, cut and lying ones among them: compiled code, with its fast paths, does
+//! the same as the interpreter.
 
 use super::{both_ways, udp, write, Folder, Frames, EPOCH};
 
@@ -36,8 +36,8 @@ fn tagged(f: &mut Vec<u8>) {
     f.splice(12..12, [0x81, 0, 0, 5]);
 }
 
-/// Frames that wait for their table and are changed are opened twice: plain ones, and those of
-/// other shapes between them. They keep their order, and what is wrong in one is counted once.
+/// Frames that wait for their table and are changed are parsed twice: plain ones, and other shapes
+/// between them. They keep their order, and a fault in one is counted once.
 #[test]
 fn frames_that_are_opened_twice() {
     let folder = Folder::new("twice");
@@ -121,9 +121,8 @@ app choosing {
 }
 "#;
 
-/// TCP, UDP and others, cut anywhere, with options, tags and lengths that lie: which header is
-/// there, what the rules say of it and what becomes of the frame is worked out without branches for
-/// most, one way or another for the rest.
+/// TCP, UDP and others, cut anywhere, with options, tags and lengths that lie. For most frames
+/// headers, rules and results are computed without branches, for the rest with them.
 #[test]
 fn choices_without_branches() {
     let folder = Folder::new("choosing");

@@ -1,5 +1,5 @@
-//! Bytes of a frame that a program has named stay what they are, and a frame stays whole for
-//! whoever uses it, whatever is sent or changed before.
+//! Named bytes of a frame keep their values, and a frame stays whole for all its users, also when
+//! another use was sent or changed before.
 
 use super::{both_ways, udp, write, Folder, Frames, Runs, EPOCH};
 

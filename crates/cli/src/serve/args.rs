@@ -39,12 +39,12 @@ pub struct Serve {
     /// find it by themselves.
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
-    /// A busy core with many clients on shared backend connections waits up to this many
-    /// microseconds for more input before it looks, which saves work; at light load and with few
-    /// clients it never waits. 0: never.
+    /// The longest time in microseconds that a busy core waits for more input. Waiting saves work
+    /// if many clients share backend connections. At light load and with few clients a core never
+    /// waits. 0: never.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
     pub batch_wait: u64,
-    /// What a frame port is bound to, instead of what the app says: `wire=pcap:in.pcap`,
+    /// The target of a frame port, in place of the app's own: `wire=pcap:in.pcap`,
     /// `ports=nic:eth0,nic:eth1`. Engines: pcap (reads or writes pcap and pcapng, .gz and .zst
     /// too), nic, afpacket, afxdp, tun, tap, kernel, udp, memory, null.
     #[arg(long, value_name = "PORT=ENGINE:NAME,…")]

@@ -31,7 +31,7 @@ impl<E: std::fmt::Display> From<E> for Failure {
 
 pub type Outcome = Result<(), Failure>;
 
-/// Says what went wrong, and gives the exit code.
+/// Prints the error, and returns the exit code.
 pub fn ended(outcome: Outcome) -> std::process::ExitCode {
     match outcome {
         Ok(()) => return std::process::ExitCode::SUCCESS,
@@ -41,8 +41,7 @@ pub fn ended(outcome: Outcome) -> std::process::ExitCode {
     std::process::ExitCode::from(1)
 }
 
-/// SIGHUP, which a terminal sends when it closes, ends nothing. What serves waits for it, to open
-/// its log anew.
+/// SIGHUP, which a terminal sends when it closes, ends nothing. A running app reopens its log.
 pub fn ignore_hangup() {
     // SAFETY: a plain system call; no handler is set.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
@@ -82,7 +81,7 @@ fn parameters(desc: &Desc) -> String {
     text
 }
 
-/// So many kinds of faults are told at the end of a run.
+/// So many kinds of faults are listed at the end of a run.
 const FAULTS_TOLD: usize = 4;
 
 pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, interpreted: bool) -> Outcome {
@@ -130,7 +129,7 @@ pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, i
             String::new()
         };
         let counts = format!(
-            "{} frames received, {} sent, {} without a way out{queues}",
+            "{} frames received, {} sent, {} without an output{queues}",
             served.frames, served.frames_sent, served.frames_dropped
         );
         eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
@@ -179,7 +178,7 @@ pub fn pairs(flag: &str, form: &str, list: &[String]) -> Result<Vec<(String, Str
     list.iter().map(pair).collect()
 }
 
-/// Which app a setting is for: `app.name`, or the only app, or all that have the name.
+/// The app of a setting: `app.name`, the only app, or all apps that have the name.
 fn addressee(names: &[String], descs: &[&Desc], name: &str) -> Result<(usize, String), Failure> {
     if let Some((app, rest)) = name.split_once('.') {
         if let Some(i) = names.iter().position(|n| n == app) {

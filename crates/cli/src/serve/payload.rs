@@ -19,7 +19,7 @@ const LARGEST: u64 = 256 << 20;
 /// Of the sources of the runtime: one executable knows the other by it.
 pub const ID: &str = concat!("wireloom-runtime ", env!("CARGO_PKG_VERSION"), " ", env!("WIRELOOM_ID"));
 
-/// What `build` appended.
+/// The program that `build` appended.
 pub struct Payload {
     pub library: Vec<u8>,
     pub desc: Vec<u8>,

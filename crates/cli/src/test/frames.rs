@@ -176,7 +176,7 @@ impl<'m> Play<'m> {
         }
     }
 
-    /// The faults of the run, for whoever looks for the reason.
+    /// The faults of the run, to explain a failure.
     fn faults(&mut self) -> String {
         let faults = self.sim.faults().to_vec();
         let mut shown: Vec<String> = Vec::new();

@@ -73,7 +73,7 @@ pub(super) struct Mapping {
     words: usize,
 }
 
-/// What one entry of a directory of page tables stands for: between such addresses whole tables are
+/// The range of one entry of a directory of page tables: between such addresses whole tables are
 /// moved.
 const DIRECTORY: usize = 2 << 20;
 
@@ -86,7 +86,7 @@ impl Mapping {
         new
     }
 
-    /// Addresses that nobody else has, without any rights.
+    /// Addresses reserved for this view, without any rights.
     fn reserved(words: usize) -> Mapping {
         let all = (words * 8).next_multiple_of(page()) + page() + DIRECTORY;
         // SAFETY: asks for new memory.
@@ -119,8 +119,8 @@ impl Mapping {
 
     fn moved(self) -> Mapping {
         let to = Mapping::reserved(self.words);
-        // The old addresses stay ours until they are given back, so that nobody else gets them in
-        // between.
+        // The old addresses stay ours until they are given back, so that no other mapping gets them
+        // in between.
         let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
         // SAFETY: both are mappings of this view alone; the old place is not used again.
         let at = unsafe { libc::mremap(self.at, self.len(), self.len(), how, to.at) };

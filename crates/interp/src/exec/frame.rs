@@ -40,8 +40,8 @@ pub struct Frame {
     /// Free bytes before and behind.
     pub head: usize,
     pub tail: usize,
-    /// Bytes of the wire behind `end` as the frame came: a capture has cut them off, or they lie
-    /// too far behind for a header to name.
+    /// Bytes of the wire behind `end` on arrival: a capture has cut them off, or they lie too far
+    /// behind for a header's length.
     cut: usize,
     /// Bytes behind `end` that lengths count, and a capture has cut off.
     miss: usize,
@@ -51,7 +51,7 @@ pub struct Frame {
     kept: Vec<Frame>,
 }
 
-/// Part of what is built: its header's unit, if it is one, and its bytes.
+/// Part of a built frame: its header's unit, if it is one, and its bytes.
 pub type Built = Vec<(Option<UnitId>, Vec<u8>)>;
 
 fn sum(bytes: &[u8]) -> u64 {
@@ -79,7 +79,7 @@ fn range(m: &Module, u: UnitId, f: FieldId) -> Option<std::ops::Range<usize>> {
     Some(at..at + n)
 }
 
-/// The checksum's sum over what it covers; `net` is the network header before it, with its unit.
+/// The checksum's sum over its bytes; `net` is the network header before it, with its unit.
 fn covered(m: &Module, unit: UnitId, c: &Checksum, header: &[u8], to_end: &[u8], net: Option<(UnitId, &[u8])>) -> u64 {
     match c.over {
         Over::Header => sum(header),
@@ -132,7 +132,7 @@ fn moved(at: usize, by: isize) -> usize {
 }
 
 impl Frame {
-    /// Finds the headers. `fault` is told of those that are there but wrong.
+    /// Finds the headers. `fault` gets the faults of headers that are there but wrong.
     pub fn open(
         grammar: &Grammar,
         unit: UnitId,
@@ -203,12 +203,11 @@ impl Frame {
 
     /// The runtime's frame becomes this one; where it lies.
     fn write_back(&self) -> Option<(*const u8, usize)> {
-        // SAFETY: null, or the frame of the batch at hand, which nobody else uses while its handler
-        // runs.
+        // SAFETY: null, or the frame of the current batch, which has no other user while its
+        // handler runs.
         let f = unsafe { self.raw.as_mut() }?;
         let room = f.head + f.n + f.tail;
-        // Where its first byte is now: before the old one by what was taken of the headroom.
-        // SAFETY: the frame has shrunk or stayed within the rooms around it.
+        // The new address of its first byte: before the old one by the used headroom.
         unsafe {
             f.p = f.p.offset(self.head as isize - f.head as isize);
             std::ptr::copy_nonoverlapping(self.bytes.as_ptr(), f.p, self.bytes.len());
@@ -502,8 +501,8 @@ impl Frame {
         self.resum_around(m, self.layers.len(), pos.saturating_sub(1));
     }
 
-    /// A length of `bytes` bytes, of a payload that ends at `end`: what was cut off behind the
-    /// frame counts, too.
+    /// A length of `bytes` bytes, of a payload that ends at `end`: bytes cut off behind the frame
+    /// count, too.
     fn length(&self, n: usize, end: usize, bytes: usize) -> usize {
         if self.miss == 0 || end != self.end {
             return n;
@@ -635,7 +634,7 @@ fn finish(m: &Module, parts: &Built, built: &mut Vec<u8>, behind: &[u8], missing
     built.truncate(n);
 }
 
-/// An act, with what it builds as code.
+/// An act, with the code of its parts.
 #[derive(Clone, Debug)]
 pub enum Act {
     Plain(FrameAct),

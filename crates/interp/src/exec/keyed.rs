@@ -77,7 +77,7 @@ pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res
     Ok(())
 }
 
-/// Does what a statement says; the locals that it sets.
+/// Runs a statement; returns the locals that it sets.
 fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(LocalId, Value)>> {
     let t = &here.module.tables[id.index()];
     Ok(match s {

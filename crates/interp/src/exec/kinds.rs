@@ -69,8 +69,7 @@ fn estimate(registers: &[u8]) -> u64 {
     ((if e <= 2.5 * m && zeros > 0 { m * ln(m / zeros as f64) } else { e }) + 0.5) as u64
 }
 
-/// Does what a statement on a table of these kinds says. False: an exact table's way is right for
-/// it.
+/// Runs a statement on a table of these kinds. False: it is handled as for an exact table.
 pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> Res<bool> {
     let here = Env { locals, ..*env };
     let m = env.module;

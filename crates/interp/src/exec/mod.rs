@@ -54,8 +54,7 @@ pub fn fresh_locals(m: &Module, body: &Body, all: usize) -> Vec<Value> {
     locals
 }
 
-/// Runs code from `pc`. `sink` takes what `Emit` gives. `env.locals` is not looked at: `locals`
-/// are.
+/// Runs code from `pc`. `sink` takes the output of `Emit`. `env.locals` is not used: `locals` are.
 pub fn run(env: &Env, code: &Code, locals: &mut Vec<Value>, pc: &mut usize, sink: &mut Vec<u8>) -> Res<Flow> {
     if locals.len() < code.locals {
         locals.resize(code.locals, Value::Int(0));

@@ -128,7 +128,7 @@ pub fn build(env: &Env, act: &Activation, out: &Out, locals: &mut Vec<Value>) ->
         Out::Built { body } => Ok(Ready { bytes: Bytes::Built(emitted(env, body, locals)?), tail: WL_TAIL_NONE }),
         Out::Pass { msg, edits } => {
             let Some(Value::Msg(r)) = locals.get(msg.index()) else { return internal("no message to pass on") };
-            // That it is the client's request the runtime must know, also of one without a tail.
+            // The runtime must know that it is the client's request, also of one without a tail.
             let request = matches!(r, MsgRef::Request(_)) && act.task().is_some();
             let msg = act.message(*r)?;
             let mut changes = Vec::new();

@@ -22,7 +22,7 @@ impl Mutator {
         Mutator { rng: Rng::new(seed), corpus, addresses, inputs, time: 1_700_000_000_000_000_000 }
     }
 
-    /// Every frame as it is, every prefix of it (also as a longer frame that a capture has cut),
+    /// Every frame unchanged, every prefix of it (also as a longer frame that a capture has cut),
     /// and every byte changed in six ways.
     pub fn systematic(&self) -> Vec<(Vec<u8>, u32)> {
         let mut all = Vec::new();

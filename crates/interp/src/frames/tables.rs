@@ -60,7 +60,7 @@ fn entries(r: &mut Runner, next: &SignalDesc) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// A number, `LENGTH:DIGITS`, and what follows it.
+/// A number, `LENGTH:DIGITS`, and the rest.
 fn leaf(b: &[u8]) -> Option<(u64, &[u8])> {
     let colon = b.iter().position(|c| *c == b':')?;
     let n: usize = std::str::from_utf8(&b[..colon]).ok()?.parse().ok()?;

@@ -287,7 +287,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What is wrong with bytes of a run stands where the byte is: those before it may be gone.
+    /// A fault in a run's bytes is at the byte: earlier ones may be gone.
     fn check(&self, r: &Run, b: &[u8], pos: &mut usize) -> Run1 {
         match b.iter().position(|x| r.class.is_some_and(|c| !c.has(*x))) {
             Some(at) => {

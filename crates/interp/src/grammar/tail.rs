@@ -54,8 +54,8 @@ pub enum Op {
         start: Option<Slot>,
         place: PlaceId,
     },
-    /// From here on bytes are passed on if this holds. What was held since then is known by the
-    /// slots of the program's `cuts`.
+    /// From here on bytes are passed on if this holds. Bytes held since then are known by the slots
+    /// of the program's `cuts`.
     Pass(Expr),
     /// The bytes before this point are accepted.
     Commit,
@@ -113,8 +113,8 @@ pub struct Program {
     pub insts: Vec<Inst>,
     /// By segment; 0 is the head before the program begins.
     pub captures: Vec<Captures>,
-    /// Where among held bytes those that are passed on and others meet (u64, from the message's
-    /// first byte).
+    /// The borders among held bytes between passed and dropped ones (u64, from the message's first
+    /// byte).
     pub cuts: Vec<Slot>,
     pub slots: Vec<TyId>,
 }
@@ -600,7 +600,7 @@ impl Compiler<'_> {
         result
     }
 
-    /// What in slots an expression without operands stands for.
+    /// The value of an expression without operands, over slots.
     fn direct(&self, e: &Expr, at: Scope) -> Result<Option<Expr>, String> {
         Ok(Some(match &*e.kind {
             ExprKind::Acc => match at.acc {
@@ -703,7 +703,7 @@ impl Compiler<'_> {
 }
 
 /// Bytes behind the head's end that are parsed at once, since the grammar may read them directly
-/// behind their field, however many they are up to that.
+/// behind their field; any number up to that.
 fn is_kept(field: &Field) -> bool {
     is_trimmed(field)
         || field.value_used && matches!(field.kind, FieldKind::Bytes { max, .. } if max <= split::KEPT_BYTES)

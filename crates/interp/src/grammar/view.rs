@@ -6,7 +6,7 @@ use crate::value::{fixed_size, get_fixed, put_fixed, Value};
 use wireloom_ir::Module;
 use wireloom_runtime::abi::wl_parser;
 
-/// What follows `wl_parser` in a view.
+/// The part of a view behind `wl_parser`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extra {
@@ -14,8 +14,7 @@ pub struct Extra {
     pub total: u64,
     /// Bytes of the message that are passed on; the part between them and `total` is held.
     pub from: u64,
-    /// Places among held bytes where those that are passed on and others meet, and how many of
-    /// these are behind.
+    /// Borders among held bytes between passed and dropped ones, and how many of these are behind.
     pub cuts: u32,
     pub cut: u32,
     /// In a run: bytes gone by (searched runs) or still to come (checked runs).
@@ -57,7 +56,7 @@ impl Default for Ahead {
 }
 
 impl Ahead {
-    /// The beginning of what follows.
+    /// The first bytes of the rest.
     pub fn of(rest: &[u8], eof: bool) -> Ahead {
         let n = rest.len().min(AHEAD);
         let mut a = Ahead { n: n as u32, eof: (eof && n == rest.len()) as u32, ..Ahead::default() };

@@ -51,7 +51,7 @@ fn packed_key(m: &Module, ty: TyId, ip: u64) -> Option<(u64, bool)> {
     }
 }
 
-/// What a table of one core takes when all its pages are in use: the arrays of
+/// The memory of a core's table when all its pages are in use: the arrays of
 /// support/core_hash_table.h.
 pub(super) fn local_table_bytes(m: &Module, t: &Table) -> Option<u64> {
     if !t.local || t.kind != TableKind::Exact {
@@ -87,8 +87,8 @@ pub(super) fn table_bytes(m: &Module, t: &Table) -> u64 {
     t.capacity.saturating_mul(entry).saturating_add(t.memory)
 }
 
-/// The whole bill: what is taken at start, what each connection and request adds, what pools may
-/// hold, and the sum.
+/// The whole bill: memory taken at start, memory for each connection and request, the limits of
+/// pools, and the sum.
 pub(super) fn memory(m: &Module, out: &mut String) {
     heading(out, "Memory");
     let per_core = layout::counters_size(m).saturating_add(sum(m.states.iter().map(|s| layout::size(m, s.ty))));
@@ -116,7 +116,7 @@ pub(super) fn memory(m: &Module, out: &mut String) {
         row(
             "pool: messages held".into(),
             desc::POOL_HELD,
-            "per core, at most: heads being received, what calls keep".into(),
+            "per core, at most: heads being received, messages kept by calls".into(),
         );
         row(
             "pool: output waiting".into(),
@@ -148,7 +148,7 @@ pub(super) fn memory(m: &Module, out: &mut String) {
     columns(out, &rows);
     let _ = writeln!(
         out,
-        "  What a pool has no room for is refused as `overload`. Pools, connections and requests take memory when they"
+        "  A message beyond a pool is the fault `overload`. Pools, connections and requests take memory when they"
     );
     let _ = writeln!(out, "  need it. Not in it: the process itself, the sockets' buffers in the kernel.");
 }

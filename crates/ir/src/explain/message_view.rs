@@ -6,7 +6,7 @@ use super::message_units;
 use crate::edited_fields::{self, EditedFields};
 use crate::*;
 
-/// `wl_parser`, where the tail begins, and the parser's own members whatever the unit.
+/// `wl_parser`, the position of the tail, and the parser's own members, for any unit.
 const PARSER: u64 = 112;
 /// A member that a parser needs for a field: a length, an accumulator, or where two runs meet.
 const PARSER_FIELD: u64 = 8;

@@ -9,7 +9,7 @@ use crate::*;
 pub(super) fn units(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
     for u in 0..m.units.len() {
         let id = UnitId(u as u32);
-        // A frame is found by its layers' conditions, not by what its switches begin with.
+        // A frame is found by its layers' conditions, not by the first bytes of its switches.
         if m.units[u].frame.is_some() {
             continue;
         }
@@ -36,12 +36,12 @@ fn name(m: &Module, unit: UnitId, field: &Field) -> String {
     }
 }
 
-/// The most fields of a unit, those of the units nested in it counted each time: its parser has
-/// room for each, and a place to go on at.
+/// The most fields of a unit, counting nested units each time. Its parser has room for each, and a
+/// place to go on at.
 const MOST_FIELDS: u64 = 4096;
 
-/// Units with too many fields, each unit after those nested in it: of those that hold one another,
-/// the first.
+/// Units with too many fields, each unit after its nested ones. Of units that hold one another, the
+/// first is reported.
 pub(super) fn too_many_fields(m: &Module, order: &[UnitId], out: &mut Vec<Finding>) {
     let mut sizes = vec![0u64; m.units.len()];
     for &u in order {
@@ -277,7 +277,7 @@ fn terms<'e>(e: &'e Expr, out: &mut Vec<&'e Expr>) {
     }
 }
 
-/// A run takes every byte it can: what follows must be able to begin with another one.
+/// A run takes every byte it can: the next field must be able to begin with another one.
 fn runs(m: &Module, facts: &Facts, unit: UnitId, fields: &[FieldId], out: &mut Vec<Finding>) {
     for (n, f) in fields.iter().enumerate() {
         let field = &m.unit(unit).fields[f.index()];
@@ -383,8 +383,8 @@ pub(super) fn stream_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
     }
 }
 
-/// What the grammar itself reads behind the beginning of a stream. A unit may be nested in several
-/// messages: it is told once.
+/// Fields that the grammar itself reads behind the beginning of a stream. A unit may be nested in
+/// several messages: it is reported once.
 pub(super) fn late_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
     for l in late_reads::late(m, Rule::Streams, unit) {
         let (reader, read) = (&m.unit(l.unit).fields[l.reader.index()], &m.unit(l.read.0).fields[l.read.1.index()]);
@@ -397,7 +397,8 @@ pub(super) fn late_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
     }
 }
 
-/// Where a message says what of its tail is passed on, but has none yet, or none that flows.
+/// A message that declares which part of its tail is passed on, but has no tail yet, or none that
+/// flows.
 pub(super) fn early_passes(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
     for (u, f) in late_reads::early(m, unit) {
         let found = Finding::new(

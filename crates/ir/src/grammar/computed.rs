@@ -26,8 +26,7 @@ pub fn again(m: &Module, field: &Field) -> bool {
     layout::has_bytes(m, field.ty) && !(place && one)
 }
 
-/// Those that become too large, each unit after those nested in it: what reads them need not be
-/// looked at.
+/// Values that become too large, each unit after its nested ones. Their readers need no check.
 pub(super) fn too_large(m: &Module, order: &[UnitId]) -> Vec<Finding> {
     let mut sizes: Vec<Vec<u64>> = m.units.iter().map(|u| vec![0; u.fields.len()]).collect();
     let headers: HashSet<UnitId> =

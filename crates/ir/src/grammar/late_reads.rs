@@ -18,7 +18,7 @@ pub struct Late {
     pub read: (UnitId, FieldId),
 }
 
-/// What `message` reads too late, nested units included.
+/// The reads of `message` that come too late, nested units included.
 pub fn late(m: &Module, rule: Rule, message: UnitId) -> Vec<Late> {
     if rule == Rule::Whole {
         return Vec::new();
@@ -70,7 +70,7 @@ impl There {
         }
     }
 
-    /// What is left seen from the unit around it, in which it is the field `f`.
+    /// The remaining fields, seen from the unit around it, in which it is the field `f`.
     fn inside(self, f: FieldId) -> Self {
         match self {
             There::All => There::All,
@@ -78,8 +78,8 @@ impl There {
         }
     }
 
-    /// Where the cases of a switch, which was entered with `enter`, meet again. What a case has
-    /// itself is read in that case only.
+    /// The meeting point of the cases of a switch, which was entered with `enter`. A case's own
+    /// fields are read in that case only.
     fn meet(self, other: Self, enter: &Self) -> Self {
         let (a, b) = match (self, other) {
             (There::All, one) | (one, There::All) => return one,
@@ -109,10 +109,11 @@ impl Place<'_> {
 struct Seek<'a> {
     m: &'a Module,
     rule: Rule,
-    /// What is there behind a unit that was entered in the head (true) or perhaps in the tail.
+    /// The readable fields behind a unit that was entered in the head (true) or perhaps in the
+    /// tail.
     exits: HashMap<(UnitId, bool), There>,
     found: Vec<Late>,
-    /// Where it is said what of the tail is passed on, in front of the tail.
+    /// Declarations about the passing of the tail that stand in front of the tail.
     early: Vec<(UnitId, FieldId)>,
 }
 
@@ -306,7 +307,7 @@ fn late_read(m: &Module, e: &Expr, ways: &[FieldPath], place: Place, depth: u32)
     let Some((unit, field)) = last else { return m.unit(place.unit).body.first().map(|f| (place.unit, *f)) };
     let indexed = path.steps.iter().any(|s| matches!(s, Step::Index(_)));
     match (&m.unit(unit).fields[field.index()].kind, &*e.kind) {
-        // What is computed and has bytes is computed again, or kept as a place.
+        // A computed value with bytes is computed again, or kept as a place.
         (FieldKind::Let { value }, ExprKind::Read(_)) if !indexed && depth <= layout::MAX_DEPTH => {
             way.pop();
             late_in(m, value, ways, Place { unit, way: &way, item: None }, depth + 1)

@@ -1,15 +1,15 @@
-//! Sizes and first bytes of units: bottom-up, every nested unit before those that contain it.
+//! Sizes and first bytes of units: bottom-up, every nested unit before the units that contain it.
 
 use crate::*;
 
-/// What is known of a field, a sequence of fields or a unit.
+/// The facts about a field, a sequence of fields or a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
     pub min: u64,
     pub max: u64,
     /// Bytes that may come first where it is not empty.
     pub first: ByteSet,
-    /// It may have no bytes, or (a peeked literal) leave the first ones to what follows.
+    /// It may have no bytes, or (a peeked literal) leave the first ones to the next field.
     pub empty: bool,
 }
 

@@ -53,7 +53,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0408", "unit parameters of more than 64 bits"),
     ("E0409", "`order by` a field that has no fixed place"),
     ("E0410", "two protocols of a port begin with the same bytes"),
-    ("E0411", "a run of bytes that swallows what follows"),
+    ("E0411", "a run of bytes that swallows the next field"),
     ("E0412", "a message too large to be held"),
     ("E0413", "a delimiter or literal without bytes"),
     ("E0414", "bytes are read that have flowed by"),
@@ -66,7 +66,7 @@ pub const HEAD_LIMIT: u64 = 1 << 20;
 /// Largest message that the program may need whole.
 pub const WHOLE_LIMIT: u64 = 16 << 20;
 
-/// Sets what the grammar says of each unit and reports what cannot be accepted.
+/// Computes the sizes and first bytes of each unit, and reports unacceptable grammars.
 pub fn analyze(m: &mut Module) -> Vec<Finding> {
     let order = match nesting_order(m) {
         Ok(order) => order,
@@ -132,9 +132,9 @@ fn arrives(m: &Module, unit: UnitId) -> bool {
     m.protocols.iter().any(|p| p.request == unit || p.response == Some(unit)) || m.merges.iter().any(|g| g.unit == unit)
 }
 
-/// Whether some code that runs when a message of this unit arrives (its handler, its protocol's
-/// clauses, what is said on its faults, a merge) needs the tail. A response's reader is not meant:
-/// it holds the answer instead.
+/// Whether code that runs when a message of this unit arrives needs the tail: its handler, its
+/// protocol's clauses, its fault answers, a merge. A response's reader is not meant: it holds the
+/// answer instead.
 fn needed_whole(m: &Module, unit: UnitId) -> bool {
     let rule = Rule::Long;
     let clauses = m.protocols.iter().any(|p| {
@@ -212,8 +212,8 @@ pub fn fixed_offset(m: &Module, unit: UnitId, field: FieldId) -> Option<(u32, u8
     fixed_offset_by(m, &facts, unit, field)
 }
 
-/// Whether a list in a tail is passed on at once, with what frames it (else item by item, as they
-/// are accepted).
+/// Whether a list in a tail is passed on at once, with its framing. Otherwise its items are passed
+/// on one by one, as they are accepted.
 pub fn passed_at_once(m: &Module, unit: UnitId, list: FieldId) -> bool {
     tail::at_once(m, &measured(m), unit, list)
 }

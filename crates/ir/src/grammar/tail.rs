@@ -102,8 +102,8 @@ pub fn has(m: &Module, unit: UnitId, kind: &dyn Fn(&FieldKind) -> bool) -> bool 
     seek(m, unit, kind, &mut vec![false; m.units.len()])
 }
 
-/// Whether a list in a tail is passed on at once, with what frames it: it is short, and nothing of
-/// it flows. Items of others are passed on one by one, as they are accepted.
+/// Whether a list in a tail is passed on at once, with its framing: it is short, and no part of it
+/// flows. Items of other lists are passed on one by one, as they are accepted.
 pub(super) fn at_once(m: &Module, facts: &super::measure::Facts, unit: UnitId, list: FieldId) -> bool {
     let flows = |kind: &FieldKind| {
         matches!(kind, FieldKind::Pass { .. } | FieldKind::StreamBytes { .. } | FieldKind::StreamUnit { .. })
@@ -118,8 +118,8 @@ pub(super) fn at_once(m: &Module, facts: &super::measure::Facts, unit: UnitId, l
     !inside && facts.field(m, unit, list).max <= KEPT_BYTES
 }
 
-/// Whether what is at a path of the message may lie in its tail. Paths that use more than the
-/// beginning of their last field (its bytes, its end) are `whole`.
+/// Whether a path of the message may lie in its tail. Paths that use more than the beginning of
+/// their last field (its bytes, its end) are `whole`.
 pub fn path_in_tail_by(m: &Module, rule: Rule, message: UnitId, path: &Path, whole: bool) -> bool {
     if rule == Rule::Whole {
         return false;

@@ -73,7 +73,7 @@ impl Compiler<'_> {
         made.map(|()| counts)
     }
 
-    /// Reports what several instances of an element have in common.
+    /// Reports an error that several instances of an element share.
     pub fn once(&mut self, d: Diagnostic) -> crate::compiler::Reported {
         if self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
             return crate::compiler::Reported;

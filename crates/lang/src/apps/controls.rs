@@ -1,9 +1,9 @@
 //! `signal start, stop, reset` of an element.
 //!
-//! A stopped element drops what comes to it, and its timers rest. A reset puts its states, and
-//! those of the elements in it, back to what they begin with, empties tables, limiters and queues,
-//! and does what the element does at the start. Counters count on. Tables of rules (`wildcard`,
-//! `lpm`), which are filled from outside, stay as they are.
+//! A stopped element drops its input, and its timers rest. A reset restores the first values of its
+//! states, and of the states of the elements in it. It empties tables, limiters and queues, and
+//! runs the element's start again. Counters count on. Tables of rules (`wildcard`, `lpm`), which
+//! are filled from outside, stay as they are.
 
 use super::elements::Instance;
 use super::AppName;
@@ -67,7 +67,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// What the names at hand stand for begins anew.
+    /// Resets the items behind the current names.
     fn reset_names(&mut self, span: Span) -> R<()> {
         let names: Vec<String> = self.cx.app.names().filter(|n| n != STOPPED).collect();
         for name in names {

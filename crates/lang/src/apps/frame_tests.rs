@@ -20,7 +20,7 @@ use wireloom_syntax::ast::{
     self, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, Pattern, Span, StmtKind as S, TestStepKind as T,
 };
 
-/// What a name stands for in the test at hand.
+/// The meaning of a name in the current test.
 #[derive(Clone)]
 enum Kept {
     /// A frame: built where it is used.
@@ -76,7 +76,7 @@ impl Compiler<'_> {
         let last = path.parts.last().cloned().ok_or(Reported)?;
         self.m.app = last.name.clone();
         let i = self.instance_of_its_own(module, path, args, &last.name, t.span)?;
-        // The test's code sees what the element sees, and the ports.
+        // The test's code sees the names of the element, and the ports.
         let mut scope = self.app.clone();
         scope.take_in(&i.scope);
         let outer = std::mem::replace(&mut self.app, scope);
@@ -115,8 +115,8 @@ impl Compiler<'_> {
         Ok(i)
     }
 
-    /// A port for each way out of an instance, and for its ways in that take packets, which are
-    /// given back with the nodes to the instance.
+    /// A port for each output of an instance, and for each input that takes packets. The ports of
+    /// inputs are returned with the nodes to the instance.
     pub fn ports_around(
         &mut self,
         i: &std::rc::Rc<super::elements::Instance>,
@@ -442,7 +442,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Code of a step: it sees the app's names and those that the test has kept.
+/// Code of a step: it sees the app's names and the kept names of the test.
 fn begin<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId) -> Lower<'c, 'a> {
     let place = cx.m.tests.last().map_or(String::new(), |t| format!("test \"{}\"", t.name));
     let kept = cx.test_names.0.clone();

@@ -159,7 +159,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What frames of the port hold: the packet type named, or the library's for this kind of
+    /// The content of the port's frames: the packet type named, or the library's for this kind of
     /// device.
     fn packet_type(&mut self, module: ModId, p: &ast::Port, engine: FrameEngine) -> R<ir::UnitId> {
         let id = match p.protocols.as_slice() {

@@ -26,7 +26,7 @@ const NANO: u64 = 1_000_000_000;
 const MOST: u64 = 9_000_000_000;
 const WIDE: Ty = Ty::Int { bits: 128, signed: false };
 
-/// What its name stands for.
+/// The item behind its name.
 pub struct Gauge {
     pub table: TableId,
     pub keyed: bool,
@@ -309,7 +309,8 @@ impl Lower<'_, '_> {
         Ok(Val::pure(ty, self.local_expr(mark)))
     }
 
-    /// Whether n tokens are there: n fits into the bucket and what is missing leaves room for it.
+    /// Whether n tokens are there: n fits into the bucket, and the missing tokens leave room for
+    /// it.
     fn enough(&mut self, n: &X, burst: &X, missing: LocalId) -> X {
         let small = build::cmp(BinOp::Le, n.clone(), burst.clone());
         let all = build::bin(T_U64, BinOp::Mul, burst.clone(), build::u64(NANO));
@@ -317,7 +318,7 @@ impl Lower<'_, '_> {
         small_and(small, build::cmp(BinOp::Le, self.taken(missing, n), all))
     }
 
-    /// What is missing once n tokens are taken.
+    /// The missing tokens once n are taken.
     fn taken(&self, missing: LocalId, n: &X) -> X {
         build::bin(
             T_U64,
@@ -328,7 +329,7 @@ impl Lower<'_, '_> {
     }
 
     /// Updates the entry: its buckets are filled for the time that has passed; then `then` takes
-    /// from them. It is given what is missing of each.
+    /// from them. It gets the missing tokens of each.
     fn refill(&mut self, g: &Gauge, key: X, span: Span, then: impl FnOnce(&mut Self, &[LocalId])) {
         let value = self.cx.tables[g.table.index()].value.clone();
         let t = self.cx.lower_ty(&value);

@@ -25,7 +25,7 @@ use wireloom_syntax::Diagnostic;
 /// Most inputs of a program.
 const MOST_INPUTS: usize = 16 << 10;
 
-/// What names mean around nodes of a wiring.
+/// The meaning of names around nodes of a wiring.
 #[derive(Clone)]
 pub struct Around {
     pub app: AppScope,
@@ -35,7 +35,7 @@ pub struct Around {
     pub element: u32,
 }
 
-/// What an input does.
+/// The code of an input.
 #[derive(Clone)]
 enum Does {
     Element(std::rc::Rc<Entrance>),
@@ -73,7 +73,7 @@ pub struct From {
 }
 
 impl Compiler<'_> {
-    /// The number of an instance in a wiring, from 1 on: `key` tells what it is wired to.
+    /// The number of an instance in a wiring, from 1 on: `key` names its wires.
     pub fn element_number(&mut self, parent: u32, name: &str, kind: &str, key: &str) -> u32 {
         let known = (parent, format!("{name} {key}"));
         if let Some(n) = self.element_numbers.get(&known) {
@@ -90,7 +90,7 @@ impl Compiler<'_> {
         n
     }
 
-    /// Lowers what packets lead to from here, until nothing is left to be lowered.
+    /// Lowers the inputs that packets reach from here, until none is left to be lowered.
     pub fn behind_handlers(&mut self, app: &str) {
         loop {
             self.loops(app);
@@ -100,7 +100,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What is wrong with the whole graph, once all of it is lowered.
+    /// Checks the whole graph, once all of it is lowered.
     pub fn check_graph(&mut self) {
         self.circles();
         self.held_outputs();
@@ -171,7 +171,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Sees names as they are around nodes; answers what was seen before.
+    /// Sees names as they are around nodes; returns the old scope.
     pub fn enter(&mut self, a: &Around) -> (AppScope, u32) {
         (std::mem::replace(&mut self.app, a.app.clone()), std::mem::replace(&mut self.element, a.element))
     }
@@ -180,7 +180,7 @@ impl Compiler<'_> {
         (self.app, self.element) = (app, element);
     }
 
-    /// Drops what has been said before: the same code was lowered once more.
+    /// Drops repeated errors: the same code was lowered once more.
     pub fn said_again(&mut self, from: usize) {
         let new = self.diags.split_off(from);
         for d in new {
@@ -195,8 +195,8 @@ impl Compiler<'_> {
         let order: BTreeSet<ir::InputId> = self.m.inputs_in_order().into_iter().collect();
         let left: Vec<ir::InputId> =
             (0..self.m.inputs.len() as u32).map(ir::InputId).filter(|i| !order.contains(i)).collect();
-        // Of those that are left each has a sender that is left, too: back from one to the next
-        // until one comes again.
+        // Each remaining input has a sender that remains, too: go back from one to the next until
+        // one comes again.
         let Some(mut at) = left.first().copied() else { return };
         let mut seen = vec![];
         while !seen.contains(&at) {
@@ -388,7 +388,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// The name of a wire from a handler or a wiring: what it leads to.
+/// The name of a wire from a handler or a wiring: its target.
 pub fn to_name(n: &Ident, port: Option<&Ident>) -> String {
     port.map_or(n.name.clone(), |p| format!("{}.{}", n.name, p.name))
 }

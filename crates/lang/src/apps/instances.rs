@@ -1,7 +1,7 @@
 //! Instances of elements without a sender: their timers, start handlers, queues, and frames that
 //! they build.
 //!
-//! A frame that is built in the handler of another one has no view of its own there. It leaves
+//! A frame that is built in the handler of another frame has no view of its own there. It leaves
 //! through a port that leads back into the program (`FrameEngine::Loop`). The wiring behind it is
 //! the handler of that port. Every send of the element to such an output goes through the port, so
 //! that the order stays.
@@ -27,7 +27,7 @@ pub struct Loop {
     key: String,
     port: ir::PortId,
     unit: ir::UnitId,
-    /// What the wiring behind it sees.
+    /// The names that the wiring behind it sees.
     around: Around,
     nodes: Vec<Node>,
     span: Span,
@@ -255,7 +255,8 @@ impl Lower<'_, '_> {
         .map(|_| ())
     }
 
-    /// What follows an instance in the wiring that leads to it, where it is not wired apart.
+    /// The nodes behind an instance in the wiring that leads to it, if they have no wiring of their
+    /// own.
     pub fn behind(&mut self, name: &str, i: &Rc<Instance>, needed: bool, span: Span) -> R<Vec<Node>> {
         let apart = i.element.members.iter().any(|m| matches!(&m.kind, MemberKind::Out { name: o, .. } if self.cx.app.chains.contains_key(name) || self.cx.app.chains.contains_key(&format!("{name}.{}", o.name))));
         if apart {

@@ -12,7 +12,7 @@ use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
-    /// What a command line or a signal's caller can give.
+    /// The type of a value that a command line or a signal's caller can give.
     pub fn param_type(&mut self, t: &Ty, span: Span) -> R<ParamType> {
         Ok(match t {
             Ty::Bool => ParamType::Bool,

@@ -273,7 +273,7 @@ impl Compiler<'_> {
 /// A signal's result: its type, its bytes, and how many they are at most.
 type Made = (ResultType, X, u64);
 
-/// What an entry is made of.
+/// The type of an entry.
 struct Entry {
     key: Ty,
     value: Ty,
@@ -285,7 +285,7 @@ struct Entry {
     listed: bool,
 }
 
-/// A field of a key or value, what it is if it is left out, and what may come in; none: all.
+/// A field of a key or value, its default, and the values that may come in; none: all.
 #[derive(Clone)]
 struct Part {
     name: String,
@@ -294,8 +294,8 @@ struct Part {
     within: Vec<(u64, u64)>,
 }
 
-/// The parts of a record or tuple; those of a tuple have the letter and a number as names, and what
-/// has no parts is the whole.
+/// The parts of a record or tuple. Parts of a tuple have the letter and a number as names. A value
+/// without parts is the whole.
 fn parts_of(c: &Compiler, t: &Ty, letter: &str, whole: &str) -> Vec<Part> {
     let part = |name: String, ty: &Ty| Part { name, ty: ty.clone(), default: None, within: vec![] };
     match t {
@@ -547,7 +547,7 @@ impl Lower<'_, '_> {
         let behind = build::cmp(BinOp::Eq, build::local(cursor, T_U64), build::u64(u64::MAX));
         let take = vec![
             build::stmt(sp, StmtKind::TableRemove { table, key: self.local_expr(key), dst: None }),
-            // What stood behind it may have moved into its place.
+            // A later entry may have moved into its place.
             build::stmt(
                 sp,
                 StmtKind::Set(cursor, build::bin(T_U64, BinOp::Sub, build::local(cursor, T_U64), build::u64(1))),
@@ -661,9 +661,9 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// `t.next(cursor)`: the cursor behind what was looked at, and the entry, if there was one;
-    /// `t.forget()` removes the one that the last `next` has given. Of a table that is split
-    /// between cores each walks its part, so neither keeps it from being split.
+    /// `t.next(cursor)`: the advanced cursor, and the entry, if there was one. `t.forget()` removes
+    /// the entry that the last `next` has given. In a table that is split between cores each core
+    /// walks its part, so neither prevents the split.
     fn walk_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
         let (key_ty, value_ty) =
             (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());

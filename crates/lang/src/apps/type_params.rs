@@ -7,7 +7,7 @@ use crate::ty::Ty;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Path, Span, TypeKind};
 use wireloom_syntax::Diagnostic;
 
-/// What a type parameter stands for, in code of the element's module.
+/// The meaning of a type parameter, in code of the element's module.
 #[derive(Clone)]
 pub struct TypeName {
     module: ModId,
@@ -103,7 +103,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What a name stands for that is a type parameter.
+    /// The meaning of a name that is a type parameter.
     pub fn type_name(&self, module: ModId, path: &Path) -> Option<R<Found>> {
         let [one] = path.parts.as_slice() else { return None };
         match self.app.get(&one.name)? {
@@ -141,7 +141,7 @@ pub fn any_types(module: ModId, e: &ast::Element) -> AppScope {
     scope_of(&e.types.iter().map(|(n, _)| any(n)).collect::<Vec<_>>())
 }
 
-/// What stands between `<` and `>`, as a type.
+/// The text between `<` and `>`, as a type.
 fn as_type(e: &Expr) -> Option<ast::Type> {
     if let ExprKind::Type(t) = &*e.kind {
         return Some(t.clone());

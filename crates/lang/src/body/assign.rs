@@ -11,7 +11,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{BinOp, Block, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
-/// What stands left of `=`.
+/// The left side of `=`.
 #[derive(Clone)]
 enum Root {
     Local(LocalId, Ty),
@@ -119,8 +119,8 @@ impl Lower<'_, '_> {
         let Vk::Pure(whole) = &current.kind else { return Err(Reported) };
         let stored = self.replace(whole.clone(), &current.ty, path, e.clone());
         self.push(span, set(stored));
-        // The value of the assignment is what was assigned: `(chosen = x)` is x even where the
-        // place is an option.
+        // The value of the assignment is the assigned value: `(chosen = x)` is x even if the place
+        // is an option.
         match (&ty, &*e.kind) {
             (Ty::Option(t), K::Some(inner)) => Ok(Val::pure((**t).clone(), inner.clone())),
             _ => Ok(Val::pure(ty, e)),
@@ -221,7 +221,7 @@ impl Lower<'_, '_> {
             && self.cx.expr_item(self.module, e).is_none()
     }
 
-    /// What stands in the place of a table is none.
+    /// The name in the place of a table is no table.
     fn unknown_table(&mut self, e: &Expr) -> Reported {
         match &*e.kind {
             ExprKind::Name(n) if self.is_unknown(e) => {

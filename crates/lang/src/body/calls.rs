@@ -17,7 +17,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{Arg, Block, Expr, ExprKind, FnBody, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
-/// What a call means.
+/// The target of a call.
 pub enum Callee {
     Fn(Rc<FnInfo>),
     /// One that the element was given.
@@ -194,7 +194,7 @@ impl Lower<'_, '_> {
     }
 
     pub fn call_with(&mut self, info: &Rc<FnInfo>, vals: Vec<Val>, span: Span, sink: Option<Sink>) -> R<Val> {
-        // Its body is checked at its first use: what it sends to must be known.
+        // Its body is checked at its first use, because the targets of its sends must be known.
         let around = std::mem::replace(&mut self.cx.around, if info.in_app { self.outlets.clone() } else { vec![] });
         let how = self.cx.function(info, span);
         self.cx.around = around;
@@ -308,7 +308,7 @@ impl Lower<'_, '_> {
         self.expr(e, Some(&info.ret))
     }
 
-    /// What is put in the place of its uses may double at every step: there is a limit, told once.
+    /// Copies may double at every step: there is a limit, reported once.
     fn one_more_copy(&mut self, too_deep: bool, told: impl FnOnce() -> Diagnostic) -> R<()> {
         self.cx.inlined = self.cx.inlined.saturating_add(1);
         if !too_deep && self.cx.inlined < MAX_COPIES {

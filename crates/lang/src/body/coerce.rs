@@ -18,7 +18,7 @@ impl Lower<'_, '_> {
         }
         let (mut w, mut f) = (self.show(want), self.show(found));
         if w == f {
-            // They print alike: what makes the difference is said.
+            // They print alike, so the difference is named.
             (w, f) = (format!("{w}{}", where_from(want)), format!("{f}{}", where_from(found)));
         }
         let mut d = Diagnostic::error("E0301", span, format!("expected {w}, found {f}")).label(format!("this is {f}"));
@@ -134,7 +134,7 @@ impl Lower<'_, '_> {
 
     fn maybe_expr(&mut self, c: Expr, inner: Val, want: &Ty, span: Span) -> R<Expr> {
         let Ty::Option(it) = want else { return Err(Reported) };
-        // What the conversion does is done only where there is a value.
+        // The conversion runs only if there is a value.
         let (made, block) = self.sub(|s| {
             s.assume(&c, true);
             s.coerce(inner, it, span)
@@ -148,7 +148,7 @@ impl Lower<'_, '_> {
     }
 
     fn option_widen(&mut self, e: Expr, a: &Ty, b: &Ty, t: ir::TyId, want: &Ty, span: Span) -> R<Expr> {
-        // What is written as `some(x)` holds x itself; the item of a `none` has any type.
+        // `some(x)` holds x itself; the item of a `none` has any type.
         match *e.kind {
             ExprKind::None => return Ok(Expr::new(t, ExprKind::None)),
             ExprKind::Some(value) => {
@@ -252,7 +252,7 @@ impl Lower<'_, '_> {
         Expr::new(t, ExprKind::Get(e.clone(), i))
     }
 
-    /// The zero value: what missing entries and omitted fields are.
+    /// The zero value: the value of missing entries and omitted fields.
     pub fn zero(&mut self, ty: &Ty) -> Expr {
         let t = self.cx.lower_ty(ty);
         let kind = match ty {
@@ -349,7 +349,7 @@ impl Lower<'_, '_> {
         }
         // A field that is there in some cases only must be asked for; data may also be required.
         let computed = self.is_computed(&v);
-        // A test of packets says what it expects: a header that is absent is not it.
+        // A test of packets states its expectation: an absent header does not meet it.
         let expected = self.kind == super::Kind::Test && self.frames;
         if matches!(v.kind, Vk::Maybe(..)) && !computed && !expected || matches!(self.kind, Kind::Clause | Kind::Const)
         {
@@ -430,7 +430,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// What a type says beside its name.
+/// The part of a type that its name does not show.
 fn where_from(t: &Ty) -> &'static str {
     match t {
         Ty::Items(..) => " of a message",

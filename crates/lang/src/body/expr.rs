@@ -281,7 +281,7 @@ impl Lower<'_, '_> {
         self.field_of(v, name, e.span)
     }
 
-    /// `cnt.seen` in a test: what an instance has counted or keeps.
+    /// `cnt.seen` in a test: a counter or state of an instance.
     fn instance_member(&mut self, base: &Expr, name: &Ident) -> Option<R<Val>> {
         let ExprKind::Name(n) = &*base.kind else { return None };
         if self.kind != Kind::Test || !self.in_app || self.lookup(&n.name).is_some() {

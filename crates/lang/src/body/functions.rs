@@ -1,6 +1,6 @@
 //! Functions as parameters of elements, and functions of the message at hand.
 //!
-//! `Filter(dns)`, `Filter(|p| p.len > 60)`, `Filter(.udp and .len > 60)`: what is given is put in
+//! `Filter(dns)`, `Filter(|p| p.len > 60)`, `Filter(.udp and .len > 60)`: the argument is put in
 //! the place of each call. It sees the names that are around the instance.
 
 use super::calls::Callee;
@@ -34,13 +34,13 @@ struct Param {
     any: bool,
 }
 
-/// What argument n is called where the function is given by name.
+/// The name of argument n of a function that is given by name.
 fn hidden(n: usize, span: Span) -> Ident {
     Ident { name: format!("argument {n}"), span }
 }
 
 impl Compiler<'_> {
-    /// What is given for a parameter of the type `fn(A) -> R`. `of`: the module of the element, and
+    /// The argument for a parameter of the type `fn(A) -> R`. `of`: the module of the element, and
     /// its type parameters.
     pub fn given_function(
         &mut self,
@@ -87,7 +87,7 @@ impl Compiler<'_> {
         Ok(AppName::Given(g))
     }
 
-    /// Whether what is given can take so many arguments.
+    /// Whether the argument can take so many values.
     fn takes(&mut self, e: &Expr, count: usize) -> R<()> {
         let d = match &*e.kind {
             ExprKind::Lambda(names, _) if names.len() != count => Diagnostic::error(
@@ -160,7 +160,7 @@ impl Lower<'_, '_> {
     fn apply(&mut self, g: &Rc<Given>, vals: Vec<Val>, span: Span) -> R<Val> {
         g.used.set(true);
         if g.what.is_none() {
-            // What it gives is not known.
+            // Its result is not known.
             let local = self.new_local("", &g.ret);
             self.impure = true;
             return Ok(Val::pure(g.ret.clone(), self.local_expr(local)));

@@ -17,7 +17,7 @@ const MAX_ROUNDS: u64 = 1 << 24;
 /// Most bytes of the lists of one handler or function, on the 2 MiB stack of a core's thread.
 const LISTS_MAX: u64 = 1 << 20;
 
-/// What is walked over.
+/// The sequence of a walk.
 enum Walk {
     Items(ir::Path, Elem, u64),
     List(X, Ty, u64),
@@ -528,7 +528,7 @@ impl Lower<'_, '_> {
         } else {
             None
         };
-        // As a statement it is there for what it does.
+        // As a statement it stands for its effect.
         if let Some(made) = asked {
             return made.map(|v| if want == Some(&Ty::Unit) { Val::unit() } else { v });
         }

@@ -6,10 +6,10 @@ use crate::ir_builder as build;
 use ir::{BinOp, Expr, ExprKind, UnOp};
 use wireloom_ir as ir;
 
-/// What else would be known is not used: every question looks through them all.
+/// Further facts are not used, because every question searches them all.
 const MAX_FACTS: usize = 200;
 
-/// Adds what follows from a condition being true (or false).
+/// Adds the facts that follow from a condition being true (or false).
 pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Expr>) {
     match (&*cond.kind, holds) {
         (ExprKind::Binary(BinOp::And, a, b), true) => {
@@ -39,7 +39,7 @@ pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Expr>) {
     }
 }
 
-/// What `not a and not b` denies: `a or b`.
+/// The condition that `not a and not b` denies: `a or b`.
 fn some_there(e: &Expr) -> Option<Expr> {
     match &*e.kind {
         ExprKind::Unary(UnOp::Not, a) if matches!(*a.kind, ExprKind::Case(..)) => Some(a.clone()),
@@ -155,7 +155,7 @@ impl Lower<'_, '_> {
         build::as_int(e).is_some_and(|n| n > 0) || self.facts.iter().any(|f| self.at_least(f, e).is_some_and(|n| n > 0))
     }
 
-    /// Forgets what was known of a place that is written.
+    /// Forgets the facts about a place that is written.
     pub fn forget(&mut self, changed: impl Fn(&ExprKind) -> bool) {
         self.facts.retain(|f| {
             let mut hit = false;

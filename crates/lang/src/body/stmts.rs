@@ -132,8 +132,8 @@ impl Lower<'_, '_> {
         Ok(if t == Ty::Mac { self.mac_text(e) } else { e })
     }
 
-    /// A statement where a value is expected: it leaves, or is an assignment, whose value is what
-    /// was assigned.
+    /// A statement where a value is expected: it leaves, or is an assignment, whose value is the
+    /// assigned one.
     pub fn stmt_value(&mut self, s: &Stmt) -> R<Val> {
         if let S::Assign { place, op, value } = &s.kind {
             return self.assign(place, *op, value, s.span);
@@ -196,7 +196,7 @@ impl Lower<'_, '_> {
 
     /// A value bound to a name: data is computed now, messages are reached in place.
     fn keep(&mut self, v: Val, name: &str, span: Span) -> R<Val> {
-        // What is computed from headers is computed now: they may be changed before it is used.
+        // A value computed from headers is computed now: they may be changed before it is used.
         let v = if self.is_computed(&v) {
             let known = self.is_there(&v).is_some_and(|c| self.proven(&c));
             if known {

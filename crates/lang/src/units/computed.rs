@@ -108,7 +108,7 @@ impl Builder<'_, '_> {
         )
     }
 
-    /// Whether the grammar reads the field: then its value is checked by what it governs.
+    /// Whether the grammar reads the field: then the field that it governs checks its value.
     fn is_used(&self, field: FieldId) -> bool {
         let unit = &self.cx.m.units[self.id.index()];
         let mut used = false;

@@ -15,7 +15,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Extent, ItemKind, Shape, ShapeKind, Span};
 use wireloom_syntax::Diagnostic;
 
-/// What `to end` means in the unit at hand.
+/// The meaning of `to end` in the current unit.
 #[derive(Clone)]
 pub enum End {
     Until(ir::Until),

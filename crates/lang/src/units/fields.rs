@@ -36,8 +36,8 @@ pub struct Builder<'c, 'a> {
     pub binds: Vec<(Ident, Val)>,
     /// Where `to end` ends.
     pub end: Option<super::enclosed::End>,
-    /// What must hold for each item of the list at hand: it cannot stand before the list. None:
-    /// nothing may.
+    /// The conditions for each item of the current list; they cannot stand before the list. None:
+    /// no condition is allowed.
     pub item_guards: Option<Vec<ir::Expr>>,
 }
 

@@ -10,7 +10,7 @@ fn source(s: ir::Span) -> Span {
 }
 
 impl Compiler<'_> {
-    /// Sizes, first bytes and head/tail of every unit; reports what cannot be accepted.
+    /// Sizes, first bytes and head/tail of every unit; reports unacceptable grammars.
     pub fn analyze(&mut self) {
         for f in ir::grammar::analyze(&mut self.m) {
             let mut d = Diagnostic::error(f.code, source(f.span), f.message);

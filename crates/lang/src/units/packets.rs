@@ -14,7 +14,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
-/// What every packet has beside its headers.
+/// The fields of every packet beside its headers.
 pub const BUILTIN: &[&str] = &["len", "payload", "time", "port", "mark"];
 
 /// Most headers of a packet type: backends keep a place for each.

@@ -343,7 +343,7 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// What is made, and what must hold for each item.
+    /// The result of `make`, and the conditions for each item.
     fn with_item_guards<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> (T, Vec<ir::Expr>) {
         let before = self.item_guards.replace(Vec::new());
         let made = make(self);
@@ -424,7 +424,7 @@ impl Builder<'_, '_> {
         let mut done = Vec::new();
         let outside = self.facts.len();
         for (n, case) in cases.iter().enumerate() {
-            // What is known here: that no case before was taken.
+            // Known here: no case before was taken.
             let (known, depth) = (self.facts.len(), self.binds.len());
             let mut taken = None;
             if let Ok((guard, fault)) = self.guard(case, on.as_ref()) {

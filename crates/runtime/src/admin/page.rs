@@ -46,7 +46,7 @@ impl Page {
         let (wake, woken) = UnixStream::pair().map_err(fail)?;
         woken.set_nonblocking(true).map_err(fail)?;
         wake.set_nonblocking(true).map_err(fail)?;
-        let done = Arc::new(Done { list: Mutex::default(), wake });
+        let done = Arc::new(FinishedSignals { list: Mutex::default(), wake });
         let desk = Desk { listener, told, woken, done, names, view, clients: Vec::new(), next: 0, signals: 0 };
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || desk.run()).map_err(fail)?;
         Ok(Page { addr, stop: Some(stop), thread: Some(thread) })
@@ -66,7 +66,7 @@ impl Drop for Page {
     }
 }
 
-/// What is sent to a client.
+/// The answer to a client.
 pub(super) struct Response {
     pub status: &'static str,
     pub kind: &'static str,
@@ -87,8 +87,8 @@ impl From<Refusal> for Response {
     }
 }
 
-/// Answers of signals, by client, and what wakes the loop for them.
-struct Done {
+/// Answers of signals, by client, and the socket that wakes the loop for them.
+struct FinishedSignals {
     list: Mutex<Vec<(u64, Response)>>,
     wake: UnixStream,
 }
@@ -99,7 +99,8 @@ enum State {
     /// A signal is under way.
     Waiting,
     Answering,
-    /// All is sent; what the client still sends is dropped, or it might not see the answer.
+    /// The answer is sent. Further input is dropped, because a close with unread input could
+    /// destroy the answer.
     Closing,
 }
 
@@ -108,7 +109,7 @@ struct Client {
     stream: TcpStream,
     state: State,
     until: Instant,
-    /// What has come, or what is still to be sent.
+    /// Input so far, or output still to be sent.
     bytes: Vec<u8>,
 }
 
@@ -125,7 +126,7 @@ impl Client {
         (self.state, self.bytes, self.until) = (State::Answering, bytes, Instant::now() + ANSWER_WAIT);
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much as the socket takes.
     fn send(&mut self) -> std::io::Result<()> {
         while !self.bytes.is_empty() {
             match self.stream.write(&self.bytes) {
@@ -141,7 +142,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes one piece of what has come; false: the client sends no more.
+    /// Reads one piece of input; false: the client sends no more.
     fn receive(&mut self) -> std::io::Result<bool> {
         let mut piece = [0; 4096];
         match self.stream.read(&mut piece) {
@@ -161,7 +162,7 @@ struct Desk {
     listener: TcpListener,
     told: UnixStream,
     woken: UnixStream,
-    done: Arc<Done>,
+    done: Arc<FinishedSignals>,
     names: Vec<String>,
     view: Arc<View>,
     /// In the order in which they came.
@@ -201,7 +202,7 @@ impl Desk {
     }
 
     fn accept(&mut self) {
-        // What fails here fails for this client, or for want of descriptors, which others give
+        // A failure here concerns this client only, or is a want of descriptors, which others give
         // back.
         while let Ok((stream, _)) = self.listener.accept() {
             if stream.set_nonblocking(true).is_err() {

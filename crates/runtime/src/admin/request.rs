@@ -23,7 +23,7 @@ pub(super) struct Request {
     pub body: Vec<u8>,
 }
 
-/// What is told to a client whose request is not answered: a status line, and why.
+/// The answer to a refused request: a status line and the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal(pub &'static str, pub &'static str);
 
@@ -32,7 +32,7 @@ const NOT_A_REQUEST: &str = "the request line is not METHOD /PATH HTTP/1.1";
 const TOO_LARGE: &str = "431 Request Header Fields Too Large";
 const FORBIDDEN: &str = "403 Forbidden";
 
-/// Names of this page: beside its address and `localhost`, what `--admin-host` gives.
+/// Names of this page: its address, `localhost`, and the names of `--admin-host`.
 pub(super) struct Names<'a> {
     /// The address that the client has connected to.
     pub own: IpAddr,
@@ -58,7 +58,7 @@ impl Names<'_> {
     }
 }
 
-/// Reads a request from what has come so far; None: more must come.
+/// Reads a request from the input so far; None: incomplete.
 pub(super) fn read(bytes: &[u8], names: &Names) -> Result<Option<Request>, Refusal> {
     let window = &bytes[..bytes.len().min(HEAD_MAX)];
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -92,7 +92,7 @@ pub(super) fn read(bytes: &[u8], names: &Names) -> Result<Option<Request>, Refus
     }
 }
 
-/// Whether this page is meant, by someone who may.
+/// Checks that the request names this page by `Host`, and has no `Origin` but its own.
 fn asked_for(fields: &Fields, minor: u8, names: &Names) -> Result<(), Refusal> {
     let asked = fields.one("host")?;
     match asked {

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The longest line that is read.
 pub const LINE_MAX: usize = 4 << 20;
-/// Connections at once; one more is told so and closed.
+/// Open connections at once; one more gets an error and is closed.
 const CONNECTIONS: usize = 16;
 /// A peer that does not take its answer is cut off.
 const WRITE_WAIT: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ pub struct Socket {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Those that are served, to be shut down at the end.
+/// Open connections, to be shut down at the end.
 type Connections = Arc<Mutex<Vec<(UnixStream, JoinHandle<()>)>>>;
 
 impl Socket {
@@ -195,7 +195,7 @@ fn listen(path: &Path, view: &Arc<View>) -> Result<Socket, Error> {
         let text = format!("a path has at most {PATH_MAX} bytes");
         return Err(fail(std::io::Error::new(ErrorKind::InvalidInput, text)));
     }
-    // What a process left that was killed.
+    // Removes the socket of a process that was killed.
     if std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
         match UnixStream::connect(path) {
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(fail)?,
@@ -291,7 +291,7 @@ fn converse(mut stream: &UnixStream, view: &View) -> std::io::Result<()> {
         if held.len() > LINE_MAX {
             let text = format!("{{\"ok\":false,\"error\":\"a line has at most {LINE_MAX} bytes\"}}\n");
             stream.write_all(text.as_bytes())?;
-            // What it has sent is taken, or it would not see the answer.
+            // Reads the rest of its input: a close with unread input would destroy the answer.
             stream.set_read_timeout(Some(Duration::from_millis(200)))?;
             for _ in 0..1024 {
                 if !stream.read(&mut chunk).is_ok_and(|n| n > 0) {

@@ -1,6 +1,6 @@
 //! Commands of the control socket: a line in, a line out.
 //!
-//! `{"do":"tables"}` and so on (docs/operations.md lists them); the answer is `{"ok":true,…}` or
+//! `{"do":"tables"}` and so on (docs/operations.md lists them). The answer is `{"ok":true,…}` or
 //! `{"ok":false,"error":…}`, with the request's `id` if it had one.
 
 use super::tables;
@@ -12,10 +12,10 @@ use serde_json::{json, Map, Value};
 use wireloom_ir::desc::{ArgDesc, SignalDesc};
 use wireloom_ir::suggestions;
 
-/// An answer's fields, or what was wrong.
+/// An answer's fields, or an error.
 pub(super) type Answer = Result<Row, Refused>;
 
-/// An error, and what else its reader may want to know.
+/// An error, with further fields for its reader.
 pub(super) struct Refused {
     pub text: String,
     pub more: Row,
@@ -34,7 +34,7 @@ pub(super) fn fields(v: Value) -> Row {
     }
 }
 
-/// The commands, for those who mistype one.
+/// The commands, for the hint after a mistyped one.
 const COMMANDS: [&str; 10] =
     ["hello", "status", "tables", "get", "insert", "delete", "read", "clear", "signals", "signal"];
 
@@ -175,7 +175,7 @@ fn signal(view: &View, request: &Row) -> Answer {
     }
 }
 
-/// Several apps have what was named.
+/// The error for a name that several apps have.
 pub(super) fn several<'v>(what: &str, name: &str, apps: impl Iterator<Item = &'v Hosted>) -> Refused {
     let names: Vec<&str> = apps.map(Hosted::name).collect();
     format!("several apps have a {what} `{name}`: {}; say which with `app` (--app NAME)", names.join(", ")).into()

@@ -31,13 +31,13 @@ const STEPS: usize = 64;
 const COUNTED: u64 = 64 << 10;
 
 /// A table of an app.
-struct Table<'v> {
+struct HostedTable<'v> {
     hosted: &'v Hosted,
     desc: &'v Desc,
     index: usize,
 }
 
-impl<'v> Table<'v> {
+impl<'v> HostedTable<'v> {
     fn name(&self) -> &'v str {
         &self.is().name
     }
@@ -64,10 +64,10 @@ impl<'v> Table<'v> {
         self.per_core() && !self.is().written
     }
 
-    /// Cores that are told of changes.
+    /// Cores that run changes.
     fn cores(&self) -> Range<usize> {
-        // One that all share is asked for where services are, if there are any: they last as long
-        // as the process.
+        // A table that all cores share is changed on the cores of services, if there are any: they
+        // last as long as the process.
         if self.per_core() {
             self.hosted.cores(self.is().half)
         } else {
@@ -94,7 +94,7 @@ impl<'v> Table<'v> {
         counts.into_iter().flatten().sum()
     }
 
-    /// What went wrong with an entry.
+    /// The text of an entry's fault.
     fn told(&self, (kind, place): Fault) -> String {
         let app = &self.hosted.app;
         match kind {
@@ -119,13 +119,13 @@ fn ending() -> Refused {
     "a core does not answer; the app is ending, or busy with one batch for seconds".to_string().into()
 }
 
-fn table<'v>(view: &'v View, request: &Row) -> Result<Table<'v>, Refused> {
+fn table<'v>(view: &'v View, request: &Row) -> Result<HostedTable<'v>, Refused> {
     let (name, apps) = (request::word(request, "table")?, request::apps_of(view, request)?);
     let of = |app: &'v Hosted| {
         let (hosted, desc) = (app, app.desc());
-        desc.tables.iter().position(|t| t.name == name).map(|index| Table { hosted, desc, index })
+        desc.tables.iter().position(|t| t.name == name).map(|index| HostedTable { hosted, desc, index })
     };
-    let mut found: Vec<Table> = apps.iter().filter_map(|a| of(a)).collect();
+    let mut found: Vec<HostedTable> = apps.iter().filter_map(|a| of(a)).collect();
     match (found.pop(), found.is_empty()) {
         (Some(t), true) => Ok(t),
         (Some(last), false) => {
@@ -142,12 +142,12 @@ pub(super) fn list(view: &View, request: &Row) -> Answer {
     let mut all = Vec::new();
     for hosted in request::apps_of(view, request)? {
         let desc = hosted.desc();
-        all.extend((0..desc.tables.len()).map(|index| describe(&Table { hosted, desc, index })));
+        all.extend((0..desc.tables.len()).map(|index| describe(&HostedTable { hosted, desc, index })));
     }
     Ok(fields(json!({ "tables": all })))
 }
 
-fn describe(t: &Table) -> Value {
+fn describe(t: &HostedTable) -> Value {
     let form = |s: &SignalDesc, skip: &dyn Fn(&str) -> bool| -> Vec<Value> {
         let one = |a: &ArgDesc| {
             let (n, is) = (&a.name, value_syntax::expected(a.ty, &a.form));
@@ -221,8 +221,8 @@ pub(super) fn get(view: &View, request: &Row) -> Answer {
 /// A row's calls.
 type Calls = Vec<Vec<ParamValue>>;
 
-/// The rows of a request as calls; all of them are right, or none is used.
-fn calls(t: &Table, signal: &SignalDesc, request: &Row) -> Result<Vec<Calls>, Refused> {
+/// The rows of a request as calls. One wrong row makes all of them an error.
+fn calls(t: &HostedTable, signal: &SignalDesc, request: &Row) -> Result<Vec<Calls>, Refused> {
     let one;
     let list = match (request.get("rows"), request.get("row")) {
         (Some(Value::Array(list)), None) => list,
@@ -236,7 +236,7 @@ fn calls(t: &Table, signal: &SignalDesc, request: &Row) -> Result<Vec<Calls>, Re
             )
         }
     };
-    // Rows to delete may be those that were loaded, with their values.
+    // Rows to delete may be rows that were loaded, with their values.
     let insert = t.signal("insert").unwrap_or(signal);
     let strange = |name: &str| unknown("field", name, &format!("in table `{}`", t.name()), table_io::fields(insert));
     let names = request.get("fields").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
@@ -319,7 +319,7 @@ struct Adder {
 }
 
 impl Adder {
-    fn of(t: &Table, insert: &SignalDesc) -> Adder {
+    fn of(t: &HostedTable, insert: &SignalDesc) -> Adder {
         let args =
             |s: &SignalDesc| s.args.iter().filter_map(|a| insert.args.iter().position(|b| a.name == b.name)).collect();
         let remove = t.signal("remove").map(|s| (s.handler, args(s)));
@@ -378,11 +378,11 @@ pub(super) fn delete(view: &View, request: &Row) -> Answer {
 
 // ---- all entries ----
 
-/// What a job has read: entries, and the cursor behind them.
-type Read = (Vec<Row>, u64);
+/// The result of a walk: entries, and the cursor behind them.
+type WalkPart = (Vec<Row>, u64);
 
 /// A piece of a walk over a core's part.
-fn walk(run: &mut Run, next: &SignalDesc, mut cursor: u64, most: usize) -> Result<Read, Fault> {
+fn walk(run: &mut Run, next: &SignalDesc, mut cursor: u64, most: usize) -> Result<WalkPart, Fault> {
     let mut entries = Vec::new();
     for _ in 0..STEPS.max(most) {
         let (entry, at) = table_io::step(run, next, cursor)?;
@@ -395,7 +395,7 @@ fn walk(run: &mut Run, next: &SignalDesc, mut cursor: u64, most: usize) -> Resul
     Ok((entries, cursor))
 }
 
-fn shape(t: &Table, next: &SignalDesc) -> Result<Shape, Refused> {
+fn shape(t: &HostedTable, next: &SignalDesc) -> Result<Shape, Refused> {
     Shape::of(next, t.signal("insert")).ok_or_else(|| format!("table `{}` cannot be read", t.name()).into())
 }
 
@@ -485,7 +485,7 @@ fn clear_some(
             }
             if gone {
                 deleted += 1;
-                // What stood behind it may have moved into its place.
+                // A later entry may have moved into its place.
                 at = if at == END { END } else { at.saturating_sub(1) };
             }
         }

@@ -26,12 +26,12 @@ pub struct App {
     shared: Arc<SharedMemory>,
     /// The part that these cores run, of an app with frame ports and service ports.
     pub half: Half,
-    /// What answers are counted as, of all protocols (0: unknown); empty if none has classes. For
-    /// each protocol the numbers of its own.
+    /// Names of the answer classes of all protocols; number 0 is unknown. Empty if no protocol has
+    /// classes. `class_numbers` maps each protocol's own numbers to these.
     pub classes: Vec<String>,
     pub class_numbers: Vec<Vec<u8>>,
     /// Words about answers that failed.
-    pub told: super::noted::Told,
+    pub told: super::request_records::FailureLog,
 }
 
 pub struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);
@@ -88,7 +88,7 @@ impl App {
             })
             .collect();
         let shared = shared.unwrap_or_else(|| Arc::new(SharedMemory::of(&program, &settings)));
-        let (classes, class_numbers) = super::noted::classes(&desc);
+        let (classes, class_numbers) = super::request_records::classes(&desc);
         Ok(Arc::new(App {
             program,
             desc,
@@ -118,7 +118,8 @@ impl App {
         self.shared_ptr().cast()
     }
 
-    /// What a table counts: entries, hits, misses, inserts, evictions, expired, rejected, bytes.
+    /// The statistics of a table: entries, hits, misses, inserts, evictions, expired, rejected,
+    /// bytes.
     pub fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
         let at = self.desc.tables.get(table)?.stats as usize;
         if at % 8 != 0 || at + 64 > self.program.table().shared_size as usize {
@@ -146,8 +147,8 @@ impl App {
         self.desc.faults.get(kind.checked_sub(WL_F_USER)? as usize)
     }
 
-    /// Why the app cannot run: its start, the first thing that `stats` has seen, has ended in a
-    /// fault. What the program says of the fault (its doc comment) is what is wrong.
+    /// Why the app cannot run: its start, the first handler that `stats` covers, ended in a fault.
+    /// The doc comment of the fault gives the reason.
     pub fn start_fault(&self, stats: &AppStats) -> Option<String> {
         let (kind, place, _) = stats.faults.list().into_iter().next()?;
         let at = self
@@ -174,8 +175,7 @@ pub const LINE: usize = 64;
 
 /// A large page.
 const HUGE: usize = 2 << 20;
-/// Memory from so many bytes on begins at a large page: what a table has first is what is used
-/// most.
+/// Memory of at least this size begins at a large page, because a table uses its first bytes most.
 const LARGE: usize = 4 * HUGE;
 
 /// Zeroed memory with room to begin where [`first_line`] says. (An aligned, zeroed allocation would
@@ -215,9 +215,8 @@ fn no_memory(bytes: usize) -> ! {
     std::process::exit(1);
 }
 
-/// Asks for pages of 2 MiB: tables of flows are touched in no order, and each touch of a small page
-/// would cost a walk of the page tables. Where the kernel does not give them, nothing is lost but
-/// time.
+/// Asks for pages of 2 MiB. Tables of flows are accessed in random order, and each access to a
+/// small page would cost a walk of the page tables. Without large pages the program is only slower.
 pub fn huge_pages<T>(memory: &[T]) {
     let bytes = std::mem::size_of_val(memory);
     if bytes >= LARGE {
@@ -357,7 +356,7 @@ pub struct Port {
     pub greeting: Vec<u32>,
     pub closed: Vec<u32>,
     pub backends: Vec<Backend>,
-    /// What `wl_port` shows.
+    /// The values that `wl_port` shows.
     pub load: Box<[u32]>,
     pub up: Box<[u8]>,
 }
@@ -392,7 +391,7 @@ pub struct AppCore {
     pub round: u32,
     pub round_left: usize,
     pub round_ran: bool,
-    /// Of each counter, what others have counted and this core's word has besides its own.
+    /// For each counter, the sum of other cores that this core's word includes.
     foreign: Vec<u64>,
 }
 
@@ -478,14 +477,14 @@ impl AppCore {
         self.wl.out.p = self.wl.out.start;
     }
 
-    /// Publishes the program's own counters; what others count is published there.
+    /// Publishes the program's own counters, without the sums of other cores.
     pub fn show_counters(&self, cells: &[Cell]) {
         for ((c, cell), foreign) in self.app.desc.counters.iter().zip(cells).zip(&self.foreign) {
             cell.set(self.counter(c.offset as usize / 8).wrapping_sub(*foreign));
         }
     }
 
-    /// Shows the program what others have counted, too: of these counters, so much.
+    /// Adds to the program's counters the sums of other cores that `counted` gives.
     pub fn take_counters(&mut self, counted: impl Fn(usize, &CounterDesc) -> u64) {
         let app = self.app.clone();
         for (n, c) in app.foreign_counters() {
@@ -493,7 +492,7 @@ impl AppCore {
         }
     }
 
-    /// The program's own counters again, for what each core answers for itself.
+    /// Removes the sums of other cores: the program sees its own counters again.
     pub fn give_back_counters(&mut self) {
         self.take_counters(|_, _| 0);
     }
@@ -540,7 +539,7 @@ impl AppCore {
         self.wl.out.p = self.wl.out.start;
     }
 
-    /// What the program has built.
+    /// The message that the program has built.
     pub fn built(&self) -> wl_bytes {
         let n = (self.wl.out.p as usize).saturating_sub(self.wl.out.start as usize).min(self.out.len());
         wl_bytes { p: self.wl.out.start, n: n as u32, _pad: 0 }
@@ -613,7 +612,7 @@ fn port(app: &App, i: usize) -> Port {
         }
     }
     if desc.protocols.len() == 1 {
-        first.fill(0); // the parser itself says what is wrong
+        first.fill(0); // the parser itself reports the fault
     }
     for alt in 0..desc.protocols.len() as u32 {
         let on = HandlerOn::Message { port: i as u32, alternative: alt };

@@ -67,7 +67,7 @@ impl Core {
         }
     }
 
-    /// Handles what lies at a message boundary of a backend connection.
+    /// Handles input at a message boundary of a backend connection.
     pub(super) fn backend_input(&mut self, id: Id, rest: Raw) -> Option<usize> {
         let c = &self.conns[id];
         let proto = self.apps[c.app as usize].protos[c.proto as usize];
@@ -131,15 +131,15 @@ impl Core {
         }
         let ends = flags & (WL_M_CLOSE | WL_M_UNTIL_EOF) != 0;
         if flags & WL_M_TUNNEL != 0 && self.conns[id].has(flag::PIPED) {
-            // Nobody has asked for it.
+            // No call is waiting for it.
             self.backend_bad(id, WL_F_BAD_REPLY, NO_PLACE);
             return;
         }
         let k = &self.calls[call];
         let (task, part, client_id) = (k.task, k.part, k.client_id);
         if flags & WL_M_INTERIM != 0 && m.whole {
-            // What says that the backend's connection ends would be taken for a word about the
-            // client's.
+            // An interim answer that says `Connection: close` would close the client's connection,
+            // so it is not passed on.
             if !ends {
                 self.interim(id, task, rest, &m);
             }
@@ -217,8 +217,8 @@ impl Core {
         }
     }
 
-    /// An answer with a fault from which its grammar recovers: its asker is told, the rest of it is
-    /// skipped, and the connection serves the others.
+    /// An answer with a fault from which its grammar recovers. Its client gets the fault, and the
+    /// rest of the answer is skipped. The connection serves the other calls.
     fn bad_answer_in_step(&mut self, id: Id, call: Id, m: &Found) {
         // SAFETY: the view is live until `end_message`.
         let (kind, place) = unsafe { (u32::from((*m.view).fault), (*m.view).place) };
@@ -326,9 +326,9 @@ impl Core {
         }
     }
 
-    /// The answer came before the request was complete: the client is told, the rest of the request
-    /// is dropped, and the backend's connection is not used again. Of an exclusive protocol the
-    /// client's is closed: it need not send the rest.
+    /// The answer came before the request was complete. The client gets a fault, and the rest of
+    /// the request is dropped. The backend connection is not used again. With an exclusive protocol
+    /// the client connection is closed too, so that the client can stop sending.
     fn check_early(&mut self, id: Id, call: Id) {
         let stream = self.calls[call].stream;
         let Some(c) = self.conns.get_mut(stream) else { return };
@@ -369,8 +369,8 @@ impl Core {
         }
     }
 
-    /// What a backend said cannot be an answer, for this reason, or not be read: the connection is
-    /// of no use any more.
+    /// The backend sent bytes that cannot be an answer, or that cannot be read. The connection is
+    /// closed.
     pub(super) fn backend_bad(&mut self, id: Id, fault: u32, place: u32) {
         let (at, now) = (self.target_of(id), self.now);
         let told = match fault {
@@ -427,7 +427,7 @@ impl Core {
         }
         let mut status = front;
         if mode == Mode::Tail && self.calls.alive(call) {
-            // Its task has the head already; what the client gets is cut short.
+            // Its task has the head already: the client's answer is cut short.
             let next = self.calls[call].next;
             self.free_call(call);
             call = next;

@@ -7,7 +7,7 @@ use super::slab::Id;
 use super::types::{flag, Conn, Mode, Side, Sink, NO_BACKEND, NO_PROTO};
 use super::{Core, Raw, HIGH, REPLY_BUDGET, STORED_MAX};
 use crate::abi::*;
-use crate::buffer::Queue;
+use crate::buffer::ChunkQueue;
 use crate::engine::Token;
 use crate::stats::NO_PLACE;
 
@@ -82,7 +82,7 @@ impl Core {
         id
     }
 
-    /// Handles what lies at a message boundary of a client. None: wait.
+    /// Handles input at a message boundary of a client. None: wait.
     pub(super) fn client_input(&mut self, id: Id, rest: Raw) -> Option<usize> {
         if self.conns[id].has(flag::LAST) {
             return Some(rest.n);
@@ -296,8 +296,8 @@ impl Core {
         slot
     }
 
-    /// Adds reply bytes to a slot: to the connection if it is the slot's turn, else to the slot's
-    /// store. Answers the connection and whether it was its turn.
+    /// Adds reply bytes to a slot: to the connection if the slot is first in order, else to the
+    /// slot's store. Returns the connection and whether the slot is first.
     pub(super) fn append_reply(&mut self, slot: Id, bytes: Raw) -> (Id, bool) {
         let s = &mut self.slots[slot];
         let conn = s.conn;
@@ -363,14 +363,14 @@ impl Core {
             }
         }
         if self.draining {
-            // Whoever has sent on meanwhile must not be told by a reset.
+            // A client that is still sending must not be answered by a reset.
             c.set(flag::LINGER);
         }
         self.mark_dirty(conn);
         self.unstall(conn);
     }
 
-    /// The slot is first in order now: what it has stored goes out.
+    /// The slot is first in order now: its stored bytes go out.
     #[cold]
     fn give_turn(&mut self, conn: Id, slot: Id) {
         let s = &mut self.slots[slot];
@@ -393,7 +393,7 @@ impl Core {
         }
     }
 
-    /// Answers whether the connection ends with it. (A task that outlives its slot has an id that
+    /// Returns whether the connection ends with it. (A task that outlives its slot has an id that
     /// names nothing.)
     fn pop_slot(&mut self, conn: Id, slot: Id) -> bool {
         self.count_answer(slot, 0);
@@ -416,7 +416,7 @@ impl Core {
         close
     }
 
-    /// The message under way is refused at what was kept of it.
+    /// Refuses the message under way, with its kept bytes as the start.
     pub(super) fn kept_fault(&mut self, id: Id, kind: u32) {
         let kept = Raw::of(self.conns[id].input.as_slice());
         self.client_fault(id, kind, NO_PLACE, Start::of(kept));
@@ -478,7 +478,7 @@ impl Core {
         }
     }
 
-    /// Nobody wants the rest of an answer: a shared connection reads on, an exclusive one is
+    /// The rest of an answer has no reader: a shared connection reads on, an exclusive one is
     /// closed.
     fn abandon_source(&mut self, src: Id, slot: Id) {
         let Some(s) = self.conns.get_mut(src) else { return };
@@ -492,7 +492,7 @@ impl Core {
         }
     }
 
-    /// Whether a backend connection serves nobody but (at most) one call.
+    /// Whether a backend connection serves at most one call.
     pub(super) fn can_close_alone(&self, id: Id) -> bool {
         let c = &self.conns[id];
         let alone = c.has(flag::OWN) || self.apps[c.app as usize].protos[c.proto as usize].exclusive;
@@ -501,7 +501,7 @@ impl Core {
 }
 
 /// Moves all bytes of one queue behind another's.
-pub(super) fn move_queue(pool: &mut crate::buffer::Pool, from: &mut Queue, to: &mut Queue) -> bool {
+pub(super) fn move_queue(pool: &mut crate::buffer::ChunkPool, from: &mut ChunkQueue, to: &mut ChunkQueue) -> bool {
     let mut fits = true;
     while !from.is_empty() {
         let mut slices = [std::io::IoSlice::new(&[]); crate::buffer::MAX_SLICES];
@@ -509,7 +509,7 @@ pub(super) fn move_queue(pool: &mut crate::buffer::Pool, from: &mut Queue, to: &
         let raws: Vec<Raw> = slices[..n].iter().map(|s| Raw::of(s)).collect();
         let total = raws.iter().map(|r| r.n).sum();
         for r in raws {
-            // SAFETY: appending takes other chunks and moves none (see `Queue`).
+            // SAFETY: appending takes other chunks and moves none (see `ChunkQueue`).
             fits &= to.append(pool, unsafe { r.slice() });
         }
         from.consume(pool, total);

@@ -46,8 +46,8 @@ impl Core {
         }
     }
 
-    /// Resolves the target of a call. Where the backend is down it is the next one, if the port
-    /// says so, or the call fails at once.
+    /// Resolves the target of a call. If the backend is down, the call goes to the next one
+    /// (`failover`) or fails at once.
     fn target(&self, id: Id, port: u32, index: u32) -> Result<(Target, Proto), u32> {
         let a = self.tasks[id].app as usize;
         let app = &self.apps[a];
@@ -198,7 +198,7 @@ impl Core {
         }
     }
 
-    /// Appends a request with our id in the place of the client's.
+    /// Appends a request with our id instead of the client's.
     fn append_with_id(
         &mut self,
         conn: Id,
@@ -249,7 +249,7 @@ impl Core {
         }
     }
 
-    /// A shared connection with nothing under way is looked at before the next request is written.
+    /// An idle shared connection is checked for input before the next request is written.
     pub(super) fn mark_unsent(&mut self, conn: Id) {
         let c = &mut self.conns[conn];
         if c.count == 0 && c.out.is_empty() && !c.has(flag::CONNECTING) {
@@ -279,7 +279,8 @@ impl Core {
             Ok(t) => t,
             Err(e) => {
                 log::debug!("connect {addr}: {e}");
-                // Inside a handler: what follows from the failure waits until it has ended.
+                // Inside a handler: the consequences of the failure wait until the handler has
+                // ended.
                 self.failures.push(at);
                 return Err(WL_F_REFUSED);
             }
@@ -325,8 +326,8 @@ impl Core {
         Ok(())
     }
 
-    /// A request of a pipelined protocol that is still arriving would hold up all that share its
-    /// connection: it has one of its own.
+    /// A request of a pipelined protocol that is still arriving would block a shared connection. It
+    /// gets a connection of its own.
     fn call_own(&mut self, at: Target, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
         let task = self.calls[call].task;
         self.calls[call].stream = self.tasks[task].conn;
@@ -371,8 +372,8 @@ impl Core {
         Ok(())
     }
 
-    /// What was sent to a backend ends with its direction of the connection; its answer may still
-    /// come.
+    /// The requests to a backend end with the direction of the connection that carries them. The
+    /// answer may still come.
     pub(super) fn end_requests(&mut self, conn: Id) {
         self.conns[conn].set(flag::SHUT_WANTED | flag::NO_REUSE);
         self.mark_dirty(conn);
@@ -462,7 +463,7 @@ impl Core {
     }
 
     /// A task that ends leaves its calls: exclusive connections are closed, shared ones read the
-    /// answer for nobody.
+    /// answer and drop it.
     pub(super) fn detach_calls(&mut self, id: Id) {
         let Some(t) = self.tasks.get_mut(id) else { return };
         for i in 0..t.calls.len() {

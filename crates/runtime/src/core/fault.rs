@@ -9,8 +9,7 @@ use crate::abi::*;
 /// Faults waiting for the app's handlers in one batch; further ones are only counted.
 const QUEUE_MAX: usize = 1024;
 
-/// The first bytes of a message that is refused: by them a protocol may know what is to be
-/// answered.
+/// The first bytes of a refused message, from which a protocol may derive its answer.
 #[derive(Clone, Copy, Default)]
 pub struct Start {
     bytes: [u8; WL_START],
@@ -55,7 +54,7 @@ pub fn name(kind: u32) -> &'static str {
     NAMES.get(kind as usize).copied().unwrap_or("unknown")
 }
 
-/// What a fault is about.
+/// The subject of a fault.
 enum Of {
     /// A message that never reached a handler.
     Refused(Start),
@@ -74,8 +73,8 @@ impl Core {
         }
     }
 
-    /// Runs the apps' fault handlers for what has happened in this batch. What they themselves do
-    /// wrong is counted but not shown to them again.
+    /// Runs the apps' fault handlers for the faults of this batch. Faults in these handlers are
+    /// counted, but no handler runs for them.
     pub(super) fn run_fault_handlers(&mut self) {
         let faults = std::mem::take(&mut self.faults);
         for (a, f) in &faults {
@@ -98,13 +97,13 @@ impl Core {
         self.end_with_fault(id, kind, place, told);
     }
 
-    /// What a task's request holds behind its head, or its slowness, ends the task with a fault.
+    /// Ends a task with a fault because the rest of its request is bad or late.
     pub(super) fn task_fault(&mut self, id: Id, kind: u32, place: u32) {
         self.end_with_fault(id, kind, place, kind);
     }
 
-    /// A task ends with a fault: its client gets the protocol's word for it, or is cut off if an
-    /// answer has begun.
+    /// A task ends with a fault: its client gets the protocol's answer to it. If an answer has
+    /// begun, the client is cut off.
     fn end_with_fault(&mut self, id: Id, kind: u32, place: u32, told: u32) {
         let t = &self.tasks[id];
         let (a, slot, conn, suspended) = (t.app, t.slot, t.conn, t.suspended);
@@ -201,9 +200,9 @@ impl Core {
         self.slot_done(slot);
     }
 
-    /// An answer that has begun cannot be completed. If the client has seen nothing of it yet, it
-    /// gets a fault; otherwise the connection is reset, so that nobody takes the beginning for the
-    /// whole.
+    /// An answer that has begun cannot be completed. If the client has not received any part of it,
+    /// it gets a fault. Otherwise the connection is reset, so that a cut answer is not taken for a
+    /// whole one.
     pub(super) fn truncated(&mut self, slot: Id, kind: u32) {
         self.note_fault(slot, kind);
         let Some(s) = self.slots.get_mut(slot) else { return };

@@ -4,12 +4,13 @@ use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS, LOW};
 use crate::buffer::MAX_SLICES;
-use crate::engine::Write;
+use crate::engine::WriteResult;
 use std::io::IoSlice;
 
 impl Core {
     pub(super) fn flush(&mut self) {
-        // What closing connections makes dirty is appended and done in the same go.
+        // Connections that become dirty by a close are appended to the list and handled in the same
+        // loop.
         let mut i = 0;
         while i < self.dirty.len() {
             let id = self.dirty[i];
@@ -22,9 +23,8 @@ impl Core {
         self.dirty.clear();
     }
 
-    /// Between the parts of a batch: writes to connections to which the batch has no more to say,
-    /// as far as is known. Those that requests share wait for the end of the batch, and so does all
-    /// that closes.
+    /// Between the parts of a batch: writes to connections whose output seems complete for this
+    /// batch. Shared connections and closing ones wait for the end of the batch.
     pub(super) fn flush_finished(&mut self) {
         let (mut kept, listed) = (0, self.dirty.len());
         for i in 0..listed {
@@ -77,7 +77,7 @@ impl Core {
         }
     }
 
-    /// Writes what the engine takes. False if the connection is gone.
+    /// Writes as much as the engine takes. False if the connection is gone.
     #[inline]
     fn write_out(&mut self, id: Id) -> bool {
         loop {
@@ -100,12 +100,12 @@ impl Core {
                 }
             };
             let offered: usize = slices.iter().map(|s| s.len()).sum();
-            // What is offered is all of it, and `flush_conn` shuts the direction down or closes
+            // The slices hold the whole queue, and `flush_conn` shuts the direction down or closes
             // right after.
             let last = c.has(flag::CLOSING) && !c.has(flag::SHUT_WANTED | flag::SHUT) && offered == c.out.len();
-            // SAFETY: after `InFlight` the queue is only appended to, which moves nothing, until
-            // `Sent`; a closed connection's queue goes to the graveyard until the engine has let go
-            // of it.
+            // SAFETY: after `InFlight` the queue is only appended to until `Sent`, and appending
+            // moves no bytes. The queue of a closed connection stays in the graveyard until the
+            // engine releases it.
             let result = unsafe {
                 match last {
                     true => self.engine.write_last(c.token, slices),
@@ -113,23 +113,23 @@ impl Core {
                 }
             };
             match result {
-                Write::Done(k) => {
+                WriteResult::Done(k) => {
                     self.written(id, k);
                     if k < offered {
                         self.blocked(id);
                         return true;
                     }
                 }
-                Write::InFlight => {
+                WriteResult::InFlight => {
                     c.set(flag::IN_FLIGHT);
                     self.arm_write(id);
                     return true;
                 }
-                Write::Blocked => {
+                WriteResult::Blocked => {
                     self.blocked(id);
                     return true;
                 }
-                Write::Broken => {
+                WriteResult::Broken => {
                     self.broken(id);
                     return false;
                 }
@@ -154,14 +154,14 @@ impl Core {
         self.arm_write(id);
     }
 
-    /// The engine has sent what it held.
+    /// The engine has sent the bytes that it held.
     pub(super) fn sent(&mut self, id: Id, len: u32) {
         self.conns[id].clear(flag::IN_FLIGHT);
         self.written(id, len as usize);
         self.mark_dirty(id);
     }
 
-    /// Output has fallen below the mark: whoever waited for that goes on.
+    /// Output has fallen below the mark: the paused source goes on.
     fn drained(&mut self, id: Id) {
         if !self.conns[id].paused_src.is_nil() {
             self.resume_source(id);
@@ -197,9 +197,8 @@ impl Core {
         }
     }
 
-    /// All output is gone and the connection is to end: at once, or after the peer had time to read
-    /// what we said while it is still sending (a close with unread input would reset the connection
-    /// and destroy the answer).
+    /// All output is gone and the connection is to end. It ends at once, or lingers if the peer is
+    /// still sending. A close with unread input would reset the connection and destroy the answer.
     fn end_conn(&mut self, id: Id) {
         let c = &mut self.conns[id];
         let linger = c.side == Side::Client
@@ -237,7 +236,7 @@ impl Core {
         }
     }
 
-    /// Ends a connection and all that depends on it.
+    /// Ends a connection, with its calls, tasks and streams.
     pub(super) fn close_conn(&mut self, id: Id, reset: bool) {
         let c = &self.conns[id];
         let (mode, sink, side) = (c.mode, c.sink, c.side);
@@ -297,7 +296,7 @@ impl Core {
         let c = &mut self.conns[id];
         let (token, side, a, p, i) = (c.token, c.side, c.app as usize, c.port as usize, c.endpoint() as usize);
         self.wheel.cancel(c.timer);
-        // Whoever was paused for this connection goes on; its bytes are dropped now.
+        // The source that was paused for this connection goes on; its bytes are dropped now.
         self.resume_source(id);
         let c = &mut self.conns[id];
         self.engine.close(token, reset);

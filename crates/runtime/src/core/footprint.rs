@@ -25,8 +25,8 @@ pub fn trim() {
     // Without /proc there is nothing to gain and nothing lost.
     let Ok(f) = std::fs::File::open("/proc/self/smaps") else { return };
     for m in clean_mappings(BufReader::new(f)) {
-        // SAFETY: the mapping is private, not writable, and has no page that differs from its file;
-        // dropped pages are read from the file again when touched, with the same content.
+        // SAFETY: the mapping is private, not writable, and has no page that differs from its file.
+        // Dropped pages are read from the file again on access, with the same content.
         unsafe { libc::madvise(m.start as *mut libc::c_void, m.end - m.start, libc::MADV_DONTNEED) };
     }
 }

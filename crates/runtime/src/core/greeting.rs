@@ -10,7 +10,7 @@ use super::slab::Id;
 use super::types::flag;
 use super::{Core, Raw};
 use crate::abi::*;
-use crate::buffer::Queue;
+use crate::buffer::ChunkQueue;
 use crate::program::{Unit, Verdict};
 
 /// Bytes of a refusal that are logged.
@@ -63,7 +63,7 @@ impl Core {
     }
 
     fn prepend(&mut self, id: Id, bytes: &[u8]) -> bool {
-        let mut greeting = Queue::new();
+        let mut greeting = ChunkQueue::new();
         if !greeting.append(&mut self.pool, bytes) {
             return false;
         }
@@ -74,7 +74,7 @@ impl Core {
         true
     }
 
-    /// What answers a greeting lies at the front of `rest`.
+    /// The answer to a greeting lies at the front of `rest`.
     pub(super) fn greeted(&mut self, id: Id, unit: Unit, rest: Raw) -> Option<usize> {
         let m = match self.parse(id, unit, WL_CTX_RESPONSE, rest, true) {
             Parsed::More => return None,
@@ -136,7 +136,7 @@ fn whole_tail(unit: Unit, view: *mut wl_parser, rest: Raw) -> Option<usize> {
         match ran.verdict {
             Verdict::Whole => return Some(off),
             Verdict::Bad => return None,
-            // It stops where what is passed on and what is not meet.
+            // The parser stops where passed bytes and dropped bytes meet.
             _ if ran.used == 0 => return None,
             _ => {}
         }

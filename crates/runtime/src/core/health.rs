@@ -13,7 +13,7 @@ use super::Core;
 use crate::abi::*;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a backend has done wrong.
+/// The kind of a backend's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     Refused,
@@ -202,7 +202,7 @@ impl Core {
         self.adopt(at, id);
     }
 
-    /// What waits for a connection to a backend that is down goes to another, or is told so.
+    /// Calls that wait for a connection to a backend that is down go to another backend, or fail.
     fn leave_waiters(&mut self, at: Target) {
         while let Some(call) = self.apps[at.a].ports[at.p].backends[at.i].waiters.pop_front() {
             if self.calls.alive(call) && !self.fail_over(at, call) {

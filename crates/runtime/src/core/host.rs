@@ -25,7 +25,7 @@ pub(super) fn table() -> wl_host {
 /// The core and the task behind a program's task pointer.
 ///
 /// # Safety
-/// `task` is what `run` was given, and the call happens inside that `run`.
+/// `task` is the argument of `run`, and the call happens inside that `run`.
 unsafe fn of<'a>(task: *mut wl_task) -> (&'a mut Core, Id) {
     // SAFETY: `c` is the first field of `Task` (repr C); `rt` was set by `enter` just before `run`,
     // which uses no other reference to the core until it returns.

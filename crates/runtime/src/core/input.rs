@@ -96,7 +96,7 @@ impl Core {
         }
     }
 
-    /// Parses what was kept.
+    /// Parses the kept bytes.
     pub(super) fn process_buffered(&mut self, id: Id) {
         let mut buf = std::mem::take(&mut self.conns[id].input);
         let used = self.process(id, Raw::of(buf.as_slice()));
@@ -238,7 +238,7 @@ impl Core {
         }
         // SAFETY: as above.
         let head = unsafe { (*view).head } as usize;
-        let Ran { verdict, used, .. } = run_tail(unit, view, rest.from(head + tail_used), eof, true);
+        let TailProgress { verdict, used, .. } = run_tail(unit, view, rest.from(head + tail_used), eof, true);
         let have = head + tail_used + used;
         match verdict {
             // A fault the grammar recovers from: its end has been reached, the next message
@@ -260,9 +260,8 @@ impl Core {
                 if too_long && client {
                     return Parsed::Bad { kind: WL_F_TOO_LONG, place: crate::stats::NO_PLACE };
                 }
-                // A shared connection's answer that is not long yet is awaited: if its server is
-                // lost in the middle the client gets an error in its place, not a cut answer and
-                // the end of its connection.
+                // A short answer on a shared connection is awaited whole. If its server is lost in
+                // the middle, the client gets an error instead of a cut answer.
                 let c = &self.conns[id];
                 // SAFETY: as above.
                 let endless = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
@@ -343,7 +342,7 @@ impl Core {
         }
     }
 
-    /// All that came before the end has been looked at (or waits for a stall to end).
+    /// All input before the end of the connection has been handled, or waits for a stall to end.
     fn at_eof(&mut self, id: Id) {
         let c = &self.conns[id];
         if c.has(flag::STALLED | flag::AGAIN | flag::CLOSING | flag::DOOMED) || c.mode == Mode::Raw {
@@ -371,18 +370,18 @@ pub(super) fn omits(view: *const wl_parser) -> bool {
     unsafe { (*view).flags & WL_M_OMIT != 0 }
 }
 
-/// What became of a piece of a tail.
-pub(super) struct Ran {
+/// The result of parsing a piece of a tail.
+pub(super) struct TailProgress {
     pub verdict: Verdict,
     pub used: usize,
     /// The bytes that were used are not passed on.
     pub omitted: bool,
 }
 
-/// Runs the tail parser over `rest`, skipping runs that need no parsing. Stops where bytes that are
-/// passed on and others meet; with `passed` in front of the first that are not, but for those that
-/// are dropped to get back in step.
-pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, passed: bool) -> Ran {
+/// Runs the tail parser over `rest`, skipping runs that need no parsing. It stops where passed
+/// bytes and dropped bytes meet. With `passed` it stops before the first dropped byte, except for
+/// bytes dropped to resynchronise.
+pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, passed: bool) -> TailProgress {
     let (mut off, mut omit) = (0, omits(view));
     let mut omitted = omit;
     loop {
@@ -392,9 +391,9 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, p
             let k = v.left.min((rest.n - off) as u64);
             v.left -= k;
             off += k as usize;
-            // At the end of the connection the parser says itself what a cut run means.
+            // At the end of the connection the parser judges a cut run itself.
             if v.left > 0 && !eof {
-                return Ran { verdict: Verdict::More, used: off, omitted };
+                return TailProgress { verdict: Verdict::More, used: off, omitted };
             }
         }
         let at = rest.from(off);
@@ -402,13 +401,13 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, p
         let (verdict, used) = unsafe { unit.tail(view, at.p, at.n.min(u32::MAX as usize) as u32, eof) };
         off += used as usize;
         match verdict {
-            Verdict::Whole | Verdict::Bad => return Ran { verdict, used: off, omitted },
+            Verdict::Whole | Verdict::Bad => return TailProgress { verdict, used: off, omitted },
             _ if omits(view) != omit => {
                 omit = !omit;
                 // SAFETY: as above.
                 let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
                 if off < rest.n && (off > 0 || passed) && !(passed && in_step) {
-                    return Ran { verdict: Verdict::More, used: off, omitted };
+                    return TailProgress { verdict: Verdict::More, used: off, omitted };
                 }
                 // Behind the last byte the message may end without another.
                 omitted = if off == 0 { omit } else { omitted };
@@ -417,10 +416,10 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, p
                 // SAFETY: as above.
                 let v = unsafe { &mut *view };
                 if eof && used == 0 {
-                    return Ran { verdict: truncated(v), used: off, omitted };
+                    return TailProgress { verdict: truncated(v), used: off, omitted };
                 }
                 if !eof && v.left == 0 && (used == 0 || off == rest.n) {
-                    return Ran { verdict: Verdict::More, used: off, omitted };
+                    return TailProgress { verdict: Verdict::More, used: off, omitted };
                 }
             }
         }

@@ -19,10 +19,9 @@ use std::time::Duration;
 
 /// Length of a window of observation.
 const WINDOW_NS: u64 = 10_000_000;
-/// Fewest requests a rest must gather to begin, and below which it ends. A core without rests finds
-/// little more than one request in a poll. With a threshold of 8 and a longest rest of 200 us,
-/// memcached with 512 clients began to rest, or did not, as it happened to be above 40,000 requests
-/// per second.
+/// A rest begins if it gathers at least `BEGIN` requests, and ends below `END`. A core without
+/// rests finds little more than one request in a poll. With a higher threshold, the same load would
+/// sometimes begin to rest and sometimes not.
 const BEGIN: u64 = 4;
 const END: u64 = 2;
 /// Windows in an average: the last one is this part of it.
@@ -40,7 +39,7 @@ const QUIET: u64 = 15;
 /// it a third less.
 pub const DEFAULT_MAX: Duration = Duration::from_micros(200);
 
-/// What came in, per second.
+/// Input per second.
 #[derive(Clone, Copy)]
 struct Rates {
     inputs: u64,
@@ -56,7 +55,7 @@ pub(super) struct Pace {
     loaded: bool,
     /// Averages over windows; none after a window without input.
     rates: Option<Rates>,
-    /// The window's number, its start, and what was seen in it.
+    /// The window's number, its start, and its counts.
     number: u32,
     start: u64,
     active: u64,
@@ -143,8 +142,8 @@ impl Pace {
         self.max.min(between / SHARE)
     }
 
-    /// Whether a rest of this length gathers enough: input of more than one client, and requests
-    /// for which one write and one read less is more than the timer costs.
+    /// Whether a rest of this length gathers enough. It needs input of more than one client. The
+    /// requests must save more writes and reads than the timer costs.
     fn pays(&self, rest: u64) -> bool {
         let Some(rates) = self.rates else { return false };
         if rest == 0 || rest < SHORTEST_NS.min(self.max) || rates.shared < rates.inputs / 2 {

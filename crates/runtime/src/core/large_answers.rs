@@ -33,7 +33,7 @@ const HELD_UP_NS: u64 = 2_000_000_000;
 const WARY_NS: u64 = 60_000_000_000;
 
 impl Core {
-    /// Whether a call goes out on a connection that nobody shares, as its answer may be large.
+    /// Whether a call goes out on a connection of its own, because its answer may be large.
     pub(super) fn asks_alone(&self, at: Target, call: Id) -> bool {
         let Some(c) = self.tasks.get(self.calls[call].task).and_then(|t| self.conns.get(t.conn)) else { return false };
         let b = &self.apps[at.a].ports[at.p].backends[at.i];
@@ -45,7 +45,7 @@ impl Core {
         c.count == 1 && room && !b.shared.iter().any(unanswered)
     }
 
-    /// Sends it there. What its client asks next waits for the answer.
+    /// Sends the call on a connection of its own. The client's next request waits for the answer.
     pub(super) fn call_alone(&mut self, at: Target, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
         let client = self.tasks[self.calls[call].task].conn;
         self.conns[client].set(flag::ALONE);
@@ -53,7 +53,7 @@ impl Core {
         self.bind(conn, call, head, here)
     }
 
-    /// A connection that nobody shares.
+    /// A connection that is not shared.
     pub(super) fn own_connection(&mut self, at: Target) -> Result<Id, u32> {
         if let Some(conn) = self.take_idle(at) {
             return Ok(conn);
@@ -67,15 +67,15 @@ impl Core {
         Ok(conn)
     }
 
-    /// An answer of which so many bytes are to come has begun.
+    /// An answer has begun that has so many bytes to come.
     pub(super) fn large_answer(&mut self, id: Id, left: u64) {
         if left > u64::from(LARGE_ANSWER) {
             self.move_over(id);
         }
     }
 
-    /// No more requests go out on a shared connection; those that have gone out on it are waited
-    /// for.
+    /// Takes no more requests on a shared connection, and waits for the calls that are under way on
+    /// it.
     pub(super) fn move_over(&mut self, id: Id) {
         if self.can_close_alone(id) || self.conns[id].has(flag::PIPED | flag::LEFT | flag::UNANSWERED) {
             return;
@@ -97,7 +97,7 @@ impl Core {
         self.settle(id);
     }
 
-    /// A connection that was left, and on which at most one call is under way, is nobody else's.
+    /// A left connection with at most one call under way is not shared any more.
     pub(super) fn settle(&mut self, id: Id) {
         let c = &mut self.conns[id];
         if c.has(flag::LEFT) && c.count <= 1 {

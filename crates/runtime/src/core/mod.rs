@@ -8,21 +8,22 @@
 //! ```
 //!
 //! `input` cuts bytes into messages in the engine's own buffer. `client` starts tasks and keeps
-//! replies in order. `task` runs handlers, and `host` has the functions that they call. `dispatch`
-//! and `backend` move requests and answers. `pool` chooses connections, and `health` keeps the
-//! state of backends. `tail` streams messages that are too long to hold. `pipeline` shares
-//! connections of exclusive protocols by the rules of `pipelining_policy`. `large_answers` gives
-//! large answers of pipelined protocols connections of their own. `fault`, `time` and `flush` do as
-//! their names say. Nothing here knows sockets.
+//! replies in order. `task` runs handlers, and `host` has the functions that they call.
+//! `suspension` keeps tasks that wait for answers. `dispatch` and `backend` move requests and
+//! answers. `pool` chooses connections, and `health` keeps the state of backends. `tail` streams
+//! messages that are too long to hold. `pipeline` shares connections of exclusive protocols by the
+//! rules of `pipelining_policy`. `large_answers` gives large answers of pipelined protocols
+//! connections of their own. `connection_limit` makes clients wait, `turns` shares the core's time.
+//! `fault`, `timeouts` and `flush` do as their names say. Nothing here knows sockets.
 //!
 //! Handlers run inside `task::run` only. The host functions that they call never run a handler,
 //! parse, or close a connection. They append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`). `step`
 //! works off the marks.
 
-mod admission;
 pub mod app;
 mod backend;
 mod client;
+mod connection_limit;
 mod dispatch;
 pub mod fault;
 mod flush;
@@ -34,16 +35,17 @@ mod input;
 pub mod input_coalescing;
 mod large_answers;
 pub mod moves;
-mod noted;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
+mod request_records;
 pub(crate) mod signal;
 pub mod slab;
 pub mod stacks;
+mod suspension;
 mod tail;
 mod task;
-mod time;
+mod timeouts;
 mod turns;
 pub mod types;
 
@@ -51,7 +53,7 @@ pub mod types;
 mod tests;
 
 use crate::abi::wl_fault;
-use crate::buffer::{Pool, PoolLimits, Queue};
+use crate::buffer::{ChunkPool, ChunkQueue, PoolLimits};
 use crate::engine::common::wall_offset;
 use crate::engine::{Engine, Event, Token};
 use crate::stats::CoreStats;
@@ -74,8 +76,7 @@ const SLICE_MESSAGES: u32 = 128;
 /// Replies of one client under way: outstanding times the largest recent one stays about below
 /// this.
 const REPLY_BUDGET: u64 = 1 << 20;
-/// What a reply is taken to measure before the first was seen; forgotten within a few dozen
-/// replies.
+/// The assumed size of a reply before the first was seen; forgotten within a few dozen replies.
 const REPLY_GUESS: u32 = 32 << 10;
 /// Reply bytes stored for one client (out of turn, or not taken) beyond which it is cut off.
 const STORED_MAX: usize = 32 << 20;
@@ -104,7 +105,7 @@ impl Raw {
         Raw { p: s.as_ptr(), n: s.len() }
     }
     /// # Safety
-    /// The memory must still be what `of` was given.
+    /// The memory that `of` was given must still be valid.
     unsafe fn slice<'a>(self) -> &'a [u8] {
         // SAFETY: by contract.
         unsafe { std::slice::from_raw_parts(self.p, self.n) }
@@ -118,7 +119,7 @@ impl Raw {
 
 pub struct Core {
     pub engine: Box<dyn Engine>,
-    pub pool: Pool,
+    pub pool: ChunkPool,
     pub stats: Arc<Vec<CoreStats>>,
     index: usize,
     now: u64,
@@ -131,9 +132,9 @@ pub struct Core {
     slots: Slab<Slot>,
     calls: Slab<Call>,
     by_token: Vec<Id>,
-    listeners: Vec<admission::Listener>,
+    listeners: Vec<connection_limit::Listener>,
     dirty: Vec<Id>,
-    lanes: stacks::Lanes,
+    stacks: stacks::HandlerStacks,
     moving: moves::Moving,
     /// Until when the time of this core is accounted for, and the app whose turn is next.
     stamp: u64,
@@ -141,11 +142,11 @@ pub struct Core {
     /// The processor's time up to the last long turn.
     worked: u64,
     /// Output queues of closed connections that the engine still reads.
-    graveyard: Vec<(Token, Queue)>,
+    graveyard: Vec<(Token, ChunkQueue)>,
     faults: Vec<(u16, wl_fault)>,
     /// Connection attempts that failed at once.
     failures: Vec<dispatch::Target>,
-    /// What the signal at hand has answered.
+    /// The result of the current signal.
     result: Option<Vec<u8>>,
     last_fault: crate::signal::Fault,
     /// An answer with its client's id put back.
@@ -154,7 +155,7 @@ pub struct Core {
     /// Whether the last batch had any.
     had_events: bool,
     fired: Vec<u64>,
-    /// By side: clients have consecutive numbers, of which programs make turns.
+    /// By side: clients have consecutive numbers, which programs use to take turns.
     next_conn_id: [u64; 2],
     /// The service ends; from this time on, idle connections are closed.
     draining: bool,
@@ -166,7 +167,7 @@ pub struct Core {
     /// the app's place among them.
     halves: Vec<(usize, Arc<Vec<CoreStats>>, usize)>,
     access: crate::access::Lines,
-    /// What the program notes of a request at present.
+    /// The access log's note of the current request.
     noting: Option<Box<crate::access::Note>>,
 }
 
@@ -192,7 +193,7 @@ impl Core {
             .collect();
         let mut core = Core {
             engine,
-            pool: Pool::new(PoolLimits::default()),
+            pool: ChunkPool::new(PoolLimits::default()),
             stats,
             index,
             now,
@@ -210,7 +211,7 @@ impl Core {
             by_token: Vec::new(),
             listeners: Vec::new(),
             dirty: Vec::new(),
-            lanes: stacks::Lanes::new(),
+            stacks: stacks::HandlerStacks::new(),
             moving: moves::Moving::default(),
             stamp: now,
             turn: 0,
@@ -256,7 +257,7 @@ impl Core {
                     crate::error::Error::Io(format!("port `{name}`: cannot listen on {addr}"), e)
                 })?;
                 self.engine.admit(token, self.apps[a].ports[p].options.max_connections as usize);
-                self.listeners.push(admission::Listener::new(token, a as u16, p as u16));
+                self.listeners.push(connection_limit::Listener::new(token, a as u16, p as u16));
             }
         }
         Ok(())
@@ -300,7 +301,7 @@ impl Core {
         self.access.give(true);
     }
 
-    /// One batch: waits at most `max_wait` for events and works off all that follows from them.
+    /// One batch: waits at most `max_wait` for events, and handles them with all consequences.
     pub fn step(&mut self, max_wait: Option<Duration>) -> std::io::Result<()> {
         let wait = self.wait(max_wait);
         let before = self.engine.now();
@@ -334,7 +335,7 @@ impl Core {
         polled
     }
 
-    /// Part of a batch: what one poll, begun at `since`, gives.
+    /// Part of a batch: the events of one poll that began at `since`.
     fn part(&mut self, wait: Option<Duration>, since: u64) -> std::io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
         events.clear();
@@ -358,7 +359,7 @@ impl Core {
         }
         let now = self.now;
         let idle = (self.draining && !self.drain_closed).then_some(self.drain_idle_at);
-        // Whoever waits for a place is looked after.
+        // Connections that wait for a place are checked at the same interval.
         let full = self.listeners.iter().any(|l| l.since != 0).then_some(self.housekeeping);
         let next = self
             .wheel
@@ -475,8 +476,8 @@ impl Core {
         self.halves = halves.map(|(here, there)| (here, stats.clone(), there)).collect();
     }
 
-    /// What packets, and of what both count other cores, have counted, for the messages of this
-    /// batch.
+    /// Brings in the counters of packet cores, and the other cores' counts of shared counters, for
+    /// the messages of this batch.
     fn take_counters(&mut self) {
         for (here, packets, there) in &self.halves {
             let sum = |cores: &mut dyn Iterator<Item = &CoreStats>, app: usize, n: usize| {
@@ -493,7 +494,7 @@ impl Core {
         }
     }
 
-    /// A handler that runs on every core of both halves sees what its own core has counted.
+    /// A handler that runs on packet cores and connection cores sees its own core's counts.
     pub(super) fn with_own_counters<T>(&mut self, app: usize, handler: u32, run: impl FnOnce(&mut Core) -> T) -> T {
         if self.halves.is_empty()
             || self.apps[app].app.desc.handlers.get(handler as usize).is_none_or(|h| h.half != Half::Both)
@@ -506,7 +507,7 @@ impl Core {
         out
     }
 
-    /// The counters as they are now, for who looks at once.
+    /// Publishes the counters now, for a reader that cannot wait for the next batch.
     pub fn publish(&self) {
         self.show_counters();
     }
@@ -562,7 +563,7 @@ impl Core {
         self.now >= self.drain_idle_at
     }
 
-    /// A drain closes what is idle, once its grace is over; what is not follows when it is answered
+    /// A drain closes idle connections once its grace is over. Busy ones close after their answer
     /// (`advance`).
     fn close_idle(&mut self) {
         if !self.draining || self.drain_closed || !self.grace_over() {
@@ -612,7 +613,7 @@ impl Drop for Core {
         if !std::thread::panicking() {
             self.shut();
         }
-        // What the kernel may still read stays in place until the process ends.
+        // Memory that the kernel may still read stays in place until the process ends.
         std::mem::take(&mut self.graveyard).into_iter().for_each(std::mem::forget);
     }
 }

@@ -17,18 +17,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-/// A core is busy when it has rested for less than a part of such a time, and sleeps when it has
+/// A core is busy if it has rested for less than a part of such an interval. It sleeps if it has
 /// waited for this long.
 const BUSY_NS: u64 = 20_000_000;
 const REST_PART: u64 = 4;
 const ASLEEP_NS: u64 = 1_000_000;
 /// The least time between two connections that a core gives away.
 const PAUSE_NS: u64 = 10_000_000;
-/// The time in which a poll reads what each of its events has brought is no rest.
+/// Time in which a poll reads the input of its events is no rest.
 const READ_NS: u64 = 5_000;
 /// Flags that a connection may have when it moves.
 const MOVABLE: u32 = flag::AGAIN | flag::PAUSED | flag::DIRTY | flag::IN_FLIGHT;
-/// How often an engine is asked to let go of a connection.
+/// How often an engine is asked to release a connection.
 const TRIES: u32 = 16;
 /// So many client connections that were served last are remembered, each at a place by its number.
 pub(super) const RECENT: usize = 16;
@@ -90,14 +90,14 @@ impl Moves {
     }
 }
 
-/// What a core knows of its own rest, and of its clients'.
+/// A core's record of its own rest and of its clients.
 #[derive(Default)]
 pub(super) struct Moving {
     moves: Option<Arc<Moves>>,
     /// Client connections that were served last, and when.
     recent: [(Id, u64); RECENT],
-    /// When the time began that is looked at, how much of it was rest, and whether the time before
-    /// was busy.
+    /// The start of the current interval, its rest so far, and whether the interval before was
+    /// busy.
     since: u64,
     rested: u64,
     busy: bool,
@@ -137,7 +137,7 @@ impl Core {
         self.moving.rested += took.saturating_sub(events as u64 * READ_NS);
     }
 
-    /// Takes over what other cores have given.
+    /// Takes over the connections that other cores have given.
     #[inline]
     pub(super) fn take_moved(&mut self) {
         let Some(m) = &self.moving.moves else { return };
@@ -148,7 +148,7 @@ impl Core {
         }
     }
 
-    /// Takes over what is there, and nothing more.
+    /// Takes over the connections in the inbox and closes it.
     pub(super) fn close_desk(&mut self) {
         let Some(m) = &self.moving.moves else { return };
         let mut inbox = m.desks[self.index].inbox();

@@ -7,9 +7,9 @@
 //!
 //! Connections are shared only if a port's option `pipeline` asks for it, because an answer of a
 //! wrong length then reaches a wrong client. The option is the maximum number of requests on one
-//! connection. With [`AUTO`], only requests of one batch go out together, in one write, on an idle
-//! connection to a backend that is fast enough ([`super::pipelining_policy`]). Then the connection
-//! is idle again.
+//! connection. With [`AUTO`], only requests of one batch go out together, in one write. They use an
+//! idle connection to a backend that is fast enough ([`super::pipelining_policy`]). Then the
+//! connection is idle again.
 //!
 //! A shared connection is left at the first sign that its order could be lost, or that one answer
 //! holds up the others. [`Core::shed`] then makes it an exclusive one again, with at most the call
@@ -18,10 +18,10 @@
 //! - an answer that ends the connection, or that only its end delimits;
 //! - an answer without a request, or whose client does not take it;
 //! - an answer that is not complete some time after its turn has come ([`PATIENCE_NS`],
-//!   [`super::pipelining_policy::Trust::patience`]). If none of it has arrived, and its request lay
-//!   behind another, that request is sent again as well: the backend may have dropped it. If it is
-//!   the only one left, it goes on alone, and its client gets the part that has arrived. So rare
-//!   events are not kept back.
+//!   [`super::pipelining_policy::PipeliningPolicy::patience`]). If no byte of it has arrived, and
+//!   its request lay behind another, that request is sent again as well: the backend may have
+//!   dropped it. If it is the only one left, it goes on alone, and its client gets the part that
+//!   has arrived. So rare events are not kept back.
 //!
 //! A connection that ends or breaks the grammar is closed. Calls that have seen no part of an
 //! answer are sent again. Answers shorter than `input::SHORT` are awaited whole, so that their
@@ -41,10 +41,10 @@ const NEVER: u32 = 1;
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// The same with `auto`, while the backend says nothing at all: then to ask again is of little use.
 const SILENCE_NS: u64 = 250_000_000;
-/// How soon a backend that says nothing at all is looked at again.
+/// How soon a silent backend is checked again.
 const AGAIN_NS: u64 = 5_000_000;
-/// A backend of which that has happened gets requests on exclusive connections for this long, one
-/// that has said what cannot be an answer for that.
+/// How long a backend gets requests on exclusive connections: after a shed, and after bytes that
+/// cannot be an answer.
 const CALM_NS: u64 = 1_000_000_000;
 const BAD_NS: u64 = 60 * CALM_NS;
 /// A backend that ends a connection after fewer answers than this is not good at sharing them.
@@ -146,8 +146,7 @@ impl Core {
             return Err(WL_F_OVERLOAD);
         }
         if let Err(e) = self.append_out(conn, head, here) {
-            // What was appended of it must not reach the backend; the calls before it are sent
-            // again.
+            // The appended part must not reach the backend. The calls before it are sent again.
             self.conns[conn].set(flag::DOOMED);
             return Err(e);
         }
@@ -204,7 +203,7 @@ impl Core {
         if self.now < due || !self.asks_itself(at) || alone() || port.backends[at.i].trust.heard_since(turn) {
             return due;
         }
-        // The backend has answered nobody of all who wait.
+        // The backend has answered none of the waiting calls.
         (self.now + AGAIN_NS).min(turn.saturating_add(SILENCE_NS)).max(due)
     }
 
@@ -225,8 +224,8 @@ impl Core {
         self.close_conn(id, false);
     }
 
-    /// A connection that was shared has one call left. What has come of its answer was kept back
-    /// for the sake of the others.
+    /// A shared connection has one call left. The part of its answer that has arrived was kept back
+    /// because of the other calls.
     fn alone(&mut self, id: Id) {
         let Some(c) = self.conns.get(id) else { return };
         let wanted = self.calls.get(c.first).is_some_and(|k| self.tasks.alive(k.task));
@@ -248,7 +247,7 @@ impl Core {
         }
     }
 
-    /// A final answer has begun: what it says about its backend.
+    /// A final answer has begun: updates the policy for its backend.
     #[inline]
     pub(super) fn learn(&mut self, id: Id, call: Id) {
         let k = &self.calls[call];

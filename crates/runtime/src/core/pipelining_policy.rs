@@ -23,14 +23,14 @@ const WARM: u32 = 64;
 const PROOF: u32 = 16;
 /// Beyond this mean time to an answer nothing is shared.
 const MEAN_NS: u64 = 50 * MS;
-/// An answer is slow when it takes this and four times the mean. Short enough that nobody who waits
-/// behind it will mind.
+/// An answer is slow if it takes this and four times the mean. The value is small enough that a
+/// client behind it does not notice.
 const SLOW_NS: u64 = 20 * MS;
 /// How long nothing is shared after a slow answer, and after bytes that cannot be an answer.
 const CALM_NS: u64 = 10 * S;
 const BAD_NS: u64 = 60 * S;
 
-/// What one core knows of a backend. Times in nanoseconds.
+/// The state of one backend on one core. Times in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct PipeliningPolicy {
     calm_until: u64,
@@ -41,7 +41,7 @@ pub struct PipeliningPolicy {
     /// The time from a request that is first on its connection to its answer, smoothed over some
     /// sixteen.
     mean: u64,
-    /// When the backend has last on_response.
+    /// When the backend last answered.
     heard: u64,
 }
 
@@ -86,20 +86,19 @@ impl PipeliningPolicy {
         SLOW_NS + 4 * self.mean
     }
 
-    /// Whether the backend has on_response others lately, while the one whose turn came at `turn`
-    /// was waited for: else it is not this answer that is slow but the backend, and to send the
-    /// request again does not help.
+    /// Whether the backend has answered other calls since `turn`, when the waiting call became
+    /// first. If not, the backend itself is slow, and sending the request again does not help.
     pub fn heard_since(&self, turn: u64) -> bool {
         self.heard >= turn.saturating_add(self.patience() / 2)
     }
 
-    /// An answer holds up those behind it. A backend that has never on_response from behind others
-    /// may drop what it has read too much.
+    /// An answer holds up those behind it. A backend that has never answered a request behind
+    /// another may drop the bytes that it has read too far.
     pub fn on_slow_response(&mut self, now: u64) {
         self.back_off(now, if self.followed < PROOF { BAD_NS } else { CALM_NS });
     }
 
-    /// An answer that is none, or that nobody has asked for.
+    /// Bytes that are no answer, or an answer without a request.
     pub fn on_violation(&mut self, now: u64) {
         self.back_off(now, BAD_NS);
     }

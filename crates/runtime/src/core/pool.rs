@@ -33,8 +33,8 @@ impl Core {
         let first = || self.conns.get(client).is_some_and(|c| c.answered <= 1);
         match port.options.reuse {
             Reuse::Never => None,
-            // If it is lost under the request, nobody could tell the client, who has had no answer
-            // yet, that this happens.
+            // If the connection is lost under its first request, the client has had no answer yet,
+            // and could get only an error.
             Reuse::Safe if !repeats && room && first() => None,
             Reuse::Safe | Reuse::Always => self.take_idle(at),
         }
@@ -101,7 +101,7 @@ impl Core {
 
     // Before a request is written.
 
-    /// Whether a connection that was idle is still as it was; if not it is given up.
+    /// Whether an idle connection still has no input and no end; if not it is given up.
     #[inline]
     pub(super) fn still_idle(&mut self, id: Id) -> bool {
         let c = &self.conns[id];
@@ -131,8 +131,7 @@ impl Core {
         self.carry_over(id, at);
     }
 
-    /// Bytes have come behind an answer, and nobody has asked for any: the connection is out of
-    /// step.
+    /// Bytes have come behind an answer without a request: the connection is out of step.
     pub(super) fn surplus(&mut self, id: Id) {
         self.count_surplus(id);
         self.close_conn(id, false);
@@ -149,7 +148,7 @@ impl Core {
         self.on_violation(at, now);
     }
 
-    // Requests that nobody has seen.
+    // Requests that no backend has seen.
 
     /// Where a call for a backend that is down or unreachable goes, after so many `moves`.
     pub(super) fn next_server(&self, at: Target, moves: u16) -> Option<Target> {
@@ -191,7 +190,7 @@ impl Core {
         true
     }
 
-    /// A connection could not be made: what was to go out on it goes to the next server, or fails.
+    /// A connection could not be made: its calls go to the next server, or fail.
     pub(super) fn unreachable(&mut self, id: Id) {
         let (at, mut moves, mut call) = (self.target_of(id), 0, self.conns[id].first);
         while let Some(k) = self.calls.get(call) {
@@ -204,8 +203,7 @@ impl Core {
         }
     }
 
-    /// Moves all requests of a connection, of which nothing was written, to one of `to`, as they
-    /// are; closes it.
+    /// Moves all requests of an unwritten connection to one of `to`, unchanged; closes it.
     fn carry_over(&mut self, id: Id, to: Target) {
         let at = self.target_of(id);
         self.conns[id].set(flag::CLOSING);
@@ -249,7 +247,7 @@ impl Core {
         self.serve_waiter(at, None);
     }
 
-    /// Links calls that have left their connection to another, and what streams into them.
+    /// Links calls that have left their connection to another, with the streams that feed them.
     fn relink(&mut self, first: Id, new: Id, to: Target) {
         let mut call = first;
         while let Some(k) = self.calls.get_mut(call) {

@@ -23,7 +23,7 @@ impl Core {
         self.result.take().ok_or(fault)
     }
 
-    /// What a task without a client answers: a signal's result.
+    /// Stores the answer of a task without a client: a signal's result.
     pub(super) fn signal_result(&mut self, head: wl_bytes) {
         // SAFETY: the program's bytes are valid during the call.
         self.result = Some(unsafe { head.as_slice() }.to_vec());

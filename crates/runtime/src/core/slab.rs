@@ -109,7 +109,7 @@ impl<T: Default> Slab<T> {
         assert!(need <= self.reserved, "more than {first} entries of one kind");
         if need > self.usable {
             let upto = need.next_multiple_of(PIECE).min(self.reserved);
-            // SAFETY: the range lies in what was reserved for this slab alone.
+            // SAFETY: the range lies in the reservation of this slab.
             let r = unsafe { libc::mprotect(self.first.as_ptr().cast(), upto, libc::PROT_READ | libc::PROT_WRITE) };
             assert!(r == 0, "no memory for entries: {}", std::io::Error::last_os_error());
             self.usable = upto;
@@ -189,7 +189,7 @@ fn reserve<T>(size: usize) -> (NonNull<Entry<T>>, usize) {
         let p = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
         match NonNull::new(p.cast()) {
             Some(first) if p != libc::MAP_FAILED => return (first, bytes),
-            // Much fewer: several slabs take from what the process may have.
+            // Much fewer: several slabs share the address space that the process may have.
             _ => most /= 16,
         }
         assert!(most >= FEWEST, "no addresses for entries: {}", std::io::Error::last_os_error());

@@ -1,11 +1,11 @@
 //! Handlers that pause run on a stack of their own.
 //!
 //! Some handlers have a long loop in which no other handler can observe a pause
-//! (`wireloom_ir::passes::pauses`). Such a handler runs on a *lane*: a stack, scratch, and room for
+//! (`wireloom_ir::passes::pauses`). Such a handler runs on a *handler stack*: a stack, scratch, and room for
 //! the messages that it builds, used by it alone. The loop reads the clock now and then
-//! (`wl_host.pause`). When the slice is used up, the core leaves the lane. It enters it again when
-//! the connection has its turn. The handler's data stays in place: its request is copied before it
-//! begins, answers are used only if they are kept whole, and tasks and connections never move. If
+//! (`wl_host.pause`). When the slice is used up, the core leaves the stack. It enters it again when
+//! the connection has its turn. The handler's data stays in place. Its request is copied before it
+//! begins, and answers are used only if they are kept whole. Tasks and connections never move. If
 //! its client leaves, the stack is abandoned.
 
 use super::app::{out_of, words};
@@ -22,9 +22,9 @@ pub(super) const PAUSED: c_int = 3;
 /// The most handlers of a core that are paused at a time; further ones run on. Pages of a stack
 /// take memory when they are used.
 const MOST: usize = wireloom_ir::desc::PAUSED as usize;
-/// As large as a thread's: what runs there runs here.
+/// As large as a thread's stack, because the same code runs on it.
 const STACK: usize = 2 << 20;
-/// Idle lanes that are kept.
+/// Idle stacks that are kept.
 const KEPT: usize = 64;
 /// A loop looks at the clock about this often; at first after so many rounds.
 const LOOK_NS: u64 = 4_000;
@@ -33,7 +33,7 @@ const ROUNDS_MAX: u32 = 1 << 20;
 
 type Run = unsafe extern "C" fn(*mut c_void, *mut wl_task) -> c_int;
 
-pub struct Lane {
+pub struct HandlerStack {
     /// One of both is there.
     stack: Option<DefaultStack>,
     run: Option<Coroutine<(), (), c_int, DefaultStack>>,
@@ -41,34 +41,34 @@ pub struct Lane {
     tmp: Box<[u64]>,
     out: Vec<u8>,
     built: wl_out,
-    /// Rounds until the clock is looked at, and when it was looked at last.
+    /// Rounds until the next look at the clock, and the time of the last one.
     rounds: u32,
     looked: u64,
 }
 
-/// What a core keeps of its lanes.
-pub(super) struct Lanes {
-    idle: Vec<*mut Lane>,
+/// The stacks of a core.
+pub(super) struct HandlerStacks {
+    idle: Vec<*mut HandlerStack>,
     /// Handlers that are paused.
     pub paused: usize,
     /// The one that runs now, and when its slice ends.
-    current: *mut Lane,
+    current: *mut HandlerStack,
     end: u64,
 }
 
-impl Lanes {
-    pub fn new() -> Lanes {
-        Lanes { idle: Vec::new(), paused: 0, current: std::ptr::null_mut(), end: 0 }
+impl HandlerStacks {
+    pub fn new() -> HandlerStacks {
+        HandlerStacks { idle: Vec::new(), paused: 0, current: std::ptr::null_mut(), end: 0 }
     }
 
-    fn take(&mut self) -> Option<*mut Lane> {
+    fn take(&mut self) -> Option<*mut HandlerStack> {
         if let Some(l) = self.idle.pop() {
             return Some(l);
         }
         let stack = DefaultStack::new(STACK).ok()?;
         let mut out = vec![0u8; 4096];
         let built = out_of(&mut out);
-        let lane = Lane {
+        let handler_stack = HandlerStack {
             stack: Some(stack),
             run: None,
             yielder: std::ptr::null(),
@@ -78,25 +78,25 @@ impl Lanes {
             rounds: FIRST_LOOK,
             looked: 0,
         };
-        Some(Box::into_raw(Box::new(lane)))
+        Some(Box::into_raw(Box::new(handler_stack)))
     }
 
-    /// Gives back a lane on which nothing runs.
-    fn give(&mut self, lane: *mut Lane) {
+    /// Gives back a stack on which nothing runs.
+    fn give(&mut self, handler_stack: *mut HandlerStack) {
         if self.idle.len() < KEPT {
-            self.idle.push(lane);
+            self.idle.push(handler_stack);
         } else {
             // SAFETY: made by `take`, in no list.
-            drop(unsafe { Box::from_raw(lane) });
+            drop(unsafe { Box::from_raw(handler_stack) });
         }
     }
 }
 
-impl Drop for Lanes {
+impl Drop for HandlerStacks {
     fn drop(&mut self) {
-        for lane in self.idle.drain(..) {
+        for handler_stack in self.idle.drain(..) {
             // SAFETY: made by `take`, in no other list.
-            drop(unsafe { Box::from_raw(lane) });
+            drop(unsafe { Box::from_raw(handler_stack) });
         }
     }
 }
@@ -114,37 +114,36 @@ pub unsafe extern "C" fn run_on(core: *mut wl_core) {
 pub(super) unsafe extern "C" fn pause(core: *mut wl_core) {
     // SAFETY: called by a handler inside `run`; `rt` is its core, to which no reference outlives
     // the block.
-    let lane = unsafe { (*(*core).rt.cast::<Core>()).look(&mut *core) };
-    if let Some(lane) = lane {
-        // SAFETY: it is the lane that this runs on; its yielder lives as long as its stack is in
-        // use.
-        unsafe { (*(*lane).yielder).suspend(()) }
+    let handler_stack = unsafe { (*(*core).rt.cast::<Core>()).look(&mut *core) };
+    if let Some(handler_stack) = handler_stack {
+        // SAFETY: this code runs on that stack; its yielder lives as long as its stack is in use.
+        unsafe { (*(*handler_stack).yielder).suspend(()) }
     }
 }
 
 impl Core {
-    /// The running lane, if it is to be left.
-    fn look(&mut self, wl: &mut wl_core) -> Option<*mut Lane> {
-        let at = self.lanes.current;
+    /// The running stack, if it is to be left.
+    fn look(&mut self, wl: &mut wl_core) -> Option<*mut HandlerStack> {
+        let at = self.stacks.current;
         if at.is_null() {
             wl.fuel = 0;
             return None;
         }
         let now = self.engine.now();
-        // SAFETY: the current lane is live, and used by nobody else now.
-        let lane = unsafe { &mut *at };
-        let took = now.saturating_sub(std::mem::replace(&mut lane.looked, now));
+        // SAFETY: the current stack is live, and no other reference to it exists now.
+        let handler_stack = unsafe { &mut *at };
+        let took = now.saturating_sub(std::mem::replace(&mut handler_stack.looked, now));
         if took < LOOK_NS / 2 {
-            lane.rounds = (lane.rounds * 2).min(ROUNDS_MAX);
+            handler_stack.rounds = (handler_stack.rounds * 2).min(ROUNDS_MAX);
         } else if took > LOOK_NS * 2 {
-            lane.rounds = (lane.rounds / 2).max(1);
+            handler_stack.rounds = (handler_stack.rounds / 2).max(1);
         }
-        wl.fuel = lane.rounds;
-        (now >= self.lanes.end && self.lanes.paused < MOST).then_some(at)
+        wl.fuel = handler_stack.rounds;
+        (now >= self.stacks.end && self.stacks.paused < MOST).then_some(at)
     }
 
-    /// Prepares a lane for a task that may pause. False: it runs as it is.
-    pub(super) fn takes_lane(&mut self, id: Id) -> bool {
+    /// Prepares a stack for a task that may pause. False: it runs on the core's own stack.
+    pub(super) fn takes_stack(&mut self, id: Id) -> bool {
         let t = &self.tasks[id];
         let app = &self.apps[t.app as usize];
         let Some(Some(least)) = app.pauses.get(t.c.handler as usize) else { return false };
@@ -163,7 +162,7 @@ impl Core {
         }
     }
 
-    /// Copies the request: it stays in place whatever comes.
+    /// Copies the request, so that it stays in place.
     fn pin_request(&mut self, id: Id) -> bool {
         let t = &self.tasks[id];
         if t.req.view.is_some() || t.c.req.view.is_null() {
@@ -180,64 +179,64 @@ impl Core {
         true
     }
 
-    /// Runs a handler on a lane; as `run_once`.
-    pub(super) fn run_on_lane(&mut self, id: Id, run: Run, this: *mut c_void, task: *mut wl_task) -> c_int {
-        let Some(at) = self.lanes.take() else {
+    /// Runs a handler on a stack; as `run_once`.
+    pub(super) fn run_on_stack(&mut self, id: Id, run: Run, this: *mut c_void, task: *mut wl_task) -> c_int {
+        let Some(at) = self.stacks.take() else {
             // SAFETY: as in `run_once`.
             return unsafe { run(this, task) };
         };
         let size = self.apps[self.tasks[id].app as usize].app.program.table().tmp_size as usize;
-        // SAFETY: the lane is live, and nobody else's.
-        let lane = unsafe { &mut *at };
-        if lane.tmp.len() * 8 < size {
-            lane.tmp = words(size);
+        // SAFETY: the stack is live, and no other reference to it exists.
+        let handler_stack = unsafe { &mut *at };
+        if handler_stack.tmp.len() * 8 < size {
+            handler_stack.tmp = words(size);
         }
-        lane.built.p = lane.built.start;
-        (lane.rounds, lane.looked) = (FIRST_LOOK, self.stamp);
-        let Some(stack) = lane.stack.take() else { return WL_T_FAULT };
-        lane.run = Some(Coroutine::with_stack(stack, move |yielder, ()| {
-            // SAFETY: the lane outlives what runs on it; the rest as in `run_once`.
+        handler_stack.built.p = handler_stack.built.start;
+        (handler_stack.rounds, handler_stack.looked) = (FIRST_LOOK, self.stamp);
+        let Some(stack) = handler_stack.stack.take() else { return WL_T_FAULT };
+        handler_stack.run = Some(Coroutine::with_stack(stack, move |yielder, ()| {
+            // SAFETY: the stack outlives the code that runs on it; the rest as in `run_once`.
             unsafe {
                 (*at).yielder = yielder;
                 run(this, task)
             }
         }));
-        self.tasks[id].lane = at;
-        self.enter_lane(id)
+        self.tasks[id].handler_stack = at;
+        self.enter_stack(id)
     }
 
-    /// Begins or goes on with what is on a task's lane: until its end, the next call, or a pause.
-    pub(super) fn enter_lane(&mut self, id: Id) -> c_int {
+    /// Begins or resumes the handler on a task's stack, until its end, the next call, or a pause.
+    pub(super) fn enter_stack(&mut self, id: Id) -> c_int {
         let this: *mut Core = self;
-        let (at, a, conn) = (self.tasks[id].lane, self.tasks[id].app as usize, self.tasks[id].conn);
-        self.lanes.end = self.stamp.saturating_add(self.left_of_slice(conn));
-        self.lanes.current = at;
-        // SAFETY: the lane is live. No reference to it is kept while it runs.
+        let (at, a, conn) = (self.tasks[id].handler_stack, self.tasks[id].app as usize, self.tasks[id].conn);
+        self.stacks.end = self.stamp.saturating_add(self.left_of_slice(conn));
+        self.stacks.current = at;
+        // SAFETY: the stack is live. No reference to it is kept while it runs.
         let mut run = unsafe {
-            let lane = &mut *at;
-            std::mem::swap(&mut self.apps[a].out, &mut lane.out);
+            let handler_stack = &mut *at;
+            std::mem::swap(&mut self.apps[a].out, &mut handler_stack.out);
             let wl = &mut self.apps[a].wl;
             wl.rt = this.cast();
-            std::mem::swap(&mut wl.out, &mut lane.built);
-            (wl.tmp, wl.fuel) = (lane.tmp.as_mut_ptr().cast(), lane.rounds);
-            lane.run.take()
+            std::mem::swap(&mut wl.out, &mut handler_stack.built);
+            (wl.tmp, wl.fuel) = (handler_stack.tmp.as_mut_ptr().cast(), handler_stack.rounds);
+            handler_stack.run.take()
         };
-        // Host functions reach this core through `rt`; `self` is not used until the lane is left.
+        // Host functions reach this core through `rt`; `self` is not used until the stack is left.
         let left = run.as_mut().map_or(CoroutineResult::Return(WL_T_FAULT), |r| r.resume(()));
-        self.lanes.current = std::ptr::null_mut();
+        self.stacks.current = std::ptr::null_mut();
         // SAFETY: as above.
-        let lane = unsafe { &mut *at };
-        lane.run = run;
-        std::mem::swap(&mut self.apps[a].out, &mut lane.out);
+        let handler_stack = unsafe { &mut *at };
+        handler_stack.run = run;
+        std::mem::swap(&mut self.apps[a].out, &mut handler_stack.out);
         let wl = &mut self.apps[a].wl;
-        std::mem::swap(&mut wl.out, &mut lane.built);
+        std::mem::swap(&mut wl.out, &mut handler_stack.built);
         (wl.tmp, wl.fuel) = (std::ptr::null_mut(), 0);
         match left {
             CoroutineResult::Yield(()) => PAUSED,
             CoroutineResult::Return(code) => {
-                lane.stack = lane.run.take().map(Coroutine::into_stack);
-                self.tasks[id].lane = std::ptr::null_mut();
-                self.lanes.give(at);
+                handler_stack.stack = handler_stack.run.take().map(Coroutine::into_stack);
+                self.tasks[id].handler_stack = std::ptr::null_mut();
+                self.stacks.give(at);
                 code
             }
         }
@@ -245,7 +244,7 @@ impl Core {
 
     /// A handler has paused: its connection goes to the end of the queue.
     pub(super) fn paused(&mut self, id: Id) {
-        self.lanes.paused += 1;
+        self.stacks.paused += 1;
         let (conn, a) = (self.tasks[id].conn, self.tasks[id].app as usize);
         self.my_stats().apps[a].pauses.add(1);
         self.tasks[id].next_paused = Id::NIL;
@@ -265,14 +264,14 @@ impl Core {
     pub(super) fn resume_paused(&mut self, conn: Id) {
         let id = self.conns[conn].paused;
         self.unlist(conn, id);
-        // SAFETY: a paused task has a lane, which is live.
-        unsafe { (*self.tasks[id].lane).looked = self.stamp }
-        let result = self.enter_lane(id);
+        // SAFETY: a paused task has a stack, which is live.
+        unsafe { (*self.tasks[id].handler_stack).looked = self.stamp }
+        let result = self.enter_stack(id);
         let result = self.has_run(id, result);
         self.work_off(id, result);
         if self.conns.alive(conn) {
-            // What has arrived meanwhile, the end of the connection too, is looked at in its next
-            // turn.
+            // Input that has arrived meanwhile, and the end of the connection, are handled in its
+            // next turn.
             self.mark_again(conn);
         }
         self.account(conn);
@@ -280,7 +279,7 @@ impl Core {
 
     /// Takes a task off its connection's list of paused ones.
     fn unlist(&mut self, conn: Id, id: Id) {
-        self.lanes.paused -= 1;
+        self.stacks.paused -= 1;
         let next = self.tasks[id].next_paused;
         let Some(c) = self.conns.get_mut(conn) else { return };
         let mut at = c.paused;
@@ -297,20 +296,21 @@ impl Core {
         }
     }
 
-    /// A task ends while it is paused: what is on its stack is forgotten.
-    pub(super) fn leave_lane(&mut self, id: Id) {
-        let at = std::mem::replace(&mut self.tasks[id].lane, std::ptr::null_mut());
+    /// A task ends while it is paused: its stack is abandoned.
+    pub(super) fn leave_stack(&mut self, id: Id) {
+        let at = std::mem::replace(&mut self.tasks[id].handler_stack, std::ptr::null_mut());
         let conn = self.tasks[id].conn;
         self.unlist(conn, id);
-        // SAFETY: the lane is live, and nobody else's. Generated code keeps nothing on its stack
-        // that must be given back: a handler that locks a table does not pause meanwhile.
+        // SAFETY: the stack is live, and no other reference to it exists. Generated code keeps
+        // nothing on its stack that must be released: a handler that locks a table does not pause
+        // meanwhile.
         unsafe {
-            let lane = &mut *at;
-            if let Some(mut run) = lane.run.take() {
+            let handler_stack = &mut *at;
+            if let Some(mut run) = handler_stack.run.take() {
                 run.force_reset();
-                lane.stack = Some(run.into_stack());
+                handler_stack.stack = Some(run.into_stack());
             }
         }
-        self.lanes.give(at);
+        self.stacks.give(at);
     }
 }

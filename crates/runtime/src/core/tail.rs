@@ -1,7 +1,7 @@
 //! Streaming: tails and tunnels flow from one connection to another, never held beyond a bound.
 
 use super::fault::Start;
-use super::input::{run_tail, Ran};
+use super::input::{run_tail, TailProgress};
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, Raw, HIGH, STORED_MAX};
@@ -25,7 +25,7 @@ impl Core {
         let p = self.apps[a].protos[proto];
         let unit = if side == Side::Client { p.request } else { p.response.unwrap_or(p.request) };
         let view: *mut wl_parser = c.view.as_mut()?.as_mut_ptr().cast();
-        let Ran { verdict, used, omitted } = run_tail(unit, view, rest, eof, false);
+        let TailProgress { verdict, used, omitted } = run_tail(unit, view, rest, eof, false);
         if used > 0 && !omitted {
             self.forward(id, Raw { p: rest.p, n: used });
         }
@@ -65,8 +65,8 @@ impl Core {
         }
     }
 
-    /// Ends the connection of which so much has been dropped in search of a delimiter that none is
-    /// waited for; whether it has. (A length says itself where it ends.)
+    /// Ends the connection if too many bytes have been dropped in search of a delimiter; returns
+    /// whether it did. (A length gives its own end.)
     pub(super) fn is_endless(&mut self, id: Id, used: usize, view: *const wl_parser) -> bool {
         // SAFETY: the view lives in the connection until `end_message`.
         let v = unsafe { *view };
@@ -248,7 +248,7 @@ impl Core {
         self.mark_dirty(other);
     }
 
-    /// A tunnel's end was closed: so is the other, after what it still has to send.
+    /// One end of a tunnel was closed. The other end is closed after its output.
     pub(super) fn tunnel_closed(&mut self, other: Id, reset: bool) {
         if let Some(c) = self.conns.get_mut(other) {
             c.set(if reset { flag::DOOMED } else { flag::CLOSING });

@@ -2,7 +2,7 @@
 
 use super::slab::Id;
 use super::stacks::PAUSED;
-use super::types::{Mode, Side, Sink, Stored};
+use super::types::{Mode, Sink};
 use super::Core;
 use crate::abi::*;
 use crate::stats::NO_PLACE;
@@ -50,14 +50,14 @@ impl Core {
         self.work_off(id, result);
     }
 
-    /// Does what the end of a run asks for.
+    /// Acts on the result of a run.
     pub(super) fn work_off(&mut self, id: Id, mut result: i32) {
         for _ in 0..SPIN_MAX {
             match result {
                 PAUSED => return self.paused(id),
                 WL_T_DONE => return self.finish(id),
                 WL_T_SUSPEND if self.tasks[id].waiting > 0 => return self.park(id),
-                // Everything it asked for has failed or is there already.
+                // All its calls have failed or are answered already.
                 WL_T_SUSPEND if !self.tasks[id].fresh => {}
                 WL_T_SUSPEND => return self.handler_fault(id, WL_F_NO_REPLY, NO_PLACE),
                 _ => {
@@ -72,7 +72,7 @@ impl Core {
     }
 
     fn run_once(&mut self, id: Id) -> i32 {
-        let on_lane = self.takes_lane(id);
+        let on_stack = self.takes_stack(id);
         let this: *mut Core = self;
         let t = &mut self.tasks[id];
         t.c.conn = self.conns.get_mut(t.conn).map_or(std::ptr::null_mut(), |c| &mut c.c as *mut wl_conn);
@@ -87,11 +87,11 @@ impl Core {
         let table = app.app.program.table();
         let (run, this) = (table.run, table.self_);
         let task: *mut wl_task = &mut t.c;
-        // SAFETY: `run` was checked at load; the task, its frame and messages are in place; host
-        // functions reach this core through `rt`, set by `enter` just before, and `self` is not
-        // used until `run` returns.
+        // SAFETY: `run` was checked at load. The task, its frame and messages are in place. Host
+        // functions reach this core through `rt`, set by `enter` just before. `self` is not used
+        // until `run` returns.
         let result = match run {
-            Some(run) if on_lane => self.run_on_lane(id, run, this, task),
+            Some(run) if on_stack => self.run_on_stack(id, run, this, task),
             run => run.map_or(WL_T_FAULT, |run| unsafe { run(this, task) }),
         };
         self.has_run(id, result)
@@ -107,20 +107,8 @@ impl Core {
         result
     }
 
-    /// The handler waits: its request stays only if it asked for that.
-    fn park(&mut self, id: Id) {
-        self.hold_request(id);
-        let t = &mut self.tasks[id];
-        t.suspended = true;
-        let (conn, gone) = (t.conn, t.req_gone);
-        let streams = t.calls.iter().any(|c| self.calls.get(*c).is_some_and(|c| !c.stream.is_nil()));
-        if gone && !streams {
-            self.discard_tail(id, conn);
-        }
-    }
-
-    /// A tail that nobody will read is skipped.
-    fn discard_tail(&mut self, id: Id, conn: Id) {
+    /// Skips a tail that has no reader.
+    pub(super) fn discard_tail(&mut self, id: Id, conn: Id) {
         if let Some(c) = self.conns.get_mut(conn) {
             if c.mode == Mode::Tail && c.owner == id && c.sink == Sink::Undecided {
                 c.sink = Sink::Discard;
@@ -128,98 +116,6 @@ impl Core {
                     self.mark_again(conn);
                 }
             }
-        }
-    }
-
-    /// After a suspension the request is there only if a call said `HOLD_REQ`; it is copied once.
-    fn hold_request(&mut self, id: Id) {
-        let t = &mut self.tasks[id];
-        if t.c.req.view.is_null() || t.req.view.is_some() && t.hold_req {
-            return;
-        }
-        if !t.hold_req {
-            t.c.req = wl_msg::default();
-            t.req_gone = true;
-            if t.req.view.is_some() {
-                let (a, mut req) = (t.app as usize, std::mem::take(&mut t.req));
-                req.bytes.release(&mut self.pool);
-                self.apps[a].give_view(req.view.take());
-            }
-            return;
-        }
-        let a = t.app as usize;
-        let mut stored = Stored::default();
-        let (msg, have, from) = (t.c.req, t.req_have, t.conn);
-        let kept = self.store(a, &mut stored, msg, have, from);
-        let t = &mut self.tasks[id];
-        t.req = stored;
-        match kept {
-            Some(m) => t.c.req = m,
-            None => {
-                t.c.req = wl_msg::default();
-                t.req_gone = true;
-            }
-        }
-    }
-
-    /// Copies a message that has come from a connection, and its view, to memory of its own.
-    pub(super) fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32, from: Id) -> Option<wl_msg> {
-        // SAFETY: the message is in place; `have` bytes lie at its base.
-        let bytes = unsafe { std::slice::from_raw_parts(msg.base, have as usize) };
-        if !to.bytes.append(&mut self.pool, bytes) {
-            return None;
-        }
-        let mut view = self.apps[a].take_view();
-        let size = self.view_words(a, from).min(view.len());
-        // SAFETY: views in scratch and in connections all have the app's largest size, and do not
-        // overlap.
-        unsafe { std::ptr::copy_nonoverlapping(msg.view as *const u64, view.as_mut_ptr(), size) };
-        let p = view.as_mut_ptr();
-        to.view = Some(view);
-        Some(wl_msg { view: p.cast(), base: to.bytes.as_slice().as_ptr(), ..msg })
-    }
-
-    /// The size of the views of a connection's messages: an app's largest may be many times as
-    /// large.
-    fn view_words(&self, a: usize, conn: Id) -> usize {
-        let app = &self.apps[a];
-        let unit = self.conns.get(conn).and_then(|c| {
-            let proto = app.protos.get(c.proto as usize)?;
-            if c.side == Side::Client {
-                Some(proto.request)
-            } else {
-                proto.response
-            }
-        });
-        unit.map_or(app.view_words(), |u| u.view_size.div_ceil(8))
-    }
-
-    /// A reply of a call is there or has failed. `Some`: the message, in place; stored if it must
-    /// outlive the moment.
-    pub(super) fn complete_part(&mut self, id: Id, part: u32, status: u32, reply: Option<(wl_msg, u32, bool)>) {
-        let Some(t) = self.tasks.get_mut(id) else { return };
-        let i = part as usize;
-        if i >= t.parts.len() {
-            return;
-        }
-        t.calls[i] = Id::NIL;
-        t.parts[i].status = status;
-        if let Some((msg, have, hold)) = reply {
-            t.have[i] = have;
-            t.parts[i] = msg;
-            if hold {
-                let (a, from) = (t.app as usize, t.rep_src);
-                let mut stored = Stored::default();
-                let kept = self.store(a, &mut stored, msg, have, from);
-                let t = &mut self.tasks[id];
-                t.stored.push(stored);
-                t.parts[i] = kept.unwrap_or(wl_msg { status: WL_F_OVERLOAD, ..wl_msg::default() });
-            }
-        }
-        let t = &mut self.tasks[id];
-        t.waiting = t.waiting.saturating_sub(1);
-        if t.waiting == 0 && !t.running {
-            self.run(id);
         }
     }
 
@@ -237,10 +133,10 @@ impl Core {
         self.end_task(id);
     }
 
-    /// Gives everything back; calls still under way are answered to nobody.
+    /// Releases everything. Answers to calls under way are dropped.
     pub(super) fn end_task(&mut self, id: Id) {
-        if !self.tasks[id].lane.is_null() {
-            self.leave_lane(id);
+        if !self.tasks[id].handler_stack.is_null() {
+            self.leave_stack(id);
         }
         let t = &self.tasks[id];
         let conn = t.conn;

@@ -18,7 +18,7 @@ use super::Core;
 const DEBT_MAX: u64 = 1024;
 /// A turn of more nanoseconds is measured in time of the processor, which costs a system call.
 const LONG: u64 = 200_000;
-/// So many slices of an app's queue are worked off before the core looks at what has come.
+/// So many slices of an app's queue are served before the core polls for input.
 const AT_ONCE: u64 = 2;
 
 impl Core {
@@ -42,7 +42,7 @@ impl Core {
         self.apps[c.app as usize].ports[c.port as usize].options.slice
     }
 
-    /// What a connection has used of this round's slice, and of later ones.
+    /// The time that a connection has used of this round's slice, and of later ones.
     #[inline]
     fn used(&mut self, id: Id) -> u64 {
         let c = &mut self.conns[id];
@@ -106,8 +106,8 @@ impl Core {
         }
     }
 
-    /// The processor's time since it was asked for last, when queues were gone over or a turn was
-    /// long: a core that the system has given to another thread has not worked.
+    /// The processor time since the last call, read when queues were served or a turn was long.
+    /// Time that the system gave to other threads does not count.
     #[cold]
     fn worked_since(&mut self) -> u64 {
         let worked = self.engine.worked();
@@ -126,9 +126,9 @@ impl Core {
         self.turn = (self.turn + 1) % n.max(1);
     }
 
-    /// Goes on with the rounds of an app's queue: as long as what has just come took, at least a
-    /// few slices; among several apps, for the app's share; never more turns than there are
-    /// connections. Nobody who waits is passed over by those who come.
+    /// Goes on with the rounds of an app's queue for as long as the new input took, or at least for
+    /// a few slices. Several apps share this time. There are never more turns than connections, so
+    /// new input does not overtake waiting connections.
     fn run_queue(&mut self, a: usize) {
         let before = self.apps[a].spent;
         let mut turns = self.apps[a].queue.len().max(1);
@@ -164,7 +164,7 @@ impl Core {
         }
     }
 
-    /// Begins a round where one has ended. False: nobody waits.
+    /// Begins a round if the last one has ended. False: the queue is empty.
     fn next_round(&mut self, a: usize) -> bool {
         let app = &mut self.apps[a];
         if app.round_left > 0 && !app.queue.is_empty() {

@@ -8,9 +8,9 @@ use super::fault::Start;
 use super::health::Down;
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
-use super::stacks::Lane;
+use super::stacks::HandlerStack;
 use crate::abi::*;
-use crate::buffer::{OwnedBuf, Queue};
+use crate::buffer::{ChunkQueue, OwnedBuf};
 use crate::engine::Token;
 use crate::timer::TimerKey;
 use smallvec::SmallVec;
@@ -49,13 +49,13 @@ pub mod flag {
     pub const ANSWERING: u32 = 1 << 13;
     /// Backend: not to be used again.
     pub const NO_REUSE: u32 = 1 << 14;
-    /// No further message is read from this client; what it sent is answered.
+    /// No further message is read from this client; earlier requests are answered.
     pub const LAST: u32 = 1 << 15;
     /// The head of the message under way is parsed (whole mode).
     pub const HEAD_DONE: u32 = 1 << 16;
     /// Backend: a connection attempt made to see whether an ejected backend is back.
     pub const PROBE: u32 = 1 << 17;
-    /// The end of our direction was asked for after the output (tunnel).
+    /// Our direction ends after the output (tunnel).
     pub const SHUT_WANTED: u32 = 1 << 18;
     /// Paused because a destination is full, not because parsing stalled.
     pub const FLOW: u32 = 1 << 19;
@@ -65,20 +65,20 @@ pub mod flag {
     pub const RELEASE: u32 = 1 << 21;
     /// Backend of an exclusive protocol: shared at present by requests that allow it (`pipeline`).
     pub const PIPED: u32 = 1 << 22;
-    /// Backend: idle before its present request, of which nothing has been written.
+    /// Backend: idle before its present request, which is not written yet.
     pub const UNSENT: u32 = 1 << 23;
     /// Backend: serves one client only, `client`.
     pub const PRIVATE: u32 = 1 << 24;
-    /// Client: over the limit of connections; it is told so and closed.
+    /// Client: over the limit of connections; it gets an error and is closed.
     pub const TURNED_AWAY: u32 = 1 << 28;
-    /// Backend of a pipelined protocol: shared with nobody, for requests that are still arriving
-    /// when they are sent.
+    /// Backend of a pipelined protocol: an unshared connection, for requests that are sent while
+    /// they are still arriving.
     pub const OWN: u32 = 1 << 26;
     /// Backend, shared: no more requests go out on it.
     pub const LEFT: u32 = 1 << 27;
     /// Backend, shared: messages without an answer may be under way.
     pub const UNANSWERED: u32 = 1 << 29;
-    /// Client: the next request waits until all that are under way are answered.
+    /// Client: the next request waits until all requests under way are answered.
     pub const ALONE: u32 = 1 << 25;
 }
 
@@ -115,7 +115,7 @@ pub enum Sink {
     Slot(Id),
 }
 
-/// In this order: what every message touches lies in the first three cache lines.
+/// In this order: the first three cache lines hold the fields that each message uses.
 #[repr(C)]
 pub struct Conn {
     pub token: Token,
@@ -136,7 +136,7 @@ pub struct Conn {
     pub last_rx: u64,
     pub last_tx: u64,
     // Output.
-    pub out: Queue,
+    pub out: ChunkQueue,
     // Reply slots of a client, calls of a backend connection, first to last.
     pub first: Id,
     pub last: Id,
@@ -180,7 +180,7 @@ pub struct Conn {
     /// Backend, `LEFT`: since when clients that take their answers slowly have held up others; 0:
     /// none has.
     pub held_up: u64,
-    /// What the program sees.
+    /// The part that the program sees.
     pub c: wl_conn,
 }
 
@@ -213,7 +213,7 @@ impl Default for Conn {
             ignored: 0,
             owner: Id::NIL,
             paused_src: Id::NIL,
-            out: Queue::new(),
+            out: ChunkQueue::new(),
             first: Id::NIL,
             last: Id::NIL,
             count: 0,
@@ -273,12 +273,12 @@ pub struct Slot {
     /// Bytes of the answer were given to the connection.
     pub started: bool,
     /// Reply bytes that wait for their turn.
-    pub stored: Queue,
+    pub stored: ChunkQueue,
     pub bytes: u64,
     pub since: u64,
     /// The backend that was asked last: its port and number, `NO_BACKEND`, `BACKENDS`.
     pub backend: (u16, u32),
-    /// What its answer is counted as (`wl_core.outcome`), and what went wrong.
+    /// The class of its answer (`wl_core.outcome`), and its fault.
     pub outcome: u32,
     pub fault: u16,
     /// For the access log.
@@ -310,7 +310,7 @@ pub struct Task {
     pub ctx: u64,
     /// Flags of the request (`WL_M_*`).
     pub req_flags: u32,
-    /// Bytes of the request at `req.base`: head and as much of the tail as is there.
+    /// Bytes of the request at `req.base`: head and the available part of the tail.
     pub req_have: u32,
     /// No call was issued since the last resumption.
     pub fresh: bool,
@@ -340,7 +340,7 @@ pub struct Task {
     pub rep_more: bool,
     pub frame: Vec<u64>,
     /// Where it is paused, and the next paused one of its connection.
-    pub lane: *mut Lane,
+    pub handler_stack: *mut HandlerStack,
     pub next_paused: Id,
 }
 
@@ -372,7 +372,7 @@ impl Default for Task {
             rep_src: Id::NIL,
             rep_more: false,
             frame: Vec::new(),
-            lane: std::ptr::null_mut(),
+            handler_stack: std::ptr::null_mut(),
             next_paused: Id::NIL,
         }
     }
@@ -381,7 +381,7 @@ impl Default for Task {
 /// A request to a backend.
 #[derive(Default)]
 pub struct Call {
-    /// NIL once nobody waits: the answer is read and dropped.
+    /// NIL for an abandoned call: the answer is read and dropped.
     pub task: Id,
     pub part: u32,
     pub app: u16,
@@ -417,7 +417,7 @@ pub struct Call {
 /// One backend of a connect port, as seen by this core.
 pub struct Backend {
     pub addr: SocketAddr,
-    /// Pipelined: the shared connections, NIL where none is open.
+    /// Pipelined: the shared connections, NIL for closed ones.
     pub shared: Vec<Id>,
     pub turn: u32,
     /// Exclusive: idle connections, last used last.
@@ -426,8 +426,7 @@ pub struct Backend {
     /// may begin again.
     pub piped: Vec<Id>,
     pub calm_until: u64,
-    /// Exclusive, `pipeline` is `auto`: what is known of it, and the connection to which this
-    /// batch's requests go.
+    /// Exclusive, `pipeline` is `auto`: its policy, and the connection for this batch's requests.
     pub trust: PipeliningPolicy,
     pub filling: Id,
     pub open: u32,

@@ -1,8 +1,8 @@
 //! SHA-1 and SHA-256, and HMAC over them.
 //!
 //! The library's own HMAC copies and erases a kilobyte for each message. Here a key is two states
-//! of the hash, behind the two blocks that RFC 2104 makes of the key. Each message continues from
-//! copies of these states.
+//! of the hash, behind the two blocks that RFC 2104 derives from the key. Each message continues
+//! from copies of these states.
 
 use aws_lc_sys::{SHA1_Final, SHA1_Init, SHA1_Update, SHA256_Final, SHA256_Init, SHA256_Update, SHA256_CTX, SHA_CTX};
 use std::mem::MaybeUninit;

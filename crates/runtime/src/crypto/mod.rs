@@ -73,7 +73,7 @@ struct Entry {
 const SETS: usize = 2048;
 const WAYS: usize = 8;
 
-/// Keys by their bytes: sets of a few places each, of which the next in turn makes room.
+/// Keys by their bytes: sets of a few places each. In a full set the next place in turn makes room.
 struct Keys {
     places: Vec<Option<Box<Entry>>>,
     turn: usize,
@@ -156,7 +156,7 @@ unsafe fn in_place<'a>(data: &wl_bytes, out: *mut u8) -> &'a mut [u8] {
         // SAFETY: by contract.
         unsafe { std::ptr::copy_nonoverlapping(data.p, out, data.n as usize) }
     }
-    // SAFETY: by contract; nobody else uses these bytes meanwhile.
+    // SAFETY: by contract; no other reference to these bytes exists meanwhile.
     unsafe { std::slice::from_raw_parts_mut(out, data.n as usize) }
 }
 
@@ -259,11 +259,11 @@ unsafe fn put(bytes: &[u8], out: *mut u8) -> usize {
     bytes.len()
 }
 
-/// What `wl_host.crypto` is.
+/// The function `wl_host.crypto`.
 ///
 /// # Safety
-/// As the header says of it: valid arguments, room in `out`, which is where the data is or overlaps
-/// no argument.
+/// As the header demands: valid arguments, and room in `out`, which is where the data is or
+/// overlaps no argument.
 pub unsafe extern "C" fn entry(op: u32, args: *const wl_bytes, n: u32, out: *mut u8) -> i32 {
     let Some(op) = OPS.get(op as usize) else { return -1 };
     // SAFETY: by contract.

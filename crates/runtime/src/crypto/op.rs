@@ -1,6 +1,6 @@
 //! The operations of `wl_host.crypto`, by number.
 
-/// What to compute; `WL_X_*` of the C header.
+/// The operation; `WL_X_*` of the C header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Op {

@@ -19,7 +19,7 @@ pub fn monotonic() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
 }
 
-/// What this thread has had of its processor, in nanoseconds.
+/// The processor time of this thread, in nanoseconds.
 pub fn processor_time() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -34,7 +34,7 @@ fn clock(which: libc::clockid_t) -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// What the wall clock says more than `now`, a reading of [`monotonic`] a moment ago.
+/// The wall clock minus `now`, a reading of [`monotonic`] a moment ago.
 pub fn wall_offset(now: u64) -> u64 {
     let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     (wall.as_nanos() as u64).wrapping_sub(now)
@@ -146,7 +146,7 @@ impl RawAddr {
 /// A TCP socket; `flags` beyond SOCK_CLOEXEC (SOCK_NONBLOCK for epoll).
 pub fn tcp_socket(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
     let family = if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    // SAFETY: a plain system call; the descriptor it returns is owned by nobody else.
+    // SAFETY: a plain system call; the descriptor it returns has no other owner.
     unsafe {
         let fd = check(libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags, 0))?;
         Ok(OwnedFd::from_raw_fd(fd))
@@ -177,8 +177,8 @@ pub fn listener(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Sockets that listen before their program is there. Who connects meanwhile waits in the queue of
-/// the first core's.
+/// Sockets that listen before their program is compiled. Early clients wait in the queue of the
+/// first core's socket.
 static EARLY: Mutex<Vec<(SocketAddr, OwnedFd)>> = Mutex::new(Vec::new());
 
 /// Listens on an address; the first `listener` of this address takes the socket over.
@@ -205,8 +205,8 @@ pub fn take_early(addr: SocketAddr, flags: i32) -> io::Result<Option<OwnedFd>> {
     Ok(Some(fd))
 }
 
-/// Whether nobody else listens on an address. It is only bound: who connects meanwhile is refused,
-/// not accepted and cut off.
+/// Whether an address is free to listen on. It is only bound: a client that connects meanwhile is
+/// refused, not accepted and cut off.
 pub fn free_to_listen(addr: SocketAddr) -> io::Result<()> {
     bind(tcp_socket(addr, 0)?.as_raw_fd(), addr)
 }
@@ -218,7 +218,7 @@ fn bind(fd: RawFd, addr: SocketAddr) -> io::Result<()> {
     check(unsafe { libc::bind(fd, a.as_ptr(), a.len) }).map(drop)
 }
 
-/// How many connections wait to be accepted: the kernel tells it in the place of a connection's
+/// How many connections wait to be accepted. For a listener the kernel reports it in the field of
 /// unacknowledged segments.
 pub fn accept_queue(listener: RawFd) -> usize {
     // SAFETY: all zeroes are a valid value, and the kernel writes no more than the length given.
@@ -254,8 +254,8 @@ pub fn peer_address(fd: RawFd) -> Option<SocketAddr> {
     a.get()
 }
 
-/// TCP lets a socket connect to itself when the kernel picks the very port it connects to and
-/// nobody listens there: to us that is a refused connection.
+/// A socket can connect to itself if the kernel picks the very port it connects to, and no socket
+/// listens there. For us that is a refused connection.
 pub fn connected_to_itself(fd: RawFd, peer: SocketAddr) -> bool {
     peer.port() >= EPHEMERAL && local_address(fd) == Some(peer)
 }
@@ -284,7 +284,7 @@ pub fn half_close(fd: RawFd) {
 
 /// An eventfd for a waker.
 pub fn bell(flags: i32) -> io::Result<OwnedFd> {
-    // SAFETY: a plain system call; the descriptor it returns is owned by nobody else.
+    // SAFETY: a plain system call; the descriptor it returns has no other owner.
     unsafe { Ok(OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC | flags))?)) }
 }
 
@@ -348,8 +348,8 @@ impl<T> Slots<T> {
         value.take()
     }
 
-    /// Removes an entry of which an event still tells. Its index stays unused until `reuse`: a core
-    /// that makes connections before it has seen that event would take a new one for it.
+    /// Removes an entry for which an event may still come. Its index stays unused until `reuse`. A
+    /// core that makes connections before it has seen that event would reuse the index.
     pub fn retire(&mut self, t: Token) -> Option<T> {
         let value = self.remove(t)?;
         self.later.extend(self.free.pop());

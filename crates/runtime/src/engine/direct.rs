@@ -12,16 +12,16 @@ use std::os::fd::RawFd;
 /// `to` is valid for writes of `n` bytes.
 #[inline(always)]
 pub unsafe fn recv(fd: RawFd, to: *mut u8, n: usize) -> isize {
-    // SAFETY: by contract; no address is asked for.
+    // SAFETY: by contract; no address is requested.
     unsafe { call(libc::SYS_recvfrom, fd, to as usize, n, 0) }
 }
 
-/// What waits in a socket's receive queue. It stays there.
+/// The state of a socket's receive queue, which is not changed.
 #[inline(always)]
 pub fn waiting(fd: RawFd) -> super::Waiting {
     let mut byte = 0u8;
     loop {
-        // SAFETY: room for the one byte asked for; no address is asked for.
+        // SAFETY: room for the one requested byte; no address is requested.
         let n = unsafe {
             call(libc::SYS_recvfrom, fd, std::ptr::addr_of_mut!(byte) as usize, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT)
         };
@@ -42,7 +42,7 @@ pub unsafe fn send(fd: RawFd, from: *const u8, n: usize, flags: i32) -> isize {
     unsafe { call(libc::SYS_sendto, fd, from as usize, n, flags) }
 }
 
-/// A call of six arguments of which the last two are 0.
+/// A call of six arguments; the last two are 0.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, n: usize, flags: i32) -> isize {

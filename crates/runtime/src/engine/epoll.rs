@@ -9,7 +9,7 @@
 //! poll.
 
 use super::common::{self, check, Slots, ACCEPT_PAUSE_NS};
-use super::{direct, Engine, Event, Release, Token, Waiting, Waker, Write, MAX_RECV};
+use super::{direct, Engine, Event, Release, Token, Waiting, Waker, WriteResult, MAX_RECV};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -19,9 +19,8 @@ use std::time::Duration;
 
 /// Kernel events per `epoll_wait`.
 const BATCH: usize = 256;
-/// Of these, how many are looked at in one poll: what is read, answered and sent of so few
-/// connections stays in the fastest cache from one of these steps to the next, and the code of each
-/// step is fetched once for all of them.
+/// Of these, how many are handled in one poll. With so few, input, answers and output stay in the
+/// fastest cache from step to step. The code of each step is fetched once for all of them.
 const PART: usize = 32;
 /// Receive buffer; with less than `MIN_ROOM` left the batch ends.
 const BUFFER: usize = 256 * 1024;
@@ -80,7 +79,7 @@ pub struct Epoll {
 
 impl Epoll {
     pub fn new() -> io::Result<Epoll> {
-        // SAFETY: a plain system call; the descriptor it returns is owned by nobody else.
+        // SAFETY: a plain system call; the descriptor it returns has no other owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
         let bell = common::bell(libc::EFD_NONBLOCK)?;
         let e = Epoll {
@@ -155,7 +154,7 @@ impl Epoll {
             let r = unsafe { libc::accept4(l.fd.as_raw_fd(), addr.as_mut_ptr(), &mut addr.len, flags) };
             let failure = match check(r) {
                 Ok(fd) => {
-                    // SAFETY: accept4 has just returned this descriptor; nobody else owns it.
+                    // SAFETY: accept4 has just returned this descriptor; it has no other owner.
                     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
                     match self.register(fd, 0, addr.get()) {
                         Ok(conn) => {
@@ -183,7 +182,7 @@ impl Epoll {
         self.rooms.iter().find(|r| r.0 == listener).map(|r| r.1)
     }
 
-    /// Who comes now waits in the listener's queue.
+    /// New clients wait in the listener's queue.
     fn shut_door(&mut self, listener: Token) {
         if let Some(l) = self.sockets.get(listener) {
             // Failing here cannot happen for a descriptor that is registered.
@@ -335,7 +334,7 @@ impl Epoll {
         }
     }
 
-    /// Those that were not read to the end last time, each once.
+    /// Connections that were not read to the end last time, each once.
     fn read_ready(&mut self, out: &mut Vec<Event>) {
         for _ in 0..self.ready.len() {
             let Some(token) = self.ready.pop_front() else { return };
@@ -348,18 +347,18 @@ impl Epoll {
     }
 
     #[inline(always)]
-    fn send(&mut self, conn: Token, slices: &[IoSlice<'_>], flags: i32) -> Write {
-        let Some(s) = self.sockets.get_mut(conn) else { return Write::Broken };
+    fn send(&mut self, conn: Token, slices: &[IoSlice<'_>], flags: i32) -> WriteResult {
+        let Some(s) = self.sockets.get_mut(conn) else { return WriteResult::Broken };
         if s.has(BROKEN | LISTENER | BLOCKED | CONNECTING) {
             return s.refuse();
         }
         let total: usize = slices.iter().map(|s| s.len()).sum();
         if total == 0 {
-            return Write::Done(0);
+            return WriteResult::Done(0);
         }
         let n = send(s.fd.as_raw_fd(), slices, flags);
         if n == total as isize {
-            return Write::Done(total);
+            return WriteResult::Done(total);
         }
         s.not_all(n, slices, flags)
     }
@@ -367,17 +366,17 @@ impl Epoll {
 
 impl Socket {
     #[cold]
-    fn refuse(&mut self) -> Write {
+    fn refuse(&mut self) -> WriteResult {
         if self.has(BROKEN | LISTENER) {
-            return Write::Broken;
+            return WriteResult::Broken;
         }
         self.flags |= BLOCKED;
-        Write::Blocked
+        WriteResult::Blocked
     }
 
     /// A send has taken less than all, or has failed.
     #[cold]
-    fn not_all(&mut self, mut n: isize, slices: &[IoSlice<'_>], flags: i32) -> Write {
+    fn not_all(&mut self, mut n: isize, slices: &[IoSlice<'_>], flags: i32) -> WriteResult {
         while n == -(libc::EINTR as isize) {
             n = send(self.fd.as_raw_fd(), slices, flags);
         }
@@ -386,14 +385,14 @@ impl Socket {
             if (n as usize) < total {
                 self.flags |= BLOCKED;
             }
-            return Write::Done(n as usize);
+            return WriteResult::Done(n as usize);
         }
         if n == -(libc::EAGAIN as isize) {
             self.flags |= BLOCKED;
-            return Write::Blocked;
+            return WriteResult::Blocked;
         }
         self.flags |= BROKEN;
-        Write::Broken
+        WriteResult::Broken
     }
 }
 
@@ -440,7 +439,7 @@ impl Engine for Epoll {
     }
 
     fn unlisten(&mut self, listener: Token) {
-        // Who is in the queue has been told that the connection stands: closing would reset it.
+        // Clients in the queue have a finished handshake: closing the listener would reset them.
         self.rooms.retain(|r| r.0 != listener);
         let mut early = std::mem::take(&mut self.early);
         loop {
@@ -512,13 +511,13 @@ impl Engine for Epoll {
         &self.buffer[start as usize..][..len as usize]
     }
 
-    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
+    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
         self.send(conn, slices, 0)
     }
 
-    unsafe fn write_last(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
-        // The kernel sends what MSG_MORE holds back with the FIN of the close: one segment less,
-        // and one wake-up less of the peer.
+    unsafe fn write_last(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
+        // The kernel sends the bytes held back by MSG_MORE with the FIN of the close. That saves a
+        // segment, and a wake-up of the peer.
         self.send(conn, slices, libc::MSG_MORE)
     }
 
@@ -534,7 +533,7 @@ impl Engine for Epoll {
 
     fn release(&mut self, conn: Token) -> Release {
         let Some(s) = self.sockets.get(conn) else { return Release::Never };
-        // Whatever else was seen on it would be lost.
+        // Its other pending events would be lost.
         if s.has(LISTENER | CONNECTING | BLOCKED | EOF | ENDING | BROKEN)
             || self.control(libc::EPOLL_CTL_DEL, s.fd.as_raw_fd(), 0, conn).is_err()
         {
@@ -544,7 +543,7 @@ impl Engine for Epoll {
     }
 
     fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) -> io::Result<Token> {
-        // What it has to read is told by an edge of its own.
+        // A new edge reports its input.
         self.register(fd, 0, Some(peer))
     }
 

@@ -3,10 +3,10 @@
 //! The program's side is an [`Engine`]. The test's side is a [`Network`] (addresses, faults, time)
 //! and a [`Peer`] per connection. Everything is deterministic. Events come in the order in which
 //! connections were made. Each `Peer::send` is one `Data` event, so a test chooses the cuts. Time
-//! stands still but for [`Network::advance`].
+//! advances only by [`Network::advance`].
 
 use super::common::Slots;
-use super::{Engine, Event, Token, Waiting, Waker, Write, MAX_RECV};
+use super::{Engine, Event, Token, Waiting, Waker, WriteResult, MAX_RECV};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
@@ -99,7 +99,7 @@ impl Link {
 struct World {
     now: u64,
     lines: Vec<Link>,
-    /// What a token names.
+    /// The object that a token names.
     names: Slots<Name>,
     behaviour: HashMap<SocketAddr, Behaviour>,
     /// Connections the program made that the test has not taken yet.
@@ -333,26 +333,26 @@ impl Engine for Memory {
         &self.batch[start as usize..][..len as usize]
     }
 
-    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
+    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
         let mut w = self.world.borrow_mut();
         let asynchronous = w.asynchronous;
-        let Some(l) = w.line(conn) else { return Write::Broken };
+        let Some(l) = w.line(conn) else { return WriteResult::Broken };
         if l.broken {
             l.broken_told = true;
-            return Write::Broken;
+            return WriteResult::Broken;
         }
         let total: usize = slices.iter().map(|s| s.len()).sum();
         if total == 0 {
-            return Write::Done(0);
+            return WriteResult::Done(0);
         }
         if l.connecting || l.blocked || !l.flight.is_empty() || (!asynchronous && l.window == Some(0)) {
             l.blocked |= l.flight.is_empty();
-            return Write::Blocked;
+            return WriteResult::Blocked;
         }
         l.writes += 1;
         if asynchronous {
             l.flight = slices.iter().map(|s| (s.as_ptr(), s.len())).collect();
-            return Write::InFlight;
+            return WriteResult::InFlight;
         }
         let mut done = 0;
         for s in slices {
@@ -361,7 +361,7 @@ impl Engine for Memory {
             done += n;
         }
         l.blocked = done < total;
-        Write::Done(done)
+        WriteResult::Done(done)
     }
 
     fn waiting(&mut self, conn: Token) -> Waiting {
@@ -391,7 +391,7 @@ impl Engine for Memory {
     fn close(&mut self, conn: Token, reset: bool) {
         let mut w = self.world.borrow_mut();
         if let Some(l) = w.line(conn) {
-            // Like a kernel: bytes nobody will read make the close a reset.
+            // Like a kernel: unread bytes make the close a reset.
             let reset = reset || !l.input.is_empty();
             l.ending = if reset || l.ending == Ending::Reset { Ending::Reset } else { Ending::Ended };
             l.token = None;
@@ -467,7 +467,7 @@ impl Network {
         Some(Peer { world: self.world.clone(), line })
     }
 
-    /// What becomes of the program's connections to `addr` from now on (accepted, unless set
+    /// Sets the fate of the program's connections to `addr` from now on (accepted, unless set
     /// otherwise).
     pub fn behave(&self, addr: SocketAddr, b: Behaviour) {
         self.world.borrow_mut().behaviour.insert(addr, b);
@@ -511,7 +511,7 @@ impl Peer {
         }
     }
 
-    /// Takes what the program has sent.
+    /// Takes the bytes that the program has sent.
     pub fn receive(&self) -> Vec<u8> {
         self.with(|l| std::mem::take(&mut l.output))
     }
@@ -521,7 +521,7 @@ impl Peer {
         self.with(|l| l.input_ended = true);
     }
 
-    /// Breaks the connection; what was not delivered is lost.
+    /// Breaks the connection; undelivered bytes are lost.
     pub fn reset(&self) {
         self.with(|l| {
             l.input.clear();
@@ -564,7 +564,7 @@ mod tests {
         events
     }
 
-    fn put(m: &mut Memory, conn: Token, bytes: &[u8]) -> Write {
+    fn put(m: &mut Memory, conn: Token, bytes: &[u8]) -> WriteResult {
         // SAFETY: the tests that write asynchronously pass 'static bytes.
         unsafe { m.write(conn, &[IoSlice::new(bytes)]) }
     }
@@ -601,12 +601,12 @@ mod tests {
         let (mut m, net) = Memory::new();
         let (conn, peer) = accepted(&mut m, &net);
         peer.window(Some(3));
-        assert_eq!(put(&mut m, conn, b"hello"), Write::Done(3));
-        assert_eq!(put(&mut m, conn, b"lo"), Write::Blocked);
+        assert_eq!(put(&mut m, conn, b"hello"), WriteResult::Done(3));
+        assert_eq!(put(&mut m, conn, b"lo"), WriteResult::Blocked);
         assert!(poll(&mut m).is_empty());
         peer.window(None);
         assert_eq!(poll(&mut m), [Event::Writable { conn }]);
-        assert_eq!(put(&mut m, conn, b"lo"), Write::Done(2));
+        assert_eq!(put(&mut m, conn, b"lo"), WriteResult::Done(2));
         m.shutdown(conn);
         assert_eq!((peer.receive(), peer.ending()), (b"hello".to_vec(), Ending::Ended));
     }
@@ -616,7 +616,7 @@ mod tests {
         let (mut m, net) = Memory::new();
         net.asynchronous(true);
         let (conn, peer) = accepted(&mut m, &net);
-        assert_eq!(put(&mut m, conn, b"hello"), Write::InFlight);
+        assert_eq!(put(&mut m, conn, b"hello"), WriteResult::InFlight);
         m.shutdown(conn);
         assert_eq!((peer.receive(), peer.ending()), (Vec::new(), Ending::Open));
         assert_eq!(poll(&mut m), [Event::Sent { conn, len: 5 }]);
@@ -634,7 +634,7 @@ mod tests {
         assert_eq!(poll(&mut m), [Event::Connected { conn }]);
         net.accept(addr).unwrap().reset();
         assert_eq!(poll(&mut m), [Event::Broken { conn }]);
-        assert_eq!(put(&mut m, conn, b"x"), Write::Broken);
+        assert_eq!(put(&mut m, conn, b"x"), WriteResult::Broken);
         net.behave(addr, Behaviour::Refuse);
         let conn = m.connect(addr).unwrap();
         assert_eq!(poll(&mut m), [Event::ConnectFailed { conn }]);

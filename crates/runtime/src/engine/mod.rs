@@ -17,7 +17,7 @@ pub mod memory;
 mod ring;
 pub mod uring;
 
-/// Most slices of one `write` that are looked at.
+/// Most slices that one `write` uses.
 pub const MAX_SLICES: usize = 16;
 /// Most bytes of one connection that one `poll` reports.
 pub const MAX_RECV: usize = 64 * 1024;
@@ -43,13 +43,13 @@ pub fn open(kind: EngineKind) -> std::io::Result<Box<dyn Engine>> {
     }
 }
 
-/// A connection's or listener's name inside one engine. Never reused before `close` is acknowledged
-/// by the caller dropping it: engines put a generation in the upper half, so that late events of a
-/// closed connection are dropped.
+/// A connection's or listener's name inside one engine. It is not reused before the caller has
+/// dropped it. Engines put a generation in the upper half, so that late events of a closed
+/// connection are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub u64);
 
-/// What happened. `Data` names bytes in the engine's receive buffer: read them with
+/// An event of the engine. `Data` names bytes in the engine's receive buffer: read them with
 /// [`Engine::data`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -96,9 +96,9 @@ pub enum Event {
     Woken,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum WriteResult {
     /// The first n bytes are gone (n may be less than offered: then the connection is blocked and
     /// `Writable` follows).
     Done(usize),
@@ -110,7 +110,7 @@ pub enum Write {
     Broken,
 }
 
-/// What a connection has for us that no event has told yet.
+/// The state of a connection that no event has reported yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     Nothing,
@@ -121,7 +121,7 @@ pub enum Waiting {
 
 /// Whether a connection has been released.
 pub enum Release {
-    /// The socket, and what has come and was not told of.
+    /// The socket, and its input that no event has reported.
     Gone(OwnedFd, Vec<u8>),
     /// After the next poll, perhaps.
     Later,
@@ -153,21 +153,20 @@ pub trait Engine {
     }
     /// Bytes of a `Data` event of the last poll.
     fn data(&self, start: u32, len: u32) -> &[u8];
-    /// Offers output. The slices must stay valid as [`Write::InFlight`] says.
+    /// Offers output. The slices must stay valid as [`WriteResult::InFlight`] says.
     /// # Safety
     /// After `InFlight` the memory of every slice must stay valid and unchanged until `Sent`,
     /// `Broken`, or, after `close`, until the engine no longer lists the token in `pending_close`.
-    unsafe fn write(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> Write;
-    /// As `write`, for the last bytes before `shutdown` or `close`, which follows at once when all
-    /// of them are gone: they may wait for it and leave together with the end of the stream.
+    unsafe fn write(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> WriteResult;
+    /// As `write`, for the last bytes before a `shutdown` or `close` that follows at once when they
+    /// are gone. The bytes may wait for it and leave together with the end of the stream.
     /// # Safety
     /// As for `write`.
-    unsafe fn write_last(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> Write {
+    unsafe fn write_last(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> WriteResult {
         // SAFETY: by the same contract.
         unsafe { self.write(conn, slices) }
     }
-    /// Looks, without reading, at what can be read now. A system call, for connections that were
-    /// idle.
+    /// Looks for input without reading it. A system call, for connections that were idle.
     fn waiting(&mut self, conn: Token) -> Waiting;
     /// Lets go of a connection, so that another thread's engine can `adopt` it. Until it is gone
     /// its input is held back; `pause` with false, and it goes on.
@@ -180,14 +179,14 @@ pub trait Engine {
     }
     /// Stops (true) or resumes reading: backpressure. A paused connection still reports `Broken`.
     fn pause(&mut self, conn: Token, paused: bool);
-    /// Ends our direction after what is written (half close).
+    /// Ends our direction after the written bytes (half close).
     fn shutdown(&mut self, conn: Token);
     /// Closes at once; no more events for the token. `reset`: discard unsent data and send RST.
     fn close(&mut self, conn: Token, reset: bool);
     /// Whether buffers given to `write` may still be read for this (closed) token.
     fn pending_close(&self, conn: Token) -> bool;
     fn addresses(&self, conn: Token) -> Option<(SocketAddr /* local */, SocketAddr /* peer */)>;
-    /// Lets this thread sleep for a fraction of a millisecond, whatever happens meanwhile.
+    /// Lets this thread sleep for a fraction of a millisecond; events do not wake it.
     fn rest(&mut self, time: Duration) {
         common::nap(time);
     }

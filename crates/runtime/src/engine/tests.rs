@@ -13,7 +13,7 @@ struct Bed {
     engine: Box<dyn Engine>,
     log: Vec<Event>,
     data: HashMap<Token, Vec<u8>>,
-    /// Output in the order of sending, and how much of the first piece is gone.
+    /// Output in the order of sending, and the sent part of the first piece.
     out: HashMap<Token, Output>,
     echo: bool,
 }
@@ -105,7 +105,7 @@ impl Bed {
             // SAFETY: the box stays in `out` until all of it is sent, or the engine is dropped
             // first.
             match unsafe { self.engine.write(conn, &[IoSlice::new(a), IoSlice::new(b)]) } {
-                Write::Done(n) => self.gone(conn, n),
+                WriteResult::Done(n) => self.gone(conn, n),
                 _ => return,
             }
         }
@@ -159,7 +159,8 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// Tests that count or exhaust the process's descriptors, and those that need some, take turns.
+/// Tests that count or exhaust the process's descriptors exclude each other, and tests that need
+/// some.
 static DESCRIPTORS: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
 fn share() -> std::sync::RwLockReadGuard<'static, ()> {
@@ -273,7 +274,7 @@ fn reset_by_the_peer() {
             assert!(b.until(|b| b.broken(t)), "{} paused={paused}", b.engine.name());
             b.for_ms(20);
             assert_eq!(b.count(|e| *e == Event::Broken { conn: t }), 1);
-            assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, Write::Broken);
+            assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, WriteResult::Broken);
             b.engine.close(t, false);
         }
     }
@@ -405,7 +406,7 @@ fn close_with_output_in_flight() {
         drop(c);
         b.for_ms(20);
         assert_eq!(b.log.len(), before, "a closed token has no events");
-        assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, Write::Broken);
+        assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, WriteResult::Broken);
     }
 }
 
@@ -468,14 +469,14 @@ fn descriptors_run_out_and_come_back() {
         let mut c = TcpStream::connect(addr).unwrap();
         let t = b.accept_one();
         let second = TcpStream::connect(addr).unwrap();
-        // Take all that are left.
+        // Take all free descriptors.
         let mut hoard = Vec::new();
         while let Ok(f) = std::fs::File::open("/dev/null") {
             hoard.push(f);
         }
         b.for_ms(200);
         let failures = b.count(|e| *e == Event::AcceptFailed { listener: l });
-        // epoll has not accepted `second` yet; io_uring may have, and fails on what comes next.
+        // epoll has not accepted `second` yet; io_uring may have, and fails on the next one.
         let waiting = if failures > 0 { None } else { hoard.pop().map(|_| TcpStream::connect(addr).unwrap()) };
         b.for_ms(200);
         let failures = b.count(|e| *e == Event::AcceptFailed { listener: l });
@@ -569,7 +570,7 @@ fn tokens_of_closed_connections_are_dead() {
     }
 }
 
-/// More sockets are readable than one poll looks at: the others are told of without another wait,
+/// More sockets are readable than one poll handles: the others are reported without another wait,
 /// and none twice.
 #[test]
 fn a_batch_of_many_connections_comes_in_parts() {

@@ -9,7 +9,7 @@
 
 use super::common::{self, Slots, ACCEPT_PAUSE_NS};
 use super::ring::{BufferRing, Send};
-use super::{direct, Engine, Event, Release, Token, Waiting, Waker, Write};
+use super::{direct, Engine, Event, Release, Token, Waiting, Waker, WriteResult};
 use io_uring::{cqueue, opcode, squeue, types, IoUring};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -43,11 +43,11 @@ const EOF: u16 = 64;
 const BROKEN: u16 = 128;
 const CLOSED: u16 = 256;
 const WATCHED: u16 = 512;
-/// Half close as soon as what was offered is sent.
+/// Half close as soon as the offered bytes are sent.
 const SHUTTING: u16 = 1024;
 /// A listener that waits for descriptors.
 const RESTING: u16 = 2048;
-/// What ended the input while paused, to be told on resumption.
+/// The end of the input while paused, to be reported on resumption.
 const HELD_EOF: u16 = 4096;
 /// A listener's accept is with the kernel.
 const ACCEPTING: u16 = 8192;
@@ -138,8 +138,8 @@ impl Uring {
 
     fn push(&mut self, entry: squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: all memory an entry names lives in its socket's slot, in `self`, or is
-            // vouched for by the caller of `write`, until the operation has completed.
+            // SAFETY: the memory that an entry names lives in its socket's slot or in `self`, or
+            // the caller of `write` vouches for it. It stays until the operation has completed.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return Ok(());
             }
@@ -199,7 +199,7 @@ impl Uring {
         self.start(listener, ACCEPT, op);
     }
 
-    /// Submits what is queued, waits for `want` completions and fetches all there are.
+    /// Submits the queued entries, waits for `want` completions and fetches all completions.
     fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
         let ts = timeout.map(types::Timespec::from);
         let args = match &ts {
@@ -224,7 +224,8 @@ impl Uring {
         let (kind, token) = (data & !TOKEN, Token(data & TOKEN));
         if kind == BELL {
             out.push(Event::Woken);
-            // Without the bell only other threads' news is late; there is nobody to tell.
+            // Without the bell only wake-ups by other threads are late, and no caller could handle
+            // the error.
             let _ = self.listen_for_bell();
             return;
         }
@@ -251,7 +252,7 @@ impl Uring {
         }
         if result >= 0 {
             self.let_in(listener);
-            // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+            // SAFETY: the kernel has just given us this descriptor; it has no other owner.
             let fd = unsafe { OwnedFd::from_raw_fd(result) };
             let conn = self.sockets.insert(Socket::new(fd, 0, None));
             out.push(Event::Accepted { listener, conn });
@@ -269,8 +270,8 @@ impl Uring {
         }
     }
 
-    /// Counts an accepted connection; behind the last that may come in the kernel is told to accept
-    /// no more.
+    /// Counts an accepted connection. After the last one that may come in, the kernel stops
+    /// accepting.
     fn let_in(&mut self, listener: Token) {
         let Some(r) = self.rooms.iter_mut().find(|r| r.0 == listener) else { return };
         let last = r.1 == 1;
@@ -295,7 +296,7 @@ impl Uring {
         if s.has(CLOSED | BROKEN) {
             return;
         }
-        // Input in order: what comes after held input is held too.
+        // Input in order: input behind held input is held too.
         let hold = s.has(PAUSED) || !s.held.is_empty();
         match (result, piece) {
             (1.., Some((start, len))) if hold => s.held.extend_from_slice(self.buffers.bytes(start, len)),
@@ -375,7 +376,7 @@ impl Uring {
         }
     }
 
-    /// Delivers what was held for connections that are read again.
+    /// Delivers held input of connections that are read again.
     fn deliver_held(&mut self, out: &mut Vec<Event>) {
         for token in std::mem::take(&mut self.resumed) {
             let Some(s) = self.sockets.get_mut(token) else { continue };
@@ -444,12 +445,12 @@ impl Engine for Uring {
 
     fn unlisten(&mut self, listener: Token) {
         let Some(raw) = self.sockets.get(listener).map(Socket::raw) else { return };
-        // Who is in the queue has been told that the connection stands: closing would reset it.
+        // Clients in the queue have a finished handshake: closing the listener would reset them.
         self.rooms.retain(|r| r.0 != listener);
         // SAFETY: plain system calls on our own socket.
         unsafe { libc::fcntl(raw, libc::F_SETFL, libc::O_NONBLOCK) };
         loop {
-            // SAFETY: no address is asked for; the descriptor returned is owned by nobody else.
+            // SAFETY: no address is requested; the descriptor returned has no other owner.
             let fd = unsafe { libc::accept4(raw, std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC) };
             if fd < 0 {
                 break;
@@ -523,21 +524,21 @@ impl Engine for Uring {
         }
     }
 
-    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
-        let Some(s) = self.sockets.get_mut(conn) else { return Write::Broken };
+    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
+        let Some(s) = self.sockets.get_mut(conn) else { return WriteResult::Broken };
         if s.has(BROKEN | LISTENER | CLOSED) {
-            return Write::Broken;
+            return WriteResult::Broken;
         }
         if s.has(CONNECTING) {
             s.flags |= BLOCKED;
-            return Write::Blocked;
+            return WriteResult::Blocked;
         }
         if s.has(SENDING) {
             // The caller has output in flight; `Sent` will come.
-            return Write::Blocked;
+            return WriteResult::Blocked;
         }
         if slices.iter().all(|s| s.is_empty()) {
-            return Write::Done(0);
+            return WriteResult::Done(0);
         }
         let mut send = self.spare.pop().unwrap_or_default();
         let op = send.prepare(s.raw(), slices);
@@ -548,14 +549,13 @@ impl Engine for Uring {
                 s.flags |= BROKEN;
                 s.flags &= !SENDING;
             }
-            return Write::Broken;
+            return WriteResult::Broken;
         }
-        Write::InFlight
+        WriteResult::InFlight
     }
 
     fn waiting(&mut self, conn: Token) -> Waiting {
-        // What the kernel has put into our buffers since the last `poll` it has not: that happens
-        // in `poll` only (DEFER_TASKRUN).
+        // The kernel fills our buffers only in `poll` (DEFER_TASKRUN): later input is in the socket.
         self.sockets.get(conn).map_or(Waiting::End, |s| direct::waiting(s.raw()))
     }
 
@@ -607,7 +607,7 @@ impl Engine for Uring {
         s.flags |= PAUSED;
         if s.has(RECEIVING) {
             let cancel = opcode::AsyncCancel::new(RECV | conn.0).build().flags(squeue::Flags::SKIP_SUCCESS);
-            // If it cannot be queued, what arrives is held all the same.
+            // If it cannot be queued, input is held all the same.
             let _ = self.push(cancel.user_data(IGNORED));
         }
         self.watch(conn);

@@ -40,7 +40,7 @@ pub fn listen(addr: SocketAddr) -> io::Result<OwnedFd> {
 /// The next connection; None if none waits.
 pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: a plain system call; the descriptor it returns is owned by nobody else.
+    // SAFETY: a plain system call; the descriptor it returns has no other owner.
     let fd = unsafe { libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) };
     if fd >= 0 {
         common::reset_on_close(fd);

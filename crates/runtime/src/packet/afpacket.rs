@@ -6,7 +6,7 @@
 //! by the kernel) are cut into frames again. With several cores each has a socket of its own, and
 //! the kernel deals the flows out among them.
 
-use super::offload::{Large, Left, HEADER};
+use super::offload::{Large, OffloadHeader, HEADER};
 use super::pool::Pool;
 use super::port::{Batch, FramePort, Sent, BATCH};
 use super::socket::Messages;
@@ -24,7 +24,7 @@ const BLOCKS: usize = 32;
 const RETIRE_MS: u32 = 1;
 /// Bytes that may wait to be sent where segments are sent whole.
 const SEND_ROOM: i32 = 8 << 20;
-/// The kernel is asked for its drops this often.
+/// The interval of reading the kernel's drops.
 const ASK_NS: u64 = 100_000_000;
 
 // linux/if_packet.h; the libc crate lacks them.
@@ -35,11 +35,11 @@ const PACKET_VNET_HDR: i32 = 15;
 /// The kernel's ring of blocks.
 struct PacketRing {
     base: *mut u8,
-    /// The block at hand, the frames left in it, and the next one's offset in it.
+    /// The current block, the frames left in it, and the next one's offset in it.
     block: usize,
     left: u32,
     next: u32,
-    /// What is left of a large segment; those whose ends no block has room for.
+    /// The rest of a large segment, and the count of segments whose end did not fit into a block.
     large: Large,
     cut: u64,
     /// Checksums and segments stay as they come.
@@ -64,12 +64,12 @@ pub struct AfPacket {
     sender: Option<OwnedFd>,
     messages: Messages,
     offload: bool,
-    /// When the kernel is asked next.
+    /// When the kernel's drops are read next.
     ask_at: u64,
     lost: u64,
 }
 
-/// An interface that is not there, and what was probably meant.
+/// The error for a missing interface, with a similar name.
 fn missing(name: &str) -> String {
     let list = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let mut there: Vec<String> = list.filter_map(|e| e.file_name().into_string().ok()).collect();
@@ -140,7 +140,7 @@ impl AfPacket {
 }
 
 impl AfPacket {
-    /// What the kernel has dropped: if it is time to ask, or `now`.
+    /// Reads how many frames the kernel has dropped, if the interval is over, or `now`.
     fn ask_lost(&mut self, now: bool) {
         let time = common::monotonic();
         if time < self.ask_at && !now || self.ring.is_none() {
@@ -250,7 +250,7 @@ impl PacketRing {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).block_status) }
     }
 
-    /// Sees to it that there is a frame at hand.
+    /// Makes a frame current; false if there is none.
     fn has_frame(&mut self) -> bool {
         while self.left == 0 {
             if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
@@ -290,11 +290,11 @@ impl PacketRing {
             let at = self.start().add(self.next as usize);
             (at, &*at.cast::<libc::tpacket3_hdr>())
         };
-        // SAFETY: the kernel says that so many bytes of the frame lie there, behind what was left
-        // undone.
+        // SAFETY: by the kernel's header so many bytes of the frame lie there, behind the offload
+        // header.
         let (data, left) = unsafe {
             let data = std::slice::from_raw_parts(at.add(h.tp_mac as usize), h.tp_snaplen as usize);
-            (data, Left::of(&at.add(h.tp_mac as usize - HEADER).cast::<[u8; HEADER]>().read()))
+            (data, OffloadHeader::of(&at.add(h.tp_mac as usize - HEADER).cast::<[u8; HEADER]>().read()))
         };
         let tagged = h.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && data.len() >= 12;
         let extra = if tagged { 4 } else { 0 };

@@ -34,7 +34,7 @@ const ASK_NS: u64 = 100_000_000;
 const KERNEL_HEADROOM: usize = 256;
 /// Ethernet's header and two VLAN tags, which an MTU does not count.
 const LINK_MAX: usize = 14 + 8;
-/// Buffers of one frame: what the kernel takes for one packet (MAX_SKB_FRAGS + 1).
+/// Buffers of one frame: as many as the kernel takes for one packet (MAX_SKB_FRAGS + 1).
 const PIECES: usize = 18;
 
 /// Receiving queues of an interface.
@@ -107,7 +107,7 @@ impl<T: Copy> XskRing<T> {
         unsafe { AtomicU32::from_ptr(p) }
     }
 
-    /// Of a ring that we take from: what is in it.
+    /// The number of entries in a ring that we consume.
     fn ready(&mut self) -> u32 {
         if self.seen == self.at {
             self.seen = Self::word(self.producer).load(Acquire);
@@ -175,7 +175,7 @@ pub struct AfXdp {
     /// When the kernel is asked next.
     ask_at: u64,
     lost: u64,
-    /// What the kernel had lost when it was last asked.
+    /// The kernel's count of lost frames at the last reading.
     lost_before: u64,
     _attached: Option<Arc<Attached>>,
     _promiscuous: Option<Arc<OwnedFd>>,
@@ -312,7 +312,7 @@ impl AfXdp {
         self.fill.given();
     }
 
-    /// Takes back what was sent.
+    /// Takes back the buffers of sent frames.
     fn reap(&mut self, pool: &mut Pool) {
         let n = self.done.ready();
         for _ in 0..n {
@@ -325,7 +325,7 @@ impl AfXdp {
         }
     }
 
-    /// Has the kernel send what is in the ring; false: it cannot now.
+    /// Makes the kernel send the frames of the ring; false: it cannot now.
     fn kick(&mut self) -> bool {
         if !self.send.wants_call() {
             return true;
@@ -385,7 +385,8 @@ impl AfXdp {
         true
     }
 
-    /// Whether the ring takes so many buffers, after pushing what lies in it if it must.
+    /// Whether the ring takes so many buffers. If it is full, its entries are pushed to the kernel
+    /// first.
     fn has_room(&mut self, pool: &mut Pool, n: u32) -> bool {
         if self.send.room(n) < n {
             self.send.given();
@@ -449,7 +450,7 @@ impl AfXdp {
         whole
     }
 
-    /// What the kernel has dropped, if it is time to ask.
+    /// Reads how many frames the kernel has dropped, if the interval is over.
     fn ask(&mut self) {
         let now = common::monotonic();
         if now < self.ask_at {

@@ -1,6 +1,5 @@
-//! The part of BPF that AF_XDP needs: a map of sockets by queue, and a program of six instructions
-//! that gives each frame to its queue's socket. The program's attachment to an interface ends with
-//! the process.
+//! The part of BPF that AF_XDP needs: a map of sockets by queue, and a program that gives each
+//! frame to its queue's socket. The program's attachment to an interface ends with the process.
 
 use crate::engine::common;
 use std::io;
@@ -14,7 +13,7 @@ const MAP_XSK: u32 = 17;
 const PROG_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 const REDIRECT_MAP: i32 = 51;
-/// What happens to frames of queues without a socket: they go to the host's stack.
+/// Frames of queues without a socket go to the host's stack.
 const XDP_PASS: i32 = 2;
 /// Offset of the receiving queue in the program's context.
 const RX_QUEUE: i16 = 16;
@@ -47,9 +46,9 @@ impl Attr {
         self
     }
     /// # Safety
-    /// Pointers in it are valid for what the command reads.
+    /// Pointers in it are valid for as long as the command reads.
     unsafe fn call(&self, command: libc::c_long) -> io::Result<libc::c_long> {
-        // SAFETY: by contract; the kernel reads no more than it is told.
+        // SAFETY: by contract; the kernel reads no more than the given size.
         let r = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_ptr(), self.0.len()) };
         if r < 0 {
             Err(io::Error::last_os_error())
@@ -118,7 +117,7 @@ impl Attached {
     }
 }
 
-/// r2 = the queue; r1 = the map; r3 = what to do otherwise; redirect.
+/// r2 = the queue; r1 = the map; r3 = the action without a socket; redirect.
 fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
     let code = [
         instruction(0x61, 2, 1, RX_QUEUE, 0),

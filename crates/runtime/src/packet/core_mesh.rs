@@ -23,12 +23,12 @@ const RING: usize = 1024;
 pub struct Item {
     pub frame: wl_frame,
     pub buf: Buf,
-    /// Whom of that core it is for: to be sent, the app; to be handled, what [`super::core::Fans`]
-    /// says (0 if there is one app).
+    /// The receiver on that core. For a frame to be sent: the app. For a frame to be handled: the
+    /// number of [`super::core::Fans`] (0 if there is one app).
     pub of: u32,
 }
 
-// SAFETY: whoever takes an item out of a ring is the only one to use its buffer.
+// SAFETY: a buffer belongs to the core that has taken its item out of the ring.
 unsafe impl Send for Item {}
 
 /// How far the cores have come, and how to wake them.
@@ -61,13 +61,13 @@ impl Progress {
 pub struct Mesh {
     pub shared: Arc<Progress>,
     me: usize,
-    /// What becomes of a batch, at most, on its way to one core.
+    /// The most frames of a batch that go to one core.
     batch: usize,
     work_to: Vec<Option<Producer<Item>>>,
     work_from: Vec<Consumer<Item>>,
     send_to: Vec<Option<Producer<Item>>>,
     send_from: Vec<Consumer<Item>>,
-    /// What found its ring full.
+    /// Items that found their ring full.
     late: Vec<VecDeque<Item>>,
     late_count: usize,
     /// Cores that were given something since the last `ring_bells`.
@@ -148,7 +148,7 @@ impl Mesh {
         }
     }
 
-    /// Passes on what found its ring full; true if nothing is left.
+    /// Passes on items that found their ring full; true if none is left.
     pub fn send_late(&mut self) -> bool {
         if self.late_count == 0 {
             return true;
@@ -165,7 +165,7 @@ impl Mesh {
         self.late_count == 0
     }
 
-    /// Wakes those who were given something; with `lazy` only those who have much to do already.
+    /// Wakes cores that were given items; with `lazy` only cores whose rings are half full.
     pub fn ring_bells(&mut self, lazy: bool) {
         for to in 0..self.told.len() {
             if !self.told[to] || lazy && !self.is_half_full(to) {

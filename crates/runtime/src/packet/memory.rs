@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// So many frames ahead of the one at hand, the first line of a frame is fetched: some batches, as
-/// the frames of one are named or copied in no time.
+/// Frames this far ahead of the one at hand are prefetched: some batches, because naming or copying
+/// the frames of one batch takes no time.
 const AHEAD: usize = 256;
 /// So many copies are lent at once: few enough to stay in the nearest cache.
 const LENT: usize = 128;
@@ -24,7 +24,7 @@ const LENT_MAX: usize = 2048;
 #[derive(Clone, Copy)]
 struct CacheLine([u8; LINE]);
 
-/// What a core has used for the rounds that count.
+/// The cost of a core's measured rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Spent {
     pub core: usize,
@@ -64,12 +64,12 @@ pub struct Frames {
     /// Handled where they lie, without room around them and without a fresh copy for each round:
     /// for programs that do not change them.
     pub in_place: bool,
-    /// So many times as many flows: each of so many rounds has source ports of its own (the port's
-    /// highest bits, of IPv4; checksums stay as they are). At most 16; not in place.
+    /// A factor for the number of flows. Each of so many rounds has source ports of its own, in the
+    /// port's highest bits, of IPv4; checksums are not changed. At most 16; not in place.
     pub many: u8,
     pub timing: Option<Arc<Timing>>,
-    /// All are received by the first core, which passes on those that are for others. Otherwise
-    /// they are dealt out beforehand, as an interface with a queue for each core does.
+    /// The first core receives all frames and passes on those of other cores. Otherwise they are
+    /// dealt out beforehand, as by an interface with a queue for each core.
     pub one_queue: bool,
 }
 
@@ -98,8 +98,8 @@ impl Frames {
         reader.failure().map_or(Ok(frames), Err)
     }
 
-    /// Moves the bytes to large pages, so that replaying them costs no walks of the page tables,
-    /// and to the beginning of a cache line, so that frames of whole lines share none.
+    /// Moves the bytes to large pages, so that replaying them costs no walks of the page tables.
+    /// They begin at a cache line, so that frames of whole lines share none.
     pub fn huge_pages(&mut self) {
         let mut data: Vec<u8> = Vec::with_capacity(self.data.len() + (8 << 20));
         crate::core::app::huge_pages(data.spare_capacity_mut());
@@ -156,7 +156,7 @@ pub struct Memory {
     capture: bool,
     sink: Option<Arc<Sink>>,
     core: usize,
-    /// Rounds that have ended, and when those that count began.
+    /// The number of finished rounds, and the start of the measured ones.
     done: u64,
     began: Option<(u64, u64, Instant)>,
 }
@@ -232,7 +232,7 @@ impl Memory {
         }
     }
 
-    /// What the first byte of source ports is changed by in this round.
+    /// The change to the first byte of source ports in this round.
     fn change(&self) -> u8 {
         if self.frames.many > 1 {
             (self.done % u64::from(self.frames.many.min(16))) as u8 * 16
@@ -244,7 +244,7 @@ impl Memory {
 
 /// Changes the source port behind a plain IPv4 header.
 fn change_port(f: &mut wl_frame, by: u8) {
-    // SAFETY: a copy that nobody else has.
+    // SAFETY: a copy without other references.
     let frame = unsafe { std::slice::from_raw_parts_mut(f.p, f.n as usize) };
     if frame.len() > 34 && frame[12..14] == [8, 0] {
         let at = 14 + usize::from(frame[14] & 15) * 4;
@@ -254,19 +254,18 @@ fn change_port(f: &mut wl_frame, by: u8) {
     }
 }
 
-/// Has the first line of a frame of some batches later fetched, and that of one at hand, which was
-/// fetched some batches ago. Called between other work: of many fetches in a row the processor
-/// drops most.
+/// Prefetches the first line of a frame some batches later, and that of the frame at hand. Called
+/// between other work, since the processor drops most of many prefetches in a row.
 #[inline(always)]
 fn fetch(data: *const u8, later: u32, now: u32) {
     prefetch_far(data.wrapping_add(later as usize));
     prefetch(data.wrapping_add(now as usize));
 }
 
-/// Says of frames that follow each other where they lie, how long they are, when and where they
-/// came from, and that they are not sent. `starts` has [`AHEAD`] more: the first is the end of the
-/// last frame. Frames are fetched in the order in which they lie: handlers that look at them side
-/// by side do so in an order that no processor predicts.
+/// Describes consecutive frames: address, length, time and origin, and that they are not sent.
+/// `starts` has [`AHEAD`] more entries; the first of these is the end of the last frame. Prefetches
+/// go in the order of the frames: vectorized handlers read them in an order that no processor
+/// predicts.
 ///
 /// # Safety
 /// `data` has as many bytes as `starts` says.
@@ -294,7 +293,7 @@ unsafe fn place_each(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], lab
 #[cfg(target_arch = "x86_64")]
 fn place_many(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) -> usize {
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what it takes.
+        // SAFETY: the processor has these instructions.
         return unsafe { place_whole(frames, data, starts, label) };
     }
     0
@@ -400,8 +399,8 @@ impl Memory {
 /// Lines in front of a copy.
 const HEAD: usize = WL_HEADROOM as usize / LINE;
 
-/// Copies frames that follow each other from `data`, each to lines of its own of `lent`, which are
-/// [`LENT`] times as many, and says so of them. With wide registers, where the processor has them:
+/// Copies consecutive frames from `data`, each to cache lines of its own in `lent`, and describes
+/// them. `lent` has [`LENT`] times as many lines. With wide registers, if the processor has them,
 /// that takes half as many instructions.
 ///
 /// # Safety
@@ -410,7 +409,7 @@ const HEAD: usize = WL_HEADROOM as usize / LINE;
 unsafe fn copy_all(frames: &mut [wl_frame], starts: &[u32], data: *const u8, lent: &mut [CacheLine], label: Label) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what it takes; the rest by contract.
+        // SAFETY: the processor has these instructions; the rest by contract.
         return unsafe { copy_all_wide(frames, starts, data, lent, label) };
     }
     // SAFETY: by contract.
@@ -598,7 +597,7 @@ mod tests {
     fn frames_are_placed_alike() {
         let starts: Vec<u32> = (0..=22 + AHEAD as u32).map(|i| 64 * i + i * i % 7).collect();
         let label = Label { port: 7, instance: 9, wall: 12345 };
-        // What lies there is of other frames, which have been sent.
+        // The bytes there belong to other frames, which have been sent.
         let stale = wl_frame {
             p: std::ptr::null_mut(),
             n: 1,
@@ -632,7 +631,7 @@ mod tests {
         }
     }
 
-    /// Whatever a batch holds from the last time, it holds the next frames, with their labels.
+    /// A batch with any old content holds the next frames, with their labels.
     #[test]
     fn ready_frames_are_those_that_are_next() {
         let list: Vec<Vec<u8>> = (0..11u8).map(|i| vec![i; 60 + usize::from(i)]).collect();
@@ -661,8 +660,8 @@ mod tests {
         assert!(port.ended() && at == 3 * list.len());
     }
 
-    /// Copies are lent: whatever the program has done to those before, each is the frame that is
-    /// next, with room around it.
+    /// Copies are lent. Each is the next frame with room around it, also after the program has
+    /// changed earlier copies.
     #[test]
     fn lent_frames_are_those_that_are_next() {
         let list: Vec<Vec<u8>> =

@@ -5,8 +5,8 @@
 use super::pool::{Buf, Pool};
 use crate::abi::wl_frame;
 
-/// What is still to be done to a frame that came over a port which leaves that to the kernel. It
-/// lies in the note of the frame's buffer.
+/// The offload work that is left for a frame from a port of the kernel. It lies in the note of the
+/// frame's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
     /// The checksum of TCP or UDP is not complete.
@@ -36,8 +36,9 @@ impl Undone {
         self == Undone::default()
     }
 
-    /// The kernel's header for a frame of TCP or UDP that it is to complete and cut, whose checksum
-    /// field gets the sum of the pseudo header. `None`: it cannot be told to do that.
+    /// The kernel's header for a frame of TCP or UDP that the kernel completes and cuts. The
+    /// frame's checksum field gets the sum of the pseudo header. `None`: the kernel cannot do it
+    /// for this frame.
     pub fn header(self, f: &mut [u8]) -> Option<[u8; HEADER]> {
         let l = Layers::of(f).filter(|l| l.count == 1)?;
         let size = l.transport_size(f);
@@ -62,7 +63,7 @@ impl Undone {
         Some(h)
     }
 
-    /// Completes a frame's checksum here, whatever its field holds.
+    /// Completes a frame's checksum here; the old field does not matter.
     pub fn complete(self, f: &mut [u8]) {
         let Some(l) = Layers::of(f).filter(|_| self.checksum) else { return };
         let (field, end) = (l.field(), l.end(f));
@@ -77,12 +78,12 @@ impl Undone {
     /// Has `large` cut the frame here. `false`: it is one, or of no kind that can be cut.
     pub fn cut(self, f: &[u8], large: &mut Large) -> bool {
         let Some(l) = Layers::of(f).filter(|_| self.segment > 0) else { return false };
-        let left = Left { checksum: Some((l.transport, l.field())), segment: self.segment.into() };
+        let left = OffloadHeader { checksum: Some((l.transport, l.field())), segment: self.segment.into() };
         large.set(f, &left, 0, true)
     }
 }
 
-/// What the kernel puts before a frame (`struct virtio_net_hdr`).
+/// The kernel's header before a frame (`struct virtio_net_hdr`).
 pub const HEADER: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const TCP4: u8 = 1;
@@ -91,24 +92,24 @@ const UDP: u8 = 5;
 
 /// The part of that header that matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct OffloadHeader {
     /// Where the transport header begins and its checksum lies, if that is not complete.
     checksum: Option<(usize, usize)>,
     /// Bytes of payload per frame; 0: it is one.
     segment: usize,
 }
 
-impl Left {
-    pub fn of(h: &[u8; HEADER]) -> Left {
+impl OffloadHeader {
+    pub fn of(h: &[u8; HEADER]) -> OffloadHeader {
         let word = |at: usize| usize::from(u16::from_ne_bytes([h[at], h[at + 1]]));
         let checksum = (h[0] & NEEDS_CHECKSUM != 0).then(|| (word(6), word(6) + word(8)));
         let cut = matches!(h[1] & 0x7f, TCP4 | TCP6 | UDP);
-        Left { checksum, segment: if cut { word(4) } else { 0 } }
+        OffloadHeader { checksum, segment: if cut { word(4) } else { 0 } }
     }
 
     /// The same for a frame into which so many bytes were put in front of the network header.
-    pub fn shifted(self, by: usize) -> Left {
-        Left { checksum: self.checksum.map(|(a, b)| (a + by, b + by)), ..self }
+    pub fn shifted(self, by: usize) -> OffloadHeader {
+        OffloadHeader { checksum: self.checksum.map(|(a, b)| (a + by, b + by)), ..self }
     }
 
     /// The same, for those behind this port to do.
@@ -228,7 +229,7 @@ impl Layers {
         self.ip[..self.count].iter().copied().find(tells)
     }
 
-    /// Bytes of the TCP or UDP header, by what it says.
+    /// Bytes of the TCP or UDP header, by its own length field.
     fn transport_size(&self, f: &[u8]) -> usize {
         if self.proto == 17 {
             return 8;
@@ -263,9 +264,9 @@ impl Layers {
     }
 }
 
-/// Completes the checksum of a TCP or UDP packet that shows the sum of its pseudo header in its
-/// place, as senders leave it to their hardware. (A complete checksum that is the same by chance
-/// stays as it is: it is the right one.)
+/// Completes the checksum of a TCP or UDP packet that has the sum of its pseudo header in its
+/// place. Senders leave it so to their hardware. (A complete checksum that is equal by chance is
+/// the right one, and stays.)
 #[inline]
 pub fn complete_if_partial(f: &mut [u8]) {
     let Some(l) = Layers::of(f) else { return };
@@ -284,7 +285,7 @@ pub fn complete_if_partial(f: &mut [u8]) {
 pub struct Large {
     bytes: Vec<u8>,
     segment: usize,
-    /// Where the payload begins, how much of it has been taken, in how many frames.
+    /// Where the payload begins, and the number of bytes and frames taken so far.
     headers: usize,
     taken: usize,
     count: u16,
@@ -294,10 +295,10 @@ pub struct Large {
 }
 
 impl Large {
-    /// The next one; `false`: it is not of a kind that can be cut, and must be taken as it is. Cuts
-    /// only if all before was taken. Of one that is not `whole`, as its end was cut off, only full
-    /// frames are taken, of which none is the last one.
-    pub fn set(&mut self, frame: &[u8], left: &Left, time: u64, whole: bool) -> bool {
+    /// The next frame. `false`: it cannot be cut, and must be taken whole. Cuts only if all before
+    /// was taken. If its end is missing (not `whole`), only full frames are taken, and none counts
+    /// as the last.
+    pub fn set(&mut self, frame: &[u8], left: &OffloadHeader, time: u64, whole: bool) -> bool {
         let Some(l) = Layers::of(frame) else { return false };
         let Some((start, _)) = left.checksum.filter(|_| left.segment > 0) else { return false };
         let size = l.transport_size(frame);
@@ -348,7 +349,7 @@ impl Large {
             return false;
         };
         let partial = word(frame, l.field()) == fold(l.pseudo(frame, l.end(frame)));
-        partial && self.set(frame, &Left { checksum: Some((l.transport, l.field())), segment }, 0, true)
+        partial && self.set(frame, &OffloadHeader { checksum: Some((l.transport, l.field())), segment }, 0, true)
     }
 
     /// Writes the next frame, which has the length that `next` says.
@@ -427,13 +428,13 @@ mod tests {
         let pseudo = fold(l.pseudo(&f, f.len()));
         f[40..42].copy_from_slice(&pseudo.to_be_bytes());
         let mut by_header = f.clone();
-        Left { checksum: Some((34, 40)), segment: 0 }.complete(&mut by_header);
+        OffloadHeader { checksum: Some((34, 40)), segment: 0 }.complete(&mut by_header);
         assert!(sums_are_right(&by_header));
         f.extend([9, 9]);
         let mut by_look = f.clone();
         complete_if_partial(&mut by_look);
         assert_eq!(by_look[..45], by_header[..]);
-        // What is complete stays, a wrong one too.
+        // A complete checksum stays, a wrong one too.
         for add in [0, 1] {
             let mut same = by_look.clone();
             same[41] = same[41].wrapping_add(add);
@@ -443,7 +444,7 @@ mod tests {
         }
         for cut in 0..f.len() {
             complete_if_partial(&mut f[..cut].to_vec());
-            Left { checksum: Some((34, 40)), segment: 0 }.complete(&mut f[..cut].to_vec());
+            OffloadHeader { checksum: Some((34, 40)), segment: 0 }.complete(&mut f[..cut].to_vec());
         }
     }
 
@@ -458,7 +459,7 @@ mod tests {
                 f = packet(4, &inner);
             }
             let start = f.len() - tcp.len();
-            let left = Left { checksum: Some((start, start + 16)), segment: 1000 };
+            let left = OffloadHeader { checksum: Some((start, start + 16)), segment: 1000 };
             let mut large = Large::default();
             assert!(left.is_large() && large.set(&f, &left, 7, true));
             let mut frames = Vec::new();
@@ -506,7 +507,7 @@ mod tests {
         }
     }
 
-    /// BIG TCP: the kernel puts the length of what is longer than 64 KiB into hop-by-hop options.
+    /// BIG TCP: the kernel puts a length above 64 KiB into hop-by-hop options.
     #[test]
     fn jumbograms_are_cut_into_plain_packets() {
         let mut f = vec![0u8; 12];
@@ -518,7 +519,7 @@ mod tests {
         let start = f.len() - 20;
         f.extend((0..100_000u32).map(|i| (i % 251) as u8));
         let (mut large, mut joined, mut count) = (Large::default(), Vec::new(), 0);
-        assert!(large.set(&f, &Left { checksum: Some((start, start + 16)), segment: 1440 }, 7, true));
+        assert!(large.set(&f, &OffloadHeader { checksum: Some((start, start + 16)), segment: 1440 }, 7, true));
         while large.next() > 0 {
             let mut to = vec![0; large.next()];
             large.take(&mut to);
@@ -532,7 +533,7 @@ mod tests {
         // Cut off within the options.
         assert!((0..start + 20).all(|n| !large.set(
             &f[..n],
-            &Left { checksum: Some((start, start + 16)), segment: 1440 },
+            &OffloadHeader { checksum: Some((start, start + 16)), segment: 1440 },
             7,
             true
         )));
@@ -551,9 +552,9 @@ mod tests {
         let mut f = packet(6, &tcp);
         f[50..52].copy_from_slice(&[0xab, 0xcd]);
         let h = undone.header(&mut f).unwrap();
-        assert_eq!(Left::of(&h), Left { checksum: Some((34, 50)), segment: 1000 });
+        assert_eq!(OffloadHeader::of(&h), OffloadHeader { checksum: Some((34, 50)), segment: 1000 });
         assert_eq!((h[0], h[1], word(&f, 50)), (1, TCP4, fold(Layers::of(&f).unwrap().pseudo(&f, f.len()))));
-        // In a tunnel the kernel cannot be told.
+        // The kernel's header cannot describe a tunnel.
         let mut tunnelled = packet(4, &f[14..]);
         assert_eq!(undone.header(&mut tunnelled), None);
         let mut large = Large::default();
@@ -570,7 +571,7 @@ mod tests {
         f[24..26].copy_from_slice(&sum.to_be_bytes());
         one.complete(&mut f);
         assert!(sums_are_right(&f));
-        // Cut off, or with lies in its headers, it is sent as it is.
+        // Cut off, or with wrong lengths in its headers, it is sent unchanged.
         for n in 0..55 {
             let mut g = f[..n].to_vec();
             assert_eq!(one.header(&mut g), None, "{n}");
@@ -585,8 +586,8 @@ mod tests {
         h[4..6].copy_from_slice(&1448u16.to_ne_bytes());
         h[6..8].copy_from_slice(&34u16.to_ne_bytes());
         h[8..10].copy_from_slice(&16u16.to_ne_bytes());
-        assert_eq!(Left::of(&h), Left { checksum: Some((34, 50)), segment: 1448 });
-        assert_eq!(Left::of(&h).shifted(4), Left { checksum: Some((38, 54)), segment: 1448 });
-        assert_eq!(Left::of(&[0; 10]), Left::default());
+        assert_eq!(OffloadHeader::of(&h), OffloadHeader { checksum: Some((34, 50)), segment: 1448 });
+        assert_eq!(OffloadHeader::of(&h).shifted(4), OffloadHeader { checksum: Some((38, 54)), segment: 1448 });
+        assert_eq!(OffloadHeader::of(&[0; 10]), OffloadHeader::default());
     }
 }

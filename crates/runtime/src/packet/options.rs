@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use wireloom_ir::desc::{Desc, HandlerOn};
 
-/// What the command line says of a packet app.
+/// The command line's options for a packet app.
 #[derive(Clone, Default)]
 pub struct Options {
     /// (port, targets): `--bind` and `--out`.
@@ -24,13 +24,13 @@ pub struct Options {
     pub pace: bool,
     /// Of apps with service ports, too, packets alone: connections are not taken.
     pub alone: bool,
-    /// What is put into a table while frames flow.
+    /// Entries that are inserted into a table while frames flow.
     pub inserts: Option<Arc<Inserts>>,
-    /// What `memory:NAME` names.
+    /// The frames behind `memory:NAME`.
     pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
 }
 
-/// What each app is told of the options: `PORT=…` is for all that have the port, `APP.PORT=…` for
+/// Each app's part of the options: `PORT=…` is for all apps that have the port, `APP.PORT=…` for
 /// one.
 pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
     for (flag, list) in [("bind", &all.bind), ("out", &all.out)] {
@@ -76,7 +76,7 @@ pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
     Ok(each)
 }
 
-/// The apps that a name is about, and what they call it.
+/// The apps that a name addresses, with the name inside each app.
 fn addressees(
     flag: &str,
     name: &str,

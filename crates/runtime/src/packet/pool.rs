@@ -18,18 +18,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acqui
 use std::sync::{Arc, Mutex};
 use wireloom_ir::desc;
 
-/// Where a buffer's note says what is still to be done to its frame; before that is its port's
-/// part.
+/// Offset in a buffer's note of the frame's offload work. The port's part is before it.
 const UNDONE_AT: usize = NOTE - Undone::SIZE;
 /// Before that lies the kernel's header for a frame that it is to complete.
 const HEADER_AT: usize = UNDONE_AT - HEADER;
 
 /// Names a buffer of the region.
 pub type Buf = u32;
-/// A frame in memory that nobody gives back (frames preloaded in memory).
+/// A frame in memory that is not given back (frames preloaded in memory).
 pub const NONE: Buf = u32::MAX;
 
-/// Bytes of a small buffer: what AF_XDP calls a chunk.
+/// Bytes of a small buffer, the chunk of AF_XDP.
 pub const CHUNK: usize = desc::FRAME_BUFFER as usize;
 /// The first bytes of a buffer, which belong to the port that received into it (an address, say).
 pub const NOTE: usize = 64;
@@ -44,8 +43,8 @@ const LARGE_COUNT: usize = desc::LARGE_FRAME_BUFFERS as usize;
 /// Large buffers that may wait in the queues of a core, all together: the others are for frames on
 /// their way.
 const LARGE_WAIT: usize = 64;
-/// Small frames begin at one of this many cache lines: were it always the same one, the frames of a
-/// batch would share few cache sets.
+/// Small frames begin at one of this many cache lines. If they all began at the same one, the
+/// frames of a batch would share few cache sets.
 const COLOURS: usize = 16;
 pub const COLOURED_MAX: usize = SMALL_MAX - COLOURS * 64;
 
@@ -56,7 +55,7 @@ pub struct Region {
     cores: usize,
     /// Small buffers of a core.
     small: usize,
-    /// Holders of each buffer, 1 of those that are free; empty: nobody shares any.
+    /// Holders of each buffer, 1 for free ones; empty: no buffer is shared.
     holders: Box<[AtomicU32]>,
     /// The AF_XDP socket with which it was registered as UMEM.
     umem_socket: Mutex<Option<Umem>>,
@@ -71,7 +70,7 @@ pub struct Umem {
     pub frags: bool,
 }
 
-// SAFETY: plain memory; who holds a buffer's number is the only one to use it.
+// SAFETY: plain memory; only the holder of a buffer's number uses the buffer.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -85,7 +84,7 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the mapping, of which nothing else is known yet.
+        // SAFETY: the mapping, which has no other reference yet.
         crate::core::app::huge_pages(unsafe { std::slice::from_raw_parts(base.cast::<u8>(), cores * small * CHUNK) });
         let holders = (0..if shared { cores * (small + LARGE_COUNT) } else { 0 }).map(|_| AtomicU32::new(1)).collect();
         Ok(Arc::new(Region {
@@ -139,7 +138,7 @@ impl Region {
     /// One holder less; whether that was the last one.
     fn leave(&self, buf: Buf) -> bool {
         let Some(holders) = self.holders.get(buf as usize) else { return true };
-        // Only holders make others: who is the only one stays so.
+        // Only holders make others, so a single holder stays single.
         if holders.load(Acquire) > 1 {
             if holders.fetch_sub(1, AcqRel) > 1 {
                 return false;
@@ -189,12 +188,12 @@ unsafe fn frame(at: *mut u8, size: usize, buf: Buf, n: usize) -> wl_frame {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`; whoever uses it holds an `Arc` of it.
+        // SAFETY: the mapping made in `new`; each user of it holds an `Arc` of it.
         unsafe { libc::munmap(self.base.cast(), self.bytes) };
     }
 }
 
-/// Copies a frame; short ones, which are most, by wide moves that overlap in the place of a call.
+/// Copies a frame. Short ones, the majority, are copied by wide moves that overlap, without a call.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping`.
@@ -291,14 +290,14 @@ impl Pool {
         &self.region
     }
 
-    /// Whoever holds the buffer gives it to somebody else, too.
+    /// Adds a holder; called by a holder of the buffer.
     pub fn hold(&self, buf: Buf) {
         if let Some(holders) = self.region.holders.get(buf as usize) {
             holders.fetch_add(1, Relaxed);
         }
     }
 
-    /// Whether others hold the buffer, too, or it is nobody's.
+    /// Whether the buffer has other holders, or none at all.
     pub fn is_shared(&self, buf: Buf) -> bool {
         buf == NONE || self.region.holders.get(buf as usize).is_some_and(|h| h.load(Acquire) > 1)
     }
@@ -311,7 +310,7 @@ impl Pool {
         self.small.len()
     }
 
-    /// Takes in what other cores have given back.
+    /// Takes in the buffers that other cores have given back.
     pub fn collect(&mut self) {
         for back in &mut self.back {
             while let Some(buf) = back.pop() {
@@ -337,7 +336,7 @@ impl Pool {
     #[inline]
     pub fn store(&mut self, bytes: &[u8]) -> Option<(Buf, wl_frame)> {
         let (buf, frame) = self.take(bytes.len())?;
-        // SAFETY: the frame has room for the bytes and belongs to nobody else.
+        // SAFETY: the frame has room for the bytes, and no other reference to it exists.
         unsafe { copy(bytes.as_ptr(), frame.p, bytes.len()) };
         Some((buf, frame))
     }
@@ -354,7 +353,7 @@ impl Pool {
         let (base, bufs) = (self.region.base, &self.small[left..]);
         into.frames.extend(frames.zip(bufs).map(|(bytes, buf)| {
             assert!(bytes.len() <= COLOURED_MAX);
-            // SAFETY: a small buffer of the region, which has the room and belongs to nobody else.
+            // SAFETY: a small buffer of the region, which has the room and no other reference.
             unsafe {
                 let frame = frame(base.add(*buf as usize * CHUNK), CHUNK, *buf, bytes.len());
                 copy(bytes.as_ptr(), frame.p, bytes.len());
@@ -396,12 +395,12 @@ impl Pool {
         }
     }
 
-    /// What is still to be done to the frame of a buffer.
+    /// The offload work that is left for the frame of a buffer.
     pub fn undone(&mut self, buf: Buf) -> Undone {
         self.note(buf).map_or(Undone::default(), |n| Undone::read(&n[UNDONE_AT..]))
     }
 
-    /// What the kernel is told of a frame that leaves; nothing, if nothing is left to it.
+    /// The kernel's header for a frame that leaves; empty if the kernel has nothing to do.
     pub fn header(&mut self, buf: Buf) -> [u8; HEADER] {
         let mut h = [0; HEADER];
         if let Some(n) = self.note(buf).filter(|n| !Undone::read(&n[UNDONE_AT..]).is_nothing()) {
@@ -482,7 +481,7 @@ impl Pool {
         Some((buf as Buf, wl_frame { p, n, head, tail, port: 0, instance: 0, time: 0, wire: n, out: WL_GONE }))
     }
 
-    /// The room of a small buffer that nobody else has, and where it lies in the UMEM.
+    /// The room of a small buffer with one holder, and its offset in the UMEM.
     pub fn room_of(&mut self, buf: Buf) -> (&mut [u8], u64) {
         assert!(self.region.is_small(buf));
         let (at, size) = self.region.place(buf);
@@ -548,7 +547,7 @@ mod tests {
                 (buf, f.head as usize + n + f.tail as usize)
             };
             let start = pool.region.place(buf).0;
-            // SAFETY: the whole of a buffer that nobody else has.
+            // SAFETY: the whole of a buffer without other references.
             let all = unsafe { std::slice::from_raw_parts_mut(start, NOTE + size) };
             all.fill(0);
             pool.put(buf);

@@ -9,8 +9,8 @@ use std::os::fd::RawFd;
 pub const APART_NS: u64 = 1_000_000;
 /// Frames handled together, at most.
 pub const BATCH: usize = 64;
-/// The same where nothing waits for the end of a batch: its handler sends nothing, or nothing
-/// becomes of what it sends.
+/// The size of a batch whose end has no waiter: its handler sends nothing, or its output is
+/// dropped.
 pub const LONG_BATCH: usize = 128;
 
 /// Frames and their buffers, one for one. Never holds more than [`BATCH`], so it never grows; but
@@ -23,7 +23,7 @@ pub struct Batch {
     lent: bool,
 }
 
-// SAFETY: the frames point into buffers that belong to whoever holds the batch.
+// SAFETY: the frames point into buffers that belong to the holder of the batch.
 unsafe impl Send for Batch {}
 
 impl Default for Batch {
@@ -104,8 +104,8 @@ impl Batch {
 /// The bytes of a frame.
 #[inline]
 pub fn bytes(f: &wl_frame) -> &[u8] {
-    // SAFETY: a frame in a batch names `n` valid bytes of a buffer that the batch's holder owns;
-    // the program may have moved them within the buffer's room only (wireloom.h).
+    // SAFETY: a frame in a batch names `n` valid bytes of a buffer that the batch's holder owns.
+    // The program may have moved them within the buffer's room only (wireloom.h).
     unsafe { std::slice::from_raw_parts(f.p, f.n as usize) }
 }
 
@@ -122,8 +122,8 @@ pub fn prefetch(at: *const u8) {
     let _ = at;
 }
 
-/// Has memory that is used some batches later brought to the second cache. The nearest one is too
-/// small for it, and has few places for lines that are on their way.
+/// Fetches memory that is used some batches later into the second cache. The first one is too small
+/// for it, and has few places for lines on their way.
 #[inline]
 pub fn prefetch_far(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -136,12 +136,12 @@ pub fn prefetch_far(at: *const u8) {
     let _ = at;
 }
 
-/// What a frame says of its coming.
+/// The origin of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Label {
     pub port: u16,
     pub instance: u16,
-    /// When, if nobody knows better.
+    /// Time of arrival, if the port gives none.
     pub wall: u64,
 }
 
@@ -176,8 +176,8 @@ pub trait FramePort: Send {
         false
     }
 
-    /// Whether it can do so with copies that are there until the next ones are asked for: for a
-    /// core where nothing becomes of what is sent.
+    /// Whether `receive` can lend copies that stay valid until the next call: for a core whose
+    /// output is dropped.
     fn lends(&self) -> bool {
         false
     }
@@ -189,8 +189,8 @@ pub trait FramePort: Send {
         0
     }
 
-    /// Sends all frames of the batch and empties it: buffers are given back now or when they are
-    /// sent. Answers what was sent; the others are lost.
+    /// Sends all frames of the batch and empties it. Buffers are given back now or when they are
+    /// sent. Returns the number of sent frames; the others are lost.
     fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent;
 
     /// Whether it does nothing with the frames that it is given to send. Then it need not see them:
@@ -199,8 +199,8 @@ pub trait FramePort: Send {
         false
     }
 
-    /// Whether the kernel behind it completes checksums and cuts segments: then frames may come to
-    /// it undone, with the kernel's header for each in its buffer's note.
+    /// Whether the kernel behind it completes checksums and cuts segments. Then frames may come to
+    /// it unfinished, with the kernel's header for each in its buffer's note.
     fn offloads(&self) -> bool {
         false
     }
@@ -236,10 +236,10 @@ pub trait FramePort: Send {
         None
     }
 
-    /// Takes back what has been sent. Called when there is nothing else to do.
+    /// Takes back the buffers of sent frames. Called when the core is idle.
     fn tend(&mut self, _pool: &mut Pool) {}
 
-    /// Sees to what is still on its way out. At the end of a run.
+    /// Finishes output that is still on its way. At the end of a run.
     fn finish(&mut self, _pool: &mut Pool) -> io::Result<()> {
         Ok(())
     }

@@ -123,7 +123,7 @@ fn engine_of(e: FrameEngine) -> Engine {
     }
 }
 
-/// Puts what ports are bound to into the description, so that the program sees the right number of
+/// Puts the bindings of ports into the description, so that the program sees the right number of
 /// instances.
 pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
     for (flag, list) in [("bind", &options.bind), ("out", &options.out)] {
@@ -156,7 +156,7 @@ pub fn is_outside(kind: &PortKind) -> bool {
     matches!(kind, PortKind::Frames { .. }) && !kind.is_loop() && !kind.is_queue()
 }
 
-/// What one core gets.
+/// The ports of one core.
 #[derive(Default)]
 pub struct CorePlan {
     pub ends: Vec<End>,
@@ -167,11 +167,11 @@ pub struct CorePlan {
 pub struct Plan {
     pub apps: Vec<AppPlan>,
     pub pools: Vec<Pool>,
-    /// Who reads what is shared.
+    /// The readers of shared ports.
     pub fans: Fans,
 }
 
-/// What one app gets.
+/// The ports of one app.
 pub struct AppPlan {
     pub cores: Vec<CorePlan>,
     /// Time is that of captures, the first of which begins here.
@@ -180,7 +180,7 @@ pub struct AppPlan {
     pub endless: bool,
     /// Some port writes a capture.
     pub writes: bool,
-    /// (port, what it is bound to), for the start-up line.
+    /// (port, binding), for the start-up line.
     pub shown: Vec<(String, String)>,
     /// Ports that are read from captures, with these names, and have no way out.
     pub deaf: Vec<(usize, String)>,
@@ -221,8 +221,7 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
 /// An app and its settings.
 pub type Given<'a> = (&'a Desc, &'a [(String, String)]);
 
-/// Of each app the ports that are read, with what they are bound to: what is the same there is
-/// shared.
+/// For each app, the ports that it reads, with their bindings. Equal bindings are shared.
 pub fn bound(apps: &[Given], options: &Options) -> Result<Bound, Error> {
     let each = of_each(&apps.iter().map(|a| a.0).collect::<Vec<_>>(), options.clone())?;
     let of = |((desc, sets), options): (&Given, &Options)| {
@@ -243,7 +242,7 @@ pub fn bound(apps: &[Given], options: &Options) -> Result<Bound, Error> {
     apps.iter().zip(&each).map(of).collect()
 }
 
-/// What all ports of an app are bound to.
+/// The bindings of all ports of an app.
 fn all_targets(app: &App, options: &Options) -> Result<Vec<PortTargets>, Error> {
     let of = |(p, desc): (usize, &desc::PortDesc)| {
         port_targets(&app.desc, &app.settings, p, options)
@@ -299,7 +298,7 @@ fn open_app(
     for over in [false, true] {
         for (p, port) in ports.iter().enumerate() {
             let out = PortTargets { handler: None, ..port.clone() };
-            // Those that are read are open; their frames go where `--out` says.
+            // Ports that are read are open; their frames go to the targets of `--out`.
             let main = port.main.iter().enumerate().filter(|(_, t)| t.engine != Engine::Pcap || port.handler.is_none());
             for (i, t) in main.filter(|(_, t)| (port.writes(t) && port.out.is_empty()) == over) {
                 o.at(p, i, |o| o.once(p, i, port, t, |o, port| o.open(p, i, port, t)))?;
@@ -328,14 +327,14 @@ fn open_app(
     Ok((AppPlan { cores: o.plans, capture: o.capture, endless: false, writes: o.writes, shown, deaf }, o.shared))
 }
 
-/// What several apps have.
+/// The ports that several apps share.
 struct SharedInputs {
-    /// What is read by any of them.
+    /// The bindings that any app reads.
     read: HashSet<Target>,
     opened: Vec<(Target, Opened)>,
 }
 
-/// Has the first app of each core read what is read.
+/// Makes the first app of each core read the shared ports.
 fn read_by_the_first(opened: Vec<(Target, Opened)>, first: &mut AppPlan, apps: &[Arc<App>]) -> Fans {
     let mut fans = Vec::new();
     for (_, o) in opened.into_iter().filter(|(_, o)| !o.readers.is_empty()) {
@@ -379,8 +378,7 @@ impl PortTargets {
     }
 }
 
-/// What is written is written by one port or table and read by no port, which would read what is
-/// written.
+/// A file is written by at most one port or table. A port that read it would read its own output.
 fn files_apart(apps: &[Arc<App>], options: &[Options], all: &[Vec<PortTargets>]) -> Result<(), Error> {
     let mut used: HashMap<File, (String, bool)> = HashMap::new();
     for ((app, ports), options) in apps.iter().zip(all).zip(options) {
@@ -419,7 +417,7 @@ fn files_apart(apps: &[Arc<App>], options: &[Options], all: &[Vec<PortTargets>])
     Ok(())
 }
 
-/// A file by itself, whatever it is called.
+/// The identity of a file, independent of its name.
 #[derive(PartialEq, Eq, Hash)]
 enum File {
     /// Device and number.
@@ -472,9 +470,9 @@ fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Options) -
     Ok(PortTargets { handler, main, out: out.unwrap_or_default() })
 }
 
-/// A port of both directions whose capture does not exist, without `--out`, is written if there is
-/// something else to read, which `null` is not: `--bind lan=pcap:in.pcap --bind wan=pcap:out.pcap`.
-/// A file without a byte, as mktemp makes it, is no capture either.
+/// A port of both directions, without `--out`, whose capture does not exist, is written if another
+/// port reads. `null` does not count as reading. Example: `--bind lan=pcap:in.pcap --bind
+/// wan=pcap:out.pcap`. An empty file, as mktemp makes it, counts as missing.
 fn write_what_is_missing(ports: &mut [PortTargets]) {
     let there = |name: &str| std::fs::metadata(name).is_ok_and(|m| !m.is_file() || m.len() > 0);
     let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !there(&t.name));
@@ -500,7 +498,7 @@ struct Opening<'a> {
     writes: bool,
     /// Of the first interface: frames for it are the host's.
     mac: Option<[u8; 6]>,
-    /// Of several apps: what they have in common, and the one at hand.
+    /// For several apps: their shared ports, and the one being opened.
     shared: Option<SharedInputs>,
     opening: Option<Opened>,
 }
@@ -516,7 +514,7 @@ impl Opening<'_> {
         f(self).map_err(|e| Error::Param(format!("port `{name}`: {e}")))
     }
 
-    /// Opens what nobody has opened yet; of several apps, the others get ends of the same.
+    /// Opens a port that is not open yet. Of several apps, the others get ends of the same port.
     fn once(
         &mut self,
         p: usize,
@@ -573,7 +571,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Gives this app ends of what another has opened.
+    /// Gives this app ends of a port that another app has opened.
     fn attach(&mut self, k: usize, p: usize, i: usize) {
         let Some(o) = self.shared.as_ref().map(|s| s.opened[k].1.clone()) else { return };
         self.begins(o.capture, o.style);
@@ -613,7 +611,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Notes when what is read begins, and how the first capture is written.
+    /// Notes the start time of the input, and how the first capture is written.
     fn begins(&mut self, time: Option<u64>, style: Option<Style>) {
         if let Some(style) = style {
             if self.first.is_none() {
@@ -732,7 +730,7 @@ impl Opening<'_> {
         static OPENED: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
         let number = OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let group = (cores > 1).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
-        // Those that share a port would all have to know.
+        // All apps that share the port would have to support it.
         let offload = self.app.settings.ports[p].options.offload && self.opening.is_none();
         if offload {
             self.region.keep_offloads();

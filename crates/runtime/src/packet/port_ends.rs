@@ -26,7 +26,7 @@ impl FramePort for Null {
     }
 }
 
-/// Gives what was sent to it, in order.
+/// Returns the frames that were sent to it, in order.
 #[derive(Default)]
 pub struct Loop {
     waiting: VecDeque<(Buf, wl_frame)>,

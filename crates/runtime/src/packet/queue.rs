@@ -14,7 +14,7 @@ pub struct Queue {
     waiting: VecDeque<(Buf, wl_frame)>,
 }
 
-// SAFETY: the frames point into buffers that belong to whoever holds the queue.
+// SAFETY: the frames point into buffers that belong to the holder of the queue.
 unsafe impl Send for Queue {}
 
 impl Queue {
@@ -28,8 +28,8 @@ impl Queue {
             pool.put(buf);
             return false;
         }
-        // Frames that nobody gives back are shown again and again by their port: those that wait
-        // need their own bytes.
+        // Frames without a buffer of the pool are reused by their port, so waiting frames are
+        // copied.
         let kept = if buf == NONE {
             pool.store(bytes(&frame)).map(|(b, f)| (b, wl_frame { p: f.p, head: f.head, tail: f.tail, ..frame }))
         } else {

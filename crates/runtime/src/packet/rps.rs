@@ -18,13 +18,14 @@ const BUCKETS: usize = 1 << 14;
 const NOBODY: u8 = u8::MAX;
 /// More cores share frames alike.
 pub const CORES_MAX: usize = NOBODY as usize;
-/// Batches of at least so many frames tell what a frame costs: smaller ones cost more for each.
+/// Batches of at least so many frames are used to measure the cost of a frame: smaller ones cost
+/// more for each.
 const TELLING: usize = 16;
 /// The quickest of so many such batches counts: the others met cold caches or interrupts.
 const BATCHES: u32 = 16;
-/// What a frame must cost at least to be handed over, in ns.
+/// The least cost of a frame that is worth handing over, in ns.
 const WORTH: u64 = 50;
-/// What a frame costs, in ns, beside its handler: to receive it, to find its core, to hand it over;
+/// The cost of a frame, in ns, beside its handler: to receive it, find its core and hand it over;
 /// to take it over.
 const GIVE: u64 = 35;
 const TAKE: u64 = 30;
@@ -43,7 +44,7 @@ pub enum Policy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not known yet: so many batches have told, the quickest of which took so many ns per frame.
+    /// Not known yet: the batches measured so far, and the ns per frame of the quickest.
     Judging { batches: u32, least: u64 },
     /// The receiving core handles all frames.
     Kept,
@@ -57,8 +58,8 @@ pub struct Rps {
     state: State,
     /// Owner of each bucket.
     owner: Vec<u8>,
-    /// What each core is due of the next bucket, in parts of `WHOLE`; and what it has got more or
-    /// less than that.
+    /// Each core's share of the next bucket, in parts of `WHOLE`, and the balance of earlier
+    /// buckets.
     due: Vec<i64>,
     balance: Vec<i64>,
 }
@@ -72,7 +73,7 @@ impl Rps {
         Rps { me, state, owner: vec![NOBODY; BUCKETS], due: vec![0; cores], balance: vec![0; cores] }
     }
 
-    /// All frames stay on this core, whatever their hash.
+    /// All frames stay on this core.
     #[inline]
     pub fn keeps_all(&self) -> bool {
         self.state == State::Kept
@@ -82,8 +83,8 @@ impl Rps {
         matches!(self.state, State::Judging { .. })
     }
 
-    /// A batch of `frames` took so long. Answers what a frame costs, in ns, when that has been
-    /// decided by this batch.
+    /// A batch of `frames` took so long. Returns the cost of a frame, in ns, when this batch
+    /// decides it.
     pub fn took(&mut self, ns: u64, frames: usize) -> Option<u64> {
         let State::Judging { batches, least } = &mut self.state else { return None };
         if frames < TELLING {
@@ -100,9 +101,9 @@ impl Rps {
         Some(cost)
     }
 
-    /// Shares with which all cores need the same time for a frame of all: of every frame the
-    /// receiver has `GIVE`, of its own ones the handler; of theirs the others have `TAKE` and the
-    /// handler.
+    /// Computes shares with which all cores spend the same time. The receiver spends `GIVE` on
+    /// every frame, and the handler on its own ones. The other cores spend `TAKE` and the handler
+    /// on theirs.
     fn deal(&mut self, handler: u64) {
         let others = self.due.len() as i64 - 1;
         let (handler, give, take) = (handler as i64, GIVE as i64, TAKE as i64);
@@ -179,7 +180,7 @@ mod tests {
         }
     }
 
-    /// What was handled before the decision stays, and small batches say nothing.
+    /// Frames before the decision stay, and small batches decide nothing.
     #[test]
     fn a_flow_never_moves() {
         let mut rps = Rps::new(0, 2, Policy::Auto);

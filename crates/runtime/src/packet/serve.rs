@@ -40,11 +40,11 @@ pub(crate) struct Prepared {
     loads: Arc<Vec<Loads>>,
 }
 
-/// An app, or its half, of services, and what is loaded there: tables of which each core has a
-/// copy.
+/// An app of services, or the service half of an app, with its table files: tables that each core
+/// has a copy of.
 pub(crate) type Service = (Arc<App>, Loads);
 
-/// Checks apps; also answers the other halves of those that have service ports, too.
+/// Checks apps; also returns the other halves of apps that have service ports, too.
 pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared, Vec<Service>), Error> {
     let each = options::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
     let (mut apps, mut services) = (Vec::new(), Vec::new());
@@ -110,7 +110,7 @@ impl Prepared {
 }
 
 impl Running {
-    /// (app, port, what it is bound to) of all ports.
+    /// (app, port, binding) of all ports.
     pub(crate) fn ports(&self) -> Vec<(String, String, String)> {
         let of = |(app, plan): (&Arc<App>, &AppPlan)| {
             plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect::<Vec<_>>()
@@ -209,7 +209,7 @@ fn cores_of(
     all
 }
 
-/// Says what went nowhere because its port is a capture that is read.
+/// Logs the frames that went nowhere because their port is a capture that is read.
 fn tell_of_deaf(app: &App, number: usize, plan: &AppPlan, stats: &[CoreStats]) {
     for (port, file) in &plan.deaf {
         let dropped: u64 = stats.iter().map(|c| c.apps[number].ports[*port].frames.dropped.get()).sum();
@@ -224,7 +224,7 @@ fn summary(apps: &[Arc<App>], stats: &[CoreStats], elapsed: Duration, clean: boo
     let mut s = Summary { elapsed, clean, ..Summary::default() };
     for (app, of) in stats.iter().flat_map(|c| c.apps.iter().zip(apps)) {
         for (p, desc) in app.ports.iter().zip(&of.desc.ports) {
-            // What waits in a queue or comes back has come and goes elsewhere.
+            // Frames in a queue, or that come back, were counted when they arrived.
             let outside = is_outside(&desc.kind);
             s.frames += if outside { p.frames.received.get() } else { 0 };
             s.frames_sent += if outside { p.frames.sent.get() } else { 0 };

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A port that is shared. All who use it are on one core: the lock is never waited for.
+/// A shared port. All its users are on one core: the lock is never waited for.
 #[derive(Clone)]
 pub struct Common(Arc<Mutex<Box<dyn FramePort>>>);
 
@@ -28,7 +28,7 @@ pub struct Tap {
     port: Common,
     /// Reads; else it only sends.
     reads: bool,
-    /// What the app calls the instance, and what it was called when it was opened.
+    /// The app's name of the instance, and the name under which it was opened.
     names: [(u16, u16); 2],
 }
 
@@ -50,7 +50,7 @@ impl FramePort for Tap {
     fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
         let [own, opened_as] = self.names;
         if own != opened_as {
-            // What answers goes by where the frame came from.
+            // An answer leaves by the instance from which the frame came.
             for f in batch.frames.iter_mut().filter(|f| (f.port, f.instance) == own) {
                 (f.port, f.instance) = opened_as;
             }
@@ -87,7 +87,7 @@ impl FramePort for Tap {
     }
 
     fn finish(&mut self, pool: &mut Pool) -> io::Result<()> {
-        // Told of by those who send.
+        // The sending ends report it.
         if self.reads {
             Ok(())
         } else {
@@ -96,7 +96,7 @@ impl FramePort for Tap {
     }
 }
 
-/// An instance that was opened, with all who have it.
+/// An open instance, with all its users.
 #[derive(Clone)]
 pub struct Opened {
     /// The first app's name for it: port and instance.

@@ -62,7 +62,7 @@ impl FramePort for SimEnd {
     }
 
     fn next_time(&mut self) -> Option<u64> {
-        // Nothing yet: what is due until then can run.
+        // Nothing yet: timers until then can run.
         Some(self.lines().incoming.front().map_or(u64::MAX, |f| f.0))
     }
 }
@@ -142,13 +142,13 @@ impl PacketSim {
         Ok(PacketSim { core, lines, now: begin, faults: Vec::new() })
     }
 
-    /// What runs here, and what it counts.
+    /// The apps that run here, and their counters.
     pub(crate) fn apps(&self) -> (Vec<Arc<App>>, Arc<Vec<CoreStats>>) {
         self.core.apps_and_stats()
     }
 
-    /// The app's other half is simulated there: from now on a test sees what it has counted, too,
-    /// until [`PacketSim::alone`].
+    /// The app's other half is simulated there. A test sees its counters, too, until
+    /// [`PacketSim::alone`].
     pub fn beside(&mut self, services: &Sim) {
         let counted: Vec<u64> = services.counted();
         self.core.take_counters(&counted);
@@ -171,7 +171,7 @@ impl PacketSim {
         self.lines.get(port)?.get(instance)?.lock().unwrap_or_else(|e| e.into_inner()).sent.pop_front()
     }
 
-    /// Time goes on; what is due runs, each at its own time.
+    /// Time goes on; due timers run, each at its own time.
     pub fn advance(&mut self, d: Duration) {
         self.now = self.now.saturating_add(d.as_nanos() as u64);
         self.core.move_to(self.now);
@@ -203,8 +203,7 @@ impl PacketSim {
         faults
     }
 
-    /// Runs a handler: what it sends, as (port, instance, bytes), instead of sending it; and its
-    /// faults.
+    /// Runs a handler and catches its output, as (port, instance, bytes); also returns its faults.
     #[allow(clippy::type_complexity)]
     pub fn made_by(&mut self, handler: u32) -> (Vec<(usize, usize, Vec<u8>)>, Vec<(u32, u32)>) {
         let len = |l: &SharedLines| l.lock().unwrap_or_else(|e| e.into_inner()).sent.len();
@@ -221,7 +220,7 @@ impl PacketSim {
         (made, self.core.take_watched())
     }
 
-    /// Runs a handler of frames over one frame, for what it finds: its faults.
+    /// Runs a handler of frames over one frame; returns its faults.
     pub fn check(&mut self, handler: u32, port: usize, instance: usize, frame: &[u8]) -> Vec<(u32, u32)> {
         self.look();
         self.core.run_frame(handler, port as u16, instance as u16, self.now, frame);

@@ -62,8 +62,8 @@ impl Messages {
         got.max(0) as usize
     }
 
-    /// Sends the first `n`; what went. One that cannot be sent (too long, say) does not hold up
-    /// those behind it.
+    /// Sends the first `n` and returns the number sent. A frame that cannot be sent (too long, say)
+    /// does not hold up the frames behind it.
     ///
     /// # Safety
     /// They were `set` to valid memory.

@@ -15,7 +15,7 @@ struct CacheLine(AtomicUsize);
 
 struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-    /// Counts of all that was put in and taken out; positions are these modulo the size.
+    /// Counts of all items put in and taken out; positions are these modulo the size.
     put: CacheLine,
     taken: CacheLine,
 }
@@ -77,7 +77,7 @@ impl<T: Copy> Producer<T> {
         true
     }
 
-    /// Shows what was put in.
+    /// Publishes the items that were put in.
     #[inline]
     pub fn show(&self) {
         self.ring.put.0.store(self.put, Release);

@@ -46,7 +46,7 @@ struct Load {
     calls: Vec<(usize, Vec<ParamValue>)>,
 }
 
-/// What is loaded at the start.
+/// The files that are loaded at the start.
 #[derive(Default)]
 pub struct Loads(Vec<Load>);
 
@@ -55,7 +55,7 @@ impl Loads {
         files.iter().map(|(table, file)| load(desc, table, file)).collect::<Result<_, _>>().map(Loads)
     }
 
-    /// Inserts the rows that are for this core, the `first` of those that share tables or not.
+    /// Inserts this core's rows. Rows of shared tables are inserted by the `first` core only.
     pub fn apply(&self, first: bool, run: &mut Run) -> Result<(), (String, Fault)> {
         for load in self.0.iter().filter(|l| l.local || first) {
             for (row, args) in &load.calls {
@@ -164,13 +164,13 @@ fn write_counters(desc: &Desc, sums: impl Iterator<Item = u64>, csv: bool, mut o
     out.flush()
 }
 
-/// Finds out before the run what cannot be dumped after it.
+/// Finds tables that cannot be dumped before the run begins.
 pub fn check_dumps(desc: &Desc, files: &[(String, PathBuf)]) -> Result<(), Error> {
     for (table, file) in files {
         if !is_counters(desc, table) {
             shape(desc, table, signal(desc, table, "next")?)?;
         }
-        // What stands in it stays until there is something to write.
+        // The old content stays until there is something to write.
         File::options()
             .append(true)
             .create(true)
@@ -189,7 +189,7 @@ fn divided(desc: &Desc, table: &str) -> bool {
     find(desc, table).is_some_and(|t| t.is_per_core() && t.written)
 }
 
-/// What packets have counted in all, to be written with what connections count.
+/// The sums of an app's packet counters, to be written with those of its connections.
 pub struct Counted {
     file: PathBuf,
     pub app: Arc<App>,
@@ -197,7 +197,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// `connections`: by counter, what they have counted.
+    /// `connections`: their counts, by counter.
     pub fn write(&self, connections: &[u64]) -> Result<(), Error> {
         let fail = |e: io::Error| Error::Io(format!("cannot write {}", self.file.display()), e);
         let all = self.sums.iter().enumerate().map(|(n, s)| s.wrapping_add(connections.get(n).copied().unwrap_or(0)));

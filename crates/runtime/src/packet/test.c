@@ -15,7 +15,7 @@ static wl_packets packets;
 #define BY 1
 #endif
 
-/* Every other batch says what has become of it. */
+/* Every other batch reports the fate of its frames. */
 #ifndef TELLS
 #define TELLS 0
 #endif
@@ -66,7 +66,7 @@ static void one(wl_core *c, uint64_t mode, wl_frame *f) {
     }
 }
 
-/* Says what has become of the frames of a batch, if those that leave all go one way. */
+/* Reports the fate of a batch, if the frames that leave all go one way. */
 static void tell(wl_core *c, const wl_frame *f, uint32_t n) {
     wl_left left = {.known = 1};
     for (uint32_t i = 0; i < n; i++) {

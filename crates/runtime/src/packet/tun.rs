@@ -21,14 +21,14 @@ pub enum Kind {
 
 pub struct Tun {
     fd: OwnedFd,
-    /// What one read may give.
+    /// The most bytes of one read.
     room: usize,
     broken: bool,
 }
 
 impl Tun {
-    /// Attaches to the device, which is made if it is not there, and brings it up.
-    /// `mac`: what the host's stack is to take for its own address on it.
+    /// Attaches to the device, makes it if it is missing, and brings it up. `mac`: the address that
+    /// the host's stack uses on it.
     pub fn open(name: &str, kind: Kind, mac: Option<[u8; 6]>) -> Result<Tun, String> {
         let name = if kind == Kind::Kernel && matches!(name, "" | "kernel") { "wireloom0" } else { name };
         let fail = |e: io::Error| {

@@ -20,7 +20,7 @@ pub struct Tiers {
     program: Program,
 }
 
-/// What the functions of the table are given as their `self`.
+/// The `self` of the table's functions.
 struct Now {
     code: AtomicPtr<Program>,
 }
@@ -61,13 +61,13 @@ impl Tiers {
         Tiers { now, program: Program { table, units, merges, packets, mark: None } }
     }
 
-    /// What is to be served: the best code that there is.
+    /// The program to serve: the best code so far.
     pub fn program(&self) -> Program {
         self.program.clone()
     }
 
-    /// Puts optimised code of the same source in the place of what runs. An error: it is not of the
-    /// same source.
+    /// Replaces the running code by optimised code of the same source. An error: the source
+    /// differs.
     pub fn exchange(&self, better: Program) -> Result<(), Error> {
         if !alike(&self.program, &better) {
             return Err(Error::Program("optimised code differs from the code in whose place it is to come".into()));
@@ -78,7 +78,7 @@ impl Tiers {
     }
 }
 
-/// Whether two programs agree on the sizes of all that they share, and have the same functions.
+/// Whether two programs agree on all shared sizes, and have the same functions.
 fn alike(a: &Program, b: &Program) -> bool {
     let sizes = |p: &Program| {
         let t = p.table();
@@ -112,14 +112,14 @@ fn alike(a: &Program, b: &Program) -> bool {
 /// `this` is the `self` of a table that [`Tiers::new`] made.
 #[inline]
 unsafe fn code(this: *mut c_void) -> &'static Program {
-    // SAFETY: a leaked `Now`, by contract; what its pointer names is leaked, too, and was whole
-    // when it was stored.
+    // SAFETY: a leaked `Now`, by contract. The program behind its pointer is leaked, too, and was
+    // whole when it was stored.
     unsafe { &*(*this.cast::<Now>()).code.load(Ordering::Acquire) }
 }
 
-// The functions below are called as those of `wireloom.h` are, and pass on what they are given:
-// that it is valid for the one code makes it valid for the other, and where the one has a function
-// the other has it, too (`alike`).
+// The functions below are called as those of `wireloom.h`, and pass their arguments on. Arguments
+// that are valid for one code are valid for the other. Where one code has a function the other has
+// it, too (`alike`).
 
 unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, params: *const wl_param) {
     // SAFETY: as said above.

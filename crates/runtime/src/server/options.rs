@@ -64,19 +64,19 @@ impl Default for ServeOptions {
     }
 }
 
-/// What runs, for the start-up line and for whoever watches.
+/// The running apps, for the start-up line and for observers.
 pub struct Ready {
     pub admin: Option<SocketAddr>,
-    /// The control socket, where its path was asked for.
+    /// The control socket, if its path was given.
     pub control: Option<std::path::PathBuf>,
     /// (app, port, address) of every listening port.
     pub ports: Vec<(String, String, SocketAddr)>,
-    /// (app, port, what it is bound to) of every frame port.
+    /// (app, port, binding) of every frame port.
     pub frames: Vec<(String, String, String)>,
     pub view: Arc<View>,
 }
 
-/// What was served.
+/// The totals of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     pub connections: u64,
@@ -89,7 +89,7 @@ pub struct Summary {
     pub frames_dropped: u64,
     /// By queues.
     pub frames_discarded: u64,
-    /// Of packet apps: how many faults there were of which kind and place, most first.
+    /// Of packet apps: the number of faults by kind and place, most first.
     pub kinds: Vec<(String, u64)>,
     pub elapsed: Duration,
     /// All connections ended by themselves within the drain limit.
@@ -125,7 +125,7 @@ impl Stop {
 /// The cores of a group under way. When dropped before they have ended, they are ended.
 pub(crate) struct Cores<T> {
     pub group: Arc<Group>,
-    /// Of all that must hear of a change of `stop`.
+    /// The threads that must notice a change of `stop`.
     pub wakers: Vec<Waker>,
     pub threads: Vec<JoinHandle<T>>,
     pub stop: Stop,
@@ -141,8 +141,8 @@ impl<T> Cores<T> {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Waits for the threads; what each answered that did not panic (which the thread has
-    /// reported).
+    /// Waits for the threads; returns the results of those that did not panic. (A panic has been
+    /// reported by its thread.)
     pub fn join(&mut self) -> Vec<T> {
         std::mem::take(&mut self.threads).into_iter().filter_map(|t| t.join().ok()).collect()
     }

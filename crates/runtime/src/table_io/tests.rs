@@ -109,7 +109,7 @@ fn what_is_left_out_is_the_default() {
     assert_eq!(of(json!({"n": 1})), Err("`key` is missing; it is a number of 8 bits".into()));
 }
 
-/// A field of 32 bits that holds what 16 bits hold: ports, and what stands for none.
+/// A field of 32 bits with the range of 16 bits: ports, and the value for none.
 #[test]
 fn what_a_field_may_hold_is_all_that_comes_in() {
     let (ty, f) = (ParamType::UInt(32), Form::Within(vec![(0, 65535)]));
@@ -275,7 +275,7 @@ fn prefixes_of_either_family() {
     );
 }
 
-/// What a table of patterns shows is what it takes.
+/// The patterns that a table shows can be loaded again.
 #[test]
 fn patterns_come_back_as_they_went() {
     let (ip, number) = ((ParamType::Bytes(16), Form::Ip), (ParamType::UInt(16), Form::Plain));
@@ -312,7 +312,8 @@ fn csv_is_read() {
     assert_eq!(csv_rows("a,b\n1\n").unwrap_err(), "row 1 has 1 fields, the first line 2");
     assert_eq!(csv_rows("\u{feff}key\r\n5\r\n").unwrap().1[0]["key"], "5");
     assert_eq!(csv_rows("key,value\r1,2\r3,4\r").unwrap().1.len(), 2, "a return alone ends a line, too");
-    // A line may end between quotes, and nothing is something there: what is written is read back.
+    // A line may end between quotes, and an empty quoted field is a value: written rows are read
+    // back.
     let texts = ["a\nb", "\r\n", "", "q\"uo,te", " x ", "\\n"];
     let all: String = texts.iter().map(|t| format!("{},{}\r\n", quoted(t), quoted(t))).collect();
     let rows = csv_rows(&format!("key,value\r\n{all}")).unwrap().1;
@@ -335,7 +336,7 @@ fn bytes_are_taken_as_they_are() {
     }
 }
 
-/// Whatever a key holds, a dump of it is loaded as the same bytes.
+/// A dump of any key loads as the same bytes.
 #[test]
 fn dumps_are_loaded_as_they_were() {
     const PIECES: [&[u8]; 20] = [

@@ -146,8 +146,8 @@ fn line_breaks(parsed: &Parsed, partner: &[usize]) -> Vec<bool> {
     breaks
 }
 
-/// Puts an `else` behind the `}` it follows, unless that closes a block of its own line: there the
-/// author may align `if … { a }` and `else { b }`.
+/// Puts an `else` behind its `}`, unless that closes a block of its own line: there the author may
+/// align `if … { a }` and `else { b }`.
 pub(super) fn join_else(parsed: &Parsed, partner: &[usize], lines: Vec<Line>) -> Vec<Line> {
     let mut joined: Vec<Line> = Vec::with_capacity(lines.len());
     for line in lines {
@@ -199,7 +199,7 @@ pub(super) fn indent(parsed: &Parsed, partner: &[usize], lines: &mut [Line]) {
     }
 }
 
-/// The line that starts with `first` goes on with what the line before began.
+/// The line that starts with `first` continues the line before.
 fn goes_on(parsed: &Parsed, first: usize, previous: Option<usize>) -> bool {
     let Some(previous) = previous else { return false };
     !parsed.roles[first].start

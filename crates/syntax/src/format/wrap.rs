@@ -210,8 +210,8 @@ fn comma(text: &str, parsed: &Parsed, partner: &[usize], line: &Line) -> Option<
     found
 }
 
-/// The operators before which a line of very many tokens is cut, all at once: a cut in each round
-/// would take a round for each.
+/// The operators before which a line of very many tokens is cut, all at once: single cuts would
+/// take a round each.
 fn operators(text: &str, parsed: &Parsed, line: &Line) -> Vec<usize> {
     let mut points = Vec::new();
     let mut rest =

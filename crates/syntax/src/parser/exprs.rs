@@ -309,7 +309,7 @@ impl Parser<'_> {
         self.any_word("a field's name")
     }
 
-    /// A name with `.field` and `[index]` after it, no calls: ports and what is called.
+    /// A name with `.field` and `[index]` after it, no calls: ports and call targets.
     pub(super) fn place(&mut self) -> P<Expr> {
         self.nested(|p| {
             let start = p.span();
@@ -625,7 +625,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A condition; an assignment in it is the usual slip.
+    /// A condition; an assignment in it is a common slip.
     fn expr_no_else_guarded(&mut self) -> P<Expr> {
         let cond = self.expr()?;
         if self.at_sign("=") {

@@ -32,7 +32,7 @@ const MAX_DEPTH: u32 = 256;
 const MAX_HEIGHT: u32 = 512;
 const MAX_ERRORS: usize = 64;
 
-/// The result of parsing; there is always a tree, of what could be read.
+/// The result of parsing; there is always a tree, of the readable parts.
 pub struct Parsed {
     pub file: File,
     pub comments: Vec<Comment>,
@@ -350,7 +350,7 @@ impl<'a> Parser<'a> {
 
     // ---- nesting ----
 
-    /// Runs `f` one level deeper; refuses what is too deep for the stack.
+    /// Runs `f` one level deeper; refuses nesting that is too deep for the stack.
     fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> P<T>) -> P<T> {
         if self.depth >= MAX_DEPTH {
             return self.too_deep();
@@ -396,7 +396,7 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Runs `f` where a `{` after the expression belongs to what follows.
+    /// Runs `f` where a `{` after the expression does not belong to it.
     fn condition<T>(&mut self, f: impl FnOnce(&mut Self) -> P<T>) -> P<T> {
         let saved = std::mem::replace(&mut self.no_build, true);
         let result = f(self);

@@ -49,7 +49,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `name`, `Enum.variant`, `variant(what it holds)`, or a range that starts with a constant's
+    /// `name`, `Enum.variant`, `variant(its content)`, or a range that starts with a constant's
     /// name.
     fn named_pattern(&mut self) -> P<Pattern> {
         let path = self.path("a pattern")?;

@@ -5,7 +5,7 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
 
-/// Words that start an item. At the very start of a line they end whatever was left open before.
+/// Words that start an item. At the very start of a line they end all open constructs.
 pub(super) const ITEM_WORDS: &[&str] = &[
     "use", "const", "fault", "charset", "type", "enum", "record", "unit", "packet", "protocol", "fn", "extern",
     "element", "app", "table", "global", "test", "event", "segment", "export", "cache", "queue",
@@ -53,7 +53,7 @@ impl Parser<'_> {
 
     #[cold]
     pub(super) fn unexpected_with<T>(&mut self, what: &str, more: impl FnOnce(Diagnostic) -> Diagnostic) -> P<T> {
-        // The lexer has said what is wrong with a bad token.
+        // The lexer has reported the error of a bad token.
         if *self.tok() == Tok::Bad {
             self.reported = Some(self.at);
             return Err(Abort);
@@ -131,7 +131,7 @@ impl Parser<'_> {
     }
 
     /// Skips the rest of a broken entry: to the end of its line (or of the braces that run past
-    /// it), a separator, or the `}` that closes the list. `from` is where the entry began.
+    /// it), a separator, or the `}` that closes the list. `from` is the start of the entry.
     pub(super) fn skip_entry(&mut self, from: usize) {
         let mut open = self.open_since(from);
         while !self.at_end() && !self.at_new_item() {

@@ -30,7 +30,7 @@ impl Parser<'_> {
                 self.bump();
                 self.mark_tight();
                 let params = self.bracketed("(", ")", Self::ty)?;
-                self.arrow("->", "=>", "before what the function gives")?;
+                self.arrow("->", "=>", "before the result type")?;
                 TypeKind::Fn(params, Box::new(self.ty()?))
             }
             Tok::Word => {

@@ -563,7 +563,7 @@ impl Parser<'_> {
         Ok(ShapeKind::Stream { element, extent })
     }
 
-    /// An integer, an enum, a unit: by name, with what may follow it.
+    /// An integer, an enum, a unit: by name, with its suffixes.
     fn named_shape(&mut self) -> P<ShapeKind> {
         let inner = self.named_plain()?;
         if !self.at_extent() {

@@ -72,10 +72,10 @@ impl Lower<'_, '_> {
         self.valid(ok, kind, span)
     }
 
-    /// The case that is written must be the one that the receiver takes: none before it, and its
-    /// own condition holds. Where nothing is written, any will do that takes no bytes. What comes
-    /// back is the condition under which nothing is to be written after all: the request asked for
-    /// an answer without it.
+    /// The written case must be the one that the receiver takes: no case before it applies, and its
+    /// own condition holds. If no bytes are written, any case without bytes will do. Returns the
+    /// condition under which nothing is written after all: the request asked for an answer without
+    /// it.
     pub fn case_agrees(&mut self, fields: &Fields, switch: FieldId, cases: &[ir::Case], chosen: usize) -> R<Option<X>> {
         let at = self.field_ir(fields.unit, switch).span;
         let named = fields.cases.iter().any(|(s, _)| *s == switch);
@@ -109,7 +109,7 @@ impl Lower<'_, '_> {
         Ok((build::as_bool(&without) != Some(false)).then_some(without))
     }
 
-    /// Of the reasons for a case, those that lie in the request; the others must not hold.
+    /// The reasons for a case that lie in the request; the other reasons must not hold.
     fn asked_for(&mut self, fields: &Fields, taken: &X, at: ir::Span) -> R<X> {
         let mut taken = taken;
         while let K::Local(l) = &*taken.kind {
@@ -176,7 +176,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What has been built ends with its connection under a condition.
+    /// The built message ends with its connection under a condition.
     pub fn ends_if(&mut self, cond: X) {
         if build::as_bool(&cond) == Some(false) {
             return;
@@ -199,8 +199,8 @@ impl Lower<'_, '_> {
         Ok(out)
     }
 
-    /// The expression over what was given instead of over the unit's fields; none if something in
-    /// it is not known.
+    /// The expression over the given values instead of the unit's fields. None if a part of it is
+    /// not known.
     pub fn closed(&mut self, fields: &Fields, e: &X) -> R<Option<X>> {
         let (mut e, mut failed) = (e.clone(), None);
         ir::walk::expr_mut(&mut e, &mut |x| {
@@ -354,7 +354,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What a field will hold for its reader.
+    /// The value of a field for its reader.
     fn field_value(&mut self, fields: &Fields, f: FieldId) -> R<Option<X>> {
         let field = self.field_ir(fields.unit, f);
         match &field.kind {
@@ -655,7 +655,7 @@ pub fn is_telling(e: &X) -> bool {
     }
 }
 
-/// Whether two sums are equal term by term, whatever the terms are.
+/// Whether two sums are equal term by term.
 pub fn same_sum(m: &ir::Module, a: &X, b: &X) -> bool {
     let mut terms = vec![];
     let mut rest = 0u64;

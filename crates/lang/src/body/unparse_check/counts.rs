@@ -16,8 +16,7 @@ use wireloom_syntax::ast::{Expr, ExprKind, Span, StmtKind};
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
-    /// Where the count of a list is given, or computed of what is given, it must be that of the
-    /// items.
+    /// A count of a list that is given, or computed from given values, must be that of the items.
     pub fn count_agrees(&mut self, fields: &Fields, f: FieldId, extent: &ir::ListExtent, span: Span) -> R<()> {
         let ir::ListExtent::Count(n) = extent else { return Ok(()) };
         let unit = &self.cx.m.units[fields.unit.index()];
@@ -68,7 +67,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// How many items a list has by what is given.
+    /// The number of items of a list by its given values.
     pub fn count_given(&mut self, fields: &Fields, n: &ir::Expr, span: Span) -> R<ir::Expr> {
         let unit = &self.cx.m.units[fields.unit.index()];
         let left_out = unit.body.iter().any(|c| super::super::emit::reads(n, *c) && fields.get(*c).is_none());
@@ -81,8 +80,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// How many items the pieces of a list are: what `join` has put together counts as many as went
-    /// into it.
+    /// The number of items in the pieces of a list: the result of `join` counts as many as its
+    /// input.
     pub fn pieces_count(&self, pieces: &[Piece]) -> ir::Expr {
         let mut n = build::u64(0);
         for p in pieces {

@@ -10,9 +10,9 @@
 //! - lengths, counts and arguments of units.
 //!
 //! Each condition is evaluated with the old and with the new values. A question about a list has an
-//! answer if its name is known at compile time. Where the answer is not known (an appended item has
-//! a computed name, say), the unit's own grammar parses the changed message again before it is
-//! sent. The result of that parse gives the answer.
+//! answer if its name is known at compile time. Sometimes the answer is not known, as for an
+//! appended item with a computed name. Then the unit's own grammar parses the changed message again
+//! before it is sent. The result of that parse gives the answer.
 
 use super::super::Lower;
 use crate::compiler::{R, T_U64};
@@ -25,15 +25,15 @@ use ir::{
 use wireloom_ir as ir;
 use wireloom_syntax::ast::Span;
 
-/// A parsed message and what is done to it on its way.
+/// A parsed message and its edits.
 pub struct Changed<'a> {
     pub unit: ir::UnitId,
     pub msg: LocalId,
-    /// What fields hold now.
+    /// The values of fields now.
     pub values: Vec<(FieldId, X)>,
     pub edits: &'a [Edit],
     pub span: Span,
-    /// What only its next reader can tell.
+    /// Conditions that only a new parse can decide.
     pub again: Option<Again>,
 }
 
@@ -41,9 +41,9 @@ pub struct Changed<'a> {
 pub struct Again {
     msg: LocalId,
     ok: LocalId,
-    /// Where nothing of this holds, the changes do not touch what is asked.
+    /// If no part of this holds, the changes do not touch the question.
     when: X,
-    /// What must hold of it beside that it can be read.
+    /// Conditions that it must meet besides being readable.
     owed: Vec<(X, FaultKind)>,
 }
 
@@ -64,7 +64,7 @@ impl Changed<'_> {
 }
 
 impl Lower<'_, '_> {
-    /// Guards, before the message is sent, what its unit demands of the parts that were changed.
+    /// Guards, before the message is sent, the unit's conditions on the changed parts.
     pub fn still_owed(&mut self, mut c: Changed) -> R<()> {
         if c.values.is_empty() && c.edits.is_empty() {
             return Ok(());
@@ -134,7 +134,7 @@ impl Lower<'_, '_> {
 
     /// A condition that held.
     fn holds_still(&mut self, c: &mut Changed, cond: &X, taken: &X, kind: FaultKind) -> R<()> {
-        // Who reads it again asks this, too.
+        // The new parse checks this, too.
         let Some(now) = self.as_sent(c, cond) else {
             self.again(c, cond);
             return Ok(());
@@ -174,7 +174,7 @@ impl Lower<'_, '_> {
         self.owes(c, same, taken, FaultKind::CONSTRAINT)
     }
 
-    /// The message read again, where the changes touch what an expression asks.
+    /// The message parsed again, if the changes touch an expression.
     fn again<'c>(&mut self, c: &'c mut Changed, e: &X) -> &'c mut Again {
         let touched = self.touched(c, e);
         let (msg, ok) = match &c.again {
@@ -188,7 +188,7 @@ impl Lower<'_, '_> {
         a
     }
 
-    /// Under which condition the unknown parts of an expression may differ from what they were.
+    /// The condition under which the unknown parts of an expression may differ from before.
     fn touched(&self, c: &Changed, e: &X) -> X {
         let mut all = build::boolean(false);
         ir::walk::expr(e, &mut |e| {
@@ -226,8 +226,8 @@ impl Lower<'_, '_> {
         any
     }
 
-    /// Reads what will be sent, and faults where that is no message of the unit, or another one
-    /// than was meant.
+    /// Parses the message that will be sent. It faults if that is no message of the unit, or a
+    /// different one than intended.
     fn read_again(&mut self, c: &Changed, a: Again) -> R<()> {
         if build::as_bool(&a.when) == Some(false) {
             return Ok(());
@@ -287,7 +287,7 @@ impl Lower<'_, '_> {
         (!unknown).then(|| crate::fold::fold(&self.cx.m, &e))
     }
 
-    /// What a node is now: `Some(None)` as it was, `None` not known.
+    /// The value of a node now: `Some(None)` as before, `None` not known.
     fn leaf_now(&self, c: &Changed, e: &X) -> Option<Option<X>> {
         let Some(p) = ir::walk::path_of(e).filter(|p| p.root == Root::This) else { return Some(None) };
         let Some(Step::Field(f)) = p.steps.first() else { return Some(None) };

@@ -13,7 +13,7 @@ use ir::{BinOp, Builtin, ByteSet, Emit, Expr as X, ExprKind as K, Extent, FaultK
 use wireloom_ir as ir;
 use wireloom_syntax::ast::Span;
 
-/// What is written first: its parts, as long as they may be shorter than what is looked for.
+/// The first written bytes: their parts, until they are at least as long as the searched bytes.
 struct Beginning {
     parts: Vec<Part>,
     missing: usize,
@@ -28,7 +28,7 @@ enum Part {
 const MOST_PARTS: usize = 4;
 
 impl Lower<'_, '_> {
-    /// What is written for a case must not look like one that is asked for before it.
+    /// The bytes written for a case must not look like an earlier case.
     pub fn no_other_case(&mut self, fields: &Fields, cases: &[ir::Case], chosen: usize, span: Span) -> R<()> {
         let own = match &cases[chosen].guard {
             Guard::Literal { values, peek: false } => values.first().cloned().unwrap_or_default(),
@@ -52,7 +52,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// What follows a flag that is not set must not look like it.
+    /// The bytes behind an unset flag must not look like the flag.
     pub fn no_flag(&mut self, fields: &Fields, flag: &[u8], set: Option<&X>, rest: &[FieldId], span: Span) -> R<()> {
         let unset = set.map_or(build::boolean(true), |s| crate::fold::fold(&self.cx.m, &build::not(s.clone())));
         if build::as_bool(&unset) == Some(false) {
@@ -63,7 +63,7 @@ impl Lower<'_, '_> {
         self.not_this(&first.parts, flag, unset, span)
     }
 
-    /// What follows a run of bytes must not go on with it.
+    /// The bytes behind a run must not continue it.
     pub fn ends_run(&mut self, run: &ByteSet, next: &Emit, span: Span) -> R<()> {
         let ok = match next {
             Emit::Bytes(v) => match &*v.kind {
@@ -143,7 +143,7 @@ impl Lower<'_, '_> {
         X::new(t, K::Bytes(b.to_vec()))
     }
 
-    /// Gathers what fields write first; true once more would not matter, or is not known.
+    /// Gathers the first bytes of fields; true if further ones do not matter, or are not known.
     fn beginning(&mut self, fields: &Fields, seq: &[FieldId], first: &mut Beginning) -> R<bool> {
         for f in seq {
             if self.begins(fields, *f, first)? {

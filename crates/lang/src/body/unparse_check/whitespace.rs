@@ -15,8 +15,8 @@ const BLANK: u8 = b' ';
 
 impl Lower<'_, '_> {
     /// One blank stands before a value that is trimmed and ends at a delimiter, if the unit's field
-    /// before it ends in a literal or a delimiter of the same line. Where the value could fill the
-    /// field, there is one only as long as both fit.
+    /// before it ends in a literal or a delimiter of the same line. If the value could fill the
+    /// field, the blank is written only as long as both fit.
     pub fn blank_before(&mut self, unit: ir::UnitId, f: FieldId, value: &ir::Expr) -> Option<ir::Expr> {
         let u = &self.cx.m.units[unit.index()];
         let FieldKind::Bytes { max, extent: Extent::Until(until), trim: Some(trim), .. } =
@@ -46,7 +46,7 @@ impl Lower<'_, '_> {
         Some(build::if_(t, fits, blank, ir::Expr::new(t, K::Bytes(vec![]))))
     }
 
-    /// What is trimmed away does not count as a value.
+    /// A value must not consist of trimmed characters only.
     pub fn not_blank(&mut self, v: &ir::Expr, trim: &ir::ByteSet, span: Span) -> R<()> {
         let ok = match &*v.kind {
             K::Bytes(b) => build::boolean(!b.iter().all(|c| trim.has(*c))),

@@ -383,7 +383,7 @@ fn the_limit_of_connections() {
     b.send(b"e b\n");
     s.settle();
     assert_eq!(text(&b), "e b\n");
-    // Silent ones are not kept, and those that are turned away take nobody's place.
+    // Silent ones are not kept, and refused ones take no client's place.
     let d = s.client("client").unwrap();
     s.advance(Duration::from_secs(4));
     assert_eq!(d.ending(), Ending::Ended);
@@ -414,8 +414,8 @@ fn faults_in_step_are_answered_and_the_next_message_is_served() {
     }
 }
 
-/// What a program has built and its unit does not allow is no fault of the client, who is told so;
-/// the stream goes on.
+/// A message of the program that its unit does not allow is no fault of the client. The client gets
+/// an error, and the stream goes on.
 #[test]
 fn a_message_of_the_program_is_not_the_clients_fault() {
     let mut s = sim(false, &[]);
@@ -423,7 +423,7 @@ fn a_message_of_the_program_is_not_the_clients_fault() {
     c.send(b"v 1\ne after\n?:5 x\n12345e then\n");
     s.settle();
     assert_eq!(text(&c), format!("!{WL_F_INTERNAL}\ne after\n!{WL_F_CONSTRAINT}\ne then\n"));
-    // Both are counted as what they are.
+    // Both are counted with their own kind.
     let mut counted = s.stats(0).faults.list();
     counted.sort_unstable();
     assert_eq!(counted, [(WL_F_CONSTRAINT, 4, 1), (WL_F_CONSTRAINT, 5, 1)]);

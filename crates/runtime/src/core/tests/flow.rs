@@ -114,8 +114,8 @@ fn a_busy_connection_does_not_starve_others() {
     assert_clean(&mut s);
 }
 
-/// Answers and requests on connections of their own leave between the parts of a batch; what
-/// several messages of the batch may share a write of waits for its end.
+/// Answers and requests on connections of their own leave between the parts of a batch. On a shared
+/// connection the messages of the batch share a write at its end.
 #[test]
 fn a_batch_in_parts_writes_no_more_often() {
     for exclusive in [false, true] {
@@ -319,8 +319,8 @@ fn drain_finishes_what_is_under_way() {
     assert_eq!(s.core.clients(), 0);
 }
 
-/// Where a protocol can say so, the next answer of a drain is the last, and what was sent behind
-/// its request is not read.
+/// If a protocol can announce a drain, the next answer is the last. Bytes behind its request are
+/// not read.
 #[test]
 fn a_protocol_that_tells_of_the_drain_ends_with_its_next_answer() {
     let mut s = sim(false, &[]);
@@ -337,8 +337,8 @@ fn a_protocol_that_tells_of_the_drain_ends_with_its_next_answer() {
     assert_eq!((text(&asked), asked.ending()), ("r a\n".into(), Ending::Ended));
 }
 
-/// Whoever ends its direction while it waits has left, if `cancel` says so: the backend sees that
-/// nobody waits.
+/// With `cancel`, a client that ends its direction while it waits has left: the backend sees its
+/// connection end.
 #[test]
 fn a_client_that_leaves_cancels_its_request() {
     for (cancel, ending) in [("false", Ending::Open), ("true", Ending::Ended)] {

@@ -57,7 +57,7 @@ fn a_backend_that_hangs_is_ejected_and_tried_by_one_request_at_a_time() {
     }
 }
 
-/// What was sent before an answer came is late, too.
+/// Requests sent before an answer came are late, too.
 #[test]
 fn a_shared_connection_that_falls_silent_after_an_answer_is_found_out() {
     let mut s = sim(false, &["backends.call=500ms"]);
@@ -112,7 +112,7 @@ fn the_last_one_is_never_ejected() {
     }
     text(&c);
     assert_eq!(up(&s), [0, 1]);
-    // It is back: nobody has to wait for a probe.
+    // It is back: no request waits for a probe.
     s.behave("backends", 1, Behaviour::Accept);
     c.send(b"p1 k\n");
     s.settle();
@@ -143,8 +143,8 @@ fn a_backend_that_is_back_is_used_within_a_second() {
     }
 }
 
-/// A server that hung is alive again, and nobody has asked it since: all go there when the other
-/// one fails, not only the request that tries it out.
+/// A server that hung is alive again, and has had no request since. When the other one fails, all
+/// requests go there, not only the one that tries it out.
 #[test]
 fn a_server_on_trial_is_better_than_none() {
     let mut s = sim(true, &["backends.call=500ms", "backends.failover=next"]);

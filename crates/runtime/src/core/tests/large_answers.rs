@@ -53,7 +53,8 @@ fn requests_go_to_another_connection_once_a_large_answer_begins() {
     let y = s.backend("backends", 0).unwrap();
     assert_eq!((text(&y), text(&x)), ("g third\n".into(), String::new()));
     y.send(b"r third\n");
-    // It has an answer to come on the first connection: what it asks next must not overtake it.
+    // Its client still awaits an answer on the first connection: the next request must not overtake
+    // it.
     behind.send(b"g later\n");
     s.settle();
     assert_eq!((text(&third), text(&y)), ("r third\n".into(), String::new()));
@@ -141,8 +142,7 @@ fn a_client_that_holds_up_others_is_cut_off() {
     assert_clean(&mut s);
 }
 
-/// Nobody knows when a message without an answer is done: what its client asks next goes out behind
-/// it.
+/// The end of a message without an answer is unknown: its client's next request goes out behind it.
 #[test]
 fn a_message_without_an_answer_keeps_its_connection() {
     let mut s = sim(false, &[]);

@@ -31,7 +31,7 @@ fn text(p: &Peer) -> String {
     String::from_utf8(p.receive()).unwrap()
 }
 
-/// All that a fault-free end should leave: nothing.
+/// Nothing is left after an end without faults.
 fn assert_clean(s: &mut Sim) {
     s.core.shut();
     assert_eq!(s.core.in_use(), [0; 4], "connections, tasks, slots, calls");

@@ -95,7 +95,7 @@ fn answer_to(s: &mut Sim, c: &Peer, x: &Peer, request: &str, reply: &str) {
     assert_eq!(text(c), reply);
 }
 
-/// Also what may not be sent twice: nobody has seen it.
+/// Also requests that may not be sent twice: no backend has seen them.
 #[test]
 fn a_request_whose_connection_has_ended_before_it_was_written_goes_out_on_another() {
     for ends in [Peer::reset as fn(&Peer), Peer::finish] {

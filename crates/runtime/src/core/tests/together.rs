@@ -46,7 +46,7 @@ impl Crowd {
         self.groups()
     }
 
-    /// What has come to the backend since, by connection.
+    /// The requests that the backend has received since, by connection.
     fn groups(&mut self) -> Vec<Group> {
         while let Some(x) = self.s.backend("backends", 0) {
             self.servers.push(x);
@@ -227,7 +227,7 @@ fn slow_answers_on_connections_of_their_own_end_the_sharing() {
     assert_clean(&mut c.s);
 }
 
-/// Some simple servers drop what they have read behind a request.
+/// Some simple servers drop the bytes that they have read behind a request.
 #[test]
 fn a_backend_that_drops_what_lies_behind_is_found_out_at_once() {
     let mut c = Crowd::new(AUTO);
@@ -297,15 +297,15 @@ fn garbage_ends_the_sharing_for_a_minute() {
 
 #[test]
 fn without_memory_for_a_request_no_connection_is_forgotten() {
-    use crate::buffer::{Pool, PoolLimits};
+    use crate::buffer::{ChunkPool, PoolLimits};
     let mut c = Crowd::trusted();
-    c.s.core.pool = Pool::new(PoolLimits { owned_bytes: 0, ..PoolLimits::default() });
+    c.s.core.pool = ChunkPool::new(PoolLimits { owned_bytes: 0, ..PoolLimits::default() });
     let groups = c.ask();
     assert!(groups.len() < CLIENTS, "some were refused");
     c.answer(&groups);
     let told = c.clients.iter().map(text).filter(|t| t.starts_with('!')).count();
     assert_eq!(told + groups.len(), CLIENTS);
-    c.s.core.pool = Pool::new(PoolLimits::default());
+    c.s.core.pool = ChunkPool::new(PoolLimits::default());
     let b = &c.s.core.apps[0].ports[1].backends[0];
     assert_eq!(b.open as usize, b.idle.len(), "all that are open can be used");
     c.round();

@@ -5,7 +5,7 @@ use super::*;
 use crate::engine::memory::{Behaviour, Ending};
 use std::time::Duration;
 
-/// A client and what it may still be told: each request's number, in order.
+/// A client and its outstanding requests: each one's number, in order.
 struct Client {
     peer: Peer,
     name: u64,
@@ -15,7 +15,7 @@ struct Client {
     ended: bool,
 }
 
-/// A backend connection that answers what it reads, some of it later.
+/// A backend connection that answers its requests, some of them later.
 struct Server {
     peer: Peer,
     input: Vec<u8>,
@@ -97,9 +97,9 @@ impl Server {
     }
 }
 
-/// Seeds alternate between the engine's two ways to write, batches in one and in several parts, and
-/// four ways to use backend connections: shared, exclusive, and exclusive but for requests that may
-/// share, as they come or those of one batch.
+/// Seeds alternate between the engine's two ways to write, and batches in one part and in several.
+/// They also alternate between four ways to use backend connections: shared; exclusive; shared by
+/// requests that allow it, as they come; and shared by requests of one batch.
 fn torture(seed: u64, rounds: u32) -> (u64, u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (exclusive, pipeline, most, crowd) =
@@ -194,7 +194,7 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
         }
         clients.retain(|c| c.peer.ending() == Ending::Open && !(c.ended && rng.u64(..20) == 0));
     }
-    // Everything heals: all that is still open gets its answers.
+    // Everything heals: all open requests get their answers.
     for i in 0..2 {
         s.behave("backends", i, Behaviour::Accept);
     }

@@ -52,8 +52,8 @@ fn a_light_client_among_many_heavy_ones() {
         step(&mut s);
         done += lines(&light);
     }
-    // 1 ms of its own work, of 101 that share the core; nobody is interrupted within a message, so
-    // each may be one ahead.
+    // 1 ms of its own work, of 101 that share the core. A message is never interrupted, so each
+    // connection may be one ahead.
     let took = s.now() - begin;
     assert!(took < 101 * 1_000_000 * 6 / 5 + 101_000_000, "{took} ns");
 }

@@ -29,7 +29,7 @@ const LINKS: [(u32, &str); 7] = [
     (276, "Linux cooked v2, as of tcpdump -i any"),
 ];
 
-/// What the frames begin with.
+/// The first header of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     Ethernet,
@@ -37,7 +37,7 @@ pub enum Link {
     Ip,
 }
 
-/// What is said of a link type that is not read begins with this.
+/// The message about an unsupported link type begins with this.
 pub(super) const OTHER_LINK: &str = "link type ";
 
 impl Link {
@@ -60,8 +60,8 @@ impl Link {
     }
 }
 
-/// How a capture is written: as the first one that is read, so that what passes unchanged is
-/// written unchanged.
+/// How a capture is written: as the first one that is read, so that unchanged frames are written
+/// unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     pub link: Link,

@@ -13,15 +13,15 @@ const PACKET: u32 = 6;
 const INTERFACES_MAX: usize = 65_536;
 const OPTION_RESOLUTION: u16 = 9;
 const OPTION_OFFSET: u16 = 14;
-/// Times beyond (the year 2262) are this one: what is added to a time must not wrap, and a time
-/// that is the largest number means that there is none.
+/// Later times (from the year 2262 on) are reduced to this one. A sum with a time must not wrap,
+/// and the largest number means that there is no time.
 const LATEST: u64 = i64::MAX as u64;
 
 /// How an interface counts time.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    /// The number of its link type, which may be one that is not supported: dumpcap describes
-    /// interfaces of which no frame comes.
+    /// The number of its link type, which may be unsupported: dumpcap describes interfaces that
+    /// have no frame.
     link: u32,
     snap: u32,
     /// Ticks times `factor`, divided by `divisor`, are nanoseconds.
@@ -31,7 +31,7 @@ struct Interface {
     offset: i64,
 }
 
-/// What is known of the section at hand.
+/// The state of the current section.
 #[derive(Default)]
 pub struct Section {
     big: bool,
@@ -61,13 +61,13 @@ impl Section {
         Ok((kind, length))
     }
 
-    /// What frames begin with; without any so far, those of the first interface that is supported
-    /// would.
+    /// The link type of the frames. Without a frame so far it is that of the first supported
+    /// interface.
     pub fn link(&self) -> Option<Link> {
         self.link.or_else(|| self.interfaces.iter().find_map(|i| Link::of(i.link).ok()))
     }
 
-    /// Whether a block of this kind is looked at.
+    /// Whether a block of this kind is parsed.
     pub fn needs_all(kind: u32) -> bool {
         matches!(kind, SECTION | INTERFACE | OLD_PACKET | SIMPLE | PACKET)
     }

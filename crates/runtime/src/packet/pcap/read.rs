@@ -33,12 +33,12 @@ pub struct Reader {
     style: Style,
     next: Option<Next>,
     ended: bool,
-    /// The pipe that it comes through, uncompressed, and whether that is asked before it is read;
-    /// whether the next frame has not come yet.
+    /// The pipe that it comes through, uncompressed. Whether the pipe is polled before it is read,
+    /// and whether the next frame has not come yet.
     pipe: Option<OwnedFd>,
     live: bool,
     waits: bool,
-    /// What ended it before its time.
+    /// The error that ended it early.
     failure: Option<String>,
     count: u64,
 }
@@ -47,7 +47,7 @@ impl Reader {
     /// Opens a file, compressed or not, and reads its first header.
     pub fn open(path: &Path) -> Result<Reader, String> {
         let unread = |e: io::Error| format!("cannot open {}: {e}", path.display());
-        // Whoever opens a named pipe is held up until somebody writes to it.
+        // Opening a named pipe waits until the other end is opened.
         let named = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo());
         let mut file = File::options()
             .read(true)
@@ -164,12 +164,12 @@ impl Reader {
         Ok(())
     }
 
-    /// From now on nobody is held up by a pipe through which nothing comes.
+    /// From now on a silent pipe does not block the reader.
     pub fn live(&mut self) {
         self.live = self.pipe.is_some();
     }
 
-    /// What to wait for if the next frame has not come yet.
+    /// The descriptor to wait for if the next frame has not come yet.
     pub fn waits_for(&self) -> Option<RawFd> {
         self.pipe.as_ref().filter(|_| self.waits).map(AsRawFd::as_raw_fd)
     }
@@ -197,7 +197,7 @@ impl Reader {
         self.next
     }
 
-    /// What ended the capture before its time; told once.
+    /// The error that ended the capture early; returned once.
     pub fn failure(&mut self) -> Option<String> {
         self.failure.take()
     }
@@ -347,7 +347,7 @@ fn comes_within(pipe: &impl AsRawFd, ms: libc::c_int) -> bool {
     unsafe { libc::poll(&mut p, 1, ms) > 0 }
 }
 
-/// Waits until something has come, or the process is told to stop, which is false.
+/// Waits for input; false if the process is told to stop.
 fn has_come_in_time(pipe: &impl AsRawFd) -> bool {
     while !comes_within(pipe, 100) {
         if is_told_to_stop() {

@@ -58,8 +58,8 @@ fn what_is_written_is_read_back() {
     }
 }
 
-/// What is sent may be longer than what was read, and readers cut frames to the length that the
-/// file's header gives.
+/// Sent frames may be longer than received ones, and readers cut frames to the length in the file's
+/// header.
 #[test]
 fn headers_leave_room_for_frames_that_grow() {
     let most = |snap| {

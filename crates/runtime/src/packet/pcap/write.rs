@@ -59,7 +59,7 @@ impl Writer {
         } else {
             w.classic_header(style)
         }
-        // What stands in the way of writing shows at once.
+        // A file that cannot be written fails here at once.
         w.flush();
         match w.failure.take() {
             Some(e) => Err(fail(e)),
@@ -69,7 +69,7 @@ impl Writer {
 
     fn classic_header(&mut self, s: Style) {
         let magic: u32 = if s.nanos { 0xa1b2_3c4d } else { 0xa1b2_c3d4 };
-        // Frames may have grown, and readers cut them to what the header says.
+        // Frames may have grown, and readers cut them to the header's length.
         self.words(&[magic, 0x0004_0002, 0, 0, s.snap.max(u16::MAX.into()), s.link.number().into()]);
     }
 
@@ -109,8 +109,7 @@ impl Writer {
         self.failure.is_none()
     }
 
-    /// Writes what has been gathered, for who looks at the file, or waits behind a pipe, while
-    /// nothing comes.
+    /// Writes the gathered frames while no new ones come, for readers of the file or pipe.
     pub fn write_out(&mut self) {
         if !self.buffer.is_empty() {
             self.flush();
@@ -126,7 +125,7 @@ impl Writer {
         self.buffer.clear();
     }
 
-    /// Writes what is left and ends the file.
+    /// Writes the rest and ends the file.
     pub fn finish(&mut self) -> io::Result<()> {
         self.flush();
         let ended = self.to.take().map_or(Ok(()), To::finish);

@@ -146,7 +146,7 @@ fn af_xdp_forwards_between_veths() {
     }
 }
 
-/// One counts, one passes on, two change what they see, each for itself: all by one socket for each
+/// One counts, one passes on, two change their frames, each for itself: all by one socket for each
 /// queue.
 #[test]
 fn apps_share_an_interface() {

@@ -28,7 +28,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Runs until all cores have seen all that is theirs.
+    /// Runs until all cores have seen all their frames.
     fn run(mut self, all: u64) -> Worker {
         while self.done.load(SeqCst) < all {
             let busy = self.take_sends() | self.take_work() | self.make();
@@ -63,7 +63,7 @@ impl Worker {
                 self.pool.hold(buf);
                 assert!(self.mesh.give(core, Item { frame, buf, of: 0 }));
             }
-            // Otherwise it is the other core's now.
+            // Otherwise it belongs to the other core now.
             if self.shared || to == self.me {
                 self.finish(buf);
             }
@@ -77,7 +77,7 @@ impl Worker {
         self.done.fetch_add(1, SeqCst);
     }
 
-    /// Who made a frame, and its number.
+    /// The maker of a frame, and its number.
     fn look(frame: &wl_frame) -> (usize, u64) {
         let b = bytes(frame);
         let n = u64::from_le_bytes(b[8..16].try_into().unwrap());

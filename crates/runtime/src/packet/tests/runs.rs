@@ -2,7 +2,7 @@
 use super::*;
 use wireloom_ir::{TableKind, TableSharing};
 
-/// A table of which each core has a part.
+/// A table with a part on each core.
 fn parts() -> TableDesc {
     TableDesc {
         name: "t".into(),
@@ -103,8 +103,8 @@ fn captures_are_merged_by_time() {
     }
 }
 
-/// The end of a capture is no reason to rest before others are looked at: eighty times, that would
-/// be forty seconds.
+/// The end of a capture is no reason to rest before others are read: eighty times, that would be
+/// forty seconds.
 #[test]
 fn empty_captures_hold_up_nobody() {
     let none = format!("pcap:{}", capture("empty.pcap", []));
@@ -330,7 +330,7 @@ fn mistakes_are_named() {
             vec![],
             "new.pcap is the capture that port `out` writes; name another file",
         ),
-        // What is there is not written over unless all ports are there.
+        // An existing file is not overwritten unless all ports exist.
         (
             vec![wire.clone(), ("out", format!("pcap:{text}")), ("mon", "afpacket:nosuchif".into())],
             vec![],
@@ -369,9 +369,9 @@ fn what_has_no_way_out_is_counted() {
     assert_eq!((s.frames, s.frames_sent, s.frames_dropped), (20, 10, 10));
 }
 
-/// Frames that lie where they are, some of which are dropped, some sent through one port, some
-/// through another: they are counted alike whether anybody looks at them or not, and whether the
-/// program says how many there are or not; and they come out whole and in order.
+/// Frames in place: some are dropped, some are sent through one port, some through another. The
+/// counts are the same with and without a reader, and with and without the program's own numbers.
+/// The frames come out whole and in order.
 #[test]
 fn filtered_frames_are_counted() {
     for (ways, flags) in [(1u32, &[][..]), (3, &[]), (1, &["-DTELLS=1"]), (3, &["-DTELLS=1"])] {

@@ -9,7 +9,7 @@ const FLOWS: u32 = 50;
 struct Ran {
     summary: Summary,
     stats: Arc<Vec<CoreStats>>,
-    /// What each app has sent: (core, bytes).
+    /// The output of each app: (core, bytes).
     sent: Vec<Vec<(usize, Vec<u8>)>>,
 }
 
@@ -95,7 +95,7 @@ fn each_app_sees_frames_as_they_came() {
             (4 * n, 3 * n, 0, 0)
         );
         assert!(of(&ran, 0) == grown && of(&ran, 2) == list && of(&ran, 3) == shrunk, "{wire}");
-        // Who only reads has none copied; nor has the last one that changes them.
+        // A reading app causes no copy; nor does the last app that changes frames.
         assert_eq!(ran.copied(), [n, 0, n, 0], "{wire}");
     }
 }

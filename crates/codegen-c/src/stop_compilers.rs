@@ -23,8 +23,8 @@ impl Stop {
         let mut state = self.state();
         state.stopped = true;
         for group in &state.running {
-            // SAFETY: a plain system call. A compiler removes what it has begun to write at
-            // SIGTERM.
+            // SAFETY: a plain system call. At SIGTERM a compiler removes the file that it has begun
+            // to write.
             unsafe { libc::kill(-group, libc::SIGTERM) };
         }
     }
@@ -56,7 +56,7 @@ impl Stop {
     }
 }
 
-/// What a process writes until all who could write have ended: standard output and standard error.
+/// A process's output until all its writers have ended: standard output and standard error.
 fn said(child: &mut Child) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
     std::thread::scope(|s| {

@@ -9,22 +9,21 @@ use crate::abi::*;
 use crate::access::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of faults that are told apart when words about them are counted; the last one stands for
-/// all others.
+/// Kinds of faults with a log line of their own; the last one stands for all others.
 const KINDS: usize = WL_F_USER as usize;
 const SUPPRESSED: u64 = (1 << 24) - 1;
 
-/// Of an app, for each kind of fault: the second in which a word about it was said (1 is the first
-/// one), and how many came since without a word, in the low 24 bits.
-pub struct Told([AtomicU64; KINDS]);
+/// The log lines of an app, for each kind of fault. A word holds the second of the last line (1 is
+/// the first). Its low 24 bits count the faults since then without a line.
+pub struct FailureLog([AtomicU64; KINDS]);
 
-impl Default for Told {
+impl Default for FailureLog {
     fn default() -> Self {
-        Told(std::array::from_fn(|_| AtomicU64::new(0)))
+        FailureLog(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
-impl Told {
+impl FailureLog {
     /// Whether a word may be said; then, how many were not said before it.
     fn may(&self, kind: u32, second: u64) -> Option<u64> {
         let cell = &self.0[(kind as usize).min(KINDS - 1)];
@@ -36,7 +35,7 @@ impl Told {
         (old & !SUPPRESSED != now).then_some(old & SUPPRESSED)
     }
 
-    /// Those that were not said in a second that is over.
+    /// Faults without a line, of seconds that are over.
     fn left(&self, second: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
         let over = move |cell: &AtomicU64| {
             let old = cell.load(Ordering::Relaxed);
@@ -53,7 +52,7 @@ impl Told {
     }
 }
 
-/// Whether it is not the client, or what it has sent, that a fault is about.
+/// Whether a fault comes from us or a backend, not from the client or its bytes.
 fn ours(kind: u32) -> bool {
     kind < WL_F_USER
         && !matches!(
@@ -63,7 +62,7 @@ fn ours(kind: u32) -> bool {
 }
 
 impl Core {
-    /// Where requests are logged: begins what is noted of one. `request`: where it was read.
+    /// Begins a note of a request, if requests are logged. `request`: where it was read.
     #[inline]
     pub(super) fn note(&mut self, slot: Id, request: Option<wl_msg>) {
         if self.access.on() {
@@ -86,7 +85,7 @@ impl Core {
         self.slots[slot].note = self.noting.take();
     }
 
-    /// What the program has just said that its answer is counted as.
+    /// Takes the class that the program has just given to its answer.
     #[inline]
     pub(super) fn take_outcome(&mut self, a: usize, slot: Id) {
         let outcome = std::mem::take(&mut self.apps[a].wl.outcome);
@@ -95,8 +94,8 @@ impl Core {
         }
     }
 
-    /// A request is over: it is counted, and its line is written. `fault`: the one that ended it,
-    /// if none is known.
+    /// A request is over: it is counted, and its line is written. `fault`: the fault that ended it,
+    /// if the slot has none.
     #[inline]
     pub(super) fn count_answer(&mut self, slot: Id, fault: u32) {
         let s = &self.slots[slot];
@@ -146,7 +145,7 @@ impl Core {
         self.access.line(note, &entry);
     }
 
-    /// What went wrong with a request.
+    /// Notes the fault of a request.
     pub(super) fn note_fault(&mut self, slot: Id, kind: u32) {
         if let Some(s) = self.slots.get_mut(slot) {
             s.fault = kind as u16;
@@ -163,7 +162,7 @@ impl Core {
         let c = &self.conns[s.conn];
         let app = &self.apps[c.app as usize].app;
         let Some(more) = app.told.may(kind, self.now / 1_000_000_000) else { return };
-        // A message of the program's own that breaks a rule is told to the client as `internal`.
+        // A message of the program's own that breaks a rule is `internal` for the client.
         let name = app.fault_name(if s.fault != 0 && kind == WL_F_INTERNAL { u32::from(s.fault) } else { kind });
         let at = app
             .desc
@@ -185,7 +184,7 @@ impl Core {
         log::warn!(target: "app", "{}.{}: {name}{at}: client {client}{backend}{answer}{more}", app.desc.app, app.desc.ports[c.port as usize].name);
     }
 
-    /// Tells how many there were of which nothing was said.
+    /// Logs the number of failures without a line.
     pub(super) fn tell_left(&self) {
         if self.virtual_time {
             return;
@@ -204,7 +203,7 @@ impl Core {
 }
 
 impl App {
-    /// The address of a backend (`Slot::backend`), as it was given.
+    /// The address of a backend (`Slot::backend`), as the settings have it.
     fn backend_name(&self, (port, n): (u16, u32)) -> Option<&str> {
         match (port, n) {
             NO_BACKEND => None,
@@ -254,7 +253,7 @@ mod tests {
 
     #[test]
     fn one_word_a_second_and_kind_and_the_rest_is_counted() {
-        let told = Told::default();
+        let told = FailureLog::default();
         assert_eq!(told.may(8, 0), Some(0));
         assert_eq!(told.may(8, 0), None);
         assert_eq!(told.may(9, 0), Some(0));

@@ -167,7 +167,7 @@ impl Core {
         (id.gen & 0xff_ffff == gen).then_some(id)
     }
 
-    /// A connection's nearest deadline, and what it means.
+    /// A connection's nearest deadline, and its kind.
     fn deadline(&self, id: Id) -> (u64, Due) {
         let c = &self.conns[id];
         let o = &self.apps[c.app as usize].ports[c.port as usize].options;
@@ -256,10 +256,10 @@ impl Core {
         }
     }
 
-    /// Calls that were not answered in time. Their tasks are told. The connection stays in use if
-    /// the backend has said anything since the oldest of them was sent; a silent one is closed.
+    /// Calls that were not answered in time: they fail. The connection stays in use if the backend
+    /// has sent anything since the oldest of them; a silent one is closed.
     fn calls_due(&mut self, id: Id) {
-        // What is behind the late answer is sent again; what is late itself is told so.
+        // Calls behind the late one are sent again; the late call fails.
         self.shed(id);
         let c = &self.conns[id];
         let patience = self.apps[c.app as usize].ports[c.port as usize].options.answer_timeout;
@@ -281,8 +281,7 @@ impl Core {
         }
     }
 
-    /// The calls of a connection that should have been answered by now; those that nobody waits for
-    /// any more, some time later.
+    /// The calls of a connection whose deadline is over. Abandoned calls have some more time.
     fn late(&self, id: Id) -> Vec<Id> {
         let patience =
             self.apps[self.conns[id].app as usize].ports[self.conns[id].port as usize].options.answer_timeout;
@@ -307,7 +306,7 @@ impl Core {
         if !self.conns.alive(id) {
             return;
         }
-        self.conns[id].set(flag::ANSWERING); // no retry of what timed out
+        self.conns[id].set(flag::ANSWERING); // no retry after a timeout
         self.fail_backend(id, WL_F_TIMEOUT, WL_F_TIMEOUT);
     }
 }

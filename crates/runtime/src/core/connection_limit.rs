@@ -9,14 +9,14 @@ use super::types::flag;
 use super::{Core, LINGER_NS};
 use crate::engine::Token;
 
-/// Most connections of a port that are told at a time that there is no place.
+/// Most connections of a port that are refused at a time.
 const TOLD_MAX: usize = 1024;
 
 pub(super) struct Listener {
     pub token: Token,
     pub app: u16,
     pub port: u16,
-    /// When its queue was last looked at while there was no place; 0: there is one.
+    /// When its queue was last checked while the port was full; 0: it is not full.
     pub since: u64,
     /// How many waited then, and still do.
     pub due: usize,
@@ -35,7 +35,8 @@ impl Core {
         port.open - port.turned_away >= port.options.max_connections
     }
 
-    /// A connection over the limit: it is told so when it speaks, and soon closed if it does not.
+    /// A connection over the limit: it gets an error when it speaks, and is soon closed if it does
+    /// not.
     pub(super) fn turn_away(&mut self, id: Id) {
         let c = &mut self.conns[id];
         c.set(flag::TURNED_AWAY);
@@ -75,9 +76,9 @@ impl Core {
         }
     }
 
-    /// Of full ports: lets in, to be turned away, whoever has waited too long. The queue is looked
-    /// at twice per `accept_timeout`; those that were there the time before have waited for half of
-    /// it at least.
+    /// Admits waiting connections of full ports after `accept_timeout`, so that they are refused
+    /// with an answer. Each queue is checked twice per `accept_timeout`. A connection seen in the
+    /// check before has waited for at least half of it.
     pub(super) fn answer_queues(&mut self) {
         for i in 0..self.listeners.len() {
             let (a, p) = (self.listeners[i].app, self.listeners[i].port);
@@ -92,7 +93,7 @@ impl Core {
                 continue;
             }
             let n = l.due.min(TOLD_MAX.saturating_sub(told));
-            // Those that are let in are taken off as they come.
+            // Admitted connections leave the queue as they arrive.
             l.due = self.engine.queued(l.token);
             l.since = self.now;
             if n > 0 {

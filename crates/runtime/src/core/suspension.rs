@@ -1,0 +1,116 @@
+//! Suspension: a task waits at its calls, and goes on when the last answer is there.
+//!
+//! In: a run that ended with `WL_T_SUSPEND`, and the answers of its calls. Out: the next run of the
+//! handler. The request and the answers that it needs later are copied, with their views. Locals lie
+//! in the task's frame (`wireloom_ir::passes::liveness` decides which).
+
+use super::slab::Id;
+use super::types::{Side, Stored};
+use super::Core;
+use crate::abi::*;
+
+impl Core {
+    /// The handler waits: its request stays only if a call said `HOLD_REQ`.
+    pub(super) fn park(&mut self, id: Id) {
+        self.hold_request(id);
+        let t = &mut self.tasks[id];
+        t.suspended = true;
+        let (conn, gone) = (t.conn, t.req_gone);
+        let streams = t.calls.iter().any(|c| self.calls.get(*c).is_some_and(|c| !c.stream.is_nil()));
+        if gone && !streams {
+            self.discard_tail(id, conn);
+        }
+    }
+
+    /// After a suspension the request is there only if a call said `HOLD_REQ`; it is copied once.
+    fn hold_request(&mut self, id: Id) {
+        let t = &mut self.tasks[id];
+        if t.c.req.view.is_null() || t.req.view.is_some() && t.hold_req {
+            return;
+        }
+        if !t.hold_req {
+            t.c.req = wl_msg::default();
+            t.req_gone = true;
+            if t.req.view.is_some() {
+                let (a, mut req) = (t.app as usize, std::mem::take(&mut t.req));
+                req.bytes.release(&mut self.pool);
+                self.apps[a].give_view(req.view.take());
+            }
+            return;
+        }
+        let a = t.app as usize;
+        let mut stored = Stored::default();
+        let (msg, have, from) = (t.c.req, t.req_have, t.conn);
+        let kept = self.store(a, &mut stored, msg, have, from);
+        let t = &mut self.tasks[id];
+        t.req = stored;
+        match kept {
+            Some(m) => t.c.req = m,
+            None => {
+                t.c.req = wl_msg::default();
+                t.req_gone = true;
+            }
+        }
+    }
+
+    /// Copies a message that has come from a connection, and its view, to memory of its own.
+    pub(super) fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32, from: Id) -> Option<wl_msg> {
+        // SAFETY: the message is in place; `have` bytes lie at its base.
+        let bytes = unsafe { std::slice::from_raw_parts(msg.base, have as usize) };
+        if !to.bytes.append(&mut self.pool, bytes) {
+            return None;
+        }
+        let mut view = self.apps[a].take_view();
+        let size = self.view_words(a, from).min(view.len());
+        // SAFETY: views in scratch and in connections all have the app's largest size, and do not
+        // overlap.
+        unsafe { std::ptr::copy_nonoverlapping(msg.view as *const u64, view.as_mut_ptr(), size) };
+        let p = view.as_mut_ptr();
+        to.view = Some(view);
+        Some(wl_msg { view: p.cast(), base: to.bytes.as_slice().as_ptr(), ..msg })
+    }
+
+    /// The size of the views of a connection's messages: an app's largest may be many times as
+    /// large.
+    fn view_words(&self, a: usize, conn: Id) -> usize {
+        let app = &self.apps[a];
+        let unit = self.conns.get(conn).and_then(|c| {
+            let proto = app.protos.get(c.proto as usize)?;
+            if c.side == Side::Client {
+                Some(proto.request)
+            } else {
+                proto.response
+            }
+        });
+        unit.map_or(app.view_words(), |u| u.view_size.div_ceil(8))
+    }
+
+    /// A reply of a call is there or has failed. `Some`: the message, in place; stored if it must
+    /// outlive the moment.
+    pub(super) fn complete_part(&mut self, id: Id, part: u32, status: u32, reply: Option<(wl_msg, u32, bool)>) {
+        let Some(t) = self.tasks.get_mut(id) else { return };
+        let i = part as usize;
+        if i >= t.parts.len() {
+            return;
+        }
+        t.calls[i] = Id::NIL;
+        t.parts[i].status = status;
+        if let Some((msg, have, hold)) = reply {
+            t.have[i] = have;
+            t.parts[i] = msg;
+            if hold {
+                let (a, from) = (t.app as usize, t.rep_src);
+                let mut stored = Stored::default();
+                let kept = self.store(a, &mut stored, msg, have, from);
+                let t = &mut self.tasks[id];
+                t.stored.push(stored);
+                t.parts[i] = kept.unwrap_or(wl_msg { status: WL_F_OVERLOAD, ..wl_msg::default() });
+            }
+        }
+        let t = &mut self.tasks[id];
+        t.waiting = t.waiting.saturating_sub(1);
+        if t.waiting == 0 && !t.running {
+            self.run(id);
+        }
+    }
+}
