@@ -1,7 +1,5 @@
 //! Functions over bytes and integers that every backend implements: hashes, text, tokens.
 
-use wireloom_ir::Builtin;
-use wireloom_runtime::crypto::Op;
 use wireloom_runtime::hashing::md5;
 
 /// FNV-1a, 64 bits.
@@ -58,22 +56,6 @@ pub fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
         return Some(0);
     }
     hay.windows(needle.len()).position(|w| w == needle)
-}
-
-/// The operation of the runtime's library.
-pub fn crypto(b: Builtin) -> Option<Op> {
-    Some(match b {
-        Builtin::AesCtr => Op::AesCtr,
-        Builtin::AesCbcEncrypt => Op::AesCbcEncrypt,
-        Builtin::AesCbcDecrypt => Op::AesCbcDecrypt,
-        Builtin::AesGcmSeal => Op::AesGcmSeal,
-        Builtin::AesGcmOpen => Op::AesGcmOpen,
-        Builtin::HmacSha1 => Op::HmacSha1,
-        Builtin::HmacSha256 => Op::HmacSha256,
-        Builtin::Sha1 => Op::Sha1,
-        Builtin::Sha256 => Op::Sha256,
-        _ => return None,
-    })
 }
 
 /// Pairs of hexadecimal digits, large or small.
