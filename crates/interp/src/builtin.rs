@@ -31,6 +31,12 @@ pub fn crc32(b: &[u8]) -> u32 {
     crc32fast::hash(b)
 }
 
+/// CRC-32C (RFC 3720: reflected, polynomial 0x82f63b78).
+pub fn crc32c(b: &[u8]) -> u32 {
+    let bit = |c: u32| c >> 1 ^ 0x82f6_3b78 * (c & 1);
+    !b.iter().fold(!0, |c, x| (0..8).fold(c ^ u32::from(*x), |c, _| bit(c)))
+}
+
 /// A number below `below`: one step of splitmix64 on a core's random state, scaled by
 /// multiplication.
 pub fn random_below(seed: &mut u64, below: u64) -> u64 {
