@@ -37,17 +37,28 @@ static inline uint32_t wl_fnv1a32(wl_bytes b) {
     for (uint32_t i = 0; i < b.n; i++) h = (h ^ b.p[i]) * 0x01000193u;
     return h;
 }
-/* CRC-32 (IEEE 802.3, reflected), four bits at a time. */
-static inline uint32_t wl_crc32(wl_bytes b) {
-    static const uint32_t t[16] = {
-        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+/* A reflected CRC of 32 bits, four bits at a time. */
+static inline uint32_t wl_crc(const uint32_t t[16], wl_bytes b) {
     uint32_t c = ~0u;
     for (uint32_t i = 0; i < b.n; i++) {
         c = t[(c ^ b.p[i]) & 15] ^ c >> 4;
         c = t[(c ^ (uint32_t)(b.p[i] >> 4)) & 15] ^ c >> 4;
     }
     return ~c;
+}
+/* IEEE 802.3. */
+static inline uint32_t wl_crc32(wl_bytes b) {
+    static const uint32_t t[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    return wl_crc(t, b);
+}
+/* Castagnoli (RFC 3720). */
+static inline uint32_t wl_crc32c(wl_bytes b) {
+    static const uint32_t t[16] = {
+        0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+        0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
+    return wl_crc(t, b);
 }
 
 /* ---- md5 (RFC 1321), for ketama ---- */

@@ -4,6 +4,7 @@ use crate::frame::Head;
 use crate::gen::Gen;
 use crate::names;
 use crate::types::{int_of, int_width};
+use wireloom_ir::ops::{Effect, Rows};
 use wireloom_ir::*;
 
 /// A unit in reach: the lvalue of its struct and the pointer that its offsets count from.
@@ -602,32 +603,24 @@ impl Gen<'_> {
                 let h = args.iter().zip(&a).fold("WL_FNV64".to_string(), |h, (e, v)| self.hash(e.ty, &h, v));
                 format!("wl_fmix64({h})")
             }
-            Builtin::Fnv1a32 => format!("wl_fnv1a32({})", arg(0)),
             Builtin::Fnv1a64 => format!("wl_h_bytes(WL_FNV64, {})", arg(0)),
-            Builtin::Crc32 => format!("wl_crc32({})", arg(0)),
-            Builtin::Md5U32 => format!("wl_md5_u32({})", arg(0)),
             Builtin::Min | Builtin::Max => {
                 let name = if b == Builtin::Min { "min" } else { "max" };
                 let text = format!("wl_{}{name}({}, {})", if signed { "s" } else { "" }, arg(0), arg(1));
                 self.fit(text, ty)
             }
-            Builtin::Lower => format!("wl_lower(x, {})", arg(0)),
-            Builtin::Upper => format!("wl_upper(x, {})", arg(0)),
             Builtin::StartsWith => format!("wl_starts({}, {})", arg(0), arg(1)),
             Builtin::EndsWith => format!("wl_ends({}, {})", arg(0), arg(1)),
             Builtin::FindBytes if args.len() > 2 => format!("wl_find_from({}, {}, {})", arg(0), arg(1), arg(2)),
             Builtin::FindBytes => format!("wl_find({}, {})", arg(0), arg(1)),
-            Builtin::Slice => format!("wl_slice({}, {}, {})", arg(0), arg(1), arg(2)),
             Builtin::ByteAt => format!("wl_byte({}, {})", arg(0), arg(1)),
             Builtin::Concat => format!(
                 "wl_concat(x, {}, (wl_bytes[]){{{}}})",
                 a.len(),
                 if a.is_empty() { "{0}".into() } else { a.join(", ") }
             ),
-            Builtin::ParseU64 => format!("wl_parse_u64({})", arg(0)),
             Builtin::TextU64 if signed => format!("wl_text_i64(x, {})", arg(0)),
             Builtin::TextU64 => format!("wl_text_u64(x, {})", arg(0)),
-            Builtin::HttpDate => format!("wl_http_date(x, {})", arg(0)),
             Builtin::TextIp => match args.first().map(|e| self.m.ty(e.ty)) {
                 Some(Ty::Endpoint) => format!("wl_text_ip(x, wl_ip_of({}))", arg(0)),
                 _ => format!("wl_text_ip(x, {})", arg(0)),
@@ -635,29 +628,14 @@ impl Gen<'_> {
             Builtin::EndpointIp => format!("wl_ip_of({})", arg(0)),
             Builtin::EndpointPort => format!("({}).port", arg(0)),
             Builtin::Be32 => format!("wl_be32_bytes(x, {})", arg(0)),
-            Builtin::FromBe32 => format!("wl_from_be32({})", arg(0)),
             Builtin::UnixTime => "(x->core->wall / 1000000000u)".into(),
-            Builtin::AesCtr
-            | Builtin::AesCbcEncrypt
-            | Builtin::AesCbcDecrypt
-            | Builtin::AesGcmSeal
-            | Builtin::HmacSha1
-            | Builtin::HmacSha256
-            | Builtin::Sha1
-            | Builtin::Sha256 => {
-                // Without a number the C does not compile.
-                let op = crypto_op(b).unwrap_or("no crypto operation");
-                format!("wl_crypto(x, {op}, {}, (wl_bytes[]){{{}}})", a.len(), a.join(", "))
-            }
             Builtin::AesGcmOpen => format!("wl_crypto_open(x, (wl_bytes[]){{{}}})", a.join(", ")),
             Builtin::ConstantTimeEq => format!("wl_same_secret({}, {})", arg(0), arg(1)),
             Builtin::RandomBytes => {
                 format!("wl_crypto(x, WL_X_RANDOM, 1, (wl_bytes[]){{wl_b(NULL, (uint32_t)({}))}})", arg(0))
             }
-            Builtin::FromHex => format!("wl_from_hex(x, {})", arg(0)),
             Builtin::UnixNanos => "x->core->wall".into(),
             Builtin::Keep => format!("{}({}, x)", self.copier(ty), arg(0)),
-            Builtin::HasToken => format!("wl_has_token({}, {})", arg(0), arg(1)),
             Builtin::AllIn => {
                 let set = match args.get(1).map(|e| &*e.kind) {
                     Some(ExprKind::Bytes(b)) => ByteSet::of_bits(b).unwrap_or(ByteSet::EMPTY),
@@ -665,6 +643,14 @@ impl Gen<'_> {
                 };
                 let set = self.set(&set.complement());
                 format!("wl_all_in({}, &{set})", arg(0))
+            }
+            _ if matches!(b.row().effect, Effect::Crypto | Effect::Cipher) => {
+                format!("wl_crypto(x, {}, {}, (wl_bytes[]){{{}}})", crypto_op(b), a.len(), a.join(", "))
+            }
+            // A function of `support/builtin.h`.
+            _ => {
+                let core = if b.takes_scratch() { "x, " } else { "" };
+                format!("wl_{}({core}{})", b.row().name, a.join(", "))
             }
         }
     }
@@ -688,17 +674,6 @@ fn header_bytes(view: &str, layer: u32) -> String {
 }
 
 /// The runtime's number of an operation of its crypto part.
-pub(crate) fn crypto_op(b: Builtin) -> Option<&'static str> {
-    Some(match b {
-        Builtin::AesCtr => "WL_X_AES_CTR",
-        Builtin::AesCbcEncrypt => "WL_X_AES_CBC_ENCRYPT",
-        Builtin::AesCbcDecrypt => "WL_X_AES_CBC_DECRYPT",
-        Builtin::AesGcmSeal => "WL_X_AES_GCM_SEAL",
-        Builtin::AesGcmOpen => "WL_X_AES_GCM_OPEN",
-        Builtin::HmacSha1 => "WL_X_HMAC_SHA1",
-        Builtin::HmacSha256 => "WL_X_HMAC_SHA256",
-        Builtin::Sha1 => "WL_X_SHA1",
-        Builtin::Sha256 => "WL_X_SHA256",
-        _ => return None,
-    })
+pub(crate) fn crypto_op(b: Builtin) -> String {
+    format!("WL_X_{}", b.row().name.to_uppercase())
 }

@@ -108,11 +108,11 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "if (WL_UNLIKELY(!at_)) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", place.0);
         line!(self, "wl_copy_few(at_ - before_.n, before_.p, before_.n);");
         if let Some(b) = cipher {
-            line!(self, "core_->p = at_;\nif (WL_UNLIKELY(x->core->host->crypto({}, a_, {n}, at_) < 0)) {{ wl_fail(x, WL_F_CONSTRAINT, {}); {leave} }}", crypto_op(b).unwrap_or("no crypto operation"), place.0);
+            line!(self, "core_->p = at_;\nif (WL_UNLIKELY(x->core->host->crypto({}, a_, {n}, at_) < 0)) {{ wl_fail(x, WL_F_CONSTRAINT, {}); {leave} }}", crypto_op(b), place.0);
         }
         line!(self, "wl_copy_few(at_ + core_->n + {tag}, behind_.p, behind_.n);\nwl_view_grown({v}, {headers}, {layers}, {pos});\n}} else {{");
         let core = match cipher {
-            Some(b) => format!("wl_crypto(x, {}, {n}, a_)", crypto_op(b).unwrap_or("no crypto operation")),
+            Some(b) => format!("wl_crypto(x, {}, {n}, a_)", crypto_op(b)),
             None => "*core_".into(),
         };
         // It comes from elsewhere.

@@ -1,7 +1,5 @@
 //! Functions over bytes and integers that every backend implements: hashes, text, tokens.
 
-use wireloom_ir::Builtin;
-use wireloom_runtime::crypto::Op;
 use wireloom_runtime::hashing::md5;
 
 /// FNV-1a, 64 bits.
@@ -33,6 +31,12 @@ pub fn crc32(b: &[u8]) -> u32 {
     crc32fast::hash(b)
 }
 
+/// CRC-32C (RFC 3720: reflected, polynomial 0x82f63b78).
+pub fn crc32c(b: &[u8]) -> u32 {
+    let bit = |c: u32| c >> 1 ^ 0x82f6_3b78 * (c & 1);
+    !b.iter().fold(!0, |c, x| (0..8).fold(c ^ u32::from(*x), |c, _| bit(c)))
+}
+
 /// A number below `below`: one step of splitmix64 on a core's random state, scaled by
 /// multiplication.
 pub fn random_below(seed: &mut u64, below: u64) -> u64 {
@@ -58,22 +62,6 @@ pub fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
         return Some(0);
     }
     hay.windows(needle.len()).position(|w| w == needle)
-}
-
-/// The operation of the runtime's library.
-pub fn crypto(b: Builtin) -> Option<Op> {
-    Some(match b {
-        Builtin::AesCtr => Op::AesCtr,
-        Builtin::AesCbcEncrypt => Op::AesCbcEncrypt,
-        Builtin::AesCbcDecrypt => Op::AesCbcDecrypt,
-        Builtin::AesGcmSeal => Op::AesGcmSeal,
-        Builtin::AesGcmOpen => Op::AesGcmOpen,
-        Builtin::HmacSha1 => Op::HmacSha1,
-        Builtin::HmacSha256 => Op::HmacSha256,
-        Builtin::Sha1 => Op::Sha1,
-        Builtin::Sha256 => Op::Sha256,
-        _ => return None,
-    })
 }
 
 /// Pairs of hexadecimal digits, large or small.

@@ -7,7 +7,7 @@ use crate::grammar::tree::{Content, FieldNode, Node};
 use crate::value::{canonical, int_type, mask, signed, Endpoint, Value};
 use std::borrow::Cow;
 use wireloom_ir::*;
-use wireloom_runtime::crypto;
+use wireloom_runtime::crypto::{self, Op};
 
 /// Why evaluation or execution ends early.
 #[derive(Clone, Debug, PartialEq)]
@@ -400,6 +400,11 @@ impl<'a> Env<'a> {
             None => internal(format!("{b:?}: argument {i} is no integer")),
         };
         let n = |v: u64| Value::Int(v as u128);
+        let parts = || (0..vals.len()).map(bytes).collect::<Res<Vec<_>>>();
+        let library = |op: Op| match crypto::compute(op, &parts()?) {
+            Some(made) => Ok(Value::bytes(&made)),
+            None => internal(format!("{b:?}: an argument of a wrong size")),
+        };
         Ok(match b {
             Builtin::LenBytes => n(bytes(0)?.len() as u64),
             Builtin::Hash => {
@@ -412,6 +417,7 @@ impl<'a> Env<'a> {
             Builtin::Fnv1a32 => n(builtin::fnv1a32(bytes(0)?) as u64),
             Builtin::Fnv1a64 => n(builtin::fnv1a64(bytes(0)?)),
             Builtin::Crc32 => n(builtin::crc32(bytes(0)?) as u64),
+            Builtin::Crc32c => n(builtin::crc32c(bytes(0)?) as u64),
             Builtin::Md5U32 => n(builtin::md5_u32(bytes(0)?) as u64),
             Builtin::Min | Builtin::Max => {
                 let (x, y) = (int(0)?, int(1)?);
@@ -475,23 +481,17 @@ impl<'a> Env<'a> {
                 Some(act) => n(act.wall() / 1_000_000_000),
                 None => return internal("the time outside a handler"),
             },
-            Builtin::AesCtr
-            | Builtin::AesCbcEncrypt
-            | Builtin::AesCbcDecrypt
-            | Builtin::AesGcmSeal
-            | Builtin::AesGcmOpen
-            | Builtin::HmacSha1
-            | Builtin::HmacSha256
-            | Builtin::Sha1
-            | Builtin::Sha256 => {
-                let parts = (0..vals.len()).map(bytes).collect::<Res<Vec<_>>>()?;
-                let made = builtin::crypto(b).and_then(|op| crypto::compute(op, &parts));
-                match (b, made) {
-                    (Builtin::AesGcmOpen, made) => Value::Option(made.map(|m| Box::new(Value::bytes(&m)))),
-                    (_, Some(made)) => Value::bytes(&made),
-                    (_, None) => return internal(format!("{b:?}: an argument of a wrong size")),
-                }
+            Builtin::AesCtr => library(Op::AesCtr)?,
+            Builtin::AesCbcEncrypt => library(Op::AesCbcEncrypt)?,
+            Builtin::AesCbcDecrypt => library(Op::AesCbcDecrypt)?,
+            Builtin::AesGcmSeal => library(Op::AesGcmSeal)?,
+            Builtin::AesGcmOpen => {
+                Value::Option(crypto::compute(Op::AesGcmOpen, &parts()?).map(|m| Box::new(Value::bytes(&m))))
             }
+            Builtin::HmacSha1 => library(Op::HmacSha1)?,
+            Builtin::HmacSha256 => library(Op::HmacSha256)?,
+            Builtin::Sha1 => library(Op::Sha1)?,
+            Builtin::Sha256 => library(Op::Sha256)?,
             Builtin::ConstantTimeEq => Value::Bool(crypto::same(bytes(0)?, bytes(1)?)),
             Builtin::RandomBytes => match crypto::random(int(0)? as usize) {
                 Some(made) => Value::bytes(&made),

@@ -1,6 +1,6 @@
 //! Small parts: digests, tokens, tables, what is looked for in bytes.
 
-use wireloom_interp::builtin::{crc32, fmix64, fnv1a32, fnv1a64, has_token, ring_lookup};
+use wireloom_interp::builtin::{crc32, crc32c, fmix64, fnv1a32, fnv1a64, has_token, ring_lookup};
 use wireloom_interp::exec::tables::{Limits, Table};
 use wireloom_interp::grammar::scan::{delimiter, literal, Found, Match};
 use wireloom_interp::value::Value;
@@ -12,6 +12,11 @@ fn known_digests() {
     assert_eq!(md5(b""), *b"\xd4\x1d\x8c\xd9\x8f\x00\xb2\x04\xe9\x80\x09\x98\xec\xf8\x42\x7e");
     assert_eq!(md5(b"abc"), *b"\x90\x01\x50\x98\x3c\xd2\x4f\xb0\xd6\x96\x3f\x7d\x28\xe1\x7f\x72");
     assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    // RFC 3720, B.4.
+    let up: Vec<u8> = (0..32).collect();
+    let down: Vec<u8> = (0..32).rev().collect();
+    let vectors = [&[0; 32][..], &[0xff; 32], &up, &down].map(crc32c);
+    assert_eq!(vectors, [0x8a91_36aa, 0x62a8_ab43, 0x46dd_794e, 0x113f_db5c]);
     assert_eq!(fnv1a32(b"a"), 0xe40c_292c);
     assert_eq!(fnv1a64(b"a"), 0xaf63_dc4c_8601_ec8c);
     assert_eq!(fmix64(0), 0);

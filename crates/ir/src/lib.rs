@@ -25,6 +25,7 @@ pub mod grammar;
 pub mod graph;
 pub mod header_bits;
 pub mod layout;
+pub mod ops;
 pub mod packed_keys;
 pub mod parse_graph;
 pub mod passes;
@@ -38,6 +39,7 @@ pub mod walk;
 
 pub use body::*;
 pub use elements::{Element, Input, Target, Wire};
+pub use ops::{BinOp, Builtin, UnOp};
 pub use unit::*;
 
 use serde::{Deserialize, Serialize};

@@ -50,12 +50,12 @@ fn indices() {
 fn types_of_expressions() {
     let at = "handler on client";
     wrong("count requests#0 1:u64", "count requests#0 1:u8", at, "no u64");
-    wrong("count requests#0 1:u64", "count requests#0 add(1:u64, 1:u8):u64", at, "differ in type");
+    wrong("count requests#0 1:u64", "count requests#0 add(1:u64, 1:u8):u64", at, "where same is due");
     wrong("count requests#0 1:u64", "count requests#0 cast(b\"\":bytes<0>):u64", at, "unrelated types");
-    wrong("count requests#0 1:u64", "count requests#0 shl(1:u64, 1:u64):u64", at, "by a u32");
+    wrong("count requests#0 1:u64", "count requests#0 shl(1:u64, 1:u64):u64", at, "where u32 is due");
     wrong("count requests#0 1:u64", "count requests#0 unwrap(1:u64):u64", at, "no option");
     wrong("count requests#0 1:u64", "count requests#0 hash():u64", at, "number of operands");
-    wrong("count requests#0 1:u64", "count requests#0 len_bytes(1:u8):u64", at, "not bytes");
+    wrong("count requests#0 1:u64", "count requests#0 len_bytes(1:u8):u64", at, "where bytes is due");
     wrong("count requests#0 1:u64", "count requests#0 items(%req#0.key#5):u32", at, "not lead to a list");
     wrong("count requests#0 1:u64", "count requests#0 list_len(1:u64):u64", at, "no list");
     wrong("count requests#0 1:u64", "count requests#0 acc:u64", at, "outside a fold");

@@ -649,7 +649,7 @@ fn results(b: &mut Build, [key, n, data]: [FieldId; 3]) -> Body {
     show(call(Ty::UInt(64), Builtin::Hash, vec![k.clone()]));
     show(call(Ty::UInt(64), Builtin::Hash, vec![Expr::new(pair, ExprKind::Make(vec![k.clone(), y.clone()]))]));
     show(call(Ty::UInt(64), Builtin::Hash, vec![cast(u8t, &x)]));
-    for f in [Builtin::Fnv1a32, Builtin::Crc32, Builtin::Md5U32] {
+    for f in [Builtin::Fnv1a32, Builtin::Crc32, Builtin::Crc32c, Builtin::Md5U32] {
         show(call(Ty::UInt(32), f, vec![d.clone()]));
     }
     show(call(Ty::UInt(64), Builtin::LenBytes, vec![d.clone()]));

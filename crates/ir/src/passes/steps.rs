@@ -2,6 +2,7 @@
 //! builtin, a comparison or an emission may scan. Loops multiply by their bounds. Parsing is not
 //! counted, because it is linear in the bytes received.
 
+use crate::ops::Steps;
 use crate::walk::Scope;
 use crate::*;
 
@@ -20,6 +21,19 @@ pub fn run(m: &mut Module) {
 /// The bound of a loop's steps, all rounds together. None: it is no loop.
 pub fn of_loop(m: &Module, s: &StmtKind, locals: &[Local]) -> Option<u64> {
     matches!(s, StmtKind::For { .. } | StmtKind::Loop { .. }).then(|| Cost::new(m).stmt(s, locals))
+}
+
+/// Steps of an operator or a builtin, by the bytes that each operand may have.
+fn operation(steps: Steps, sizes: &[u64]) -> u64 {
+    match steps {
+        Steps::One => 1,
+        Steps::Shorter => sum(1, sizes.iter().copied().min().unwrap_or(0)),
+        Steps::Bytes => sizes.iter().fold(1, |n, s| sum(n, *s)),
+        Steps::Search => {
+            let longest = sizes.iter().fold(1, |n, s| n.max(*s));
+            longest.saturating_mul(sizes.get(1).map_or(1, |n| (*n).max(1)))
+        }
+    }
 }
 
 struct Cost<'a> {
@@ -130,21 +144,11 @@ impl<'a> Cost<'a> {
         let bytes = |e: &Expr| layout::bytes_in(self.m, e.ty);
         match &*e.kind {
             Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | Acc | None => 0,
-            Binary(_, a, b) => sum(1, bytes(a).min(bytes(b))),
+            Unary(..) | Binary(..) | Builtin(..) => e.kind.operation().map_or(1, |(row, args)| {
+                let sizes: Vec<u64> = args.iter().map(|a| bytes(a)).collect();
+                operation(row.steps, &sizes)
+            }),
             Call(f, _) => sum(1, self.func(*f)),
-            Builtin(f, args) => match f {
-                crate::Builtin::LenBytes
-                | crate::Builtin::ByteAt
-                | crate::Builtin::Slice
-                | crate::Builtin::Min
-                | crate::Builtin::Max => 1,
-                // The worst of a plain search.
-                crate::Builtin::FindBytes => args
-                    .iter()
-                    .fold(1, |n, a| n.max(bytes(a)))
-                    .saturating_mul(args.get(1).map_or(1, |a| bytes(a).max(1))),
-                _ => args.iter().fold(1, |n, a| sum(n, bytes(a))),
-            },
             Find { list, name } | CountOf { list, name } => self.search(list, name, false, locals),
             AnyToken { list, name, .. } => self.search(list, name, true, locals),
             Ketama(_, k) => sum(32, bytes(k)),

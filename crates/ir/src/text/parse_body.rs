@@ -3,6 +3,7 @@
 use super::lex::{Token, ARROW};
 use super::names::value_of;
 use super::parse::{Parser, Res};
+use crate::ops::Rows;
 use crate::*;
 
 impl Parser {
@@ -511,7 +512,7 @@ impl Parser {
         if word == "call" {
             return Ok(ExprKind::Call(FuncId(self.index()?), self.list(Self::expr)?));
         }
-        if let Some(b) = value_of::<Builtin>(&word) {
+        if let Some(b) = Builtin::named(&word) {
             return Ok(ExprKind::Builtin(b, self.list(Self::expr)?));
         }
         if word == "make" {
@@ -533,10 +534,10 @@ impl Parser {
 
     fn operands(&mut self, word: &str) -> Res<ExprKind> {
         use ExprKind as K;
-        if let Some(op) = value_of::<UnOp>(word) {
+        if let Some(op) = UnOp::named(word) {
             return Ok(K::Unary(op, self.expr()?));
         }
-        if let Some(op) = value_of::<BinOp>(word) {
+        if let Some(op) = BinOp::named(word) {
             return Ok(K::Binary(op, self.expr()?, self.next_expr()?));
         }
         Ok(match word {

@@ -2,6 +2,7 @@
 
 use super::names::Word;
 use super::print::{bytes, reference, span, string, Printer};
+use crate::ops::Rows;
 use crate::walk::{At, Scope};
 use crate::*;
 
@@ -395,8 +396,8 @@ impl Printer<'_> {
             K::ChecksumOk(l, n) => format!("checksum_ok({}, {n})", self.local(*l, scope.locals)),
             K::PartStatus(a) => format!("part_status({})", e(a)),
             K::Parts => "parts".into(),
-            K::Unary(op, a) => format!("{}({})", op.word(), e(a)),
-            K::Binary(op, a, b) => format!("{}({}, {})", op.word(), e(a), e(b)),
+            K::Unary(op, a) => format!("{}({})", op.row().name, e(a)),
+            K::Binary(op, a, b) => format!("{}({}, {})", op.row().name, e(a), e(b)),
             K::Cast(a) => format!("cast({})", e(a)),
             K::If(a, b, c) => format!("if({}, {}, {})", e(a), e(b), e(c)),
             K::InRanges(a, r) => format!("in({}; {})", e(a), self.ranges(r)),
@@ -412,7 +413,7 @@ impl Printer<'_> {
             K::Call(f, l) => {
                 format!("call {}({})", reference(self.m.funcs.get(f.index()).map(|f| f.name.as_str()), f.0), list(l))
             }
-            K::Builtin(b, l) => format!("{}({})", b.word(), list(l)),
+            K::Builtin(b, l) => format!("{}({})", b.row().name, list(l)),
             K::Find { list, name } => format!("find({}, {})", path(list), e(name)),
             K::CountOf { list, name } => format!("count_of({}, {})", path(list), e(name)),
             K::AnyToken { list, name, token } => format!("any_token({}, {}, {})", path(list), e(name), e(token)),

@@ -1,6 +1,7 @@
 //! Expressions: the table of types.
 
 use super::Checker;
+use crate::ops::Kind;
 use crate::walk::{At, Scope};
 use crate::*;
 
@@ -138,15 +139,7 @@ impl Checker<'_> {
                 self.bits(ty, 16)
             }
             K::Parts => self.bits(ty, 32),
-            K::Unary(UnOp::Not, a) => {
-                ok(self.is_bool(a.ty), "`not` of what is no bool")?;
-                self.boolean(ty)
-            }
-            K::Unary(_, a) => {
-                ok(self.is_int(a.ty), "arithmetic on what is no integer")?;
-                self.is(e.ty, a.ty)
-            }
-            K::Binary(op, a, b) => self.binary(e.ty, *op, a.ty, b.ty),
+            K::Unary(..) | K::Binary(..) | K::Builtin(..) => self.operation(e),
             K::Cast(a) => {
                 let address = |x: TyId, y: TyId| *self.ty(x) == Ty::Ip && *self.ty(y) == Ty::UInt(128);
                 let related = (self.is_int(a.ty) && self.is_int(e.ty))
@@ -228,7 +221,6 @@ impl Checker<'_> {
                 }
                 self.is(e.ty, f.ret)
             }
-            K::Builtin(b, args) => self.builtin(*b, args, e.ty),
             K::PortLen(p) => {
                 self.port(*p)?;
                 self.bits(ty, 32)
@@ -375,175 +367,44 @@ impl Checker<'_> {
         }
     }
 
-    fn binary(&self, ty: TyId, op: BinOp, a: TyId, b: TyId) -> Result<(), String> {
-        use BinOp::*;
-        let both_bytes = self.is_bytes(a) && self.is_bytes(b);
-        match op {
-            And | Or => {
-                ok(self.is_bool(a) && self.is_bool(b), "an operand is not a bool")?;
-                self.boolean(self.ty(ty))
-            }
-            Eq | Ne => {
-                ok(both_bytes || self.same(a, b), "the operands differ in type")?;
-                ok(self.storable(a), "what cannot be compared is compared")?;
-                self.boolean(self.ty(ty))
-            }
-            Lt | Le | Gt | Ge => {
-                ok(both_bytes || self.same(a, b), "the operands differ in type")?;
-                ok(
-                    both_bytes || self.is_int(a) || matches!(self.ty(a), Ty::Ip | Ty::Endpoint),
-                    "what has no order is compared",
-                )?;
-                self.boolean(self.ty(ty))
-            }
-            EqCase => {
-                ok(both_bytes, "an operand is not bytes")?;
-                self.boolean(self.ty(ty))
-            }
-            Shl | Shr => {
-                ok(self.is_int(a) && self.is_uint_of(b, 32), "a shift is of an integer by a u32")?;
-                self.is(ty, a)
-            }
-            Add | Sub | Mul | Div | Rem | AddSat | SubSat | BitAnd | BitOr | BitXor => {
-                ok(self.is_int(a) && self.same(a, b), "the operands differ in type or are no integers")?;
-                self.is(ty, a)
-            }
-        }
-    }
-
-    fn builtin(&self, f: Builtin, args: &[Expr], ty: TyId) -> Result<(), String> {
-        use Builtin::*;
-        let arity = match f {
-            LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp
-            | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex | HttpDate | Keep => 1..=1,
-            UnixTime | UnixNanos => 0..=0,
-            FindBytes => 2..=3,
-            Min | Max | StartsWith | EndsWith | ByteAt | HasToken | AllIn | ConstantTimeEq => 2..=2,
-            Slice | AesCtr | AesCbcEncrypt | AesCbcDecrypt => 3..=3,
-            AesGcmSeal | AesGcmOpen => 4..=4,
-            HmacSha1 | HmacSha256 => 2..=usize::MAX,
-            Sha1 | Sha256 => 1..=usize::MAX,
-            Concat => 0..=usize::MAX,
-        };
-        ok(arity.contains(&args.len()), "a builtin has another number of operands")?;
-        let t = self.ty(ty);
-        let bytes = |n: usize| ok(args.get(n).is_some_and(|a| self.is_bytes(a.ty)), "an operand is not bytes");
-        let uint =
-            |n: usize| ok(args.get(n).is_some_and(|a| self.is_uint(a.ty)), "an operand is not an unsigned integer");
-        let result_bytes = || ok(self.is_bytes(ty), "the type is not bytes");
-        match f {
-            LenBytes => {
-                bytes(0)?;
-                ok(self.is_uint(ty), "a length's type is not an unsigned integer")
-            }
-            Hash => {
-                ok(self.storable(args[0].ty), "what cannot be hashed is hashed")?;
-                self.bits(t, 64)
-            }
-            Fnv1a64 => {
-                bytes(0)?;
-                self.bits(t, 64)
-            }
-            Fnv1a32 | Crc32 | Md5U32 => {
-                bytes(0)?;
-                self.bits(t, 32)
-            }
-            Min | Max => {
-                ok(
-                    self.is_int(args[0].ty) && self.same(args[0].ty, args[1].ty),
-                    "the operands differ in type or are no integers",
-                )?;
-                self.is(ty, args[0].ty)
-            }
-            Lower | Upper => {
-                bytes(0)?;
-                result_bytes()
-            }
-            StartsWith | EndsWith | HasToken | ConstantTimeEq => {
-                bytes(0)?;
-                bytes(1)?;
-                self.boolean(t)
-            }
-            AllIn => {
-                bytes(0)?;
-                ok(matches!(&*args[1].kind, ExprKind::Bytes(b) if b.len() == 32), "a set is not 32 constant bytes")?;
-                self.boolean(t)
-            }
-            FindBytes => {
-                bytes(0)?;
-                bytes(1)?;
-                if args.len() > 2 {
-                    uint(2)?
-                }
-                ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 32)), "the type is not an option of u32")
-            }
-            Slice => {
-                bytes(0)?;
-                uint(1)?;
-                uint(2)?;
-                result_bytes()
-            }
-            ByteAt => {
-                bytes(0)?;
-                uint(1)?;
-                self.bits(t, 8)
-            }
-            Concat => {
-                (0..args.len()).try_for_each(bytes)?;
-                result_bytes()
-            }
-            AesCtr | AesCbcEncrypt | AesCbcDecrypt | AesGcmSeal | HmacSha1 | HmacSha256 | Sha1 | Sha256 => {
-                (0..args.len()).try_for_each(bytes)?;
-                result_bytes()
-            }
-            AesGcmOpen | FromHex => {
-                (0..args.len()).try_for_each(bytes)?;
-                ok(matches!(t, Ty::Option(t) if self.is_bytes(*t)), "the type is not an option of bytes")
-            }
-            RandomBytes => {
-                let n = match (&*args[0].kind, t) {
+    /// Operands and result of an operator or a builtin, by its row.
+    fn operation(&self, e: &Expr) -> Result<(), String> {
+        let Some((row, args)) = e.kind.operation() else { return Ok(()) };
+        ok(row.arity().contains(&args.len()), "an operation has another number of operands")?;
+        let first = args.first().map_or(e.ty, |a| a.ty);
+        for (n, (a, kind)) in args.iter().zip((0..).map_while(|n| row.operand(n))).enumerate() {
+            let right = match kind {
+                Kind::Same => self.fits(a.ty, first) || self.fits(first, a.ty),
+                Kind::Set => matches!(&*a.kind, ExprKind::Bytes(b) if b.len() == 32),
+                Kind::Room => match (&*a.kind, self.ty(e.ty)) {
                     (ExprKind::Int(n), Ty::Bytes(max)) => *n <= u128::from(*max),
                     _ => false,
-                };
-                ok(n, "the number of random bytes is no constant that the type has room for")
-            }
-            ParseU64 => {
-                bytes(0)?;
-                ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 64)), "the type is not an option of u64")
-            }
-            TextU64 => {
-                ok(self.is_int(args[0].ty), "an operand is not an integer")?;
-                result_bytes()
-            }
-            HttpDate => {
-                ok(self.is_uint_of(args[0].ty, 64), "an operand is no u64")?;
-                ok(*t == Ty::Bytes(29), "the type is not bytes<29>")
-            }
-            TextIp => {
-                ok(matches!(self.ty(args[0].ty), Ty::Ip | Ty::Endpoint), "an operand is not an address")?;
-                result_bytes()
-            }
-            EndpointIp => {
-                ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?;
-                ok(*t == Ty::Ip, "the type is not ip")
-            }
-            Be32 => {
-                ok(self.is_uint_of(args[0].ty, 32), "an operand is not a u32")?;
-                result_bytes()
-            }
-            FromBe32 => {
-                bytes(0)?;
-                self.bits(t, 32)
-            }
-            UnixTime | UnixNanos => self.bits(t, 64),
-            Keep => {
-                ok(self.storable(ty), "what cannot be copied is copied")?;
-                self.is(ty, args[0].ty)
-            }
-            EndpointPort => {
-                ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?;
-                self.bits(t, 16)
-            }
+                },
+                kind => self.is_of(kind, a.ty, first),
+            };
+            ok(right, &format!("operand {} of `{}` is {} where {kind} is due", n + 1, row.name, self.name(a.ty)))?;
+        }
+        let right = self.is_of(row.result, e.ty, first);
+        ok(right, &format!("the result of `{}` is {} where {} is due", row.name, self.name(e.ty), row.result))
+    }
+
+    fn is_of(&self, kind: Kind, ty: TyId, first: TyId) -> bool {
+        match kind {
+            Kind::Bool => self.is_bool(ty),
+            Kind::Int => self.is_int(ty),
+            Kind::Uint => self.is_uint(ty),
+            Kind::U(bits) => self.is_uint_of(ty, bits),
+            Kind::Bytes | Kind::Half | Kind::Set => self.is_bytes(ty),
+            Kind::BytesOf(n) => *self.ty(ty) == Ty::Bytes(n),
+            Kind::Ip => *self.ty(ty) == Ty::Ip,
+            Kind::Endpoint => *self.ty(ty) == Ty::Endpoint,
+            Kind::Address => matches!(self.ty(ty), Ty::Ip | Ty::Endpoint),
+            Kind::Ordered => self.is_int(ty) || matches!(self.ty(ty), Ty::Bytes(_) | Ty::Ip | Ty::Endpoint),
+            Kind::Plain => self.storable(ty),
+            Kind::Same => self.fits(first, ty),
+            Kind::Room => self.is_uint(ty),
+            Kind::Option(of) => matches!(self.ty(ty), Ty::Option(t) if self.is_of(*of, *t, first)),
+            Kind::Maybe(of) | Kind::Many(of) => self.is_of(*of, ty, first),
         }
     }
 }

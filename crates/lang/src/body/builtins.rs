@@ -5,86 +5,82 @@ use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
+use ir::ops::{self, Call, Effect, Kind as Operand, Own, Rows};
 use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, FaultKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
-const NAMES: &[(&str, usize)] = &[
-    ("len", 1),
-    ("hash", 1),
-    ("min", 2),
-    ("max", 2),
-    ("random", 1),
-    ("raw", 1),
-    ("lower", 1),
-    ("upper", 1),
-    ("starts_with", 2),
-    ("ends_with", 2),
-    ("find", 2),
-    ("slice", 3),
-    ("crc32", 1),
-    ("fnv1a32", 1),
-    ("fnv1a64", 1),
-    ("md5", 1),
-    ("ketama", 2),
-    ("modula", 2),
-    ("maglev", 2),
-    ("up", 2),
-    ("load", 2),
-    ("any_token", 3),
-    ("has_token", 2),
-    ("all_in", 2),
-    ("text", 1),
-    ("some", 1),
-    ("concat", usize::MAX),
-    ("parse", 1),
-    ("bytes_of", 1),
-    ("be32", 1),
-    ("from_be32", 1),
-    ("unix_time", 0),
-    ("http_date", 1),
-    ("any", usize::MAX),
-    ("all", usize::MAX),
-    ("payload", 1),
-    ("checksum_ok", 1),
-    ("update_checksum", 1),
-    ("prefix", 2),
-    ("aes_ctr", 3),
-    ("aes_cbc_encrypt", 3),
-    ("aes_cbc_decrypt", 3),
-    ("aes_gcm_seal", 4),
-    ("aes_gcm_open", 4),
-    ("hmac_sha1", usize::MAX),
-    ("hmac_sha256", usize::MAX),
-    ("sha1", usize::MAX),
-    ("sha256", usize::MAX),
-    ("constant_time_eq", 2),
-    ("random_bytes", 1),
-    ("from_hex", 1),
-];
-
 impl Lower<'_, '_> {
     pub fn builtin(&mut self, name: &Ident, args: &[Arg], span: Span, want: Option<&Ty>) -> R<Val> {
-        let Some((_, n)) = NAMES.iter().find(|(n, _)| *n == name.name) else {
-            let mut known: Vec<String> = NAMES.iter().map(|(n, _)| n.to_string()).collect();
+        let Some(f) = ops::function(&name.name) else {
+            let mut known: Vec<String> = ops::functions().map(|f| f.name().to_string()).collect();
             if self.in_app {
                 known.extend(self.cx.app.names());
             }
             return Err(self.cx.unknown(self.module, &name.name, name.span, "function", &known));
         };
-        if *n != usize::MAX && args.len() != *n {
-            return Err(self.err("E0308", span, format!("`{}` takes {n} arguments, found {}", name.name, args.len())));
+        let takes = f.arity();
+        if !takes.contains(&args.len()) {
+            let least = if takes.start() == takes.end() { "" } else { "at least " };
+            let message = format!("`{}` takes {least}{} arguments, found {}", name.name, takes.start(), args.len());
+            return Err(self.err("E0308", span, message));
         }
         if let Some(a) = args.iter().find_map(|a| a.name.as_ref()) {
             return Err(self.err("E0308", a.span, format!("`{}` has no named arguments", name.name)));
         }
         let a: Vec<&Expr> = args.iter().map(|a| &a.value).collect();
-        match name.name.as_str() {
-            "len" => self.len(a[0]),
-            "some" => self.some(a[0], want, span),
-            "any" | "all" => {
-                let any = name.name == "any";
+        match f.call {
+            Call::Own(own) => self.own(own, &a, span, want),
+            Call::Builtin(b) => {
+                if f.is_crypto() && self.pure_only() {
+                    return Err(self.involved(span));
+                }
+                self.impure |= f.is_crypto() || b.row().effect == Effect::Time;
+                match b {
+                    B::Min | B::Max => self.min_max(b, a[0], a[1], span, want),
+                    B::Slice => self.slice(a[0], a[1], a[2]),
+                    B::Concat => self.concat(&a),
+                    B::RandomBytes => self.random_bytes(a[0]),
+                    B::AesGcmOpen => self.cipher(b, &a, span),
+                    _ if b.is_cipher() => self.cipher(b, &a, span),
+                    _ => self.plain_builtin(b, &a),
+                }
+            }
+        }
+    }
+
+    /// A builtin whose row says all about its operands and its result.
+    fn plain_builtin(&mut self, b: B, a: &[&Expr]) -> R<Val> {
+        let row = b.row();
+        let (mut args, mut max) = (vec![], 0);
+        for (n, e) in a.iter().enumerate() {
+            args.push(match row.operand(n) {
+                Some(Operand::Bytes) => {
+                    let v = self.expr(e, None)?;
+                    max = if n == 0 { v.ty.bytes_max() } else { max };
+                    self.bytes_of(v, e.span)?
+                }
+                Some(Operand::Set) => {
+                    let set = self.cx.charset(self.module, e)?;
+                    let table: Vec<u8> = set.0.iter().flat_map(|w| w.to_le_bytes()).collect();
+                    X::new(self.cx.lower_ty(&Ty::Bytes(32)), K::Bytes(table))
+                }
+                Some(kind @ (Operand::U(_) | Operand::Uint)) => self.expr_as(e, &of_kind(kind, 0))?,
+                _ => self.plain_arg(e)?,
+            });
+        }
+        let ty = of_kind(row.result, max);
+        let t = self.cx.lower_ty(&ty);
+        Ok(Val::pure(ty, build::builtin(t, b, args)))
+    }
+
+    fn own(&mut self, own: Own, a: &[&Expr], span: Span, want: Option<&Ty>) -> R<Val> {
+        match own {
+            Own::Len => self.len(a[0]),
+            Own::Some => self.some(a[0], want, span),
+            Own::Any | Own::All => {
+                let any = own == Own::Any;
                 let mut cond = build::boolean(!any);
                 for e in a {
                     let c = self.cond(e)?;
@@ -92,58 +88,20 @@ impl Lower<'_, '_> {
                 }
                 Ok(Val::pure(Ty::Bool, cond))
             }
-            "hash" => {
-                let e = self.plain_arg(a[0])?;
-                Ok(Val::pure(U64, build::builtin(T_U64, B::Hash, vec![e])))
-            }
-            "min" | "max" => self.min_max(name.name == "min", a[0], a[1], span, want),
-            "random" => {
+            Own::Random => {
                 let n = self.expr_as(a[0], &U64)?;
                 self.impure = true;
                 self.guard(build::cmp(BinOp::Gt, n.clone(), build::u64(0)), FaultKind::DIVISION, span);
                 Ok(Val::pure(U64, X::new(T_U64, K::Random(n))))
             }
-            "payload" | "checksum_ok" | "update_checksum" => self.header_fn(&name.name, a[0], span),
-            "prefix" => self.prefix_of(a[0], a[1]),
-            "raw" => self.raw(a[0]),
-            "text" => self.text(a[0]),
-            "slice" => self.slice(a[0], a[1], a[2]),
-            "concat" => self.concat(&a),
-            "ketama" | "modula" | "maglev" | "up" | "load" => self.port_fn(&name.name, a[0], a[1], span),
-            "any_token" => self.any_token(a[0], a[1], a[2]),
-            "all_in" => {
-                let b = self.bytes_arg(a[0])?;
-                let set = self.cx.charset(self.module, a[1])?;
-                let table: Vec<u8> = set.0.iter().flat_map(|w| w.to_le_bytes()).collect();
-                let t = self.cx.lower_ty(&Ty::Bytes(32));
-                Ok(Val::pure(Ty::Bool, build::builtin(T_BOOL, B::AllIn, vec![b, X::new(t, K::Bytes(table))])))
-            }
-            "be32" => {
-                let n = self.expr_as(a[0], &U32)?;
-                let t = self.cx.lower_ty(&Ty::Bytes(4));
-                Ok(Val::pure(Ty::Bytes(4), build::builtin(t, B::Be32, vec![n])))
-            }
-            "from_be32" => {
-                let b = self.bytes_arg(a[0])?;
-                Ok(Val::pure(U32, build::builtin(T_U32, B::FromBe32, vec![b])))
-            }
-            "unix_time" => {
-                self.impure = true;
-                Ok(Val::pure(U64, build::builtin(T_U64, B::UnixTime, vec![])))
-            }
-            "http_date" => {
-                let seconds = self.expr_as(a[0], &U64)?;
-                let t = self.cx.lower_ty(&Ty::Bytes(29));
-                Ok(Val::pure(Ty::Bytes(29), build::builtin(t, B::HttpDate, vec![seconds])))
-            }
-            "aes_ctr" | "aes_cbc_encrypt" | "aes_cbc_decrypt" | "aes_gcm_seal" | "aes_gcm_open" => {
-                self.cipher(&name.name, &a, span)
-            }
-            "hmac_sha1" | "hmac_sha256" | "sha1" | "sha256" => self.digest(&name.name, &a, span),
-            "random_bytes" => self.random_bytes(a[0], span),
-            "parse" => self.parse(a[0], span),
-            "bytes_of" => self.bytes_of_message(a[0], span),
-            _ => self.bytes_fn(&name.name, &a),
+            Own::Payload | Own::ChecksumOk | Own::UpdateChecksum => self.header_fn(own, a[0], span),
+            Own::Prefix => self.prefix_of(a[0], a[1]),
+            Own::Raw => self.raw(a[0]),
+            Own::Text => self.text(a[0]),
+            Own::Ketama | Own::Modula | Own::Maglev | Own::Up | Own::Load => self.port_fn(own, a[0], a[1], span),
+            Own::AnyToken => self.any_token(a[0], a[1], a[2]),
+            Own::Parse => self.parse(a[0], span),
+            Own::BytesOf => self.bytes_of_message(a[0], span),
         }
     }
 
@@ -161,33 +119,6 @@ impl Lower<'_, '_> {
             return Err(self.err("E0309", e.span, format!("{s} is no plain data")));
         }
         self.coerce(v, &t, e.span)
-    }
-
-    /// Functions over bytes with one result each.
-    fn bytes_fn(&mut self, name: &str, a: &[&Expr]) -> R<Val> {
-        let v = self.expr(a[0], None)?;
-        let max = v.ty.bytes_max();
-        let first = self.bytes_of(v, a[0].span)?;
-        let mut args = vec![first];
-        for e in &a[1..] {
-            args.push(self.bytes_arg(e)?);
-        }
-        let (ty, b) = match name {
-            "lower" => (Ty::Bytes(max), B::Lower),
-            "upper" => (Ty::Bytes(max), B::Upper),
-            "starts_with" => (Ty::Bool, B::StartsWith),
-            "ends_with" => (Ty::Bool, B::EndsWith),
-            "find" => (U32.option(), B::FindBytes),
-            "crc32" => (U32, B::Crc32),
-            "fnv1a32" => (U32, B::Fnv1a32),
-            "fnv1a64" => (U64, B::Fnv1a64),
-            "md5" => (U32, B::Md5U32),
-            "constant_time_eq" => (Ty::Bool, B::ConstantTimeEq),
-            "from_hex" => (Ty::Bytes(max / 2).option(), B::FromHex),
-            _ => (Ty::Bool, B::HasToken),
-        };
-        let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, build::builtin(t, b, args)))
     }
 
     fn len(&mut self, e: &Expr) -> R<Val> {
@@ -219,7 +150,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn min_max(&mut self, min: bool, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
+    fn min_max(&mut self, f: B, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
         let (va, vb) = (self.expr(a, want)?, self.expr(b, want)?);
         let (va, vb) = (self.defined(va, a.span)?, self.defined(vb, b.span)?);
         let ty = match self.join(&va.ty, &vb.ty) {
@@ -232,7 +163,7 @@ impl Lower<'_, '_> {
         };
         let args = vec![self.coerce(va, &ty, a.span)?, self.coerce(vb, &ty, b.span)?];
         let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, build::builtin(t, if min { B::Min } else { B::Max }, args)))
+        Ok(Val::pure(ty, build::builtin(t, f, args)))
     }
 
     /// Original bytes of a field, list or nested unit.
@@ -443,47 +374,38 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn port_fn(&mut self, name: &str, port: &Expr, arg: &Expr, span: Span) -> R<Val> {
+    fn port_fn(&mut self, own: Own, port: &Expr, arg: &Expr, span: Span) -> R<Val> {
         let p = self.port_arg(port)?;
         if matches!(self.cx.m.ports[p.index()].kind, ir::desc::PortKind::Listen(_)) {
-            return Err(self.err("E0603", port.span, format!("`{name}` is about the instances of a connecting port")));
+            let message = format!("`{}` is about the instances of a connecting port", own.name());
+            return Err(self.err("E0603", port.span, message));
         }
         let n = X::new(T_U32, K::PortLen(p));
-        match name {
-            "ketama" | "modula" | "maglev" => {
-                let e = match name {
-                    "modula" => self.expr_as(arg, &U32)?,
-                    "maglev" => self.expr_as(arg, &U64)?,
-                    _ => self.key_or_hash(arg)?,
-                };
-                let port = &mut self.cx.m.ports[p.index()];
-                if name == "maglev" {
-                    port.maglev = true
-                } else {
-                    port.ketama = true
-                }
-                // With no instance at all there is nothing to choose.
-                self.guard(build::cmp(BinOp::Gt, n, build::u32(0)), FaultKind::INDEX, span);
-                let kind = match name {
-                    "ketama" => K::Ketama(p, e),
-                    "modula" => K::Modula(p, e),
-                    _ => K::Maglev(p, e),
-                };
-                Ok(Val::pure(U32, X::new(T_U32, kind)))
-            }
+        let kind = match own {
+            Own::Ketama => K::Ketama(p, self.key_or_hash(arg)?),
+            Own::Modula => K::Modula(p, self.expr_as(arg, &U32)?),
+            Own::Maglev => K::Maglev(p, self.expr_as(arg, &U64)?),
             _ => {
                 let i = self.index_value(arg)?;
                 let (cond, i) = self.below(i, n);
-                Ok(if name == "up" {
-                    Val::pure(
-                        Ty::Bool,
-                        build::if_(T_BOOL, cond, X::new(T_BOOL, K::PortUp(p, i)), build::boolean(false)),
-                    )
+                return Ok(if own == Own::Up {
+                    let up = X::new(T_BOOL, K::PortUp(p, i));
+                    Val::pure(Ty::Bool, build::if_(T_BOOL, cond, up, build::boolean(false)))
                 } else {
-                    Val::pure(U32, build::if_(T_U32, cond, X::new(T_U32, K::PortLoad(p, i)), build::u32(u32::MAX)))
-                })
+                    let load = X::new(T_U32, K::PortLoad(p, i));
+                    Val::pure(U32, build::if_(T_U32, cond, load, build::u32(u32::MAX)))
+                });
             }
+        };
+        let port = &mut self.cx.m.ports[p.index()];
+        if own == Own::Maglev {
+            port.maglev = true
+        } else {
+            port.ketama = true
         }
+        // With no instance at all there is nothing to choose.
+        self.guard(build::cmp(BinOp::Gt, n, build::u32(0)), FaultKind::INDEX, span);
+        Ok(Val::pure(U32, X::new(T_U32, kind)))
     }
 
     /// A key, which is hashed by MD5, or a hash of 32 bits.
@@ -634,4 +556,18 @@ impl Lower<'_, '_> {
 
 fn self_cast(e: X) -> X {
     build::cast(T_U64, e)
+}
+
+/// The type of a builtin's operand or result; `max` of bytes whose size is that of the first
+/// operand.
+fn of_kind(kind: Operand, max: u64) -> Ty {
+    match kind {
+        Operand::Bool => Ty::Bool,
+        Operand::U(bits) => Ty::Int { bits, signed: false },
+        Operand::Uint => U64,
+        Operand::BytesOf(n) => Ty::Bytes(n),
+        Operand::Half => Ty::Bytes(max / 2),
+        Operand::Option(of) => of_kind(*of, max).option(),
+        _ => Ty::Bytes(max),
+    }
 }

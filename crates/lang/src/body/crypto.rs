@@ -1,4 +1,4 @@
-//! Ciphers, MACs and digests. Sizes of keys, vectors and nonces are checked at compile time where
+//! Ciphers and random bytes. Sizes of keys, vectors and nonces are checked at compile time where
 //! they are known, else by guards.
 
 use super::Lower;
@@ -6,6 +6,7 @@ use crate::compiler::{R, T_BOOL};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U64};
 use crate::val::Val;
+use ir::ops::Rows;
 use ir::{Builtin as B, Expr as X, ExprKind as K, FaultKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, Span};
@@ -26,17 +27,12 @@ const NONCE: Sized = ("nonce", &[12]);
 impl Lower<'_, '_> {
     /// `aes_ctr(key, block, data)`, `aes_cbc_…(key, vector, data)`,
     /// `aes_gcm_…(key, nonce, associated, data)`.
-    pub fn cipher(&mut self, name: &str, a: &[&Expr], span: Span) -> R<Val> {
-        if self.pure_only() {
-            return Err(self.involved(span));
-        }
-        self.impure = true;
-        let (b, second, whole) = match name {
-            "aes_ctr" => (B::AesCtr, BLOCK, false),
-            "aes_cbc_encrypt" => (B::AesCbcEncrypt, VECTOR, true),
-            "aes_cbc_decrypt" => (B::AesCbcDecrypt, VECTOR, true),
-            "aes_gcm_seal" => (B::AesGcmSeal, NONCE, false),
-            _ => (B::AesGcmOpen, NONCE, false),
+    pub fn cipher(&mut self, b: B, a: &[&Expr], span: Span) -> R<Val> {
+        let (name, whole) = (b.row().name, matches!(b, B::AesCbcEncrypt | B::AesCbcDecrypt));
+        let second = match b {
+            B::AesCtr => BLOCK,
+            _ if whole => VECTOR,
+            _ => NONCE,
         };
         let mut args = vec![self.of_size(name, ("key", KEYS), a[0])?, self.of_size(name, second, a[1])?];
         if let [_, _, aad, _] = a {
@@ -62,40 +58,8 @@ impl Lower<'_, '_> {
         Ok(Val::pure(ty, build::builtin(t, b, args)))
     }
 
-    /// `hmac_sha1(key, parts…)`, `sha256(parts…)`.
-    pub fn digest(&mut self, name: &str, a: &[&Expr], span: Span) -> R<Val> {
-        if self.pure_only() {
-            return Err(self.involved(span));
-        }
-        self.impure = true;
-        let (b, least, size) = match name {
-            "hmac_sha1" => (B::HmacSha1, 2, 20),
-            "hmac_sha256" => (B::HmacSha256, 2, 32),
-            "sha1" => (B::Sha1, 1, 20),
-            _ => (B::Sha256, 1, 32),
-        };
-        if a.len() < least {
-            return Err(self.err(
-                "E0308",
-                span,
-                format!(
-                    "`{name}` takes {}",
-                    if least == 2 { "a key and at least one part" } else { "at least one part" }
-                ),
-            ));
-        }
-        let args = a.iter().map(|e| self.bytes_arg(e)).collect::<R<Vec<_>>>()?;
-        let ty = Ty::Bytes(size);
-        let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, build::builtin(t, b, args)))
-    }
-
     /// `random_bytes(16)`
-    pub fn random_bytes(&mut self, n: &Expr, span: Span) -> R<Val> {
-        if self.pure_only() {
-            return Err(self.involved(span));
-        }
-        self.impure = true;
+    pub fn random_bytes(&mut self, n: &Expr) -> R<Val> {
         let count = self.expr_as(n, &U64)?;
         let known = build::as_int(&crate::fold::fold(&self.cx.m, &count))
             .and_then(|n| u64::try_from(n).ok())

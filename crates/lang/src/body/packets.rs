@@ -7,6 +7,7 @@ use crate::ir_builder as build;
 use crate::ty::{Ty, U32};
 use crate::units::packets::PacketInfo;
 use crate::val::{OutKind, Val, Vk};
+use ir::ops::Own;
 use ir::{BinOp, Emit, Expr as X, ExprKind as K, FaultKind, FrameAct, LocalId, Part, StmtKind};
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -671,9 +672,9 @@ impl Lower<'_, '_> {
     }
 
     /// `payload(p.udp)`, `checksum_ok(p.ip4)`, `update_checksum(p.ip4)`.
-    pub fn header_fn(&mut self, name: &str, e: &Expr, span: Span) -> R<Val> {
+    pub fn header_fn(&mut self, own: Own, e: &Expr, span: Span) -> R<Val> {
         let h = self.header_at(e)?;
-        if name == "payload" {
+        if own == Own::Payload {
             return Ok(self.payload(h.frame, Some(h.layer)));
         }
         let unit = self.layers(h.unit)[h.layer as usize].unit;
@@ -684,7 +685,7 @@ impl Lower<'_, '_> {
                     .hint("a field is one by `checksum header`, `checksum message` or `checksum transport N`"),
             ));
         }
-        if name == "checksum_ok" {
+        if own == Own::ChecksumOk {
             return Ok(Val::pure(Ty::Bool, X::new(T_BOOL, K::ChecksumOk(h.frame, h.layer))));
         }
         self.act(h.frame, FrameAct::Checksum { layer: h.layer }, span)?;
