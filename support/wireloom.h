@@ -37,7 +37,8 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
                                 answers WL_MORE wherever this changes, though bytes may be left: it is called again */
        WL_M_ENDS = 512,      /* where it is passed on, the message ends with the connection (`pass as`)  */
        WL_M_REFUSAL = 1024,  /* a response that refuses its request: a greeting so answered closes the connection */
-       WL_M_ALONE = 2048 };   /* a request that waits for the answers before it, and is waited for by those behind it */
+       WL_M_ALONE = 2048,    /* a request that waits for the answers before it, and is waited for by those behind it */
+       WL_M_STRAY = 4096 };  /* a response that is not its request's: the connection has lost its order */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */

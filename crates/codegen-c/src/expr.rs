@@ -438,9 +438,15 @@ impl Gen<'_> {
 
     fn unit_param(&mut self, s: &Scope, root: Root, n: u32) -> String {
         let At::Unit(i) = self.root(s, root) else { return "0".into() };
-        match self.m.unit(i.unit).params.get(n as usize) {
-            Some(p) => format!("{}.{}", i.at, names::param(&p.name)),
-            None => "0".into(),
+        let unit = self.m.unit(i.unit);
+        let n = n as usize;
+        match (unit.params.get(n), n.checked_sub(unit.params.len()).and_then(|n| unit.asked.get(n))) {
+            (Some(p), _) => format!("{}.{}", i.at, names::param(&p.name)),
+            // Read once, where the head is complete.
+            (None, Some(p)) => {
+                format!("(({})(v->p.ctx >> {} & UINT64_C({:#x})))", self.cty(p.ty), p.shift, p.mask())
+            }
+            (None, None) => "0".into(),
         }
     }
 

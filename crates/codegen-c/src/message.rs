@@ -162,13 +162,16 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "x->core->host->call(t, {}, i_, {head}, {tail}, &c_); }}", port.0);
     }
 
-    /// The response's parameters, packed, with the bit that marks a response.
+    /// The response's parameters, packed, with the bit that marks a response; and behind the one
+    /// argument more, values that the answer is compared with.
     fn ctx(&mut self, port: PortId, args: &[Expr]) -> String {
         let m = self.g.m;
         let response = m.ports[port.index()].protocols.first().and_then(|p| m.protocols[p.index()].response);
         let mut text = String::from("WL_CTX_RESPONSE");
         let Some(unit) = response else { return text };
-        for (p, a) in m.unit(unit).params.iter().zip(args) {
+        let unit = m.unit(unit);
+        let kept = args.get(unit.params.len() + 1..).unwrap_or_default();
+        for (p, a) in unit.params.iter().zip(args).chain(unit.asked.iter().zip(kept)) {
             let value = self.expr(a);
             text.push_str(&format!(" | ((uint64_t)({value}) & UINT64_C({:#x})) << {}", p.mask(), p.shift));
         }

@@ -758,6 +758,7 @@ impl Gen<'_> {
                 (&p.interim, "WL_M_INTERIM"),
                 (&p.tunnel, "WL_M_TUNNEL"),
                 (&p.refusal, "WL_M_REFUSAL"),
+                (&p.stray, "WL_M_STRAY"),
                 (&p.private_response, "WL_M_PRIVATE"),
             ];
             let both = p.response == Some(p.request);

@@ -282,7 +282,8 @@ pub fn contexts(m: &Module, unit: UnitId) -> Vec<u64> {
         all.push(0);
     }
     if m.protocols.iter().any(|p| p.response == Some(unit)) {
-        let bits = m.unit(unit).params.iter().map(|p| p.shift as u32 + p.bits as u32).max().unwrap_or(0).min(4);
+        let Unit { params, asked, .. } = m.unit(unit);
+        let bits = params.iter().chain(asked).map(|p| p.shift as u32 + p.bits as u32).max().unwrap_or(0).min(4);
         all.extend((0..1 << bits).map(|args| WL_CTX_RESPONSE | args));
     }
     all

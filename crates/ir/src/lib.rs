@@ -338,6 +338,8 @@ pub struct Protocol {
     pub tunnel: Option<Expr>,
     /// The answer refuses its request: a connection whose greeting is answered so is closed.
     pub refusal: Option<Expr>,
+    /// The answer is not that of its request (`matches`).
+    pub stray: Option<Expr>,
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     pub ignore: Option<(Vec<u8>, u8)>,
     /// What an answer may be counted as ([`StmtKind::Outcome`]).
@@ -361,8 +363,8 @@ impl Protocol {
     }
 
     /// What is said of answers, over the answer.
-    pub fn response_clauses(&self) -> [&Option<Expr>; 5] {
-        [&self.close_response, &self.interim, &self.tunnel, &self.refusal, &self.private_response]
+    pub fn response_clauses(&self) -> [&Option<Expr>; 6] {
+        [&self.close_response, &self.interim, &self.tunnel, &self.refusal, &self.stray, &self.private_response]
     }
 
     /// So many first bytes of a refused message are told (`WL_START`).

@@ -72,6 +72,9 @@ pub struct Unit {
     pub span: Span,
     /// Parameters, packed into `ctx` from bit `shift` on.
     pub params: Vec<UnitParam>,
+    /// Of a response: values of its request, packed behind the parameters, for the clauses
+    /// `stray` of its protocols. `UnitParam` counts them on from the parameters.
+    pub asked: Vec<UnitParam>,
     /// All fields, those inside switch cases and list elements included.
     pub fields: Vec<Field>,
     /// The fields of the unit itself, in wire order.

@@ -93,6 +93,9 @@ pub struct ProtocolInfo {
     pub no_reply: bool,
     /// Requests of any client may go over one connection: none depends on an earlier one.
     pub stateless: bool,
+    /// Values of a request that its answer is compared with (`matches`), the first of them true.
+    /// They stand from here on in [`ir::Unit::asked`].
+    pub asked: (usize, Vec<Ty>),
 }
 
 /// What a record says of a field besides its type.

@@ -55,13 +55,15 @@ impl Compiler<'_> {
             interim: None,
             tunnel: None,
             refusal: None,
+            stray: None,
             ignore: None,
             classes: vec![],
             on_log: None,
             on_fault: None,
             on_interim: None,
         });
-        self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless });
+        let asked = (0, vec![]);
+        self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless, asked });
         self.request_takes_nothing(request, p.name.span);
         // What a client is told on a fault depends on what the response asks of the request.
         let (last, first): (Vec<_>, Vec<_>) =
@@ -72,6 +74,7 @@ impl Compiler<'_> {
         self.private_of_one(id, p);
         if let Some(u) = response {
             self.default_args(id, u, p);
+            self.order_is_no_match(id, u, p);
         }
         if self.m.protocols[id.index()].interim.is_some() {
             let _ = self.on_interim(module, id, p);
@@ -179,10 +182,13 @@ impl Compiler<'_> {
                 self.fault_kind(module, kind)?;
                 let mut l = Lower::new(self, module, Kind::Func);
                 let msg = l.new_local("request", &Ty::Msg(request));
-                let ident = Ident { name: "request".into(), span: when.span };
-                l.bind_all(&[(ident, Val::path(Ty::Msg(request), build::msg(msg)))]);
+                let ident = |n: &str| Ident { name: n.into(), span: when.span };
+                let received = Val::pure(Ty::Bool, build::boolean(true));
+                let request = Val::path(Ty::Msg(request), build::msg(msg));
+                l.bind_all(&[(ident("request"), request), (ident(crate::body::edits::RECEIVED), received)]);
                 l.cond(when).map(|_| ())
             }
+            ClauseKind::Matches { values, when } => self.matches(module, id, values, when, c.span),
             ClauseKind::Log(columns) => self.columns(module, id, columns, c.span),
             ClauseKind::Status(e) => self.status(module, response, e, c.span),
             ClauseKind::Class { name, when } => {
@@ -321,6 +327,114 @@ impl Compiler<'_> {
             Ok(c)
         } else {
             Err(l.involved(e.span))
+        }
+    }
+
+    /// `matches`: values of a request are kept for its answer, in the same word as the parameters of
+    /// the answer's unit. The first says that they are there: other answers with this unit, such as
+    /// those to a greeting, are compared with nothing.
+    fn matches(
+        &mut self,
+        module: ModId,
+        id: ir::ProtocolId,
+        values: &[(Ident, Expr)],
+        when: &Expr,
+        span: Span,
+    ) -> R<()> {
+        let info = self.protocols[id.index()].clone();
+        let Some(unit) = info.response else { return Err(self.error("E0612", span, "this protocol has no response")) };
+        if self.m.protocols[id.index()].stray.is_some() {
+            return Err(self.error("E0612", span, "this is said twice"));
+        }
+        self.distinct(values.iter().map(|(n, _)| n))?;
+        let from = self.m.units[unit.index()].asked.len();
+        let there = self.keep(unit, "", &Ty::Bool, span)?;
+        let (mut kept, mut types) = (vec![], vec![Ty::Bool]);
+        for (name, e) in values {
+            let mut l = Lower::new(self, module, Kind::Clause);
+            let ident = Ident { name: "request".into(), span: e.span };
+            l.bind_all(&[(ident, Val::path(Ty::Msg(info.request), build::this()))]);
+            let v = l.expr(e, None)?;
+            let v = l.defined(v, e.span)?;
+            let ty = l.settled(&v.ty);
+            if !l.out.is_empty() {
+                return Err(l.involved(e.span));
+            }
+            let value = self.keep(unit, &name.name, &ty, e.span)?;
+            kept.push((name.clone(), Val::pure(ty.clone(), value)));
+            types.push(ty);
+        }
+        let mut l = Lower::new(self, module, Kind::Clause);
+        l.params_of = Some((Root::This, unit));
+        let ident = Ident { name: "response".into(), span: when.span };
+        l.bind_all(&[(ident, Val::path(Ty::Msg(unit), build::this()))]);
+        l.bind_all(&kept);
+        let c = l.cond(when)?;
+        if !l.out.is_empty() {
+            return Err(l.involved(when.span));
+        }
+        self.m.protocols[id.index()].stray = Some(build::and(there, build::not(c)));
+        self.protocols[id.index()].asked = (from, types);
+        Ok(())
+    }
+
+    /// A place for a value of a request in the word that is kept for its answer, of which one bit
+    /// marks answers.
+    fn keep(&mut self, unit: ir::UnitId, name: &str, ty: &Ty, span: Span) -> R<ir::Expr> {
+        let Some(bits) = self.param_bits(ty) else {
+            let shown = self.show(ty);
+            return Err(self.report(
+                Diagnostic::error(
+                    "E0424",
+                    span,
+                    format!("a value kept for the answer is an integer, an enum or a bool, not {shown}"),
+                )
+                .hint("keep a part of it, its length, or its `hash`"),
+            ));
+        };
+        let t = self.lower_ty(ty);
+        let u = &mut self.m.units[unit.index()];
+        let shift = u.params.iter().chain(&u.asked).map(|p| u32::from(p.shift) + u32::from(p.bits)).max().unwrap_or(0);
+        if shift + u32::from(bits) > 63 {
+            return Err(self.report(
+                Diagnostic::error(
+                    "E0424",
+                    span,
+                    "the values kept for an answer have more than 62 bits, with the parameters of its unit",
+                )
+                .hint("keep fewer bits, as `u32(…)` or `u16(…)`"),
+            ));
+        }
+        u.asked.push(ir::UnitParam { name: name.into(), ty: t, shift: shift as u8, bits });
+        let at = u.params.len() + u.asked.len() - 1;
+        Ok(ir::Expr::new(t, K::UnitParam(Root::This, at as u32)))
+    }
+
+    /// With `order by` the runtime replaces the field in requests, and has matched the answer by
+    /// it.
+    fn order_is_no_match(&mut self, id: ir::ProtocolId, response: ir::UnitId, p: &ast::Protocol) {
+        let by = p.clauses.iter().find_map(|c| match &c.kind {
+            ClauseKind::Order { by } => by.as_ref(),
+            _ => None,
+        });
+        let when = p.clauses.iter().find_map(|c| match &c.kind {
+            ClauseKind::Matches { when, .. } => Some(when.span),
+            _ => None,
+        });
+        let (Some(by), Some(when), Some(stray)) = (by, when, &self.m.protocols[id.index()].stray) else { return };
+        let field = self.units[response.index()].member(&by.name).map(|m| m.field);
+        let mut read = false;
+        ir::walk::expr(stray, &mut |e| {
+            let steps = ir::walk::path_of(e).map_or(&[][..], |p| &p.steps);
+            read |= matches!(steps, [ir::Step::Field(f)] if Some(*f) == field);
+        });
+        if read {
+            let d = format!("`order by {}` matches answers by this field already", by.name);
+            self.report(
+                Diagnostic::error("E0612", when, d)
+                    .label("its value is not the request's on the connection")
+                    .hint("compare other fields"),
+            );
         }
     }
 

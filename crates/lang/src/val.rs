@@ -45,7 +45,12 @@ pub struct Outgoing {
 #[derive(Clone, Debug)]
 pub enum OutKind {
     Built(ir::Block),
-    Pass { msg: ir::LocalId, edits: Vec<ir::Edit> },
+    /// A unit inside of one that is built: only its fields are read.
+    Inner,
+    Pass {
+        msg: ir::LocalId,
+        edits: Vec<ir::Edit>,
+    },
 }
 
 impl Val {

@@ -28,6 +28,7 @@ pub const WL_M_OMIT: u32 = 256;
 pub const WL_M_ENDS: u32 = 512;
 pub const WL_M_REFUSAL: u32 = 1024;
 pub const WL_M_ALONE: u32 = 2048;
+pub const WL_M_STRAY: u32 = 4096;
 
 /// Bit 63 of `ctx`: the message is a response.
 pub const WL_CTX_RESPONSE: u64 = 1 << 63;

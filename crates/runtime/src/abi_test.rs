@@ -62,6 +62,7 @@ fn constants() -> Vec<(&'static str, i64)> {
         WL_M_PRIVATE,
         WL_M_REFUSAL,
         WL_M_ALONE,
+        WL_M_STRAY,
         WL_TAIL_NONE,
         WL_TAIL_REQ,
         WL_TAIL_REP,

@@ -428,6 +428,9 @@ pub enum ClauseKind {
     /// `refuse fault when e`: an expression over `request`. Such a request is not sent on a
     /// connection that others use too: the fault ends the handler.
     Refuse { kind: Ident, when: Expr },
+    /// `matches(id = request.id) when response.id == id`: values of a request are kept for its
+    /// answer. An answer for which the condition does not hold belongs to no request.
+    Matches { values: Vec<(Ident, Expr)>, when: Expr },
     /// `log request.method, request.target`: columns of the access log, at most [`LOGGED`]
     /// expressions over `request`
     Log(Vec<Expr>),

@@ -750,10 +750,15 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             let args = here.all(args)?;
             let flags = if *hold { WL_C_HOLD } else { 0 } | if *hold_req { WL_C_HOLD_REQ } else { 0 };
             let protocol = env.module.ports[port.index()].protocols.first().map(|p| &env.module.protocols[p.index()]);
-            let params = protocol.and_then(|p| p.response).map_or(&[][..], |u| &env.module.unit(u).params);
-            let shares = matches!(args.get(params.len()), Some(Value::Bool(true)));
+            let (mut ctx, mut shares) = (WL_CTX_RESPONSE, false);
+            if let Some(unit) = protocol.and_then(|p| p.response) {
+                let Unit { params, asked, .. } = env.module.unit(unit);
+                let kept = args.get(params.len() + 1..).unwrap_or_default();
+                ctx = grammar::pack(params, &args) | grammar::pack(asked, kept);
+                shares = matches!(args.get(params.len()), Some(Value::Bool(true)));
+            }
             let flags = flags | if shares { WL_C_PIPELINE } else { 0 };
-            let call = wl_call { timeout_ns, ctx: grammar::pack(params, &args), flags, _pad: 0 };
+            let call = wl_call { timeout_ns, ctx, flags, _pad: 0 };
             let ready = outgoing::build(env, a, msg, locals)?;
             let head = a.head(&ready)?;
             // SAFETY: as for reply; `call` is read before the function returns.

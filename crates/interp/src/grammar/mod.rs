@@ -85,10 +85,10 @@ impl Grammar {
         self.program(unit).map_or(view::FIXED, |p| view::view_size(&self.module, p))
     }
 
-    /// Values of a unit's parameters.
+    /// Values of a unit's parameters, and behind them those that its answers are compared with.
     pub fn args(&self, unit: UnitId, ctx: u64) -> Vec<Value> {
-        let params = &self.module.unit(unit).params;
-        params.iter().map(|p| unpack(&self.module, p, ctx)).collect()
+        let Unit { params, asked, .. } = self.module.unit(unit);
+        params.iter().chain(asked).map(|p| unpack(&self.module, p, ctx)).collect()
     }
 
     /// The rule by which a message's head ends, if its tail could be lowered.
@@ -237,15 +237,16 @@ impl Grammar {
         let env = Env::grammar(&self.module, Seen { node, buf });
         let mut flags = 0;
         for p in self.module.protocols.iter().filter(own) {
-            let clauses = match response {
-                true => [
+            let clauses: &[(&Option<Expr>, u32)] = match response {
+                true => &[
                     (&p.close_response, WL_M_CLOSE),
                     (&p.interim, WL_M_INTERIM),
                     (&p.tunnel, WL_M_TUNNEL),
                     (&p.refusal, WL_M_REFUSAL),
+                    (&p.stray, WL_M_STRAY),
                     (&p.private_response, WL_M_PRIVATE),
                 ],
-                false => [
+                false => &[
                     (&p.close_request, WL_M_CLOSE),
                     (&p.no_reply, WL_M_NO_REPLY),
                     (&p.alone, WL_M_ALONE),
@@ -253,7 +254,7 @@ impl Grammar {
                     (&p.private_request, WL_M_PRIVATE),
                 ],
             };
-            for (when, flag) in clauses {
+            for &(when, flag) in clauses {
                 if let Some(when) = when {
                     flags |= if env.truth(when).map_err(|s| format!("{s:?}"))? { flag } else { 0 };
                 }

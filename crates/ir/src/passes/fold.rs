@@ -26,6 +26,7 @@ pub fn run(m: &mut Module) {
             &mut p.interim,
             &mut p.tunnel,
             &mut p.refusal,
+            &mut p.stray,
             &mut p.private_response,
         ];
         for e in clauses.into_iter().flatten().chain(&mut p.response_args) {

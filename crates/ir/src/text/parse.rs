@@ -504,6 +504,7 @@ impl Parser {
             interim: None,
             tunnel: None,
             refusal: None,
+            stray: None,
             ignore: None,
             classes: Vec::new(),
             on_log: None,
@@ -545,6 +546,7 @@ impl Parser {
                 "interim" => p.interim = Some(s.expr()?),
                 "tunnel" => p.tunnel = Some(s.expr()?),
                 "refusal" => p.refusal = Some(s.expr()?),
+                "stray" => p.stray = Some(s.expr()?),
                 _ => return s.error(format!("unknown clause `{word}`")),
             }
             s.sign(';')

@@ -11,6 +11,7 @@ impl Parser {
             doc: String::new(),
             span: Span::default(),
             params: Vec::new(),
+            asked: Vec::new(),
             fields: Vec::new(),
             body: Vec::new(),
             tail: 0,
@@ -36,14 +37,15 @@ impl Parser {
                     return Ok(());
                 }
                 "doc" => u.doc = p.str()?,
-                "param" => {
+                "param" | "asked" => {
                     let name = p.str()?;
                     p.sign(':')?;
                     let ty = p.ty()?;
                     p.word("shift")?;
                     let shift = p.num()?;
                     p.word("bits")?;
-                    u.params.push(UnitParam { name, ty, shift, bits: p.num()? });
+                    let list = if word == "param" { &mut u.params } else { &mut u.asked };
+                    list.push(UnitParam { name, ty, shift, bits: p.num()? });
                 }
                 "limit" => u.limit = Some(p.num()?),
                 "checksum" => u.header.checksum = Some(p.checksum()?),

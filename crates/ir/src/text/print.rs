@@ -469,6 +469,7 @@ impl Printer<'_> {
             ("interim", &p.interim, p.response),
             ("tunnel", &p.tunnel, p.response),
             ("refusal", &p.refusal, p.response),
+            ("stray", &p.stray, p.response),
         ];
         for (name, e, unit) in clauses {
             if let Some(e) = e {

@@ -10,8 +10,8 @@ impl Printer<'_> {
             if !u.doc.is_empty() {
                 p.line(&format!("doc {};", string(&u.doc)))
             }
-            for q in &u.params {
-                let line = format!("param {}: {} shift {} bits {};", string(&q.name), p.ty(q.ty), q.shift, q.bits);
+            for (word, q) in u.params.iter().map(|q| ("param", q)).chain(u.asked.iter().map(|q| ("asked", q))) {
+                let line = format!("{word} {}: {} shift {} bits {};", string(&q.name), p.ty(q.ty), q.shift, q.bits);
                 p.line(&line)
             }
             if let Some(n) = u.limit {

@@ -100,7 +100,9 @@ impl Checker<'_> {
                     .follow(&Path { root: *root, steps: Vec::new() }, at.scope, &mut |_, _| ())
                     .and_then(|a| m.inside(a))
                     .ok_or("a unit parameter of no unit")?;
-                self.is(e.ty, m.unit(unit).params.get(*n as usize).ok_or("a unit parameter does not exist")?.ty)
+                let unit = m.unit(unit);
+                let param = unit.params.iter().chain(&unit.asked).nth(*n as usize);
+                self.is(e.ty, param.ok_or("a unit parameter does not exist")?.ty)
             }
             K::Read(_)
             | K::Count(_)

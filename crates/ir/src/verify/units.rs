@@ -277,14 +277,17 @@ impl Checker<'_> {
         self.need(fit, path, "the arguments do not fit the unit's parameters");
     }
 
-    /// The same of a call: there may be one more, whether the request may share a connection.
+    /// The same of a call: there may be one more, whether the request may share a connection, and
+    /// then the values of `asked`.
     pub fn call_arguments(&mut self, path: &str, unit: UnitId, args: &[Expr]) {
-        let params = &self.m.unit(unit).params;
+        let Unit { params, asked, .. } = self.m.unit(unit);
         let more = args.get(params.len()..).unwrap_or_default();
+        let (shares, kept) = more.split_at(more.len().min(1));
         let fit = params.len() <= args.len()
             && self.fitting(params, args)
-            && more.len() <= 1
-            && more.iter().all(|e| *self.m.ty(e.ty) == Ty::Bool);
+            && shares.iter().all(|e| *self.m.ty(e.ty) == Ty::Bool)
+            && kept.len() <= asked.len()
+            && self.fitting(asked, kept);
         self.need(fit, path, "the arguments do not fit the unit's parameters");
     }
 

@@ -59,7 +59,7 @@ impl Changes {
 }
 
 /// Where a lowering can go on once more.
-struct Start {
+pub struct Start {
     facts: Vec<X>,
     gone: HashSet<(LocalId, u32)>,
     locals: usize,
@@ -111,7 +111,7 @@ impl Lower<'_, '_> {
         self.unlearn(&changes);
     }
 
-    fn start(&self) -> Start {
+    pub fn start(&self) -> Start {
         Start {
             facts: self.facts.clone(),
             gone: self.gone.clone(),
@@ -125,7 +125,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn go_back(&mut self, s: Start) {
+    pub fn go_back(&mut self, s: Start) {
         (self.facts, self.gone, self.epoch, self.replied, self.mark) = (s.facts, s.gone, s.epoch, s.replied, s.mark);
         self.locals.truncate(s.locals);
         self.bounds.retain(|l, _| l.index() < s.locals);

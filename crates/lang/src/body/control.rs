@@ -269,6 +269,13 @@ impl Lower<'_, '_> {
                 return Err(r);
             }
         };
+        if self.asking {
+            match (build::as_bool(&crate::fold::fold(&self.cx.m, &cond)), other) {
+                (Some(true), _) => return self.block(then, want),
+                (Some(false), Some(o)) => return self.expr(o, want),
+                _ => {}
+            }
+        }
         if other.is_none() {
             return self.branch(cond, span, Some(&Ty::Unit), |s| s.block(then, Some(&Ty::Unit)), |_| Ok(Val::unit()));
         }

@@ -166,7 +166,7 @@ impl Lower<'_, '_> {
     /// The message that a value is.
     pub fn message_of(&mut self, v: &Val, span: Span) -> R<Rc<Outgoing>> {
         match (&v.ty, &v.kind) {
-            (_, Vk::Out(o)) => Ok(o.clone()),
+            (_, Vk::Out(o)) if !matches!(o.kind, OutKind::Inner) => Ok(o.clone()),
             (Ty::Msg(u), Vk::Path(ir::Path { root: ir::Root::Local(l), steps })) if steps.is_empty() => {
                 Ok(Rc::new(Outgoing {
                     unit: *u,
@@ -178,7 +178,7 @@ impl Lower<'_, '_> {
                 }))
             }
             (Ty::Error | Ty::Never, _) => Err(Reported),
-            (Ty::Msg(_), Vk::Path(_)) => Err(self.cx.report(
+            (Ty::Msg(_), Vk::Path(_) | Vk::Out(_)) => Err(self.cx.report(
                 Diagnostic::error("E0608", span, "a part of a message is no message").hint("build one: `Unit { … }`"),
             )),
             (t, _) => {
@@ -197,6 +197,7 @@ impl Lower<'_, '_> {
         let o = self.message_of(v, span)?;
         Ok(match &o.kind {
             OutKind::Built(body) => ir::Outgoing::Built { unit: o.unit, body: body.clone() },
+            OutKind::Inner => return Err(Reported),
             OutKind::Pass { msg, edits } => {
                 let mut edits = edits.clone();
                 self.settle(o.unit, *msg, &o.fields, &mut edits);
@@ -245,8 +246,7 @@ impl Lower<'_, '_> {
                     ));
                 }
                 self.same_unit(msg.unit, info.request, span)?;
-                self.refuse(proto, &v, *at)?;
-                let args = self.response_args(proto, &v, span)?;
+                let args = self.asked_of(proto, &v, *at, true)?;
                 let msg = self.forwarded(&msg, proto, false, span)?;
                 self.push(
                     *at,
@@ -273,7 +273,7 @@ impl Lower<'_, '_> {
                 let proto = self.connect_protocol(*port, span)?;
                 let info = self.cx.protocols[proto.index()].clone();
                 self.same_unit(msg.unit, info.request, span)?;
-                self.refuse(proto, &v, *at)?;
+                self.asked_of(proto, &v, *at, false)?;
                 let msg = self.forwarded(&msg, proto, false, span)?;
                 self.push(*at, StmtKind::Send { port: *port, index: index.clone(), msg });
             }

@@ -205,6 +205,7 @@ impl Lower<'_, '_> {
             OutKind::Built(body) => {
                 return Ok(ir::Outgoing::Built { unit: o.unit, body: self.answering(o, body, proto, response, span)? })
             }
+            OutKind::Inner => return Err(Reported),
             OutKind::Pass { msg, edits } => (*msg, edits.clone()),
         };
         if self.torn.iter().any(|(m, _)| *m == msg) {
@@ -574,7 +575,9 @@ impl Lower<'_, '_> {
         (self.module, self.in_app) = (info.module, false);
         self.bind_all(&[(Ident { name: "response".into(), span }, response)]);
         let told = self.cx.diags.len();
+        let asking = std::mem::replace(&mut self.asking, true);
         let (made, block) = self.sub(|s| s.outcome_of(&clauses));
+        self.asking = asking;
         self.scopes = scopes;
         (self.module, self.in_app) = outer;
         if made.is_err() && matches!(answer.kind, OutKind::Built(_)) {
@@ -587,12 +590,20 @@ impl Lower<'_, '_> {
         made.map(Some)
     }
 
-    /// A message that is sent, as its receiver sees it: fields of cases are options.
+    /// A message that is sent, as its receiver sees it: fields of cases are options, and lengths
+    /// are those of the fields that were set.
     fn received(&self, o: &Rc<Outgoing>) -> Val {
         let mut seen = (**o).clone();
+        if let OutKind::Pass { msg, .. } = &o.kind {
+            for (f, value) in self.computed_values(o.unit, *msg, &o.fields) {
+                if let Some(m) = self.cx.units[o.unit.index()].by_field(f) {
+                    seen.fields.push((m.name.clone(), Val::pure(m.ty.clone(), value)));
+                }
+            }
+        }
         for (name, v) in &mut seen.fields {
             let cased = self.cx.units[o.unit.index()].member(name).is_some_and(|m| !m.cases.is_empty());
-            if cased && matches!(v.kind, Vk::Pure(_)) && !v.ty.is_option() && !v.ty.is_error() {
+            if cased && !matches!(v.kind, Vk::Maybe(..)) && !v.ty.is_option() && !v.ty.is_error() {
                 *v = Val::maybe(build::boolean(true), v.clone());
             }
         }
@@ -621,22 +632,127 @@ impl Lower<'_, '_> {
         ))
     }
 
-    /// Refuses a request that its protocol does not send on a connection which others use, too. A
-    /// request that the program builds, or of which it edits parts, is the program's own decision.
-    pub fn refuse(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<()> {
-        let whole = match &self.message_of(request, span)?.kind {
-            OutKind::Pass { edits, msg } => edits.is_empty() && !self.pending.iter().any(|(m, _)| m == msg),
-            OutKind::Built(_) => false,
+    /// What its protocol asks of a request on its way to a server, as it will be sent: whether it is
+    /// refused, and with `args` what its answer is read with. An edited request is read again where
+    /// its edits may have changed what is asked.
+    pub fn asked_of(&mut self, proto: ir::ProtocolId, v: &Val, span: Span, args: bool) -> R<Vec<ir::Expr>> {
+        let o = self.message_of(v, span)?;
+        let (msg, mut edits) = match &o.kind {
+            OutKind::Pass { msg, edits } => (*msg, edits.clone()),
+            _ => return self.asked_of_built(proto, &o, span, args),
         };
+        let own = |(m, e): &(ir::LocalId, Edit)| (*m == msg).then(|| e.clone());
+        edits.extend(self.pending.iter().filter_map(own));
+        if edits.is_empty() {
+            return self.ask_for(proto, v, true, span, args);
+        }
+        let seen = self.received(&o);
+        let start = self.start();
+        let (made, block) = self.sub(|s| s.ask_for(proto, &seen, false, span, args));
+        let all = made?;
+        if !self.is_changed(o.unit, msg, &edits, &block, &all) {
+            self.out.extend(block);
+            return Ok(all);
+        }
+        self.go_back(start);
+        self.settle(o.unit, msg, &o.fields, &mut edits);
+        let (dst, ok) = (self.new_local("", &Ty::Msg(o.unit)), self.new_local("", &Ty::Bool));
+        self.push(span, StmtKind::Reread { msg: ir::Outgoing::Pass { msg, edits }, dst, ok });
+        let there = self.local_expr(ok);
+        self.guard(there, ir::FaultKind::CONSTRAINT, span);
+        let again = Val::path(Ty::Msg(o.unit), build::msg(dst));
+        let all = self.ask_for(proto, &again, false, span, args)?;
+        // The message that was read again is gone when the one that is sent is put together.
+        Ok(all
+            .into_iter()
+            .map(|e| {
+                let l = self.new_local_of("", e.ty);
+                self.push(span, StmtKind::Set(l, e));
+                self.local_expr(l)
+            })
+            .collect())
+    }
+
+    /// Not every part of a message that is being built can be read.
+    fn asked_of_built(&mut self, proto: ir::ProtocolId, o: &Rc<Outgoing>, span: Span, args: bool) -> R<Vec<ir::Expr>> {
+        let told = self.cx.diags.len();
+        let seen = self.received(o);
+        self.ask_for(proto, &seen, false, span, args).map_err(|r| {
+            let unread = self.cx.diags[told..]
+                .iter()
+                .find(|d| d.code == "E0432")
+                .and_then(|d| Some((d.span()?, d.message.clone())));
+            if let Some((at, why)) = unread {
+                self.cx.diags.truncate(told);
+                let name = self.cx.m.protocols[proto.index()].name.clone();
+                self.cx.report(
+                    Diagnostic::error("E0432", span, format!("`{name}` cannot tell whether this request may be sent"))
+                        .also(at, why)
+                        .hint("pass on a request that was received, with edits"),
+                );
+            }
+            r
+        })
+    }
+
+    fn ask_for(
+        &mut self,
+        proto: ir::ProtocolId,
+        request: &Val,
+        received: bool,
+        span: Span,
+        args: bool,
+    ) -> R<Vec<ir::Expr>> {
+        let outer = std::mem::replace(&mut self.asking, true);
+        let made = self.refuse(proto, request, received, span);
+        let made = made.and_then(|()| if args { self.response_args(proto, request, span) } else { Ok(vec![]) });
+        self.asking = outer;
+        made
+    }
+
+    /// Whether what was asked of a message reads parts of it that edits may have changed, other
+    /// than the fields that they set.
+    fn is_changed(
+        &self,
+        unit: ir::UnitId,
+        msg: ir::LocalId,
+        edits: &[Edit],
+        block: &ir::Block,
+        args: &[ir::Expr],
+    ) -> bool {
+        let lists: Vec<FieldId> = edits
+            .iter()
+            .filter_map(|e| match e {
+                Edit::Set { .. } => None,
+                Edit::Remove { list, .. } | Edit::Append { list, .. } => list.first().copied(),
+            })
+            .collect();
+        let mut changed = false;
+        let mut look = |e: &ir::Expr| {
+            let Some(ir::Path { root: Root::Local(l), steps }) = ir::walk::path_of(e) else { return };
+            let (true, Some(Step::Field(f))) = (*l == msg, steps.first()) else { return };
+            let kind = &self.cx.m.units[unit.index()].fields[f.index()].kind;
+            changed |= lists.contains(f) || matches!(kind, FieldKind::Let { .. } | FieldKind::Switch { .. });
+        };
+        ir::walk::block_exprs(block, &mut look);
+        args.iter().for_each(|e| ir::walk::expr(e, &mut look));
+        changed
+    }
+
+    /// Refuses a request that its protocol does not send on a connection which others use, too.
+    /// `received`: it is passed on as it came.
+    fn refuse(&mut self, proto: ir::ProtocolId, request: &Val, received: bool, span: Span) -> R<()> {
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
-        for c in p.clauses.iter().filter(|_| whole) {
+        for c in &p.clauses {
             let ClauseKind::Refuse { kind, when } = &c.kind else { continue };
             let kind = self.cx.fault_kind(info.module, kind)?;
             let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
             let outer = (self.module, self.in_app);
             (self.module, self.in_app) = (info.module, false);
-            self.bind_all(&[(Ident { name: "request".into(), span }, request.clone())]);
+            let name = |n: &str| Ident { name: n.into(), span };
+            let untouched = Val::pure(Ty::Bool, build::boolean(received));
+            self.bind_all(&[(name("request"), request.clone()), (name(RECEIVED), untouched)]);
             // The clause is read as it stands, not by what is known of the request here.
             let facts = std::mem::take(&mut self.facts);
             let refused = self.cond(when);
@@ -648,8 +764,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The parameters that the parser of the answer to this request needs; with `pipeline when`
-    /// clauses one more: whether the request may share a connection.
+    /// The parameters that the parser of the answer to this request needs; behind them whether the
+    /// request may share a connection (`pipeline when`), and the values of `matches`.
     pub fn response_args(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<Vec<ir::Expr>> {
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
@@ -688,12 +804,40 @@ impl Lower<'_, '_> {
             })
             .map(|e| self.cond(e))
             .collect::<R<Vec<_>>>();
-        made = made.and_then(|args| shares.map(|s| args.into_iter().chain(s.into_iter().reduce(build::or)).collect()));
+        let kept = self.kept_for_answer(&info);
+        made = made.and_then(|args| {
+            let shares = shares?.into_iter().reduce(build::or);
+            let kept = kept?;
+            let place = shares.or_else(|| (!kept.is_empty()).then(|| build::boolean(false)));
+            Ok(args.into_iter().chain(place).chain(kept).collect())
+        });
         self.scopes = scopes;
         (self.module, self.in_app) = outer;
         made
     }
+
+    /// The values of `matches`, at their places among those of other protocols with the same
+    /// answers.
+    fn kept_for_answer(&mut self, info: &crate::compiler::ProtocolInfo) -> R<Vec<ir::Expr>> {
+        let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
+        let values = p.clauses.iter().find_map(|c| match &c.kind {
+            ClauseKind::Matches { values, .. } => Some(values),
+            _ => None,
+        });
+        let (Some(values), Some(unit)) = (values, info.response) else { return Ok(vec![]) };
+        let (from, types) = &info.asked;
+        let others: Vec<ir::TyId> = self.cx.m.units[unit.index()].asked[..*from].iter().map(|p| p.ty).collect();
+        let mut all: Vec<ir::Expr> = others.into_iter().map(|t| self.zero_of(t)).collect();
+        all.push(build::boolean(true));
+        for ((_, e), t) in values.iter().zip(types.iter().skip(1)) {
+            all.push(self.expr_as(e, t)?);
+        }
+        Ok(all)
+    }
 }
+
+/// In `refuse`: whether the program passes the request on as it came.
+pub const RECEIVED: &str = "received";
 
 fn wire_order(u: &ir::Unit, seq: &[FieldId], order: &mut HashMap<FieldId, usize>) {
     for f in seq {

@@ -161,7 +161,7 @@ impl Lower<'_, '_> {
         self.valid(ok, FaultKind::TOO_LONG, span)
     }
 
-    fn length_given(&self, fields: &Fields, f: FieldId) -> ir::Expr {
+    pub fn length_given(&self, fields: &Fields, f: FieldId) -> ir::Expr {
         match fields.value(f) {
             Some(e) => build::len_bytes(e.clone()),
             None => build::u64(0),
@@ -909,7 +909,7 @@ impl Lower<'_, '_> {
                     self.run = o.run;
                     Ok(())
                 }
-                crate::val::OutKind::Pass { .. } => {
+                crate::val::OutKind::Pass { .. } | crate::val::OutKind::Inner => {
                     Err(self.err("E0429", span, "a changed message cannot stand inside another one"))
                 }
             },

@@ -85,27 +85,47 @@ impl Lower<'_, '_> {
                 let run = std::mem::replace(&mut self.run, outer.0);
                 let ends = std::mem::replace(&mut self.ends, outer.1);
                 made?;
-                let known = fields
-                    .given
-                    .iter()
-                    .map(|(m, g, _)| match g {
-                        Given::Value(e) => (
-                            m.name.clone(),
-                            Val {
-                                caseless: m.caseless,
-                                ..Val::pure(
-                                    if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() },
-                                    e.clone(),
-                                )
-                            },
-                        ),
-                        _ => (m.name.clone(), Val::error()),
-                    })
-                    .collect();
+                let known = self.known_of(&fields);
                 Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known, run, params, ends }))
             }
             Item::Alias(Ty::Record(r)) => self.record(r, fields, span),
             _ => Err(self.err("E0301", path.span, "only records and units are built like this")),
+        }
+    }
+
+    /// What is known of a message's fields.
+    fn known_of(&self, fields: &Fields) -> Vec<(String, Val)> {
+        let given = fields.given.iter().map(|(m, g, _)| (m.name.clone(), self.known_field(m, g)));
+        let computed = self.cx.units[fields.unit.index()].members.iter().filter_map(|m| {
+            let f = self.field_ir(fields.unit, m.field);
+            let c = f.computed.as_ref()?;
+            let total = c.lengths.iter().fold(build::u64(c.plus as u64), |n, l| {
+                build::bin(crate::compiler::T_U64, ir::BinOp::Add, n, self.length_given(fields, *l))
+            });
+            let value = build::cast(f.ty, crate::fold::fold(&self.cx.m, &total));
+            Some((m.name.clone(), Val::pure(m.ty.clone(), value)))
+        });
+        given.chain(computed).collect()
+    }
+
+    fn known_field(&self, m: &Member, given: &Given) -> Val {
+        match given {
+            Given::Value(e) => {
+                let ty = if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() };
+                Val { caseless: m.caseless, ..Val::pure(ty, e.clone()) }
+            }
+            Given::Pieces(all) => match (&m.ty, &all[..]) {
+                (Ty::Msg(unit), [Piece::Built(inner)]) => Val::out(Outgoing {
+                    unit: *unit,
+                    kind: OutKind::Inner,
+                    fields: self.known_of(inner),
+                    run: None,
+                    params: vec![],
+                    ends: None,
+                }),
+                _ => Val::error(),
+            },
+            _ => Val::error(),
         }
     }
 
@@ -379,26 +399,31 @@ impl Lower<'_, '_> {
                         .hint("keep the value in a `let` before building"),
                 ));
             }
-            return Ok(v.clone());
+            let cased = self.cx.units[u.index()].member(&name.name).is_some_and(|m| !m.cases.is_empty());
+            return Ok(match o.kind {
+                OutKind::Inner if cased && !v.ty.is_option() => Val::maybe(build::boolean(true), v.clone()),
+                _ => v.clone(),
+            });
         }
         let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else {
             return Err(self.cx.unknown_field(u, name));
         };
+        let made = matches!(self.field_ir(u, m.field).kind, ir::FieldKind::Let { .. });
         match &o.kind {
             OutKind::Pass { msg, .. } => {
                 let v = self.cx.member_val(&build::msg(*msg), u, &m);
                 Ok(v)
             }
-            OutKind::Built(_) if !m.cases.is_empty() => {
+            OutKind::Built(_) | OutKind::Inner if !m.cases.is_empty() => {
                 // The case was not selected: its fields are absent.
                 let t = self.cx.lower_ty(&Ty::Bool.option());
                 Ok(Val::pure(Ty::None, ir::Expr::new(t, K::None)))
             }
-            OutKind::Built(_) if m.ty.is_plain() => {
+            OutKind::Built(_) | OutKind::Inner if m.ty.is_plain() && !made => {
                 let z = self.zero(&m.ty);
                 Ok(Val { caseless: m.caseless, ..Val::pure(m.ty, z) })
             }
-            OutKind::Built(_) => Err(self.cx.report(Diagnostic::error(
+            OutKind::Built(_) | OutKind::Inner => Err(self.cx.report(Diagnostic::error(
                 "E0432",
                 span,
                 format!("`{}` of a built message cannot be read", name.name),

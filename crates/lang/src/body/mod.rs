@@ -141,6 +141,9 @@ pub struct Lower<'c, 'a> {
     pub bounds: HashMap<LocalId, u64>,
     /// What temporaries that never change were made of, where it says something about them.
     pub origins: HashMap<LocalId, ir::Expr>,
+    /// Clauses of a protocol are asked of a message that is being made: what is known of it decides
+    /// which of their parts count.
+    pub asking: bool,
     /// Edits of messages that will be sent on.
     pub pending: Vec<(LocalId, ir::Edit)>,
     /// Messages with edits made in a branch that went on.
@@ -224,6 +227,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             failed: false,
             bounds: HashMap::new(),
             origins: HashMap::new(),
+            asking: false,
             pending: vec![],
             torn: vec![],
             parts_max: deliver::MAX_PARTS,
@@ -268,9 +272,13 @@ impl<'c, 'a> Lower<'c, 'a> {
 
     pub fn new_local(&mut self, name: &str, ty: &Ty) -> LocalId {
         let t = self.cx.lower_ty(ty);
+        self.new_local_of(name, t)
+    }
+
+    pub fn new_local_of(&mut self, name: &str, ty: ir::TyId) -> LocalId {
         let n = self.locals.len();
         let name = if name.is_empty() { format!("t{n}") } else { name.to_string() };
-        self.locals.push(ir::Local { name, ty: t, in_frame: false });
+        self.locals.push(ir::Local { name, ty, in_frame: false });
         LocalId(n as u32)
     }
 

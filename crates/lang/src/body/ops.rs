@@ -87,6 +87,9 @@ impl Lower<'_, '_> {
             let (_, _) = self.sub(|s| s.cond(b));
             return Err(Reported);
         };
+        if self.asking && build::as_bool(&crate::fold::fold(&self.cx.m, &left)) == Some(!and) {
+            return Ok(Val::pure(Ty::Bool, build::boolean(!and)));
+        }
         let (right, block) = self.sub(|s| {
             s.assume(&left, and);
             s.cond(b)

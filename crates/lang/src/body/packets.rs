@@ -627,7 +627,7 @@ impl Lower<'_, '_> {
                         parts.push(Part { unit: Some(*u), body: body.clone() });
                         max = max.saturating_add(self.most(*u));
                     }
-                    OutKind::Pass { .. } => {
+                    OutKind::Pass { .. } | OutKind::Inner => {
                         return Err(self.err("E0622", i.span, "a part of a frame is built: `Unit { … }`, or bytes"))
                     }
                 },

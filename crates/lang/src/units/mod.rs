@@ -105,6 +105,7 @@ impl Compiler<'_> {
             doc: doc.to_string(),
             span: self.span(u.name.span),
             params: vec![],
+            asked: vec![],
             fields: vec![],
             body: vec![],
             tail: 0,
@@ -135,26 +136,28 @@ impl Compiler<'_> {
         self.diags.iter().filter(|d| d.is_error()).count()
     }
 
+    /// Bits of a value that travels with a message, where it can.
+    pub fn param_bits(&self, t: &Ty) -> Option<u8> {
+        match t {
+            Ty::Bool => Some(1),
+            Ty::Enum(e) => Some(self.m.enums[e.index()].bits),
+            t => t.int_bits(),
+        }
+    }
+
     fn unit_params(&mut self, module: ModId, id: ir::UnitId, u: &ast::Unit) {
         let mut shift = 0u32;
         let _ = self.distinct(u.params.iter().map(|p| &p.name));
         for p in &u.params {
             let Ok(ty) = self.ty(module, &p.ty) else { continue };
-            let bits = match &ty {
-                Ty::Bool => 1,
-                Ty::Enum(e) => self.m.enums[e.index()].bits,
-                t => match t.int_bits() {
-                    Some(b) => b,
-                    None => {
-                        let shown = self.show(t);
-                        self.error(
-                            "E0424",
-                            p.ty.span,
-                            format!("a unit's parameter is an integer, an enum or a bool, not {shown}"),
-                        );
-                        continue;
-                    }
-                },
+            let Some(bits) = self.param_bits(&ty) else {
+                let shown = self.show(&ty);
+                self.error(
+                    "E0424",
+                    p.ty.span,
+                    format!("a unit's parameter is an integer, an enum or a bool, not {shown}"),
+                );
+                continue;
             };
             if shift + u32::from(bits) > 64 {
                 self.error("E0424", p.name.span, "the parameters of a unit are at most 64 bits together");

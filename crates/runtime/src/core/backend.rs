@@ -135,6 +135,11 @@ impl Core {
             self.backend_bad(id, WL_F_BAD_REPLY, NO_PLACE);
             return;
         }
+        if flags & WL_M_STRAY != 0 {
+            // Those behind it may be other clients', too.
+            self.backend_bad(id, WL_F_BAD_REPLY, NO_PLACE);
+            return;
+        }
         let k = &self.calls[call];
         let (task, part, client_id) = (k.task, k.part, k.client_id);
         if flags & WL_M_INTERIM != 0 && m.whole {

@@ -146,7 +146,8 @@ pub static CODES: &[Code] = &[
         "unit U { s: switch { else => nothing  \"a\" => nothing } }\n"),
     code("E0424", "a wrong parameter of a unit",
         "The parameters of a unit are integers, enums and bools. They have at most 64 bits \
-         together. Only units take arguments.",
+         together. Only units take arguments. The same holds for the values that `matches` keeps \
+         for an answer: with the parameters of its unit they have at most 62 bits.",
         "unit U(b: bytes<4>) { n: u8 }\n"),
     code("E0425", "a field that cannot be computed when a message is built",
         "A field `= …` is a sum of `len(field)` and constants. The builder can compute nothing \

@@ -21,6 +21,7 @@ const CLAUSES: &[&str] = &[
     "repeat",
     "pipeline",
     "refuse",
+    "matches",
     "private",
     "ignore",
     "log",
@@ -82,6 +83,7 @@ impl Parser<'_> {
                 self.expect_word("when")?;
                 Ok(ClauseKind::Refuse { kind, when: self.expr()? })
             }
+            "matches" => self.matches(),
             "ignore" => self.ignore(),
             "log" => {
                 let mut columns = vec![self.expr()?];
@@ -134,6 +136,23 @@ impl Parser<'_> {
         }
         let field = self.any_word("the field that answers carry back")?;
         Ok(ClauseKind::Order { by: Some(field) })
+    }
+
+    /// `matches(id = request.id) when e`
+    fn matches(&mut self) -> P<ClauseKind> {
+        let opened = self.expect("(")?;
+        let mut values = vec![];
+        while !self.at_sign(")") {
+            let name = self.name("a name for a value of the request")?;
+            self.expect("=")?;
+            values.push((name, self.expr()?));
+            if !self.eat(",") {
+                break;
+            }
+        }
+        self.close(")", opened)?;
+        self.expect_word("when")?;
+        Ok(ClauseKind::Matches { values, when: self.expr()? })
     }
 
     /// `ignore "\r\n" max 4`
