@@ -383,7 +383,7 @@ impl Lower<'_, '_> {
             return Err(self.cx.report(d.note("messages would go round for ever").hint("end it elsewhere")));
         }
         self.element_copies(name, span)?;
-        let entrance = self.entrance(name, port, i, rest, &v, span)?;
+        let entrance = self.entrance((name, port), i, rest, &v, span)?;
         let at = self.place_of(&entrance, index, &v, span)?;
         self.under_way.push(i.clone());
         let made = self.enter_element(&entrance, v, at, span);
@@ -394,8 +394,7 @@ impl Lower<'_, '_> {
     /// Where a message comes into an instance, if it can.
     pub fn entrance(
         &mut self,
-        name: &str,
-        port: Option<&Ident>,
+        (name, port): (&str, Option<&Ident>),
         i: &Rc<Instance>,
         rest: &[Node],
         v: &Val,

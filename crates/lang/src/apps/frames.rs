@@ -230,17 +230,8 @@ impl Compiler<'_> {
         Some(id)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub fn frame_handler(
-        &mut self,
-        module: ModId,
-        app: &str,
-        h: &ast::Handler,
-        name: &Ident,
-        (param, index): (&Ident, Option<&Ident>),
-        port: ir::PortId,
-        span: Span,
-    ) -> R<()> {
+    pub fn frame_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, port: ir::PortId, span: Span) -> R<()> {
+        let ast::On::Message { port: name, param, index, .. } = &h.on else { return Err(Reported) };
         let Some(unit) = self.app.frames.get(&port).copied() else { return Err(Reported) };
         self.handled_once(port, name.span)?;
         let arrives = !self.is_queue(port);
@@ -249,7 +240,7 @@ impl Compiler<'_> {
         let p = l.new_local(&param.name, &Ty::Msg(unit));
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), build::msg(p)))]);
         let body = l
-            .bind_instance(index, port, p)
+            .bind_instance(index.as_ref(), port, p)
             .and_then(|()| super::handlers::run(l, &h.body, h.guard.as_ref(), span))
             .unwrap_or_default();
         self.add_handler(&name.name, ir::On::Frame { port, unit }, span, body);

@@ -15,10 +15,8 @@ use wireloom_syntax::Diagnostic;
 impl Compiler<'_> {
     pub fn handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
         match &h.on {
-            On::Message { port, param, index, protocol } => {
-                self.message_handler(module, app, h, port, (param, index.as_ref()), protocol.as_ref(), span)
-            }
-            On::Event { port, event, param } => self.event_handler(module, app, h, port, event, param.as_ref(), span),
+            On::Message { .. } => self.message_handler(module, app, h, span),
+            On::Event { .. } => self.event_handler(module, app, h, span),
             On::Fault(name) => {
                 let record = self.fault_record(&[("place", U32)]);
                 let mut l = plain(self, module, format!("app {app}: on fault"));
@@ -112,20 +110,11 @@ impl Compiler<'_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn message_handler(
-        &mut self,
-        module: ModId,
-        app: &str,
-        h: &ast::Handler,
-        port: &Ident,
-        (param, index): (&Ident, Option<&Ident>),
-        named: Option<&Path>,
-        span: Span,
-    ) -> R<()> {
+    fn message_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
+        let On::Message { port, param, index, protocol: named } = &h.on else { return Err(Reported) };
         let p = self.port_named(module, port)?;
         if let ir::desc::PortKind::Frames { .. } = self.m.ports[p.index()].kind {
-            return self.frame_handler(module, app, h, port, (param, index), p, span);
+            return self.frame_handler(module, app, h, p, span);
         }
         if let Some(i) = index {
             return Err(self.no_array(&port.name, "port", i.span));
@@ -140,7 +129,7 @@ impl Compiler<'_> {
                 .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name)),
             ));
         }
-        let protocol = self.handler_protocol(module, p, port, named)?;
+        let protocol = self.handler_protocol(module, p, port, named.as_ref())?;
         let on = ir::On::Message { port: p, protocol };
         if let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) {
             let d = Diagnostic::error(
@@ -172,17 +161,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn event_handler(
-        &mut self,
-        module: ModId,
-        app: &str,
-        h: &ast::Handler,
-        port: &Ident,
-        event: &Ident,
-        param: Option<&Ident>,
-        span: Span,
-    ) -> R<()> {
+    fn event_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
+        let On::Event { port, event, param } = &h.on else { return Err(Reported) };
         let p = self.port_named(module, port)?;
         let on = match event.name.as_str() {
             "closed" => ir::On::Closed(p),

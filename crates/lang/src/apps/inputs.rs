@@ -42,6 +42,14 @@ enum Does {
     Nodes(Vec<Node>),
 }
 
+/// What a packet is given to: an input, which is made if its key is new.
+struct Destination {
+    key: String,
+    name: String,
+    element: u32,
+    does: Does,
+}
+
 impl Does {
     /// Of an array of `in`s.
     fn places(&self) -> Option<u64> {
@@ -275,20 +283,25 @@ impl Lower<'_, '_> {
                 }
                 if let Some((n, port, index)) = instance_at(e).filter(|_| !self.is_outlet(e)) {
                     if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() {
-                        let entrance = self.entrance(&n.name, port, &i, rest, &v, first.span)?;
+                        let entrance = self.entrance((&n.name, port), &i, rest, &v, first.span)?;
                         let at = self.place_of(&entrance, index, &v, first.span)?;
                         let key = format!("{}.{}", entrance.element, entrance.input);
                         let (input, element) = (entrance.input.clone(), entrance.element);
-                        let does = Does::Element(entrance.into());
-                        return self.output_to_input(from, (key, input, element), does, at, (frame, unit), first.span);
+                        let to = Destination { key, name: input, element, does: Does::Element(entrance.into()) };
+                        return self.output_to_input(from, to, at, (frame, unit), first.span);
                     }
                 }
             }
             _ => {}
         }
         // Nodes that the compiler makes for tests have one place.
-        let (key, name, element) = (format!("{} {nodes:?}", self.cx.element), from.out.clone(), self.cx.element);
-        self.output_to_input(from, (key, name, element), Does::Nodes(nodes.to_vec()), None, (frame, unit), span)
+        let to = Destination {
+            key: format!("{} {nodes:?}", self.cx.element),
+            name: from.out.clone(),
+            element: self.cx.element,
+            does: Does::Nodes(nodes.to_vec()),
+        };
+        self.output_to_input(from, to, None, (frame, unit), span)
     }
 
     /// A port of one instance of frames, by its name.
@@ -303,8 +316,7 @@ impl Lower<'_, '_> {
     fn output_to_input(
         &mut self,
         from: From,
-        (key, name, element): (String, String, u32),
-        does: Does,
+        to: Destination,
         at: Option<ir::Expr>,
         (frame, unit): (LocalId, ir::UnitId),
         span: Span,
@@ -314,6 +326,7 @@ impl Lower<'_, '_> {
             self.impure = true;
             return Ok(());
         }
+        let Destination { key, name, element, does } = to;
         let key = format!("{key} {} {}", unit.0, self.arrival);
         let count = does.places();
         let gone: BTreeSet<u32> = self.gone.iter().filter(|g| g.0 == frame).map(|g| g.1).collect();

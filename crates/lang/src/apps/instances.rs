@@ -76,8 +76,7 @@ impl Compiler<'_> {
         if !element.members.iter().any(own) && inner.is_empty() && !queues {
             return Ok(());
         }
-        let path: Vec<&str> = around.iter().map(|(_, o)| o.name.as_str()).chain([name]).collect();
-        let path = path.join(".");
+        let path = path_of(around, name);
         for m in element.members.iter().filter(|m| own(m)) {
             let MemberKind::Handler(h) = &m.kind else { continue };
             let on = match &h.on {
@@ -109,7 +108,7 @@ impl Compiler<'_> {
             self.add_handler(&format!("{path}.{word}"), on, m.span, body);
         }
         if queues {
-            self.queue_handlers(module, around, name, &path, i, span)?;
+            self.queue_handlers(module, around, name, i, span)?;
         }
         for (n, k, at) in inner {
             let outlet = {
@@ -136,11 +135,11 @@ impl Compiler<'_> {
         module: ModId,
         around: &[(Rc<Instance>, Outlet)],
         name: &str,
-        path: &str,
         i: &Rc<Instance>,
         span: Span,
     ) -> R<()> {
         let element = i.element.clone();
+        let path = path_of(around, name);
         for m in &element.members {
             let (queue, param, h) = match &m.kind {
                 MemberKind::Handler(h) => match &h.on {
@@ -439,4 +438,10 @@ fn targets(to: &Expr, found: &mut Vec<String>) {
         ExprKind::List(all) => all.iter().for_each(|e| targets(e, found)),
         _ => {}
     }
+}
+
+/// The name of an instance with those around it.
+fn path_of(around: &[(Rc<Instance>, Outlet)], name: &str) -> String {
+    let names: Vec<&str> = around.iter().map(|(_, o)| o.name.as_str()).chain([name]).collect();
+    names.join(".")
 }

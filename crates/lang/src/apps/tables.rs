@@ -76,7 +76,7 @@ impl Compiler<'_> {
             let ring = table.kind == TableKind::Ring;
             let masked = matches!(table.kind, TableKind::Wildcard | TableKind::Lpm);
             let add = |c: &mut Self, what: &str, doc: &str, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>| {
-                let _ = c.table_signal(&table.name, what, doc, &entry, span, make);
+                let _ = c.table_signal(&table.name, (what, doc), &entry, span, make);
             };
             if table.kind != TableKind::HyperLogLog {
                 add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span));
@@ -215,8 +215,7 @@ impl Compiler<'_> {
     fn table_signal(
         &mut self,
         table: &str,
-        what: &str,
-        doc: &str,
+        (what, doc): (&str, &str),
         entry: &Entry,
         span: Span,
         make: &dyn Fn(&mut Lower, &Entry) -> R<Made>,

@@ -66,28 +66,12 @@ impl Lower<'_, '_> {
             Root::State(id, ty) => {
                 let t = self.cx.lower_ty(&ty);
                 let current = ir::Expr::new(t, K::State(id));
-                self.assign_whole(
-                    Val::pure(ty, current),
-                    &path,
-                    op,
-                    value,
-                    span,
-                    |k| *k == K::State(id),
-                    |e| StmtKind::SetState(id, e),
-                )
+                self.assign_whole(Val::pure(ty, current), &path, op, value, span)
             }
             Root::Session(id, ty) => {
                 let t = self.cx.lower_ty(&ty);
                 let current = ir::Expr::new(t, K::Session(id));
-                self.assign_whole(
-                    Val::pure(ty, current),
-                    &path,
-                    op,
-                    value,
-                    span,
-                    |k| *k == K::Session(id),
-                    |e| StmtKind::SetSession(id, e),
-                )
+                self.assign_whole(Val::pure(ty, current), &path, op, value, span)
             }
         }
     }
@@ -101,7 +85,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// A state or a session value, of which parts are set by setting all of it.
     fn assign_whole(
         &mut self,
         current: Val,
@@ -109,16 +93,21 @@ impl Lower<'_, '_> {
         op: Option<BinOp>,
         value: &Expr,
         span: Span,
-        changed: impl Fn(&K) -> bool,
-        set: impl Fn(ir::Expr) -> StmtKind,
     ) -> R<Val> {
         self.impure = true;
         let (ty, e) = self.new_value(current.clone(), path, op, value, span)?;
         let e = self.result(&ty, &e, span);
-        self.forget(changed);
-        let Vk::Pure(whole) = &current.kind else { return Err(Reported) };
+        let Vk::Pure(whole) = current.kind else { return Err(Reported) };
+        self.forget(|k| *k == *whole.kind);
         let stored = self.replace(whole.clone(), &current.ty, path, e.clone());
-        self.push(span, set(stored));
+        self.push(
+            span,
+            match *whole.kind {
+                K::State(id) => StmtKind::SetState(id, stored),
+                K::Session(id) => StmtKind::SetSession(id, stored),
+                _ => return Err(Reported),
+            },
+        );
         // The value of the assignment is the assigned value: `(chosen = x)` is x even if the place
         // is an option.
         match (&ty, &*e.kind) {

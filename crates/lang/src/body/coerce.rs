@@ -56,7 +56,7 @@ impl Lower<'_, '_> {
             (Ty::None, Ty::Option(_)) => Ok(Expr::new(t, ExprKind::None)),
             (Ty::Option(a), Ty::Option(b)) => match v.kind {
                 Vk::Maybe(c, inner) => self.maybe_expr(c, *inner, want, span),
-                Vk::Pure(e) => self.option_widen(e, a, b, t, want, span),
+                Vk::Pure(e) => self.option_widen(e, a, b, want, span),
                 _ => Err(self.no_data(want, span)),
             },
             (_, Ty::Option(inner)) => {
@@ -89,7 +89,7 @@ impl Lower<'_, '_> {
                 if a == b && n <= m || matches!((&v.ty, want), (Ty::List(_, 0), Ty::List(..))) =>
             {
                 match v.kind {
-                    Vk::Pure(e) => self.longer_list(e, a, *n, want, t, span),
+                    Vk::Pure(e) => self.longer_list(e, a, *n, want, span),
                     _ => Err(Reported),
                 }
             }
@@ -147,7 +147,8 @@ impl Lower<'_, '_> {
         Ok(build::if_(t, c, Expr::new(t, ExprKind::Some(e)), Expr::new(t, ExprKind::None)))
     }
 
-    fn option_widen(&mut self, e: Expr, a: &Ty, b: &Ty, t: ir::TyId, want: &Ty, span: Span) -> R<Expr> {
+    fn option_widen(&mut self, e: Expr, a: &Ty, b: &Ty, want: &Ty, span: Span) -> R<Expr> {
+        let t = self.cx.lower_ty(want);
         // `some(x)` holds x itself; the item of a `none` has any type.
         match *e.kind {
             ExprKind::None => return Ok(Expr::new(t, ExprKind::None)),
@@ -215,7 +216,8 @@ impl Lower<'_, '_> {
     }
 
     /// A list where one with a larger maximum is wanted: literals take its type, others are copied.
-    fn longer_list(&mut self, e: Expr, item: &Ty, max: u32, want: &Ty, t: ir::TyId, span: Span) -> R<Expr> {
+    fn longer_list(&mut self, e: Expr, item: &Ty, max: u32, want: &Ty, span: Span) -> R<Expr> {
+        let t = self.cx.lower_ty(want);
         if let ExprKind::MakeList(items) = *e.kind {
             return Ok(Expr::new(t, ExprKind::MakeList(items)));
         }

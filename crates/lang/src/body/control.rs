@@ -291,24 +291,17 @@ impl Lower<'_, '_> {
         )
     }
 
-    pub fn if_let(
-        &mut self,
-        p: &Pattern,
-        v: &Expr,
-        then: &Block,
-        other: Option<&Expr>,
-        want: Option<&Ty>,
-        span: Span,
-    ) -> R<Val> {
+    pub fn if_let(&mut self, e: &Expr, want: Option<&Ty>) -> R<Val> {
+        let ExprKind::IfLet(p, v, then, other) = &*e.kind else { return Err(Reported) };
         let want = if other.is_none() { Some(&Ty::Unit) } else { want };
         let (cond, val) = self.some_of(v)?;
         self.branch(
             cond,
-            span,
+            e.span,
             want,
             |s| {
                 let inner = s.inner(val);
-                s.destructure(p, inner, span)?;
+                s.destructure(p, inner, e.span)?;
                 s.block(then, want)
             },
             |s| match other {
@@ -413,12 +406,12 @@ impl Lower<'_, '_> {
     }
 
     pub fn match_(&mut self, subject: &Expr, arms: &[Arm], want: Option<&Ty>, span: Span) -> R<Val> {
-        let (val, known) = self.subject(subject)?;
-        self.arms(&val, known, arms, want, span, &|s, body, want| s.expr(body, want))
+        let val = self.subject(subject)?;
+        self.arms(&val, arms, want, span, &|s, body, want| s.expr(body, want))
     }
 
     /// What is matched, computed once. Tuples of plain values are matched part by part.
-    pub fn subject(&mut self, subject: &Expr) -> R<(Val, ())> {
+    pub fn subject(&mut self, subject: &Expr) -> R<Val> {
         let before = std::mem::replace(&mut self.decision, true);
         let val = self.expr(subject, None);
         self.decision = before;
@@ -426,46 +419,29 @@ impl Lower<'_, '_> {
         if val.ty.is_error() {
             return Err(Reported);
         }
-        Ok((self.once(val, subject.span), ()))
+        Ok(self.once(val, subject.span))
     }
 
-    pub fn arms(
-        &mut self,
-        val: &Val,
-        _known: (),
-        arms: &[Arm],
-        want: Option<&Ty>,
-        span: Span,
-        body: ArmBody<'_, Self>,
-    ) -> R<Val> {
+    pub fn arms(&mut self, val: &Val, arms: &[Arm], want: Option<&Ty>, span: Span, body: ArmBody<'_, Self>) -> R<Val> {
         if arms.len() > MAX_ARMS {
             let d = Diagnostic::error("E0507", span, format!("a `match` has at most {MAX_ARMS} arms"))
                 .label(format!("this has {}", arms.len()));
             return Err(self.cx.report(d.hint("join arms by `|`, or move the rest to a function: `_ => other(x)`")));
         }
         self.exhaustive(val, arms, span)?;
-        self.arm(val, arms, 0, want, span, body)
+        self.arm(val, arms, want, span, body)
     }
 
-    fn arm(
-        &mut self,
-        val: &Val,
-        arms: &[Arm],
-        i: usize,
-        want: Option<&Ty>,
-        span: Span,
-        body: ArmBody<'_, Self>,
-    ) -> R<Val> {
-        let Some(arm) = arms.get(i) else { return Ok(Val::never()) };
+    fn arm(&mut self, val: &Val, arms: &[Arm], want: Option<&Ty>, span: Span, body: ArmBody<'_, Self>) -> R<Val> {
+        let Some((arm, rest)) = arms.split_first() else { return Ok(Val::never()) };
         let made = self.pattern(&arm.pattern, val);
         let (cond, binds) = match made {
             Ok(m) => m,
             Err(r) => {
-                let _ = self.sub(|s| s.deeper(span, |s| s.arm(val, arms, i + 1, want, span, body)));
+                let _ = self.sub(|s| s.deeper(span, |s| s.arm(val, rest, want, span, body)));
                 return Err(r);
             }
         };
-        let last = i + 1 == arms.len();
         let names = binds.clone();
         let run = |s: &mut Self| {
             for (n, v) in names {
@@ -474,7 +450,7 @@ impl Lower<'_, '_> {
             body(s, &arm.body, want)
         };
         let Some(guard) = &arm.guard else {
-            if last || build::as_bool(&cond) == Some(true) {
+            if rest.is_empty() || build::as_bool(&cond) == Some(true) {
                 let (v, block) = self.sub(|s| {
                     s.assume(&cond, true);
                     run(s)
@@ -482,7 +458,7 @@ impl Lower<'_, '_> {
                 self.out.extend(block);
                 return v;
             }
-            return self.branch(cond, span, want, run, |s| s.arm(val, arms, i + 1, want, span, body));
+            return self.branch(cond, span, want, run, |s| s.arm(val, rest, want, span, body));
         };
         // With a guard: both must hold. The guard may use what the pattern binds.
         let (g, block) = self.sub(|s| {
@@ -514,7 +490,7 @@ impl Lower<'_, '_> {
                 }
                 body(s, &arm.body, want)
             },
-            |s| s.arm(val, arms, i + 1, want, span, body),
+            |s| s.arm(val, rest, want, span, body),
         )
     }
 

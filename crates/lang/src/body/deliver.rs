@@ -9,7 +9,7 @@ use crate::val::{OutKind, Outgoing, Val, Vk};
 use ir::{BinOp, ExprKind as K, FaultKind, StmtKind};
 use std::rc::Rc;
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{Block, Expr, ExprKind, Pattern, Span, StmtKind as S};
+use wireloom_syntax::ast::{Block, Expr, ExprKind, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
 /// Most instances of a port, and most answers of one `call all`.
@@ -77,8 +77,8 @@ impl Lower<'_, '_> {
                 )
             }
             ExprKind::Match(subject, arms) => {
-                let (val, known) = self.subject(subject)?;
-                self.arms(&val, known, arms, Some(&Ty::Unit), e.span, &|s, body, _| s.deliver(body, sink))
+                let val = self.subject(subject)?;
+                self.arms(&val, arms, Some(&Ty::Unit), e.span, &|s, body, _| s.deliver(body, sink))
             }
             ExprKind::Block(b) => self.deliver_block(b, sink),
             ExprKind::Else(a, d) if is_call(a) => self.call_to(a, Some(d), sink),
@@ -529,9 +529,7 @@ impl Lower<'_, '_> {
                 p
             }
             ExprKind::CallAll { join: Some(_), .. } => self.call_joined(e)?,
-            ExprKind::CallAll { pattern, list, cond, port, msg, within, .. } => {
-                self.call_for(e, pattern, list, cond.as_ref(), port, msg, within.as_ref())?
-            }
+            ExprKind::CallAll { .. } => self.call_for(e)?,
             _ => return Err(Reported),
         };
         let unit = self.response_unit(port, e.span)?;
@@ -542,27 +540,18 @@ impl Lower<'_, '_> {
         Ok(Val::of(Ty::Replies(unit)))
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn call_for(
-        &mut self,
-        e: &Expr,
-        pattern: &Pattern,
-        list: &Expr,
-        cond: Option<&Expr>,
-        port: &Expr,
-        msg: &Expr,
-        within: Option<&Expr>,
-    ) -> R<ir::PortId> {
+    fn call_for(&mut self, e: &Expr) -> R<ir::PortId> {
+        let ExprKind::CallAll { pattern, list, cond, port, msg, within, .. } = &*e.kind else { return Err(Reported) };
         let mut found = None;
         self.parts_max = self.each(pattern, list, e.span, |s| {
             let issue = |s: &mut Self| -> R<Val> {
                 let (p, index) = s.target(port)?;
-                let within = s.within(within)?;
+                let within = s.within(within.as_ref())?;
                 s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span })?;
                 Ok(Val::of(Ty::Port(p)))
             };
             let mut p = None;
-            s.filtered(cond, e.span, |s| {
+            s.filtered(cond.as_ref(), e.span, |s| {
                 p = Some(issue(s)?);
                 Ok(Val::unit())
             })?;

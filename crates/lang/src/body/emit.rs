@@ -367,7 +367,7 @@ impl Lower<'_, '_> {
     }
 
     fn emit_bytes(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, span: Span) -> R<()> {
-        let FieldKind::Bytes { min, max, class, extent, trim, .. } = &ir_field.kind else { return Ok(()) };
+        let FieldKind::Bytes { min, class, extent, trim, .. } = &ir_field.kind else { return Ok(()) };
         let Some(v) = self.enum_text(fields, f)?.or_else(|| fields.value(f).cloned()) else {
             let default =
                 self.cx.units[fields.unit.index()].defaults.iter().find(|(d, _)| *d == f).map(|(_, v)| v.clone());
@@ -405,7 +405,7 @@ impl Lower<'_, '_> {
             return Ok(());
         };
         if !self.same_source(&v, ir_field) {
-            self.valid_bytes(&v, *min, *max, class.as_ref(), extent, span)?;
+            self.valid_bytes(&v, &ir_field.kind, span)?;
         }
         if let (1.., Some(t)) = (*min, trim) {
             self.not_blank(&v, t, span)?;
@@ -503,15 +503,10 @@ impl Lower<'_, '_> {
         found
     }
 
-    fn valid_bytes(
-        &mut self,
-        v: &ir::Expr,
-        min: u64,
-        max: u64,
-        class: Option<&ir::ByteSet>,
-        extent: &Extent,
-        span: Span,
-    ) -> R<()> {
+    /// Bytes of a bytes field have its sizes, its set, and no delimiter.
+    fn valid_bytes(&mut self, v: &ir::Expr, field: &FieldKind, span: Span) -> R<()> {
+        let FieldKind::Bytes { min, max, class, extent, .. } = field else { return Err(Reported) };
+        let (min, max, class) = (*min, *max, class.as_ref());
         let len = build::len_bytes(v.clone());
         if let K::Bytes(b) = &*v.kind {
             let why = match extent {
@@ -805,7 +800,7 @@ impl Lower<'_, '_> {
                         }
                     },
                     (Ty::List(t, n), Vk::Pure(list)) if matches!(elem, Elem::Value(_)) => {
-                        self.emit_values(list, &t.clone(), *n, element, owner, e.span)
+                        self.emit_values(list, (&t.clone(), *n), &self.field_ir(owner, element), e.span)
                     }
                     (Ty::Error, _) => Err(Reported),
                     (t, _) => {
@@ -817,19 +812,11 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn emit_values(
-        &mut self,
-        list: ir::Expr,
-        t: &Ty,
-        n: u32,
-        element: FieldId,
-        owner: ir::UnitId,
-        span: Span,
-    ) -> R<()> {
+    fn emit_values(&mut self, list: ir::Expr, (t, n): (&Ty, u32), field: &ir::Field, span: Span) -> R<()> {
         let var = self.new_local("i", &crate::ty::U32);
         let et = self.cx.lower_ty(t);
         let item = ir::Expr::new(et, K::ListGet(list.clone(), self.local_expr(var)));
-        let (made, body) = self.sub(|s| s.emit_value(Val::pure(t.clone(), item), element, owner, span));
+        let (made, body) = self.sub(|s| s.emit_value(Val::pure(t.clone(), item), field, span));
         made?;
         self.push(
             span,
@@ -838,8 +825,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn emit_value(&mut self, v: Val, element: FieldId, owner: ir::UnitId, span: Span) -> R<()> {
-        let field = self.field_ir(owner, element);
+    fn emit_value(&mut self, v: Val, field: &ir::Field, span: Span) -> R<()> {
         let ty = match &field.kind {
             FieldKind::Bytes { max, .. } => Ty::Bytes(*max),
             _ => match self.cx.m.types.get(field.ty.index()) {
@@ -849,7 +835,7 @@ impl Lower<'_, '_> {
             },
         };
         let e = self.coerce(v, &ty, span)?;
-        self.write_value(e, &field, span)
+        self.write_value(e, field, span)
     }
 
     /// One value in the form of its field, with validity and delimiter.
@@ -861,8 +847,8 @@ impl Lower<'_, '_> {
                 self.delimiter(until.as_ref(), span);
             }
             FieldKind::Varint { .. } => self.emit(span, Emit::Varint(e)),
-            FieldKind::Bytes { min, max, class, extent, .. } => {
-                self.valid_bytes(&e, *min, *max, class.as_ref(), extent, span)?;
+            FieldKind::Bytes { extent, .. } => {
+                self.valid_bytes(&e, &field.kind, span)?;
                 self.emit(span, Emit::Bytes(e));
                 if let Extent::Until(u) = extent {
                     self.delimiter(Some(u), span);
@@ -880,7 +866,7 @@ impl Lower<'_, '_> {
             Elem::Value(t) => {
                 let v = self.expr(e, Some(t))?;
                 let Some(element) = element else { return Err(Reported) };
-                return self.emit_value(v, element, owner, e.span);
+                return self.emit_value(v, &self.field_ir(owner, element), e.span);
             }
         };
         if let Some((r, _)) = self.cx.record_units.get(&unit).copied() {

@@ -76,7 +76,7 @@ impl Lower<'_, '_> {
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, span, want),
             ExprKind::Else(a, d) => self.else_(a, d, want),
             ExprKind::If(c, then, other) => self.if_expr(c, then, other.as_ref(), want, span),
-            ExprKind::IfLet(p, v, then, other) => self.if_let(p, v, then, other.as_ref(), want, span),
+            ExprKind::IfLet(..) => self.if_let(e, want),
             ExprKind::Match(subject, arms) => self.match_(subject, arms, want, span),
             ExprKind::Block(b) => self.block(b, want),
             ExprKind::Lambda(..) => Err(self.cx.report(
@@ -84,7 +84,7 @@ impl Lower<'_, '_> {
                     .hint("it is an argument of `.any`, `.all`, `.count`, `.first` and `merge`"),
             )),
             ExprKind::Comprehension { .. } => self.comprehension(e, want),
-            ExprKind::Fold { list, init, acc, item, body } => self.fold(list, init, acc, item, body, want),
+            ExprKind::Fold { .. } => self.fold(e, want),
             ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. } => self.call_value(e, None),
             ExprKind::Stmt(s) => self.stmt_value(s),
         }

@@ -485,15 +485,8 @@ impl Lower<'_, '_> {
         Ok(Val::pure(ty, X::new(t, K::MakeList(items))))
     }
 
-    pub fn fold(
-        &mut self,
-        list: &Expr,
-        init: &Expr,
-        acc: &Ident,
-        item: &Pattern,
-        body: &Expr,
-        want: Option<&Ty>,
-    ) -> R<Val> {
+    pub fn fold(&mut self, e: &Expr, want: Option<&Ty>) -> R<Val> {
+        let ExprKind::Fold { list, init, acc, item, body } = &*e.kind else { return Err(Reported) };
         if let Pattern::Name(n) = item {
             self.cx.distinct([acc, n].into_iter())?;
         }

@@ -363,7 +363,7 @@ impl Lower<'_, '_> {
         let ir::Root::Local(frame) = path.root else { return Err(Reported) };
         let Some(u) = self.frame_unit(frame) else { return Err(Reported) };
         if path.steps.is_empty() {
-            return self.frame_part(frame, u, name, op, value, span);
+            return self.frame_part((frame, u), name, op, value, span);
         }
         let [ir::Step::Field(h)] = path.steps.as_slice() else {
             return Err(self.err("E0622", place.span, "only fields of a header itself are set in place"));
@@ -470,8 +470,7 @@ impl Lower<'_, '_> {
 
     fn frame_part(
         &mut self,
-        frame: LocalId,
-        u: ir::UnitId,
+        (frame, u): (LocalId, ir::UnitId),
         name: &Ident,
         op: Option<ast::BinOp>,
         value: &Expr,

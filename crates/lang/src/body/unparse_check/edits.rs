@@ -212,8 +212,8 @@ impl Lower<'_, '_> {
         let mut any = build::boolean(false);
         for edit in c.edits {
             let touches = match edit {
-                Edit::Remove { list, index, cond } if list[..] == [f] => {
-                    self.removed(c, f, *index, name, asked, cond).unwrap_or(build::boolean(true))
+                Edit::Remove { list, .. } if list[..] == [f] => {
+                    self.removed(c, edit, name, asked).unwrap_or(build::boolean(true))
                 }
                 Edit::Append { list, cond, body } if list[..] == [f] => match appended_name(body) {
                     Some(n) if build::as_bool(&q.asks_for(self, n.clone())) == Some(false) => build::boolean(false),
@@ -319,8 +319,8 @@ impl Lower<'_, '_> {
         reroot(&mut all, c.msg);
         for edit in c.edits {
             match edit {
-                Edit::Remove { list, index, cond } if list[..] == [l] => {
-                    let gone = self.removed(c, l, *index, name, asked, cond)?;
+                Edit::Remove { list, .. } if list[..] == [l] => {
+                    let gone = self.removed(c, edit, name, asked)?;
                     all = build::if_(e.ty, gone, q.nothing(), all);
                 }
                 Edit::Append { list, cond, body } if list[..] == [l] => {
@@ -334,8 +334,9 @@ impl Lower<'_, '_> {
     }
 
     /// Whether items of this name go; none if that depends on more of the item than its name.
-    fn removed(&self, c: &Changed, l: FieldId, index: LocalId, name: FieldId, asked: &[u8], cond: &X) -> Option<X> {
-        let mut cond = cond.clone();
+    fn removed(&self, c: &Changed, edit: &Edit, name: FieldId, asked: &[u8]) -> Option<X> {
+        let Edit::Remove { list, index, cond } = edit else { return None };
+        let (l, mut cond) = (*list.first()?, cond.clone());
         ir::walk::expr_mut(&mut cond, &mut |e| {
             if let K::Read(p) = &*e.kind {
                 if p.root == Root::Local(c.msg)
@@ -351,7 +352,7 @@ impl Lower<'_, '_> {
         });
         let cond = crate::fold::fold(&self.cx.m, &cond);
         let mut more = false;
-        ir::walk::expr(&cond, &mut |e| more |= matches!(*e.kind, K::Local(i) if i == index));
+        ir::walk::expr(&cond, &mut |e| more |= matches!(*e.kind, K::Local(i) if i == *index));
         (!more).then_some(cond)
     }
 
