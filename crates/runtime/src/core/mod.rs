@@ -3,8 +3,9 @@
 //! In: batches of [`Event`]s. Out: writes, once per connection and batch. Between them, run to
 //! completion:
 //!
-//! ```text bytes ─ input ─ message ─ task ─ call ─ backend connection ─ reply ─ task ─ slot ─
-//! client connection ─ flush ```
+//! ```text
+//! bytes ─ input ─ message ─ task ─ call ─ backend connection ─ reply ─ task ─ slot ─ client connection ─ flush
+//! ```
 //!
 //! `input` cuts bytes into messages in the engine's own buffer. `client` starts tasks and keeps
 //! replies in order. `task` runs handlers, and `host` has the functions that they call.
