@@ -312,9 +312,7 @@ fn port_metrics(out: &mut String, view: &View) {
         ("wireloom_sent_bytes_total", "counter", "Bytes sent.", |s| &s.bytes_out),
         ("wireloom_retries_total", "counter", "Requests sent again on a fresh connection.", |s| &s.retries),
         ("wireloom_pipelined_total", "counter", "Requests sent behind another on its connection.", |s| &s.pipelined),
-        ("wireloom_surplus_total", "counter", "Connections closed because of bytes without a request.", |s| {
-            &s.surplus
-        }),
+        ("wireloom_surplus_total", "counter", "Connections closed because of bytes without a request.", |s| &s.surplus),
         ("wireloom_failovers_total", "counter", "Requests that went to another server.", |s| &s.failovers),
     ];
     for (name, kind, help, get) in families {
