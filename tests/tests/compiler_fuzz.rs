@@ -3,7 +3,7 @@
 //! keeps its meaning in every form, is accepted by the C compiler without a warning, and does the
 //! same interpreted and compiled.
 //!
-//! `WIRELOOM_SEEDS` is how many damaged versions of each program are tried. The text at hand is in
+//! `WIRELOOM_SEEDS` is how many damaged versions of each program are tried. The current text is in
 //! the temporary folder (`wireloom-fuzz-<pid>.loom`) as long as it has not passed, so that it is
 //! found even after a crash.
 
@@ -34,7 +34,7 @@ fn on_a_usual_stack(run: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// The text at hand, kept until it has passed.
+/// The current text, kept until it has passed.
 struct Case(PathBuf);
 
 impl Case {

@@ -93,3 +93,19 @@ fn nothing_names_what_lies_outside() {
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
+
+/// The map names files by the ends of their paths.
+#[test]
+fn files_of_the_map_are_there() {
+    let all: Vec<String> = files().iter().map(|p| p.display().to_string()).collect();
+    let map = std::fs::read_to_string(root().join("docs/architecture.md")).expect("the map");
+    let is_file = |name: &&str| [".rs", ".h", ".loom", "/"].iter().any(|e| name.ends_with(e)) && !name.contains(' ');
+    let named: Vec<&str> = map.split('`').skip(1).step_by(2).filter(is_file).collect();
+    assert!(named.len() > 30, "{named:?}");
+    let is_there = |name: &str| match name.ends_with('/') {
+        true => all.iter().any(|p| p.contains(&format!("/{name}"))),
+        false => all.iter().any(|p| p.ends_with(&format!("/{name}"))),
+    };
+    let missing: Vec<_> = named.into_iter().filter(|n| !is_there(n)).collect();
+    assert!(missing.is_empty(), "docs/architecture.md names {missing:?}");
+}

@@ -82,7 +82,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A count that may be a parameter of the element at hand.
+    /// A count that may be a parameter of the current element.
     pub fn const_in_app(&mut self, module: ModId, e: &Expr) -> R<u64> {
         if let ExprKind::Name(n) = &*e.kind {
             if let Some(crate::apps::AppName::Const(v)) = self.app.get(&n.name) {

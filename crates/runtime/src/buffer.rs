@@ -1,11 +1,11 @@
 //! Memory for bytes in transit: a core's pool, output queues of chunks, and contiguous buffers for
 //! held messages.
 //!
-//! All memory comes from one [`ChunkPool`] per core, which has a cap in bytes and keeps returned memory
-//! on free lists. So the data path does not allocate after warm-up. Above a low-water mark, memory
-//! goes back to the system, so that a burst does not stay resident. Queues start with a small chunk
-//! (2 KiB) and continue with large ones (16 KiB). So hundreds of connections with a short answer
-//! each fit into the cache and the memory target.
+//! All memory comes from one [`ChunkPool`] per core, which has a cap in bytes and keeps returned
+//! memory on free lists. So the data path does not allocate after warm-up. Above a low-water mark,
+//! memory goes back to the system, so that a burst does not stay resident. Queues start with a
+//! small chunk (2 KiB) and continue with large ones (16 KiB). So hundreds of connections with a
+//! short answer each fit into the cache and the memory target.
 //!
 //! Queues and buffers do not return their memory when they are dropped, because they hold no
 //! reference to the pool. Call `clear` or `release`. Debug builds assert that.

@@ -81,7 +81,7 @@ impl Compiler<'_> {
         self.played(module, t, params)
     }
 
-    /// The steps of a simulated run of the app at hand.
+    /// The steps of a simulated run of the current app.
     pub fn played(&mut self, module: ModId, t: &ast::Test, params: Vec<(String, String)>) -> R<()> {
         let index = self.m.tests.len();
         let span = self.span(t.span);

@@ -122,7 +122,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// An address as one of another type: of either family, or (a constant) of the family at hand.
+    /// An address as one of another type: of either family, or (a constant) of the current family.
     pub fn address_as(&mut self, e: X, from: &Ty, to: &Ty, span: Span) -> R<X> {
         let wide = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
         match (from, to) {

@@ -1,8 +1,8 @@
 //! Handlers that pause run on a stack of their own.
 //!
 //! Some handlers have a long loop in which no other handler can observe a pause
-//! (`wireloom_ir::passes::pauses`). Such a handler runs on a *handler stack*: a stack, scratch, and room for
-//! the messages that it builds, used by it alone. The loop reads the clock now and then
+//! (`wireloom_ir::passes::pauses`). Such a handler runs on a *handler stack*: a stack, scratch, and
+//! room for the messages that it builds, used by it alone. The loop reads the clock now and then
 //! (`wl_host.pause`). When the slice is used up, the core leaves the stack. It enters it again when
 //! the connection has its turn. The handler's data stays in place. Its request is copied before it
 //! begins, and answers are used only if they are kept whole. Tasks and connections never move. If

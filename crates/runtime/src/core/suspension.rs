@@ -1,8 +1,8 @@
 //! Suspension: a task waits at its calls, and goes on when the last answer is there.
 //!
 //! In: a run that ended with `WL_T_SUSPEND`, and the answers of its calls. Out: the next run of the
-//! handler. The request and the answers that it needs later are copied, with their views. Locals lie
-//! in the task's frame (`wireloom_ir::passes::liveness` decides which).
+//! handler. The request and the answers that it needs later are copied, with their views. Locals
+//! lie in the task's frame (`wireloom_ir::passes::liveness` decides which).
 
 use super::slab::Id;
 use super::types::{Side, Stored};

@@ -555,7 +555,8 @@ impl Engine for Uring {
     }
 
     fn waiting(&mut self, conn: Token) -> Waiting {
-        // The kernel fills our buffers only in `poll` (DEFER_TASKRUN): later input is in the socket.
+        // The kernel fills our buffers only in `poll` (DEFER_TASKRUN): later input is in the
+        // socket.
         self.sockets.get(conn).map_or(Waiting::End, |s| direct::waiting(s.raw()))
     }
 
