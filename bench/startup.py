@@ -5,7 +5,7 @@ In: the binary under test (WIRELOOM, or target/release/wireloom) and apps/. Out:
 bench/README.md and the figures as JSON in bench/results/startup/latest.json; with --print only the table, on the terminal.
 
   cold   nothing in the cache: C is generated, compiled with clang or gcc, loaded, and the first request answered, by code that is not
-         optimised. Network functions run on a capture of one frame, and the end of the run counts, with what became of the frame written
+         optimised. Network functions run on a capture of one frame, and the end of the run counts
   optimised  the same by `run --optimized`, which compiles with all optimisations first; without it that is done beside the service
   warm   the compiled program is in the cache
   interpreted   the same request by `run --interpret`, which needs no C compiler
@@ -33,12 +33,25 @@ ASK = {
     "word_count_combiner": (None, None, b""),
 }
 
-# UDP from 198.51.100.7 to 192.0.2.1, and the files that an app writes of it: "{}" is the file.
+# UDP from 198.51.100.7 to 192.0.2.1, and how an app is told to handle it: "{in}" is the capture, "{out}" a file for what it writes.
 FRAME = bytes.fromhex("020000000002020000000001080045000020000100004011") + bytes.fromhex("8e90" "c6336407" "c0000201" "0fa00035000c0000") + b"data"
 PACKETS = {
-    "flow_tracker": ["--dump", "flows={}.json"],
-    "openflow_firewall": ["--set", "otherwise=accept", "--bind", "accepted=pcap:{}.pcap"],
-    "l4_balancer": ["--set", "vip=192.0.2.1", "--set", "dips=10.0.0.1", "--bind", "out=pcap:{}.pcap"],
+    "aes_gateway": "--set key=0123456789abcdef0123456789abcdef --bind plain=pcap:{in} --bind secret=pcap:{out}",
+    "dns_tap": "--bind lan=pcap:{in} --bind mon=pcap:{out}",
+    "dpi_balancer": "--bind lan=pcap:{in} --bind workers=pcap:{out},null,null",
+    "flow_classifier": "--bind wire=pcap:{in} --set least=1 --dump heavy={out}",
+    "flow_tracker": "--bind wire=pcap:{in} --dump flows={out}",
+    "ipsec_gateway": "--bind plain=pcap:{in} --bind wire=pcap:{out}",
+    "l4_balancer": "--bind wire=pcap:{in} --set vip=192.0.2.1 --set dips=10.0.0.1 --bind out=pcap:{out}",
+    "learning_switch": "--bind ports=pcap:{in},null,null,null",
+    "nat44": "--set public=203.0.113.1 --bind lan=pcap:{in} --bind wan=pcap:{out}",
+    "network_sequencer": "--bind wire=pcap:{in} --bind out=pcap:{out}",
+    "openflow_firewall": "--bind wire=pcap:{in} --set otherwise=accept --bind accepted=pcap:{out}",
+    "packet_capture": "--bind wire=pcap:{in} --bind loggers=null,null,pcap:{out},null",
+    # Has no input: its first frames count, in the file.
+    "packet_generator": "--set rate=100000 --bind wire=pcap:{out}",
+    "pfabric_scheduler": "--bind wire=pcap:{in} --bind link=pcap:{out}",
+    "port_knocking": "--bind wire=pcap:{in} --dump stage={out}",
 }
 
 
@@ -113,21 +126,28 @@ def first_answer(app, binary, cache, extra, servers):
 def first_frame(app, binary, cache, extra):
     """The same from the start of the process to its end, on a capture of one frame."""
     with tempfile.TemporaryDirectory(prefix="wireloom-startup-") as folder:
-        there, out = pathlib.Path(folder) / "in.pcap", pathlib.Path(folder) / "out"
+        there, out = pathlib.Path(folder) / "in.pcap", pathlib.Path(folder) / "out.pcap"
         record = struct.pack("<IIII", 1_700_000_000, 0, len(FRAME), len(FRAME)) + FRAME
         there.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + record)
-        command = [binary, "run", f"apps/{app}.loom", "--bind", f"wire=pcap:{there}", *(a.format(out) for a in PACKETS[app]), *extra]
-        env = environment(cache)
+        options = [a.replace("{in}", str(there)).replace("{out}", str(out)) for a in PACKETS[app].split()]
         start = time.monotonic()
-        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        said = process.stderr.read()
-        _, status, used = os.wait4(process.pid, 0)
-        took = time.monotonic() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        wrote = next(iter(out.parent.glob("out.*")), None)
-        # A capture without a frame has 24 bytes, a table without an entry is `[]`.
-        if process.returncode or not wrote or wrote.stat().st_size <= 24:
-            sys.exit(f"startup: {app} did not handle its frame: {said.decode()}")
+        with tempfile.TemporaryFile() as log:
+            command = [binary, "run", f"apps/{app}.loom", *options, *extra]
+            process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stdout=subprocess.DEVNULL, stderr=log)
+            endless = "{in}" not in PACKETS[app]
+            # A capture without a frame has 24 bytes.
+            while endless and process.poll() is None and not (out.exists() and out.stat().st_size > 24):
+                time.sleep(0.001)
+            took = time.monotonic() - start
+            if endless:
+                process.terminate()
+            _, status, used = os.wait4(process.pid, 0)
+            took = took if endless else time.monotonic() - start
+            process.returncode = os.waitstatus_to_exitcode(status)
+            log.seek(0)
+            said = log.read().decode()
+        if process.returncode or f"{0 if endless else 1} frames received" not in said:
+            sys.exit(f"startup: {app} did not handle its frame: {said}")
         return took, used.ru_utime + used.ru_stime
 
 
@@ -182,6 +202,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--print", action="store_true", help="only print the table")
     args = parser.parse_args()
+    apps = sorted(f.stem for f in (ROOT / "apps").glob("*.loom"))
+    assert apps == sorted([*ASK, *PACKETS]), f"each app is measured: {apps}"
     binary = str(pathlib.Path(os.environ.get("WIRELOOM", ROOT / "target/release/wireloom")).resolve())
     run = lambda *command: subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())

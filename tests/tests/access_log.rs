@@ -185,7 +185,7 @@ fn other_protocols_have_lines_too() {
     let lines = log.lines(begun + 3);
     let told: Vec<Vec<String>> = lines[begun..].iter().map(|l| columns(&l.replacen("\" - ", "\" \"-\" ", 1))).collect();
     let what: Vec<(&str, &str, &str)> = told.iter().map(|c| (c[3].as_str(), c[4].as_str(), c[5].as_str())).collect();
-    assert_eq!(what, [("set", "-", "ok"), ("get", "-", "ok"), ("nonsense", "-", "error")], "{lines:#?}");
+    assert_eq!(what, [("set", "a", "ok"), ("get", "a", "ok"), ("nonsense", "-", "error")], "{lines:#?}");
 }
 
 impl LogFile {

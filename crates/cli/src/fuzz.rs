@@ -9,9 +9,10 @@ use crate::args::{Compile, Fuzz};
 use crate::engine::{self, How};
 use crate::world::{self, CliWorld};
 use crate::{fuzz_frames, load, sanitize, Failure, Outcome};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 use wireloom_interp::differential::{contexts, Pair, Summary};
 use wireloom_ir::{suggestions, Module, UnitId};
 use wireloom_syntax::World;
@@ -51,10 +52,40 @@ fn outer(args: Fuzz) -> Outcome {
     }
 }
 
+/// The time of a run.
+pub struct Limit {
+    start: Instant,
+    seconds: u64,
+    begun: Cell<bool>,
+}
+
+impl Limit {
+    fn new(seconds: u64) -> Limit {
+        Limit { start: Instant::now(), seconds, begun: Cell::new(false) }
+    }
+
+    /// Whether one more is run: the first always is, and so is all of what is not random if no time
+    /// is given.
+    pub fn goes_on(&self) -> bool {
+        !self.begun.replace(true) || self.seconds == 0 || self.is_time_left()
+    }
+
+    /// Whether there is time for what is random.
+    pub fn is_time_left(&self) -> bool {
+        self.start.elapsed().as_secs_f64() < self.seconds as f64
+    }
+
+    /// What a run says when it begins.
+    pub fn shown(&self) -> String {
+        format!("{} s, of which preparing took {:.1}", self.seconds, self.start.elapsed().as_secs_f64())
+    }
+}
+
 fn inner(args: Fuzz) -> Outcome {
+    let limit = Limit::new(args.seconds);
     if args.unit.ends_with(".loom") {
         let note = std::env::var_os(NOTE).map(PathBuf::from);
-        return fuzz_frames::inner(&args, note.as_deref());
+        return fuzz_frames::inner(&args, note.as_deref(), &limit);
     }
     let (file, name) = place(&args.unit)?;
     let module = Arc::new(load::load_all(&file)?.remove(0));
@@ -80,11 +111,10 @@ fn inner(args: Fuzz) -> Outcome {
         "the interpreter, cut differently"
     };
     let mut seed = args.seed.unwrap_or(1);
-    eprintln!("wireloom: fuzzing {} for {} s: {whom}, first seed {seed}", module.unit(unit).name, args.seconds);
+    eprintln!("wireloom: fuzzing {} for {}: {whom}, first seed {seed}", module.unit(unit).name, limit.shown());
     let note = std::env::var_os(NOTE);
-    let until = Instant::now() + Duration::from_secs(args.seconds);
     let mut total = Summary::default();
-    while Instant::now() < until {
+    loop {
         if let Some(file) = &note {
             std::fs::write(file, seed.to_string())?;
         }
@@ -92,12 +122,15 @@ fn inner(args: Fuzz) -> Outcome {
         let ctx = contexts[(seed >> 33) as usize % contexts.len()];
         let pair = Pair { module: &module, a: reference.program.table(), b: made.program.table(), unit, ctx };
         // SAFETY: both tables live as long as the process.
-        let sum = unsafe { pair.compare_random_while(seed, ROUNDS, || Instant::now() < until) }
+        let sum = unsafe { pair.compare_random_while(seed, ROUNDS, || limit.goes_on()) }
             .map_err(|e| Failure::Said(format!("{e}\nrepeat with --seed {seed}")))?;
         if let (1.., Some(why)) = wireloom_interp::internal_errors() {
             return Err(Failure::Said(format!("internal error of the interpreter: {why}\nrepeat with --seed {seed}")));
         }
         total.add(&sum);
+        if !limit.is_time_left() {
+            break;
+        }
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     }
     println!(

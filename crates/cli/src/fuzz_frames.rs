@@ -6,21 +6,18 @@
 
 use crate::args::Fuzz;
 use crate::engine::{self, How};
+use crate::fuzz::Limit;
 use crate::{load, Failure, Outcome};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use wireloom_interp::frames::{hex, samples, FrameIn, Mutator, Pair};
 use wireloom_ir::desc::PortKind;
 use wireloom_runtime::packet::Frames;
 use wireloom_runtime::params;
 
-/// Frames between two looks at the clock.
-const ROUND: usize = 200;
-
-pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
+pub fn inner(args: &Fuzz, note: Option<&Path>, limit: &Limit) -> Outcome {
     let (graph, module) = load::load_both(Path::new(&args.unit))?;
     let (graph, module) = (Arc::new(graph), Arc::new(module));
     if !module.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. })) {
@@ -37,7 +34,7 @@ pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
         if matches!(made.how, How::Compiled) { "interpreter and compiled code" } else { "the interpreter, twice" };
     let seed = args.seed.unwrap_or(1);
     let failed = |e: String| Failure::Said(format!("{e}\nrepeat with --seed {seed}"));
-    eprintln!("wireloom: fuzzing {} for {} s: {whom}, seed {seed}", module.app, args.seconds);
+    eprintln!("wireloom: fuzzing {} for {}: {whom}, seed {seed}", module.app, limit.shown());
     let mut pair = Pair::new(&module, reference.program, made.program, &sets).map_err(failed)?;
     let addresses: Vec<[u8; 4]> = sets
         .iter()
@@ -56,16 +53,12 @@ pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
     }
     let mut maker = Mutator::new(seed, corpus, addresses, inputs);
     let mut run = Run { pair: &mut pair, note: note.map(File::create).transpose()?, seed };
-    let until = Instant::now() + Duration::from_secs(args.seconds);
-    let goes_on = || Instant::now() < until;
-    for (bytes, wire) in maker.systematic().into_iter().take_while(|_| goes_on()) {
+    for (bytes, wire) in maker.systematic().into_iter().take_while(|_| limit.goes_on()) {
         let frame = maker.place(bytes, wire);
         run.one(&frame).map_err(failed)?;
     }
-    while goes_on() {
-        for _ in (0..ROUND).take_while(|_| goes_on()) {
-            run.one(&maker.random()).map_err(failed)?;
-        }
+    while limit.is_time_left() {
+        run.one(&maker.random()).map_err(failed)?;
     }
     pair.finish().map_err(failed)?;
     let s = pair.sum;

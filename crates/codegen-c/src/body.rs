@@ -566,8 +566,10 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             [one] => one.clone(),
             _ => format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", texts.len(), texts.join(", ")),
         };
-        line!(self, "x->core->host->log(x->core, 1, {line});");
+        // What faults is not logged.
+        line!(self, "{{ wl_bytes line_ = {line};");
         self.check(true);
+        line!(self, "x->core->host->log(x->core, 1, line_); }}");
     }
 
     /// Parses bytes as a whole message (tests).

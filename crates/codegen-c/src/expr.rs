@@ -53,6 +53,9 @@ impl Scope {
     }
 }
 
+/// Comparisons with ranges one after the other.
+const MOST_IN_A_ROW: usize = 24;
+
 impl Gen<'_> {
     /// The unit behind a message local.
     pub fn msg_inst(&self, s: &Scope, l: LocalId) -> Option<Inst> {
@@ -532,9 +535,28 @@ impl Gen<'_> {
     /// `value in ranges`, where `value` is a C expression that is evaluated several times.
     pub fn in_ranges(&self, value: &str, ranges: &[(u64, u64)], bits: u32) -> String {
         let top = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
+        let mut ranges: Vec<(u64, u64)> = ranges.iter().copied().filter(|(lo, _)| *lo <= top).collect();
+        if ranges.len() > MOST_IN_A_ROW {
+            ranges.sort_unstable();
+            ranges.dedup_by(|next, kept| {
+                let within = next.0 <= kept.1;
+                kept.1 = if within { kept.1.max(next.1) } else { kept.1 };
+                within
+            });
+        }
+        self.one_of_ranges(value, &ranges, top)
+    }
+
+    /// Many ranges, which are in order then, are searched by halves: C compilers take very long for
+    /// thousands of comparisons in a row.
+    fn one_of_ranges(&self, value: &str, ranges: &[(u64, u64)], top: u64) -> String {
+        if ranges.len() > MOST_IN_A_ROW {
+            let (low, high) = ranges.split_at(ranges.len() / 2);
+            let (a, b) = (self.one_of_ranges(value, low, top), self.one_of_ranges(value, high, top));
+            return format!("({value} < {}u ? {a} : {b})", high[0].0);
+        }
         let parts: Vec<_> = ranges
             .iter()
-            .filter(|(lo, _)| *lo <= top)
             .map(|&(lo, hi)| match (lo == 0, hi >= top) {
                 (true, true) => "true".into(),
                 _ if lo == hi => format!("{value} == {lo}u"),

@@ -23,7 +23,7 @@ const MAX_TYPE_PARTS: u32 = 1000;
 
 /// So many unknown names are told with what was meant: all that is known is looked through for
 /// each.
-pub const HINTS: usize = 500;
+pub const HINTS: usize = 64;
 
 /// The error has been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -274,7 +274,7 @@ impl Lines {
         let out = &mut self.lines;
         let _ = write!(out, "{}.{micros:06}Z {}.{} {}", self.date, e.app, e.port, e.client);
         for (i, c) in note.columns.iter().enumerate() {
-            if i >= note.n {
+            if i >= note.n || c.is_empty() {
                 out.extend_from_slice(b" -");
                 continue;
             }

@@ -99,7 +99,11 @@ impl Compiler<'_> {
                     format!("there are more than {MAX_ELEMENTS} elements in this program"),
                 )
                 .label("one too many")
-                .hint("elements that hold several of one kind, which hold several in turn, double at every step"),
+                .hint(if self.making.is_empty() {
+                    "several apps can run in one process: move some of the elements into another app"
+                } else {
+                    "elements that hold several of one kind, which hold several in turn, double at every step"
+                }),
             ));
         }
         let (types, args) = self.type_args(owner, module, element, args, path.span)?;

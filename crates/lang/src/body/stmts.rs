@@ -2,7 +2,7 @@
 
 use super::deliver::Sink;
 use super::{Kind, Lower, Replied, Ret};
-use crate::compiler::R;
+use crate::compiler::{Reported, R};
 use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
@@ -122,14 +122,45 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A value as a log shows it: addresses as addresses.
+    /// A value as a log shows it: addresses as addresses, enums and faults by their names.
     pub fn logged(&mut self, v: Val, span: Span) -> R<ir::Expr> {
         let t = match self.settled(&v.ty) {
             Ty::Ip4 | Ty::Ip6 => Ty::Ip,
             t => t,
         };
         let e = self.coerce(v, &t, span)?;
-        Ok(if t == Ty::Mac { self.mac_text(e) } else { e })
+        let names: Vec<(String, u64)> = match &t {
+            Ty::Mac => return Ok(self.mac_text(e)),
+            Ty::Enum(id) => self.cx.m.enums[id.index()].variants.clone(),
+            Ty::Fault => {
+                let own = self.cx.m.faults.iter().enumerate();
+                let own = own.map(|(i, f)| (f.name.clone(), i as u64 + u64::from(ir::FaultKind::USER)));
+                let others = crate::compiler::BUILTIN_FAULTS.iter().map(|(n, k)| (n.to_string(), k.0.into()));
+                others.chain(own).collect()
+            }
+            _ => return self.has_text(e, &t, span),
+        };
+        let v = self.once(Val::pure(t, e), span);
+        let Vk::Pure(e) = v.kind else { return Err(Reported) };
+        let most = names.iter().map(|(n, _)| n.len() as u64).max().unwrap_or(0).max(20);
+        let text = self.cx.lower_ty(&Ty::Bytes(most));
+        let number = build::cast(crate::compiler::T_U64, e.clone());
+        let unnamed = build::builtin(text, ir::Builtin::TextU64, vec![number]);
+        Ok(names.into_iter().rev().fold(unnamed, |other, (name, n)| {
+            let is = build::cmp(ir::BinOp::Eq, e.clone(), build::int(e.ty, n.into()));
+            build::if_(text, is, ir::Expr::new(text, ir::ExprKind::Bytes(name.into_bytes())), other)
+        }))
+    }
+
+    fn has_text(&mut self, e: ir::Expr, t: &Ty, span: Span) -> R<ir::Expr> {
+        match self.cx.m.types.get(e.ty.index()) {
+            Some(ir::Ty::Bytes(_) | ir::Ty::Bool | ir::Ty::Ip | ir::Ty::Endpoint) => Ok(e),
+            Some(ir::Ty::UInt(bits) | ir::Ty::Int(bits)) if *bits <= 64 => Ok(e),
+            _ => {
+                let s = self.show(t);
+                Err(self.err("E0301", span, format!("{s} has no text form")))
+            }
+        }
     }
 
     /// A statement where a value is expected: it leaves, or is an assignment, whose value is the

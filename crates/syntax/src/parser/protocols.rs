@@ -140,6 +140,7 @@ impl Parser<'_> {
 
     /// `matches(id = request.id) when e`
     fn matches(&mut self) -> P<ClauseKind> {
+        self.mark_tight();
         let opened = self.expect("(")?;
         let mut values = vec![];
         while !self.at_sign(")") {
