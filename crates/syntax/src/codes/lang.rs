@@ -153,9 +153,8 @@ pub static CODES: &[Code] = &[
         "A field `= …` is a sum of `len(field)` and constants. The builder can compute nothing \
          else.",
         "unit U { a: u8 = len(b) * 2  b: bytes<9> [a] }\n"),
-    code("E0427", "an empty set, range, literal or enum",
-        "Nothing would match an empty set, range or literal. No value would be of an enum without \
-         variants.",
+    code("E0427", "an empty set, range or literal",
+        "Nothing would match an empty set, range or literal.",
         "unit U { a: u8 in 5..5 }\n"),
     code("E0428", "a missing field, or one field too many",
         "A message is built from its fields:\n\n\
