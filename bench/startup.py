@@ -33,7 +33,8 @@ ASK = {
     "word_count_combiner": (None, None, b""),
 }
 
-# UDP from 198.51.100.7 to 192.0.2.1, and how an app is told to handle it: "{in}" is the capture, "{out}" a file for what it writes.
+# UDP from 198.51.100.7 to 192.0.2.1, and how an app is told to handle it: "{in}" is the capture,
+# "{out}" a file for what it writes.
 FRAME = bytes.fromhex("020000000002020000000001080045000020000100004011") + bytes.fromhex("8e90" "c6336407" "c0000201" "0fa00035000c0000") + b"data"
 PACKETS = {
     "aes_gateway": "--set key=0123456789abcdef0123456789abcdef --bind plain=pcap:{in} --bind secret=pcap:{out}",

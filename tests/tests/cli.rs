@@ -490,6 +490,19 @@ fn functions_in_c_need_the_compiler() {
     std::fs::remove_dir_all(folder).ok();
 }
 
+/// C has no values without members.
+#[test]
+fn records_without_fields() {
+    let folder = Folder::new("empty");
+    let file = folder.file("empty.loom");
+    let source = "record R { }\nfn f(x: (R, u32)) -> R { let (r, _n) = x\n r }\nfn g(l: list<R, 5>) -> u32 = len(l)\n\
+        test \"t\" { let l = [R { }, R { }]\n let e = [R { } for _i in 0..2]\n\
+        expect g(l) == 2 and len(e) == 2 and f((l[0], 3)) == l[1] }\n";
+    std::fs::write(&file, source).expect("written");
+    let tested = Wireloom::command(&["test", &file.display().to_string()]);
+    assert!(tested.code == Some(0) && tested.out.contains("1 passed, 0 failed"), "{}", tested.text);
+}
+
 /// A C compiler ends with thousands of comparisons, and they are those of the interpreter.
 #[test]
 fn large_sets() {

@@ -75,7 +75,11 @@ impl Gen<'_> {
     }
 
     fn define_struct(&mut self, name: &str, fields: &[(String, String)]) -> String {
-        let text: String = fields.iter().map(|(c, n)| format!("{c} {n}; ")).collect();
+        let mut text: String = fields.iter().map(|(c, n)| format!("{c} {n}; ")).collect();
+        if text.is_empty() {
+            // What has no members is not initialized by `{0}`.
+            text.push_str("uint8_t none_; ");
+        }
         if self.first(name) {
             self.types.push_str(&format!("typedef struct {name} {{ {text}}} {name};\n"))
         }
@@ -203,6 +207,7 @@ impl Gen<'_> {
             }
         };
         if self.first(&name) {
+            let body = if body.is_empty() { "uint8_t none_; " } else { &body };
             self.types.push_str(&format!("typedef struct {name} {{ {body} }} {name};\n"))
         }
         name

@@ -545,6 +545,13 @@ impl<'a> Compiler<'a> {
                 return self.text_enum(module, name, max, variants, open);
             }
         }
+        if variants.is_empty() && !open {
+            return Err(self.report(
+                Diagnostic::error("E0427", name.span, format!("no value is a `{}`", name.name))
+                    .label("no variant")
+                    .hint("name its variants, or write `_` for all numbers"),
+            ));
+        }
         let mut next = 0u64;
         let mut list: Vec<(String, u64)> = Vec::new();
         // By name, and whose each value is.

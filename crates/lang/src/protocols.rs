@@ -330,9 +330,9 @@ impl Compiler<'_> {
         }
     }
 
-    /// `matches`: values of a request are kept for its answer, in the same word as the parameters of
-    /// the answer's unit. The first says that they are there: other answers with this unit, such as
-    /// those to a greeting, are compared with nothing.
+    /// `matches`: values of a request are kept for its answer, in the same word as the parameters
+    /// of the answer's unit. The first says that they are there: other answers with this unit, such
+    /// as those to a greeting, are compared with nothing.
     fn matches(
         &mut self,
         module: ModId,

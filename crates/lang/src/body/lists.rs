@@ -468,6 +468,9 @@ impl Lower<'_, '_> {
             vals.push((v, e.span));
         }
         let ty = self.settled(&ty);
+        if is_open(&ty) {
+            return Err(self.err("E0301", span, "the type of `none` is not known here"));
+        }
         if !ty.is_plain() {
             if ty.is_error() {
                 return Err(Reported);
@@ -646,5 +649,15 @@ impl Lower<'_, '_> {
             Ok(())
         })?;
         Ok(Val::maybe(build::local(found, T_BOOL), result))
+    }
+}
+
+/// Whether a type holds the one of a `none` of which nothing else is known.
+fn is_open(t: &Ty) -> bool {
+    match t {
+        Ty::None => true,
+        Ty::Option(t) | Ty::List(t, _) => is_open(t),
+        Ty::Tuple(all) => all.iter().any(is_open),
+        _ => false,
     }
 }
