@@ -305,7 +305,7 @@ fn failures_are_told_with_their_reason() {
     assert!(!said.contains("malformed"), "what a client does wrong is not told: {said}");
 }
 
-/// How many lines tell of a refused connection, and of how many.
+/// The number of lines about a refused connection, and of connections in them.
 fn told(said: &str) -> (usize, usize) {
     let lines: Vec<&str> = said.lines().filter(|l| l.contains("http_balancer.client: refused at ")).collect();
     let more = said
@@ -315,7 +315,7 @@ fn told(said: &str) -> (usize, usize) {
     (lines.len(), lines.len() + more.sum::<usize>())
 }
 
-/// A handler's own mistake is told with its place.
+/// A handler's own mistake is logged with its place.
 #[test]
 fn a_mistake_of_the_program_is_told_with_its_place() {
     if plain() {

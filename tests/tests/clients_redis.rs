@@ -30,8 +30,8 @@ fn installed(client: &str, needs: &str) -> Option<PathBuf> {
     None
 }
 
-/// Runs a client against a proxy without passwords, and against one that asks for one and has to
-/// say one.
+/// Runs a client against a proxy without passwords, and against one that needs a password and has
+/// one for its servers.
 fn both_ways(name: &str, good: usize, command: impl Fn() -> Command) {
     let run = |port: u16, password: &[&str]| {
         let mut c = command();

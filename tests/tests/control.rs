@@ -319,7 +319,7 @@ fn packets_and_services_of_one_process() {
     {
         assert_eq!(admin::sample(&metrics, name), n, "{name}");
     }
-    // Each series once: the cores of both sorts are told apart.
+    // Each series once: the cores of both sorts have different labels.
     let mut series: Vec<&str> =
         metrics.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.rsplit_once(' ')).map(|(s, _)| s).collect();
     let all = series.len();

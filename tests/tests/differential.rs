@@ -166,8 +166,8 @@ fn compare_program(app: &str, known: &[&[u8]]) {
         plays += 1;
         answered += usize::from(meant.clients.iter().any(|(said, _)| !said.is_empty()));
         asked += usize::from(meant.backends.iter().any(|(_, _, heard)| !heard.is_empty()));
-        // In pieces more is under way at once, so the backends are asked in another order: only the
-        // two engines are compared.
+        // In pieces more requests are under way at once, so the backends get them in another order:
+        // only the two engines are compared.
         let cut = Some(1 + seed as usize % 7);
         let pieces = play(&t.module, &t.interpreted, &script, cut);
         assert_eq!(
@@ -175,7 +175,7 @@ fn compare_program(app: &str, known: &[&[u8]]) {
             play(&t.module, compiled, &script, cut),
             "{app}, seed {seed}, cut {cut:?}: left interpreted, right compiled"
         );
-        // Where no backend is asked, cutting changes nothing at all.
+        // If no backend is used, cutting changes nothing at all.
         if meant.backends.is_empty() && pieces.backends.is_empty() {
             assert_eq!(meant, pieces, "{app}, seed {seed}: left at once, right cut {cut:?}");
         }

@@ -77,8 +77,8 @@ fn ask(port: u16, stop: &AtomicBool, seen: &Seen) {
     }
 }
 
-/// SIGTERM under 16 busy clients: each is told with an answer, and none sees an end that it was not
-/// told of.
+/// SIGTERM under 16 busy clients: each gets its end announced in an answer, and none sees an
+/// unannounced one.
 fn drains(mut front: Process) {
     let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
     let port = front.port;

@@ -78,7 +78,7 @@ fn sixty_four_elements_with_two_ways_out_each() {
     let (graph, module) = (Arc::new(graph), Arc::new(module));
     let took = spent() - begun;
     assert!(took < Duration::from_secs(5), "checked and lowered in {took:?} of processor time; it is some 40 ms");
-    // A `where` and a way out each; as lowered, nothing stands twice.
+    // A `where` and an output each; as lowered, nothing stands twice.
     assert_eq!((graph.elements.len(), graph.inputs.len()), (65, 65));
     assert!(graph.inputs.iter().all(|i| i.body.is_some()));
     assert!(

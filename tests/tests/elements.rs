@@ -146,8 +146,8 @@ fn all_are_formatted() {
     assert_eq!(out.code, Some(0), "{}", out.text);
 }
 
-/// An app of many instances that all get every packet; each way out has a port. Its text, and how
-/// many ports.
+/// An app of many instances that all get every packet; each output has a port. Its text, and the
+/// number of ports.
 fn app(all: &[&Element]) -> (String, usize) {
     let (mut uses, mut instances, mut wires, mut ins, mut ports) =
         (String::new(), String::new(), String::new(), Vec::new(), 0);
@@ -223,7 +223,7 @@ fn compiled_elements_send_what_interpreted_ones_do() {
     assert!(taken * 10 > ways * 7, "only {taken} of {ways} ways out are taken");
 }
 
-/// How many ways out were taken, and how many there are.
+/// How many outputs were used, and how many there are.
 fn compared(folder: &Path, n: usize, part: &[&Element]) -> (usize, usize) {
     let (text, ports) = app(part);
     let name = format!("part{n}");

@@ -9,7 +9,7 @@ use wireloom_tests::process::finish;
 use wireloom_tests::{root, Wireloom};
 
 /// Conditions over headers of all kinds, locals set in branches, counts of several frames' numbers,
-/// two ways out.
+/// two outputs.
 const CONDITIONS: &str = r#"
 app conditions {
     param near: bool = true
@@ -312,8 +312,8 @@ fn run(
     )
 }
 
-/// Compiled and interpreted alike; all ways out are taken, all counters count; and there is code
-/// for many frames at once.
+/// Compiled and interpreted alike. All outputs are used, all counters count, and there is code for
+/// many frames at once.
 fn agree(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &[String]) {
     let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
     assert!(emitted.out.contains("wl_lanes_words(g, "), "no code for many frames at once:\n{}", emitted.text);

@@ -59,8 +59,8 @@ fn switch(engine: &str, extra: &[&str]) {
     ends_well(&mut app);
 }
 
-/// Segments that one port takes whole are cut here where the way out is no port that has the kernel
-/// do it.
+/// Segments that one port takes whole are cut here if the output is no port that has the kernel do
+/// it.
 #[test]
 fn segments_are_cut_for_ports_that_take_frames_only() {
     let Some(net) = star() else { return };
@@ -126,7 +126,7 @@ fn jumbo_frames_af_xdp() {
     jumbo_switch("afxdp");
 }
 
-/// A frame that cannot leave, as it is longer than the way out, is counted: none is lost in
+/// A frame that cannot leave, because it is longer than the link's MTU, is counted: none is lost in
 /// silence.
 fn frames_beyond_the_mtu_are_counted(engine: &str) {
     let Some(net) = Net::new(&["sw", "h0", "h1"], &ALL) else { return };
@@ -302,8 +302,8 @@ fn l4_balancer_af_xdp() {
     balancer("afxdp");
 }
 
-/// A host whose only way in is the app: the interface belongs to AF_XDP, the host's address is on
-/// the `kernel` port.
+/// The app is the only input of this host: the interface belongs to AF_XDP, the host's address is
+/// on the `kernel` port.
 #[test]
 fn port_knocking_af_xdp() {
     let Some(net) = Net::new(&["c", "s"], &ALL) else { return };

@@ -335,8 +335,7 @@ fn nat44_gives_each_port_once_on_two_cores() {
     assert_eq!((ports.len(), all.len()), (50_000, 24 + 50_000 * 60));
 }
 
-/// A length that lies makes a header absent wherever a frame is looked at: its flow lies on one
-/// core.
+/// A wrong length makes a header absent wherever a frame is parsed: its flow lies on one core.
 #[test]
 fn lying_lengths_split_no_flow() {
     let f = Files::new("lies");
@@ -449,8 +448,8 @@ fn takes_sigterm(pid: u32) -> bool {
     sets.filter_map(|s| u64::from_str_radix(s.trim(), 16).ok()).any(|s| s >> (libc::SIGTERM - 1) & 1 == 1)
 }
 
-/// A run that waits for the first frame of a pipe ends when it is told to, whether or not somebody
-/// has the pipe open.
+/// A run that waits for the first frame of a pipe ends at SIGTERM, with and without a writer of the
+/// pipe.
 #[test]
 fn a_silent_pipe_is_left() {
     for opened in [false, true] {

@@ -1,5 +1,5 @@
-//! Frames that are not looked into are told, interpreted and compiled alike, and go their way all
-//! the same: SNAP, and a third tag.
+//! Frames that are not parsed are counted, interpreted and compiled alike, and pass all the same:
+//! SNAP, and a third tag.
 
 use std::process::Command;
 use wireloom_tests::folder::Folder;
@@ -26,7 +26,7 @@ const APPS: &[(&str, &[&str])] = &[
         "on wire(p) { if p.ip4 { seen += 1  insert Vlan { vid: 7, type: p.eth.type } before p.ip4 }  p -> far }",
         &["5 faults", "3 llc_frame", "2 too_many_tags"],
     ),
-    // Behind the tag nothing is asked for.
+    // No header behind the tag is used.
     ("on wire(p) { if p.vlan { seen += 1 }  p -> far }", &["2 faults", "2 llc_frame"]),
     ("on wire(p) { if p.eth { seen += 1 }  p -> far }", &[]),
 ];

@@ -93,8 +93,8 @@ fn a_million_changes_and_none_is_seen_half() {
     }
     let after = counters();
     assert!(of(&after, "seen") > before, "no packets flow: {after:?}");
-    // Packets did look between the changes: at many versions, and at rules of which one was changed
-    // already and the other was not.
+    // Packets did look between the changes: at many versions, and at rules with one changed already
+    // and the other not.
     assert!(of(&after, "changes") > 1000 && of(&after, "apart") > 0, "{after:?}");
     assert_eq!((of(&after, "torn"), of(&after, "halves")), (0, 0), "{after:?}");
     eprintln!("{changes} changes, {} packets: {after:?}", of(&after, "seen") - before);

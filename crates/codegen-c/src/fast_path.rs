@@ -262,7 +262,7 @@ fn holds(bytes: u32) -> String {
     format!("v->n - {bytes}u <= {}u", 65535u32.saturating_sub(bytes))
 }
 
-/// Compares bits by words of a frame of which `there` bytes are there.
+/// Compares bits by words of a frame that has `there` bytes.
 fn same_bits(bits: &Bits, there: u32) -> Vec<String> {
     let most = [8, 4, 2, 1].into_iter().find(|n| *n <= there).unwrap_or(1);
     let (mut tests, mut left): (Vec<_>, Vec<_>) = (Vec::new(), bits.iter().collect());

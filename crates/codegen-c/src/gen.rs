@@ -77,7 +77,7 @@ impl<'m> Gen<'m> {
         format!("wl_mark({n}); /* {} */\n", names::comment(name))
     }
 
-    /// True the first time a helper of this name is asked for.
+    /// True at the first use of a helper of this name.
     pub fn first(&mut self, name: &str) -> bool {
         self.done.insert(name.to_string())
     }

@@ -352,8 +352,8 @@ impl Gen<'_> {
         );
     }
 
-    /// Code that takes a message's values, and code that combines them with those at hand. Plain
-    /// values are at hand in locals.
+    /// Code that takes a message's values, and code that combines them with the values so far.
+    /// Plain values are kept in locals.
     fn combine(&mut self, merge: &Merge) -> Combine {
         let m = self.m;
         let scope = Scope::of_locals(self, &merge.locals);

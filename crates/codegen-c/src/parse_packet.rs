@@ -244,7 +244,7 @@ impl<'m> Gen<'m> {
         let mut text = String::new();
         let inst = self.header_inst(u, n, header, "v", "h");
         let scope = Scope { this: Some(inst.clone()), ..Scope::default() };
-        // Offset of the field at hand, behind fields of variable size in `o`.
+        // Offset of the current field, behind fields of variable size in `o`.
         let mut fixed = Some(0u32);
         for f in m.unit(header).body.clone() {
             let field = &m.unit(header).fields[f.index()];

@@ -29,7 +29,7 @@ pub(crate) fn divide(code: &str, whole: bool) -> (String, usize) {
     if whole || all < LARGE || pieces.iter().filter(|p| p.protos.is_some()).count() < 2 {
         return (pieces.iter().map(|p| p.text).collect(), 1);
     }
-    // Text that is not set apart is in the first part: much of it is types, which cost little.
+    // Text that is not set apart is in the first part: most of it is types, which cost little.
     let mut weights = [0; PARTS];
     weights[0] = pieces.iter().filter(|p| p.protos.is_none()).map(|p| p.text.len() / 2).sum();
     let mut order: Vec<usize> = (0..pieces.len()).filter(|i| pieces[*i].protos.is_some()).collect();

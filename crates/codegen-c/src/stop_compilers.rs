@@ -18,7 +18,7 @@ struct State {
 }
 
 impl Stop {
-    /// Compilers that run are ended, none is started from now on.
+    /// Running compilers are ended, and none is started from now on.
     pub fn stop(&self) {
         let mut state = self.state();
         state.stopped = true;

@@ -19,7 +19,7 @@ pub struct Element {
     pub parent: Option<ElementId>,
 }
 
-/// From a way out to where its packets go. One for each place of an array of ways out.
+/// From an output to the target of its packets. One for each place of an array of outputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wire {
     /// None: a handler or wiring of the app.
@@ -51,7 +51,7 @@ impl Target {
 /// compound element.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Input {
-    /// The element's `in`, or the way out that the nodes follow.
+    /// The element's `in`, or the output that the nodes follow.
     pub name: String,
     /// None: nodes of the app.
     pub element: Option<ElementId>,

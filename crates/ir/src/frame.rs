@@ -36,7 +36,7 @@ pub fn is_looked_for(m: &Module, layers: &[Layer], needed: &BTreeSet<u32>, n: us
     !is_refused(m, layers[n].unit) || needed.iter().any(other)
 }
 
-/// Whether no bytes are such a header: it asks for a value that is not itself.
+/// Whether no bytes are such a header: its conditions contradict each other.
 pub fn is_refused(m: &Module, header: UnitId) -> bool {
     let header = m.unit(header);
     header.body.iter().any(|f| match &header.fields[f.index()].kind {
@@ -107,7 +107,7 @@ fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
     }
 }
 
-/// Layers, the layers before them, and the layers that may be in the place of any.
+/// Layers, the layers before them, and the layers that may be in place of any.
 fn leading_to(m: &Module, u: UnitId, mut needed: BTreeSet<u32>) -> BTreeSet<u32> {
     let layers = layers(m, u);
     loop {

@@ -9,7 +9,7 @@ pub struct ParseGraph<'m> {
     pub m: &'m Module,
     pub unit: UnitId,
     pub layers: &'m [Layer],
-    /// Layers that the program asks for.
+    /// Layers that the program uses.
     pub asked: BTreeSet<u32>,
     /// These headers, and the headers that lead to them.
     pub needed: BTreeSet<u32>,

@@ -89,7 +89,7 @@ impl Make {
         found.unwrap_or_else(|| self.literal(ty))
     }
 
-    /// Part of the packet or the request at hand.
+    /// Part of the current packet or request.
     fn of_message(&mut self, ty: Ty) -> Option<String> {
         if !self.rng.chance(40) {
             return None;

@@ -160,13 +160,13 @@ pub(crate) struct Make {
     ways: Vec<String>,
     /// Instances that are started, stopped and reset.
     controlled: Vec<String>,
-    /// The packet at hand and headers known to be there.
+    /// The current packet, and headers known to be there.
     packet: bool,
     headers: Vec<&'static str>,
-    /// The request at hand, and how one answers.
+    /// The current request, and the form of its answer.
     service: bool,
     next: usize,
-    /// Inside of `update`: no tables, no way out.
+    /// Inside of `update`: no tables, no output.
     held: bool,
     loops: u32,
 }

@@ -323,7 +323,7 @@ pub(super) fn head(m: &Module, id: UnitId, rule: Rule, culprit: Option<FieldId>,
         m.protocols.iter().any(|p| p.request == id || p.response == Some(id)) || m.merges.iter().any(|g| g.unit == id);
     let (limit, code, what) = match rule {
         Rule::Whole => (WHOLE_LIMIT, "E0412", "is read whole by the program and"),
-        // It says itself how much of it may be held.
+        // It gives its own limit.
         Rule::Streams if unit.limit.is_some() => (WHOLE_LIMIT, "E0412", "has a head that"),
         _ => (HEAD_LIMIT, "E0405", "has a head that"),
     };

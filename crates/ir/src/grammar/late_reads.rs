@@ -198,7 +198,7 @@ impl Seek<'_> {
         }
     }
 
-    /// A list asks for its count before each element.
+    /// A list reads its count before each element.
     fn list(&mut self, unit: UnitId, f: FieldId, element: FieldId, extent: &ListExtent, there: There) -> There {
         match extent {
             ListExtent::Count(e) => self.read(unit, f, e, &there.waited()),
@@ -217,7 +217,7 @@ impl Seek<'_> {
         behind.waited()
     }
 
-    /// Where a literal is among the cases, the conditions are asked again when its bytes have come.
+    /// If a literal is among the cases, the conditions are tested again when its bytes have come.
     fn switch(&mut self, unit: UnitId, f: FieldId, cases: &[Case], there: There) -> There {
         let looks = cases.iter().any(|c| matches!(c.guard, Guard::Literal { .. }));
         let there = if looks { there.waited() } else { there };
@@ -258,7 +258,7 @@ impl Seek<'_> {
     }
 }
 
-/// The first field of which an expression reads bytes that may not be there.
+/// The first field in an expression whose bytes may not be there.
 fn late_in(m: &Module, e: &Expr, ways: &[FieldPath], place: Place, depth: u32) -> Option<(UnitId, FieldId)> {
     if is_length(m, e, place) {
         return None;

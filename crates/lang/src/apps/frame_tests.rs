@@ -28,7 +28,7 @@ enum Kept {
     State(ir::StateId, Ty),
 }
 
-/// The names of the test at hand.
+/// The names of the current test.
 #[derive(Clone, Default)]
 pub struct TestNames(Vec<(Ident, Kept)>);
 
@@ -86,7 +86,7 @@ impl Compiler<'_> {
         played
     }
 
-    /// An instance under the name [`UNDER_TEST`], with a port for each of its ways in and out.
+    /// An instance under the name [`UNDER_TEST`], with a port for each of its inputs and outputs.
     fn instance_of_its_own(
         &mut self,
         module: ModId,

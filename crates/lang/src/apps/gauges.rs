@@ -143,7 +143,7 @@ impl Compiler<'_> {
         Ok(build::u64(n))
     }
 
-    /// A number that may be a parameter of the element at hand.
+    /// A number that may be a parameter of the current element.
     pub fn number_in_app(&mut self, module: ModId, e: &Expr) -> R<u64> {
         if let ExprKind::Name(n) = &*e.kind {
             if let Some(AppName::Const(Val { kind: crate::val::Vk::Pure(v), .. })) = self.app.get(&n.name) {
@@ -250,7 +250,7 @@ impl Lower<'_, '_> {
         self.local_expr(l)
     }
 
-    /// ns since 1970: when the packet at hand came, unless it has waited since.
+    /// ns since 1970: the arrival of the current packet, unless it has waited since.
     fn time_of_gauges(&self) -> X {
         let frame = |l: &ir::Local| matches!(self.cx.m.types[l.ty.index()], ir::Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some());
         if self.arrival && self.locals.first().is_some_and(frame) {

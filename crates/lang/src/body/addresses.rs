@@ -147,7 +147,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Two addresses of which one is a constant compare as the other one's family.
+    /// Two addresses, one of them a constant, compare as the other one's family.
     pub fn same_family(&mut self, a: Val, b: Val) -> (Val, Val) {
         let narrow = |s: &mut Self, family: &Val, v: Val| -> Val {
             let (Ty::Ip4 | Ty::Ip6, Ty::Ip, Vk::Pure(e)) = (&family.ty, &v.ty, &v.kind) else { return v };

@@ -1,4 +1,4 @@
-//! Functions as parameters of elements, and functions of the message at hand.
+//! Functions as parameters of elements, and functions of the current message.
 //!
 //! `Filter(dns)`, `Filter(|p| p.len > 60)`, `Filter(.udp and .len > 60)`: the argument is put in
 //! the place of each call. It sees the names that are around the instance.
@@ -63,7 +63,7 @@ impl Compiler<'_> {
                 format!("a function that is given to an element gives plain data, not {s}"),
             )));
         }
-        // One that the element around was given itself goes on as it is.
+        // An argument that the element around was given itself is passed on.
         if let Some(ExprKind::Name(n)) = what.map(|e| &*e.kind) {
             if let Some(AppName::Given(g)) = self.app.get(&n.name).cloned() {
                 if g.params == params && g.ret == ret_ty {
@@ -156,7 +156,7 @@ impl Lower<'_, '_> {
         self.apply(g, vals, span)
     }
 
-    /// Puts the function in the place of its call.
+    /// Puts the function in place of its call.
     fn apply(&mut self, g: &Rc<Given>, vals: Vec<Val>, span: Span) -> R<Val> {
         g.used.set(true);
         if g.what.is_none() {
@@ -230,7 +230,7 @@ impl Lower<'_, '_> {
         Ok(Val::pure(g.ret.clone(), x))
     }
 
-    /// A function's name stands for its value of the message at hand: `where dns`, `any(web, dns)`.
+    /// A function's name stands for its value of the current message: `where dns`, `any(web, dns)`.
     pub fn of_message_at_hand(&mut self, info: &Rc<FnInfo>, span: Span) -> Option<R<Val>> {
         let [(_, ty)] = info.params.as_slice() else { return None };
         let (ty, v) = (ty.clone(), self.dot.clone()?);

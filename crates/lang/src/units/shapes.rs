@@ -363,7 +363,7 @@ impl Builder<'_, '_> {
             let (v, mut holds) = self.with_item_guards(|b| b.eval(step, Some(&U64), Some(item)));
             let Vk::Pure(step) = v?.kind else { return Err(Reported) };
             self.facts.truncate(known);
-            // The condition is asked before the first item and behind each.
+            // The condition is tested before the first item and behind each.
             for g in ends {
                 holds.push(with_acc(&g, &step));
                 self.require(with_acc(&g, &init), FaultKind::MALFORMED, name.span);
@@ -620,7 +620,7 @@ fn all(conditions: Vec<ir::Expr>) -> Option<ir::Expr> {
     conditions.into_iter().reduce(build::and)
 }
 
-/// An expression of which the accumulator has this value.
+/// An expression; the accumulator has this value.
 fn with_acc(e: &ir::Expr, value: &ir::Expr) -> ir::Expr {
     let mut e = e.clone();
     ir::walk::expr_mut(&mut e, &mut |e| {

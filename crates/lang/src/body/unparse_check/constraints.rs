@@ -265,7 +265,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The question that an expression of a unit's grammar asks, and of which list.
+    /// The question that an expression of a unit's grammar asks, and its list.
     pub fn query(&self, of: ir::UnitId, e: &X) -> Option<(FieldId, Query)> {
         let (list, name, kind) = match &*e.kind {
             K::Find { list, name } => (list, name, Asks::Find),
@@ -480,8 +480,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Goes over the items that an expression gives, and gathers the answer; false if some of them
-    /// cannot be looked at.
+    /// Goes over the items of an expression, and gathers the answer; false if some of them cannot
+    /// be read.
     fn scan(&mut self, e: &Expr, unit: ir::UnitId, q: &Query, sum: LocalId) -> R<bool> {
         match &*e.kind {
             ExprKind::List(es) => {
@@ -573,13 +573,13 @@ impl Query {
         }
     }
 
-    /// Whether an item of this name is asked for.
+    /// Whether an item of this name is read.
     pub fn asks_for(&self, s: &Lower, name: X) -> X {
         let same = build::cmp(if self.caseless { BinOp::EqCase } else { BinOp::Eq }, name, self.name.clone());
         crate::fold::fold(&s.cx.m, &same)
     }
 
-    /// With one more item, of which only the name is known; none if its value matters.
+    /// With one more item, which has only a known name; none if its value matters.
     pub fn one_more(&self, s: &Lower, name: X, there: X, others: X) -> Option<X> {
         let same = self.asks_for(s, name);
         if build::as_bool(&same) == Some(false) {

@@ -24,7 +24,7 @@ enum Part {
     Value(X),
 }
 
-/// More parts than these are not looked at.
+/// Further parts are not checked.
 const MOST_PARTS: usize = 4;
 
 impl Lower<'_, '_> {
