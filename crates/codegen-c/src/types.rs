@@ -75,7 +75,11 @@ impl Gen<'_> {
     }
 
     fn define_struct(&mut self, name: &str, fields: &[(String, String)]) -> String {
-        let text: String = fields.iter().map(|(c, n)| format!("{c} {n}; ")).collect();
+        let mut text: String = fields.iter().map(|(c, n)| format!("{c} {n}; ")).collect();
+        if text.is_empty() {
+            // An initializer of something around it needs a member.
+            text = "uint8_t unused_; ".into();
+        }
         if self.first(name) {
             self.types.push_str(&format!("typedef struct {name} {{ {text}}} {name};\n"))
         }

@@ -23,7 +23,7 @@ const MAX_TYPE_PARTS: u32 = 1000;
 
 /// So many unknown names are told with what was meant: all that is known is looked through for
 /// each.
-pub const HINTS: usize = 500;
+pub const HINTS: usize = 100;
 
 /// The error has been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,11 +252,19 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    pub fn unknown(&mut self, module: ModId, name: &str, span: Span, what: &str, extra: &[String]) -> Reported {
+    /// Whether one more unknown name is told with what was meant.
+    pub fn has_hints(&mut self) -> bool {
         self.unknowns += 1;
-        let known = if self.unknowns > HINTS { Vec::new() } else { self.names.known(module) };
-        let hint = names::suggest(name, known.iter().chain(extra).map(String::as_str));
+        self.unknowns <= HINTS
+    }
+
+    pub fn unknown(&mut self, module: ModId, name: &str, span: Span, what: &str, extra: &[String]) -> Reported {
         let d = Diagnostic::error("E0201", span, format!("unknown {what} `{name}`")).label("not known here");
+        if !self.has_hints() {
+            return self.report(d);
+        }
+        let known = self.names.known(module);
+        let hint = names::suggest(name, known.iter().map(|k| &**k).chain(extra.iter().map(String::as_str)));
         let mut has: Vec<&str> = extra.iter().map(String::as_str).collect();
         has.sort_unstable();
         if let Some(note) = name.rsplit_once('.').and_then(|(m, _)| self.names.contents(module, m)) {
@@ -407,7 +415,7 @@ impl<'a> Compiler<'a> {
         }
         let (what, limit, found) =
             if depth > MAX_TYPE_DEPTH { ("levels", MAX_TYPE_DEPTH, depth) } else { ("parts", MAX_TYPE_PARTS, parts) };
-        let d = Diagnostic::error("E0504", span, "this type is nested too deeply")
+        let d = Diagnostic::error("E0512", span, format!("this type has too many {what}"))
             .note(format!("it has {found} {what}, and the limit is {limit}"));
         Err(self.report(d.hint("keep less in one value: a table, or several variables")))
     }
@@ -537,6 +545,10 @@ impl<'a> Compiler<'a> {
         variants: &[ast::Variant],
         open: bool,
     ) -> R<ir::EnumId> {
+        if variants.is_empty() && !open {
+            let d = Diagnostic::error("E0316", name.span, format!("`{}` has no variants", name.name));
+            return Err(self.report(d.label("has no value").hint("name its values, or write `_` for any other value")));
+        }
         if let Some(t) = base {
             if let Ty::Bytes(max) = self.ty(module, t)? {
                 return self.text_enum(module, name, max, variants, open);

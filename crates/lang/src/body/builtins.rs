@@ -68,7 +68,7 @@ impl Lower<'_, '_> {
     pub fn builtin(&mut self, name: &Ident, args: &[Arg], span: Span, want: Option<&Ty>) -> R<Val> {
         let Some((_, n)) = NAMES.iter().find(|(n, _)| *n == name.name) else {
             let mut known: Vec<String> = NAMES.iter().map(|(n, _)| n.to_string()).collect();
-            if self.in_app {
+            if self.in_app && self.cx.unknowns < crate::compiler::HINTS {
                 known.extend(self.cx.app.names());
             }
             return Err(self.cx.unknown(self.module, &name.name, name.span, "function", &known));

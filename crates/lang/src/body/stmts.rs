@@ -214,7 +214,7 @@ impl Lower<'_, '_> {
         if v.ty == Ty::Lit || v.ty == Ty::None || self.pure_only() || crate::consts::is_literal(e) && v.ty.is_int() {
             return Ok(v);
         }
-        let t = self.settled(&v.ty);
+        let t = self.decided(&v.ty, span)?;
         let caseless = v.caseless;
         let e = self.coerce(v, &t, span)?;
         let l = self.temp(name, &t, e, span);
@@ -252,14 +252,8 @@ impl Lower<'_, '_> {
             }
             let t = match want {
                 Some(t) => t,
-                None => self.settled(&v.ty),
+                None => self.decided(&v.ty, value.span)?,
             };
-            if t == Ty::None {
-                return Err(self.cx.report(
-                    Diagnostic::error("E0301", value.span, "the type of `none` is not known here")
-                        .hint("write `var x: T? = none`"),
-                ));
-            }
             Ok((t.clone(), Some(self.coerce(v, &t, value.span)?)))
         })();
         match made {

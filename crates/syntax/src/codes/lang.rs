@@ -83,6 +83,13 @@ pub static CODES: &[Code] = &[
          A size that is unknown at compile time is checked when the program runs (fault \
          `constraint`).",
         "fn f(nonce: bytes<12>, data: bytes<64>) -> bytes<64> = aes_ctr(\"sixteen byte key\", nonce, data)\n"),
+    code("E0315", "a type that is not known",
+        "A `none`, an empty list and a record without a name have no type of their own. Write the \
+         type, or use the value where one type is expected.",
+        "fn f() -> u32 = len([none, none])\n"),
+    code("E0316", "an enum without variants",
+        "An enum has at least one variant, or `_` for any other value.",
+        "enum E: u8 { }\n"),
     code("E0401", "a list's end that looks like an item",
         "An item may begin with the bytes that end the list. A parser cannot tell them apart.",
         "unit I { b: bytes<4> until \",\" }\nunit U { items: list<I, 4> until \"x\" }\n"),
@@ -237,6 +244,10 @@ pub static CODES: &[Code] = &[
         "A list reserves room for its largest number of items, on the stack of the core's \
          thread. All lists of a handler or function have at most 1 MiB together.",
         "fn f(n: u64) -> u32 {\n    let all = [i for i in 0..min(n, 200000)]\n    len(all)\n}\n"),
+    code("E0512", "a type that is too large",
+        "A type has at most 1000 parts and 24 levels, the records in it counted through. Keep less \
+         in one value: use a table, or several variables.",
+        "fn f(x: u8?????????????????????????) -> u32 = 1\n"),
     code("E0601", "a request without an answer",
         "Every path through a handler answers the request once, or says `reply nothing`.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { if r.n == 1 { reply nothing } }\n}\n"),
