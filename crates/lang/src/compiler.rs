@@ -129,6 +129,9 @@ pub struct Compiler<'a> {
     pub texts: HashMap<ir::EnumId, (u64, Vec<Vec<u8>>)>,
     pub fault_ids: HashMap<(ModId, String), ir::FaultKind>,
     place_ids: HashMap<(String, ir::Span), ir::PlaceId>,
+    /// Bytes of all `state` so far, and of all `session`.
+    pub state_bytes: u64,
+    pub session_bytes: u64,
     /// Unknown names so far.
     pub unknowns: usize,
     /// How deep the walk is in expressions, definitions and functions together: see
@@ -189,6 +192,8 @@ impl<'a> Compiler<'a> {
             texts: HashMap::new(),
             fault_ids: HashMap::new(),
             place_ids: HashMap::new(),
+            state_bytes: 0,
+            session_bytes: 0,
             unknowns: 0,
             nesting: 0,
             inlined: 0,
@@ -560,6 +565,9 @@ impl<'a> Compiler<'a> {
         let (mut names, mut values): (HashSet<&str>, HashMap<u64, &str>) = Default::default();
         for v in variants {
             let value = match &v.value {
+                Some(e) if matches!(&*e.kind, ast::ExprKind::Unary(ast::UnOp::Neg, _)) => {
+                    return Err(self.error("E0304", e.span, "an enum has no values below zero"));
+                }
                 Some(e) => self.const_u64(module, e)?,
                 None => next,
             };

@@ -207,6 +207,10 @@ impl Lower<'_, '_> {
                 _ => U64,
             },
             Some(Ty::Error) => return Err(Reported),
+            _ if [&va.ty, &vb.ty].iter().any(|t| matches!(t, Ty::Int { signed: true, .. })) => {
+                let d = Diagnostic::error("E0301", span, "a loop counts in unsigned integers");
+                return Err(self.cx.report(d.hint("count from 0, and subtract in the loop: `i64(i) - 5`")));
+            }
             _ => {
                 let (p, q) = (va.ty, vb.ty);
                 return Err(self.mismatch(&p, &q, span));

@@ -224,7 +224,10 @@ impl Lower<'_, '_> {
         if ty.is_error() || ty == Ty::Never {
             return Err(Reported);
         }
-        if !ty.is_plain() || ty == Ty::Unit {
+        if ty == Ty::Unit {
+            return Err(self.err("E0309", span, "a function without a result gives nothing to compare"));
+        }
+        if !ty.is_plain() {
             let s = self.show(&ty);
             return Err(self.err("E0309", span, format!("{s} cannot be compared")));
         }

@@ -209,7 +209,10 @@ impl Lower<'_, '_> {
             }
             Pattern::Tuple(ps, at) => {
                 let parts = self.parts(&v, ps.len(), *at)?;
-                self.cx.distinct(names_in(p).into_iter())?;
+                if let Err(r) = self.cx.distinct(names_in(p).into_iter()) {
+                    self.bind_errors(p);
+                    return Err(r);
+                }
                 for (p, v) in ps.iter().zip(parts) {
                     self.destructure(p, v, span)?;
                 }

@@ -231,7 +231,7 @@ impl Lower<'_, '_> {
         hit
     }
 
-    fn bind_errors(&mut self, p: &Pattern) {
+    pub(super) fn bind_errors(&mut self, p: &Pattern) {
         match p {
             Pattern::Name(n) => self.bind_all(&[(n.clone(), Val::error())]),
             Pattern::Tuple(ps, _) | Pattern::Or(ps, _) => ps.iter().for_each(|p| self.bind_errors(p)),

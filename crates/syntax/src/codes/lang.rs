@@ -484,6 +484,10 @@ pub static CODES: &[Code] = &[
         "A limiter or meter with a key is used by `name[key].take(…)`. Without a key, use \
          `name.take(…)`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k: ip4 { rate 1, burst 1, capacity 4 }\n    on wire(p) { if k.take(1) { drop p } }\n}\n"),
+    code("E0712", "state larger than any memory",
+        "The memory of `state` and `session` is for the largest values. All `state` has at most \
+         1 TiB together. All `session` has at most 1 GiB for each connection.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    state s: list<list<u64, 1000000>, 1000000>\n    on c(r) { reply r }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",
