@@ -432,9 +432,9 @@ pub static CODES: &[Code] = &[
          `count_min`, `hyper_log_log`) and states of some types are not emptied while they are \
          used. Write the signal out for such an element.",
         "element Seen {\n    in  x: packet\n    out y: packet\n    table seen: bloom u32 { capacity 1K }\n    signal reset\n    on x(p) { if not seen[p.len] { seen[p.len] = true  p -> y } }\n}\n"),
-    code("E0701", "an entry used wrongly",
+    code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
-         { … }`. Only `update` changes a field of an entry.",
+         { … }`.",
         "fn f(x: u32) { remove x }\n"),
     code("E0702", "no client connection",
         "A `session` belongs to a client connection. It exists only in the handlers of this \
@@ -488,6 +488,9 @@ pub static CODES: &[Code] = &[
         "The memory of `state` and `session` is for the largest values. All `state` has at most \
          1 TiB together. All `session` has at most 1 GiB for each connection.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    state s: list<list<u64, 1000000>, 1000000>\n    on c(r) { reply r }\n}\n"),
+    code("E0713", "a field of an entry changed outside of `update`",
+        "An assignment replaces an entry as a whole. Only `update` changes a field of it.",
+        "record R { n: u8 }\nunit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    table t: u8 -> R { capacity 4 }\n    on wire(_p) { t[1].n = 2 }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",
