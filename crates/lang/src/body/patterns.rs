@@ -262,12 +262,12 @@ impl Lower<'_, '_> {
             Ty::Bool => ["true", "false"].into_iter().find(missing).map(str::to_string),
             Ty::Option(item) => {
                 let inner: Vec<&Pattern> = ps.iter().filter_map(|p| inside_some(p)).collect();
-                let some = match self.uncovered(item, &inner) {
-                    Some(m) if !inner.is_empty() && m != "_" => Some(format!("some({m})")),
-                    Some(_) => Some("some".to_string()),
-                    None => None,
-                };
-                some.filter(|_| missing(&"some")).or_else(|| missing(&"none").then(|| "none".to_string()))
+                let some = self.uncovered(item, &inner).map(|m| match m.as_str() {
+                    "_" => "some".to_string(),
+                    _ if inner.is_empty() => "some".to_string(),
+                    m => format!("some({m})"),
+                });
+                some.or_else(|| missing(&"none").then(|| "none".to_string()))
             }
             _ => Some("_".into()),
         }
