@@ -262,11 +262,9 @@ impl Lower<'_, '_> {
             Ty::Bool => ["true", "false"].into_iter().find(missing).map(str::to_string),
             Ty::Option(item) => {
                 let inner: Vec<&Pattern> = ps.iter().filter_map(|p| inside_some(p)).collect();
-                let some = self.uncovered(item, &inner).map(|m| match m.as_str() {
-                    "_" => "some".to_string(),
-                    _ if inner.is_empty() => "some".to_string(),
-                    m => format!("some({m})"),
-                });
+                let some = self.uncovered(item, &inner);
+                let some =
+                    some.map(|m| if inner.is_empty() || m == "_" { "some".into() } else { format!("some({m})") });
                 some.or_else(|| missing(&"none").then(|| "none".to_string()))
             }
             _ => Some("_".into()),
