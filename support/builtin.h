@@ -3,6 +3,18 @@
 #define WL_BUILTIN_H
 #include "base.h"
 
+/* Whether v is in one of n ranges, which are in order. */
+static inline bool wl_in_ranges(const uint64_t (*ranges)[2], size_t n, unsigned __int128 v) {
+    size_t low = 0;
+    while (n > 0) {
+        size_t half = n / 2;
+        if (ranges[low + half][1] < v) low += half + 1, n -= half + 1;
+        else if (ranges[low + half][0] > v) n = half;
+        else return true;
+    }
+    return false;
+}
+
 /* ---- hashes ---- */
 
 #define WL_FNV64 UINT64_C(0xcbf29ce484222325)

@@ -490,36 +490,6 @@ fn functions_in_c_need_the_compiler() {
     std::fs::remove_dir_all(folder).ok();
 }
 
-/// C has no values without members.
-#[test]
-fn records_without_fields() {
-    let folder = Folder::new("empty");
-    let file = folder.file("empty.loom");
-    let source = "record R { }\nfn f(x: (R, u32)) -> R { let (r, _n) = x\n r }\nfn g(l: list<R, 5>) -> u32 = len(l)\n\
-        test \"t\" { let l = [R { }, R { }]\n let e = [R { } for _i in 0..2]\n\
-        expect g(l) == 2 and len(e) == 2 and f((l[0], 3)) == l[1] }\n";
-    std::fs::write(&file, source).expect("written");
-    let tested = Wireloom::command(&["test", &file.display().to_string()]);
-    assert!(tested.code == Some(0) && tested.out.contains("1 passed, 0 failed"), "{}", tested.text);
-}
-
-/// A C compiler ends with thousands of comparisons, and they are those of the interpreter.
-#[test]
-fn large_sets() {
-    let folder = Folder::new("sets");
-    let numbers: Vec<String> = (0..20_000).map(|n| format!("{}", 3 * n)).collect();
-    let source = format!(
-        "fn third(x: u32) -> bool = x in {{{}, 70000..=70009, 70005..=70020}}\ntest \"t\" {{\n\
-         expect third(0) and third(3) and third(29997) and third(59997) and third(70000) and third(70020)\n\
-         expect not third(1) and not third(29998) and not third(59998) and not third(60000) and not third(70021)\n}}\n",
-        numbers.join(", ")
-    );
-    let file = folder.file("sets.loom");
-    std::fs::write(&file, source).expect("written");
-    let tested = Wireloom::command(&["test", &file.display().to_string()]);
-    assert!(tested.code == Some(0) && tested.out.contains("1 passed, 0 failed"), "{}", tested.text);
-}
-
 /// Every app of a file is tested, and named where there are several.
 #[test]
 fn all_apps_of_a_file_are_tested() {

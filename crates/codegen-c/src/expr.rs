@@ -53,8 +53,23 @@ impl Scope {
     }
 }
 
-/// Comparisons with ranges one after the other.
-const MOST_IN_A_ROW: usize = 24;
+/// More ranges than these are looked up in a table: the C compiler takes time by the square of a
+/// long condition.
+pub(crate) const RANGES_INLINE: usize = 16;
+
+/// The same numbers in order, ranges that touch as one.
+fn joined(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let mut all: Vec<(u64, u64)> = Vec::with_capacity(sorted.len());
+    for (lo, hi) in sorted {
+        match all.last_mut() {
+            Some((_, end)) if lo <= end.saturating_add(1) => *end = hi.max(*end),
+            _ => all.push((lo, hi)),
+        }
+    }
+    all
+}
 
 impl Gen<'_> {
     /// The unit behind a message local.
@@ -534,28 +549,16 @@ impl Gen<'_> {
 
     /// `value in ranges`, where `value` is a C expression that is evaluated several times.
     pub fn in_ranges(&self, value: &str, ranges: &[(u64, u64)], bits: u32) -> String {
+        let joined = if ranges.len() > RANGES_INLINE { joined(ranges) } else { ranges.to_vec() };
+        if joined.len() > RANGES_INLINE {
+            let table: String = joined.iter().map(|(lo, hi)| format!("{{{lo}u, {hi}u}}, ")).collect();
+            return format!(
+                "({{ static const uint64_t t_[][2] = {{{table}}}; wl_in_ranges(t_, {}, {value}); }})",
+                joined.len()
+            );
+        }
         let top = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
-        let mut ranges: Vec<(u64, u64)> = ranges.iter().copied().filter(|(lo, _)| *lo <= top).collect();
-        if ranges.len() > MOST_IN_A_ROW {
-            ranges.sort_unstable();
-            ranges.dedup_by(|next, kept| {
-                let within = next.0 <= kept.1;
-                kept.1 = if within { kept.1.max(next.1) } else { kept.1 };
-                within
-            });
-        }
-        self.one_of_ranges(value, &ranges, top)
-    }
-
-    /// Many ranges, which are in order then, are searched by halves: C compilers take very long for
-    /// thousands of comparisons in a row.
-    fn one_of_ranges(&self, value: &str, ranges: &[(u64, u64)], top: u64) -> String {
-        if ranges.len() > MOST_IN_A_ROW {
-            let (low, high) = ranges.split_at(ranges.len() / 2);
-            let (a, b) = (self.one_of_ranges(value, low, top), self.one_of_ranges(value, high, top));
-            return format!("({value} < {}u ? {a} : {b})", high[0].0);
-        }
-        let parts: Vec<_> = ranges
+        let parts: Vec<_> = joined
             .iter()
             .map(|&(lo, hi)| match (lo == 0, hi >= top) {
                 (true, true) => "true".into(),
@@ -575,7 +578,8 @@ impl Gen<'_> {
     fn in_ranges_of(&mut self, s: &Scope, a: &Expr, ranges: &[(u64, u64)]) -> String {
         let value = self.expr(s, a);
         let bits = int_of(self.m, a.ty).map_or(64, |b| int_width(b.0));
-        let (name, c) = (format!("v{bits}_"), format!("uint{}_t", bits.min(64)));
+        let c = if bits > 64 { "unsigned __int128".into() } else { format!("uint{bits}_t") };
+        let name = format!("v{bits}_");
         let test = self.in_ranges(&name, ranges, bits);
         format!("({{ {c} {name} = ({c})({value}); {test}; }})")
     }

@@ -77,8 +77,8 @@ impl Gen<'_> {
     fn define_struct(&mut self, name: &str, fields: &[(String, String)]) -> String {
         let mut text: String = fields.iter().map(|(c, n)| format!("{c} {n}; ")).collect();
         if text.is_empty() {
-            // What has no members is not initialized by `{0}`.
-            text.push_str("uint8_t none_; ");
+            // An initializer of something around it needs a member.
+            text = "uint8_t unused_; ".into();
         }
         if self.first(name) {
             self.types.push_str(&format!("typedef struct {name} {{ {text}}} {name};\n"))
@@ -207,7 +207,7 @@ impl Gen<'_> {
             }
         };
         if self.first(&name) {
-            let body = if body.is_empty() { "uint8_t none_; " } else { &body };
+            let body = if body.is_empty() { "uint8_t unused_; " } else { &body };
             self.types.push_str(&format!("typedef struct {name} {{ {body} }} {name};\n"))
         }
         name

@@ -23,7 +23,7 @@ const MAX_TYPE_PARTS: u32 = 1000;
 
 /// So many unknown names are told with what was meant: all that is known is looked through for
 /// each.
-pub const HINTS: usize = 64;
+pub const HINTS: usize = 100;
 
 /// The error has been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,9 @@ pub struct Compiler<'a> {
     pub texts: HashMap<ir::EnumId, (u64, Vec<Vec<u8>>)>,
     pub fault_ids: HashMap<(ModId, String), ir::FaultKind>,
     place_ids: HashMap<(String, ir::Span), ir::PlaceId>,
+    /// Bytes of all `state` so far, and of all `session`.
+    pub state_bytes: u64,
+    pub session_bytes: u64,
     /// Unknown names so far.
     pub unknowns: usize,
     /// How deep the walk is in expressions, definitions and functions together: see
@@ -192,6 +195,8 @@ impl<'a> Compiler<'a> {
             texts: HashMap::new(),
             fault_ids: HashMap::new(),
             place_ids: HashMap::new(),
+            state_bytes: 0,
+            session_bytes: 0,
             unknowns: 0,
             nesting: 0,
             inlined: 0,
@@ -255,11 +260,19 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    pub fn unknown(&mut self, module: ModId, name: &str, span: Span, what: &str, extra: &[String]) -> Reported {
+    /// Whether one more unknown name is told with what was meant.
+    pub fn has_hints(&mut self) -> bool {
         self.unknowns += 1;
-        let known = if self.unknowns > HINTS { Vec::new() } else { self.names.known(module) };
-        let hint = names::suggest(name, known.iter().chain(extra).map(String::as_str));
+        self.unknowns <= HINTS
+    }
+
+    pub fn unknown(&mut self, module: ModId, name: &str, span: Span, what: &str, extra: &[String]) -> Reported {
         let d = Diagnostic::error("E0201", span, format!("unknown {what} `{name}`")).label("not known here");
+        if !self.has_hints() {
+            return self.report(d);
+        }
+        let known = self.names.known(module);
+        let hint = names::suggest(name, known.iter().map(|k| &**k).chain(extra.iter().map(String::as_str)));
         let mut has: Vec<&str> = extra.iter().map(String::as_str).collect();
         has.sort_unstable();
         if let Some(note) = name.rsplit_once('.').and_then(|(m, _)| self.names.contents(module, m)) {
@@ -410,7 +423,7 @@ impl<'a> Compiler<'a> {
         }
         let (what, limit, found) =
             if depth > MAX_TYPE_DEPTH { ("levels", MAX_TYPE_DEPTH, depth) } else { ("parts", MAX_TYPE_PARTS, parts) };
-        let d = Diagnostic::error("E0504", span, "this type is nested too deeply")
+        let d = Diagnostic::error("E0512", span, format!("this type has too many {what}"))
             .note(format!("it has {found} {what}, and the limit is {limit}"));
         Err(self.report(d.hint("keep less in one value: a table, or several variables")))
     }
@@ -540,17 +553,14 @@ impl<'a> Compiler<'a> {
         variants: &[ast::Variant],
         open: bool,
     ) -> R<ir::EnumId> {
+        if variants.is_empty() && !open {
+            let d = Diagnostic::error("E0316", name.span, format!("`{}` has no variants", name.name));
+            return Err(self.report(d.label("has no value").hint("name its values, or write `_` for any other value")));
+        }
         if let Some(t) = base {
             if let Ty::Bytes(max) = self.ty(module, t)? {
                 return self.text_enum(module, name, max, variants, open);
             }
-        }
-        if variants.is_empty() && !open {
-            return Err(self.report(
-                Diagnostic::error("E0427", name.span, format!("no value is a `{}`", name.name))
-                    .label("no variant")
-                    .hint("name its variants, or write `_` for all numbers"),
-            ));
         }
         let mut next = 0u64;
         let mut list: Vec<(String, u64)> = Vec::new();
@@ -558,6 +568,9 @@ impl<'a> Compiler<'a> {
         let (mut names, mut values): (HashSet<&str>, HashMap<u64, &str>) = Default::default();
         for v in variants {
             let value = match &v.value {
+                Some(e) if matches!(&*e.kind, ast::ExprKind::Unary(ast::UnOp::Neg, _)) => {
+                    return Err(self.error("E0304", e.span, "an enum has no values below zero"));
+                }
                 Some(e) => self.const_u64(module, e)?,
                 None => next,
             };

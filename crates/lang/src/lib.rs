@@ -82,7 +82,7 @@ fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Com
 }
 
 /// The codes for programs that are too large for the compiler.
-const TOO_LARGE: &[&str] = &["E0504", "E0506", "E0508", "E0509", "E0510"];
+const TOO_LARGE: &[&str] = &["E0504", "E0506", "E0508", "E0509", "E0510", "E0512"];
 
 fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     let main: Vec<_> = (0..cx.names.items.len()).filter(|i| cx.names.items[*i].module == 0).collect();

@@ -1,5 +1,6 @@
 //! Modules, `use` and items: the file of a name, and its meaning.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -245,20 +246,19 @@ impl Names {
     }
 
     /// All names that could be meant in a module, for hints.
-    pub fn known(&self, module: ModId) -> Vec<String> {
+    pub fn known(&self, module: ModId) -> Vec<Cow<'_, str>> {
         let Some(m) = self.modules.get(module) else { return Vec::new() };
-        let mut all: Vec<String> = m.names.keys().cloned().collect();
+        let mut all: Vec<Cow<'_, str>> = m.names.keys().map(|n| n.as_str().into()).collect();
         for u in &m.uses {
             let last = u.parts.last().cloned().unwrap_or_default();
             match &u.item {
-                Some(i) => all.push(i.clone()),
+                Some(i) => all.push(i.as_str().into()),
                 None => {
-                    all.extend(self.modules[u.module].names.keys().map(|n| format!("{last}.{n}")));
-                    all.push(last);
+                    all.extend(self.modules[u.module].names.keys().map(|n| format!("{last}.{n}").into()));
+                    all.push(last.into());
                 }
             }
         }
-        all.sort();
         all
     }
 }

@@ -76,6 +76,15 @@ impl Ty {
     pub fn is_option(&self) -> bool {
         matches!(self, Ty::Option(_) | Ty::None)
     }
+    /// Whether a `none` in it has no type yet.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Ty::None => true,
+            Ty::Option(t) | Ty::List(t, _) => t.is_open(),
+            Ty::Tuple(ts) => ts.iter().any(Ty::is_open),
+            _ => false,
+        }
+    }
     pub fn is_error(&self) -> bool {
         matches!(self, Ty::Error)
     }

@@ -97,7 +97,7 @@ fn hints_have_an_end() {
     let text = said(&c);
     assert_eq!(
         (text.matches("unknown name `knownn`").count(), text.matches("did you mean `known`?").count()),
-        (8_000, 64)
+        (8_000, 100)
     );
 }
 

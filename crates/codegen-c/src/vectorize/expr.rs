@@ -54,6 +54,9 @@ impl<'m> Vectorizer<'_, 'm> {
     }
 
     pub(super) fn in_ranges(&mut self, v: &VectorValue, ranges: &[(u64, u64)]) -> Option<Mask> {
+        if ranges.len() > crate::expr::RANGES_INLINE {
+            return None;
+        }
         let mut any = Mask::Is(false);
         for (low, high) in ranges {
             let high = (*high).min(u64::from(u32::MAX));

@@ -32,6 +32,8 @@ use wireloom_syntax::Diagnostic;
 
 /// The most memory of a table's keys and values: more than machines have.
 const TABLE_MAX: u64 = 1 << 40;
+/// Most bytes of the sessions of a connection together.
+const SESSIONS_MAX: u64 = 1 << 30;
 /// The most entries of a table's cache.
 const CACHE_MAX: u64 = 16 << 20;
 
@@ -382,10 +384,21 @@ impl Compiler<'_> {
         ))
     }
 
+    fn within_memory(&mut self, word: &str, all: u64, limit: u64, name: &Ident) -> R<u64> {
+        if all <= limit {
+            return Ok(all);
+        }
+        let d = Diagnostic::error("E0712", name.span, format!("`{}` takes more memory than a `{word}` may", name.name))
+            .note(format!("{all} bytes with each `{word}` before it; the limit is {limit}"));
+        Err(self.report(d.hint("hold less: shorter lists and bytes, or a table")))
+    }
+
     fn state(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<AppName> {
         let t = self.ty(module, ty)?;
         self.storable(&t, ty.span)?;
         let lowered = self.lower_ty(&t);
+        let all = self.state_bytes.saturating_add(ir::layout::size(&self.m, lowered));
+        self.state_bytes = self.within_memory("state", all, TABLE_MAX, name)?;
         self.m.states.push(ir::State { name: name.name.clone(), ty: lowered, init: None });
         Ok(AppName::State(ir::StateId(self.m.states.len() as u32 - 1), t))
     }
@@ -403,6 +416,8 @@ impl Compiler<'_> {
         let t = self.ty(module, ty)?;
         self.storable(&t, ty.span)?;
         let lowered = self.lower_ty(&t);
+        let all = self.session_bytes.saturating_add(ir::layout::size(&self.m, lowered));
+        self.session_bytes = self.within_memory("session", all, SESSIONS_MAX, name)?;
         self.m.sessions.push(ir::Session { name: name.name.clone(), ty: lowered });
         Ok(AppName::Session(ir::SessionId(self.m.sessions.len() as u32 - 1), t))
     }

@@ -34,7 +34,7 @@ impl Lower<'_, '_> {
         match root {
             Root::Table(t, key) if path.is_empty() => self.assign_table(t, &key, op, value, span),
             Root::Table(..) => Err(self.cx.report(
-                Diagnostic::error("E0701", place.span, "a field of an entry is changed in `update`")
+                Diagnostic::error("E0713", place.span, "a field of an entry is changed in `update`")
                     .hint("write `update table[key] { .field = value }`"),
             )),
             Root::Counter(c) => {

@@ -15,7 +15,7 @@ impl Lower<'_, '_> {
     pub fn builtin(&mut self, name: &Ident, args: &[Arg], span: Span, want: Option<&Ty>) -> R<Val> {
         let Some(f) = ops::function(&name.name) else {
             let mut known: Vec<String> = ops::functions().map(|f| f.name().to_string()).collect();
-            if self.in_app {
+            if self.in_app && self.cx.unknowns < crate::compiler::HINTS {
                 known.extend(self.cx.app.names());
             }
             return Err(self.cx.unknown(self.module, &name.name, name.span, "function", &known));

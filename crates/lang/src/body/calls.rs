@@ -89,9 +89,12 @@ impl Lower<'_, '_> {
                         let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();
                         if let Some((Found::Module, n)) = self.cx.names.find(self.module, &names) {
                             let what = format!("module `{}` has no function `{}`", names[..n].join("."), name.name);
-                            let known = self.cx.names.known(self.module);
-                            let hint = crate::names::suggest(&names.join("."), known.iter().map(String::as_str));
                             let d = Diagnostic::error("E0201", f.span, what);
+                            if !self.cx.has_hints() {
+                                return Err(self.cx.report(d));
+                            }
+                            let known = self.cx.names.known(self.module);
+                            let hint = crate::names::suggest(&names.join("."), known.iter().map(|k| &**k));
                             let d = match self.cx.names.contents(self.module, &names[..n].join(".")) {
                                 Some(note) => d.note(note),
                                 None => d,

@@ -427,6 +427,20 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// The type of a value that is kept: nothing of it may be left open.
+    pub fn decided(&mut self, t: &Ty, span: Span) -> R<Ty> {
+        let t = self.settled(t);
+        if t.is_open() {
+            return Err(self.undecided("`none`", span));
+        }
+        Ok(t)
+    }
+
+    pub fn undecided(&mut self, what: &str, span: Span) -> Reported {
+        let d = Diagnostic::error("E0315", span, format!("the type of {what} is not known here"));
+        self.cx.report(d.hint("write `var x: T = …` with the type, or pass the value to a function"))
+    }
+
     pub fn truth(&self, e: ExprKind) -> Expr {
         Expr::new(T_BOOL, e)
     }

@@ -2,6 +2,7 @@
 //! arms.
 
 use super::ops::only_requires;
+use super::patterns::is_named;
 use super::{Lower, Replied};
 use crate::compiler::{Reported, R};
 use crate::ir_builder as build;
@@ -175,7 +176,7 @@ impl Lower<'_, '_> {
                 format!("the two ways have different types: {ta} and {tb}"),
             )));
         };
-        let ty = self.settled(&ty);
+        let ty = if ty == Ty::None { ty } else { self.decided(&ty, span)? };
         if !ty.is_plain() {
             if ty.is_error() {
                 return Err(Reported);
@@ -428,6 +429,10 @@ impl Lower<'_, '_> {
                 .label(format!("this has {}", arms.len()));
             return Err(self.cx.report(d.hint("join arms by `|`, or move the rest to a function: `_ => other(x)`")));
         }
+        if arms.is_empty() {
+            let d = Diagnostic::error("E0307", span, "this `match` has no arm");
+            return Err(self.cx.report(d.hint("add an arm `_ => …`")));
+        }
         self.exhaustive(val, arms, span)?;
         self.arm(val, arms, want, span, body)
     }
@@ -497,36 +502,18 @@ impl Lower<'_, '_> {
     /// Whether some arm takes every value.
     fn exhaustive(&mut self, val: &Val, arms: &[Arm], span: Span) -> R<()> {
         let open: Vec<&Pattern> = arms.iter().filter(|a| a.guard.is_none()).map(|a| &a.pattern).collect();
-        let mut missing: Option<String> = None;
-        let named = |s: &Self, name: &str| open.iter().any(|p| s.covers(p, name));
-        if !open.iter().any(|p| self.covers_all(p, val)) {
-            missing = match &val.ty {
-                Ty::Enum(e) => {
-                    let info = self.cx.m.enums[e.index()].clone();
-                    if info.open {
-                        Some("_".into())
-                    } else {
-                        info.variants.iter().find(|(n, _)| !named(self, n)).map(|(n, _)| n.clone())
-                    }
-                }
-                Ty::Switch(u, f) => match &self.cx.m.units[u.index()].fields[f.index()].kind {
-                    ir::FieldKind::Switch { cases } => {
-                        let cases = cases.clone();
-                        cases
-                            .iter()
-                            .find(|c| {
-                                !c.name.as_ref().is_some_and(|n| named(self, n))
-                                    && !matches!(c.guard, ir::Guard::Fault(_))
-                            })
-                            .map(|c| c.name.clone().unwrap_or("_".into()))
-                    }
-                    _ => None,
-                },
-                Ty::Bool => ["true", "false"].iter().find(|n| !named(self, n)).map(|n| n.to_string()),
-                Ty::Option(_) => ["some", "none"].iter().find(|n| !named(self, n)).map(|n| n.to_string()),
-                _ => Some("_".into()),
-            };
-        }
+        let named = |name: &String| open.iter().any(|p| is_named(p, name));
+        let missing = match &val.ty {
+            Ty::Switch(..) if open.iter().any(|p| self.covers_all(p, val)) => None,
+            Ty::Switch(u, f) => match &self.cx.m.units[u.index()].fields[f.index()].kind {
+                ir::FieldKind::Switch { cases } => cases
+                    .iter()
+                    .find(|c| !c.name.as_ref().is_some_and(named) && !matches!(c.guard, ir::Guard::Fault(_)))
+                    .map(|c| c.name.clone().unwrap_or("_".into())),
+                _ => None,
+            },
+            t => self.uncovered(t, &open),
+        };
         match missing {
             None => Ok(()),
             Some(m) => {

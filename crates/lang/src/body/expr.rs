@@ -60,7 +60,7 @@ impl Lower<'_, '_> {
             ExprKind::Build(path, fields) if path.parts.is_empty() => match want {
                 Some(Ty::Record(r)) => self.record(*r, fields, span),
                 _ => Err(self.cx.report(
-                    Diagnostic::error("E0301", span, "the record's type is not known here")
+                    Diagnostic::error("E0315", span, "the record's type is not known here")
                         .hint("write its name: `Name { field: value }`"),
                 )),
             },
@@ -486,7 +486,7 @@ impl Lower<'_, '_> {
         match build::as_int(index) {
             Some(n) if n >= u128::from(most) => {
                 let d = Diagnostic::error("E0304", span, format!("the index {n} is out of range")).label("never there");
-                Err(self.cx.report(d.note(format!("the list has at most {most} items, counted from 0"))))
+                Err(self.cx.report(d.note(format!("it has at most {most} items, counted from 0"))))
             }
             _ => Ok(()),
         }
@@ -551,8 +551,9 @@ impl Lower<'_, '_> {
                 let et = self.cx.lower_ty(&t);
                 Ok(Val::pure(*t, ir::Expr::new(et, X::ListGet(list, i))))
             }
-            (Ty::Bytes(_), Vk::Pure(bytes)) => {
+            (Ty::Bytes(max), Vk::Pure(bytes)) => {
                 let i = self.index_value(index)?;
+                self.index_fits(&i, max, index.span)?;
                 let (cond, _) = self.below(i.clone(), build::len_bytes(bytes.clone()));
                 self.guard(cond, FaultKind::INDEX, span);
                 let i = self.recast(T_U64, i);

@@ -3,7 +3,7 @@
 
 use super::again::Changes;
 use super::Lower;
-use crate::compiler::{Reported, R, T_BOOL, T_U32};
+use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Elem, Ty, U32, U64};
 use crate::val::{Val, Vk};
@@ -24,6 +24,8 @@ enum Walk {
     Replies(ir::UnitId, u64),
     Range(X, X, u64),
     Words(X, u64),
+    /// Rounds from a number on, the last one that 64 bits hold included.
+    Last(u64, u64),
 }
 
 impl Walk {
@@ -32,6 +34,7 @@ impl Walk {
             Walk::Items(_, _, n)
             | Walk::List(_, _, n)
             | Walk::Range(_, _, n)
+            | Walk::Last(_, n)
             | Walk::Replies(_, n)
             | Walk::Words(_, n) => *n,
         }
@@ -44,7 +47,7 @@ impl Walk {
             Walk::Replies(..) => X::new(T_U32, K::Parts),
             Walk::Range(_, to, _) => to.clone(),
             // Its rounds are counted by where the next word begins.
-            Walk::Words(_, n) => build::u64(*n),
+            Walk::Words(_, n) | Walk::Last(_, n) => build::u64(*n),
         }
     }
 }
@@ -204,12 +207,21 @@ impl Lower<'_, '_> {
                 _ => U64,
             },
             Some(Ty::Error) => return Err(Reported),
+            _ if [&va.ty, &vb.ty].iter().any(|t| matches!(t, Ty::Int { signed: true, .. })) => {
+                let d = Diagnostic::error("E0301", span, "a loop counts in unsigned integers");
+                return Err(self.cx.report(d.hint("count from 0, and subtract in the loop: `i64(i) - 5`")));
+            }
             _ => {
                 let (p, q) = (va.ty, vb.ty);
                 return Err(self.mismatch(&p, &q, span));
             }
         };
         let (from, to) = (self.coerce(va, &ty, a.span)?, self.coerce(vb, &ty, b.span)?);
+        if let (true, Some(a), Some(b)) = (inclusive, build::as_int(&from), build::as_int(&to)) {
+            if b == u128::from(u64::MAX) && (b - a) < u128::from(MAX_ROUNDS) {
+                return Ok(Walk::Last(a as u64, (b - a) as u64 + 1));
+            }
+        }
         let to = if inclusive {
             let t = to.ty;
             build::bin(t, BinOp::AddSat, to, build::int(t, 1))
@@ -302,6 +314,7 @@ impl Lower<'_, '_> {
         };
         let var_ty = match &walk {
             Walk::Range(a, ..) if a.ty != T_U32 => U64,
+            Walk::Last(..) => U64,
             _ => U32,
         };
         let var = self.new_local("i", &var_ty);
@@ -337,6 +350,10 @@ impl Lower<'_, '_> {
                     s.push(span, StmtKind::BindPart { dst, part: index.clone() });
                     Val::path(Ty::Msg(*u), build::msg(dst))
                 }
+                Walk::Last(from, _) => {
+                    let at = build::bin(T_U64, BinOp::Add, build::u64(*from), index.clone());
+                    Val::pure(U64, at)
+                }
                 Walk::Range(..) | Walk::Words(..) => Val::pure(var_ty.clone(), index.clone()),
             };
             body(s, item)
@@ -346,6 +363,7 @@ impl Lower<'_, '_> {
         let walk = walk.into_inner();
         let from = match &walk {
             Walk::Range(a, ..) => a.clone(),
+            Walk::Last(..) => build::u64(0),
             _ => build::u32(0),
         };
         // Of no rounds nothing is left.
@@ -388,7 +406,7 @@ impl Lower<'_, '_> {
                 let v = s.expr(value, item_want.as_ref())?;
                 let t = match &item_want {
                     Some(t) => t.clone(),
-                    None => s.settled(&v.ty),
+                    None => s.decided(&v.ty, value.span)?,
                 };
                 if !t.is_plain() && !t.is_error() {
                     let n = s.show(&t);
@@ -447,7 +465,7 @@ impl Lower<'_, '_> {
         if es.is_empty() {
             let ty = match want {
                 Some(t @ Ty::List(..)) => t.clone(),
-                _ => return Err(self.err("E0301", span, "the type of an empty list is not known here")),
+                _ => return Err(self.undecided("an empty list", span)),
             };
             let t = self.cx.lower_ty(&ty);
             return Ok(Val::pure(ty, X::new(t, K::MakeList(vec![]))));
@@ -467,10 +485,7 @@ impl Lower<'_, '_> {
             }
             vals.push((v, e.span));
         }
-        let ty = self.settled(&ty);
-        if is_open(&ty) {
-            return Err(self.err("E0301", span, "the type of `none` is not known here"));
-        }
+        let ty = self.decided(&ty, span)?;
         if !ty.is_plain() {
             if ty.is_error() {
                 return Err(Reported);
@@ -497,7 +512,7 @@ impl Lower<'_, '_> {
         let v = self.expr(init, want)?;
         let ty = match (&v.ty, want) {
             (Ty::Lit, Some(w)) if w.is_int() => w.clone(),
-            (t, _) => self.settled(t),
+            (t, _) => self.decided(t, init.span)?,
         };
         let start = self.coerce(v, &ty, init.span)?;
         let l = self.temp(&acc.name, &ty, start, init.span);
@@ -649,15 +664,5 @@ impl Lower<'_, '_> {
             Ok(())
         })?;
         Ok(Val::maybe(build::local(found, T_BOOL), result))
-    }
-}
-
-/// Whether a type holds the one of a `none` of which nothing else is known.
-fn is_open(t: &Ty) -> bool {
-    match t {
-        Ty::None => true,
-        Ty::Option(t) | Ty::List(t, _) => is_open(t),
-        Ty::Tuple(all) => all.iter().any(is_open),
-        _ => false,
     }
 }

@@ -189,6 +189,7 @@ impl Lower<'_, '_> {
             ast::ExprKind::Int(_) | ast::ExprKind::Scaled(..) | ast::ExprKind::Range(..) => true,
             ast::ExprKind::Name(n) => self.lookup(&n.name).is_none() && !self.cx.app.has(&n.name),
             ast::ExprKind::Field(Some(b), _) => self.is_constant(b),
+            ast::ExprKind::Unary(ast::UnOp::Neg, n) => self.is_constant(n),
             _ => false,
         }
     }
@@ -222,9 +223,12 @@ impl Lower<'_, '_> {
             let (ta, tb) = (a.ty.clone(), b.ty.clone());
             return Err(self.mismatch(&ta, &tb, span));
         };
-        let ty = self.settled(&ty);
+        let ty = self.decided(&ty, span)?;
         if ty.is_error() || ty == Ty::Never {
             return Err(Reported);
+        }
+        if ty == Ty::Unit {
+            return Err(self.err("E0309", span, "a function without a result gives nothing to compare"));
         }
         if !ty.is_plain() {
             let s = self.show(&ty);

@@ -209,6 +209,10 @@ impl Lower<'_, '_> {
             }
             Pattern::Tuple(ps, at) => {
                 let parts = self.parts(&v, ps.len(), *at)?;
+                if let Err(r) = self.cx.distinct(names_in(p).into_iter()) {
+                    self.bind_errors(p);
+                    return Err(r);
+                }
                 for (p, v) in ps.iter().zip(parts) {
                     self.destructure(p, v, span)?;
                 }
@@ -242,6 +246,31 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// What no pattern of them takes, of a type whose values can be told one by one.
+    pub fn uncovered(&self, ty: &Ty, ps: &[&Pattern]) -> Option<String> {
+        let ps: Vec<&Pattern> = ps.iter().flat_map(|p| alternatives(p)).collect();
+        if ps.iter().any(|p| self.covers_all(p, &Val::of(ty.clone()))) {
+            return None;
+        }
+        let missing = |name: &&str| !ps.iter().any(|p| is_named(p, name));
+        match ty {
+            Ty::Enum(e) => {
+                let info = &self.cx.m.enums[e.index()];
+                let unnamed = info.variants.iter().map(|(n, _)| n.as_str()).find(missing);
+                if info.open { Some("_") } else { unnamed }.map(str::to_string)
+            }
+            Ty::Bool => ["true", "false"].into_iter().find(missing).map(str::to_string),
+            Ty::Option(item) => {
+                let inner: Vec<&Pattern> = ps.iter().filter_map(|p| inside_some(p)).collect();
+                let some = self.uncovered(item, &inner);
+                let some =
+                    some.map(|m| if inner.is_empty() || m == "_" { "some".into() } else { format!("some({m})") });
+                some.or_else(|| missing(&"none").then(|| "none".to_string()))
+            }
+            _ => Some("_".into()),
+        }
+    }
+
     fn is_const_item(&self, name: &str) -> bool {
         self.cx.names.modules[self.module].names.get(name).is_some_and(|(id, _)| {
             matches!(self.cx.names.items[*id].item.kind, wireloom_syntax::ast::ItemKind::Const { .. })
@@ -252,24 +281,48 @@ impl Lower<'_, '_> {
         crate::compiler::BUILTIN_FAULTS.iter().any(|(n, _)| *n == name)
             || self.cx.m.faults.iter().any(|f| f.name == name)
     }
+}
 
-    /// Whether a pattern takes all values of one variant.
-    pub fn covers(&self, p: &Pattern, name: &str) -> bool {
-        match p {
-            Pattern::Any(_) => true,
-            Pattern::Name(n) => n.name == name,
-            Pattern::Or(ps, _) => ps.iter().any(|p| self.covers(p, name)),
-            Pattern::Variant { path, bind } => {
-                path.parts.last().is_some_and(|n| n.name == name)
-                    && bind.as_deref().is_none_or(|b| matches!(b, Pattern::Any(_) | Pattern::Name(_)))
-            }
-            Pattern::Value(e) => match &*e.kind {
-                ExprKind::Name(n) | ExprKind::Field(_, n) => n.name == name,
-                ExprKind::Bool(b) => name == if *b { "true" } else { "false" },
-                ExprKind::None => name == "none",
-                _ => false,
-            },
-            Pattern::Tuple(..) => false,
+/// The names that a pattern without a condition binds.
+fn names_in(p: &Pattern) -> Vec<&Ident> {
+    match p {
+        Pattern::Name(n) => vec![n],
+        Pattern::Tuple(ps, _) => ps.iter().flat_map(names_in).collect(),
+        _ => vec![],
+    }
+}
+
+fn alternatives(p: &Pattern) -> Vec<&Pattern> {
+    match p {
+        Pattern::Or(ps, _) => ps.iter().flat_map(alternatives).collect(),
+        p => vec![p],
+    }
+}
+
+/// The pattern of `some(…)`.
+fn inside_some(p: &Pattern) -> Option<&Pattern> {
+    match p {
+        Pattern::Variant { path, bind } if path.parts.last().is_some_and(|n| n.name == "some") => bind.as_deref(),
+        _ => None,
+    }
+}
+
+/// Whether a pattern takes all values of one variant.
+pub fn is_named(p: &Pattern, name: &str) -> bool {
+    match p {
+        Pattern::Any(_) => true,
+        Pattern::Name(n) => n.name == name,
+        Pattern::Or(ps, _) => ps.iter().any(|p| is_named(p, name)),
+        Pattern::Variant { path, bind } => {
+            path.parts.last().is_some_and(|n| n.name == name)
+                && bind.as_deref().is_none_or(|b| matches!(b, Pattern::Any(_) | Pattern::Name(_)))
         }
+        Pattern::Value(e) => match &*e.kind {
+            ExprKind::Name(n) | ExprKind::Field(_, n) => n.name == name,
+            ExprKind::Bool(b) => name == if *b { "true" } else { "false" },
+            ExprKind::None => name == "none",
+            _ => false,
+        },
+        Pattern::Tuple(..) => false,
     }
 }

@@ -245,7 +245,7 @@ impl Lower<'_, '_> {
         if v.ty == Ty::Lit || v.ty == Ty::None || self.pure_only() || crate::consts::is_literal(e) && v.ty.is_int() {
             return Ok(v);
         }
-        let t = self.settled(&v.ty);
+        let t = self.decided(&v.ty, span)?;
         let caseless = v.caseless;
         let e = self.coerce(v, &t, span)?;
         let l = self.temp(name, &t, e, span);
@@ -262,7 +262,7 @@ impl Lower<'_, '_> {
         hit
     }
 
-    fn bind_errors(&mut self, p: &Pattern) {
+    pub(super) fn bind_errors(&mut self, p: &Pattern) {
         match p {
             Pattern::Name(n) => self.bind_all(&[(n.clone(), Val::error())]),
             Pattern::Tuple(ps, _) | Pattern::Or(ps, _) => ps.iter().for_each(|p| self.bind_errors(p)),
@@ -283,14 +283,8 @@ impl Lower<'_, '_> {
             }
             let t = match want {
                 Some(t) => t,
-                None => self.settled(&v.ty),
+                None => self.decided(&v.ty, value.span)?,
             };
-            if t == Ty::None {
-                return Err(self.cx.report(
-                    Diagnostic::error("E0301", value.span, "the type of `none` is not known here")
-                        .hint("write `var x: T? = none`"),
-                ));
-            }
             Ok((t.clone(), Some(self.coerce(v, &t, value.span)?)))
         })();
         match made {

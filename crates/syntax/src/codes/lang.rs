@@ -83,6 +83,13 @@ pub static CODES: &[Code] = &[
          A size that is unknown at compile time is checked when the program runs (fault \
          `constraint`).",
         "fn f(nonce: bytes<12>, data: bytes<64>) -> bytes<64> = aes_ctr(\"sixteen byte key\", nonce, data)\n"),
+    code("E0315", "a type that is not known",
+        "A `none`, an empty list and a record without a name have no type of their own. Write the \
+         type, or use the value where one type is expected.",
+        "fn f() -> u32 = len([none, none])\n"),
+    code("E0316", "an enum without variants",
+        "An enum has at least one variant, or `_` for any other value.",
+        "enum E: u8 { }\n"),
     code("E0401", "a list's end that looks like an item",
         "An item may begin with the bytes that end the list. A parser cannot tell them apart.",
         "unit I { b: bytes<4> until \",\" }\nunit U { items: list<I, 4> until \"x\" }\n"),
@@ -238,6 +245,10 @@ pub static CODES: &[Code] = &[
         "A list reserves room for its largest number of items, on the stack of the core's \
          thread. All lists of a handler or function have at most 1 MiB together.",
         "fn f(n: u64) -> u32 {\n    let all = [i for i in 0..min(n, 200000)]\n    len(all)\n}\n"),
+    code("E0512", "a type that is too large",
+        "A type has at most 1000 parts and 24 levels, the records in it counted through. Keep less \
+         in one value: use a table, or several variables.",
+        "fn f(x: u8?????????????????????????) -> u32 = 1\n"),
     code("E0601", "a request without an answer",
         "Every path through a handler answers the request once, or says `reply nothing`.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { if r.n == 1 { reply nothing } }\n}\n"),
@@ -422,9 +433,9 @@ pub static CODES: &[Code] = &[
          `count_min`, `hyper_log_log`) and states of some types are not emptied while they are \
          used. Write the signal out for such an element.",
         "element Seen {\n    in  x: packet\n    out y: packet\n    table seen: bloom u32 { capacity 1K }\n    signal reset\n    on x(p) { if not seen[p.len] { seen[p.len] = true  p -> y } }\n}\n"),
-    code("E0701", "an entry used wrongly",
+    code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
-         { … }`. Only `update` changes a field of an entry.",
+         { … }`.",
         "fn f(x: u32) { remove x }\n"),
     code("E0702", "no client connection",
         "A `session` belongs to a client connection. It exists only in the handlers of this \
@@ -474,6 +485,13 @@ pub static CODES: &[Code] = &[
         "A limiter or meter with a key is used by `name[key].take(…)`. Without a key, use \
          `name.take(…)`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k: ip4 { rate 1, burst 1, capacity 4 }\n    on wire(p) { if k.take(1) { drop p } }\n}\n"),
+    code("E0712", "state larger than any memory",
+        "The memory of `state` and `session` is for the largest values. All `state` has at most \
+         1 TiB together. All `session` has at most 1 GiB for each connection.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    state s: list<list<u64, 1000000>, 1000000>\n    on c(r) { reply r }\n}\n"),
+    code("E0713", "a field of an entry changed outside of `update`",
+        "An assignment replaces an entry as a whole. Only `update` changes a field of it.",
+        "record R { n: u8 }\nunit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    table t: u8 -> R { capacity 4 }\n    on wire(_p) { t[1].n = 2 }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",
