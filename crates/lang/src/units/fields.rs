@@ -14,6 +14,14 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, Field, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
+/// What `to end` means in the unit at hand.
+#[derive(Clone)]
+pub enum End {
+    Until(ir::Until),
+    /// The unit's parameter of this number is its length.
+    Length(u32),
+}
+
 /// Lowers one unit.
 pub struct Builder<'c, 'a> {
     pub cx: &'c mut Compiler<'a>,
@@ -35,7 +43,7 @@ pub struct Builder<'c, 'a> {
     /// Names bound by `when n = …` around.
     pub binds: Vec<(Ident, Val)>,
     /// Where `to end` ends.
-    pub end: Option<super::enclosed::End>,
+    pub end: Option<End>,
     /// What must hold for each item of the list at hand: it cannot stand before the list. None:
     /// nothing may.
     pub item_guards: Option<Vec<ir::Expr>>,
