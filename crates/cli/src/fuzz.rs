@@ -92,7 +92,7 @@ fn inner(args: Fuzz) -> Outcome {
     let unit = find(&module, &name)?;
     let contexts = contexts(&module, unit);
     if contexts.is_empty() {
-        let others = match messages(&module) {
+        let others = match load::messages(&module) {
             all if all.is_empty() => format!("`wireloom fuzz {}` fuzzes an app with its frames", file.display()),
             all => format!("fuzz one of {all}"),
         };
@@ -144,16 +144,6 @@ fn inner(args: Fuzz) -> Outcome {
     Ok(())
 }
 
-/// The short names of a module's messages.
-pub fn messages(m: &Module) -> String {
-    let all = (0..m.units.len()).filter(|u| !contexts(m, UnitId(*u as u32)).is_empty());
-    all.map(|u| short(&m.units[u].name)).collect::<Vec<_>>().join(", ")
-}
-
-fn short(name: &str) -> String {
-    name.rsplit('.').next().unwrap_or(name).to_string()
-}
-
 /// `std.http.Request` or `file.loom:Unit` as a file and a unit's name.
 fn place(text: &str) -> Result<(PathBuf, String), Failure> {
     if let Some((file, unit)) = text.rsplit_once(':') {
@@ -178,10 +168,10 @@ fn place(text: &str) -> Result<(PathBuf, String), Failure> {
 }
 
 fn find(module: &Module, name: &str) -> Result<UnitId, Failure> {
-    if let Some(i) = module.units.iter().position(|u| u.name == name || short(&u.name) == name) {
+    if let Some(i) = module.units.iter().position(|u| u.name == name || load::short(&u.name) == name) {
         return Ok(UnitId(i as u32));
     }
-    let known: Vec<String> = module.units.iter().map(|u| short(&u.name)).collect();
+    let known: Vec<String> = module.units.iter().map(|u| load::short(&u.name)).collect();
     let hint = suggestions::lead(name, known.iter().map(String::as_str));
     Err(Failure::Said(format!("there is no unit `{name}`{hint} the file has {}", known.join(", "))))
 }

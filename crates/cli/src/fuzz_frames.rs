@@ -21,7 +21,7 @@ pub fn inner(args: &Fuzz, note: Option<&Path>, limit: &Limit) -> Outcome {
     let (graph, module) = load::load_both(Path::new(&args.unit))?;
     let (graph, module) = (Arc::new(graph), Arc::new(module));
     if !module.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. })) {
-        let units = super::fuzz::messages(&module);
+        let units = load::messages(&module);
         return Err(Failure::Said(format!(
             "app `{}` has no frame ports; its messages are fuzzed by name, `wireloom fuzz {}:UNIT`: {units}",
             module.app, args.unit

@@ -7,8 +7,9 @@ use crate::{Failure, Outcome};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use wireloom_interp::differential::contexts;
 use wireloom_ir::passes::{run_all, run_both, run_on_graph};
-use wireloom_ir::{suggestions, Module};
+use wireloom_ir::{suggestions, Module, UnitId};
 use wireloom_lang::Checked;
 
 /// The apps of a file, each with its tests. A file without an app gives one module of its units,
@@ -209,4 +210,15 @@ pub fn check(args: Files) -> Outcome {
 /// `1 error`, `2 errors`.
 fn number(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// The short names of a module's messages.
+pub fn messages(m: &Module) -> String {
+    let all = (0..m.units.len()).filter(|u| !contexts(m, UnitId(*u as u32)).is_empty());
+    all.map(|u| short(&m.units[u].name)).collect::<Vec<_>>().join(", ")
+}
+
+/// The last part of a name.
+pub fn short(name: &str) -> String {
+    name.rsplit('.').next().unwrap_or(name).to_string()
 }

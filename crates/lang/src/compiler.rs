@@ -30,11 +30,7 @@ pub const HINTS: usize = 100;
 pub struct Reported;
 pub type R<T> = Result<T, Reported>;
 
-pub const T_BOOL: ir::TyId = ir::TyId(1);
-pub const T_U8: ir::TyId = ir::TyId(2);
-pub const T_U16: ir::TyId = ir::TyId(3);
-pub const T_U32: ir::TyId = ir::TyId(4);
-pub const T_U64: ir::TyId = ir::TyId(5);
+pub use crate::ty::{T_BOOL, T_U16, T_U32, T_U64, T_U8};
 
 /// What an item turned out to be.
 #[derive(Clone, Debug)]

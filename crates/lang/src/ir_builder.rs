@@ -1,6 +1,6 @@
 //! Short constructors of IR expressions. Expressions over constants are evaluated at once.
 
-use crate::compiler::{T_BOOL, T_U32, T_U64};
+use crate::ty::{T_BOOL, T_U32, T_U64};
 use wireloom_ir as ir;
 use wireloom_ir::{BinOp, Builtin, Expr, ExprKind, LocalId, Path, Root, Step, Stmt, StmtKind, TyId, UnOp};
 

@@ -3,6 +3,13 @@
 use ir::{EnumId, FieldId, RecordId, TyId, UnitId};
 use wireloom_ir as ir;
 
+// The numbers of these types in each module.
+pub const T_BOOL: ir::TyId = ir::TyId(1);
+pub const T_U8: ir::TyId = ir::TyId(2);
+pub const T_U16: ir::TyId = ir::TyId(3);
+pub const T_U32: ir::TyId = ir::TyId(4);
+pub const T_U64: ir::TyId = ir::TyId(5);
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ty {
     /// Of an expression that was refused: agrees with everything, so that one mistake is reported

@@ -12,6 +12,7 @@ pub mod codes;
 pub mod diagnostic;
 pub mod format;
 pub mod lexer;
+mod load;
 pub mod parser;
 pub mod source;
 pub mod token;

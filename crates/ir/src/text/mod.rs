@@ -7,6 +7,7 @@
 //! carry their type: `add(%n#1:u32, 2:u32):u32`. `// …` is a comment. Spans stand last
 //! (`@file:start:end:line:column`) and are left out where they are zero.
 
+mod forms;
 mod lex;
 mod names;
 mod parse;

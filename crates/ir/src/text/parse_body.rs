@@ -1,7 +1,7 @@
 //! Parsing: bodies, statements, expressions.
 
+use super::forms;
 use super::lex::{Token, ARROW};
-use super::names::value_of;
 use super::parse::{Parser, Res};
 use crate::ops::Rows;
 use crate::*;
@@ -145,7 +145,9 @@ impl Parser {
                 Ok(Stmt { kind: StmtKind::Reread { msg, dst, ok }, span })
             }
             _ => {
-                let kind = self.simple(&word)?;
+                let Some(kind) = forms::read_stmt(&word, self)? else {
+                    return self.error(format!("unknown statement `{word}`"));
+                };
                 // What has a block ends with it.
                 let braced =
                     matches!(kind, StmtKind::Frame { act: FrameAct::Insert { .. } | FrameAct::Payload { .. }, .. });
@@ -173,153 +175,6 @@ impl Parser {
         Ok(StmtKind::Switch { on, cases, default })
     }
 
-    fn simple(&mut self, word: &str) -> Res<StmtKind> {
-        let equals = |p: &mut Self| {
-            p.sign('=')?;
-            p.expr()
-        };
-        Ok(match word {
-            "set" => {
-                let l = self.local()?;
-                StmtKind::Set(l, equals(self)?)
-            }
-            "set_field" => {
-                let l = self.local()?;
-                self.sign('[')?;
-                let mut path = Vec::new();
-                while !self.eat(']') {
-                    if !path.is_empty() {
-                        self.sign(',')?
-                    }
-                    path.push(self.num()?);
-                }
-                StmtKind::SetField(l, path, equals(self)?)
-            }
-            "set_state" => {
-                let s = StateId(self.index()?);
-                StmtKind::SetState(s, equals(self)?)
-            }
-            "set_session" => {
-                let s = SessionId(self.index()?);
-                StmtKind::SetSession(s, equals(self)?)
-            }
-            "count" => StmtKind::Count(CounterId(self.index()?), self.expr()?),
-            "push" => StmtKind::Push(self.local()?, self.expr()?),
-            "break" => StmtKind::Break,
-            "continue" => StmtKind::Continue,
-            "return" => StmtKind::Return(if self.is(';') { None } else { Some(self.expr()?) }),
-            "require" => {
-                let cond = self.expr()?;
-                self.word("else")?;
-                StmtKind::Require { cond, kind: FaultKind(self.num()?), place: self.place()? }
-            }
-            "fault" => StmtKind::Fault { kind: FaultKind(self.num()?), place: self.place()? },
-            "table_get" => StmtKind::TableGet { table: self.table()?, key: self.key()?, dst: self.target()? },
-            "table_put" => {
-                let (table, key) = (self.table()?, self.key()?);
-                StmtKind::TablePut { table, key, value: equals(self)?, place: self.place()? }
-            }
-            "table_remove" => StmtKind::TableRemove {
-                table: self.table()?,
-                key: self.key()?,
-                dst: if self.is(ARROW) { Some(self.target()?) } else { None },
-            },
-            "table_next" => {
-                let table = self.table()?;
-                let named = |p: &mut Self, w| {
-                    p.word(w)?;
-                    p.local()
-                };
-                let (cursor, key) = (named(self, "cursor")?, named(self, "key")?);
-                let (value, more) = (named(self, "value")?, named(self, "more")?);
-                let masked =
-                    if self.is_word("mask") { Some((named(self, "mask")?, named(self, "priority")?)) } else { None };
-                StmtKind::TableNext { table, cursor, key, value, more, masked }
-            }
-            "table_insert" => {
-                let (table, key, mask, priority) = self.masked()?;
-                StmtKind::TableInsert { table, key, mask, priority, value: equals(self)?, place: self.place()? }
-            }
-            "table_delete" => {
-                let (table, key, mask, priority) = self.masked()?;
-                StmtKind::TableDelete {
-                    table,
-                    key,
-                    mask,
-                    priority,
-                    dst: if self.is(ARROW) { Some(self.target()?) } else { None },
-                }
-            }
-            "frame" => {
-                let frame = self.local()?;
-                StmtKind::Frame { frame, act: self.frame_act()? }
-            }
-            "output" => {
-                let last = self.eat_word("last");
-                let (wire, frame) = (WireId(self.index()?), self.local()?);
-                self.word("mark")?;
-                StmtKind::Output { wire, frame, mark: self.expr()?, last }
-            }
-            "table_push" => {
-                let table = self.table()?;
-                StmtKind::TablePush { table, value: equals(self)?, dst: self.target()? }
-            }
-            "group_begin" => {
-                let port = PortId(self.index()?);
-                StmtKind::GroupBegin { port, max: self.num()? }
-            }
-            "group_add" => {
-                let index = self.expr()?;
-                self.sign('=')?;
-                StmtKind::GroupAdd { index, parts: self.list(Self::expr)? }
-            }
-            "group_run" => {
-                let part = self.expr()?;
-                self.sign('=')?;
-                StmtKind::GroupRun { part, bytes: self.expr()? }
-            }
-            "table_pop" => StmtKind::TablePop { table: self.table()?, dst: self.target()? },
-            "queue" => {
-                let word = self.any_word()?;
-                let Some(act) = value_of::<QueueAct>(&word) else {
-                    return self.error(format!("unknown act `{word}` of a queue"));
-                };
-                let port = PortId(self.index()?);
-                StmtKind::Queue { port, index: self.key()?, act, dst: self.target()? }
-            }
-            "table_len" => StmtKind::TableLen { table: self.table()?, dst: self.target()? },
-            "await" => {
-                let (hold, hold_req) = (self.eat_word("hold"), self.eat_word("hold_req"));
-                self.word("live")?;
-                StmtKind::Await { hold, hold_req, live: self.list(Self::local)? }
-            }
-            "bind" => {
-                let dst = self.local()?;
-                self.sign('=')?;
-                self.word("part")?;
-                StmtKind::BindPart { dst, part: self.expr()? }
-            }
-            "close" => StmtKind::Close,
-            "outcome" => StmtKind::Outcome(self.expr()?),
-            "log" => StmtKind::Log(self.list(Self::expr)?),
-            "emit" => StmtKind::Emit(self.emit()?),
-            "parse" => {
-                let (unit, bytes, dst) = (UnitId(self.index()?), self.expr()?, self.target()?);
-                self.word("ok")?;
-                StmtKind::Parse { unit, bytes, dst, ok: self.local()? }
-            }
-            _ => return self.error(format!("unknown statement `{word}`")),
-        })
-    }
-
-    fn masked(&mut self) -> Res<(TableId, Expr, Expr, Expr)> {
-        let (table, key) = (self.table()?, self.key()?);
-        self.word("mask")?;
-        let mask = self.expr()?;
-        self.word("priority")?;
-        Ok((table, key, mask, self.expr()?))
-    }
-
     fn parts(&mut self) -> Res<Vec<Part>> {
         let mut parts = Vec::new();
         self.braces(|p| {
@@ -343,77 +198,18 @@ impl Parser {
         }
     }
 
-    fn frame_act(&mut self) -> Res<FrameAct> {
-        Ok(match self.any_word()?.as_str() {
-            "set" => {
-                let (layer, field) = (self.num()?, FieldId(self.index()?));
-                self.sign('=')?;
-                FrameAct::Set { layer, field, value: self.expr()? }
-            }
-            "remove" => FrameAct::Remove { layer: self.num()? },
-            "checksum" => FrameAct::Checksum { layer: self.num()? },
-            "save" => FrameAct::Save { copy: self.num()? },
-            "restore" => FrameAct::Restore { copy: self.num()? },
-            "send" => {
-                let last = self.eat_word("last");
-                let (port, index) = (PortId(self.index()?), self.key()?);
-                let mark = if self.eat_word("mark") { Some(self.expr()?) } else { None };
-                FrameAct::Send { port, index, mark, last }
-            }
-            word @ ("insert" | "payload") => {
-                let at = self.layer_or_end()?;
-                self.word("max")?;
-                let (max, place) = (self.num()?, self.place()?);
-                if word == "payload" {
-                    return Ok(FrameAct::Payload { layer: at, body: self.block()?, max, place });
-                }
-                FrameAct::Insert { before: at, parts: self.parts()?, max, place }
-            }
-            w => return self.error(format!("unknown act on a frame `{w}`")),
-        })
-    }
-
-    fn emit(&mut self) -> Res<Emit> {
-        Ok(match self.any_word()?.as_str() {
-            "bytes" => Emit::Bytes(self.expr()?),
-            "varint" => Emit::Varint(self.expr()?),
-            "uint" => {
-                let value = self.expr()?;
-                self.word("bytes")?;
-                let bytes = self.num()?;
-                Emit::UInt {
-                    value,
-                    bytes,
-                    big: if self.eat_word("big") {
-                        true
-                    } else {
-                        self.word("little")?;
-                        false
-                    },
-                }
-            }
-            "number" => {
-                let value = self.expr()?;
-                self.word("radix")?;
-                let radix = self.num()?;
-                self.word("width")?;
-                Emit::Number { value, radix, width: self.num()? }
-            }
-            "items" => {
-                let (unit, bytes) = (UnitId(self.index()?), self.expr()?);
-                self.word("count")?;
-                let count = self.expr()?;
-                self.word("max")?;
-                Emit::Items { unit, bytes, count, max: self.num()? }
-            }
-            "in_order" => {
-                let unit = UnitId(self.index()?);
-                self.word("count")?;
-                let count = self.expr()?;
-                self.word("max")?;
-                Emit::InOrder { unit, count, max: self.num()? }
-            }
-            w => return self.error(format!("unknown emission `{w}`")),
+    /// An act with a block.
+    pub fn frame_act(&mut self, word: &str) -> Res<FrameAct> {
+        if !matches!(word, "insert" | "payload") {
+            return self.error(format!("unknown act on a frame `{word}`"));
+        }
+        let at = self.layer_or_end()?;
+        self.word("max")?;
+        let (max, place) = (self.num()?, self.place()?);
+        Ok(if word == "payload" {
+            FrameAct::Payload { layer: at, body: self.block()?, max, place }
+        } else {
+            FrameAct::Insert { before: at, parts: self.parts()?, max, place }
         })
     }
 
@@ -465,7 +261,7 @@ impl Parser {
         }
     }
 
-    fn root(&mut self) -> Res<Root> {
+    pub fn root(&mut self) -> Res<Root> {
         if self.is('%') {
             return self.local().map(Root::Local);
         }
@@ -476,7 +272,7 @@ impl Parser {
         }
     }
 
-    fn path(&mut self) -> Res<Path> {
+    pub fn path(&mut self) -> Res<Path> {
         let root = self.root()?;
         let mut steps = Vec::new();
         loop {
@@ -506,127 +302,37 @@ impl Parser {
             _ => {}
         }
         let word = self.any_word()?;
-        if let Some(kind) = leaf(&word) {
+        if let Some(kind) = self.operation(&word)? {
             return Ok(kind);
         }
-        if word == "call" {
-            return Ok(ExprKind::Call(FuncId(self.index()?), self.list(Self::expr)?));
+        match word.as_str() {
+            "true" => Ok(ExprKind::Bool(true)),
+            "false" => Ok(ExprKind::Bool(false)),
+            _ => match forms::read_expr(&word, self)? {
+                Some(kind) => Ok(kind),
+                None => self.error(format!("unknown expression `{word}`")),
+            },
         }
-        if let Some(b) = Builtin::named(&word) {
-            return Ok(ExprKind::Builtin(b, self.list(Self::expr)?));
-        }
-        if word == "make" {
-            return Ok(ExprKind::Make(self.list(Self::expr)?));
-        }
-        if word == "make_list" {
-            return Ok(ExprKind::MakeList(self.list(Self::expr)?));
-        }
-        self.sign('(')?;
-        let kind = self.operands(&word)?;
-        self.sign(')')?;
-        Ok(kind)
     }
 
-    fn next_expr(&mut self) -> Res<Expr> {
-        self.sign(',')?;
-        self.expr()
-    }
-
-    fn operands(&mut self, word: &str) -> Res<ExprKind> {
-        use ExprKind as K;
+    /// An operator or a builtin.
+    fn operation(&mut self, word: &str) -> Res<Option<ExprKind>> {
+        if let Some(b) = Builtin::named(word) {
+            return Ok(Some(ExprKind::Builtin(b, self.list(Self::expr)?)));
+        }
         if let Some(op) = UnOp::named(word) {
-            return Ok(K::Unary(op, self.expr()?));
+            let [a] = self.operands()?;
+            return Ok(Some(ExprKind::Unary(op, a)));
         }
         if let Some(op) = BinOp::named(word) {
-            return Ok(K::Binary(op, self.expr()?, self.next_expr()?));
+            let [a, b] = self.operands()?;
+            return Ok(Some(ExprKind::Binary(op, a, b)));
         }
-        Ok(match word {
-            "param" => K::Param(ParamId(self.index()?)),
-            "state" => K::State(StateId(self.index()?)),
-            "session" => K::Session(SessionId(self.index()?)),
-            "counter" => K::Counter(CounterId(self.index()?)),
-            "unit_param" => {
-                let r = self.root()?;
-                self.sign(',')?;
-                K::UnitParam(r, self.num()?)
-            }
-            "read" => K::Read(self.path()?),
-            "items" => K::Count(self.path()?),
-            "raw" => K::Raw(self.path()?),
-            "case" => {
-                let p = self.path()?;
-                self.sign(',')?;
-                K::Case(p, self.num()?)
-            }
-            "has_msg" => K::HasMsg(self.local()?),
-            "frame_len" => K::FrameLen(self.local()?),
-            "frame_instance" => K::FrameInstance(self.local()?),
-            "frame_mark" => K::FrameMark(self.local()?),
-            "frame_time" => K::FrameTime(self.local()?),
-            "payload" => {
-                let l = self.local()?;
-                K::Payload(l, if self.eat(',') { Some(self.num()?) } else { None })
-            }
-            "checksum_ok" => {
-                let l = self.local()?;
-                self.sign(',')?;
-                K::ChecksumOk(l, self.num()?)
-            }
-            "part_status" => K::PartStatus(self.expr()?),
-            "cast" => K::Cast(self.expr()?),
-            "if" => K::If(self.expr()?, self.next_expr()?, self.next_expr()?),
-            "in" => {
-                let e = self.expr()?;
-                self.sign(';')?;
-                let mut ranges = Vec::new();
-                while !self.is(')') {
-                    if !ranges.is_empty() {
-                        self.sign(',')?
-                    }
-                    ranges.push(self.range()?);
-                }
-                K::InRanges(e, ranges)
-            }
-            "some" => K::Some(self.expr()?),
-            "is_some" => K::IsSome(self.expr()?),
-            "unwrap" => K::Unwrap(self.expr()?),
-            "get" => {
-                let e = self.expr()?;
-                self.sign(',')?;
-                K::Get(e, self.num()?)
-            }
-            "list_len" => K::ListLen(self.expr()?),
-            "list_get" => K::ListGet(self.expr()?, self.next_expr()?),
-            "find" => K::Find { list: self.path()?, name: self.next_expr()? },
-            "count_of" => K::CountOf { list: self.path()?, name: self.next_expr()? },
-            "any_token" => K::AnyToken { list: self.path()?, name: self.next_expr()?, token: self.next_expr()? },
-            "port_len" => K::PortLen(PortId(self.index()?)),
-            "port_up" => K::PortUp(PortId(self.index()?), self.next_expr()?),
-            "port_load" => K::PortLoad(PortId(self.index()?), self.next_expr()?),
-            "group_count" => K::GroupCount(self.expr()?),
-            "group_bytes" => K::GroupBytes(self.expr()?),
-            "modula" => K::Modula(PortId(self.index()?), self.next_expr()?),
-            "ketama" => K::Ketama(PortId(self.index()?), self.next_expr()?),
-            "maglev" => K::Maglev(PortId(self.index()?), self.next_expr()?),
-            "random" => K::Random(self.expr()?),
-            _ => return self.error(format!("unknown expression `{word}`")),
-        })
+        Ok(None)
     }
-}
 
-fn leaf(word: &str) -> Option<ExprKind> {
-    Some(match word {
-        "true" => ExprKind::Bool(true),
-        "false" => ExprKind::Bool(false),
-        "none" => ExprKind::None,
-        "acc" => ExprKind::Acc,
-        "parts" => ExprKind::Parts,
-        "conn_peer" => ExprKind::ConnPeer,
-        "conn_local" => ExprKind::ConnLocal,
-        "conn_id" => ExprKind::ConnId,
-        "conn_flow" => ExprKind::ConnFlow,
-        "now" => ExprKind::Now,
-        "draining" => ExprKind::Draining,
-        _ => return None,
-    })
+    fn operands<const N: usize>(&mut self) -> Res<[Expr; N]> {
+        let all = self.list(Self::expr)?;
+        all.try_into().or_else(|_| self.error(format!("expected {N} operands")))
+    }
 }

@@ -1,8 +1,7 @@
 //! Printing: bodies, statements, expressions.
 
-use super::names::Word;
+use super::forms;
 use super::print::{bytes, reference, span, string, Printer};
-use crate::ops::Rows;
 use crate::walk::{At, Scope};
 use crate::*;
 
@@ -132,8 +131,8 @@ impl Printer<'_> {
                 self.braces(&head, &end, &mut |p| p.block(body, locals));
             }
             other => {
-                let line = format!("{};{end}", self.simple(other, locals));
-                self.line(&line)
+                let line = forms::stmt(other, self, Scope::locals(locals)).unwrap_or_default();
+                self.line(&format!("{line};{end}"))
             }
         }
     }
@@ -148,155 +147,6 @@ impl Printer<'_> {
     pub fn table(&self, t: TableId) -> String {
         reference(self.m.tables.get(t.index()).map(|t| t.name.as_str()), t.0)
     }
-    fn state(&self, t: StateId) -> String {
-        reference(self.m.states.get(t.index()).map(|t| t.name.as_str()), t.0)
-    }
-    fn session(&self, t: SessionId) -> String {
-        reference(self.m.sessions.get(t.index()).map(|t| t.name.as_str()), t.0)
-    }
-    fn counter(&self, t: CounterId) -> String {
-        reference(self.m.counters.get(t.index()).map(|t| t.name.as_str()), t.0)
-    }
-
-    fn simple(&self, s: &StmtKind, locals: &[Local]) -> String {
-        let e = |e: &Expr| self.expr_of(e, locals);
-        let l = |l: &LocalId| self.local(*l, locals);
-        match s {
-            StmtKind::Set(d, v) => format!("set {} = {}", l(d), e(v)),
-            StmtKind::SetField(d, path, v) => format!(
-                "set_field {} [{}] = {}",
-                l(d),
-                path.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
-                e(v)
-            ),
-            StmtKind::SetState(d, v) => format!("set_state {} = {}", self.state(*d), e(v)),
-            StmtKind::SetSession(d, v) => format!("set_session {} = {}", self.session(*d), e(v)),
-            StmtKind::Count(d, v) => format!("count {} {}", self.counter(*d), e(v)),
-            StmtKind::Push(d, v) => format!("push {} {}", l(d), e(v)),
-            StmtKind::Break => "break".into(),
-            StmtKind::Continue => "continue".into(),
-            StmtKind::Return(None) => "return".into(),
-            StmtKind::Return(Some(v)) => format!("return {}", e(v)),
-            StmtKind::Require { cond, kind, place } => format!("require {} else {} at {}", e(cond), kind.0, place.0),
-            StmtKind::Fault { kind, place } => format!("fault {} at {}", kind.0, place.0),
-            StmtKind::TableGet { table, key, dst } => {
-                format!("table_get {} [{}] -> {}", self.table(*table), e(key), l(dst))
-            }
-            StmtKind::TablePut { table, key, value, place } => {
-                format!("table_put {} [{}] = {} at {}", self.table(*table), e(key), e(value), place.0)
-            }
-            StmtKind::TableRemove { table, key, dst } => format!(
-                "table_remove {} [{}]{}",
-                self.table(*table),
-                e(key),
-                dst.as_ref().map_or(String::new(), |d| format!(" -> {}", l(d)))
-            ),
-            StmtKind::TableLen { table, dst } => format!("table_len {} -> {}", self.table(*table), l(dst)),
-            StmtKind::GroupBegin { port, max } => format!("group_begin {} {max}", self.port_ref(*port)),
-            StmtKind::GroupAdd { index, parts } => {
-                format!("group_add {} = ({})", e(index), parts.iter().map(e).collect::<Vec<_>>().join(", "))
-            }
-            StmtKind::GroupRun { part, bytes } => format!("group_run {} = {}", e(part), e(bytes)),
-            StmtKind::TablePush { table, value, dst } => {
-                format!("table_push {} = {} -> {}", self.table(*table), e(value), l(dst))
-            }
-            StmtKind::TablePop { table, dst } => format!("table_pop {} -> {}", self.table(*table), l(dst)),
-            StmtKind::Queue { port, index, act, dst } => {
-                format!("queue {} {} [{}] -> {}", act.word(), self.port_ref(*port), e(index), l(dst))
-            }
-            StmtKind::Output { wire, frame, mark, last } => format!(
-                "output {}{} {} mark {}",
-                if *last { "last " } else { "" },
-                self.wire_ref(*wire),
-                l(frame),
-                e(mark)
-            ),
-            StmtKind::Await { hold, hold_req, live } => format!(
-                "await{}{} live ({})",
-                if *hold { " hold" } else { "" },
-                if *hold_req { " hold_req" } else { "" },
-                live.iter().map(l).collect::<Vec<_>>().join(", ")
-            ),
-            StmtKind::BindPart { dst, part } => format!("bind {} = part {}", l(dst), e(part)),
-            StmtKind::Close => "close".into(),
-            StmtKind::Outcome(v) => format!("outcome {}", e(v)),
-            StmtKind::Log(list) => format!("log ({})", list.iter().map(e).collect::<Vec<_>>().join(", ")),
-            StmtKind::Emit(emit) => match emit {
-                Emit::Bytes(v) => format!("emit bytes {}", e(v)),
-                Emit::UInt { value, bytes, big } => {
-                    format!("emit uint {} bytes {bytes} {}", e(value), if *big { "big" } else { "little" })
-                }
-                Emit::Number { value, radix, width } => format!("emit number {} radix {radix} width {width}", e(value)),
-                Emit::Varint(v) => format!("emit varint {}", e(v)),
-                Emit::Items { unit, bytes, count, max } => {
-                    format!("emit items {} {} count {} max {max}", self.unit_ref(*unit), e(bytes), e(count))
-                }
-                Emit::InOrder { unit, count, max } => {
-                    format!("emit in_order {} count {} max {max}", self.unit_ref(*unit), e(count))
-                }
-            },
-            StmtKind::Parse { unit, bytes, dst, ok } => {
-                format!("parse {} {} -> {} ok {}", self.unit_ref(*unit), e(bytes), l(dst), l(ok))
-            }
-            StmtKind::TableNext { table, cursor, key, value, more, masked } => format!(
-                "table_next {} cursor {} key {} value {} more {}{}",
-                self.table(*table),
-                l(cursor),
-                l(key),
-                l(value),
-                l(more),
-                masked.as_ref().map_or(String::new(), |(m, p)| format!(" mask {} priority {}", l(m), l(p)))
-            ),
-            StmtKind::TableInsert { table, key, mask, priority, value, place } => format!(
-                "table_insert {} [{}] mask {} priority {} = {} at {}",
-                self.table(*table),
-                e(key),
-                e(mask),
-                e(priority),
-                e(value),
-                place.0
-            ),
-            StmtKind::TableDelete { table, key, mask, priority, dst } => format!(
-                "table_delete {} [{}] mask {} priority {}{}",
-                self.table(*table),
-                e(key),
-                e(mask),
-                e(priority),
-                dst.as_ref().map_or(String::new(), |d| format!(" -> {}", l(d)))
-            ),
-            StmtKind::Frame { frame, act } => format!(
-                "frame {} {}",
-                l(frame),
-                match act {
-                    FrameAct::Set { layer, field, value } => format!("set {layer} #{} = {}", field.0, e(value)),
-                    FrameAct::Remove { layer } => format!("remove {layer}"),
-                    FrameAct::Checksum { layer } => format!("checksum {layer}"),
-                    FrameAct::Save { copy } => format!("save {copy}"),
-                    FrameAct::Restore { copy } => format!("restore {copy}"),
-                    FrameAct::Send { port, index, mark, last } => format!(
-                        "send{} {} [{}]{}",
-                        if *last { " last" } else { "" },
-                        self.port_ref(*port),
-                        e(index),
-                        mark.as_ref().map_or(String::new(), |m| format!(" mark {}", e(m)))
-                    ),
-                    FrameAct::Insert { .. } | FrameAct::Payload { .. } => String::new(),
-                }
-            ),
-            StmtKind::If { .. }
-            | StmtKind::Switch { .. }
-            | StmtKind::For { .. }
-            | StmtKind::Loop { .. }
-            | StmtKind::TableUpdate { .. }
-            | StmtKind::SendFrame { .. }
-            | StmtKind::Call { .. }
-            | StmtKind::Reply { .. }
-            | StmtKind::Send { .. }
-            | StmtKind::Render { .. }
-            | StmtKind::Reread { .. } => String::new(),
-        }
-    }
-
     fn message(&mut self, head: &str, msg: &Outgoing, end: &str, locals: &[Local]) {
         match msg {
             Outgoing::Nothing => self.line(&format!("{head} nothing;{end}")),
@@ -340,7 +190,7 @@ impl Printer<'_> {
         }
     }
 
-    fn root(&self, root: Root, locals: &[Local]) -> String {
+    pub fn root(&self, root: Root, locals: &[Local]) -> String {
         match root {
             Root::Local(l) => self.local(l, locals),
             Root::This => "this".into(),
@@ -348,7 +198,7 @@ impl Printer<'_> {
         }
     }
 
-    fn path(&self, path: &Path, scope: Scope, with_root: bool) -> String {
+    pub fn path(&self, path: &Path, scope: Scope, with_root: bool) -> String {
         let mut text = if with_root { self.root(path.root, scope.locals) } else { String::new() };
         let mut at = self.m.follow(&Path { root: path.root, steps: Vec::new() }, scope, &mut |_, _| ());
         for step in &path.steps {
@@ -361,77 +211,23 @@ impl Printer<'_> {
         text
     }
 
-    fn expr_scoped(&self, e: &Expr, scope: Scope) -> String {
+    pub fn expr_scoped(&self, e: &Expr, scope: Scope) -> String {
         format!("{}:{}", self.expr_kind(&e.kind, scope), self.ty(e.ty))
     }
 
     fn expr_kind(&self, k: &ExprKind, scope: Scope) -> String {
-        use ExprKind as K;
-        let e = |e: &Expr| self.expr_scoped(e, scope);
-        let list = |l: &[Expr]| l.iter().map(e).collect::<Vec<_>>().join(", ");
-        let path = |p: &Path| self.path(p, scope, true);
         match k {
-            K::Int(n) => n.to_string(),
-            K::Bool(b) => b.to_string(),
-            K::Bytes(b) => bytes(b),
-            K::Local(l) => self.local(*l, scope.locals),
-            K::Param(p) => format!("param({})", reference(self.m.params.get(p.index()).map(|p| p.name.as_str()), p.0)),
-            K::State(s) => format!("state({})", self.state(*s)),
-            K::Session(s) => format!("session({})", self.session(*s)),
-            K::Counter(c) => format!("counter({})", self.counter(*c)),
-            K::UnitParam(r, n) => format!("unit_param({}, {n})", self.root(*r, scope.locals)),
-            K::Read(p) => format!("read({})", path(p)),
-            K::Count(p) => format!("items({})", path(p)),
-            K::Raw(p) => format!("raw({})", path(p)),
-            K::Case(p, n) => format!("case({}, {n})", path(p)),
-            K::Acc => "acc".into(),
-            K::HasMsg(l) => format!("has_msg({})", self.local(*l, scope.locals)),
-            K::FrameLen(l) => format!("frame_len({})", self.local(*l, scope.locals)),
-            K::FrameInstance(l) => format!("frame_instance({})", self.local(*l, scope.locals)),
-            K::FrameMark(l) => format!("frame_mark({})", self.local(*l, scope.locals)),
-            K::FrameTime(l) => format!("frame_time({})", self.local(*l, scope.locals)),
-            K::Payload(l, n) => {
-                format!("payload({}{})", self.local(*l, scope.locals), n.map_or(String::new(), |n| format!(", {n}")))
-            }
-            K::ChecksumOk(l, n) => format!("checksum_ok({}, {n})", self.local(*l, scope.locals)),
-            K::PartStatus(a) => format!("part_status({})", e(a)),
-            K::Parts => "parts".into(),
-            K::Unary(op, a) => format!("{}({})", op.row().name, e(a)),
-            K::Binary(op, a, b) => format!("{}({}, {})", op.row().name, e(a), e(b)),
-            K::Cast(a) => format!("cast({})", e(a)),
-            K::If(a, b, c) => format!("if({}, {}, {})", e(a), e(b), e(c)),
-            K::InRanges(a, r) => format!("in({}; {})", e(a), self.ranges(r)),
-            K::Some(a) => format!("some({})", e(a)),
-            K::None => "none".into(),
-            K::IsSome(a) => format!("is_some({})", e(a)),
-            K::Unwrap(a) => format!("unwrap({})", e(a)),
-            K::Make(l) => format!("make({})", list(l)),
-            K::Get(a, n) => format!("get({}, {n})", e(a)),
-            K::MakeList(l) => format!("make_list({})", list(l)),
-            K::ListLen(a) => format!("list_len({})", e(a)),
-            K::ListGet(a, b) => format!("list_get({}, {})", e(a), e(b)),
-            K::Call(f, l) => {
-                format!("call {}({})", reference(self.m.funcs.get(f.index()).map(|f| f.name.as_str()), f.0), list(l))
-            }
-            K::Builtin(b, l) => format!("{}({})", b.row().name, list(l)),
-            K::Find { list, name } => format!("find({}, {})", path(list), e(name)),
-            K::CountOf { list, name } => format!("count_of({}, {})", path(list), e(name)),
-            K::AnyToken { list, name, token } => format!("any_token({}, {}, {})", path(list), e(name), e(token)),
-            K::PortLen(p) => format!("port_len({})", self.port_ref(*p)),
-            K::PortUp(p, a) => format!("port_up({}, {})", self.port_ref(*p), e(a)),
-            K::PortLoad(p, a) => format!("port_load({}, {})", self.port_ref(*p), e(a)),
-            K::GroupCount(a) => format!("group_count({})", e(a)),
-            K::GroupBytes(a) => format!("group_bytes({})", e(a)),
-            K::Modula(p, a) => format!("modula({}, {})", self.port_ref(*p), e(a)),
-            K::Ketama(p, a) => format!("ketama({}, {})", self.port_ref(*p), e(a)),
-            K::Maglev(p, a) => format!("maglev({}, {})", self.port_ref(*p), e(a)),
-            K::ConnPeer => "conn_peer".into(),
-            K::ConnLocal => "conn_local".into(),
-            K::ConnId => "conn_id".into(),
-            K::ConnFlow => "conn_flow".into(),
-            K::Now => "now".into(),
-            K::Draining => "draining".into(),
-            K::Random(a) => format!("random({})", e(a)),
+            ExprKind::Int(n) => n.to_string(),
+            ExprKind::Bool(b) => b.to_string(),
+            ExprKind::Bytes(b) => bytes(b),
+            ExprKind::Local(l) => self.local(*l, scope.locals),
+            other => match other.operation() {
+                Some((row, operands)) => {
+                    let operands: Vec<String> = operands.iter().map(|e| self.expr_scoped(e, scope)).collect();
+                    format!("{}({})", row.name, operands.join(", "))
+                }
+                None => forms::expr(other, self, scope).unwrap_or_default(),
+            },
         }
     }
 }

@@ -14,7 +14,7 @@ use wireloom_syntax::ast::{Expr, ExprKind, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
-    fn emit(&mut self, span: Span, e: Emit) {
+    pub(super) fn emit(&mut self, span: Span, e: Emit) {
         let first = match &e {
             Emit::Bytes(x) => match &*x.kind {
                 K::Bytes(b) if !b.is_empty() => ir::ByteSet::of(&b[..1]),
@@ -46,7 +46,7 @@ impl Lower<'_, '_> {
     }
 
     /// Before and at the end of a loop's body it is not known what was written last.
-    fn settle_run(&mut self, span: Span) {
+    pub(super) fn settle_run(&mut self, span: Span) {
         if let Some((_, Some(b))) = self.run.take() {
             self.separator(b, span);
         }
@@ -72,7 +72,7 @@ impl Lower<'_, '_> {
         self.emit_fields(fields, &body)
     }
 
-    fn emit_fields(&mut self, fields: &Fields, seq: &[FieldId]) -> R<()> {
+    pub(super) fn emit_fields(&mut self, fields: &Fields, seq: &[FieldId]) -> R<()> {
         let mut bits: Option<ir::Expr> = None;
         for (i, f) in seq.iter().enumerate() {
             let ir_field = self.field_ir(fields.unit, *f);
@@ -357,7 +357,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn delimiter(&mut self, until: Option<&ir::Until>, span: Span) {
+    pub(super) fn delimiter(&mut self, until: Option<&ir::Until>, span: Span) {
         if let Some(u) = until {
             if !u.peek {
                 let d = u.delimiters.first().cloned().unwrap_or_default();
@@ -504,7 +504,7 @@ impl Lower<'_, '_> {
     }
 
     /// Bytes of a bytes field have its sizes, its set, and no delimiter.
-    fn valid_bytes(&mut self, v: &ir::Expr, field: &FieldKind, span: Span) -> R<()> {
+    pub(super) fn valid_bytes(&mut self, v: &ir::Expr, field: &FieldKind, span: Span) -> R<()> {
         let FieldKind::Bytes { min, max, class, extent, .. } = field else { return Err(Reported) };
         let (min, max, class) = (*min, *max, class.as_ref());
         let len = build::len_bytes(v.clone());
@@ -658,7 +658,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn emit_pieces(&mut self, unit: ir::UnitId, pieces: Vec<Piece>, args: &[ir::Expr]) -> R<()> {
+    pub(super) fn emit_pieces(&mut self, unit: ir::UnitId, pieces: Vec<Piece>, args: &[ir::Expr]) -> R<()> {
         for mut p in pieces {
             if let Piece::Built(f) = &mut p {
                 f.params = args.to_vec();
@@ -668,289 +668,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn emit_list_field(
-        &mut self,
-        fields: &Fields,
-        f: FieldId,
-        element: FieldId,
-        extent: &ir::ListExtent,
-        span: Span,
-    ) -> R<()> {
-        self.count_agrees(fields, f, extent, span)?;
-        self.not_too_many(fields, f, span)?;
-        if let Some((_, Given::Slices(list), _)) = fields.get(f).cloned() {
-            let (n, t) = match self.cx.m.types.get(list.ty.index()) {
-                Some(ir::Ty::List(t, n)) => (*n, *t),
-                _ => return Err(Reported),
-            };
-            let var = self.new_local("i", &crate::ty::U32);
-            let item = ir::Expr::new(t, K::ListGet(list.clone(), self.local_expr(var)));
-            let ((), body) = self.sub(|s| s.emit(span, Emit::Bytes(item)));
-            self.push(
-                span,
-                StmtKind::For {
-                    var,
-                    from: build::u32(0),
-                    to: ir::Expr::new(T_U32, K::ListLen(list)),
-                    max: n.into(),
-                    body,
-                },
-            );
-        }
-        // What is counted when the message is built.
-        let counted = match fields.get(f).cloned() {
-            Some((_, Given::InOrder(unit), _)) => Some((unit, None)),
-            Some((_, Given::Pieces(ps), _)) => {
-                match (self.loose_items(&ps), self.field_ir(fields.unit, element).kind) {
-                    (Some(bytes), FieldKind::Unit { unit, .. }) => Some((unit, Some(bytes))),
-                    _ => None,
-                }
-            }
-            _ => None,
-        };
-        if let Some((unit, bytes)) = counted {
-            let FieldKind::List { max, .. } = self.field_ir(fields.unit, f).kind else { return Err(Reported) };
-            let count = match extent {
-                ir::ListExtent::Count(n) => self.count_given(fields, n, span)?,
-                _ => build::u64(u64::MAX),
-            };
-            self.emit(
-                span,
-                match bytes {
-                    Some(bytes) => Emit::Items { unit, bytes, count, max },
-                    None => Emit::InOrder { unit, count, max },
-                },
-            );
-            if let ir::ListExtent::Until(u) = extent {
-                self.delimiter(Some(u), span);
-            }
-            return Ok(());
-        }
-        if let (Some((_, Given::Pieces(ps), _)), FieldKind::Unit { unit, args }) =
-            (fields.get(f).cloned(), self.field_ir(fields.unit, element).kind)
-        {
-            let args = self.known_args(fields, &args)?;
-            self.emit_pieces(unit, ps, &args)?;
-        }
-        if let Some((m, Given::Source(e), _)) = fields.get(f).cloned() {
-            let Ty::Items(elem, _) = &m.ty else { return Err(Reported) };
-            self.emit_items(elem, element, fields.unit, &e)?;
-        }
-        if let ir::ListExtent::Until(u) = extent {
-            self.delimiter(Some(u), span);
-        }
-        Ok(())
-    }
-
-    fn emit_items(&mut self, elem: &Elem, element: FieldId, owner: ir::UnitId, e: &Expr) -> R<()> {
-        match &*e.kind {
-            ExprKind::List(es) => {
-                for e in es {
-                    self.emit_item(elem, Some(element), owner, e)?;
-                }
-                Ok(())
-            }
-            ExprKind::Comprehension { value, pattern, list, cond } => {
-                self.settle_run(e.span);
-                self.each(pattern, list, e.span, |s| {
-                    s.filtered(cond.as_ref(), e.span, |s| {
-                        s.emit_item(elem, Some(element), owner, value)?;
-                        s.settle_run(e.span);
-                        Ok(Val::unit())
-                    })
-                    .map(|_| ())
-                })?;
-                Ok(())
-            }
-            ExprKind::If(c, then, Some(other)) if then.stmts.len() == 1 => {
-                let c = self.decide(c)?;
-                let wireloom_syntax::ast::StmtKind::Expr(a) = &then.stmts[0].kind else {
-                    return Err(self.err("E0429", then.span, "a list must be given here"));
-                };
-                self.branch(
-                    c,
-                    e.span,
-                    Some(&Ty::Unit),
-                    |s| s.emit_items(elem, element, owner, a).map(|_| Val::unit()),
-                    |s| s.emit_items(elem, element, owner, other).map(|_| Val::unit()),
-                )
-                .map(|_| ())
-            }
-            ExprKind::Block(b) if b.stmts.len() == 1 => match &b.stmts[0].kind {
-                wireloom_syntax::ast::StmtKind::Expr(e) => self.emit_items(elem, element, owner, e),
-                _ => Err(self.err("E0429", b.span, "a list must be given here")),
-            },
-            _ => {
-                let v = self.expr(e, None)?;
-                let v = self.defined(v, e.span)?;
-                match (&v.ty, v.kind) {
-                    (Ty::Items(found, _), Vk::Path(p)) if **found == *elem => {
-                        let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));
-                        self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p))));
-                        Ok(())
-                    }
-                    (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => match elem {
-                        Elem::Unit(u) => {
-                            let u = *u;
-                            self.emit_raw(x, u, e.span)
-                        }
-                        _ => {
-                            self.emit(e.span, Emit::Bytes(x));
-                            Ok(())
-                        }
-                    },
-                    (Ty::List(t, n), Vk::Pure(list)) if matches!(elem, Elem::Value(_)) => {
-                        self.emit_values(list, (&t.clone(), *n), &self.field_ir(owner, element), e.span)
-                    }
-                    (Ty::Error, _) => Err(Reported),
-                    (t, _) => {
-                        let s = self.show(t);
-                        Err(self.err("E0301", e.span, format!("expected a list of such items, found {s}")))
-                    }
-                }
-            }
-        }
-    }
-
-    fn emit_values(&mut self, list: ir::Expr, (t, n): (&Ty, u32), field: &ir::Field, span: Span) -> R<()> {
-        let var = self.new_local("i", &crate::ty::U32);
-        let et = self.cx.lower_ty(t);
-        let item = ir::Expr::new(et, K::ListGet(list.clone(), self.local_expr(var)));
-        let (made, body) = self.sub(|s| s.emit_value(Val::pure(t.clone(), item), field, span));
-        made?;
-        self.push(
-            span,
-            StmtKind::For { var, from: build::u32(0), to: ir::Expr::new(T_U32, K::ListLen(list)), max: n.into(), body },
-        );
-        Ok(())
-    }
-
-    fn emit_value(&mut self, v: Val, field: &ir::Field, span: Span) -> R<()> {
-        let ty = match &field.kind {
-            FieldKind::Bytes { max, .. } => Ty::Bytes(*max),
-            _ => match self.cx.m.types.get(field.ty.index()) {
-                Some(ir::Ty::UInt(b)) => Ty::Int { bits: *b, signed: false },
-                Some(ir::Ty::Int(b)) => Ty::Int { bits: *b, signed: true },
-                _ => v.ty.clone(),
-            },
-        };
-        let e = self.coerce(v, &ty, span)?;
-        self.write_value(e, field, span)
-    }
-
-    /// One value in the form of its field, with validity and delimiter.
-    pub fn write_value(&mut self, e: ir::Expr, field: &ir::Field, span: Span) -> R<()> {
-        match &field.kind {
-            FieldKind::UInt { bytes, big, .. } => self.emit(span, Emit::UInt { value: e, bytes: *bytes, big: *big }),
-            FieldKind::Number { radix, digits, exact, until } => {
-                self.emit(span, Emit::Number { value: e, radix: *radix, width: if *exact { *digits } else { 0 } });
-                self.delimiter(until.as_ref(), span);
-            }
-            FieldKind::Varint { .. } => self.emit(span, Emit::Varint(e)),
-            FieldKind::Bytes { extent, .. } => {
-                self.valid_bytes(&e, &field.kind, span)?;
-                self.emit(span, Emit::Bytes(e));
-                if let Extent::Until(u) = extent {
-                    self.delimiter(Some(u), span);
-                }
-            }
-            _ => return Err(self.err("E0429", span, "such an item cannot be built")),
-        }
-        Ok(())
-    }
-
-    /// One item of a list, or one nested unit.
-    fn emit_item(&mut self, elem: &Elem, element: Option<FieldId>, owner: ir::UnitId, e: &Expr) -> R<()> {
-        let unit = match elem {
-            Elem::Unit(u) => *u,
-            Elem::Value(t) => {
-                let v = self.expr(e, Some(t))?;
-                let Some(element) = element else { return Err(Reported) };
-                return self.emit_value(v, &self.field_ir(owner, element), e.span);
-            }
-        };
-        if let Some((r, _)) = self.cx.record_units.get(&unit).copied() {
-            return self.emit_record(unit, r, e);
-        }
-        let piece = self.piece(unit, e)?;
-        self.emit_piece(unit, &piece)
-    }
-
-    fn emit_piece(&mut self, unit: ir::UnitId, piece: &Piece) -> R<()> {
-        let (v, span) = match piece {
-            Piece::Built(fields) => return self.emit_unit(fields),
-            Piece::Ready(v, span) => (v.clone(), *span),
-        };
-        match (&v.ty, v.kind) {
-            (Ty::Msg(u), Vk::Path(p)) if *u == unit => {
-                let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));
-                self.emit(span, Emit::Bytes(ir::Expr::new(t, K::Raw(p))));
-                Ok(())
-            }
-            (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
-                crate::val::OutKind::Built(b) => {
-                    // What its first byte is was not looked at when it was built.
-                    self.settle_run(span);
-                    self.out.extend(b.clone());
-                    self.run = o.run;
-                    Ok(())
-                }
-                crate::val::OutKind::Pass { .. } | crate::val::OutKind::Inner => {
-                    Err(self.err("E0429", span, "a changed message cannot stand inside another one"))
-                }
-            },
-            (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => self.emit_raw(x, unit, span),
-            (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Local(l) if self.joined.get(l).is_some_and(|j| j.unit == Some(unit))) =>
-            {
-                self.emit(span, Emit::Bytes(x));
-                Ok(())
-            }
-            (Ty::Error, _) => Err(Reported),
-            (t, _) => {
-                let (w, f) = (Ty::Msg(unit), t.clone());
-                Err(self.mismatch(&w, &f, span))
-            }
-        }
-    }
-
-    /// A record, given by its fields or as a value.
-    fn emit_record(&mut self, unit: ir::UnitId, r: ir::RecordId, e: &Expr) -> R<()> {
-        let v = self.expr(e, Some(&Ty::Record(r)))?;
-        let whole = self.coerce(v, &Ty::Record(r), e.span)?;
-        self.emit_record_value(unit, r, &whole, e.span)
-    }
-
-    fn emit_record_value(&mut self, unit: ir::UnitId, r: ir::RecordId, whole: &ir::Expr, span: Span) -> R<()> {
-        let mut fields = Fields::new(unit, span);
-        let parts = self.cx.records[r.index()].clone();
-        let mut nested = false;
-        for (i, (name, ty)) in parts.iter().enumerate() {
-            let Some(m) = self.cx.units[unit.index()].member(name).cloned() else { return Err(Reported) };
-            nested |= matches!(m.ty, Ty::Msg(_));
-            let value = self.get(whole, i as u32, ty);
-            fields.given.push((m, Given::Value(value), span));
-        }
-        if !nested {
-            return self.emit_unit(&fields);
-        }
-        // Field by field: a record inside is written in its turn.
-        for (m, g, _) in fields.given.clone() {
-            let Given::Value(value) = g else { return Err(Reported) };
-            match &m.ty {
-                Ty::Msg(inner) => {
-                    let Some((r, _)) = self.cx.record_units.get(inner).copied() else {
-                        return Err(self.err("E0429", span, "such a record cannot be built"));
-                    };
-                    self.emit_record_value(*inner, r, &value, span)?;
-                }
-                _ => self.emit_fields(&fields, &[m.field])?,
-            }
-        }
-        Ok(())
-    }
-
     /// `raw(x)`: only of what the same unit has parsed.
-    fn emit_raw(&mut self, x: ir::Expr, unit: ir::UnitId, span: Span) -> R<()> {
+    pub(super) fn emit_raw(&mut self, x: ir::Expr, unit: ir::UnitId, span: Span) -> R<()> {
         self.same_raw(&x, unit, span)?;
         self.emit(span, Emit::Bytes(x));
         Ok(())

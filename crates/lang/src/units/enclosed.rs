@@ -5,7 +5,7 @@
 //! length. A unit whose last field reads `to end` is lowered once more for this place, with the end
 //! added.
 
-use super::fields::{Builder, Head};
+use super::fields::{Builder, End, Head};
 use super::UnitInfo;
 use crate::compiler::{Item, Reported, R, T_BOOL, T_U64};
 use crate::ir_builder as build;
@@ -14,14 +14,6 @@ use ir::{BinOp, ExprKind as K, FaultKind, FieldId, FieldKind, Root, Step};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Extent, ItemKind, Shape, ShapeKind, Span};
 use wireloom_syntax::Diagnostic;
-
-/// The meaning of `to end` in the current unit.
-#[derive(Clone)]
-pub enum End {
-    Until(ir::Until),
-    /// The unit's parameter of this number is its length.
-    Length(u32),
-}
 
 const END: &str = "_end";
 

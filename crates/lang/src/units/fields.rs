@@ -14,6 +14,14 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, Field, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
+/// The meaning of `to end` in the current unit.
+#[derive(Clone)]
+pub enum End {
+    Until(ir::Until),
+    /// The unit's parameter of this number is its length.
+    Length(u32),
+}
+
 /// Lowers one unit.
 pub struct Builder<'c, 'a> {
     pub cx: &'c mut Compiler<'a>,
@@ -35,7 +43,7 @@ pub struct Builder<'c, 'a> {
     /// Names bound by `when n = …` around.
     pub binds: Vec<(Ident, Val)>,
     /// Where `to end` ends.
-    pub end: Option<super::enclosed::End>,
+    pub end: Option<End>,
     /// The conditions for each item of the current list; they cannot stand before the list. None:
     /// no condition is allowed.
     pub item_guards: Option<Vec<ir::Expr>>,
