@@ -269,9 +269,9 @@ fn explain_names_what_does_not_pause() {
         ("light", "pauses in its long loops when its slice is used up"),
         ("front", "behind a call only if its answer is kept whole"),
         ("stores", "pauses in its long loops when its slice is used up"),
-        ("sums", "does not pause in its long loops: line 88: state `total` is used on both sides of a pause"),
-        ("counts", "does not pause in its long loops: line 100: table `seen` is used on both sides of a pause"),
-        ("names", "does not pause in its long loops: line 113: bytes that lie in state, session or table are used around a long loop"),
+        ("sums", "does not pause in its long loops: line 89: state `total` is used on both sides of a pause"),
+        ("counts", "does not pause in its long loops: line 101: table `seen` is used on both sides of a pause"),
+        ("names", "does not pause in its long loops: line 114: bytes that lie in state, session or table are used around a long loop"),
     ] {
         let out = Wireloom::command(&["explain", &program(app)]);
         assert!(out.out.contains(says), "{app}: {}", out.out);

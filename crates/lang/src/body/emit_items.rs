@@ -239,7 +239,7 @@ impl Lower<'_, '_> {
                     self.run = o.run;
                     Ok(())
                 }
-                crate::val::OutKind::Pass { .. } => {
+                crate::val::OutKind::Pass { .. } | crate::val::OutKind::Inner => {
                     Err(self.err("E0429", span, "a changed message cannot stand inside another one"))
                 }
             },
