@@ -140,6 +140,9 @@ impl Compiler<'_> {
                 .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name)),
             ));
         }
+        if self.app.wired.contains(&p) {
+            return Err(self.wired_already(p, port.span));
+        }
         let protocol = self.handler_protocol(module, p, port, named)?;
         let on = ir::On::Message { port: p, protocol };
         if let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) {

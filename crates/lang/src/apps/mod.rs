@@ -11,6 +11,7 @@ pub mod gauges;
 pub mod handlers;
 pub mod inputs;
 pub mod instances;
+mod merge_nodes;
 pub mod nodes;
 pub mod ports;
 pub mod queues;
@@ -163,6 +164,7 @@ impl Compiler<'_> {
         self.table_signals();
         self.unhandled();
         self.halves();
+        self.merge_nodes();
     }
 
     pub fn add(&mut self, name: &Ident, what: AppName) {

@@ -69,10 +69,7 @@ impl Lower<'_, '_> {
                 }
                 self.flow_port(e, v, node.span)
             }
-            NodeKind::Merge { .. } => Err(self.cx.report(
-                Diagnostic::error("E0609", node.span, "nodes before and behind `merge` are not compiled yet")
-                    .hint("write `inputs -> merge by .key with … -> output`"),
-            )),
+            NodeKind::Merge { .. } => Err(self.cx.misplaced_merge(node.span)),
             _ => Err(self.err("E0609", node.span, "this node is not compiled yet")),
         }
     }
