@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use wireloom_tests::admin::{eventually, faults, status};
 use wireloom_tests::folder::Folder;
 use wireloom_tests::{free_port, Backend, Process, Wireloom, PATIENCE};
@@ -59,6 +59,7 @@ fn run(n: &Node, streams: &[String; INPUTS], piece: usize) -> Option<String> {
         std::thread::spawn(move || {
             // A run that ends early resets its mappers.
             let _ = bytes.as_bytes().chunks(piece).try_for_each(|b| s.write_all(b));
+            let _ = s.shutdown(Shutdown::Write);
             s
         })
     };

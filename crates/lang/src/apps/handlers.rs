@@ -140,9 +140,6 @@ impl Compiler<'_> {
                 .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name)),
             ));
         }
-        if self.app.wired.contains(&p) {
-            return Err(self.wired_already(p, port.span));
-        }
         let protocol = self.handler_protocol(module, p, port, named)?;
         let on = ir::On::Message { port: p, protocol };
         if let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) {
@@ -152,6 +149,9 @@ impl Compiler<'_> {
                 format!("port `{}` has a handler for this protocol already", port.name),
             );
             return Err(self.report(d.label("the second one").also(first, "the first one")));
+        }
+        if self.app.wired.contains(&p) {
+            return Err(self.wired_already(p, port.span));
         }
         let info = self.protocols[protocol.index()].clone();
         let place = format!("app {app}: on {}", port.name);

@@ -11,18 +11,18 @@ use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
     pub fn merge_nodes(&mut self) {
-        for g in self.m.merges.clone() {
-            let (before, behind) = (self.m.before(&g), self.m.behind(&g));
-            let other = |h: HandlerId| Some(h) != before && Some(h) != behind;
-            for h in [before, behind].into_iter().flatten() {
+        let merges = self.m.merges.clone();
+        let sides = |g| [self.m.before(g), self.m.behind(g)];
+        let nodes: Vec<HandlerId> = merges.iter().flat_map(sides).flatten().collect();
+        for g in merges {
+            let behind = self.m.behind(&g);
+            for h in self.m.before(&g).into_iter().chain(behind) {
                 self.other_ports(&g, h);
                 self.no_connection(h);
                 self.own_state(h, Some(h) == behind);
             }
             let ids = (0..self.m.handlers.len() as u32).map(HandlerId);
-            for h in ids.filter(|h| other(*h)).collect::<Vec<_>>() {
-                self.no_other_output(&g, h);
-            }
+            ids.filter(|h| !nodes.contains(h)).for_each(|h| self.no_other_output(&g, h));
         }
     }
 
@@ -63,7 +63,10 @@ impl Compiler<'_> {
             if !alone || behind && other.is_none() {
                 continue;
             }
-            let (what, name, _) = self.thing(thing);
+            let (what, name) = match self.thing(thing) {
+                ("counter", name, _) => ("the value of the counter", name),
+                (what, name, _) => (what, name),
+            };
             let span = self.narrowest(h, &|s| self.uses(s).touches(thing).then_some(())).map(|(s, ())| s);
             let span = span.unwrap_or_else(|| at(&self.m.handlers[h.index()].span));
             let d = if behind {
