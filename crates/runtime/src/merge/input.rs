@@ -77,7 +77,7 @@ impl Before {
     fn handle(&mut self, nodes: &mut Nodes) -> Result<(), Fault> {
         let done = nodes.run(self.handler, &mut self.raw, &mut self.view, (&mut self.out, SENT_MAX));
         self.handled += u64::from(std::mem::take(&mut self.raw.messages));
-        done
+        done.map(drop)
     }
 }
 

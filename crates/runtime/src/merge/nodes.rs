@@ -88,13 +88,15 @@ impl Nodes {
     }
 
     /// Handles the whole messages of a window, until none is left or `most` bytes are in `to`.
+    /// Answers how many messages were sent.
     pub fn run(
         &mut self,
         handler: u32,
         w: &mut wl_window,
         view: &mut View,
         (to, most): (&mut Vec<u8>, usize),
-    ) -> Result<(), Fault> {
+    ) -> Result<u32, Fault> {
+        self.sent = 0;
         let now = monotonic();
         (self.app.wl.now, self.app.wl.wall) = (now, now.wrapping_add(wall_offset(now)));
         std::mem::swap(&mut self.out, to);
@@ -103,7 +105,7 @@ impl Nodes {
             done = self.message(handler, w, view);
         }
         std::mem::swap(&mut self.out, to);
-        done.map(drop)
+        done.map(|_| self.sent)
     }
 
     /// Handles one message; false: there is none that is whole.
@@ -162,11 +164,6 @@ impl Nodes {
     fn enter(&mut self) {
         self.app.wl.rt = std::ptr::from_mut(self).cast();
         self.app.reset_out();
-    }
-
-    /// Messages that were sent since the last call.
-    pub fn take_sent(&mut self) -> u32 {
-        std::mem::take(&mut self.sent)
     }
 
     /// Faults that were caught since the last call.

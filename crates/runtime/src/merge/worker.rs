@@ -363,9 +363,11 @@ impl<'a> Worker<'a> {
         let mut done = Ok(());
         while done.is_ok() && w.pos < w.n {
             let handled = nodes.run(behind.handler, &mut w, &mut behind.view, (&mut behind.sent, most));
-            self.count_sent(nodes.take_sent());
             done = match handled {
-                Ok(()) => self.send_all(fd, &behind.sent),
+                Ok(messages) => {
+                    self.count_sent(messages);
+                    self.send_all(fd, &behind.sent)
+                }
                 Err(f) => Err(Stopped::Fault(Fault { text: "a merged message cannot be handled".into(), ..f })),
             };
             behind.sent.clear();
