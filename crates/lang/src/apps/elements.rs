@@ -287,6 +287,7 @@ impl Compiler<'_> {
         for m in &element.members {
             self.chain(m);
         }
+        self.message_handlers(&element.members);
         // What is shown to people carries the instance's name.
         for s in &mut self.m.states[states..] {
             s.name = format!("{}.{}", name.name, s.name);

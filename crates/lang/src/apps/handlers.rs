@@ -15,6 +15,8 @@ use wireloom_syntax::Diagnostic;
 impl Compiler<'_> {
     pub fn handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
         match &h.on {
+            // It stands where its messages are popped.
+            On::Message { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Messages(_))) => Ok(()),
             On::Message { port, param, index, protocol } => {
                 self.message_handler(module, app, h, port, (param, index.as_ref()), protocol.as_ref(), span)
             }

@@ -19,7 +19,7 @@ impl Compiler<'_> {
             return Err(Reported);
         }
         match nodes {
-            [Node { kind: NodeKind::Expr(e), .. }, ..] if self.is_instance(e) => Ok(()),
+            [Node { kind: NodeKind::Expr(e), .. }, ..] if self.is_known(e) => Ok(()),
             [from, rest @ ..] if !rest.is_empty() => {
                 let at = from.span;
                 let from = self.node_port(module, from)?;
@@ -91,14 +91,14 @@ impl Compiler<'_> {
         )
     }
 
-    /// What follows an instance is known already.
-    fn is_instance(&self, e: &Expr) -> bool {
+    /// What follows an instance, or a queue of messages, is known already.
+    fn is_known(&self, e: &Expr) -> bool {
         let e = match &*e.kind {
             ExprKind::Index(b, _) => b,
             _ => e,
         };
         super::elements::instance_port(e)
-            .is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_))))
+            .is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_) | AppName::Messages(_))))
     }
 
     fn node_port(&mut self, module: ModId, n: &Node) -> R<ir::PortId> {

@@ -159,6 +159,8 @@ pub struct Lower<'c, 'a> {
     pub outlets: Vec<crate::apps::elements::Outlet>,
     /// Instances that the message at hand has come through.
     pub under_way: Vec<std::rc::Rc<crate::apps::elements::Instance>>,
+    /// Queues of messages whose handlers are being put here.
+    pub popping: Vec<std::rc::Rc<crate::apps::message_queues::MessageQueue>>,
     /// Items being gathered as slices: what `raw` may be of.
     pub raw_of: Option<crate::ty::Elem>,
     /// What `join` has put together of items of a unit.
@@ -247,6 +249,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             ends: None,
             outlets: vec![],
             under_way: vec![],
+            popping: vec![],
             mark: None,
             marked: false,
             gone: HashSet::new(),

@@ -434,6 +434,11 @@ pub static CODES: &[Code] = &[
         "The output of a merge is one sorted stream. Only the merge and the nodes behind it send \
          there. Other messages need a port of their own.",
         "unit M { k: u8  n: u8 }\nprotocol p { stateless  request M }\napp a {\n    port i = listen tcp(80) as p [2]\n    port j = listen tcp(83) as p\n    port o = connect tcp(127.0.0.1:81) as p\n    i -> merge by .k with |a, b| M { k: a.k, n: a.n } -> o\n    j -> o\n}\n"),
+    code("E0648", "a request that waits in a queue",
+        "A queue keeps the bytes of a message, but not its client. A request that waits for its \
+         answer would never get one. Queue a copy, as in `tee(q) -> backend`. Or answer the request \
+         in a handler, and queue it there.",
+        "unit M { k: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port i = listen tcp(80) as p\n    port o = connect tcp(127.0.0.1:81) as p\n    queue q as M { depth 8 }\n    i -> q\n    q -> o\n    every 1s { q.pop() }\n}\n"),
     code("E0701", "an entry used wrongly",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`. Only `update` changes a field of an entry.",
