@@ -98,8 +98,8 @@ pub enum Ret {
     Nowhere,
     /// Ends the body; functions give a value of this type.
     Body(Ty),
-    /// Ends an inlined call: sets the result, and `done` where a loop stands between. The handler of
-    /// an `element` has answered its request then.
+    /// Ends an inlined call: sets the result, and `done` where a loop stands between. The handler
+    /// of an `element` has answered its request then.
     Inline { result: Option<LocalId>, ty: Ty, done: LocalId, loops: u32, sink: Option<deliver::Sink>, element: bool },
 }
 
