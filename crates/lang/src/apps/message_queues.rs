@@ -3,6 +3,7 @@
 //! A message waits as its bytes, in a ring of its core. `q.pop()` parses the oldest one, and puts
 //! the queue's handler or wiring there. No client waits for a message in a queue.
 
+use super::handlers::at;
 use super::AppName;
 use crate::body::deliver::Sink;
 use crate::body::{Kind, Lower};
@@ -11,7 +12,7 @@ use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::val::Val;
-use ir::StmtKind;
+use ir::{walk, LocalId, StmtKind};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -212,11 +213,24 @@ impl Lower<'_, '_> {
         self.push(span, StmtKind::Parse { unit: q.unit, bytes, dst: m, ok });
         let (whole, v) = (self.local_expr(ok), Val::path(Ty::Msg(q.unit), build::msg(m)));
         let lost = StmtKind::Count(q.discarded, build::u64(1));
-        let then = |s: &mut Self| s.handled(q, v, span).map(|()| Val::unit());
+        let then = |s: &mut Self| s.handled_before_calls(q, m, v, span);
         self.branch(whole, span, Some(&Ty::Unit), then, |s| {
             s.push(span, lost);
             Ok(Val::unit())
         })
+    }
+
+    /// The bytes of a popped message last until the next call has been answered.
+    fn handled_before_calls(&mut self, q: &Rc<MessageQueue>, m: LocalId, v: Val, span: Span) -> R<Val> {
+        let (made, block) = self.sub(|s| s.handled(q, v, span));
+        made?;
+        if let Some(late) = read_after_call(&block, m, &mut false) {
+            let text = format!("the message from queue `{}` is gone: a call was made since", q.name);
+            let d = Diagnostic::error("E0605", at(&late), text).label("it is read after a call");
+            return Err(self.cx.report(d.hint("copy its values into a `let` before the call")));
+        }
+        self.out.extend(block);
+        Ok(Val::unit())
     }
 
     /// The queue's handler or wiring, in the place where a message was popped. It sees no names of
@@ -248,4 +262,33 @@ impl Lower<'_, '_> {
         self.popping.pop();
         made
     }
+}
+
+/// The first statement that reads a local behind a call, on some way through a block.
+fn read_after_call(block: &[ir::Stmt], m: LocalId, called: &mut bool) -> Option<ir::Span> {
+    for s in block {
+        let mut read = false;
+        walk::stmt_locals_read(&s.kind, &mut |l| read |= l == m);
+        if read && *called {
+            return Some(s.span);
+        }
+        let calls = |b: &[ir::Stmt]| {
+            let mut any = false;
+            walk::stmts(b, &mut |s| any |= matches!(s.kind, StmtKind::Await { .. }));
+            any
+        };
+        // A loop comes back to its beginning.
+        let again = matches!(s.kind, StmtKind::For { max: 2.., .. } | StmtKind::Loop { max: 2.., .. });
+        let (before, mut late) = (*called, None);
+        walk::stmt_blocks(&s.kind, &mut |b| {
+            let mut here = before || again && calls(b);
+            late = late.or(read_after_call(b, m, &mut here));
+            *called |= here;
+        });
+        if late.is_some() {
+            return late;
+        }
+        *called |= matches!(s.kind, StmtKind::Await { .. });
+    }
+    None
 }
