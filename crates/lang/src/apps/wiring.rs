@@ -76,7 +76,7 @@ impl Compiler<'_> {
         self.merge(module, from, to, key, (a, b), with, merge.span)?;
         let mut made = Ok(());
         if !before.is_empty() {
-            made = self.lower_nodes(module, app, from, &[before, &[end.clone()]].concat(), span);
+            made = self.lower_nodes(module, app, from, &[before, std::slice::from_ref(end)].concat(), span);
         }
         if !between.is_empty() {
             made = made.and(self.lower_nodes(module, app, to, behind, span));
