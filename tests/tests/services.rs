@@ -22,6 +22,7 @@ mod kv_server;
 mod large_values;
 mod memcached_binary;
 mod memcached_text;
+mod merge_nodes;
 mod plain_proxies;
 mod redis;
 mod same_answers;

@@ -135,18 +135,21 @@ fn side(m: &Module, uses: &[Uses], handlers: &[Half], n: usize) -> Half {
     }
 }
 
+/// What a handler, or a part of it, uses.
 #[derive(Default)]
-struct Uses {
+pub struct Uses {
     frames: bool,
     streams: bool,
     signal: bool,
-    reads: BTreeSet<Resource>,
-    changes: BTreeSet<Resource>,
+    pub reads: BTreeSet<Resource>,
+    pub changes: BTreeSet<Resource>,
+    /// The client's connection, or its session.
+    pub connection: bool,
     called: BTreeSet<FuncId>,
 }
 
 impl Uses {
-    fn of(m: &Module, h: &Handler) -> Uses {
+    pub fn of(m: &Module, h: &Handler) -> Uses {
         let frames = matches!(h.on, On::Frame { .. });
         let streams = matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_));
         let mut uses = Uses { frames, streams, signal: matches!(h.on, On::Signal(_)), ..Uses::default() };
@@ -154,11 +157,11 @@ impl Uses {
         uses
     }
 
-    fn touches(&self, t: Resource) -> bool {
+    pub fn touches(&self, t: Resource) -> bool {
         self.reads.contains(&t) || self.changes.contains(&t)
     }
 
-    fn block(&mut self, m: &Module, block: &Block) {
+    pub fn block(&mut self, m: &Module, block: &[Stmt]) {
         use StmtKind::*;
         walk::stmts(block, &mut |s| match &s.kind {
             Frame { .. } | SendFrame { .. } | Queue { .. } | Output { .. } => self.frames = true,
@@ -166,7 +169,8 @@ impl Uses {
                 PortKind::Frames { .. } => self.frames = true,
                 _ => self.streams = true,
             },
-            Await { .. } | SetSession(..) | Close => self.streams = true,
+            Await { .. } => self.streams = true,
+            SetSession(..) | Close => (self.streams, self.connection) = (true, true),
             SetState(s, _) => {
                 self.changes.insert(Resource::State(*s));
             }
@@ -185,6 +189,9 @@ impl Uses {
             }
             ExprKind::Counter(c) => {
                 self.reads.insert(Resource::Counter(*c));
+            }
+            ExprKind::Session(_) | ExprKind::ConnPeer | ExprKind::ConnLocal | ExprKind::ConnId | ExprKind::ConnFlow => {
+                self.connection = true
             }
             ExprKind::Call(f, _) => called.push(*f),
             _ => {}

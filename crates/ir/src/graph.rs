@@ -169,7 +169,10 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
     let mut nodes = Vec::new();
     let mut edges: Vec<Edge> = Vec::new();
     let columns = columns(m);
-    let last = columns.iter().copied().max().unwrap_or(1) + 1;
+    // A merge stands behind the nodes before it, and before those behind it.
+    let of_merge = |g: &Merge| 1 + i64::from(m.before(g).is_some());
+    let behind = |g: &Merge| of_merge(g) + i64::from(m.behind(g).is_some());
+    let last = columns.iter().copied().chain(m.merges.iter().map(behind)).max().unwrap_or(1) + 1;
     let read = |n: usize| m.handlers.iter().any(|h| matches!(h.on, On::Frame { port, .. } if port.index() == n));
     let mut add = |key, column: i64, title: &str, sub: Vec<String>, look| {
         nodes.push(Node { key, column, y: 0, title: title.into(), sub, look })
@@ -209,7 +212,8 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
         };
         let steps = format!("at most {} steps", explain::count(h.steps));
         let sub = explain::handler_protocol(m, h).map(|p| format!("as {p}")).into_iter().chain([steps]).collect();
-        add(Key::Handler(n), 1, &h.name, sub, Look::Handler);
+        let merge = m.merges.iter().find(|g| m.behind(g) == Some(HandlerId(n as u32)));
+        add(Key::Handler(n), merge.map_or(1, behind), &h.name, sub, Look::Handler);
         if let Some(event) = event {
             add(Key::Event(n), 0, event, Vec::new(), Look::Event)
         }
@@ -231,9 +235,17 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
         }
     }
     for (n, g) in m.merges.iter().enumerate() {
-        add(Key::Merge(n), 1, &g.name, vec![format!("merge of {} streams", g.inputs)], Look::Merge);
-        edges.push(Edge { from: Key::Port(g.from.0), to: Key::Merge(n), line: EdgeKind::Message });
-        edges.push(Edge { from: Key::Merge(n), to: Key::Port(g.to.0), line: EdgeKind::Send });
+        let (key, from, to) = (Key::Merge(n), Key::Port(g.from.0), Key::Port(g.to.0));
+        add(key, of_merge(g), &g.name, vec![format!("merge of {} streams", g.inputs)], Look::Merge);
+        let handler = |h: Option<HandlerId>| h.map(|h| Key::Handler(h.index()));
+        match handler(m.before(g)) {
+            Some(h) => edges.iter_mut().filter(|e| (e.from, e.to) == (h, to)).for_each(|e| e.to = key),
+            None => edges.push(Edge { from, to: key, line: EdgeKind::Message }),
+        }
+        match handler(m.behind(g)) {
+            Some(h) => edges.iter_mut().filter(|e| (e.from, e.to) == (to, h)).for_each(|e| e.from = key),
+            None => edges.push(Edge { from: key, to, line: EdgeKind::Send }),
+        }
     }
     for (n, t) in m.tables.iter().enumerate() {
         add(

@@ -487,7 +487,9 @@ pub struct Steer {
     pub symmetric: bool,
 }
 
-/// `from -> merge by .key with |a, b| … -> to`.
+/// `from -> merge by .key with |a, b| … -> to`. A message handler of `from` is the nodes before it,
+/// and runs for each message of an input. One of `to` is the nodes behind it, and runs for each
+/// merged message. What they send goes on, in its order; they send to `to` only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Merge {
     pub name: String,
@@ -609,6 +611,21 @@ impl Module {
     }
     pub fn unit(&self, id: UnitId) -> &Unit {
         &self.units[id.index()]
+    }
+
+    /// The handler that is the nodes before a merge.
+    pub fn before(&self, merge: &Merge) -> Option<HandlerId> {
+        self.message_handler(merge.from)
+    }
+
+    /// The handler that is the nodes behind a merge.
+    pub fn behind(&self, merge: &Merge) -> Option<HandlerId> {
+        self.message_handler(merge.to)
+    }
+
+    fn message_handler(&self, of: PortId) -> Option<HandlerId> {
+        let at = self.handlers.iter().position(|h| matches!(h.on, On::Message { port, .. } if port == of));
+        at.map(|n| HandlerId(n as u32))
     }
 
     /// Where the entries of a table of this module are.

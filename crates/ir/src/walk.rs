@@ -233,7 +233,7 @@ pub fn path_of(e: &Expr) -> Option<&Path> {
 }
 
 /// All statements of a block, nested ones and those that build messages included.
-pub fn stmts(block: &Block, f: &mut dyn FnMut(&Stmt)) {
+pub fn stmts(block: &[Stmt], f: &mut dyn FnMut(&Stmt)) {
     for s in block {
         f(s);
         stmt_blocks(&s.kind, &mut |b| stmts(b, f));
@@ -249,7 +249,7 @@ pub fn stmts_mut(block: &mut Block, f: &mut dyn FnMut(&mut Stmt)) {
 }
 
 /// All expressions of a block, with their operands.
-pub fn block_exprs(block: &Block, f: &mut dyn FnMut(&Expr)) {
+pub fn block_exprs(block: &[Stmt], f: &mut dyn FnMut(&Expr)) {
     stmts(block, &mut |s| stmt_exprs(&s.kind, &mut |e| expr(e, f)));
 }
 

@@ -144,6 +144,7 @@ pub struct Compiler<'a> {
     pub elements: u32,
     /// Elements of which instances are being made, for finding circles.
     pub making: Vec<ItemId>,
+    pub message_queues: Vec<Rc<crate::apps::message_queues::MessageQueue>>,
     /// Depth and number of parts of each record, as of [`Compiler::measure`].
     pub record_sizes: Vec<(u32, u32)>,
     pub app: crate::apps::AppScope,
@@ -199,6 +200,7 @@ impl<'a> Compiler<'a> {
             forwarded: Default::default(),
             elements: 0,
             making: Vec::new(),
+            message_queues: Vec::new(),
             record_sizes: Vec::new(),
             app: Default::default(),
             app_constants: false,

@@ -50,6 +50,14 @@ pub struct AppStats {
     pub merges: Vec<MergeStats>,
 }
 
+impl AppStats {
+    /// One of the program's own counters, with what the nodes of merges have counted.
+    pub fn counter(&self, n: usize) -> u64 {
+        let merges = self.merges.iter().map(|m| &m.counters);
+        merges.chain([&self.counters]).filter_map(|c| c.get(n)).map(Cell::get).fold(0, u64::wrapping_add)
+    }
+}
+
 /// Of a merge node. Runs and faults are counted by the node (with the first core), the rest by the
 /// task of each core.
 #[derive(Default, Debug)]
@@ -64,6 +72,8 @@ pub struct MergeStats {
     pub bytes_in: Cell,
     pub bytes_out: Cell,
     pub faults: FaultTable,
+    /// What the nodes before and behind it have counted of the program's own counters.
+    pub counters: Vec<Cell>,
 }
 
 #[derive(Default, Debug)]
@@ -158,13 +168,17 @@ pub const NO_PLACE: u32 = u32::MAX;
 
 impl FaultTable {
     pub fn add(&self, kind: u32, place: u32) {
+        self.add_many(kind, place, 1);
+    }
+
+    pub fn add_many(&self, kind: u32, place: u32, times: u64) {
         let key = (u64::from(kind) + 1) << 32 | u64::from(place);
-        if !self.try_add(key) {
-            self.try_add((u64::from(kind) + 1) << 32 | u64::from(NO_PLACE));
+        if !self.try_add(key, times) {
+            self.try_add((u64::from(kind) + 1) << 32 | u64::from(NO_PLACE), times);
         }
     }
 
-    fn try_add(&self, key: u64) -> bool {
+    fn try_add(&self, key: u64, times: u64) -> bool {
         let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as usize;
         for i in 0..32 {
             let slot = (start + i) % FAULT_SLOTS;
@@ -174,7 +188,7 @@ impl FaultTable {
             } else if have != key {
                 continue;
             }
-            self.counts[slot].store(self.counts[slot].load(Relaxed) + 1, Relaxed);
+            self.counts[slot].store(self.counts[slot].load(Relaxed) + times, Relaxed);
             return true;
         }
         false

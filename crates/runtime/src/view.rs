@@ -6,7 +6,7 @@
 
 use crate::core::app::App;
 use crate::signal::{self, Asked, Post, Run};
-use crate::stats::{AppStats, Cell, CoreStats};
+use crate::stats::{AppStats, CoreStats};
 use serde_json::Value;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Group {
     /// The counts of an app here, by counter.
     pub fn counted(&self, app: &str) -> Vec<u64> {
         let Some(number) = self.apps.iter().position(|a| a.desc.app == app) else { return Vec::new() };
-        let sum = |n: usize| self.stats.iter().filter_map(|c| c.apps.get(number)?.counters.get(n)).map(Cell::get).sum();
+        let sum = |n: usize| self.stats.iter().filter_map(|c| Some(c.apps.get(number)?.counter(n))).sum();
         (0..self.apps[number].desc.counters.len()).map(sum).collect()
     }
 }
@@ -73,7 +73,7 @@ impl Hosted {
 
     /// A counter of the program.
     pub fn counter(&self, i: usize) -> u64 {
-        self.sum(|a| a.counters.get(i).map_or(0, Cell::get))
+        self.sum(|a| a.counter(i))
     }
 
     /// Its cores that run a half; they are numbered, those of services first.

@@ -301,11 +301,12 @@ pub struct Port {
     pub options: Vec<(Ident, Expr)>,
 }
 
-/// A queue of packets inside of an app.
+/// A queue of packets, or of a service's messages, inside of an app.
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub name: Ident,
-    /// The type of its packets; those of the app's first port without one
+    /// The type of its packets, or the unit of its messages; without one the packets of the app's
+    /// first port
     pub packet: Option<Path>,
     pub options: Vec<(Ident, Option<Expr>)>,
 }

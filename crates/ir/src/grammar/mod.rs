@@ -162,7 +162,12 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
         }
         _ => false,
     });
-    clauses || handlers || m.merges.iter().any(|g| g.unit == unit)
+    // What is parsed again has waited whole.
+    let mut parsed = false;
+    for h in m.handlers.iter().filter(|h| !h.on.is_test()) {
+        walk::stmts(&h.body.block, &mut |s| parsed |= matches!(s.kind, StmtKind::Parse { unit: u, .. } if u == unit))
+    }
+    clauses || handlers || parsed || m.merges.iter().any(|g| g.unit == unit)
 }
 
 /// Units, nested ones first.

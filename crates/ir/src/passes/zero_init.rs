@@ -67,7 +67,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
 fn first_use(body: &Body, local: LocalId) -> Option<usize> {
     body.block.iter().position(|s| {
         let mut found = false;
-        walk::stmts(&vec![s.clone()], &mut |s| {
+        walk::stmts(std::slice::from_ref(s), &mut |s| {
             walk::stmt_locals_read(&s.kind, &mut |l| found |= l == local);
             found |= walk::defined(&s.kind).contains(&Some(local));
         });

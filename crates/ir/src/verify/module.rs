@@ -210,10 +210,10 @@ impl Checker<'_> {
             tests |= is_test;
             let given: Vec<Ty> = match h.on {
                 On::Message { port, protocol } => {
-                    let listens = m
-                        .ports
-                        .get(port.index())
-                        .is_some_and(|p| p.protocols.contains(&protocol) && matches!(p.kind, PortKind::Listen(_)));
+                    let behind = m.merges.iter().any(|g| g.to == port);
+                    let listens = m.ports.get(port.index()).is_some_and(|p| {
+                        p.protocols.contains(&protocol) && (behind || matches!(p.kind, PortKind::Listen(_)))
+                    });
                     if !listens {
                         self.error(&path, "its port does not listen with its protocol");
                         continue;
@@ -377,6 +377,15 @@ impl Checker<'_> {
             let local = |l: LocalId| g.locals.get(l.index()).is_some_and(|l| self.same(l.ty, field.ty));
             self.need(local(v.a) && local(v.b), &path, "a value's locals are not of its field's type");
             self.into(&path, &v.combined, field.ty, Place::scope(Scope::locals(&g.locals)));
+        }
+        for h in [m.before(g), m.behind(g)].into_iter().flatten() {
+            let mut astray = false;
+            walk::stmts(&m.handlers[h.index()].body.block, &mut |s| match s.kind {
+                StmtKind::Send { port, .. } => astray |= port != g.to,
+                StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } => astray = true,
+                _ => {}
+            });
+            self.need(!astray, &path, "its nodes reach another port than its output");
         }
     }
 

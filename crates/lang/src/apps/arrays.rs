@@ -119,7 +119,7 @@ impl Compiler<'_> {
         if !way_in || out.is_some() {
             return match i.scope.get(&name.name) {
                 Some(AppName::Instance(_) | AppName::Failed) => Ok(()),
-                Some(AppName::Port(_)) if out.is_none() && index.is_none() => Ok(()),
+                Some(AppName::Port(_) | AppName::Messages(_)) if out.is_none() && index.is_none() => Ok(()),
                 Some(_) => Err(self.once(Diagnostic::error("E0633", first.span, begins))),
                 None => {
                     let known: Vec<String> = i.scope.names().collect();

@@ -83,6 +83,7 @@ impl Lower<'_, '_> {
                 }
                 Some(AppName::Table(t)) => self.empty_table(t, &name, span)?,
                 Some(AppName::Gauge(g)) => self.empty_table(g.table, &name, span)?,
+                Some(AppName::Messages(q)) => self.empty_table(q.ring, &name, span)?,
                 Some(AppName::Port(p)) if self.cx.is_queue(p) => self.empty_queue(p, span),
                 Some(AppName::Instance(i)) => self.reset_inner(&name, &i, span)?,
                 _ => {}

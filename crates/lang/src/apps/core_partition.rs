@@ -36,7 +36,7 @@ impl Compiler<'_> {
         Span { file: ast::FileId(s.file), start: s.start, end: s.end }
     }
 
-    fn thing(&self, thing: Resource) -> (&'static str, String, String) {
+    pub fn thing(&self, thing: Resource) -> (&'static str, String, String) {
         match thing {
             Resource::State(s) => {
                 let name = self.m.states[s.index()].name.clone();

@@ -5,7 +5,7 @@ use super::arrays::{instance_at, Way};
 use super::inputs::From;
 use super::instances::built_outs;
 use super::{AppName, AppScope};
-use crate::body::Lower;
+use crate::body::{Lower, Replied, Ret};
 use crate::compiler::{Compiler, Item, Reported, R};
 use crate::names::ModId;
 use crate::ty::Ty;
@@ -291,6 +291,7 @@ impl Compiler<'_> {
         for m in &element.members {
             self.chain(m);
         }
+        self.message_handlers(&element.members);
         // What is shown to people carries the instance's name.
         for s in &mut self.m.states[states..] {
             s.name = format!("{}.{}", name.name, s.name);
@@ -552,17 +553,22 @@ impl Lower<'_, '_> {
                 s.branch(c, span, Some(&Ty::Unit), |s| s.block(&h.body, Some(&Ty::Unit)), |_| Ok(Val::unit()))
             }),
         };
-        if !self.frames || !crate::body::calls::has_return(&h.body) {
+        if !crate::body::calls::has_return(&h.body) {
             return body(self);
         }
         let done = self.temp("", &Ty::Bool, crate::ir_builder::boolean(false), span);
         let outer = std::mem::replace(
             &mut self.ret,
-            crate::body::Ret::Inline { result: None, ty: Ty::Unit, done, loops: self.loops, sink: None },
+            Ret::Inline { result: None, ty: Ty::Unit, done, loops: self.loops, sink: None, element: true },
         );
         let (made, mut block) = self.sub(body);
         self.ret = outer;
-        made?;
+        // The ways that return have answered the request, if it is answered at all.
+        if self.handler.is_some_and(|h| !h.one_way) && !self.copy {
+            self.replied = if made?.is_never() || self.replied == Replied::Yes { Replied::Yes } else { Replied::Maybe };
+        } else {
+            made?;
+        }
         let sp = self.cx.span(span);
         block.push(crate::ir_builder::stmt(sp, StmtKind::Break));
         self.behind_jumps(&block);

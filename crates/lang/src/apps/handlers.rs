@@ -15,6 +15,8 @@ use wireloom_syntax::Diagnostic;
 impl Compiler<'_> {
     pub fn handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
         match &h.on {
+            // It stands where its messages are popped.
+            On::Message { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Messages(_))) => Ok(()),
             On::Message { .. } => self.message_handler(module, app, h, span),
             On::Event { .. } => self.event_handler(module, app, h, span),
             On::Fault(name) => {
@@ -138,6 +140,9 @@ impl Compiler<'_> {
                 format!("port `{}` has a handler for this protocol already", port.name),
             );
             return Err(self.report(d.label("the second one").also(first, "the first one")));
+        }
+        if self.app.wired.contains(&p) {
+            return Err(self.wired_already(p, port.span));
         }
         let info = self.protocols[protocol.index()].clone();
         let place = format!("app {app}: on {}", port.name);

@@ -11,6 +11,8 @@ pub mod gauges;
 pub mod handlers;
 pub mod inputs;
 pub mod instances;
+mod merge_nodes;
+pub mod message_queues;
 pub mod nodes;
 pub mod ports;
 pub mod queues;
@@ -55,6 +57,8 @@ pub enum AppName {
     /// A function that an element was given.
     Given(Rc<crate::body::functions::Given>),
     Gauge(Rc<gauges::Gauge>),
+    /// A queue of a service's messages.
+    Messages(Rc<message_queues::MessageQueue>),
     /// A type parameter of the element.
     Type(type_params::TypeName),
     /// Its declaration is in error.
@@ -149,6 +153,7 @@ impl Compiler<'_> {
         for m in &app.members {
             self.chain(m);
         }
+        self.message_handlers(&app.members);
         for f in fns {
             let _ = self.function(&f, f.ast.name.span);
         }
@@ -165,6 +170,8 @@ impl Compiler<'_> {
         self.table_signals();
         self.unhandled();
         self.halves();
+        self.merge_nodes();
+        self.full_for_ever();
     }
 
     pub fn add(&mut self, name: &Ident, what: AppName) {
@@ -259,6 +266,10 @@ impl Compiler<'_> {
                 return;
             }
             Some(AppName::Port(p)) if out.is_none() && index.is_none() && self.is_queue(p) => {
+                self.chained(n.name.clone(), rest, e.span, "this queue");
+                return;
+            }
+            Some(AppName::Messages(_)) if out.is_none() && index.is_none() => {
                 self.chained(n.name.clone(), rest, e.span, "this queue");
                 return;
             }

@@ -69,10 +69,7 @@ impl Lower<'_, '_> {
                 }
                 self.flow_port(e, v, node.span)
             }
-            NodeKind::Merge { .. } => Err(self.cx.report(
-                Diagnostic::error("E0609", node.span, "nodes before and behind `merge` are not compiled yet")
-                    .hint("write `inputs -> merge by .key with … -> output`"),
-            )),
+            NodeKind::Merge { .. } => Err(self.cx.misplaced_merge(node.span)),
             _ => Err(self.err("E0609", node.span, "this node is not compiled yet")),
         }
     }
@@ -82,13 +79,19 @@ impl Lower<'_, '_> {
     }
 
     fn flow_port(&mut self, e: &Expr, v: Val, span: Span) -> R<()> {
+        if let Some(queue) = self.messages_of(e) {
+            return self.into_queue(queue, v, span);
+        }
         let (port, index) = self.target(e)?;
         self.into_port((port, index), v, span)
     }
 
     /// The end of a wiring. A request is answered by what the port answers.
     pub fn into_port(&mut self, (port, index): (ir::PortId, ir::Expr), v: Val, span: Span) -> R<()> {
-        if self.one_way() || self.frames {
+        // No client waits for what comes from a queue: the port's protocol alone decides.
+        let protocol = self.cx.m.ports[port.index()].protocols.first();
+        let unanswered = protocol.is_some_and(|p| self.cx.protocols[p.index()].response.is_none());
+        if self.one_way() || self.frames || self.handler.is_none() && unanswered {
             return self.sink(v, &Sink::Send { port, index, span }, span).map(|_| ());
         }
         self.sink(v, &Sink::Call { port, index, within: None, span }, span)?;

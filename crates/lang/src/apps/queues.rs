@@ -5,7 +5,7 @@
 
 use super::AppName;
 use crate::body::Lower;
-use crate::compiler::{Compiler, Item, R};
+use crate::compiler::{Compiler, Item, Reported, R};
 use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
@@ -22,30 +22,15 @@ const INSTANCES_MAX: u64 = 4096;
 
 impl Compiler<'_> {
     pub fn queue(&mut self, module: ModId, q: &ast::Queue) -> R<AppName> {
-        let (mut depth, mut instances) = (None, None);
-        for (name, e) in &q.options {
-            let slot = match name.name.as_str() {
-                "depth" => &mut depth,
-                "instances" => &mut instances,
-                _ => {
-                    let hint = crate::names::suggest(&name.name, ["depth", "instances"].into_iter());
-                    let d = Diagnostic::error("E0614", name.span, format!("a queue has no option `{}`", name.name))
-                        .note("options: `depth N`, `instances N`");
-                    return Err(self.report(crate::names::with_hint(d, hint)));
-                }
-            };
-            let Some(e) = e else {
-                return Err(self.error("E0614", name.span, format!("`{}` needs a number", name.name)));
-            };
-            *slot = Some((self.number_in_app(module, e)?, e.span));
+        if let Some(path) = &q.packet {
+            let id = self.path_item(module, path, "packet type or unit")?;
+            match self.item(id, path.span)? {
+                Item::Unit(u) if self.m.units[u.index()].frame.is_none() => return self.message_queue(module, q, u),
+                _ => {}
+            }
         }
-        let Some((depth, at)) = depth else {
-            return Err(self.report(
-                Diagnostic::error("E0704", q.name.span, format!("queue `{}` has no depth", q.name.name))
-                    .label("how many packets?")
-                    .hint("write `{ depth 1024 }`"),
-            ));
-        };
+        let [depth, instances] = self.queue_options(module, q, ["depth", "instances"])?;
+        let Some((depth, at)) = depth else { return Err(self.no_depth(q, "packets")) };
         let (n, n_at) = instances.unwrap_or((1, q.name.span));
         if depth == 0 || depth > DEPTH_MAX {
             return Err(self.error("E0704", at, "a queue holds 1 to 1M packets"));
@@ -77,6 +62,38 @@ impl Compiler<'_> {
             maglev: false,
         });
         Ok(AppName::Port(id))
+    }
+
+    /// The numbers that are given, each with its place.
+    pub fn queue_options<const N: usize>(
+        &mut self,
+        module: ModId,
+        q: &ast::Queue,
+        known: [&str; N],
+    ) -> R<[Option<(u64, Span)>; N]> {
+        let mut given = [None; N];
+        for (name, e) in &q.options {
+            let Some(at) = known.iter().position(|k| *k == name.name) else {
+                let hint = crate::names::suggest(&name.name, known.into_iter());
+                let options = known.map(|k| format!("`{k} N`")).join(", ");
+                let d = Diagnostic::error("E0614", name.span, format!("a queue has no option `{}`", name.name))
+                    .note(format!("options: {options}"));
+                return Err(self.report(crate::names::with_hint(d, hint)));
+            };
+            let Some(e) = e else {
+                return Err(self.error("E0614", name.span, format!("`{}` needs a number", name.name)));
+            };
+            given[at] = Some((self.number_in_app(module, e)?, e.span));
+        }
+        Ok(given)
+    }
+
+    pub fn no_depth(&mut self, q: &ast::Queue, of: &str) -> Reported {
+        self.report(
+            Diagnostic::error("E0704", q.name.span, format!("queue `{}` has no depth", q.name.name))
+                .label(format!("how many {of}?"))
+                .hint("write `{ depth 1024 }`"),
+        )
     }
 
     fn queue_packet(&mut self, module: ModId, q: &ast::Queue) -> R<ir::UnitId> {

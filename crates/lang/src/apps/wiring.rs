@@ -19,17 +19,21 @@ impl Compiler<'_> {
             return Err(Reported);
         }
         match nodes {
-            [from, Node { kind: NodeKind::Merge { key, a, b, with }, span: at }, to] => {
-                let (from, to) = (self.node_port(module, from)?, self.node_port(module, to)?);
-                self.app.wired.insert(from);
-                self.merge(module, from, to, key, (a, b), with, *at)
-            }
-            [Node { kind: NodeKind::Expr(e), .. }, ..] if self.is_instance(e) => Ok(()),
+            [Node { kind: NodeKind::Expr(e), .. }, ..] if self.is_known(e) => Ok(()),
             [from, rest @ ..] if !rest.is_empty() => {
+                let at = from.span;
                 let from = self.node_port(module, from)?;
-                self.app.wired.insert(from);
+                let first = self.app.wired.insert(from);
                 if self.app.frames.contains_key(&from) {
                     return self.pass_frames(module, app, from, rest, span);
+                }
+                if !first
+                    || self.m.handlers.iter().any(|h| matches!(h.on, ir::On::Message { port, .. } if port == from))
+                {
+                    return Err(self.wired_already(from, at));
+                }
+                if let Some(n) = rest.iter().position(is_merge) {
+                    return self.merge_wiring(module, app, from, (&rest[..n], &rest[n], &rest[n + 1..]), span);
                 }
                 self.pass_on(module, app, from, rest, span)
             }
@@ -40,14 +44,61 @@ impl Compiler<'_> {
         }
     }
 
-    /// What follows an instance is known already.
-    fn is_instance(&self, e: &Expr) -> bool {
+    /// A port's messages go one way.
+    pub fn wired_already(&mut self, port: ir::PortId, at: Span) -> Reported {
+        let name = self.m.ports[port.index()].name.clone();
+        self.report(
+            Diagnostic::error("E0611", at, format!("port `{name}` has a handler or a wiring already"))
+                .label("the second one")
+                .hint("join them: `match { … }` in a wiring, `if` in a handler"),
+        )
+    }
+
+    /// `inputs -> … -> merge … -> … -> output`: the nodes before and behind the merge are handlers
+    /// of its ports, which send to the output.
+    fn merge_wiring(
+        &mut self,
+        module: ModId,
+        app: &str,
+        from: ir::PortId,
+        (before, merge, behind): (&[Node], &Node, &[Node]),
+        span: Span,
+    ) -> R<()> {
+        let NodeKind::Merge { key, a, b, with } = &merge.kind else { return Err(Reported) };
+        let Some((end, between)) = behind.split_last() else {
+            let d = Diagnostic::error("E0630", merge.span, "this merge leads nowhere");
+            return Err(self.report(d.hint("end its wiring at a connecting port")));
+        };
+        if let Some(second) = between.iter().find(|n| is_merge(n)) {
+            return Err(self.misplaced_merge(second.span));
+        }
+        let to = self.node_port(module, end)?;
+        self.merge(module, from, to, key, (a, b), with, merge.span)?;
+        let mut made = Ok(());
+        if !before.is_empty() {
+            made = self.lower_nodes(module, app, from, &[before, std::slice::from_ref(end)].concat(), span);
+        }
+        if !between.is_empty() {
+            made = made.and(self.lower_nodes(module, app, to, behind, span));
+        }
+        made
+    }
+
+    pub fn misplaced_merge(&mut self, at: Span) -> Reported {
+        self.report(
+            Diagnostic::error("E0618", at, "a merge stands in the wiring of its inputs' port, once")
+                .hint("write `inputs -> … -> merge by .key with … -> … -> output`"),
+        )
+    }
+
+    /// What follows an instance, or a queue of messages, is known already.
+    fn is_known(&self, e: &Expr) -> bool {
         let e = match &*e.kind {
             ExprKind::Index(b, _) => b,
             _ => e,
         };
         super::elements::instance_port(e)
-            .is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_))))
+            .is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_) | AppName::Messages(_))))
     }
 
     fn node_port(&mut self, module: ModId, n: &Node) -> R<ir::PortId> {
@@ -104,10 +155,17 @@ impl Compiler<'_> {
 
     /// `client -> … -> backend`: every request goes along the nodes.
     fn pass_on(&mut self, module: ModId, app: &str, from: ir::PortId, nodes: &[Node], span: Span) -> R<()> {
-        let port = self.m.ports[from.index()].clone();
-        let (PortKind::Listen(_), [protocol]) = (&port.kind, port.protocols.as_slice()) else {
+        let port = &self.m.ports[from.index()];
+        let (PortKind::Listen(_), [_]) = (&port.kind, port.protocols.as_slice()) else {
             return Err(self.error("E0603", span, "a wiring begins at a listening port of one protocol"));
         };
+        self.lower_nodes(module, app, from, nodes, span)
+    }
+
+    /// Nodes as the handler of a port's messages.
+    fn lower_nodes(&mut self, module: ModId, app: &str, from: ir::PortId, nodes: &[Node], span: Span) -> R<()> {
+        let port = self.m.ports[from.index()].clone();
+        let Some(protocol) = port.protocols.first() else { return Err(Reported) };
         let info = self.protocols[protocol.index()].clone();
         let place = format!("app {app}: {}", port.name);
         let mut l = Lower::new(self, module, Kind::Handler);
@@ -252,6 +310,10 @@ impl Compiler<'_> {
         }
         Ok((values, std::mem::take(&mut l.locals)))
     }
+}
+
+fn is_merge(n: &Node) -> bool {
+    matches!(n.kind, NodeKind::Merge { .. })
 }
 
 impl Lower<'_, '_> {

@@ -432,6 +432,10 @@ impl Lower<'_, '_> {
             },
             AppName::Instance(_) => Err(self.err("E0301", n.span, format!("`{}` is an element, no value", n.name))),
             AppName::Type(_) => Err(self.err("E0301", n.span, format!("`{}` is a type, no value", n.name))),
+            AppName::Messages(_) => {
+                let text = format!("`{}` is a queue, no value: `pop`, `discard` and `len` ask it", n.name);
+                Err(self.err("E0301", n.span, text))
+            }
             AppName::Gauge(_) => Err(self.err(
                 "E0301",
                 n.span,

@@ -125,6 +125,9 @@ impl Lower<'_, '_> {
         if let Some(made) = self.queue_len(e) {
             return made;
         }
+        if let Some(q) = self.messages_of(e) {
+            return self.messages_len(&q, e.span);
+        }
         let v = self.expr(e, None)?;
         let v = if matches!(v.ty, Ty::Table(_)) { v } else { self.defined(v, e.span)? };
         match (v.ty, v.kind) {

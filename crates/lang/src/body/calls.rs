@@ -360,7 +360,8 @@ impl Lower<'_, '_> {
             l
         });
         let done = self.temp("", &Ty::Bool, build::boolean(false), span);
-        let ret = Ret::Inline { result, ty: info.ret.clone(), done, loops: self.loops, sink: sink.clone() };
+        let (ty, loops) = (info.ret.clone(), self.loops);
+        let ret = Ret::Inline { result, ty, done, loops, sink: sink.clone(), element: false };
         let outer = std::mem::replace(&mut self.ret, ret);
         let (made, mut block) = self.sub(|s| -> R<()> {
             match &sink {

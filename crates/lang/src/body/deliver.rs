@@ -2,6 +2,7 @@
 //! chooses is sent in every branch.
 
 use super::{Kind, Lower};
+use crate::apps::message_queues::MessageQueue;
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};
 use crate::ir_builder as build;
 use crate::ty::Ty;
@@ -42,6 +43,11 @@ pub enum Sink {
     Send {
         port: ir::PortId,
         index: ir::Expr,
+        span: Span,
+    },
+    /// A message waits.
+    Queue {
+        queue: Rc<MessageQueue>,
         span: Span,
     },
     /// Nowhere: a function that gives such messages is checked by itself.
@@ -259,6 +265,12 @@ impl Lower<'_, '_> {
                     },
                 );
             }
+            Sink::Queue { queue, span: at } => {
+                let unit = self.message_of(&v, span)?.unit;
+                self.same_unit(unit, queue.unit, span)?;
+                let msg = self.outgoing(&v, span)?;
+                self.enqueue(queue, msg, *at);
+            }
             Sink::Check { unit } => {
                 let found = self.message_of(&v, span)?.unit;
                 if found != *unit {
@@ -368,6 +380,10 @@ impl Lower<'_, '_> {
         }
         if matches!(&*to.kind, ExprKind::Name(n) if n.name == "drop" && !self.cx.app.has("drop")) {
             return self.drop_frame(value);
+        }
+        if let Some(queue) = self.messages_of(to) {
+            self.impure = true;
+            return self.deliver(value, &Sink::Queue { queue, span }).map(|_| ());
         }
         let (port, index) = self.target(to)?;
         if let (true, ExprKind::List(_)) = (self.takes_frames(port), &*value.kind) {

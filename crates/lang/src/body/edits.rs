@@ -229,9 +229,7 @@ impl Lower<'_, '_> {
         self.cx.forwarded.insert((proto, response));
         let mut target = Target { unit: o.unit, msg, known: o.fields.clone() };
         for body in blocks {
-            self.in_clause(info.module, proto, response, msg, o.unit, |s| {
-                s.forward(body, None, &mut target, &mut edits)
-            })?;
+            self.in_clause(info.module, response, msg, o.unit, |s| s.forward(body, None, &mut target, &mut edits))?;
         }
         let mut values = self.settle(o.unit, msg, &target.known, &mut edits);
         for (name, v) in &target.known {
@@ -313,26 +311,37 @@ impl Lower<'_, '_> {
     fn in_clause<T>(
         &mut self,
         module: usize,
-        _proto: ir::ProtocolId,
         response: bool,
         msg: ir::LocalId,
         unit: ir::UnitId,
         f: impl FnOnce(&mut Self) -> R<T>,
     ) -> R<T> {
-        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        let outer = (self.module, self.in_app, self.params_of, self.dot.take());
-        (self.module, self.in_app, self.params_of) = (module, false, Some((Root::Local(msg), unit)));
-        let ident = |n: &str| Ident { name: n.to_string(), span: Span::default() };
+        let outer = (self.params_of.replace((Root::Local(msg), unit)), self.dot.take());
         let value = Val::path(Ty::Msg(unit), build::msg(msg));
-        let mut binds =
-            vec![(ident(if response { "response" } else { "request" }), value.clone()), (ident("msg"), value)];
+        let mut binds = vec![(if response { "response" } else { "request" }, value.clone()), ("msg", value)];
         if self.handler.is_some() {
-            binds.push((ident("client"), Val::of(Ty::Conn)));
+            binds.push(("client", Val::of(Ty::Conn)));
         }
+        let made = self.in_protocol(module, Span::default(), binds, f);
+        (self.params_of, self.dot) = outer;
+        made
+    }
+
+    /// Runs a piece of a protocol, which sees these names and those of its module.
+    fn in_protocol<T>(
+        &mut self,
+        module: usize,
+        span: Span,
+        binds: Vec<(&str, Val)>,
+        f: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
+        let outer = (std::mem::replace(&mut self.module, module), std::mem::replace(&mut self.in_app, false));
+        let binds: Vec<_> = binds.into_iter().map(|(n, v)| (Ident { name: n.into(), span }, v)).collect();
         self.bind_all(&binds);
         let made = f(self);
         self.scopes = scopes;
-        (self.module, self.in_app, self.params_of, self.dot) = outer;
+        (self.module, self.in_app) = outer;
         made
     }
 
@@ -570,16 +579,11 @@ impl Lower<'_, '_> {
         }
         let clauses: Vec<_> = clauses.collect();
         let response = self.received(answer);
-        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        let outer = (self.module, self.in_app);
-        (self.module, self.in_app) = (info.module, false);
-        self.bind_all(&[(Ident { name: "response".into(), span }, response)]);
         let told = self.cx.diags.len();
         let asking = std::mem::replace(&mut self.asking, true);
-        let (made, block) = self.sub(|s| s.outcome_of(&clauses));
+        let read = |s: &mut Self| s.sub(|s| s.outcome_of(&clauses));
+        let (made, block) = self.in_protocol(info.module, span, vec![("response", response)], read);
         self.asking = asking;
-        self.scopes = scopes;
-        (self.module, self.in_app) = outer;
         if made.is_err() && matches!(answer.kind, OutKind::Built(_)) {
             // The clauses are right, but not every part of a message that is being built can be
             // read.
@@ -747,18 +751,12 @@ impl Lower<'_, '_> {
         for c in &p.clauses {
             let ClauseKind::Refuse { kind, when } = &c.kind else { continue };
             let kind = self.cx.fault_kind(info.module, kind)?;
-            let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-            let outer = (self.module, self.in_app);
-            (self.module, self.in_app) = (info.module, false);
-            let name = |n: &str| Ident { name: n.into(), span };
-            let untouched = Val::pure(Ty::Bool, build::boolean(received));
-            self.bind_all(&[(name("request"), request.clone()), (name(RECEIVED), untouched)]);
             // The clause is read as it stands, not by what is known of the request here.
             let facts = std::mem::take(&mut self.facts);
-            let refused = self.cond(when);
+            let untouched = Val::pure(Ty::Bool, build::boolean(received));
+            let binds = vec![("request", request.clone()), (RECEIVED, untouched)];
+            let refused = self.in_protocol(info.module, span, binds, |s| s.cond(when));
             self.facts = facts;
-            self.scopes = scopes;
-            (self.module, self.in_app) = outer;
             self.guard(build::not(refused?), kind, span);
         }
         Ok(())
@@ -777,43 +775,26 @@ impl Lower<'_, '_> {
         };
         let Some(unit) = info.response else { return Ok(vec![]) };
         let params = self.cx.units[unit.index()].params.clone();
-        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        let outer = (self.module, self.in_app);
-        (self.module, self.in_app) = (info.module, false);
-        self.bind_all(&[(Ident { name: "request".into(), span }, request.clone())]);
-        let mut made = params
-            .iter()
-            .enumerate()
-            .map(|(i, (name, t))| {
-                let e = args
-                    .iter()
-                    .find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name))
-                    .or(args.get(i).filter(|(n, _)| n.is_none()));
-                match e {
-                    Some((_, e)) => self.expr_as(e, t),
-                    None => Ok(self.zero(t)),
-                }
-            })
-            .collect::<R<Vec<_>>>();
-        let shares = p
-            .clauses
-            .iter()
-            .filter_map(|c| match &c.kind {
-                ClauseKind::Flag { flag: FlagKind::Pipeline, when } => Some(when),
-                _ => None,
-            })
-            .map(|e| self.cond(e))
-            .collect::<R<Vec<_>>>();
-        let kept = self.kept_for_answer(&info);
-        made = made.and_then(|args| {
-            let shares = shares?.into_iter().reduce(build::or);
-            let kept = kept?;
-            let place = shares.or_else(|| (!kept.is_empty()).then(|| build::boolean(false)));
-            Ok(args.into_iter().chain(place).chain(kept).collect())
+        let given = |i: usize, name: &str| {
+            let named = args.iter().find(|(n, _)| n.as_ref().is_some_and(|n| n.name == name));
+            named.or(args.get(i).filter(|(n, _)| n.is_none()))
+        };
+        let pipeline = p.clauses.iter().filter_map(|c| match &c.kind {
+            ClauseKind::Flag { flag: FlagKind::Pipeline, when } => Some(when),
+            _ => None,
         });
-        self.scopes = scopes;
-        (self.module, self.in_app) = outer;
-        made
+        self.in_protocol(info.module, span, vec![("request", request.clone())], |s| {
+            let arg = |(i, (name, t)): (usize, &(String, Ty))| match given(i, name) {
+                Some((_, e)) => s.expr_as(e, t),
+                None => Ok(s.zero(t)),
+            };
+            let made = params.iter().enumerate().map(arg).collect::<R<Vec<_>>>();
+            let shares = pipeline.map(|e| s.cond(e)).collect::<R<Vec<_>>>();
+            let kept = s.kept_for_answer(&info);
+            let (made, shares, kept) = (made?, shares?.into_iter().reduce(build::or), kept?);
+            let place = shares.or_else(|| (!kept.is_empty()).then(|| build::boolean(false)));
+            Ok(made.into_iter().chain(place).chain(kept).collect())
+        })
     }
 
     /// The values of `matches`, at their places among those of other protocols with the same

@@ -534,6 +534,8 @@ impl Lower<'_, '_> {
             Some(self.table_method(t, name, args, span))
         } else if let Some((g, key)) = self.gauge_of(base) {
             Some(self.gauge_method(&g, key, name, args, span))
+        } else if let Some(q) = self.messages_of(base) {
+            Some(self.messages_method(&q, name, args, span))
         } else if self.queue_of(base).is_some() {
             Some(self.queue_method(base, name, args, span))
         } else {

@@ -100,8 +100,9 @@ pub enum Ret {
     Nowhere,
     /// Ends the body; functions give a value of this type.
     Body(Ty),
-    /// Ends an inlined call: sets the result, and `done` where a loop stands between.
-    Inline { result: Option<LocalId>, ty: Ty, done: LocalId, loops: u32, sink: Option<deliver::Sink> },
+    /// Ends an inlined call: sets the result, and `done` where a loop stands between. The handler
+    /// of an `element` has answered its request then.
+    Inline { result: Option<LocalId>, ty: Ty, done: LocalId, loops: u32, sink: Option<deliver::Sink>, element: bool },
 }
 
 pub struct Lower<'c, 'a> {
@@ -163,6 +164,8 @@ pub struct Lower<'c, 'a> {
     pub outlets: Vec<crate::apps::elements::Outlet>,
     /// Instances that the message at hand has come through.
     pub under_way: Vec<std::rc::Rc<crate::apps::elements::Instance>>,
+    /// Queues of messages whose handlers are being put here.
+    pub popping: Vec<std::rc::Rc<crate::apps::message_queues::MessageQueue>>,
     /// Items being gathered as slices: what `raw` may be of.
     pub raw_of: Option<crate::ty::Elem>,
     /// What `join` has put together of items of a unit.
@@ -252,6 +255,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             ends: None,
             outlets: vec![],
             under_way: vec![],
+            popping: vec![],
             mark: None,
             marked: false,
             gone: HashSet::new(),

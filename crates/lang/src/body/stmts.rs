@@ -334,7 +334,10 @@ impl Lower<'_, '_> {
                 self.push(span, StmtKind::Return(v));
                 Ok(())
             }
-            Ret::Inline { result, ty, done, loops, sink } => {
+            Ret::Inline { result, ty, done, loops, sink, element } => {
+                if element && !self.copy {
+                    self.ends(span);
+                }
                 match (e, &sink, result) {
                     (Some(e), Some(sink), _) => {
                         self.deliver(e, &sink.clone())?;

@@ -570,10 +570,12 @@ impl CoreStats {
             backends: p.addrs.iter().map(|_| backend(a)).collect(),
             ..PortStats::default()
         };
+        let counters = |a: &App| a.desc.counters.iter().map(|_| Cell::default()).collect::<Vec<_>>();
+        let merge = |a: &App| MergeStats { counters: counters(a), ..MergeStats::default() };
         let app = |a: &Arc<App>| AppStats {
             ports: a.settings.ports.iter().map(|p| port(a, p)).collect(),
-            counters: a.desc.counters.iter().map(|_| Cell::default()).collect(),
-            merges: a.desc.merges.iter().map(|_| MergeStats::default()).collect(),
+            counters: counters(a),
+            merges: a.desc.merges.iter().map(|_| merge(a)).collect(),
             ..AppStats::default()
         };
         CoreStats { apps: apps.iter().map(app).collect(), ..CoreStats::default() }

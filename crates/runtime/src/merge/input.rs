@@ -1,15 +1,17 @@
 //! One input of a task: the source of its bytes, and the window in which the program sees them.
 
+use super::nodes::{Nodes, View};
 use super::pipe::{Block, Next, Pipe};
 use super::socket::{self, Moved};
+use super::Fault;
 use crate::abi::wl_window;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
 pub enum Source {
-    /// A mapper: its number in the run, its socket, the bytes that back the window, and how its
-    /// stream ends.
-    Socket { number: usize, fd: RawFd, buffer: Box<[u8]>, end: EndMark },
+    /// A mapper: its number in the run, its socket, the bytes that back the window, how its stream
+    /// ends, and the nodes before the merge.
+    Socket { number: usize, fd: RawFd, buffer: Box<[u8]>, end: EndMark, before: Option<Before> },
     /// Another task. The window is a block of the pipe; `joined` backs it when a message began in
     /// an earlier block.
     Pipe { pipe: Arc<Pipe>, block: Option<Block>, joined: Vec<u8> },
@@ -21,6 +23,62 @@ pub enum Source {
 pub struct EndMark {
     pub byte: u8,
     pub kept: bool,
+}
+
+/// A mapper's messages run through nodes. `raw` is the window of its bytes, and the merge sees the
+/// messages that the nodes have sent.
+pub struct Before {
+    pub handler: u32,
+    raw: wl_window,
+    view: View,
+    out: Vec<u8>,
+    /// Messages handled, and how many of them have been counted.
+    pub handled: u64,
+    counted: u64,
+}
+
+// SAFETY: the window names the buffer of the same input, which goes along.
+unsafe impl Send for Before {}
+
+/// Bytes that nodes have sent beyond which they wait for the merge.
+const SENT_MAX: usize = 64 << 10;
+
+impl Before {
+    pub fn new(handler: u32, nodes: &Nodes) -> Before {
+        let raw = wl_window::default();
+        Before { handler, raw, view: nodes.view(), out: Vec::new(), handled: 0, counted: 0 }
+    }
+
+    /// As `receive` does for other mappers. More of nothing: ask again.
+    fn fill(
+        &mut self,
+        nodes: &mut Nodes,
+        w: &mut wl_window,
+        receive: impl FnOnce(&mut wl_window) -> Filled,
+    ) -> Result<Filled, Fault> {
+        self.out.drain(..w.pos as usize);
+        let before = self.out.len();
+        let mut handled = self.handle(nodes);
+        let mut filled = Filled::More(0);
+        if handled.is_ok() && self.out.len() == before {
+            filled = if self.raw.eof != 0 { Filled::End } else { receive(&mut self.raw) };
+            if matches!(filled, Filled::End) && self.raw.eof == 0 {
+                self.raw.eof = 1;
+                filled = Filled::More(0);
+            }
+            if matches!(filled, Filled::More(_)) {
+                handled = self.handle(nodes);
+            }
+        }
+        (w.buf, w.pos, w.n) = (self.out.as_ptr(), 0, self.out.len() as u32);
+        handled.map(|()| filled)
+    }
+
+    fn handle(&mut self, nodes: &mut Nodes) -> Result<(), Fault> {
+        let done = nodes.run(self.handler, &mut self.raw, &mut self.view, (&mut self.out, SENT_MAX));
+        self.handled += u64::from(std::mem::take(&mut self.raw.messages));
+        done.map(drop)
+    }
 }
 
 pub struct Input {
@@ -38,6 +96,8 @@ pub enum Filled {
     /// The stream has ended without its end mark.
     Cut,
     Broken(std::io::Error),
+    /// The nodes cannot handle a message.
+    Bad(Fault),
 }
 
 impl Input {
@@ -47,9 +107,14 @@ impl Input {
     }
 
     /// Gets more bytes into the window, whose used part is dropped. Later: they are not there yet.
-    pub fn fill(&mut self, w: &mut wl_window) -> Filled {
+    pub fn fill(&mut self, w: &mut wl_window, nodes: Option<&mut Nodes>) -> Filled {
         let filled = match &mut self.source {
-            Source::Socket { fd, buffer, end, .. } => receive(*fd, buffer, end, w),
+            Source::Socket { fd, buffer, end, before, .. } => match (before, nodes) {
+                (Some(b), Some(nodes)) => {
+                    b.fill(nodes, w, |raw| receive(*fd, buffer, end, raw)).unwrap_or_else(Filled::Bad)
+                }
+                _ => receive(*fd, buffer, end, w),
+            },
             Source::Pipe { pipe, block, joined } => take(pipe, block, joined, w),
         };
         if matches!(filled, Filled::End) {
@@ -62,8 +127,29 @@ impl Input {
     /// Whether `fill` can add bytes: a window is never larger than its buffer.
     pub fn has_room(&self, w: &wl_window) -> bool {
         match &self.source {
-            Source::Socket { buffer, end, .. } => ((w.n - w.pos) as usize) + usize::from(end.kept) < buffer.len(),
+            Source::Socket { buffer, end, before, .. } => {
+                let waits = |w: &wl_window| (w.n - w.pos) as usize;
+                let of_nodes = before.as_ref().is_none_or(|_| waits(w) < SENT_MAX);
+                of_nodes && waits(before.as_ref().map_or(w, |b| &b.raw)) + usize::from(end.kept) < buffer.len()
+            }
             Source::Pipe { .. } => true,
+        }
+    }
+
+    /// The nodes in front of the merge, of a mapper that has them.
+    pub fn before(&self) -> Option<&Before> {
+        match &self.source {
+            Source::Socket { before, .. } => before.as_ref(),
+            Source::Pipe { .. } => None,
+        }
+    }
+
+    /// Messages of a mapper since the last call, of which the merge has taken `merged`.
+    pub fn take_messages(&mut self, merged: u32) -> u64 {
+        match &mut self.source {
+            Source::Socket { before: Some(b), .. } => b.handled - std::mem::replace(&mut b.counted, b.handled),
+            Source::Socket { .. } => u64::from(merged),
+            Source::Pipe { .. } => 0,
         }
     }
 

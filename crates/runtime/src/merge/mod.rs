@@ -6,7 +6,8 @@
 //! equal keys. Stages: `node` gathers the mappers, then plans the tree (`plan`) and runs its tasks,
 //! a thread per core. A `worker` reads its `input`s (sockets, or the `pipe` from another task) into
 //! bounded windows. It calls the program's merge, and writes the result to the reducer or to its
-//! pipe.
+//! pipe. Where a program has nodes before the merge, they handle each message of a mapper, in the
+//! task that reads it. Those behind it handle each message that the root writes (`nodes`).
 //!
 //! Sockets are read only when the merge needs their bytes, and windows have a fixed size. So a slow
 //! reducer stalls the tasks, these stall the mappers, and memory stays flat. Every failure ends the
@@ -15,6 +16,7 @@
 
 mod input;
 mod node;
+mod nodes;
 mod pipe;
 mod plan;
 mod socket;

@@ -1,11 +1,12 @@
 //! The life of a merge node: gather the mappers, run, begin again. It runs on a thread that sleeps
 //! while tasks work.
 
-use super::input::{EndMark, Input, Source};
+use super::input::{Before, EndMark, Input, Source};
+use super::nodes::{Nodes, Places};
 use super::pipe::Pipe;
 use super::plan::{plan, Plan};
 use super::socket::{self, Bell, Moved};
-use super::worker::{Counts, Left, Limits, Parts, Run, Sink, Worker};
+use super::worker::{Behind, Counts, Left, Limits, Parts, Run, Sink, Worker};
 use super::{Fault, Setting};
 use crate::abi::*;
 use crate::core::app::App;
@@ -37,6 +38,9 @@ pub struct Node {
     bell: Arc<Bell>,
     bells: Vec<Arc<Bell>>,
     buffers: Vec<Box<[u8]>>,
+    places: Places,
+    /// Of each task, from its first run on, if there are nodes before or behind the merge.
+    nodes: Vec<Option<Box<Nodes>>>,
     drain_end: Option<Instant>,
 }
 
@@ -78,6 +82,8 @@ impl Node {
         let tasks = setting.stats.len();
         let bells = (0..tasks).map(|_| Bell::new().map(Arc::new)).collect::<Result<Vec<_>, _>>().map_err(fail)?;
         Ok(Node {
+            places: Places::of(&app, number),
+            nodes: (0..tasks).map(|_| None).collect(),
             merge: app.program.merges()[number],
             app: app.clone(),
             index,
@@ -327,8 +333,12 @@ impl Node {
             self.stats(0).failed.add(1);
             self.count(f);
         }
-        for left in lefts {
+        for mut left in lefts {
             self.buffers.extend(left.buffers);
+            for (kind, place, times) in left.nodes.as_mut().map_or(Vec::new(), |n| n.take_caught()) {
+                self.stats(0).faults.add_many(kind, place, times);
+            }
+            self.nodes[left.number] = left.nodes;
             // A reset, unless the task has ended the stream in order.
             drop(left.reducer);
         }
@@ -487,9 +497,14 @@ impl Node {
         let desc = &self.app.desc.merges[self.number];
         let mark = |port: u32| self.app.settings.ports[port as usize].options.end_mark;
         let (end_mark, end) = (mark(desc.to), EndMark { byte: mark(desc.from), kept: false });
+        let root_nodes = self.take_nodes(0);
+        let before = |nodes: &Option<Box<Nodes>>| Some(Before::new(self.places.before?, nodes.as_ref()?));
+        let befores: Vec<_> = mappers.iter().map(|_| before(&root_nodes)).collect();
+        let behind = root_nodes.as_ref().zip(self.places.behind);
+        let behind = behind.map(|(nodes, handler)| Behind { handler, view: nodes.view(), sent: Vec::new() });
         let mut sockets = Vec::new();
-        for (number, m) in mappers.iter().enumerate() {
-            let source = Source::Socket { number, fd: m.fd.as_raw_fd(), buffer: self.buffer(window), end };
+        for ((number, m), before) in mappers.iter().enumerate().zip(befores) {
+            let source = Source::Socket { number, fd: m.fd.as_raw_fd(), buffer: self.buffer(window), end, before };
             sockets.push(Input::new(source));
         }
         let mut sockets = sockets.into_iter();
@@ -498,17 +513,26 @@ impl Node {
             let blocks = (0..BLOCKS).map(|_| self.buffer(block)).collect();
             let pipe = Arc::new(Pipe::new(blocks, self.bells[0].clone(), self.bells[c + 1].clone()));
             let inputs = sockets.by_ref().take(share).collect();
-            below.push(Parts { inputs, sink: Sink::Pipe(pipe.clone()), out: self.buffer(block), end_mark });
+            let (sink, out, nodes) = (Sink::Pipe(pipe.clone()), self.buffer(block), self.take_nodes(c + 1));
+            below.push(Parts { nodes, behind: None, inputs, sink, out, end_mark });
             streams.push(Input::new(Source::Pipe { pipe: pipe.clone(), block: None, joined: Vec::new() }));
             pipes.push(pipe);
         }
         let root = Parts {
+            nodes: root_nodes,
+            behind,
             inputs: streams.into_iter().chain(sockets).collect(),
             sink: Sink::Reducer(reducer),
             out: self.buffer(window),
             end_mark,
         };
         (std::iter::once(root).chain(below).collect(), pipes)
+    }
+
+    /// A task's share of the app, if nodes run in it.
+    fn take_nodes(&mut self, task: usize) -> Option<Box<Nodes>> {
+        let new = || Box::new(Nodes::new(&self.app, self.number, task, self.setting.stats.len()));
+        self.places.any().then(|| self.nodes[task].take().unwrap_or_else(new))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A task of a merge: some inputs, one output, on one core's thread.
 
 use super::input::{Filled, Input, Source};
+use super::nodes::{Nodes, View};
 use super::pipe::{Block, Pipe};
 use super::socket::{self, Bell, Moved};
 use super::Fault;
@@ -80,8 +81,18 @@ pub struct Counts<'a> {
     pub to: &'a PortStats,
 }
 
+/// The nodes behind the merge, at the root: the handler, and what it has sent.
+pub struct Behind {
+    pub handler: u32,
+    pub view: View,
+    pub sent: Vec<u8>,
+}
+
 /// What a task works with. `out` has room for two messages at least.
 pub struct Parts {
+    /// Of a merge with nodes before or behind it.
+    pub nodes: Option<Box<Nodes>>,
+    pub behind: Option<Behind>,
     pub inputs: Vec<Input>,
     pub sink: Sink,
     pub out: Box<[u8]>,
@@ -91,6 +102,7 @@ pub struct Parts {
 
 pub struct Worker<'a> {
     run: &'a Run,
+    number: usize,
     merge: Merge,
     limits: Limits,
     counts: Counts<'a>,
@@ -104,6 +116,8 @@ pub struct Worker<'a> {
     out: Box<[u8]>,
     end_mark: u8,
     have: usize,
+    nodes: Option<Box<Nodes>>,
+    behind: Option<Behind>,
 }
 
 /// The run is over for a reason that is already noted, or for this one.
@@ -120,8 +134,11 @@ fn fault<T>(kind: i32, text: impl Into<String>) -> Res<T> {
 
 /// What is left when a task is done: its memory, and the reducer's connection if it had it.
 pub struct Left {
+    /// The task's.
+    pub number: usize,
     pub buffers: Vec<Box<[u8]>>,
     pub reducer: Option<OwnedFd>,
+    pub nodes: Option<Box<Nodes>>,
 }
 
 impl<'a> Worker<'a> {
@@ -134,12 +151,30 @@ impl<'a> Worker<'a> {
         counts: Counts<'a>,
         parts: Parts,
     ) -> Worker<'a> {
-        let Parts { inputs, sink, out, end_mark } = parts;
+        let Parts { nodes, behind, inputs, sink, out, end_mark } = parts;
         let windows = vec![wl_window::default(); inputs.len()];
         let state = crate::core::app::words(merge.state_size);
         let bell = run.bells[number].clone();
         let read = vec![0; inputs.len()];
-        Worker { read, run, merge, limits, counts, bell, inputs, windows, state, sink, out, end_mark, have: 0 }
+        let have = 0;
+        Worker {
+            number,
+            read,
+            run,
+            merge,
+            limits,
+            counts,
+            bell,
+            inputs,
+            windows,
+            state,
+            sink,
+            out,
+            end_mark,
+            have,
+            nodes,
+            behind,
+        }
     }
 
     /// Runs to the end of the inputs, or of the run.
@@ -155,7 +190,7 @@ impl<'a> Worker<'a> {
         };
         let mut buffers: Vec<_> = self.inputs.into_iter().filter_map(Input::into_buffer).collect();
         buffers.push(self.out);
-        Left { buffers, reducer }
+        Left { number: self.number, buffers, reducer, nodes: self.nodes }
     }
 
     fn merge_all(&mut self) -> Res<()> {
@@ -163,9 +198,8 @@ impl<'a> Worker<'a> {
             let mut at = wl_merge_at::default();
             let verdict = self.step(&mut at);
             self.have += (at.used as usize).min(self.out.len() - self.have);
-            if matches!(self.sink, Sink::Reducer(_)) {
-                self.counts.merge.messages_out.add(u64::from(at.messages));
-                self.counts.to.requests.add(u64::from(at.messages));
+            if matches!(self.sink, Sink::Reducer(_)) && self.behind.is_none() {
+                self.count_sent(at.messages);
             }
             match verdict {
                 WL_G_DRY if (at.input as usize) < self.inputs.len() => self.fill(at.input as usize)?,
@@ -179,16 +213,22 @@ impl<'a> Worker<'a> {
         }
     }
 
+    fn count_sent(&self, messages: u32) {
+        self.counts.merge.messages_out.add(u64::from(messages));
+        self.counts.to.requests.add(u64::from(messages));
+    }
+
     /// Hands on what is left, with the mark that says to the reducer that it is all.
     fn end_output(&mut self) -> Res<()> {
-        if self.end_mark != 0 && matches!(self.sink, Sink::Reducer(_)) {
-            if self.have == self.out.len() {
-                self.flush()?;
-            }
-            self.out[self.have] = self.end_mark;
-            self.have += 1;
+        let (Sink::Reducer(fd), true) = (&self.sink, self.end_mark != 0) else { return self.flush() };
+        let fd = fd.as_raw_fd();
+        // The mark is no message: the nodes do not see it.
+        if self.behind.is_some() || self.have == self.out.len() {
+            self.flush()?;
         }
-        self.flush()
+        self.out[self.have] = self.end_mark;
+        self.have += 1;
+        self.send_out(fd)
     }
 
     fn step(&mut self, at: &mut wl_merge_at) -> i32 {
@@ -200,12 +240,9 @@ impl<'a> Worker<'a> {
 
     fn bad(&mut self, at: &wl_merge_at) -> Res<()> {
         let k = at.input as usize;
-        let (who, message) = (self.name(k), self.message(k));
-        Err(Stopped::Fault(Fault {
-            kind: at.fault,
-            place: at.place,
-            text: format!("{who}: message {message} cannot be merged"),
-        }))
+        let behind = if self.inputs.get(k).and_then(Input::before).is_some() { " behind the nodes" } else { "" };
+        let text = format!("{}: message {}{behind} cannot be merged", self.name(k), self.message(k));
+        Err(Stopped::Fault(Fault { kind: at.fault, place: at.place, text }))
     }
 
     fn name(&self, input: usize) -> String {
@@ -252,7 +289,7 @@ impl<'a> Worker<'a> {
 
     /// Reads an input once; false if there is nothing yet.
     fn read(&mut self, k: usize) -> Res<bool> {
-        match self.inputs[k].fill(&mut self.windows[k]) {
+        match self.inputs[k].fill(&mut self.windows[k], self.nodes.as_deref_mut()) {
             Filled::More(n) => {
                 if matches!(self.inputs[k].source, Source::Socket { .. }) {
                     self.counts.merge.bytes_in.add(n as u64);
@@ -267,16 +304,23 @@ impl<'a> Worker<'a> {
                 fault(WL_F_TRUNCATED as i32, format!("{} ended without the end mark of a whole stream", self.name(k)))
             }
             Filled::Broken(e) => fault(WL_F_LOST as i32, format!("{} was lost: {e}", self.name(k))),
+            Filled::Bad(f) => {
+                let message = self.inputs[k].before().map_or(0, |b| b.handled + 1);
+                let text = format!("{}: message {message} cannot be handled", self.name(k));
+                Err(Stopped::Fault(Fault { text, ..f }))
+            }
         }
     }
 
     /// Of mappers only: what comes from another task was counted there.
     fn count_messages(&mut self, k: usize) {
-        let n = std::mem::take(&mut self.windows[k].messages);
-        self.read[k] += u64::from(n);
-        if matches!(self.inputs[k].source, Source::Socket { .. }) {
-            self.counts.merge.messages_in.add(u64::from(n));
-            self.counts.from.requests.add(u64::from(n));
+        let merged = std::mem::take(&mut self.windows[k].messages);
+        self.read[k] += u64::from(merged);
+        let n = self.inputs[k].take_messages(merged);
+        self.counts.merge.messages_in.add(n);
+        self.counts.from.requests.add(n);
+        if let Some(nodes) = &self.nodes {
+            nodes.show_counters(&self.counts.merge.counters);
         }
     }
 
@@ -286,7 +330,8 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         match &self.sink {
-            Sink::Reducer(fd) => self.send_all(fd.as_raw_fd()),
+            Sink::Reducer(fd) if self.behind.is_some() => self.send_handled(fd.as_raw_fd()),
+            Sink::Reducer(fd) => self.send_out(fd.as_raw_fd()),
             Sink::Pipe(pipe) => {
                 let pipe = pipe.clone();
                 let next = loop {
@@ -302,15 +347,45 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn send_all(&mut self, fd: RawFd) -> Res<()> {
+    fn send_out(&mut self, fd: RawFd) -> Res<()> {
+        let out = std::mem::take(&mut self.out);
+        let done = self.send_all(fd, &out[..self.have]);
+        (self.out, self.have) = (out, 0);
+        done
+    }
+
+    /// The messages at hand run through the nodes behind the merge, and what these send goes out.
+    fn send_handled(&mut self, fd: RawFd) -> Res<()> {
+        let (Some(mut nodes), Some(mut behind)) = (self.nodes.take(), self.behind.take()) else { return Ok(()) };
+        // The merge writes whole messages: none goes on in the next block.
+        let mut w = wl_window { buf: self.out.as_ptr(), n: self.have as u32, eof: 1, ..wl_window::default() };
+        let most = self.out.len();
+        let mut done = Ok(());
+        while done.is_ok() && w.pos < w.n {
+            let handled = nodes.run(behind.handler, &mut w, &mut behind.view, (&mut behind.sent, most));
+            done = match handled {
+                Ok(messages) => {
+                    self.count_sent(messages);
+                    self.send_all(fd, &behind.sent)
+                }
+                Err(f) => Err(Stopped::Fault(Fault { text: "a merged message cannot be handled".into(), ..f })),
+            };
+            behind.sent.clear();
+        }
+        self.have = 0;
+        (self.nodes, self.behind) = (Some(nodes), Some(behind));
+        done
+    }
+
+    fn send_all(&mut self, fd: RawFd, bytes: &[u8]) -> Res<()> {
         let (mut sent, mut moved) = (0, Instant::now());
-        while sent < self.have {
-            match socket::send(fd, &self.out[sent..self.have]) {
+        while sent < bytes.len() {
+            match socket::send(fd, &bytes[sent..]) {
                 Moved::Bytes(n) => {
                     sent += n;
                     self.counts.merge.bytes_out.add(n as u64);
                     self.counts.to.bytes_out.add(n as u64);
-                    if sent < self.have && self.limits.write.is_some() {
+                    if sent < bytes.len() && self.limits.write.is_some() {
                         moved = Instant::now();
                     }
                 }
@@ -324,7 +399,6 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        self.have = 0;
         Ok(())
     }
 

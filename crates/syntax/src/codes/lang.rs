@@ -433,13 +433,31 @@ pub static CODES: &[Code] = &[
          `count_min`, `hyper_log_log`) and states of some types are not emptied while they are \
          used. Write the signal out for such an element.",
         "element Seen {\n    in  x: packet\n    out y: packet\n    table seen: bloom u32 { capacity 1K }\n    signal reset\n    on x(p) { if not seen[p.len] { seen[p.len] = true  p -> y } }\n}\n"),
+    code("E0645", "a node of a merge that reaches another port",
+        "The nodes before and behind `merge` run in the tasks of the merge. They drop, change, \
+         count and log messages. They call no server, and send to no port but the merge's output.",
+        "unit M { k: u8  n: u8 }\nprotocol p { stateless  request M }\napp a {\n    port i = listen tcp(80) as p [2]\n    port o = connect tcp(127.0.0.1:81) as p\n    port q = connect tcp(127.0.0.1:82) as p\n    i -> merge by .k with |a, b| M { k: a.k, n: a.n } -> tee(q) -> o\n}\n"),
+    code("E0646", "a node of a merge that keeps state",
+        "Several cores handle the inputs of a merge. So nodes before it have no `state`, and read \
+         no counter. They use tables that all cores share. Behind the merge, one task handles the \
+         messages. It has its own state, which no handler, timer or signal elsewhere can use.",
+        "unit M { k: u8  n: u8 }\nprotocol p { stateless  request M }\nelement Twice {\n    in  x: M\n    out y: M\n    state last: u8\n    on x(m) { if m.k != last { m -> y }  last = m.k }\n}\napp a {\n    port i = listen tcp(80) as p [2]\n    port o = connect tcp(127.0.0.1:81) as p\n    twice = Twice()\n    i -> twice -> merge by .k with |a, b| M { k: a.k, n: a.n } -> o\n}\n"),
+    code("E0647", "a message for the output of a merge",
+        "The output of a merge is one sorted stream. Only the merge and the nodes behind it send \
+         there. Other messages need a port of their own.",
+        "unit M { k: u8  n: u8 }\nprotocol p { stateless  request M }\napp a {\n    port i = listen tcp(80) as p [2]\n    port j = listen tcp(83) as p\n    port o = connect tcp(127.0.0.1:81) as p\n    i -> merge by .k with |a, b| M { k: a.k, n: a.n } -> o\n    j -> o\n}\n"),
+    code("E0648", "a request that waits in a queue",
+        "A queue keeps the bytes of a message, but not its client. A request that waits for its \
+         answer would never get one. Queue a copy, as in `tee(q) -> backend`. Or answer the request \
+         in a handler, and queue it there.",
+        "unit M { k: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port i = listen tcp(80) as p\n    port o = connect tcp(127.0.0.1:81) as p\n    queue q as M { depth 8 }\n    i -> q\n    q -> o\n    every 1s { q.pop() }\n}\n"),
     code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`.",
         "fn f(x: u32) { remove x }\n"),
     code("E0702", "no client connection",
         "A `session` belongs to a client connection. It exists only in the handlers of this \
-         connection's messages.",
+         connection's messages. Nodes of a `merge` see messages only.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    session x: u32\n    every 1s { x = 1 }\n    on c(r) { reply nothing }\n}\n"),
     code("E0703", "a key that is too long",
         "A key has at most 64 KiB.",
