@@ -33,6 +33,8 @@ pub enum Resource {
     State(StateId),
     Counter(CounterId),
     Table(TableId),
+    /// Frames that wait inside of the program, or lead back into it.
+    Queue(PortId),
 }
 
 /// Whether an app has ports of both kinds.
@@ -89,7 +91,7 @@ pub fn of(m: &Module) -> Option<Partition> {
         let services = at(Half::Services, &|u| u.touches(thing));
         let (Some(packets), Some(services)) = (packets, services) else { continue };
         let apart = match thing {
-            Resource::State(_) => true,
+            Resource::State(_) | Resource::Queue(_) => true,
             Resource::Counter(c) => {
                 let read = |half| at(half, &|u| u.reads.contains(&thing)).is_some();
                 read(Half::Packets) && counters[c.index()] != Half::Packets
@@ -135,18 +137,22 @@ fn side(m: &Module, uses: &[Uses], handlers: &[Half], n: usize) -> Half {
     }
 }
 
+/// What a handler uses, with all that its packets are given to.
 #[derive(Default)]
-struct Uses {
+pub(crate) struct Uses {
     frames: bool,
     streams: bool,
     signal: bool,
-    reads: BTreeSet<Resource>,
-    changes: BTreeSet<Resource>,
+    pub reads: BTreeSet<Resource>,
+    pub changes: BTreeSet<Resource>,
+    /// Ports that it sends frames to, and queues that it asks.
+    pub sends: BTreeSet<PortId>,
+    pub asks: BTreeSet<PortId>,
     called: BTreeSet<FuncId>,
 }
 
 impl Uses {
-    fn of(m: &Module, h: &Handler) -> Uses {
+    pub fn of(m: &Module, h: &Handler) -> Uses {
         let frames = matches!(h.on, On::Frame { .. });
         let streams = matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_));
         let mut uses = Uses { frames, streams, signal: matches!(h.on, On::Signal(_)), ..Uses::default() };
@@ -158,8 +164,24 @@ impl Uses {
         self.reads.contains(&t) || self.changes.contains(&t)
     }
 
+    fn ports(&mut self, m: &Module, s: &StmtKind) {
+        match s {
+            StmtKind::Frame { act: FrameAct::Send { port, .. }, .. }
+            | StmtKind::SendFrame { port, .. }
+            | StmtKind::Send { port, .. } => drop(self.sends.insert(*port)),
+            StmtKind::Output { wire, .. } => {
+                if let Some(Target::Port { port, .. }) = m.wires.get(wire.index()).map(|w| w.to) {
+                    self.sends.insert(port);
+                }
+            }
+            StmtKind::Queue { port, .. } => drop(self.asks.insert(*port)),
+            _ => {}
+        }
+    }
+
     fn block(&mut self, m: &Module, block: &Block) {
         use StmtKind::*;
+        walk::stmts(block, &mut |s| self.ports(m, &s.kind));
         walk::stmts(block, &mut |s| match &s.kind {
             Frame { .. } | SendFrame { .. } | Queue { .. } | Output { .. } => self.frames = true,
             Send { port, .. } | Call { port, .. } => match m.ports[port.index()].kind {

@@ -240,12 +240,13 @@ fn ports(m: &Module, out: &mut String) {
             let protocols = names(p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| &q.name));
             let o = &p.options;
             let (what, limits) = match &p.kind {
-                PortKind::Frames { engine: desc::FrameEngine::Queue, names } => {
-                    return (
-                        p.name.clone(),
-                        queue(names),
-                        vec!["per core; what finds it full is dropped and counted".into()],
-                    )
+                PortKind::Frames { engine, names } if p.kind.is_queue() => {
+                    let full = match engine {
+                        desc::FrameEngine::Lossless => "between segments; if it is full, its senders wait",
+                        desc::FrameEngine::Lossy => "between segments; what finds it full is dropped and counted",
+                        _ => "per core; what finds it full is dropped and counted",
+                    };
+                    return (p.name.clone(), queue(names), vec![full.into()]);
                 }
                 PortKind::Frames { engine, names } => {
                     return (

@@ -42,6 +42,10 @@ pub fn run(m: &mut Module) {
     if !m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) {
         return;
     }
+    // Each table belongs to one segment, which has one core.
+    if !m.segments.is_empty() {
+        return own_all(m);
+    }
     let plan = plan(m);
     for (t, (local, _)) in m.tables.iter_mut().zip(&plan.tables) {
         t.local = *local
@@ -61,12 +65,17 @@ pub fn alone(m: &mut Module) {
     {
         return;
     }
+    own_all(m);
+    super::replan(m);
+}
+
+/// The tables that can do without locks are local.
+fn own_all(m: &mut Module) {
     let own: Vec<bool> =
         m.tables.iter().map(|t| m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t)).collect();
     for (t, own) in m.tables.iter_mut().zip(own) {
         t.local |= own
     }
-    super::replan(m);
 }
 
 /// Has the app steer as planned; `everywhere`: by its key on ports, too, that could do without.
@@ -109,9 +118,7 @@ pub(super) fn by(m: &mut Module, plan: Plan, everywhere: bool) {
 }
 
 fn is_loop(m: &Module, p: PortId) -> bool {
-    m.ports
-        .get(p.index())
-        .is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Loop, .. }))
+    m.ports.get(p.index()).is_some_and(|p| p.kind.is_loop())
 }
 
 /// The addresses of the network headers that no other one can be around.
@@ -324,12 +331,7 @@ impl Uses<'_> {
         };
         // What comes out of a queue is on the core of what went in; changed on the way, it has
         // another key.
-        let waits = self
-            .m
-            .ports
-            .get(port.index())
-            .is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
-        if waits && self.changes() {
+        if self.m.is_queue(port) && self.changes() {
             return all(self, "it is also used behind a queue, where packets may have been changed");
         }
         self.frames(unit, &h.body.block);

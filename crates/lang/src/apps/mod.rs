@@ -14,6 +14,7 @@ pub mod instances;
 pub mod nodes;
 pub mod ports;
 pub mod queues;
+pub mod segments;
 pub mod signals;
 pub mod tables;
 pub mod tests;
@@ -139,6 +140,7 @@ impl Compiler<'_> {
         for m in &app.members {
             let _ = self.declare(module, m, &mut fns);
         }
+        self.note_segments(module, app);
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {
                 let _ = self.state_init(module, name, e);
@@ -151,7 +153,9 @@ impl Compiler<'_> {
             let _ = self.function(&f, f.ast.name.span);
         }
         for m in &app.members {
+            let before = self.m.handlers.len();
             let _ = self.define(module, app, m);
+            self.in_segment(before, m.span);
         }
         self.instance_handlers(module, &app.members);
         self.behind_handlers(&app.name.name);
@@ -162,6 +166,7 @@ impl Compiler<'_> {
         self.check_graph();
         self.table_signals();
         self.unhandled();
+        self.place_segments();
         self.halves();
     }
 
@@ -211,7 +216,10 @@ impl Compiler<'_> {
                 .hint("write `port name = listen tcp(…) as protocol`");
                 return Err(self.report(d));
             }
-            MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) => return Ok(()),
+            MemberKind::Handler(_)
+            | MemberKind::Signal { .. }
+            | MemberKind::Wiring(_)
+            | MemberKind::Segment { .. } => return Ok(()),
         };
         let name = name.clone();
         match made {

@@ -22,15 +22,23 @@ const INSTANCES_MAX: u64 = 4096;
 
 impl Compiler<'_> {
     pub fn queue(&mut self, module: ModId, q: &ast::Queue) -> R<AppName> {
-        let (mut depth, mut instances) = (None, None);
+        let (mut depth, mut instances, mut lossless) = (None, None, None);
         for (name, e) in &q.options {
+            if let Some(way) = ["lossy", "lossless"].iter().position(|w| *w == name.name) {
+                if let Some(e) = e {
+                    return Err(self.error("E0614", e.span, format!("`{}` takes no value", name.name)));
+                }
+                lossless = Some((way == 1, name.span));
+                continue;
+            }
             let slot = match name.name.as_str() {
                 "depth" => &mut depth,
                 "instances" => &mut instances,
                 _ => {
-                    let hint = crate::names::suggest(&name.name, ["depth", "instances"].into_iter());
+                    let known = ["depth", "instances", "lossless", "lossy"];
+                    let hint = crate::names::suggest(&name.name, known.into_iter());
                     let d = Diagnostic::error("E0614", name.span, format!("a queue has no option `{}`", name.name))
-                        .note("options: `depth N`, `instances N`");
+                        .note("options: `depth N`, `instances N`, `lossless`, `lossy`");
                     return Err(self.report(crate::names::with_hint(d, hint)));
                 }
             };
@@ -61,6 +69,9 @@ impl Compiler<'_> {
         let id = PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
         self.app.instances.insert(id, n);
+        if let Some(said) = lossless {
+            self.lossless.insert(id, said);
+        }
         if instances.is_none() {
             self.app.single.insert(id);
         }
@@ -94,7 +105,7 @@ impl Compiler<'_> {
     }
 
     pub fn is_queue(&self, p: PortId) -> bool {
-        matches!(self.m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Queue, .. })
+        self.m.is_queue(p)
     }
 
     /// Queues whose packets nobody handles: what is taken from them would be lost.

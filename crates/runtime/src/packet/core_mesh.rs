@@ -165,6 +165,13 @@ impl Mesh {
         self.late_count == 0
     }
 
+    /// A core was given something.
+    pub fn tell(&mut self, to: usize) {
+        if let Some(told) = self.told.get_mut(to) {
+            *told = true;
+        }
+    }
+
     /// Wakes those who were given something; with `lazy` only those who have much to do already.
     pub fn ring_bells(&mut self, lazy: bool) {
         for to in 0..self.told.len() {
