@@ -69,7 +69,7 @@ impl Compiler<'_> {
             let d = self.conflict(c);
             self.report(d);
         }
-        if !failed {
+        if !failed && !self.diags.iter().any(Diagnostic::is_error) {
             let _ = self.crossing_queues(&placed.crossings);
         }
         for (h, s) in self.m.handlers.iter_mut().zip(placed.handlers) {
