@@ -66,8 +66,7 @@ struct Placer<'m> {
 impl<'m> Placer<'m> {
     fn new(m: &'m Module) -> Placer<'m> {
         let uses: Vec<Uses> = m.handlers.iter().map(|h| Uses::of(m, h)).collect();
-        let mut p =
-            Placer { m, uses, handlers: m.handlers.iter().map(|h| h.segment).collect(), things: Vec::new() };
+        let mut p = Placer { m, uses, handlers: m.handlers.iter().map(|h| h.segment).collect(), things: Vec::new() };
         p.things = (0..m.handlers.len()).map(|n| p.owned(n)).collect();
         p
     }
@@ -143,8 +142,10 @@ impl<'m> Placer<'m> {
         let mut found = BTreeMap::new();
         for queue in (0..self.m.ports.len() as u32).map(PortId) {
             let Some(home) = self.handler_of(queue).and_then(|h| self.handlers[h]) else { continue };
-            let senders: BTreeSet<SegmentId> =
-                (0..self.handlers.len()).filter(|n| self.uses[*n].sends.contains(&queue)).filter_map(|n| self.handlers[n]).collect();
+            let senders: BTreeSet<SegmentId> = (0..self.handlers.len())
+                .filter(|n| self.uses[*n].sends.contains(&queue))
+                .filter_map(|n| self.handlers[n])
+                .collect();
             if senders.iter().any(|s| *s != home) {
                 found.insert(queue, senders);
             }
@@ -183,9 +184,9 @@ impl<'m> Placer<'m> {
         for c in (0..self.m.counters.len() as u32).map(|n| Resource::Counter(CounterId(n))) {
             let of = |n: &usize| !self.m.handlers[*n].on.is_test() && !matches!(self.m.handlers[*n].on, On::Signal(_));
             let all = || (0..self.handlers.len()).filter(of);
-            let pair = all()
-                .filter(|r| self.uses[*r].reads.contains(&c))
-                .find_map(|r| Some((r, all().find(|w| self.uses[*w].changes.contains(&c) && self.handlers[*w] != self.handlers[r])?)));
+            let pair = all().filter(|r| self.uses[*r].reads.contains(&c)).find_map(|r| {
+                Some((r, all().find(|w| self.uses[*w].changes.contains(&c) && self.handlers[*w] != self.handlers[r])?))
+            });
             conflicts.extend(pair.map(|(second, first)| Conflict::Resource { thing: c, first, second }));
         }
     }

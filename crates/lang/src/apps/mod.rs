@@ -216,10 +216,9 @@ impl Compiler<'_> {
                 .hint("write `port name = listen tcp(…) as protocol`");
                 return Err(self.report(d));
             }
-            MemberKind::Handler(_)
-            | MemberKind::Signal { .. }
-            | MemberKind::Wiring(_)
-            | MemberKind::Segment { .. } => return Ok(()),
+            MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) | MemberKind::Segment { .. } => {
+                return Ok(())
+            }
         };
         let name = name.clone();
         match made {

@@ -63,13 +63,17 @@ impl Compiler<'_> {
 
     /// Divides the app.
     pub fn place_segments(&mut self) {
+        // Where bodies are missing, so are the reasons for a place.
+        if self.diags.iter().any(Diagnostic::is_error) {
+            return;
+        }
         let placed = segments::place(&self.m).unwrap_or_default();
         let failed = !placed.conflicts.is_empty();
         for c in placed.conflicts {
             let d = self.conflict(c);
             self.report(d);
         }
-        if !failed && !self.diags.iter().any(Diagnostic::is_error) {
+        if !failed {
             let _ = self.crossing_queues(&placed.crossings);
         }
         for (h, s) in self.m.handlers.iter_mut().zip(placed.handlers) {
@@ -151,18 +155,26 @@ impl Compiler<'_> {
 
     fn divided(&self, thing: Resource) -> (&'static str, String, &'static str) {
         match thing {
-            Resource::State(s) => {
-                ("state", self.m.states[s.index()].name.clone(), "send the value with the packet, in `.mark`, or use one state for each segment")
-            }
-            Resource::Counter(c) => {
-                ("counter", self.m.counters[c.index()].name.clone(), "a segment reads only counters that no other one counts: use two counters")
-            }
-            Resource::Table(t) => {
-                ("table", self.m.tables[t.index()].name.clone(), "use it in one segment only; tables that only signals fill may be read in all")
-            }
-            Resource::Queue(q) => {
-                ("queue", self.m.ports[q.index()].name.clone(), "give its packets to a handler in a segment: `on q(p) { … }` or `q -> …`")
-            }
+            Resource::State(s) => (
+                "state",
+                self.m.states[s.index()].name.clone(),
+                "send the value with the packet, in `.mark`, or use one state for each segment",
+            ),
+            Resource::Counter(c) => (
+                "counter",
+                self.m.counters[c.index()].name.clone(),
+                "a segment reads only counters that no other one counts: use two counters",
+            ),
+            Resource::Table(t) => (
+                "table",
+                self.m.tables[t.index()].name.clone(),
+                "use it in one segment only; tables that only signals fill may be read in all",
+            ),
+            Resource::Queue(q) => (
+                "queue",
+                self.m.ports[q.index()].name.clone(),
+                "give its packets to a handler in a segment: `on q(p) { … }` or `q -> …`",
+            ),
         }
     }
 }

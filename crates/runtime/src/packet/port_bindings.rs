@@ -201,7 +201,8 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
         named().filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| t.name.as_str()).collect();
     let queues: usize = nics.into_iter().map(afxdp::queues).sum();
     // As many again as can wait in the programs' queues.
-    let waiting: usize = named().filter(|t| matches!(t.engine, Engine::Queue | Engine::Crossing)).map(|t| depth(&t.name)).sum();
+    let waiting: usize =
+        named().filter(|t| matches!(t.engine, Engine::Queue | Engine::Crossing)).map(|t| depth(&t.name)).sum();
     let small = desc::FRAME_BUFFERS as usize * cores + waiting + (queues * afxdp::BUFFERS).div_ceil(cores);
     let several = apps.len() > 1;
     let pools = if several && cores > 1 { Pool::all_shared(cores, small) } else { Pool::all(cores, small) };
@@ -498,8 +499,7 @@ fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Options) -
 fn write_what_is_missing(ports: &mut [PortTargets]) {
     let there = |name: &str| std::fs::metadata(name).is_ok_and(|m| !m.is_file() || m.len() > 0);
     let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !there(&t.name));
-    let nothing =
-        |p: &PortTargets| {
+    let nothing = |p: &PortTargets| {
         use Engine::{Crossing, Loop, Null, Queue};
         p.main.iter().all(|t| matches!(t.engine, Loop | Queue | Crossing | Null))
     };
@@ -782,7 +782,8 @@ impl Opening<'_> {
         static OPENED: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
         let number = OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let home = self.home(p);
-        let group = (cores > 1 && home.is_none()).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
+        let group =
+            (cores > 1 && home.is_none()).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
         // Those that share a port would all have to know.
         let offload = self.app.settings.ports[p].options.offload && self.opening.is_none();
         if offload {
