@@ -118,9 +118,9 @@ const WAYS: [(&str, &[&str]); 5] = [
     ("two-i", &["--cores", "0-1", "--interpret"]),
 ];
 
-fn alike(name: &str, depth: &str, frames: &Frames) -> Vec<Frames> {
+fn alike(name: &str, program: &str, frames: &Frames) -> Vec<Frames> {
     let folder = Folder::new(name);
-    std::fs::write(folder.file("program.loom"), program(depth, "lossless")).expect("the folder is writable");
+    std::fs::write(folder.file("program.loom"), program).expect("the folder is writable");
     write(&folder.file("in.pcap"), frames);
     let first = run(&folder, WAYS[0].0, WAYS[0].1);
     for (way, args) in &WAYS[1..] {
@@ -141,11 +141,11 @@ fn cores_make_no_difference() {
     let mut frames = traffic(3, 3000, &[0, 200, 40_000, 3 * MS, 9 * MS]);
     let last = frames.last().expect("some").0;
     frames.extend((0..50u16).map(|i| (last + 400 * MS + u64::from(i), udp(1, 9000 + i, 53, 18))));
-    for (n, f) in frames.iter_mut().enumerate().filter(|(n, _)| n % 11 == 0) {
-        f.1[23] = 6 + (n % 2) as u8 * 200;
+    for f in frames.iter_mut().step_by(11) {
+        f.1[23] = 200;
     }
     let plain = frames.iter().filter(|f| f.1[23] != 17).count();
-    let out = alike("segments", "64", &frames);
+    let out = alike("segments", &program("64", "lossless"), &frames);
     assert_eq!(out[2].len(), plain);
     // Nothing is lost: what has come, and what the timer has made.
     let made = |f: &Frames| f.iter().filter(|f| f.1[36..38] == [0, 7]).count();
@@ -166,16 +166,69 @@ fn cores_make_no_difference() {
 #[test]
 fn a_lossless_queue_of_two_loses_nothing() {
     let frames = traffic(5, 2000, &[0, 0, 0, 1000, 2 * MS]);
-    let out = alike("segments-deep", "2", &frames);
+    let out = alike("segments-deep", &program("2", "lossless"), &frames);
     let came = |f: &Frames| f.iter().filter(|f| f.1[37] == 53).count();
     assert_eq!(came(&out[0]) + came(&out[1]), frames.len());
+}
+
+/// Two ways to the same segment, of which one is shorter; and one that reads a capture of its own.
+const MEET: &str = r#"
+app meet {
+    port wire = nic("a"), other = nic("e"), out = nic("b"), side = nic("c"), rest = nic("d")
+    queue long { depth 3, lossless }
+    queue short { depth 2, lossless }
+    queue last { depth 5, instances 3, lossless }
+    counter seen
+    segment first on cpu(0) {
+        on wire(p) where p.udp {
+            p.mark = 1
+            if p.udp.src % 3 == 0 { p -> long } else { p -> short }
+        }
+    }
+    segment middle on cpu(1) {
+        on long(p) {
+            p.mark += 1
+            p -> last[p.len % 3]
+        }
+        on other(p) { p -> last[2] }
+    }
+    segment end on cpu(0) {
+        on short(p) { p -> side }
+        on last[i](p) {
+            seen += 1
+            if i == 1 { p -> out } else { p -> rest }
+        }
+        every 1ms { seen += 1000 }
+    }
+}
+"#;
+
+#[test]
+fn ways_of_different_lengths_meet() {
+    let folder = Folder::new("segments-meet");
+    std::fs::write(folder.file("program.loom"), MEET).expect("the folder is writable");
+    let (first, second) = (traffic(12, 3000, &[0, 0, 500, 30_000]), traffic(13, 900, &[0, 90_000]));
+    write(&folder.file("in.pcap"), &first);
+    write(&folder.file("other.pcap"), &second);
+    for (way, args) in WAYS {
+        let (out, counters, discarded) = run(&folder, way, &[args, &["--bind", "other=pcap:@/other.pcap"]].concat());
+        let short = first.iter().filter(|f| sport(&f.1) % 3 != 0).map(|f| sport(&f.1));
+        assert!(out[1].iter().map(|f| sport(&f.1)).eq(short), "{way}: the short way keeps the order");
+        assert_eq!(out.iter().map(Vec::len).sum::<usize>(), first.len() + second.len(), "{way}");
+        let counters: serde_json::Value = serde_json::from_str(&counters).expect("an object");
+        let longest = (first.last().expect("some").0.max(second.last().expect("some").0) - EPOCH) / MS;
+        let seen = (out[0].len() + out[2].len()) as u64;
+        let ticks = (counters["seen"].as_u64().expect("a number") - seen) / 1000;
+        assert!(ticks.abs_diff(longest) <= 1 && discarded == 0, "{way}: {ticks} ticks in {longest} ms");
+    }
 }
 
 /// Frames of more than a page, which few buffers hold, cross as well as others do.
 #[test]
 fn large_frames_cross() {
     let frames: Frames = (0..400u16).map(|i| (EPOCH + u64::from(i) * 1000, udp(1, 1000 + i, 53, 8900))).collect();
-    let out = alike("segments-large", "1K", &frames);
+    let plain = program("1K", "lossless").replace("p -> pace", "p -> told");
+    let out = alike("segments-large", &plain, &frames);
     let came = |f: &Frames| f.iter().filter(|f| f.1[37] == 53 && f.1.len() == 8942).count();
     assert_eq!(came(&out[0]) + came(&out[1]), frames.len());
 }

@@ -21,6 +21,7 @@ pub fn report(m: &Module) -> String {
     let mut out = format!("app {}\n", m.app);
     params(m, &mut out);
     ports(m, &mut out);
+    segments(m, &mut out);
     protocols(m, &mut out);
     handlers(m, &mut out);
     merges(m, &mut out);
@@ -294,6 +295,19 @@ fn stays(m: &Module, port: &Port) -> Option<&'static str> {
 }
 
 /// `4 queues of 32 packets`.
+fn segments(m: &Module, out: &mut String) {
+    if m.segments.is_empty() {
+        return;
+    }
+    heading(out, "Segments");
+    let row = |(n, s): (usize, &Segment)| {
+        let of = |h: &&Handler| h.segment == Some(SegmentId(n as u32)) && !h.on.is_test();
+        let handlers: Vec<&str> = m.handlers.iter().filter(of).map(|h| h.name.as_str()).collect();
+        (s.name.clone(), format!("on cpu({}): {}", s.cpu, handlers.join(", ")), Vec::new())
+    };
+    entries(out, &m.segments.iter().enumerate().map(row).collect::<Vec<_>>());
+}
+
 fn queue(names: &desc::Value) -> String {
     let desc::Value::Const(ParamValue::Endpoints(depths)) = names else { return "queue".into() };
     let depth = depths.first().map_or("?", |d| d.as_str());

@@ -42,10 +42,6 @@ pub fn run(m: &mut Module) {
     if !m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) {
         return;
     }
-    // Each table belongs to one segment, which has one core.
-    if !m.segments.is_empty() {
-        return own_all(m);
-    }
     let plan = plan(m);
     for (t, (local, _)) in m.tables.iter_mut().zip(&plan.tables) {
         t.local = *local
@@ -65,17 +61,27 @@ pub fn alone(m: &mut Module) {
     {
         return;
     }
-    own_all(m);
-    super::replan(m);
-}
-
-/// The tables that can do without locks are local.
-fn own_all(m: &mut Module) {
-    let own: Vec<bool> =
-        m.tables.iter().map(|t| m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t)).collect();
+    let own: Vec<bool> = m.tables.iter().map(|t| needs_no_locks(m, t)).collect();
     for (t, own) in m.tables.iter_mut().zip(own) {
         t.local |= own
     }
+    super::replan(m);
+}
+
+/// Of a table that one core uses.
+fn needs_no_locks(m: &Module, t: &Table) -> bool {
+    m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t)
+}
+
+/// Of an app with segments: each table belongs to one, which has one core. Nothing is steered.
+fn segment_plan(m: &Module) -> Plan {
+    let table = |t: &Table| match (t.local || needs_no_locks(m, t), m.sharing(t)) {
+        (true, _) => (true, "of one segment, without locks".into()),
+        (_, TableSharing::One) => (false, "of one segment, with locks".into()),
+        (_, TableSharing::Parts) => (false, "of one segment".into()),
+        (_, TableSharing::Copies) => (false, "each segment has a copy".into()),
+    };
+    Plan { tables: m.tables.iter().map(table).collect(), ..Plan::default() }
 }
 
 /// Has the app steer as planned; `everywhere`: by its key on ports, too, that could do without.
@@ -184,6 +190,9 @@ impl Part {
 
 /// Finds the key without changing the module.
 pub fn plan(m: &Module) -> Plan {
+    if !m.segments.is_empty() {
+        return segment_plan(m);
+    }
     let mut uses = Uses {
         m,
         unit: None,

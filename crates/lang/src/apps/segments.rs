@@ -69,15 +69,15 @@ impl Compiler<'_> {
         }
         let placed = segments::place(&self.m).unwrap_or_default();
         let failed = !placed.conflicts.is_empty();
+        for (h, s) in self.m.handlers.iter_mut().zip(placed.handlers) {
+            h.segment = s;
+        }
         for c in placed.conflicts {
             let d = self.conflict(c);
             self.report(d);
         }
         if !failed {
             let _ = self.crossing_queues(&placed.crossings);
-        }
-        for (h, s) in self.m.handlers.iter_mut().zip(placed.handlers) {
-            h.segment = s;
         }
     }
 
@@ -117,7 +117,11 @@ impl Compiler<'_> {
             }
             Conflict::Resource { thing, first, second } => {
                 let (what, name, hint) = self.divided(thing);
-                let text = format!("{what} `{name}` is used by two segments, each on a core of its own");
+                let all = self.m.handlers[second].segment.is_none() || self.m.handlers[first].segment.is_none();
+                let text = match all {
+                    true => format!("{what} `{name}` is used by a segment, and by a handler that runs in all of them"),
+                    false => format!("{what} `{name}` is used by two segments, each on a core of its own"),
+                };
                 Diagnostic::error("E0654", self.at(second), text)
                     .label(format!("used in {}", self.where_is(second)))
                     .also(self.at(first), format!("used in {}", self.where_is(first)))
@@ -149,7 +153,7 @@ impl Compiler<'_> {
     fn where_is(&self, handler: usize) -> String {
         match self.m.handlers[handler].segment.map(|s| &self.m.segments[s.index()].name) {
             Some(name) => format!("segment `{name}`"),
-            None => "a handler outside of the segments".into(),
+            None => "all segments".into(),
         }
     }
 

@@ -135,6 +135,8 @@ pub struct Crossings {
     pub from: Vec<Receiver>,
     late: usize,
     clock: u64,
+    /// The latest time of a frame that it has sent.
+    sent_at: u64,
     /// All is handled: what is late is the last.
     pub closing: bool,
     /// All senders have ended, and its time is theirs.
@@ -176,6 +178,7 @@ impl Crossings {
         if self.clock < u64::MAX {
             item.now = item.now.max(self.clock);
         }
+        self.sent_at = self.sent_at.max(item.now);
         let s = &mut self.to[k];
         if s.late.is_empty() && s.has_room() {
             s.put(item);
@@ -194,14 +197,18 @@ impl Crossings {
             return true;
         }
         self.late = 0;
+        // What will be put into any ring is not earlier than what is late, or was sent last.
+        let mut time = self.sent_at;
         for s in &mut self.to {
             s.put_late();
             self.late += s.late.len();
+            time = s.late.front().map_or(time, |item| time.min(item.now));
             if std::mem::take(&mut s.fresh) {
                 s.ring.show();
                 mesh.tell(s.to);
             }
         }
+        self.advance(time, mesh);
         self.late == 0
     }
 
@@ -217,7 +224,13 @@ impl Crossings {
 
     /// What will be sent from now on comes no earlier than `time`.
     pub fn tell(&mut self, time: u64, mesh: &mut Mesh) {
-        if time > self.clock && self.settle(mesh) && self.sends() {
+        if time > self.clock && self.settle(mesh) {
+            self.advance(time, mesh);
+        }
+    }
+
+    fn advance(&mut self, time: u64, mesh: &mut Mesh) {
+        if time > self.clock {
             self.clock = time;
             self.me.clock.store(time, Release);
             self.to.iter().for_each(|s| mesh.tell(s.to));
