@@ -32,7 +32,7 @@ app chain {
     counter seen, served
     state last: u32
     state turn: u32
-    table flows: u8 -> u32 { capacity 2K, idle 5ms }
+    table flows: u8 -> u32 { capacity 512, idle 5ms }
     segment rx on cpu(0) {
         on wire(p) {
             seen += 1

@@ -283,3 +283,136 @@ impl Crossings {
         left
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(now: u64) -> Item {
+        let frame = wl_frame {
+            p: std::ptr::null_mut(),
+            n: 0,
+            head: 0,
+            tail: 0,
+            port: 0,
+            instance: 0,
+            time: now,
+            wire: 0,
+            out: 0,
+        };
+        Item { frame, buf: now as Buf, now }
+    }
+
+    fn plan(instance: usize, depth: usize, lossless: bool) -> Plan {
+        Plan { port: 3, instance, depth, lossless, handler: 0 }
+    }
+
+    /// Two senders of a third core, and a mesh for each.
+    fn three(depth: usize, lossless: bool) -> (Vec<Crossings>, Vec<Mesh>) {
+        let mut all: Vec<Crossings> = (0..3).map(|_| Crossings::default()).collect();
+        for from in 0..2 {
+            let mut each: Vec<&mut Crossings> = all.iter_mut().collect();
+            assert_eq!(Crossings::join(&mut each, from, 2, &plan(0, depth, lossless)), 0);
+        }
+        (all, Mesh::all(3, 1).expect("descriptors"))
+    }
+
+    #[test]
+    fn a_full_queue_discards_or_is_waited_for() {
+        for depth in [1, 2, 3, 5, 64] {
+            let (mut all, mut mesh) = three(depth, false);
+            let taken = (0..100).filter(|n| all[0].send(0, item(*n))).count();
+            assert!(all[0].settle(&mut mesh[0]));
+            assert_eq!((taken, all[2].left().len()), (depth, depth));
+            let (mut all, mut mesh) = three(depth, true);
+            assert!((0..100).all(|n| all[0].send(0, item(n))));
+            let mut got = Vec::new();
+            while !all[0].settle(&mut mesh[0]) || got.len() < 100 {
+                while let Some(i) = all[2].from[0].take(None) {
+                    got.push(i.now);
+                }
+            }
+            assert!(got.iter().copied().eq(0..100), "depth {depth}");
+        }
+    }
+
+    #[test]
+    fn the_earliest_frame_of_all_senders_comes_first() {
+        let (mut all, mut mesh) = three(8, true);
+        let next = |all: &mut Vec<Crossings>| match all[2].next() {
+            (Next::Frame(k, time), _) => Some((k, time)),
+            _ => None,
+        };
+        all[0].send(0, item(10));
+        all[0].send(0, item(30));
+        all[0].settle(&mut mesh[0]);
+        assert_eq!(next(&mut all), None, "the other one may send an earlier one");
+        all[1].send(0, item(20));
+        all[1].settle(&mut mesh[1]);
+        for (k, time) in [(0, 10), (1, 20)] {
+            assert_eq!(next(&mut all), Some((k, time)));
+            assert_eq!(all[2].from[k].take(Some(time)).map(|i| i.now), Some(time));
+        }
+        assert!(all[2].from[0].take(Some(29)).is_none(), "another time is left");
+        assert_eq!(next(&mut all), None);
+        all[1].tell(25, &mut mesh[1]);
+        assert!(matches!(all[2].next(), (Next::Held, 25)));
+        all[1].closing = true;
+        all[1].close(26, &mut mesh[1]);
+        assert_eq!(next(&mut all), Some((0, 30)));
+        assert_eq!(all[2].ended(), None);
+        all[0].closing = true;
+        all[0].close(40, &mut mesh[0]);
+        assert!(all[2].from[0].take(None).is_some());
+        assert_eq!(all[2].ended(), Some(40));
+    }
+
+    /// Two instances of one queue: while one is full, the other tells how far the sender is.
+    #[test]
+    fn a_late_frame_holds_up_nothing_before_it() {
+        let mut all: Vec<Crossings> = (0..2).map(|_| Crossings::default()).collect();
+        for instance in 0..2 {
+            Crossings::join(&mut all.iter_mut().collect::<Vec<_>>(), 0, 1, &plan(instance, 1, true));
+        }
+        let mut mesh = Mesh::all(2, 1).expect("descriptors");
+        all[0].send(0, item(7));
+        all[0].send(0, item(7));
+        assert!(!all[0].settle(&mut mesh[0]));
+        assert!(matches!(all[1].next(), (Next::Frame(0, 7), _)), "no frame before 7 can come any more");
+    }
+
+    #[test]
+    fn frames_cross_between_threads() {
+        let mut all: Vec<Crossings> = (0..2).map(|_| Crossings::default()).collect();
+        Crossings::join(&mut all.iter_mut().collect::<Vec<_>>(), 0, 1, &plan(0, 3, true));
+        let mut mesh = Mesh::all(2, 1).expect("descriptors");
+        let (mut to, mut from) = (all.remove(0), all.remove(0));
+        let n = 20_000;
+        let sender = std::thread::spawn(move || {
+            for now in 0..n {
+                to.send(0, item(now));
+                while !to.settle(&mut mesh[0]) {
+                    std::thread::yield_now();
+                }
+            }
+            to.closing = true;
+            to.close(n, &mut mesh[0]);
+        });
+        let mut got = 0;
+        while from.ended().is_none() {
+            match from.next() {
+                (Next::Frame(k, time), _) => {
+                    let i = from.from[k].take(Some(time)).expect("it is there");
+                    assert_eq!((i.now, u64::from(i.buf)), (got, got));
+                    got += 1;
+                }
+                (_, bound) => {
+                    assert!(bound >= got.saturating_sub(1), "what was said holds");
+                    std::thread::yield_now();
+                }
+            }
+        }
+        assert_eq!((got, from.ended()), (n, Some(n)));
+        sender.join().expect("it ends");
+    }
+}
