@@ -1,5 +1,6 @@
 //! Segments, and the queues between them: on one core, on two, and interpreted the same frames come
-//! out, in the same order and at the same times. A lossless queue loses nothing, a lossy one counts.
+//! out, in the same order and at the same times. A lossless queue loses nothing; a lossy one counts
+//! what it discards.
 
 use super::packet_state::{read, sport, traffic, udp, write, Frames, Runs, EPOCH, MS};
 use std::process::Command;

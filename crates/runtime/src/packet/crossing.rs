@@ -11,13 +11,17 @@
 //! later is not earlier than that. So a core knows which of several senders comes next, and when
 //! its timers are due.
 
+use super::core::frame_handler;
 use super::core_mesh::Mesh;
 use super::pool::Buf;
+use super::port_bindings::depth;
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
+use crate::core::app::App;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::Arc;
+use wireloom_ir::desc::{FrameEngine, PortKind};
 
 /// A frame on its way, and the time of the core that sent it.
 #[derive(Clone, Copy)]
@@ -118,13 +122,27 @@ pub enum Next {
     Nothing,
 }
 
-/// What to ask a queue between segments for.
+/// An instance of a queue between segments.
 pub struct Plan {
     pub port: usize,
     pub instance: usize,
     pub depth: usize,
     pub lossless: bool,
     pub handler: u32,
+}
+
+impl Plan {
+    /// The instances of a queue. None: the port is no queue between segments.
+    pub fn of(app: &App, port: usize) -> Option<Vec<Plan>> {
+        let (kind, handler) = (&app.desc.ports[port].kind, frame_handler(&app.desc, port)?);
+        let lossless = matches!(kind, PortKind::Frames { engine: FrameEngine::Lossless, .. });
+        let names = app.settings.ports[port].names.iter().enumerate();
+        let plan = |(instance, name): (usize, &String)| {
+            let depth = depth(name);
+            Plan { port, instance, depth, lossless, handler }
+        };
+        kind.is_crossing().then(|| names.map(plan).collect())
+    }
 }
 
 /// One core's ends of such queues.
@@ -271,7 +289,7 @@ impl Crossings {
         self.from.iter_mut().all(|r| !r.next().1)
     }
 
-    /// What is left when all cores have ended: its port, and its buffer.
+    /// The ports of the frames that are left when all cores have ended.
     pub fn left(&mut self) -> Vec<usize> {
         let late = self.to.iter_mut().flat_map(|s| s.late.drain(..).map(|_| s.port).collect::<Vec<_>>());
         let mut left: Vec<usize> = late.collect();

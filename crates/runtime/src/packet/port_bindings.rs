@@ -356,21 +356,6 @@ fn read_by_the_first(opened: Vec<(Target, Opened)>, first: &mut AppPlan, apps: &
     Arc::new(fans)
 }
 
-/// The instances of a queue between segments; None: the port is none.
-pub fn crossing_plans(app: &App, p: usize) -> Option<Vec<crossing::Plan>> {
-    let (kind, handler) = (&app.desc.ports[p].kind, frame_handler(&app.desc, p)?);
-    let lossless = matches!(kind, PortKind::Frames { engine: FrameEngine::Lossless, .. });
-    let names = app.settings.ports[p].names.iter().enumerate();
-    let plan = |(instance, name): (usize, &String)| crossing::Plan {
-        port: p,
-        instance,
-        depth: depth(name),
-        lossless,
-        handler,
-    };
-    kind.is_crossing().then(|| names.map(plan).collect())
-}
-
 /// Frames that a queue holds: its name.
 pub fn depth(name: &str) -> usize {
     name.parse().unwrap_or(1)
@@ -766,7 +751,7 @@ impl Opening<'_> {
     /// A ring from each segment that sends to the queue.
     fn open_crossing(&mut self, p: usize, i: usize) {
         let Some(home) = self.home(p) else { return };
-        let Some(plan) = crossing_plans(self.app, p).and_then(|plans| plans.into_iter().nth(i)) else { return };
+        let Some(plan) = crossing::Plan::of(self.app, p).and_then(|plans| plans.into_iter().nth(i)) else { return };
         for from in self.app.desc.ports[p].senders.iter().map(|s| *s as usize) {
             let mut all: Vec<&mut Crossings> = self.plans.iter_mut().map(|plan| &mut plan.crossings).collect();
             let k = Crossings::join(&mut all, from, home, &plan);

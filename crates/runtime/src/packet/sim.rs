@@ -3,10 +3,10 @@
 
 use super::core::{frame_handler, End, Fans, Input, PacketCore, Parts, Route};
 use super::core_mesh::Mesh;
-use super::crossing::Crossings;
+use super::crossing::{Crossings, Plan};
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, Sent};
-use super::port_bindings::{crossing_plans, depth};
+use super::port_bindings::depth;
 use crate::core::app::App;
 use crate::error::Error;
 use crate::sim::Sim;
@@ -99,7 +99,7 @@ impl PacketSim {
         let (mut ends, mut inputs, mut routes, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut crossings = Crossings::default();
         for (p, port) in app.desc.ports.iter().enumerate() {
-            if let Some(plans) = crossing_plans(&app, p) {
+            if let Some(plans) = Plan::of(&app, p) {
                 // All segments are on this core.
                 let join = |plan| Route::Segment(Crossings::join(&mut [&mut crossings], 0, 0, plan));
                 routes.push(plans.iter().map(join).collect());
