@@ -324,3 +324,24 @@ fn other_apps_run_elsewhere() {
     let output = Wireloom::command(&args.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(output.code == Some(1) && output.text.contains("has segments, so it runs by itself"), "{}", output.text);
 }
+
+/// The picture and the explanation name the segments.
+#[test]
+fn tools_name_the_segments() {
+    let folder = Folder::new("segments-tools");
+    std::fs::write(folder.file("program.loom"), program("8", "lossless")).expect("the folder is writable");
+    let name = folder.file("program.loom").display().to_string();
+    let said = |args: &[&str]| {
+        let output = Wireloom::command(args);
+        assert_eq!(output.code, Some(0), "{}", output.text);
+        output.text
+    };
+    let picture = said(&["graph", &name, "-o", "-"]);
+    let explained = said(&["explain", &name]);
+    for (segment, n) in [("rx", 0), ("work", 1), ("tx", 0)] {
+        assert!(picture.contains(&format!("segment {segment} on cpu({n})")), "{picture}");
+    }
+    assert!(explained.contains("work on cpu(1): parsed, every"), "{explained}");
+    assert!(explained.contains("between segments; if it is full, its senders wait"), "{explained}");
+    assert!(explained.contains("of one segment"), "{explained}");
+}
