@@ -179,7 +179,7 @@ app meet {
     queue long { depth 3, lossless }
     queue short { depth 2, lossless }
     queue last { depth 5, instances 3, lossless }
-    counter seen
+    counter seen, idle
     segment first on cpu(0) {
         on wire(p) where p.udp {
             p.mark = 1
@@ -192,6 +192,9 @@ app meet {
             p -> last[p.len % 3]
         }
         on other(p) { p -> last[2] }
+    }
+    segment nothing on cpu(1) {
+        every 1ms { idle += 1 }
     }
     segment end on cpu(0) {
         on short(p) { p -> side }
@@ -262,6 +265,42 @@ fn frames_in_memory_cross() {
     let value: serde_json::Value = serde_json::from_str(&counters).expect("an object");
     let (seen, served) = (value["seen"].as_u64().expect("a number"), value["served"].as_u64().expect("a number"));
     assert!(served >= 40_000 && seen - served == 40_000, "{counters}");
+}
+
+/// Timers of a segment without packets run, and send to another one, as long as others read.
+#[test]
+fn a_segment_of_timers_runs() {
+    let text = r#"
+app timed {
+    port wire = nic("a"), out = nic("b")
+    queue made { depth 16, lossless }
+    counter beats, seen
+    segment make on cpu(0) {
+        every 1ms {
+            beats += 1
+            [Ethernet { type: 0x0800 }, Ipv4 { ttl: 9, proto: 17 }, Udp { dst: 7 }] -> made
+        }
+    }
+    segment use on cpu(1) {
+        on wire(p) { seen += 1 }
+        on made(p) { p -> out }
+    }
+}
+"#;
+    let folder = Folder::new("segments-timers");
+    std::fs::write(folder.file("program.loom"), text).expect("the folder is writable");
+    let (admin, port) = (free_port(), free_port());
+    let mut command = Command::new(Wireloom::binary());
+    let args = ["run", "program.loom", "--cores", "0-1", "--bind", "out=pcap:out.pcap"];
+    let wire = format!("wire=udp:127.0.0.1:{port}");
+    let more = ["--bind", &wire, "--admin", &admin.to_string()];
+    quickly_compiled(command.current_dir(folder.path()).args(args).args(more));
+    let mut running = Process::start_ours("segments-timers", &mut command, admin);
+    let sent = || wireloom_tests::admin::sample(&wireloom_tests::admin::metrics(admin), "wireloom_frames_sent_total");
+    eventually("timers run", || sent() > 100);
+    running.signal(libc::SIGTERM);
+    assert_eq!(running.exit_code(Duration::from_secs(20)), Some(0), "{}", running.output());
+    assert!(read(&folder.file("out.pcap")).len() > 50, "{}", running.output());
 }
 
 /// SIGTERM in the middle of a run: what has come in goes on to the last segment.

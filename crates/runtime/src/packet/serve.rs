@@ -117,6 +117,7 @@ impl Prepared {
                 endless: plan.apps.iter().any(|a| a.endless),
                 cores: count,
                 segmented,
+                polled: false,
                 limit: options.drain_limit,
             };
             let thread = std::thread::Builder::new().name(format!("core-{index}")).spawn(move || run.run(core));
@@ -285,6 +286,8 @@ struct Run {
     cores: usize,
     /// Each core has a part of the app, and ends when those that send to it have ended.
     segmented: bool,
+    /// It has said that its ports have ended.
+    polled: bool,
     limit: Duration,
 }
 
@@ -362,17 +365,32 @@ impl Run {
         self.segmented || core.mesh.shared.polled.load(SeqCst) == self.cores
     }
 
-    fn next(&self, core: &mut PacketCore, phase: Phase) -> Phase {
-        let ended = phase == Phase::Receiving && core.inputs_ended() && !(self.endless && self.stop.running());
-        if phase == Phase::Receiving && !ended {
-            return phase;
+    /// Of an app with segments: says once that nothing more comes through this core's ports.
+    fn tell_polled(&mut self, core: &PacketCore, goes_on: bool) {
+        if self.segmented && !self.polled && !goes_on && core.ports_ended() {
+            self.polled = true;
+            core.mesh.shared.polled.fetch_add(1, SeqCst);
+            core.mesh.shared.wake_all();
         }
+    }
+
+    fn next(&mut self, core: &mut PacketCore, phase: Phase) -> Phase {
+        let goes_on = self.endless && self.stop.running();
         let shared = core.mesh.shared.clone();
+        if phase == Phase::Receiving {
+            self.tell_polled(core, goes_on);
+            let timers = core.has_only_timers() && shared.polled.load(SeqCst) < self.cores;
+            if goes_on || !core.inputs_ended() || self.segmented && timers {
+                return phase;
+            }
+        }
         match phase {
             Phase::Set if shared.ready.load(SeqCst) == self.cores => Phase::Receiving,
-            Phase::Receiving if ended => {
-                shared.polled.fetch_add(1, SeqCst);
-                shared.wake_all();
+            Phase::Receiving => {
+                if !self.segmented {
+                    shared.polled.fetch_add(1, SeqCst);
+                    shared.wake_all();
+                }
                 Phase::Handling
             }
             Phase::Handling if self.all_polled(core) && core.work_done() && core.all_run_out() => {

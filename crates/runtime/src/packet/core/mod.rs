@@ -311,7 +311,7 @@ impl PacketCore {
         self.due = self.every.iter().map(|e| e.2).min().unwrap_or(u64::MAX);
         self.unready = self.app.app.start_fault(self.counts_of());
         self.flush();
-        self.tell_time(self.now);
+        self.tell_time(if self.has_only_timers() { u64::MAX } else { self.now });
     }
 
     /// All packets are handled: runs the end handlers.
@@ -636,8 +636,17 @@ impl PacketCore {
     }
 
     pub fn inputs_ended(&self) -> bool {
-        let ports = self.draining || self.inputs.iter().all(|i| i.ended || i.looped);
-        ports && (self.crossings.from.is_empty() || self.crossings.finished)
+        self.ports_ended() && (self.crossings.from.is_empty() || self.crossings.finished)
+    }
+
+    /// The same, whatever other segments may send.
+    pub fn ports_ended(&self) -> bool {
+        self.draining || self.inputs.iter().all(|i| i.ended || i.looped)
+    }
+
+    /// No frame comes to it.
+    pub fn has_only_timers(&self) -> bool {
+        self.inputs.is_empty() && self.crossings.from.is_empty()
     }
 
     /// Whether this core has handled all it was given.
