@@ -194,7 +194,10 @@ app meet {
         on other(p) { p -> last[2] }
     }
     segment nothing on cpu(1) {
-        every 1ms { idle += 1 }
+        every 1ms {
+            idle += 1
+            [Ethernet { type: 0x0800 }, Ipv4 { ttl: 9, proto: 17 }, Udp { dst: 7 }] -> last[0]
+        }
     }
     segment end on cpu(0) {
         on short(p) { p -> side }
@@ -224,6 +227,7 @@ fn ways_of_different_lengths_meet() {
         let seen = (out[0].len() + out[2].len()) as u64;
         let ticks = (counters["seen"].as_u64().expect("a number") - seen) / 1000;
         assert!(ticks.abs_diff(longest) <= 1 && discarded == 0, "{way}: {ticks} ticks in {longest} ms");
+        assert_eq!(counters["idle"], 0, "{way}: without packets the time of captures rests");
     }
 }
 

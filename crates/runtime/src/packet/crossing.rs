@@ -282,7 +282,8 @@ impl Crossings {
     pub fn ended(&mut self) -> Option<u64> {
         let ended = self.from.iter_mut().all(Receiver::has_ended);
         let clock = |r: &Receiver| r.from.as_ref().map_or(0, |u| u.clock.load(Acquire));
-        ended.then(|| self.from.iter().map(clock).max().unwrap_or(0))
+        // Those that read no capture have no time.
+        ended.then(|| self.from.iter().map(clock).filter(|c| *c < u64::MAX).max().unwrap_or(0))
     }
 
     pub fn nothing_there(&mut self) -> bool {
