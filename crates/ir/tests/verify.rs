@@ -346,7 +346,7 @@ fn segments() {
     wrong("\"q\" lossless", "\"q\" queue", "no queue between segments, or not called so");
     wrong("\"r\" queue", "\"r\" lossy", "no queue between segments, or not called so");
     wrong("in tx#1 steps", "in rx#0 steps", "no queue between segments, or not called so");
-    wrong("in tx#1 steps 0 {", "steps 0 {", "Unplaced");
+    wrong("in rx#0 steps 0 {", "steps 0 {", "Unplaced");
     wrong("out#1 [0:u32];", "q#2 [0:u32] mark 0:u32;", "Circle");
     wrong("  frame %p#0 send last out", "  set_state last#0 = 2:u32;\n  frame %p#0 send last out", "State");
     wrong("  frame %p#0 send last out", "  queue pop q#2 [0:u32] -> %ok#1;\n  frame %p#0 send last out", "taken from");
