@@ -332,7 +332,7 @@ fn a_run_that_is_ended_loses_nothing() {
     let came = number(&said, " frames received");
     let out: Vec<Frames> = OUTS.iter().map(|o| read(&folder.file(&format!("{o}.pcap")))).collect();
     let left: usize = out.iter().map(|f| f.iter().filter(|f| f.1[37] == 53).count()).sum();
-    assert!(came > 100 && came < 60_000 && left as u64 == came, "{came} came, {left} left: {said}");
+    assert!(came > 10 && came < 60_000 && left as u64 == came, "{came} came, {left} left: {said}");
     assert!(!said.contains(" discarded by queues"), "{said}");
 }
 

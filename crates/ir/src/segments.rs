@@ -102,6 +102,17 @@ impl<'m> Placer<'m> {
 
     /// Handlers that stand in no segment go to the one that has what they use, others to the first.
     fn infer(&mut self) {
+        self.follow();
+        let open = |h: &Handler| h.segment.is_none() && !on_all(h) && !matches!(h.on, On::Frame { .. });
+        for n in 0..self.handlers.len() {
+            if self.handlers[n].is_none() && open(&self.m.handlers[n]) {
+                self.handlers[n] = Some(SegmentId(0));
+                self.follow();
+            }
+        }
+    }
+
+    fn follow(&mut self) {
         let open = |p: &Placer, n: usize| p.handlers[n].is_none() && !on_all(&p.m.handlers[n]);
         let near = |p: &Placer, n: usize| {
             let shares = |o: &usize| !p.m.handlers[*o].on.is_test() && !p.things[*o].is_disjoint(&p.things[n]);
@@ -110,11 +121,6 @@ impl<'m> Placer<'m> {
         let all = 0..self.handlers.len();
         while let Some((n, s)) = all.clone().filter(|n| open(self, *n)).find_map(|n| Some((n, near(self, n)?))) {
             self.handlers[n] = Some(s);
-        }
-        for n in all.filter(|n| open(self, *n)).collect::<Vec<_>>() {
-            if !matches!(self.m.handlers[n].on, On::Frame { .. }) {
-                self.handlers[n] = Some(SegmentId(0));
-            }
         }
     }
 
