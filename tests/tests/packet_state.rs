@@ -11,11 +11,11 @@ use wireloom_tests::Wireloom;
 mod shapes;
 mod values;
 
-const MS: u64 = 1_000_000;
+pub const MS: u64 = 1_000_000;
 /// When the captures begin.
-const EPOCH: u64 = 1_700_000_000_000 * MS;
+pub const EPOCH: u64 = 1_700_000_000_000 * MS;
 
-trait Runs {
+pub trait Runs {
     /// `wireloom run program.loom ARGS` to its end; `@` in an argument is the folder.
     fn run(&self, program: &str, args: &[&str]) -> String;
 }
@@ -31,7 +31,7 @@ impl Runs for Folder {
 }
 
 /// Ethernet, IPv4 and UDP with `payload` zeros.
-fn udp(src: u8, sport: u16, dport: u16, payload: usize) -> Vec<u8> {
+pub fn udp(src: u8, sport: u16, dport: u16, payload: usize) -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
     f.extend((28 + payload as u16).to_be_bytes());
     f.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, src, 10, 1, 0, 1]);
@@ -45,14 +45,14 @@ fn udp(src: u8, sport: u16, dport: u16, payload: usize) -> Vec<u8> {
     f
 }
 
-fn sport(f: &[u8]) -> u16 {
+pub fn sport(f: &[u8]) -> u16 {
     u16::from_be_bytes([f[34], f[35]])
 }
 
-type Frames = Vec<(u64, Vec<u8>)>;
+pub type Frames = Vec<(u64, Vec<u8>)>;
 
 /// A capture with nanoseconds.
-fn write(path: &Path, frames: &Frames) {
+pub fn write(path: &Path, frames: &Frames) {
     let mut out = Vec::new();
     for n in [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65535, 1] {
         out.extend(n.to_le_bytes());
@@ -66,7 +66,7 @@ fn write(path: &Path, frames: &Frames) {
     std::fs::write(path, out).expect("the folder is writable");
 }
 
-fn read(path: &Path) -> Frames {
+pub fn read(path: &Path) -> Frames {
     let all = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let word = |at: usize| u32::from_le_bytes([all[at], all[at + 1], all[at + 2], all[at + 3]]);
     assert_eq!(word(0), 0xa1b2_3c4d, "a capture with nanoseconds");
@@ -80,7 +80,7 @@ fn read(path: &Path) -> Frames {
     frames
 }
 
-fn traffic(seed: u64, n: u16, gaps: &[u64]) -> Frames {
+pub fn traffic(seed: u64, n: u16, gaps: &[u64]) -> Frames {
     let (mut r, mut time) = (Rng::with_seed(seed), EPOCH);
     (0..n)
         .map(|i| {

@@ -12,5 +12,6 @@ mod packet_lanes;
 mod packet_live;
 mod packet_mistakes;
 mod packet_odds;
+mod packet_segments;
 mod packet_state;
 mod packet_units;

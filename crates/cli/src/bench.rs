@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::Duration;
 use wireloom_codegen_c::CompileOptions;
-use wireloom_ir::desc::{Desc, FrameEngine, PortKind, Value};
+use wireloom_ir::desc::{Desc, PortKind, Value};
 use wireloom_ir::passes::affinity_groups;
 use wireloom_ir::{walk, FrameAct, Module, StmtKind};
 use wireloom_runtime::packet::{self, Frames, Inserts, Spent, Timing};
@@ -184,7 +184,7 @@ impl Job {
     fn bindings(&self) -> Vec<(String, String)> {
         let mut seen = std::collections::HashSet::new();
         let frames = self.descs.iter().flat_map(|d| &d.ports).filter_map(|p| match &p.kind {
-            PortKind::Frames { engine: FrameEngine::Queue | FrameEngine::Loop, .. } => None,
+            kind if kind.is_inside() => None,
             PortKind::Frames { names, .. } => Some((&p.name, names)),
             _ => None,
         });

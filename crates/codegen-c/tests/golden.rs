@@ -44,6 +44,7 @@ fn small() -> Module {
         name: "client".into(),
         span: Span::default(),
         on: On::Message { port: PortId(0), protocol: ProtocolId(0) },
+        segment: None,
         steps: 3,
         body: Body {
             locals: vec![Local { name: "req".into(), ty: msg, in_frame: false }],

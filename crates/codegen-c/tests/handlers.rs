@@ -35,6 +35,7 @@ impl Code {
             name: name.into(),
             span: Span::default(),
             on,
+            segment: None,
             body: Body { locals, block },
             steps: 1,
             plan: Default::default(),

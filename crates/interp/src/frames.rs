@@ -76,7 +76,10 @@ impl Runner {
     fn run(&mut self, handler: u32) {
         self.task(handler, &[]);
         // SAFETY: the program is at rest, and its core lives here.
-        unsafe { host::serve(&mut *self.core.wl) };
+        unsafe {
+            host::serve(&mut *self.core.wl);
+            host::serve_crossings(&mut *self.core.wl);
+        }
     }
 
     fn task(&mut self, handler: u32, args: &[wl_param]) {
@@ -100,7 +103,10 @@ impl Runner {
     /// Has the program handle a frame; an error is a breach of the ABI.
     fn frame(&mut self, f: &FrameIn) -> Result<(), String> {
         // SAFETY: the program is at rest, and its core lives here.
-        unsafe { host::handle(&mut *self.core.wl, f) };
+        unsafe {
+            host::handle(&mut *self.core.wl, f);
+            host::serve_crossings(&mut *self.core.wl);
+        }
         self.host.breach.take().map_or(Ok(()), Err)
     }
 }

@@ -33,6 +33,8 @@ pub enum Resource {
     State(StateId),
     Counter(CounterId),
     Table(TableId),
+    /// Frames that wait inside of the program, or lead back into it.
+    Queue(PortId),
 }
 
 /// Whether an app has ports of both kinds.
@@ -89,7 +91,7 @@ pub fn of(m: &Module) -> Option<Partition> {
         let services = at(Half::Services, &|u| u.touches(thing));
         let (Some(packets), Some(services)) = (packets, services) else { continue };
         let apart = match thing {
-            Resource::State(_) => true,
+            Resource::State(_) | Resource::Queue(_) => true,
             Resource::Counter(c) => {
                 let read = |half| at(half, &|u| u.reads.contains(&thing)).is_some();
                 read(Half::Packets) && counters[c.index()] != Half::Packets
@@ -135,7 +137,7 @@ fn side(m: &Module, uses: &[Uses], handlers: &[Half], n: usize) -> Half {
     }
 }
 
-/// What a handler, or a part of it, uses.
+/// The resources that a handler uses, with those of the parts that get its packets.
 #[derive(Default)]
 pub struct Uses {
     frames: bool,
@@ -145,6 +147,9 @@ pub struct Uses {
     pub changes: BTreeSet<Resource>,
     /// The client's connection, or its session.
     pub connection: bool,
+    /// Ports that it sends frames to, and queues that it asks.
+    pub sends: BTreeSet<PortId>,
+    pub asks: BTreeSet<PortId>,
     called: BTreeSet<FuncId>,
 }
 
@@ -161,8 +166,24 @@ impl Uses {
         self.reads.contains(&t) || self.changes.contains(&t)
     }
 
+    fn ports(&mut self, m: &Module, s: &StmtKind) {
+        match s {
+            StmtKind::Frame { act: FrameAct::Send { port, .. }, .. }
+            | StmtKind::SendFrame { port, .. }
+            | StmtKind::Send { port, .. } => drop(self.sends.insert(*port)),
+            StmtKind::Output { wire, .. } => {
+                if let Some(Target::Port { port, .. }) = m.wires.get(wire.index()).map(|w| w.to) {
+                    self.sends.insert(port);
+                }
+            }
+            StmtKind::Queue { port, .. } => drop(self.asks.insert(*port)),
+            _ => {}
+        }
+    }
+
     pub fn block(&mut self, m: &Module, block: &[Stmt]) {
         use StmtKind::*;
+        walk::stmts(block, &mut |s| self.ports(m, &s.kind));
         walk::stmts(block, &mut |s| match &s.kind {
             Frame { .. } | SendFrame { .. } | Queue { .. } | Output { .. } => self.frames = true,
             Send { port, .. } | Call { port, .. } => match m.ports[port.index()].kind {

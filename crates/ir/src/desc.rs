@@ -37,6 +37,17 @@ pub struct Desc {
     /// app for itself.
     #[serde(default)]
     pub cluster: Option<u32>,
+    /// Each has a core of its own; none: all cores run all handlers.
+    #[serde(default)]
+    pub segments: Vec<SegmentDesc>,
+}
+
+/// A part of an app with a core of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentDesc {
+    pub name: String,
+    /// The core, counted from 0 among those of the run.
+    pub cpu: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -136,6 +147,9 @@ pub struct PortDesc {
     pub maglev: bool,
     /// Of frames: the program sends some there.
     pub sent: bool,
+    /// Of a queue between segments: those that send to it.
+    #[serde(default)]
+    pub senders: Vec<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -152,7 +166,18 @@ pub enum PortKind {
 impl PortKind {
     /// A queue of the program's.
     pub fn is_queue(&self) -> bool {
-        matches!(self, PortKind::Frames { engine: FrameEngine::Queue, .. })
+        use FrameEngine::{Lossless, Lossy, Queue};
+        matches!(self, PortKind::Frames { engine: Queue | Lossy | Lossless, .. })
+    }
+
+    /// A queue that leads from one segment to another.
+    pub fn is_crossing(&self) -> bool {
+        matches!(self, PortKind::Frames { engine: FrameEngine::Lossy | FrameEngine::Lossless, .. })
+    }
+
+    /// Storage or a way inside of the program: nothing can be bound to it.
+    pub fn is_inside(&self) -> bool {
+        self.is_queue() || self.is_loop()
     }
 
     /// Leads back into the program.
@@ -180,6 +205,11 @@ pub enum FrameEngine {
     /// Inside the program: frames that are sent to it wait, first in, first out, until they are
     /// taken. Its names are how many frames each instance holds.
     Queue,
+    /// A queue between segments: its frames are handled in their order, as soon as the core of its
+    /// handler gets to it. If it is full it discards frames.
+    Lossy,
+    /// The same, but if it is full its senders wait.
+    Lossless,
 }
 
 /// A constant, or the value of a parameter.
@@ -393,6 +423,9 @@ pub struct HandlerDesc {
     pub sends: bool,
     #[serde(default)]
     pub half: Half,
+    /// The segment that it belongs to. None: each core runs it.
+    #[serde(default)]
+    pub segment: Option<u32>,
 }
 
 /// What the frames of a handler begin with, as its packet type says.

@@ -1,6 +1,7 @@
 //! From a module to its description for the runtime ([`Desc`]).
 
 use crate::desc::*;
+use crate::segments::{self, Crossings};
 use crate::{core_partition, TableSharing};
 use std::collections::BTreeSet;
 
@@ -26,6 +27,7 @@ impl crate::Module {
         let halves = core_partition::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
         let pauses = crate::passes::pauses::plan(self);
+        let crossings = segments::place(self).unwrap_or_default().crossings;
         Desc {
             app: self.app.clone(),
             params: self
@@ -39,7 +41,7 @@ impl crate::Module {
                     doc: p.doc.clone(),
                 })
                 .collect(),
-            ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p)).collect(),
+            ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p, &crossings)).collect(),
             protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
             units: self.units.iter().map(|u| u.name.clone()).collect(),
             handlers: self
@@ -76,11 +78,13 @@ impl crate::Module {
             per_core: self.keeps_on_core(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
             cluster: None,
+            segments: self.segments.iter().map(|s| SegmentDesc { name: s.name.clone(), cpu: s.cpu }).collect(),
         }
     }
 }
 
-fn port_desc(m: &crate::Module, n: usize, p: &crate::Port) -> PortDesc {
+fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings) -> PortDesc {
+    let senders = crossings.get(&crate::PortId(n as u32)).into_iter().flatten();
     PortDesc {
         name: p.name.clone(),
         kind: p.kind.clone(),
@@ -89,6 +93,7 @@ fn port_desc(m: &crate::Module, n: usize, p: &crate::Port) -> PortDesc {
         ketama: p.ketama,
         maglev: p.maglev,
         sent: is_sent_to(m, n),
+        senders: senders.map(|s| s.0).collect(),
     }
 }
 
@@ -205,6 +210,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         frames: h.frame_use(),
         sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()),
         half,
+        segment: h.segment.map(|s| s.0),
     })
 }
 

@@ -211,7 +211,10 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
             _ => None,
         };
         let steps = format!("at most {} steps", explain::count(h.steps));
-        let sub = explain::handler_protocol(m, h).map(|p| format!("as {p}")).into_iter().chain([steps]).collect();
+        let protocol = explain::handler_protocol(m, h).map(|p| format!("as {p}"));
+        let segment =
+            h.segment.map(|s| &m.segments[s.index()]).map(|s| format!("segment {} on cpu({})", s.name, s.cpu));
+        let sub = segment.into_iter().chain(protocol).chain([steps]).collect();
         let merge = m.merges.iter().find(|g| m.behind(g) == Some(HandlerId(n as u32)));
         add(Key::Handler(n), merge.map_or(1, behind), &h.name, sub, Look::Handler);
         if let Some(event) = event {

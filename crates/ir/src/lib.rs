@@ -31,6 +31,7 @@ pub mod parse_graph;
 pub mod passes;
 pub mod plans;
 pub mod port_options;
+pub mod segments;
 pub mod suggestions;
 pub mod text;
 mod unit;
@@ -40,6 +41,7 @@ pub mod walk;
 pub use body::*;
 pub use elements::{Element, Input, Target, Wire};
 pub use ops::{BinOp, Builtin, UnOp};
+pub use segments::Segment;
 pub use unit::*;
 
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,7 @@ index! {
     /// A field of a unit (all fields of a unit, those of switch cases included, are in one list).
     FieldId,
     ProtocolId, FuncId, HandlerId, ParamId, PortId, StateId, SessionId, CounterId, TableId, ElementId, WireId, InputId,
+    SegmentId,
     /// A local of a [`Body`].
     LocalId,
     /// An entry of [`Module::places`]: what a fault names.
@@ -95,6 +98,8 @@ pub struct Module {
     pub faults: Vec<OwnFault>,
     pub elements: Vec<Element>,
     pub wires: Vec<Wire>,
+    /// Parts of the app with a core of their own; none: all cores run all of it.
+    pub segments: Vec<Segment>,
     pub inputs: Vec<Input>,
     pub files: Vec<String>,
 }
@@ -410,6 +415,8 @@ pub struct Handler {
     pub name: String,
     pub span: Span,
     pub on: On,
+    /// The segment that it belongs to. None: each core runs it.
+    pub segment: Option<SegmentId>,
     /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments.
     /// For `Opened`/`Greeting`/`Closed`: local 0 is the instance (u32). For `Fault`: local 0 is the
     /// kind (u16), 1 the place (u32).
@@ -668,8 +675,7 @@ impl Module {
 
     /// Whether a port is a queue of frames.
     pub fn is_queue(&self, port: PortId) -> bool {
-        let queue = |p: &Port| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. });
-        self.ports.get(port.index()).is_some_and(queue)
+        self.ports.get(port.index()).is_some_and(|p| p.kind.is_queue())
     }
 
     /// The signal that a handler answers.

@@ -89,6 +89,7 @@ fn set_to(parts: [u32; 2]) -> Expr {
         name: "start".into(),
         span: Span::default(),
         on: On::Start,
+        segment: None,
         steps: 1,
         body,
         plan: Default::default(),

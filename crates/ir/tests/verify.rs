@@ -294,3 +294,60 @@ fn plans() {
     broken(stacks, "step link#0 -> net#1;", "", "no step leads to");
     broken(stacks, "least 16 bits", "least 17 bits", "not that of its steps");
 }
+
+const SEGMENTS: &str = r#"app "s"
+segment "rx" on cpu 0
+segment "tx" on cpu 1
+place "here"
+unit "Link" {
+  measure tail 1 min 2 max 2 head_max 2 first "00-ff";
+  field #0 "type": u16 at 0 bad 1 too_long 2 = uint bytes 2 shift 0 bits 16 big advance;
+  body (#0);
+}
+unit "P" {
+  layer #1 link#0 of Link#0 after (start);
+  measure tail 1 min 0 max 2 head_max 2 first "00-ff";
+  field #0 "link": unit at 0 bad 1 too_long 2 = unit Link#0 ();
+  field #1 _: unit at 0 bad 1 too_long 2 = switch {
+    case "link" when true:bool => (link#0);
+    case _ else => ();
+  }
+  body (#1);
+}
+port "wire" memory bytes b"w" as ()
+port "out" memory bytes b"o" as ()
+port "q" lossless endpoints("8") as ()
+port "r" queue endpoints("8") as ()
+state "last": u32
+handler "wire" on frame wire#0 P#1 in rx#0 steps 0 {
+  local %0: msg<P#1> "p";
+  set_state last#0 = 1:u32;
+  frame %p#0 send last q#2 [0:u32] mark 0:u32;
+}
+handler "q" on frame q#2 P#1 in tx#1 steps 0 {
+  local %0: msg<P#1> "p";
+  local %1: bool "ok";
+  frame %p#0 send last out#1 [0:u32];
+}
+"#;
+
+#[test]
+fn segments() {
+    let all = |from: &str, to: &str| {
+        assert!(SEGMENTS.contains(from), "not in the text: {from}");
+        verify::verify_lowered(&text::parse(&SEGMENTS.replacen(from, to, 1)).unwrap_or_else(|e| panic!("{e}")))
+    };
+    let wrong = |from: &str, to: &str, message: &str| {
+        let found = all(from, to);
+        assert!(found.iter().any(|e| e.message.contains(message)), "{message}: not among {found:#?}");
+    };
+    assert_eq!(all("", ""), []);
+    wrong("in tx#1 steps", "in tx#2 steps", "segment does not exist");
+    wrong("\"q\" lossless", "\"q\" queue", "no queue between segments, or not called so");
+    wrong("\"r\" queue", "\"r\" lossy", "no queue between segments, or not called so");
+    wrong("in tx#1 steps", "in rx#0 steps", "no queue between segments, or not called so");
+    wrong("in rx#0 steps 0 {", "steps 0 {", "Unplaced");
+    wrong("out#1 [0:u32];", "q#2 [0:u32] mark 0:u32;", "Circle");
+    wrong("  frame %p#0 send last out", "  set_state last#0 = 2:u32;\n  frame %p#0 send last out", "State");
+    wrong("  frame %p#0 send last out", "  queue pop q#2 [0:u32] -> %ok#1;\n  frame %p#0 send last out", "taken from");
+}

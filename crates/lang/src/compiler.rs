@@ -152,6 +152,10 @@ pub struct Compiler<'a> {
     pub app_constants: bool,
     /// Ports back into the program.
     pub loops: Vec<crate::apps::instances::Loop>,
+    /// Where the segments stand.
+    pub segment_spans: Vec<ast::Span>,
+    /// Queues that are said to be lossless, or not, and where.
+    pub lossless: std::collections::BTreeMap<ir::PortId, (bool, ast::Span)>,
     /// What packets are given to, lowered or still to be lowered.
     pub inputs: Vec<crate::apps::inputs::Pending>,
     /// Numbers of instances, by what is around them and what they are wired to.
@@ -207,6 +211,8 @@ impl<'a> Compiler<'a> {
             any_types: false,
             given: Vec::new(),
             loops: Vec::new(),
+            segment_spans: Vec::new(),
+            lossless: Default::default(),
             inputs: Vec::new(),
             element_numbers: Default::default(),
             wire_ids: Default::default(),

@@ -289,6 +289,7 @@ fn desc(exclusive: bool) -> Desc {
         ketama: false,
         maglev: false,
         sent: true,
+        senders: Vec::new(),
     };
     let on = |on| HandlerDesc {
         name: format!("{on:?}"),
@@ -299,6 +300,7 @@ fn desc(exclusive: bool) -> Desc {
         frames: FrameUse::Edits,
         sends: true,
         half: Half::Both,
+        segment: None,
     };
     let param =
         |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new() };

@@ -279,6 +279,7 @@ mod tests {
             ketama: false,
             maglev: false,
             sent: true,
+            senders: Vec::new(),
         };
         Desc {
             app: "a".into(),

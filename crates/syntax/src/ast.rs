@@ -257,6 +257,11 @@ pub enum MemberKind {
     Queue(Queue),
     /// `limiter fair: flow5 { rate 1000, burst 100, capacity 64K }`, `meter m { … }`
     Gauge(Gauge),
+    /// `segment rx on cpu(0) { … }`. The members that its span encloses come next in the list.
+    Segment {
+        name: Ident,
+        cpu: Expr,
+    },
     /// `const`, `fn` local to the app
     Const {
         name: Ident,

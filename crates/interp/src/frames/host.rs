@@ -17,6 +17,8 @@ const AT_ONCE: usize = 1 << 12;
 
 struct Queue {
     depth: usize,
+    /// It gives its frames to its handler by itself.
+    crossing: bool,
     waiting: VecDeque<FrameIn>,
 }
 
@@ -55,12 +57,19 @@ impl Host {
     pub unsafe fn new(app: &App, packets: Packets, handlers: Vec<Option<u32>>) -> Host {
         // SAFETY: by contract.
         unsafe { packets.set_host(transmit, queue, serve) };
-        let queue = |n: &String| Queue { depth: n.parse().unwrap_or(1), waiting: VecDeque::new() };
-        let is_queue = |k: &PortKind| matches!(k, PortKind::Frames { engine: FrameEngine::Queue, .. });
+        let depth = |kind: &PortKind, n: &String| match kind {
+            PortKind::Frames { engine: FrameEngine::Lossless, .. } => usize::MAX,
+            _ => n.parse().unwrap_or(1),
+        };
+        let queue = |kind: &PortKind, n: &String| Queue {
+            depth: depth(kind, n),
+            crossing: kind.is_crossing(),
+            waiting: VecDeque::new(),
+        };
         let ports = app.desc.ports.iter().zip(&app.settings.ports).enumerate();
         let queues = ports
-            .filter(|(_, (p, _))| is_queue(&p.kind))
-            .map(|(i, (_, s))| (i as u32, s.names.iter().map(queue).collect()))
+            .filter(|(_, (p, _))| p.kind.is_queue())
+            .map(|(i, (p, s))| (i as u32, s.names.iter().map(|n| queue(&p.kind, n)).collect()))
             .collect();
         Host {
             did: Vec::new(),
@@ -97,6 +106,11 @@ impl Host {
             }
         }
         Ok(sum)
+    }
+
+    fn next_crossed(&mut self) -> Option<FrameIn> {
+        let crossing = self.queues.values_mut().flatten().filter(|q| q.crossing);
+        crossing.into_iter().find_map(|q| q.waiting.pop_front())
     }
 
     /// A frame leaves, or begins to wait.
@@ -241,6 +255,21 @@ unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *
 unsafe extern "C" fn queue(core: *mut wl_core, port: u32, instance: u32, act: u32) -> u32 {
     // SAFETY: as for transmit.
     unsafe { host(core) }.ask(port, instance, act)
+}
+
+/// Handles what was sent from one segment to another.
+///
+/// # Safety
+/// As for [`handle`].
+pub unsafe fn serve_crossings(core: *mut wl_core) {
+    // SAFETY: by contract; no reference is kept while the program runs.
+    unsafe {
+        for _ in 0..AT_ONCE {
+            let Some(f) = host(core).next_crossed() else { break };
+            handle(core, &f);
+            serve(core);
+        }
+    }
 }
 
 /// Handles what was popped.

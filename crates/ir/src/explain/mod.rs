@@ -21,6 +21,7 @@ pub fn report(m: &Module) -> String {
     let mut out = format!("app {}\n", m.app);
     params(m, &mut out);
     ports(m, &mut out);
+    segments(m, &mut out);
     protocols(m, &mut out);
     handlers(m, &mut out);
     merges(m, &mut out);
@@ -240,12 +241,13 @@ fn ports(m: &Module, out: &mut String) {
             let protocols = names(p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| &q.name));
             let o = &p.options;
             let (what, limits) = match &p.kind {
-                PortKind::Frames { engine: desc::FrameEngine::Queue, names } => {
-                    return (
-                        p.name.clone(),
-                        queue(names),
-                        vec!["per core; what finds it full is dropped and counted".into()],
-                    )
+                PortKind::Frames { engine, names } if p.kind.is_queue() => {
+                    let full = match engine {
+                        desc::FrameEngine::Lossless => "between segments; if it is full, its senders wait",
+                        desc::FrameEngine::Lossy => "between segments; what finds it full is dropped and counted",
+                        _ => "per core; what finds it full is dropped and counted",
+                    };
+                    return (p.name.clone(), queue(names), vec![full.into()]);
                 }
                 PortKind::Frames { engine, names } => {
                     return (
@@ -293,6 +295,19 @@ fn stays(m: &Module, port: &Port) -> Option<&'static str> {
 }
 
 /// `4 queues of 32 packets`.
+fn segments(m: &Module, out: &mut String) {
+    if m.segments.is_empty() {
+        return;
+    }
+    heading(out, "Segments");
+    let row = |(n, s): (usize, &Segment)| {
+        let of = |h: &&Handler| h.segment == Some(SegmentId(n as u32)) && !h.on.is_test();
+        let handlers: Vec<&str> = m.handlers.iter().filter(of).map(|h| h.name.as_str()).collect();
+        (s.name.clone(), format!("on cpu({}): {}", s.cpu, handlers.join(", ")), Vec::new())
+    };
+    entries(out, &m.segments.iter().enumerate().map(row).collect::<Vec<_>>());
+}
+
 fn queue(names: &desc::Value) -> String {
     let desc::Value::Const(ParamValue::Endpoints(depths)) = names else { return "queue".into() };
     let depth = depths.first().map_or("?", |d| d.as_str());

@@ -240,8 +240,7 @@ fn handlers<'m>(m: &'m Module, port: &'m str) -> impl Iterator<Item = &'m Handle
 }
 
 fn is_inside(m: &Module, p: PortId) -> bool {
-    use desc::FrameEngine::{Loop, Queue};
-    m.ports.get(p.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: Loop | Queue, .. }))
+    m.ports.get(p.index()).is_some_and(|p| p.kind.is_inside())
 }
 
 /// Whether a part of a key is the same for all frames of a flow: of addresses, ports and the

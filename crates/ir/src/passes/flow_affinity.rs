@@ -61,12 +61,27 @@ pub fn alone(m: &mut Module) {
     {
         return;
     }
-    let own: Vec<bool> =
-        m.tables.iter().map(|t| m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t)).collect();
+    let own: Vec<bool> = m.tables.iter().map(|t| needs_no_locks(m, t)).collect();
     for (t, own) in m.tables.iter_mut().zip(own) {
         t.local |= own
     }
     super::replan(m);
+}
+
+/// Of a table that one core uses.
+fn needs_no_locks(m: &Module, t: &Table) -> bool {
+    m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t)
+}
+
+/// Of an app with segments: each table belongs to one, which has one core. Nothing is steered.
+fn segment_plan(m: &Module) -> Plan {
+    let table = |t: &Table| match (t.local || needs_no_locks(m, t), m.sharing(t)) {
+        (true, _) => (true, "of one segment, without locks".into()),
+        (_, TableSharing::One) => (false, "of one segment, with locks".into()),
+        (_, TableSharing::Parts) => (false, "of one segment".into()),
+        (_, TableSharing::Copies) => (false, "each segment has a copy".into()),
+    };
+    Plan { tables: m.tables.iter().map(table).collect(), ..Plan::default() }
 }
 
 /// Has the app steer as planned; `everywhere`: by its key on ports, too, that could do without.
@@ -109,9 +124,7 @@ pub(super) fn by(m: &mut Module, plan: Plan, everywhere: bool) {
 }
 
 fn is_loop(m: &Module, p: PortId) -> bool {
-    m.ports
-        .get(p.index())
-        .is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Loop, .. }))
+    m.ports.get(p.index()).is_some_and(|p| p.kind.is_loop())
 }
 
 /// The addresses of the network headers that no other one can be around.
@@ -177,6 +190,9 @@ impl Part {
 
 /// Finds the key without changing the module.
 pub fn plan(m: &Module) -> Plan {
+    if !m.segments.is_empty() {
+        return segment_plan(m);
+    }
     let mut uses = Uses {
         m,
         unit: None,
@@ -324,12 +340,7 @@ impl Uses<'_> {
         };
         // What comes out of a queue is on the core of what went in; changed on the way, it has
         // another key.
-        let waits = self
-            .m
-            .ports
-            .get(port.index())
-            .is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
-        if waits && self.changes() {
+        if self.m.is_queue(port) && self.changes() {
             return all(self, "it is also used behind a queue, where packets may have been changed");
         }
         self.frames(unit, &h.body.block);

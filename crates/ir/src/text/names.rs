@@ -56,6 +56,8 @@ words!(
     Udp "udp",
     Loop "loop",
     Queue "queue",
+    Lossy "lossy",
+    Lossless "lossless",
 );
 
 pub fn value_of<T: Word>(word: &str) -> Option<T> {

@@ -372,6 +372,13 @@ impl Parser {
                 let f = self.func()?;
                 self.m.funcs.push(f)
             }
+            "segment" => {
+                let name = self.str()?;
+                self.word("on")?;
+                self.word("cpu")?;
+                let (cpu, span) = (self.num()?, self.span()?);
+                self.m.segments.push(Segment { name, cpu, span })
+            }
             "handler" => {
                 let h = self.handler()?;
                 self.m.handlers.push(h)
@@ -739,11 +746,12 @@ impl Parser {
             "check" => On::Check { test: self.num()?, unit: UnitId(self.index()?) },
             w => return self.error(format!("unknown event `{w}`")),
         };
+        let segment = if self.eat_word("in") { Some(SegmentId(self.index()?)) } else { None };
         self.word("steps")?;
         let steps = self.num()?;
         let mut plan = HandlerPlan::default();
         let body = self.body_with(|p| p.plan(&mut plan))?;
-        Ok(Handler { name, on, steps, body, span: self.span()?, plan })
+        Ok(Handler { name, on, segment, steps, body, span: self.span()?, plan })
     }
 
     fn merge(&mut self) -> Res<Merge> {

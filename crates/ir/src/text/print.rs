@@ -188,6 +188,9 @@ impl Printer<'_> {
     pub fn port_ref(&self, p: PortId) -> String {
         reference(self.m.ports.get(p.index()).map(|p| p.name.as_str()), p.0)
     }
+    fn segment_ref(&self, s: SegmentId) -> String {
+        reference(self.m.segments.get(s.index()).map(|s| s.name.as_str()), s.0)
+    }
     pub fn field_ref(&self, u: Option<UnitId>, f: FieldId) -> String {
         let field = u.and_then(|u| self.m.units.get(u.index())).and_then(|u| u.fields.get(f.index()));
         reference(field.and_then(|f| f.name.as_deref()), f.0)
@@ -205,6 +208,9 @@ impl Printer<'_> {
         }
         for w in &m.wires {
             self.wire(w)
+        }
+        for s in &m.segments {
+            self.line(&format!("segment {} on cpu {}{}", string(&s.name), s.cpu, span(&s.span)))
         }
         for f in &m.faults {
             self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc)))
@@ -305,7 +311,9 @@ impl Printer<'_> {
         }
         for h in &m.handlers {
             let on = self.on(&h.on);
-            self.braces(&format!("handler {} on {on} steps {}", string(&h.name), h.steps), &span(&h.span), &mut |p| {
+            let segment = h.segment.map_or(String::new(), |s| format!(" in {}", self.segment_ref(s)));
+            let head = format!("handler {} on {on}{segment} steps {}", string(&h.name), h.steps);
+            self.braces(&head, &span(&h.span), &mut |p| {
                 p.locals(&h.body.locals);
                 p.plan(&h.plan, &h.body.locals);
                 p.block(&h.body.block, &h.body.locals);

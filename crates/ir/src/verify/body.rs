@@ -430,12 +430,8 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(self.c.is_bytes(bytes.ty), path, "the items of a part are not bytes");
             }
             StmtKind::Queue { port, index, act, dst } => {
-                let queue = self
-                    .c
-                    .m
-                    .ports
-                    .get(port.index())
-                    .is_some_and(|p| matches!(p.kind, PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
+                let kind = self.c.m.ports.get(port.index()).map(|p| &p.kind);
+                let queue = kind.is_some_and(|k| k.is_queue() && !k.is_crossing());
                 self.c.need(queue, path, "a frame is taken from what is no queue");
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
                 self.sets(

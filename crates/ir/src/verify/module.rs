@@ -28,6 +28,7 @@ impl Checker<'_> {
             self.func(f)
         }
         self.handlers();
+        self.segments();
         self.graph();
         for g in &m.merges {
             self.merge(g)
@@ -197,6 +198,23 @@ impl Checker<'_> {
             let code =
                 Code { kind: Kind::Function, ret: Some(f.ret), preset: f.params as usize, reply: None, conn: true };
             self.body(&path, b, code);
+        }
+    }
+
+    fn segments(&mut self) {
+        let m = self.m;
+        let known = |s: SegmentId| s.index() < m.segments.len();
+        if m.handlers.iter().any(|h| h.segment.is_some_and(|s| !known(s))) {
+            return self.error("segments", "a handler's segment does not exist");
+        }
+        let placed = crate::segments::place(m).unwrap_or_default();
+        for c in &placed.conflicts {
+            self.error("segments", format!("they share what one of them has: {c:?}"))
+        }
+        for (n, p) in m.ports.iter().enumerate() {
+            let crosses = placed.crossings.contains_key(&PortId(n as u32));
+            let path = format!("port {}", p.name);
+            self.need(p.kind.is_crossing() == crosses, &path, "it is no queue between segments, or not called so")
         }
     }
 

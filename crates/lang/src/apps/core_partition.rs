@@ -31,7 +31,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn at(&self, handler: usize) -> Span {
+    pub fn at(&self, handler: usize) -> Span {
         let s = self.m.handlers[handler].span;
         Span { file: ast::FileId(s.file), start: s.start, end: s.end }
     }
@@ -49,6 +49,7 @@ impl Compiler<'_> {
                 let hint = "handlers of packets may read only counters of packets: use two counters, and add them in a handler of connections".to_string();
                 ("counter", name, hint)
             }
+            Resource::Queue(q) => ("queue", self.m.ports[q.index()].name.clone(), String::new()),
             Resource::Table(t) => {
                 let t = &self.m.tables[t.index()];
                 let hint = match t.kind {

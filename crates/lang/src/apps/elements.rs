@@ -280,6 +280,10 @@ impl Compiler<'_> {
                 | MemberKind::Gauge(_)
                 | MemberKind::Const { .. }
                 | MemberKind::Fn(_) => self.declare(owner, m, &mut fns)?,
+                MemberKind::Segment { name: segment, .. } => {
+                    let d = Diagnostic::error("E0650", segment.span, "a segment stands in an app, not in an element");
+                    return Err(self.report(d.hint("give the instance of the element to a segment of the app")));
+                }
                 _ => return Err(self.error("E0609", m.span, "this member of an element is not compiled yet")),
             }
         }

@@ -230,6 +230,7 @@ impl Compiler<'_> {
             name: name.to_string(),
             span,
             on,
+            segment: None,
             body,
             steps: 0,
             plan: Default::default(),

@@ -43,7 +43,7 @@ impl Compiler<'_> {
         if !self.units[unit.index()].params.is_empty() {
             return Err(self.error("E0612", q.name.span, "a message of a unit with parameters cannot wait in a queue"));
         }
-        let [depth, longest] = self.queue_options(module, q, ["depth", "longest"])?;
+        let ([depth, longest], _) = self.queue_options(module, q, ["depth", "longest"], &[])?;
         let Some((depth, at)) = depth else { return Err(self.no_depth(q, "messages")) };
         if depth == 0 || depth > DEPTH_MAX {
             return Err(self.error("E0704", at, "a queue holds 1 to 1M messages"));

@@ -16,6 +16,7 @@ pub mod message_queues;
 pub mod nodes;
 pub mod ports;
 pub mod queues;
+pub mod segments;
 pub mod signals;
 pub mod tables;
 pub mod tests;
@@ -145,6 +146,7 @@ impl Compiler<'_> {
         for m in &app.members {
             let _ = self.declare(module, m, &mut fns);
         }
+        self.note_segments(module, app);
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {
                 let _ = self.state_init(module, name, e);
@@ -158,7 +160,9 @@ impl Compiler<'_> {
             let _ = self.function(&f, f.ast.name.span);
         }
         for m in &app.members {
+            let before = self.m.handlers.len();
             let _ = self.define(module, app, m);
+            self.in_segment(before, m.span);
         }
         self.instance_handlers(module, &app.members);
         self.behind_handlers(&app.name.name);
@@ -169,6 +173,7 @@ impl Compiler<'_> {
         self.check_graph();
         self.table_signals();
         self.unhandled();
+        self.place_segments();
         self.halves();
         self.merge_nodes();
         self.full_for_ever();
@@ -220,7 +225,9 @@ impl Compiler<'_> {
                 .hint("write `port name = listen tcp(…) as protocol`");
                 return Err(self.report(d));
             }
-            MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) => return Ok(()),
+            MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) | MemberKind::Segment { .. } => {
+                return Ok(())
+            }
         };
         let name = name.clone();
         match made {

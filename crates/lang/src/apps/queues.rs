@@ -20,6 +20,9 @@ use wireloom_syntax::Diagnostic;
 const DEPTH_MAX: u64 = 1 << 20;
 const INSTANCES_MAX: u64 = 4096;
 
+/// The numbers of a queue's options, and one of its words, each with its place.
+type QueueOptions<const N: usize> = ([Option<(u64, Span)>; N], Option<(&'static str, Span)>);
+
 impl Compiler<'_> {
     pub fn queue(&mut self, module: ModId, q: &ast::Queue) -> R<AppName> {
         if let Some(path) = &q.packet {
@@ -29,7 +32,8 @@ impl Compiler<'_> {
                 _ => {}
             }
         }
-        let [depth, instances] = self.queue_options(module, q, ["depth", "instances"])?;
+        let ([depth, instances], word) =
+            self.queue_options(module, q, ["depth", "instances"], &["lossless", "lossy"])?;
         let Some((depth, at)) = depth else { return Err(self.no_depth(q, "packets")) };
         let (n, n_at) = instances.unwrap_or((1, q.name.span));
         if depth == 0 || depth > DEPTH_MAX {
@@ -46,6 +50,9 @@ impl Compiler<'_> {
         let id = PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
         self.app.instances.insert(id, n);
+        if let Some((word, at)) = word {
+            self.lossless.insert(id, (word == "lossless", at));
+        }
         if instances.is_none() {
             self.app.single.insert(id);
         }
@@ -64,20 +71,28 @@ impl Compiler<'_> {
         Ok(AppName::Port(id))
     }
 
-    /// The numbers that are given, each with its place.
+    /// The given numbers, and the given word of `words`, each with its place.
     pub fn queue_options<const N: usize>(
         &mut self,
         module: ModId,
         q: &ast::Queue,
-        known: [&str; N],
-    ) -> R<[Option<(u64, Span)>; N]> {
-        let mut given = [None; N];
+        numbers: [&'static str; N],
+        words: &[&'static str],
+    ) -> R<QueueOptions<N>> {
+        let (mut given, mut word) = ([None; N], None);
         for (name, e) in &q.options {
-            let Some(at) = known.iter().position(|k| *k == name.name) else {
-                let hint = crate::names::suggest(&name.name, known.into_iter());
-                let options = known.map(|k| format!("`{k} N`")).join(", ");
+            if let Some(w) = words.iter().find(|w| **w == name.name) {
+                if let Some(e) = e {
+                    return Err(self.error("E0614", e.span, format!("`{w}` takes no value")));
+                }
+                word = Some((*w, name.span));
+                continue;
+            }
+            let Some(at) = numbers.iter().position(|k| *k == name.name) else {
+                let hint = crate::names::suggest(&name.name, numbers.iter().chain(words).copied());
+                let options = numbers.iter().map(|k| format!("`{k} N`")).chain(words.iter().map(|w| format!("`{w}`")));
                 let d = Diagnostic::error("E0614", name.span, format!("a queue has no option `{}`", name.name))
-                    .note(format!("options: {options}"));
+                    .note(format!("options: {}", options.collect::<Vec<_>>().join(", ")));
                 return Err(self.report(crate::names::with_hint(d, hint)));
             };
             let Some(e) = e else {
@@ -85,7 +100,7 @@ impl Compiler<'_> {
             };
             given[at] = Some((self.number_in_app(module, e)?, e.span));
         }
-        Ok(given)
+        Ok((given, word))
     }
 
     pub fn no_depth(&mut self, q: &ast::Queue, of: &str) -> Reported {
@@ -111,7 +126,7 @@ impl Compiler<'_> {
     }
 
     pub fn is_queue(&self, p: PortId) -> bool {
-        matches!(self.m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Queue, .. })
+        self.m.is_queue(p)
     }
 
     /// Queues whose packets nobody handles: what is taken from them would be lost.

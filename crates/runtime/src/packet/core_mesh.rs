@@ -165,6 +165,13 @@ impl Mesh {
         self.late_count == 0
     }
 
+    /// A core was given something.
+    pub fn tell(&mut self, to: usize) {
+        if let Some(told) = self.told.get_mut(to) {
+            *told = true;
+        }
+    }
+
     /// Wakes cores that were given items; with `lazy` only cores whose rings are half full.
     pub fn ring_bells(&mut self, lazy: bool) {
         for to in 0..self.told.len() {

@@ -11,6 +11,7 @@ use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
 use super::core::{fan, frame_handler, End, Fans, Input, Member, Route};
 use super::core_mesh::{core_of, flow_hash};
+use super::crossing::{self, Crossings};
 use super::memory::{Frames, Memory};
 use super::options::{of_each, Options};
 use super::pcap::{self, Link, Reader, Style, Writer};
@@ -48,6 +49,8 @@ enum Engine {
     Loop,
     /// Inside the program; nothing can be bound to it.
     Queue,
+    /// The same, between segments.
+    Crossing,
 }
 
 const ENGINES: [(&str, Engine); 10] = [
@@ -120,6 +123,7 @@ fn engine_of(e: FrameEngine) -> Engine {
         FrameEngine::Udp => Engine::Udp,
         FrameEngine::Loop => Engine::Loop,
         FrameEngine::Queue => Engine::Queue,
+        FrameEngine::Lossy | FrameEngine::Lossless => Engine::Crossing,
     }
 }
 
@@ -153,7 +157,7 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
 
 /// Whether a port carries frames from or to the world.
 pub fn is_outside(kind: &PortKind) -> bool {
-    matches!(kind, PortKind::Frames { .. }) && !kind.is_loop() && !kind.is_queue()
+    matches!(kind, PortKind::Frames { .. }) && !kind.is_inside()
 }
 
 /// The ports of one core.
@@ -162,6 +166,7 @@ pub struct CorePlan {
     pub ends: Vec<End>,
     pub inputs: Vec<Input>,
     pub routes: Vec<Vec<Route>>,
+    pub crossings: Crossings,
 }
 
 pub struct Plan {
@@ -196,7 +201,8 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
         named().filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| t.name.as_str()).collect();
     let queues: usize = nics.into_iter().map(afxdp::queues).sum();
     // As many again as can wait in the programs' queues.
-    let waiting: usize = named().filter(|t| t.engine == Engine::Queue).map(|t| depth(&t.name)).sum();
+    let waiting: usize =
+        named().filter(|t| matches!(t.engine, Engine::Queue | Engine::Crossing)).map(|t| depth(&t.name)).sum();
     let small = desc::FRAME_BUFFERS as usize * cores + waiting + (queues * afxdp::BUFFERS).div_ceil(cores);
     let several = apps.len() > 1;
     let pools = if several && cores > 1 { Pool::all_shared(cores, small) } else { Pool::all(cores, small) };
@@ -476,8 +482,10 @@ fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Options) -
 fn write_what_is_missing(ports: &mut [PortTargets]) {
     let there = |name: &str| std::fs::metadata(name).is_ok_and(|m| !m.is_file() || m.len() > 0);
     let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !there(&t.name));
-    let nothing =
-        |p: &PortTargets| p.main.iter().all(|t| matches!(t.engine, Engine::Loop | Engine::Queue | Engine::Null));
+    let nothing = |p: &PortTargets| {
+        use Engine::{Crossing, Loop, Null, Queue};
+        p.main.iter().all(|t| matches!(t.engine, Loop | Queue | Crossing | Null))
+    };
     if ports.iter().any(|p| p.handler.is_some() && !missing(p) && !nothing(p)) {
         for port in ports.iter_mut().filter(|p| p.handler.is_some() && p.out.is_empty() && missing(p)) {
             port.handler = None;
@@ -528,7 +536,7 @@ impl Opening<'_> {
             Engine::Nic | Engine::AfPacket | Engine::AfXdp | Engine::Tun | Engine::Tap | Engine::Kernel => true,
             // To write them is another thing than to read them.
             Engine::Udp | Engine::Memory | Engine::Pcap => reads,
-            Engine::Null | Engine::Loop | Engine::Queue => false,
+            Engine::Null | Engine::Loop | Engine::Queue | Engine::Crossing => false,
         };
         let Some(shared) = self.shared.as_ref().filter(|_| common) else { return open(self, port) };
         let (found, read) = (shared.opened.iter().position(|o| o.0 == *t), shared.read.contains(t));
@@ -551,7 +559,7 @@ impl Opening<'_> {
                         opened.ends.iter().position(|e| (e.0, e.1) == (core, at)).map_or(SendsBy::Nowhere, SendsBy::End)
                     }
                     Route::Core(core) => SendsBy::Core(core),
-                    Route::Nowhere => SendsBy::Nowhere,
+                    Route::Segment(_) | Route::Nowhere => SendsBy::Nowhere,
                 };
                 opened.ways = self.plans.iter().enumerate().map(way).collect();
                 self.shared.iter_mut().for_each(|s| s.opened.push((t.clone(), opened.clone())));
@@ -607,7 +615,8 @@ impl Opening<'_> {
         }
         self.begins(reader.peek().map(|n| n.time), Some(reader.style()));
         reader.live();
-        self.input(0, p, i, port, Box::new(pcap::Input(reader)), false);
+        let core = self.home(p).unwrap_or(0);
+        self.input(core, p, i, port, Box::new(pcap::Input(reader)), false);
         Ok(())
     }
 
@@ -627,6 +636,12 @@ impl Opening<'_> {
         }
     }
 
+    /// The core that alone reads a port: that of its handler's segment.
+    fn home(&self, p: usize) -> Option<usize> {
+        let handler = frame_handler(&self.app.desc, p)?;
+        self.app.desc.handlers[handler as usize].segment.map(|s| s as usize)
+    }
+
     fn input(
         &mut self,
         core: usize,
@@ -636,11 +651,14 @@ impl Opening<'_> {
         end: Box<dyn FramePort>,
         steered: bool,
     ) -> usize {
+        let home = self.home(p);
+        let steered = steered || home.is_some();
         let plan = &mut self.plans[core];
         let at = plan.ends.len();
         let Some(opening) = &mut self.opening else {
             plan.ends.push(End::new(end, p));
-            if let Some(handler) = port.handler {
+            let home = home.unwrap_or(core);
+            if let Some(handler) = port.handler.filter(|_| home == core) {
                 plan.inputs.push(Input::new(at, p as u16, i as u16, handler, steered));
             }
             return at;
@@ -653,6 +671,7 @@ impl Opening<'_> {
 
     /// An end that one core has: the others send through it.
     fn alone(&mut self, core: usize, p: usize, i: usize, port: &PortTargets, end: Box<dyn FramePort>) {
+        let core = self.home(p).unwrap_or(core);
         let at = self.input(core, p, i, port, end, false);
         for (k, plan) in self.plans.iter_mut().enumerate() {
             plan.routes[p][i] = if k == core { Route::Here(at) } else { Route::Core(core) };
@@ -688,10 +707,15 @@ impl Opening<'_> {
             Engine::Queue => self.each(p, i, &PortTargets { handler: None, ..port.clone() }, true, |_| {
                 Ok(Box::new(Queue::new(depth(name))))
             }),
+            Engine::Crossing => {
+                self.open_crossing(p, i);
+                Ok(())
+            }
             Engine::Null => self.each(p, i, port, true, |_| Ok(Box::new(Null))),
             Engine::Loop => {
                 self.each(p, i, port, true, |_| Ok(Box::<Loop>::default()))?;
-                self.plans.iter_mut().filter_map(|plan| plan.inputs.last_mut()).for_each(|input| input.looped = true);
+                let inputs = self.plans.iter_mut().filter_map(|plan| plan.inputs.last_mut());
+                inputs.filter(|input| usize::from(input.port) == p).for_each(|input| input.looped = true);
                 Ok(())
             }
             Engine::Memory => self.open_memory(p, i, port, name),
@@ -722,6 +746,17 @@ impl Opening<'_> {
         }
     }
 
+    /// A ring from each segment that sends to the queue.
+    fn open_crossing(&mut self, p: usize, i: usize) {
+        let Some(home) = self.home(p) else { return };
+        let Some(plan) = crossing::Plan::of(self.app, p).and_then(|plans| plans.into_iter().nth(i)) else { return };
+        for from in self.app.desc.ports[p].senders.iter().map(|s| *s as usize) {
+            let mut all: Vec<&mut Crossings> = self.plans.iter_mut().map(|plan| &mut plan.crossings).collect();
+            let k = Crossings::join(&mut all, from, home, &plan);
+            self.plans[from].routes[p][i] = Route::Segment(k);
+        }
+    }
+
     fn open_packet(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
         let cores = self.plans.len();
         let receives = port.handler.is_some();
@@ -729,13 +764,16 @@ impl Opening<'_> {
         // Another app of this process that opens the interface is another group.
         static OPENED: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
         let number = OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let group = (cores > 1).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
+        let home = self.home(p);
+        let group =
+            (cores > 1 && home.is_none()).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
         // All apps that share the port would have to support it.
         let offload = self.app.settings.ports[p].options.offload && self.opening.is_none();
         if offload {
             self.region.keep_offloads();
         }
-        self.each(p, i, port, false, |_| Ok(Box::new(AfPacket::open(name, receives, group, offload)?)))
+        let reads = |core: usize| receives && home.is_none_or(|h| h == core);
+        self.each(p, i, port, false, |core| Ok(Box::new(AfPacket::open(name, reads(core), group, offload)?)))
     }
 
     /// Each queue goes to a core; a core without one sends through another's.
@@ -744,16 +782,17 @@ impl Opening<'_> {
         let region = self.region.clone();
         let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
         for (queue, socket) in sockets.into_iter().enumerate() {
-            let core = queue % cores;
+            let core = self.home(p).unwrap_or(queue % cores);
             let at = self.input(core, p, i, port, Box::new(socket), false);
             let route = &mut self.plans[core].routes[p][i];
             if *route == Route::Nowhere {
                 *route = Route::Here(at);
             }
         }
+        let first = self.home(p).unwrap_or(0);
         for plan in &mut self.plans {
             if plan.routes[p][i] == Route::Nowhere {
-                plan.routes[p][i] = Route::Core(0);
+                plan.routes[p][i] = Route::Core(first);
             }
         }
         Ok(())
@@ -780,7 +819,7 @@ impl Opening<'_> {
             });
             core_of(hash.unwrap_or_else(|| flow_hash(frame)), cores)
         };
-        let one_queue = frames.one_queue && port.handler.is_some();
+        let one_queue = (frames.one_queue || self.home(p).is_some()) && port.handler.is_some();
         if one_queue {
             self.alone(0, p, i, port, Box::new(Memory::new(frames, sink, 0)));
             return Ok(());

@@ -22,7 +22,7 @@ use crate::view::Group;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::Half;
+use wireloom_ir::desc::{Half, SegmentDesc};
 
 /// Packet apps whose ports are open and whose frames flow.
 pub struct Running {
@@ -46,6 +46,7 @@ pub(crate) type Service = (Arc<App>, Loads);
 
 /// Checks apps; also returns the other halves of apps that have service ports, too.
 pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared, Vec<Service>), Error> {
+    alone(&specs)?;
     let each = options::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
     let (mut apps, mut services) = (Vec::new(), Vec::new());
     for (spec, frames) in specs.into_iter().zip(&each) {
@@ -57,6 +58,17 @@ pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared,
     let loads = apps.iter().zip(&each).map(|(a, f)| Loads::read(&a.desc, &f.load)).collect::<Result<Vec<_>, _>>()?;
     apps.iter().zip(&each).try_for_each(|(a, f)| table::check_dumps(&a.desc, &f.dump))?;
     Ok((Prepared { apps, each, loads: Arc::new(loads) }, services))
+}
+
+/// An app with segments has the cores for itself.
+fn alone(specs: &[AppSpec]) -> Result<(), Error> {
+    match specs.iter().find(|s| !s.desc.segments.is_empty()) {
+        Some(s) if specs.len() > 1 => Err(Error::Param(format!(
+            "app `{}` has segments, so it runs by itself: start the other apps in a process of their own",
+            s.desc.app
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn halves(mut spec: AppSpec, frames: &Options) -> Result<(Arc<App>, Option<Arc<App>>), Error> {
@@ -77,7 +89,9 @@ impl Prepared {
     /// Opens all ports and begins.
     pub(crate) fn start(self, options: &ServeOptions) -> Result<Running, Error> {
         let Prepared { apps, each, loads } = self;
-        let count = options.cpus.len().max(1);
+        let segments = &apps[0].desc.segments;
+        let cpus = cpus_of(segments, &options.cpus);
+        let count = cpus.len();
         let mut inserting = each[0].inserts.as_ref().map(|i| Inserting::new(&apps[0].desc, i)).transpose()?;
         let mut plan = port_bindings::open(&apps, &each, count)?;
         let stats = Arc::new((0..count).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
@@ -91,15 +105,19 @@ impl Prepared {
             Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post, log: None });
         let mut cores =
             Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
-        for (index, core) in cores_of(&apps, &mut plan, meshes, &stats, &each[0]).into_iter().enumerate() {
+        let segmented = !segments.is_empty();
+        for (index, mut core) in cores_of(&apps, &mut plan, meshes, &stats, &each[0]).into_iter().enumerate() {
+            core.crowded = segmented && cpus.iter().filter(|c| **c == cpus[index]).count() > 1;
             let run = Run {
-                cpu: options.cpus.get(index).copied(),
+                cpu: cpus[index],
                 stop: options.stop.clone(),
                 mailbox: boxes[index].clone(),
                 loads: loads.clone(),
                 inserting: inserting.take(),
                 endless: plan.apps.iter().any(|a| a.endless),
                 cores: count,
+                segmented,
+                polled: false,
                 limit: options.drain_limit,
             };
             let thread = std::thread::Builder::new().name(format!("core-{index}")).spawn(move || run.run(core));
@@ -121,7 +139,8 @@ impl Running {
     /// Waits for the end, and dumps tables. Counters are for the caller to write: connections may
     /// count on.
     pub(crate) fn finish(mut self) -> Result<(Summary, Vec<Counted>), Error> {
-        let ended = self.cores.join();
+        let mut ended = self.cores.join();
+        ended.iter_mut().for_each(PacketCore::lose_crossings);
         let (apps, stats) = (&self.cores.group.apps, &self.cores.group.stats);
         let clean = ended.len() == self.count && !self.cores.stop.ended();
         let mut errors = Vec::new();
@@ -150,6 +169,14 @@ impl Running {
     }
 }
 
+/// The processor of each core's thread; of an app with segments each has a thread.
+fn cpus_of(segments: &[SegmentDesc], cpus: &[usize]) -> Vec<Option<usize>> {
+    if segments.is_empty() {
+        return (0..cpus.len().max(1)).map(|n| cpus.get(n).copied()).collect();
+    }
+    segments.iter().map(|s| cpus.get(s.cpu as usize % cpus.len().max(1)).copied()).collect()
+}
+
 /// The core that receives all frames of a process with one app, if there is one, and other cores.
 fn sole_receiver(plan: &Plan) -> Option<usize> {
     let [app] = &plan.apps[..] else { return None };
@@ -176,7 +203,8 @@ fn cores_of(
         let (region, shared) = (pool.region().clone(), mesh.shared.clone());
         let mut core = |number: usize, pool, mesh, others| {
             let (app, a) = (&apps[number], &mut plan.apps[number]);
-            let CorePlan { ends, inputs, routes } = std::mem::take(&mut a.cores[index]);
+            let segment = (!app.desc.segments.is_empty()).then_some(index as u32);
+            let CorePlan { ends, inputs, routes, crossings } = std::mem::take(&mut a.cores[index]);
             // An app with services, too, has one clock: theirs.
             let capture = a.capture.filter(|_| app.half == Half::Both);
             let (writes, fans, stats) = (a.writes, plan.fans.clone(), stats.clone());
@@ -194,6 +222,8 @@ fn cores_of(
                 ends,
                 inputs,
                 routes,
+                crossings,
+                segment,
                 stats,
                 capture,
                 timeline,
@@ -254,6 +284,10 @@ struct Run {
     inserting: Option<Inserting>,
     endless: bool,
     cores: usize,
+    /// Each core has a part of the app, and ends when those that send to it have ended.
+    segmented: bool,
+    /// It has said that its ports have ended.
+    polled: bool,
     limit: Duration,
 }
 
@@ -326,20 +360,40 @@ impl Run {
         core
     }
 
-    fn next(&self, core: &mut PacketCore, phase: Phase) -> Phase {
-        let ended = phase == Phase::Receiving && core.inputs_ended() && !(self.endless && self.stop.running());
-        if phase == Phase::Receiving && !ended {
-            return phase;
+    /// Whether no other core has work for this one any more.
+    fn all_polled(&self, core: &PacketCore) -> bool {
+        self.segmented || core.mesh.shared.polled.load(SeqCst) == self.cores
+    }
+
+    /// Of an app with segments: says once that nothing more comes through this core's ports.
+    fn tell_polled(&mut self, core: &PacketCore, goes_on: bool) {
+        if self.segmented && !self.polled && !goes_on && core.ports_ended() {
+            self.polled = true;
+            core.mesh.shared.polled.fetch_add(1, SeqCst);
+            core.mesh.shared.wake_all();
         }
+    }
+
+    fn next(&mut self, core: &mut PacketCore, phase: Phase) -> Phase {
+        let goes_on = self.endless && self.stop.running();
         let shared = core.mesh.shared.clone();
+        if phase == Phase::Receiving {
+            self.tell_polled(core, goes_on);
+            let timers = core.has_only_timers() && shared.polled.load(SeqCst) < self.cores;
+            if goes_on || !core.inputs_ended() || self.segmented && timers {
+                return phase;
+            }
+        }
         match phase {
             Phase::Set if shared.ready.load(SeqCst) == self.cores => Phase::Receiving,
-            Phase::Receiving if ended => {
-                shared.polled.fetch_add(1, SeqCst);
-                shared.wake_all();
+            Phase::Receiving => {
+                if !self.segmented {
+                    shared.polled.fetch_add(1, SeqCst);
+                    shared.wake_all();
+                }
                 Phase::Handling
             }
-            Phase::Handling if shared.polled.load(SeqCst) == self.cores && core.work_done() && core.all_run_out() => {
+            Phase::Handling if self.all_polled(core) && core.work_done() && core.all_run_out() => {
                 core.each(PacketCore::end);
                 shared.handled.fetch_add(1, SeqCst);
                 shared.wake_all();

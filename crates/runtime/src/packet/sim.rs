@@ -3,6 +3,7 @@
 
 use super::core::{frame_handler, End, Fans, Input, PacketCore, Parts, Route};
 use super::core_mesh::Mesh;
+use super::crossing::{Crossings, Plan};
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, Sent};
 use super::port_bindings::depth;
@@ -96,7 +97,15 @@ impl PacketSim {
         let pool = Pool::all(1, desc::FRAME_BUFFERS as usize + waiting).map_err(broken)?.remove(0);
         let mesh = Mesh::all(1, 1).map_err(broken)?.remove(0);
         let (mut ends, mut inputs, mut routes, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut crossings = Crossings::default();
         for (p, port) in app.desc.ports.iter().enumerate() {
+            if let Some(plans) = Plan::of(&app, p) {
+                // All segments are on this core.
+                let join = |plan| Route::Segment(Crossings::join(&mut [&mut crossings], 0, 0, plan));
+                routes.push(plans.iter().map(join).collect());
+                lines.push(plans.iter().map(|_| SharedLines::default()).collect());
+                continue;
+            }
             let (mut here, mut of) = (Vec::new(), Vec::new());
             for (i, name) in app.settings.ports[p].names.iter().enumerate() {
                 let line = SharedLines::default();
@@ -131,6 +140,8 @@ impl PacketSim {
             ends,
             inputs,
             routes,
+            crossings,
+            segment: None,
             stats,
             capture: Some(begin),
             pace: false,

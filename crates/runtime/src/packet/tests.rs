@@ -79,6 +79,7 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
         ketama: false,
         maglev: false,
         sent: true,
+        senders: Vec::new(),
     }
 }
 
@@ -99,6 +100,7 @@ pub fn desc(mode: u64) -> Desc {
         frames,
         sends: true,
         half: Half::Both,
+        segment: None,
     };
     let record = |fields: &[(&str, ResultType)]| {
         ResultType::Record(fields.iter().map(|(n, t)| (n.to_string(), t.clone())).collect())

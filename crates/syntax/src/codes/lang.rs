@@ -451,6 +451,38 @@ pub static CODES: &[Code] = &[
          answer would never get one. Queue a copy, as in `tee(q) -> backend`. Or answer the request \
          in a handler, and queue it there.",
         "unit M { k: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port i = listen tcp(80) as p\n    port o = connect tcp(127.0.0.1:81) as p\n    queue q as M { depth 8 }\n    i -> q\n    q -> o\n    every 1s { q.pop() }\n}\n"),
+    code("E0650", "a segment in an element",
+        "A segment is a part of an app with a core of its own. An element does not name cores. Its \
+         instance belongs to the segment that sends packets to it.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\nelement E {\n    in  x: packet\n    out y: packet\n    segment s on cpu(0) { on x(p) { p -> y } }\n}\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    e = E()\n    w -> e -> o\n}\n"),
+    code("E0651", "a declaration in a segment",
+        "A segment holds handlers, timers and wirings. All names belong to the app, and stand outside \
+         of its segments.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    segment s on cpu(0) {\n        state last: u32\n        on w(p) { last = p.len  if last > 5 { p -> o } }\n    }\n}\n"),
+    code("E0652", "segments in an app with connections",
+        "Segments divide the packets of an app between cores. Connections have cores of their own.",
+        "unit M { n: u8  m: u8 }\nprotocol p { request M  response M }\napp a {\n    port w = memory(\"w\")\n    port c = listen tcp(80) as p\n    segment s on cpu(0) { on w(x) { } }\n    on c(r) { reply nothing }\n}\n"),
+    code("E0653", "packets of no segment",
+        "In an app with segments each port and queue is handled in a segment. So the core of every \
+         packet is known.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    segment s on cpu(0) { w -> o }\n    o -> w\n}\n"),
+    code("E0654", "used by two segments",
+        "Each segment has a core of its own. A state, a ring, a queue without a segment of its own, or \
+         a table that packets change belongs to one segment. A segment reads only counters that no \
+         other one counts. Signals and handlers of faults run in every segment.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8 }\n    state last: u32\n    segment s on cpu(0) { on w(p) { last = p.len  p -> q } }\n    segment t on cpu(1) { on q(p) { if last > 5 { p -> o } } }\n}\n"),
+    code("E0655", "a queue between segments that is asked",
+        "A queue between segments gives its packets to its handler by itself. Its length and its \
+         first packet are known to no core. So it has no `pop`, `discard` and `first`, and no `len`.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8 }\n    segment s on cpu(0) { on w(p) { if len(q) < 4 { p -> q } } }\n    segment t on cpu(1) { q -> o }\n}\n"),
+    code("E0656", "segments in a circle",
+        "Queues between segments form no circle. Each segment of a circle would wait for the other \
+         when the queues are full, and at the end of the run.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8 }\n    queue r { depth 8 }\n    segment s on cpu(0) {\n        w -> q\n        r -> o\n    }\n    segment t on cpu(1) { q -> r }\n}\n"),
+    code("E0657", "`lossless` or `lossy` for a queue inside of a segment",
+        "These words say what a sender in another segment does when the queue is full. A queue whose \
+         senders are in the segment of its handler discards the packet.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8, lossless }\n    segment s on cpu(0) {\n        w -> q\n        q -> o\n    }\n}\n"),
     code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`.",

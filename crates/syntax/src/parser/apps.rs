@@ -15,7 +15,7 @@ const WORDS: &[&str] =
     &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
 const MEMBERS: &[&str] = &[
     "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "global",
-    "const", "fn", "on", "every", "signal",
+    "const", "fn", "on", "every", "signal", "segment",
 ];
 
 impl Parser<'_> {
@@ -47,9 +47,35 @@ impl Parser<'_> {
     /// The members of one line: `port a = …, b = …` and `counter a, b` are several.
     fn members(&mut self) -> P<Vec<Member>> {
         let (doc, start) = (self.doc(), self.span());
+        if self.word_text(0) == Some("segment") && self.word_here(1) {
+            return self.segment(doc);
+        }
         let kinds = self.member_kinds()?;
         let span = self.since(start);
         Ok(kinds.into_iter().map(|kind| Member { doc: doc.clone(), span, kind }).collect())
+    }
+
+    /// `segment rx on cpu(0) { … }`: its members stand behind it in the list of all.
+    fn segment(&mut self, doc: String) -> P<Vec<Member>> {
+        let start = self.span();
+        self.bump();
+        let name = self.name("a segment")?;
+        self.expect_word("on")?;
+        if self.at_word("xdp") || self.at_word("nic") {
+            return self.not_yet("a segment on another device than `cpu`");
+        }
+        self.expect_word("cpu")?;
+        self.mark_tight();
+        let opened = self.expect("(")?;
+        let cpu = self.inside(false, |p| {
+            let cpu = p.expr()?;
+            p.close(")", opened)?;
+            Ok(cpu)
+        })?;
+        let inner = self.braced(Self::members)?;
+        let span = self.since(start);
+        let own = Member { doc, span, kind: MemberKind::Segment { name, cpu } };
+        Ok(std::iter::once(own).chain(inner.into_iter().flatten()).collect())
     }
 
     fn member_kinds(&mut self) -> P<Vec<MemberKind>> {
@@ -98,7 +124,7 @@ impl Parser<'_> {
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,
             "cached" if self.sign_at(1, "(") => return self.not_yet("`cached`"),
-            "segment" | "cache" | "event" | "publish" | "subscribe" | "export" if defines => {
+            "cache" | "event" | "publish" | "subscribe" | "export" if defines => {
                 return self.not_yet(&format!("`{word}`"));
             }
             _ if self.at_any_word() && self.sign_at(1, "=") => self.instance()?,

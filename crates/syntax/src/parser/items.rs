@@ -98,7 +98,12 @@ impl Parser<'_> {
             "app" => self.element().map(ItemKind::App),
             "table" | "global" => self.table().map(ItemKind::Table),
             "test" => self.test().map(ItemKind::Test),
-            "event" | "segment" | "export" | "cache" | "queue" => self.not_yet(&format!("`{word}`")),
+            "segment" => {
+                let d = Diagnostic::error("E0108", self.span(), "`segment` starts no item");
+                self.report(d.hint("a segment is part of an app: write it inside of `app name { … }`"));
+                Err(Abort)
+            }
+            "event" | "export" | "cache" | "queue" => self.not_yet(&format!("`{word}`")),
             _ => self.unknown_item(word),
         }
     }

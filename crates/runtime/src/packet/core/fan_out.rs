@@ -312,14 +312,13 @@ impl PacketCore {
     }
 
     /// A capture's time moves on to `time`, for all apps whose time it is.
-    pub(super) fn all_catch_up(&mut self, time: u64) {
+    /// False: an app has to wait for another segment first.
+    pub(super) fn all_catch_up(&mut self, time: u64) -> bool {
+        let mut done = true;
         for app in 0..=self.others.len() {
-            self.with(app, |c| {
-                if c.capture.is_some() {
-                    c.catch_up(time)
-                }
-            });
+            done &= self.with(app, |c| c.capture.is_none() || c.catch_up(time));
         }
+        done
     }
 
     pub(super) fn all_loops(&mut self) {

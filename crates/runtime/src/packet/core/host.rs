@@ -3,6 +3,7 @@
 
 use super::PacketCore;
 use crate::abi::*;
+use crate::core::app::AppCore;
 use std::os::raw::c_int;
 
 /// What `wl_packets.transmit` is.
@@ -41,6 +42,17 @@ pub unsafe extern "C" fn serve(core: *mut wl_core) {
 unsafe fn of<'a>(core: *mut wl_core) -> &'a mut PacketCore {
     // SAFETY: `rt` was set by `enter`, and nothing else uses the core until the program returns.
     unsafe { &mut *(*core).rt.cast::<PacketCore>() }
+}
+
+/// Leaves a core the handlers of its segment, and those that every core runs.
+pub fn keep_segment(app: &mut AppCore, segment: Option<u32>) {
+    let Some(segment) = segment else { return };
+    let desc = app.app.desc.clone();
+    let here = |h: &u32| desc.handlers[*h as usize].segment.is_none_or(|s| s == segment);
+    app.every.retain(|(h, _)| here(h));
+    for list in [&mut app.start, &mut app.end, &mut app.fault_handlers] {
+        list.retain(here);
+    }
 }
 
 pub fn table() -> wl_host {

@@ -4,6 +4,7 @@
 //! runs in `handle` and `run_handler` only. The functions that it calls (`transmit`, the host
 //! functions) stage frames and count, and never run program code.
 
+mod cross;
 mod fan_out;
 mod host;
 mod play;
@@ -16,6 +17,7 @@ pub use fan_out::{fan, Fan, Fans, Member};
 pub use host::{queue, serve, transmit};
 
 use super::core_mesh::Mesh;
+use super::crossing::Crossings;
 use super::offload::{Large, Undone};
 use super::pool::{Buf, Pool};
 use super::port::{Batch, FramePort, BATCH};
@@ -95,6 +97,8 @@ pub enum Route {
     Here(usize),
     /// The core that has it.
     Core(usize),
+    /// A queue to another segment, by the number that the core's [`Crossings`] know it by.
+    Segment(usize),
     Nowhere,
 }
 
@@ -114,6 +118,9 @@ pub struct Parts {
     pub inputs: Vec<Input>,
     /// By port and instance.
     pub routes: Vec<Vec<Route>>,
+    pub crossings: Crossings,
+    /// The part of the app that runs here; None: all of it.
+    pub segment: Option<u32>,
     pub stats: Arc<Vec<CoreStats>>,
     /// Time is the capture's, and begins here.
     pub capture: Option<u64>,
@@ -148,6 +155,9 @@ pub struct PacketCore {
     /// Those that lead back into the program.
     loops: Vec<usize>,
     routes: Vec<Vec<Route>>,
+    crossings: Crossings,
+    /// Another segment has the same processor.
+    pub crowded: bool,
     /// Frame handler by port.
     handlers: Vec<u32>,
     /// By handler: it sends nothing.
@@ -213,7 +223,8 @@ impl PacketCore {
     pub fn new(mut p: Parts) -> PacketCore {
         let (cores, now) = (p.stats.len(), monotonic());
         let seed = crate::core::mix(now ^ (p.index as u64) << 32 ^ u64::from(std::process::id()));
-        let app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
+        let mut app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
+        host::keep_segment(&mut app, p.segment);
         let queues: Vec<bool> = app.app.desc.ports.iter().map(|p| p.kind.is_queue()).collect();
         let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app.desc, i).unwrap_or(NO_HANDLER)).collect();
         let quiet = app.app.desc.handlers.iter().map(|h| !h.sends).collect();
@@ -243,6 +254,8 @@ impl PacketCore {
             loops: (0..p.inputs.len()).filter(|i| p.inputs[*i].looped).collect(),
             inputs: p.inputs,
             routes: p.routes,
+            crossings: p.crossings,
+            crowded: false,
             handlers,
             quiet,
             nowhere,
@@ -298,6 +311,7 @@ impl PacketCore {
         self.due = self.every.iter().map(|e| e.2).min().unwrap_or(u64::MAX);
         self.unready = self.app.app.start_fault(self.counts_of());
         self.flush();
+        self.tell_time(if self.has_only_timers() { u64::MAX } else { self.now });
     }
 
     /// All packets are handled: runs the end handlers.
@@ -308,6 +322,7 @@ impl PacketCore {
         }
         self.run_fault_handlers();
         self.flush();
+        self.crossings.closing = true;
     }
 
     fn enter(&mut self) -> *mut wl_core {
@@ -322,7 +337,10 @@ impl PacketCore {
         let mut busy = self.take_sends();
         busy |= self.serve_popped();
         busy |= self.take_work();
-        self.blocked = false;
+        self.blocked = !self.settle();
+        if !self.blocked {
+            busy |= self.take_crossings();
+        }
         if !self.draining {
             busy |= self.receive();
         }
@@ -337,9 +355,12 @@ impl PacketCore {
             });
         }
         self.mesh.send_late();
+        self.settle();
+        self.crossings.close(self.now, &mut self.mesh);
         // Of a capture nobody waits for the next frame: the others sleep until it is worth their
         // while.
-        let lazy = busy && !self.blocked && self.timeline.is_some() && !self.pace;
+        let hastes = self.blocked || self.pace || self.crossings.sends();
+        let lazy = busy && !hastes && self.timeline.is_some();
         self.mesh.ring_bells(lazy);
         busy
     }
@@ -352,7 +373,10 @@ impl PacketCore {
             if !busy || !self.others.is_empty() {
                 self.read_clock();
             }
-            self.run_timers();
+            // A segment whose frames are late waits with its timers, too.
+            if self.settle() {
+                self.run_timers();
+            }
             busy |= self.run_loops();
         }
         if self.now >= self.housekeeping || self.capture.is_some() && !busy {
@@ -372,6 +396,7 @@ impl PacketCore {
             for k in 0..self.loops.len() {
                 busy |= self.receive_from(self.loops[k], u64::MAX);
             }
+            busy |= self.take_own_crossings();
             if !busy {
                 break;
             }
@@ -564,7 +589,7 @@ impl PacketCore {
         }
         let wait = next.min(REST);
         let t = libc::timespec { tv_sec: wait.as_secs() as libc::time_t, tv_nsec: wait.subsec_nanos() as libc::c_long };
-        if self.mesh.may_sleep() {
+        if self.mesh.may_sleep() && self.crossings.nothing_there() {
             // SAFETY: the list and the time live here.
             unsafe { libc::ppoll(self.poll.as_mut_ptr(), self.poll.len() as libc::nfds_t, &t, std::ptr::null()) };
             let mut count = 0u64;
@@ -583,7 +608,11 @@ impl PacketCore {
             self.given = 0;
             return false;
         }
-        (0..32).for_each(|_| std::hint::spin_loop());
+        if self.crowded {
+            std::thread::yield_now();
+        } else {
+            (0..32).for_each(|_| std::hint::spin_loop());
+        }
         true
     }
 
@@ -607,7 +636,17 @@ impl PacketCore {
     }
 
     pub fn inputs_ended(&self) -> bool {
+        self.ports_ended() && (self.crossings.from.is_empty() || self.crossings.finished)
+    }
+
+    /// The same, whatever other segments may send.
+    pub fn ports_ended(&self) -> bool {
         self.draining || self.inputs.iter().all(|i| i.ended || i.looped)
+    }
+
+    /// No frame comes to it.
+    pub fn has_only_timers(&self) -> bool {
+        self.inputs.is_empty() && self.crossings.from.is_empty()
     }
 
     /// Whether this core has handled all it was given.

@@ -23,7 +23,8 @@ pub struct Popped {
     batch: Batch,
     /// Their handlers are at work.
     pub serving: bool,
-    ran_out: bool,
+    /// How often that was done which is done at most [`RUN_OUT`] times.
+    ran_out: usize,
 }
 
 impl PacketCore {
@@ -88,26 +89,30 @@ impl PacketCore {
     }
 
     /// Behind a capture's end, once: periodic handlers go on at their times while frames wait in
-    /// queues.
-    fn run_out(&mut self) {
-        if self.capture.is_none() || std::mem::replace(&mut self.popped.ran_out, true) {
-            return;
-        }
-        for _ in 0..RUN_OUT {
+    /// queues. False: it has to wait for another segment first.
+    fn run_out(&mut self) -> bool {
+        while self.capture.is_some() && self.popped.ran_out < RUN_OUT {
             if self.every.is_empty() || self.waiting() == 0 {
                 break;
             }
+            if !self.settle() {
+                return false;
+            }
+            self.popped.ran_out += 1;
             self.now = self.now.max(self.due);
             self.read_clock();
             self.run_timers();
             self.run_loops();
         }
+        self.popped.ran_out = RUN_OUT;
+        true
     }
 
     /// Whether what waited has left this core, too.
     pub fn all_run_out(&mut self) -> bool {
-        self.each(PacketCore::run_out);
-        self.work_done()
+        let mut done = true;
+        self.each(|c| done &= c.run_out());
+        done && self.work_done()
     }
 
     fn waiting(&mut self) -> usize {

@@ -10,7 +10,7 @@ use crate::packet::rps::Rps;
 
 impl PacketCore {
     pub(super) fn receive(&mut self) -> bool {
-        if !self.mesh.has_room() || !self.mesh.send_late() {
+        if !self.mesh.has_room() || !self.mesh.send_late() || !self.may_send() {
             self.blocked = true;
             return false;
         }
@@ -27,7 +27,7 @@ impl PacketCore {
     /// The earliest frames of all captures.
     fn receive_captured(&mut self) -> bool {
         let (mut first, mut second) = ((u64::MAX, usize::MAX), u64::MAX);
-        let mut busy = false;
+        let (mut busy, mut live, mut captured) = (false, false, false);
         for i in 0..self.inputs.len() {
             if self.inputs[i].ended || self.inputs[i].looped {
                 continue;
@@ -35,8 +35,10 @@ impl PacketCore {
             let port = &mut self.ends[self.inputs[i].end].port;
             if !port.is_capture() {
                 busy |= self.receive_from(i, u64::MAX);
+                live = true;
                 continue;
             }
+            captured = true;
             // A capture at its end, or broken: the next look tells.
             let time = port.next_time().unwrap_or(0);
             if time < first.0 {
@@ -47,6 +49,14 @@ impl PacketCore {
             }
         }
         if first.1 == usize::MAX {
+            if live && !captured {
+                self.tell_no_time();
+            }
+            return busy;
+        }
+        let bound = self.next_crossing();
+        if first.0 > bound {
+            self.blocked = !busy;
             return busy;
         }
         let clock = if self.pace { self.paced() } else { u64::MAX };
@@ -54,13 +64,18 @@ impl PacketCore {
             self.each(|c| c.now = if c.capture.is_some() { c.now.max(clock) } else { c.now });
         }
         self.all_loops();
-        self.all_catch_up(first.0.min(clock));
+        if !self.all_catch_up(first.0.min(clock)) {
+            self.blocked = true;
+            return busy;
+        }
+        self.tell_time(first.0.min(clock));
         if first.0 > clock {
             return busy;
         }
         // What leaves a queue does so at the time of the frame at hand.
         let second = if self.no_queues() { second } else { first.0 };
-        let got = self.receive_from(first.1, second.min(clock).min(self.next_due().saturating_sub(1)).max(first.0));
+        let until = second.min(clock).min(bound).min(self.next_due().saturating_sub(1));
+        let got = self.receive_from(first.1, until.max(first.0));
         // No buffer for a frame that is there: others have them. One that has not come is waited
         // for.
         let input = &self.inputs[first.1];

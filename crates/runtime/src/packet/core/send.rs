@@ -169,6 +169,7 @@ impl PacketCore {
                     self.touched.retain(|e| *e != end);
                 }
             }
+            Some(Route::Segment(k)) => self.cross(k, f, buf),
             Some(Route::Core(core)) => self.mesh.send(core, Item { frame: f, buf, of: self.number as u32 }),
             Some(Route::Nowhere) => {
                 if let Some(s) = self.counts_of().ports.get((f.out >> 16) as usize) {

@@ -37,9 +37,10 @@ impl PacketCore {
     }
 
     /// A capture's time moves on to `time`: what is due until then runs, each at its own time.
-    pub(super) fn catch_up(&mut self, time: u64) {
+    /// False: it has to wait for another segment first.
+    pub(super) fn catch_up(&mut self, time: u64) -> bool {
         if time < self.due {
-            return;
+            return true;
         }
         for e in &mut self.every {
             let missed = time.saturating_sub(e.2) / e.1;
@@ -49,11 +50,15 @@ impl PacketCore {
         }
         self.due = self.every.iter().map(|e| e.2).min().unwrap_or(u64::MAX);
         while self.due <= time {
+            if !self.settle() {
+                return false;
+            }
             self.now = self.now.max(self.due);
             self.read_clock();
             self.run_timers();
             self.run_loops();
         }
+        true
     }
 
     pub(super) fn housekeep(&mut self) {

@@ -1,0 +1,227 @@
+//! Segments: parts of an app with a core of their own, and the queues between them.
+//!
+//! In: a lowered module, in which the handlers that stand in a segment name it. Out:
+//! [`Placement`]: the segment of each other handler, the queues that lead from one segment to
+//! another, and the conflicts, which the compiler reports. A handler outside of the segments goes
+//! to the segment that has what it uses. States, tables and queues belong to one segment each.
+//! Tables that only signals change do not: each segment may read them. A segment may read a
+//! counter that no other one counts.
+
+use crate::core_partition::{Resource, Uses};
+use crate::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A part of an app with a core of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    pub name: String,
+    /// The core, counted from 0 among those of the run.
+    pub cpu: u32,
+    pub span: Span,
+}
+
+/// The queues that lead from one segment to another, with their senders.
+pub type Crossings = BTreeMap<PortId, BTreeSet<SegmentId>>;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placement {
+    /// By handler. None: each core runs it.
+    pub handlers: Vec<Option<SegmentId>>,
+    pub crossings: Crossings,
+    pub conflicts: Vec<Conflict>,
+}
+
+/// What keeps an app from being divided. Handlers are named by their index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// The app has ports of connections.
+    Connections,
+    /// A handler of a port's packets stands in no segment.
+    Unplaced { handler: usize },
+    /// Handlers of two segments use it, or one that every core runs.
+    Resource { thing: Resource, first: usize, second: usize },
+    /// A queue between segments is asked for its packets.
+    Asked { queue: PortId, handler: usize },
+    /// Queues lead in a circle.
+    Circle(Vec<PortId>),
+}
+
+/// None: the app has no segments.
+pub fn place(m: &Module) -> Option<Placement> {
+    (!m.segments.is_empty()).then(|| {
+        let mut p = Placer::new(m);
+        p.infer();
+        p.finish()
+    })
+}
+
+struct Placer<'m> {
+    m: &'m Module,
+    uses: Vec<Uses>,
+    handlers: Vec<Option<SegmentId>>,
+    /// What belongs to one segment, by handler.
+    things: Vec<BTreeSet<Resource>>,
+}
+
+impl<'m> Placer<'m> {
+    fn new(m: &'m Module) -> Placer<'m> {
+        let uses: Vec<Uses> = m.handlers.iter().map(|h| Uses::of(m, h)).collect();
+        let mut p = Placer { m, uses, handlers: m.handlers.iter().map(|h| h.segment).collect(), things: Vec::new() };
+        p.things = (0..m.handlers.len()).map(|n| p.owned(n)).collect();
+        p
+    }
+
+    /// What a handler uses, and no other segment may.
+    fn owned(&self, n: usize) -> BTreeSet<Resource> {
+        let u = &self.uses[n];
+        let changed = |t: Resource| {
+            self.m.handlers.iter().zip(&self.uses).any(|(h, u)| !on_all(h) && !h.on.is_test() && u.changes.contains(&t))
+        };
+        let mut things: BTreeSet<Resource> = u.reads.union(&u.changes).copied().collect();
+        things.retain(|t| match t {
+            Resource::Counter(_) => false,
+            Resource::Table(_) => changed(*t),
+            _ => true,
+        });
+        let inside = |p: &PortId| self.m.ports.get(p.index()).is_some_and(|p| p.kind.is_inside());
+        things.extend(u.asks.iter().copied().map(Resource::Queue));
+        let sends = u.sends.iter().filter(|p| inside(p) && self.handler_of(**p).is_none());
+        things.extend(sends.copied().map(Resource::Queue));
+        match self.m.handlers[n].on {
+            On::Frame { port, .. } if inside(&port) => drop(things.insert(Resource::Queue(port))),
+            _ => {}
+        }
+        things
+    }
+
+    /// The handler of a queue that stands in a segment.
+    fn handler_of(&self, queue: PortId) -> Option<usize> {
+        let of = |h: &Handler| matches!(h.on, On::Frame { port, .. } if port == queue) && h.segment.is_some();
+        self.m.is_queue(queue).then(|| self.m.handlers.iter().position(of)).flatten()
+    }
+
+    /// Handlers that stand in no segment go to the one that has what they use, others to the first.
+    fn infer(&mut self) {
+        self.follow();
+        let open = |h: &Handler| h.segment.is_none() && !on_all(h) && !matches!(h.on, On::Frame { .. });
+        for n in 0..self.handlers.len() {
+            if self.handlers[n].is_none() && open(&self.m.handlers[n]) {
+                self.handlers[n] = Some(SegmentId(0));
+                self.follow();
+            }
+        }
+    }
+
+    fn follow(&mut self) {
+        let open = |p: &Placer, n: usize| p.handlers[n].is_none() && !on_all(&p.m.handlers[n]);
+        let near = |p: &Placer, n: usize| {
+            let shares = |o: &usize| !p.m.handlers[*o].on.is_test() && !p.things[*o].is_disjoint(&p.things[n]);
+            (0..p.handlers.len()).filter(|o| p.handlers[*o].is_some()).find(shares).and_then(|o| p.handlers[o])
+        };
+        let all = 0..self.handlers.len();
+        while let Some((n, s)) = all.clone().filter(|n| open(self, *n)).find_map(|n| Some((n, near(self, n)?))) {
+            self.handlers[n] = Some(s);
+        }
+    }
+
+    fn finish(self) -> Placement {
+        let crossings = self.crossings();
+        let mut conflicts = Vec::new();
+        if desc::is_mixed(self.m.ports.iter().map(|p| &p.kind)) {
+            conflicts.push(Conflict::Connections);
+        }
+        for (n, h) in self.m.handlers.iter().enumerate() {
+            if self.handlers[n].is_none() && matches!(h.on, On::Frame { .. }) {
+                conflicts.push(Conflict::Unplaced { handler: n });
+            }
+            for queue in self.uses[n].asks.iter().filter(|q| crossings.contains_key(q)) {
+                conflicts.push(Conflict::Asked { queue: *queue, handler: n });
+            }
+        }
+        self.shared(&crossings, &mut conflicts);
+        self.counted(&mut conflicts);
+        conflicts.extend(self.circle(&crossings).map(Conflict::Circle));
+        Placement { handlers: self.handlers, crossings, conflicts }
+    }
+
+    fn crossings(&self) -> Crossings {
+        let mut found = BTreeMap::new();
+        for queue in (0..self.m.ports.len() as u32).map(PortId) {
+            let Some(home) = self.handler_of(queue).and_then(|h| self.handlers[h]) else { continue };
+            let senders: BTreeSet<SegmentId> = (0..self.handlers.len())
+                .filter(|n| self.uses[*n].sends.contains(&queue))
+                .filter_map(|n| self.handlers[n])
+                .collect();
+            if senders.iter().any(|s| *s != home) {
+                found.insert(queue, senders);
+            }
+        }
+        found
+    }
+
+    /// What belongs to one segment, and is used by two.
+    fn shared(&self, crossings: &Crossings, conflicts: &mut Vec<Conflict>) {
+        let mut first: BTreeMap<Resource, usize> = BTreeMap::new();
+        let mut told = BTreeSet::new();
+        for (n, h) in self.m.handlers.iter().enumerate().filter(|(_, h)| !h.on.is_test()) {
+            // What every core runs would send to a queue that some have no way to.
+            let sends = self.uses[n].sends.iter().filter(|q| on_all(h) && crossings.contains_key(q));
+            conflicts.extend(sends.filter_map(|q| {
+                Some(Conflict::Resource { thing: Resource::Queue(*q), first: self.handler_of(*q)?, second: n })
+            }));
+            // A signal changes what each core has.
+            if matches!(h.on, On::Signal(_)) {
+                continue;
+            }
+            for t in &self.things[n] {
+                if matches!(t, Resource::Queue(q) if crossings.contains_key(q)) {
+                    continue;
+                }
+                let before = *first.entry(*t).or_insert(n);
+                if self.handlers[before] != self.handlers[n] && told.insert(*t) {
+                    conflicts.push(Conflict::Resource { thing: *t, first: before, second: n });
+                }
+            }
+        }
+    }
+
+    /// Counters that one segment reads, and another one counts.
+    fn counted(&self, conflicts: &mut Vec<Conflict>) {
+        for c in (0..self.m.counters.len() as u32).map(|n| Resource::Counter(CounterId(n))) {
+            let of = |n: &usize| !self.m.handlers[*n].on.is_test() && !matches!(self.m.handlers[*n].on, On::Signal(_));
+            let all = || (0..self.handlers.len()).filter(of);
+            let pair = all().filter(|r| self.uses[*r].reads.contains(&c)).find_map(|r| {
+                Some((r, all().find(|w| self.uses[*w].changes.contains(&c) && self.handlers[*w] != self.handlers[r])?))
+            });
+            conflicts.extend(pair.map(|(second, first)| Conflict::Resource { thing: c, first, second }));
+        }
+    }
+
+    /// Queues that lead from a segment back to it.
+    fn circle(&self, crossings: &Crossings) -> Option<Vec<PortId>> {
+        let home = |q: PortId| self.handler_of(q).and_then(|h| self.handlers[h]);
+        // The queues on the way from a segment to where each other one was reached from.
+        for start in (0..self.m.segments.len() as u32).map(SegmentId) {
+            let mut ways: BTreeMap<SegmentId, Vec<PortId>> = BTreeMap::new();
+            let mut open = vec![(start, Vec::new())];
+            while let Some((at, way)) = open.pop() {
+                for (q, _) in crossings.iter().filter(|(_, senders)| senders.contains(&at)) {
+                    let Some(to) = home(*q) else { continue };
+                    let way: Vec<PortId> = way.iter().copied().chain([*q]).collect();
+                    if to == start {
+                        return Some(way);
+                    }
+                    if ways.insert(to, way.clone()).is_none() {
+                        open.push((to, way));
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Whether each core runs the handler, for itself.
+fn on_all(h: &Handler) -> bool {
+    matches!(h.on, On::Signal(_) | On::Fault) && h.segment.is_none()
+}
