@@ -59,7 +59,7 @@ fn what_is_not_known_is_a_dash() {
 #[test]
 fn long_columns_are_cut() {
     let l = line(&[b"GET", &[b'a'; 5000]], &entry());
-    assert_eq!(l.len(), line(&[b"GET", b""], &entry()).len() + 1024);
+    assert_eq!(l.len(), line(&[b"GET", b"a"], &entry()).len() + 1023);
 }
 
 /// Lines beyond the room are lost and counted; written lines are whole.

@@ -51,7 +51,7 @@ impl Compiler<'_> {
         let uses = Uses::of(&self.m, &self.m.handlers[h.index()]);
         for thing in uses.reads.union(&uses.changes).copied() {
             let alone = match thing {
-                Resource::State(_) => true,
+                Resource::State(_) | Resource::Queue(_) => true,
                 // Its sum is seen from outside only.
                 Resource::Counter(_) => uses.reads.contains(&thing),
                 Resource::Table(t) => self.m.sharing(&self.m.tables[t.index()]) != TableSharing::One,
