@@ -6,7 +6,10 @@ use std::hash::Hasher;
 use std::path::Path;
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std");
+    // At run time: a build folder may be a copy of another tree's.
+    let manifest = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let manifest = Path::new(&manifest);
+    let root = manifest.join("../../std");
     println!("cargo::rerun-if-changed={}", root.display());
     let mut table = String::from("pub static FILES: &[(&str, &str)] = &[\n");
     add(&root, &root, &mut table);
@@ -17,7 +20,7 @@ fn main() {
     println!("cargo::rustc-link-arg-bin=wireloom-runtime=-Wl,--strip-all");
     let mut id = std::hash::DefaultHasher::new();
     for part in ["src/serve", "../runtime/src", "../ir/src/desc.rs", "../../support"] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
+        let path = manifest.join(part);
         println!("cargo::rerun-if-changed={}", path.display());
         hash(&path, &mut id);
     }
