@@ -3,7 +3,8 @@
 //! compiler.
 
 use std::process::Command;
-use wireloom_tests::{finish, root, Folder, Wireloom};
+use wireloom_tests::folder::Folder;
+use wireloom_tests::{finish, root, Wireloom};
 
 fn passes(program: &str, tests: usize) {
     let mut command = Command::new(Wireloom::binary());
