@@ -9,6 +9,7 @@ from common import *
 import ssl
 import zlib
 
+from scapy.fields import RawVal
 from scapy.all import (AH, BOOTP, DHCP, DNS, DNSQR, DNSRR, DNSRRMX, DNSRROPT, DNSRRSOA, DNSRRSRV, ESP, GRE, Dot1AD, ICMPv6EchoRequest,
                        ICMPv6ND_NS, ICMPv6ND_RA, ICMPv6NDOptMTU, ICMPv6NDOptPrefixInfo, ICMPv6NDOptSrcLLAddr, IPOption_RR,
                        IPOption_Router_Alert, IPv6ExtHdrDestOpt, PPPoE, PPPoED, PPPoED_Tags, PPPoETag, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, NTP, RTP,
@@ -205,7 +206,7 @@ MESSAGES = [
       ("slice(m.sname, 0, 3)", "dhcp.server", "str"), ("slice(m.file, 0, 4)", "dhcp.file", "str"),
       ("u8(dhcp.kind(m) else dhcp.Kind.nak)", "dhcp.option.dhcp"), ('dhcp.option(m, 12) else ""', "dhcp.option.hostname", "str"),
       ("dhcp.address(m, 50) else 0", "dhcp.option.requested_ip_address", "ip"), ("dhcp.address(m, 54) else 0", "dhcp.option.dhcp_server_id", "ip")]),
-    (dgram(123, 123, NTP(leap=1, version=4, mode=4, stratum=2, poll=6, precision=236, delay=0.5, dispersion=0.25, id="192.0.2.99", ref=3892314112,
+    (dgram(123, 123, NTP(leap=1, version=4, mode=4, stratum=2, poll=6, precision=RawVal(b"\xec"), delay=0.5, dispersion=0.25, id="192.0.2.99", ref=3892314112,
                          orig=3892314113, recv=3892314114, sent=3892314115)), UDP, "ntp.Message",
      [("m.leap", "ntp.flags.li"), ("m.version", "ntp.flags.vn"), ("u8(m.mode)", "ntp.flags.mode"), ("m.stratum", "ntp.stratum"), ("u8(m.poll)", "ntp.ppoll"),
       ("u8(m.precision)", "ntp.precision", "byte"), ("m.root_delay", "ntp.rootdelay"), ("m.root_dispersion", "ntp.rootdispersion"),
