@@ -104,7 +104,7 @@ fn run(folder: &Folder, way: &str, more: &[&str]) -> (Vec<Frames>, String, u64) 
     args.extend(["--dump".into(), format!("counters=@/{way}.json")]);
     args.extend(more.iter().map(|s| s.to_string()));
     let said = folder.run("program.loom", &args.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(said.contains(" 0 faults") && said.contains(" 0 without a way out"), "{way}: {said}");
+    assert!(said.contains(" 0 faults") && said.contains(" 0 without an output"), "{way}: {said}");
     let counters = std::fs::read_to_string(folder.file(&format!("{way}.json"))).expect("the counters");
     let frames = OUTS.iter().map(|o| read(&folder.file(&format!("{o}-{way}.pcap")))).collect();
     (frames, counters, number(&said, " discarded by queues"))
