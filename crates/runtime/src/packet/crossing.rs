@@ -14,7 +14,7 @@
 use super::core::frame_handler;
 use super::core_mesh::Mesh;
 use super::pool::Buf;
-use super::port_bindings::depth;
+use super::port_targets::depth;
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::core::app::App;

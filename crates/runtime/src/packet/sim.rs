@@ -6,7 +6,7 @@ use super::core_mesh::Mesh;
 use super::crossing::{Crossings, Plan};
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, Sent};
-use super::port_bindings::depth;
+use super::port_targets::depth;
 use crate::core::app::App;
 use crate::error::Error;
 use crate::sim::Sim;
