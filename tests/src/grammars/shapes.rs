@@ -298,7 +298,8 @@ impl Maker {
                 inner.ints.push((format!("got{name}"), u64::MAX));
             }
             let known = inner.clone();
-            self.case(&mut inner, &known, s, out, &guard, place, depth);
+            self.case(&mut inner, out, &guard, place, depth);
+            self.public_of_case(&mut inner, &known, s);
             after |= self.flown;
         }
         let other = self.pick(&["else => nothing", "else => fault wrong_a", "else => { _: u8 }", ""]);
@@ -306,17 +307,7 @@ impl Maker {
         self.flown = after;
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn case(
-        &mut self,
-        inner: &mut Scope,
-        known: &Scope,
-        s: &mut Scope,
-        out: &mut String,
-        guard: &str,
-        place: Place,
-        depth: u32,
-    ) {
+    fn case(&mut self, inner: &mut Scope, out: &mut String, guard: &str, place: Place, depth: u32) {
         if self.rng.chance(12) {
             let _ = writeln!(out, "        {guard} => nothing");
             return;
@@ -332,6 +323,10 @@ impl Maker {
             self.field(inner, out, inside, depth - 1);
         }
         let _ = writeln!(out, "        }}");
+    }
+
+    /// The values of a case that its switch passes on: behind it they are known as options.
+    fn public_of_case(&mut self, inner: &mut Scope, known: &Scope, s: &mut Scope) {
         inner.leave_case(known, &mut self.rng);
         s.ints.extend(inner.ints.iter().skip(known.ints.len()).cloned());
         s.bools.extend(inner.bools.iter().skip(known.bools.len()).cloned());
