@@ -287,14 +287,20 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     Ok(())
 }
 
+/// The bytes of a message that hold the id by which answers are matched.
+#[derive(Clone, Copy)]
+pub struct IdField {
+    pub offset: usize,
+    pub width: usize,
+}
+
 /// A protocol, made ready.
 #[derive(Clone, Copy)]
 pub struct Proto {
     pub request: Unit,
     pub response: Option<Unit>,
     pub exclusive: bool,
-    /// Offset and width of the id that matches answers.
-    pub id: Option<(usize, usize)>,
+    pub id: Option<IdField>,
     pub ctx: u64,
     /// In a drain its answers say that they are the last.
     pub tells_drain: bool,
@@ -595,7 +601,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         exclusive: p.sharing == Sharing::Exclusive,
         id: match p.order {
             Order::InOrder => None,
-            Order::ById { offset, width } => Some((offset as usize, width as usize)),
+            Order::ById { offset, width } => Some(IdField { offset: offset as usize, width: width as usize }),
         },
         ctx: p.default_ctx,
         ignore: Ignore::of(p),

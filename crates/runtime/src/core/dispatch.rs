@@ -10,7 +10,7 @@
 //! of an answer. The whole request is still in memory. This is the case in which the backend closes
 //! an idle connection at the moment of its use.
 
-use super::app::Proto;
+use super::app::{IdField, Proto};
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink, BACKENDS};
 use super::{Core, Raw, BACKEND_OUT_MAX, HIGH, PENDING_MAX, WAITERS_MAX};
@@ -25,8 +25,21 @@ pub(super) struct Target {
     pub i: usize,
 }
 
+/// A call as a handler makes it. Its bytes are valid until the host's function returns.
+#[derive(Clone, Copy)]
+pub(super) struct CallRequest<'a> {
+    pub port: u32,
+    /// The instance of the port.
+    pub index: u32,
+    pub head: wl_bytes,
+    /// `WL_TAIL_*`.
+    pub tail: u32,
+    pub how: &'a wl_call,
+}
+
 impl Core {
-    pub(super) fn host_call(&mut self, id: Id, port: u32, index: u32, head: wl_bytes, tail: u32, how: &wl_call) {
+    pub(super) fn host_call(&mut self, id: Id, request: CallRequest) {
+        let how = request.how;
         let t = &mut self.tasks[id];
         if t.fresh {
             t.fresh = false;
@@ -41,7 +54,7 @@ impl Core {
         t.waiting += 1;
         t.hold_req |= how.flags & WL_C_HOLD_REQ != 0;
         t.ctx = how.ctx;
-        if let Err(kind) = self.dispatch(id, part, port, index, head, tail, how) {
+        if let Err(kind) = self.dispatch(id, part, request) {
             self.complete_part(id, part, kind, None);
         }
     }
@@ -62,17 +75,8 @@ impl Core {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn dispatch(
-        &mut self,
-        id: Id,
-        part: u32,
-        port: u32,
-        index: u32,
-        head: wl_bytes,
-        tail: u32,
-        how: &wl_call,
-    ) -> Result<(), u32> {
+    fn dispatch(&mut self, id: Id, part: u32, request: CallRequest) -> Result<(), u32> {
+        let CallRequest { port, index, head, tail, how } = request;
         self.asks(id, part, (port as u16, index));
         let (mut target, proto) = self.target(id, port, index)?;
         let (here, more) = self.tail_here(id, tail);
@@ -154,7 +158,7 @@ impl Core {
         }
         self.mark_unsent(conn);
         match proto.id {
-            Some((offset, width)) => self.append_with_id(conn, call, head, here, offset, width)?,
+            Some(field) => self.append_with_id(conn, call, head, here, field)?,
             None => self.append_out(conn, head, here)?,
         }
         self.pace.shared();
@@ -199,15 +203,8 @@ impl Core {
     }
 
     /// Appends a request with our id instead of the client's.
-    fn append_with_id(
-        &mut self,
-        conn: Id,
-        call: Id,
-        head: Raw,
-        here: Raw,
-        offset: usize,
-        width: usize,
-    ) -> Result<(), u32> {
+    fn append_with_id(&mut self, conn: Id, call: Id, head: Raw, here: Raw, field: IdField) -> Result<(), u32> {
+        let IdField { offset, width } = field;
         if head.n < offset + width {
             return Err(WL_F_CONSTRAINT);
         }
