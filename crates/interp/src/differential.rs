@@ -217,8 +217,8 @@ const LAST: usize = 200;
 const COARSE: u64 = 100;
 
 /// Sizes of random pieces for an input of `n` bytes. Behind the first thousand pieces, and but for
-/// the last bytes, those of long inputs are larger: a message's bytes are given again with each
-/// piece, so that a megabyte in single bytes would take minutes.
+/// the last bytes, pieces of long inputs are larger. A message's bytes are given again with each
+/// piece: a megabyte in single bytes would take minutes.
 pub fn random_cuts(rng: &mut Rng, n: usize) -> Vec<usize> {
     let largest = [1, 2, 3, 7, 40, 1500][rng.below(6) as usize];
     let (mut cuts, mut sum) = (Vec::new(), 0);
@@ -251,8 +251,8 @@ pub fn difference(a: &[Event], b: &[Event]) -> Option<String> {
     None
 }
 
-/// The contexts (`wl_parser::ctx`) in which a unit is parsed as a message: 0 as a request, and as a
-/// response one for every value of its parameters (some of them, where there are many). Units that
+/// The contexts (`wl_parser::ctx`) in which a unit is parsed as a message. A request has 0. A
+/// response has one for every value of its parameters, or for some if there are many. Units that
 /// some code gives to `parse` are as requests. None if the unit is only part of others.
 pub fn contexts(m: &Module, unit: UnitId) -> Vec<u64> {
     let mut all = Vec::new();

@@ -536,9 +536,9 @@ pub struct ArgDesc {
     pub default: Option<ParamValue>,
 }
 
-/// How a signal's result is written: a leaf as its length, `:` and its text (`4:true`, `2:-7`,
-/// bytes as they are); an option as `-`, or `+` and its value; a record as its fields one after the
-/// other; no value as nothing.
+/// How a signal's result is written. A leaf is its length, `:` and its text (`4:true`, `2:-7`,
+/// bytes as they are). An option is `-`, or `+` and its value. A record is its fields one after the
+/// other; no value is nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ResultType {
     Nothing,

@@ -351,10 +351,10 @@ pub struct Protocol {
     pub classes: Vec<String>,
     /// A line of the access log: local 0 is the request (Msg); each `Log` gives a column.
     pub on_log: Option<Body>,
-    /// What a client is told. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request
-    /// (Msg; see [`ExprKind::HasMsg`]), the first bytes of a message that was refused (bytes<32>);
-    /// then one for each parameter of the response's unit, as packed for the last call that was
-    /// made for the request, else 0.
+    /// The answer to a fault. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request
+    /// (Msg; see [`ExprKind::HasMsg`]), the first bytes of a refused message (bytes<32>). Then one
+    /// local for each parameter of the response's unit, as packed for the request's last call, else
+    /// 0.
     pub on_fault: Option<Body>,
     /// How an interim answer is passed on, which no handler sees: a reply of local 0, the answer
     /// (Msg), with the edits of `forward response`. None: as it came.
@@ -483,8 +483,8 @@ pub struct Signal {
     pub ret: TyId,
 }
 
-/// The flow key of a frame port's frames: expressions over the frame, which is local 0 (a `Msg` of
-/// this unit), of integers and addresses; zero where the headers they are read from are absent.
+/// The flow key of a frame port's frames: expressions of integers and addresses over the frame,
+/// which is local 0 (a `Msg` of this unit). They are zero where their headers are absent.
 /// `symmetric`: both directions of a flow have one key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steer {

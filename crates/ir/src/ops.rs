@@ -1,7 +1,7 @@
-//! The table of operations: operators, builtins, and the functions of the language. A row has all
-//! that is known of an operation except its meaning, which each backend has: its name in the text
-//! form, its operands and result, its steps, effect and devices, and its line in the pages. The
-//! enums are made from the rows.
+//! The table of operations: operators, builtins, and the functions of the language. A row has
+//! everything of an operation but its meaning, which each backend has. These are its name in the
+//! text form, operands, result, steps, effect, devices, and its line in the pages. The enums are
+//! made from the rows.
 
 use crate::{Expr, ExprKind};
 use serde::{Deserialize, Serialize};

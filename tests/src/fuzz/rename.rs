@@ -1,6 +1,6 @@
-//! Gives programs other names. In: files that are compiled together. Out: the same files, in which
-//! what they name is called by words of C, by macros of its headers, and by names like those that
-//! generated code has for itself. Nothing else changes, so neither may the meaning.
+//! Gives programs other names. In: files that are compiled together. Out: the same files with other
+//! names: words of C, macros of its headers, and names like those of generated code. Nothing else
+//! changes, so neither may the meaning.
 //!
 //! One map holds for all files, the library's too, and no two names become one: so whatever a name
 //! refers to, all that refers to it follows. Words that the compiler itself knows stay: those that

@@ -1,4 +1,4 @@
-//! Named bytes of a frame keep their values, and a frame stays whole for all its users, also when
+//! Named bytes of a frame keep their values. A frame stays whole for all its users, also when
 //! another use was sent or changed before.
 
 use super::both_ways;

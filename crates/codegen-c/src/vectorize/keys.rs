@@ -29,8 +29,8 @@ pub(crate) struct VectorKeys {
 }
 
 impl<'m> Gen<'m> {
-    /// Keys in lanes, if a handler's first use of a table, and the only one that is looked up
-    /// ahead, is that of an exact one.
+    /// Keys in lanes, for a handler that looks up one exact table ahead and no other, and uses it
+    /// first.
     pub fn vector_keys(&mut self, h: &'m Handler, unit: UnitId, ahead: &BatchPlan<'m>) -> Option<VectorKeys> {
         let (Some(u), None) = (&ahead.exact, &ahead.masked) else { return None };
         let (shape, kept) = (self.stack(unit)?, HoistedState::default());

@@ -2,16 +2,16 @@
 //!
 //! In: a handler of frames, and the shape that most frames have (`Gen::shape`), in which all
 //! headers lie at constant places. Out: C (over support/simd.h) that runs the handler for sixteen
-//! frames side by side, or nothing. Such a handler may look at numbers of at most 32 bits, and at
-//! addresses, at constant places and at the frame's length; choose by conditions over them, set
-//! locals, count, look up the table of masks whose keys were looked up ahead (batch_lookup.rs), and
-//! send frames as they are. It cannot fault, and changes nothing that another frame sees, so the
-//! frames' order does not matter: those of other shapes are handled one by one, as before.
+//! frames side by side, or nothing. Such a handler may read numbers of at most 32 bits and
+//! addresses, at constant offsets, and the frame's length. It may branch on them, set locals,
+//! count, and send frames as they are. It may look up the wildcard table whose keys were looked up
+//! ahead (batch_lookup.rs). It cannot fault, and changes nothing that another frame sees. So the
+//! frames' order does not matter: those of other stacks are handled one by one, as before.
 //!
-//! Conditions become truths, a bit per frame; both branches are carried out, each for its own
-//! frames; a local that is set in a branch keeps its value where the branch is not taken. Each
-//! value is computed once and has a name. Values of which nothing is known are
-//! `VectorValue::Unknown`: a handler that needs one is none for lanes.
+//! Conditions become masks, a bit per frame. Both branches run, each for its own frames. A local
+//! that is set in a branch keeps its value where the branch is not taken. Each value is computed
+//! once and has a name. Values of which nothing is known are `VectorValue::Unknown`: a handler that
+//! needs one is none for lanes.
 //!
 //! Of handlers that look up an exact table and do more, only the keys are made in this way
 //! (keys.rs); they run frame by frame, in order.

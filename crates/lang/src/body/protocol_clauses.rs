@@ -173,9 +173,9 @@ impl Lower<'_, '_> {
         ))
     }
 
-    /// What its protocol asks of a request on its way to a server, as it will be sent: whether it
-    /// is refused, and with `args` what its answer is read with. An edited request is read again
-    /// where its edits may have changed what is asked.
+    /// Asks the protocol about a request on its way to a server, as it will be sent. A request may
+    /// be refused. `args`: gives the parameters that its answer is read with. An edited request is
+    /// read again where its edits may have changed what is asked.
     pub fn asked_of(&mut self, proto: ir::ProtocolId, v: &Val, span: Span, args: bool) -> R<Vec<ir::Expr>> {
         let o = self.message_of(v, span)?;
         let (msg, mut edits) = match &o.kind {

@@ -321,8 +321,8 @@ impl PacketCore {
         }
     }
 
-    /// The time of what begins here, what a capture has cut off it, and what is still to be done to
-    /// it: a frame of the batch at hand, or a new one.
+    /// The time of the frame that begins here, of the batch at hand or new. Then the bytes that a
+    /// capture has cut off it, and the work left to be done on it.
     fn copied_from(&mut self, p: *const u8) -> (u64, u32, Undone) {
         let new = (self.app.wl.wall, 0, Undone::default());
         // SAFETY: as in `stage_moved`.
@@ -337,8 +337,8 @@ impl PacketCore {
         (f.time, self.missing(k), undone)
     }
 
-    /// Stages the frames of the batch at hand that have been moved so far: handlers run in the
-    /// frames' order, so all behind the last one that is moved have not been handled yet.
+    /// Stages the frames of the batch at hand that have been moved so far. Handlers run in the
+    /// frames' order: those behind the last one that is moved have not been handled yet.
     pub(super) fn stage_moved(&mut self) {
         // SAFETY: null, or the batch that `handle` has lent to the program, which is inside a call
         // of ours.
