@@ -343,7 +343,7 @@ pub struct Fmt {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub enum Artifact {
     Ir,
     C,
 }
@@ -352,7 +352,7 @@ pub enum What {
 pub struct Emit {
     /// `ir`: the intermediate representation; `c`: the C code.
     #[arg(value_enum)]
-    pub what: What,
+    pub what: Artifact,
     /// A source; FILE:APP where it has several apps.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,

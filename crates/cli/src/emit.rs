@@ -1,6 +1,6 @@
 //! `wireloom emit` and `wireloom graph`.
 
-use crate::args::{Emit, Graph, What};
+use crate::args::{Artifact, Emit, Graph};
 use crate::{load, Outcome};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 pub fn emit(args: Emit) -> Outcome {
     let module = load::load(&args.file)?;
     let text = match args.what {
-        What::Ir => wireloom_ir::text::print(&module),
-        What::C => wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default()).text,
+        Artifact::Ir => wireloom_ir::text::print(&module),
+        Artifact::C => wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default()).text,
     };
     write(args.output.as_deref(), &text)
 }
