@@ -144,6 +144,25 @@ fn sentences_are_short() {
     assert!(long.is_empty(), "{} sentences are too long\n{}", long.len(), long.join("\n"));
 }
 
+/// A sentence of a page or of a program names its subject: a packet, a core, a backend.
+#[test]
+fn sentences_of_pages_have_subjects() {
+    let mut found = Vec::new();
+    for path in files().iter().filter(|p| p.extension().is_some_and(|e| e == "md" || e == "loom")) {
+        let text = std::fs::read_to_string(path).expect("a text");
+        for (number, text) in paragraphs(path, &text) {
+            for sentence in text.split_inclusive(". ").map(str::trim) {
+                let vague =
+                    ["What ", "Who ", "Whoever ", "Whatever ", "All that "].iter().any(|w| sentence.starts_with(w));
+                if vague && !sentence.contains('?') {
+                    found.push(format!("{}:{number}: {sentence}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} sentences lack a subject\n{}", found.len(), found.join("\n"));
+}
+
 #[test]
 fn nothing_names_what_lies_outside() {
     let forbidden = ["the brief", "this session", "../shared", "shared/bench", "shared/design"];
