@@ -17,6 +17,7 @@ mod explain;
 mod fmt;
 mod fuzz;
 mod fuzz_frames;
+mod fuzz_limit;
 mod load;
 mod report;
 mod run;
