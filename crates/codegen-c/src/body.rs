@@ -5,12 +5,13 @@
 //! declaration. At an `Await` the live ones are stored in the task's frame, together with the
 //! bounds of the loops around it. They are loaded again behind it.
 
-use crate::batch_lookup::{BatchPlan, HoistedState};
+use crate::batch_lookup::BatchPlan;
 use crate::expr::Scope;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
 use std::collections::BTreeSet;
+use wireloom_ir::plans::HoistedState;
 use wireloom_ir::*;
 
 /// The owner of statements: how they fault, return and reply.
@@ -160,7 +161,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     /// A condition as a C expression that is safe to branch on.
     pub fn condition(&mut self, e: &Expr) -> String {
-        if let Some(n) = self.kept.setting(e) {
+        if let Some(n) = self.kept.condition(e) {
             return format!("kept.when_{n}");
         }
         let text = self.expr(e);
@@ -257,7 +258,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Count(c, e) => {
                 let text = self.expr(e);
-                if self.kept.counters.contains(&c.0) {
+                if self.kept.counters.contains(c) {
                     line!(self, "kept.c{} += {text};", c.0)
                 } else {
                     line!(self, "wl_state(x)->counter[{}] += {text};", c.0)

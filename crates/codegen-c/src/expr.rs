@@ -3,7 +3,8 @@
 use crate::frame::Head;
 use crate::gen::Gen;
 use crate::names;
-use crate::types::{int_of, int_width};
+use crate::types::int_width;
+use wireloom_ir::layout::int_of;
 use wireloom_ir::ops::{Effect, Rows};
 use wireloom_ir::*;
 

@@ -33,8 +33,8 @@ pub(crate) struct Gen<'m> {
     /// when they are read.
     pub rewritten: BTreeSet<u32>,
     pub frames: Frames,
-    /// Which handlers and functions pause in their long loops.
-    pub pauses: passes::pauses::Plan,
+    /// Which functions pause in their long loops.
+    pub pauses: Vec<bool>,
 }
 
 impl<'m> Gen<'m> {
@@ -55,7 +55,7 @@ impl<'m> Gen<'m> {
             items: BTreeSet::new(),
             rewritten: rewritten(m),
             frames: Frames::default(),
-            pauses: passes::pauses::plan(m),
+            pauses: passes::pauses::funcs(m),
         }
     }
 

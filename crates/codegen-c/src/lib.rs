@@ -22,7 +22,6 @@ mod fast_path;
 mod frame;
 mod frame_act;
 mod gen;
-mod late_keys;
 mod leaving;
 mod match_tables;
 mod merge;

@@ -10,8 +10,8 @@
 use crate::expr::Scope;
 use crate::gen::Gen;
 use crate::names;
-use crate::types::int_of;
 use std::fmt::Write;
+use wireloom_ir::layout::int_of;
 use wireloom_ir::*;
 
 /// Bytes behind a message that writing it may touch.

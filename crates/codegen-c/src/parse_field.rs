@@ -3,7 +3,8 @@
 use crate::expr::{Inst, Item, Scope};
 use crate::names;
 use crate::parser::{line, Parser, Phase};
-use crate::types::{int_of, low_bits};
+use crate::types::low_bits;
+use wireloom_ir::layout::int_of;
 use wireloom_ir::*;
 
 impl Parser<'_, '_> {

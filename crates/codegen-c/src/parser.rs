@@ -342,11 +342,8 @@ impl<'g, 'm> Parser<'g, 'm> {
             }
             return;
         };
-        let test = self.g.in_ranges(
-            &crate::types::low_bits("n_", crate::types::int_of(self.g.m, field.ty)),
-            ranges,
-            bits as u32,
-        );
+        let test =
+            self.g.in_ranges(&crate::types::low_bits("n_", layout::int_of(self.g.m, field.ty)), ranges, bits as u32);
         line!(self, "{{ uint64_t n_ = (uint64_t)({value});\nif (WL_UNLIKELY(!{test})) {}", self.bad(field));
         if let Some(at) = store {
             let fit = self.g.cty(field.ty);

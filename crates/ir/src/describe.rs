@@ -26,7 +26,6 @@ impl crate::Module {
     pub fn desc(&self) -> Desc {
         let halves = core_partition::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
-        let pauses = crate::passes::pauses::plan(self);
         let crossings = segments::place(self).unwrap_or_default().crossings;
         Desc {
             app: self.app.clone(),
@@ -48,7 +47,7 @@ impl crate::Module {
                 .handlers
                 .iter()
                 .enumerate()
-                .map_while(|(n, h)| handler_desc(self, h, pauses.least(n), half(&halves.handlers, n)))
+                .map_while(|(n, h)| handler_desc(self, h, h.plan.pause.least(), half(&halves.handlers, n)))
                 .collect(),
             counters: self
                 .counters

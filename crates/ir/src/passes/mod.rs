@@ -12,13 +12,17 @@ pub mod field_liveness;
 pub mod flow_affinity;
 pub mod fold;
 pub mod frame_last_use;
+pub mod hoisted_state;
 pub mod inline_elements;
+pub mod late_keys;
 pub mod liveness;
 mod moves;
 pub mod packet_fast_path;
 pub mod pauses;
+pub mod specialize;
 pub mod steps;
 pub mod string_range;
+pub mod vectorize;
 pub mod zero_init;
 
 use crate::{verify, Module};
@@ -42,8 +46,13 @@ pub const TABLE: &[Pass] = &[
     Pass { name: "last", doc: "the last use of a frame, which moves it; copies of bytes that are used behind a change of the frame or state that they lie in", run: frame_last_use::run },
     Pass { name: "liveness", doc: "live locals at suspensions; which messages are held across them", run: liveness::run },
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
+    Pass { name: "pauses", doc: "which handlers pause between two rounds of a long loop", run: pauses::run },
     Pass { name: "packet_fast_path", doc: "which header stacks are looked for first", run: packet_fast_path::run },
     Pass { name: "batch_lookup", doc: "which lookups are done ahead for a batch of frames, with which keys", run: batch_lookup::run },
+    Pass { name: "hoisted_state", doc: "what a handler of frames keeps in registers over a batch", run: hoisted_state::run },
+    Pass { name: "late_keys", doc: "records of a frame's fields that are made where they are used", run: late_keys::run },
+    Pass { name: "specialize", doc: "which small handlers are compiled again for the most common header stack", run: specialize::run },
+    Pass { name: "vectorize", doc: "which handlers, or keys of lookups, are computed for sixteen frames at a time, and how", run: vectorize::run },
 ];
 
 pub fn find(name: &str) -> Option<&'static Pass> {
@@ -77,7 +86,9 @@ pub fn run_both(m: &mut Module) -> Module {
 
 /// Makes the plans anew: they depend on where tables lie, and on which headers are asked for.
 pub(crate) fn replan(m: &mut Module) {
-    for pass in [packet_fast_path::run, batch_lookup::run] {
+    for pass in
+        [packet_fast_path::run, batch_lookup::run, hoisted_state::run, late_keys::run, specialize::run, vectorize::run]
+    {
         pass(m)
     }
 }

@@ -17,6 +17,7 @@ mod plans;
 mod print;
 mod print_body;
 mod print_unit;
+mod vector;
 pub mod wrap;
 
 use crate::{Expr, Module};

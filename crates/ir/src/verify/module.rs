@@ -317,9 +317,29 @@ impl Checker<'_> {
 
     /// What backends may do for a whole batch.
     fn plan(&mut self, path: &str, h: &Handler) {
-        let batch = h.plan.batch.as_ref().and_then(|plan| passes::batch_lookup::illegal(self.m, h, plan));
-        if let Some(why) = batch {
-            self.error(&format!("{path}: batch"), why)
+        let (m, plan) = (self.m, &h.plan);
+        let all = [
+            ("batch", plan.batch.as_ref().and_then(|p| passes::batch_lookup::illegal(m, h, p))),
+            ("pauses", passes::pauses::illegal(m, h)),
+            ("hoisted", passes::hoisted_state::illegal(m, h, &plan.hoisted)),
+            ("late", passes::late_keys::illegal(m, h, &plan.late)),
+            ("specialized", passes::specialize::illegal(h)),
+        ];
+        for (name, why) in all {
+            if let Some(why) = why {
+                self.error(&format!("{path}: {name}"), why)
+            }
+        }
+    }
+
+    /// What backends may do for groups of frames: it rests on the header stacks of
+    /// [`Self::fast_paths`] and on the other plans.
+    pub fn vectors(&mut self) {
+        for h in &self.m.handlers {
+            let why = h.plan.vector.as_ref().and_then(|plan| passes::vectorize::illegal(self.m, h, plan));
+            if let Some(why) = why {
+                self.error(&format!("handler {}: vector", h.name), why)
+            }
         }
     }
 
