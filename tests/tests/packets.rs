@@ -15,3 +15,4 @@ mod packet_odds;
 mod packet_segments;
 mod packet_state;
 mod packet_units;
+mod xdp;

@@ -1,7 +1,7 @@
 //! `wireloom emit` and `wireloom graph`.
 
 use crate::args::{Emit, Graph, What};
-use crate::{load, Outcome};
+use crate::{load, place, Outcome};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,7 @@ pub fn emit(args: Emit) -> Outcome {
     let text = match args.what {
         What::Ir => wireloom_ir::text::print(&module),
         What::C => wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default()).text,
+        What::Bpf => place::text(&module, &args.set)?,
     };
     write(args.output.as_deref(), &text)
 }

@@ -29,6 +29,7 @@ pub mod ops;
 pub mod packed_keys;
 pub mod parse_graph;
 pub mod passes;
+pub mod placement;
 pub mod plans;
 pub mod port_options;
 pub mod segments;
