@@ -382,9 +382,12 @@ pub struct Emit {
     /// By default standard output.
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
-    /// With `bpf`: a parameter. Its value is part of the code.
+    /// With `bpf` or `--place`: a parameter. Its value is part of the code.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// With `ir`: give handlers of packets to this device, as `run` does.
+    #[arg(long, value_enum, value_name = "DEVICE")]
+    pub place: Option<Place>,
 }
 
 #[derive(Args)]

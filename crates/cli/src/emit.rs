@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 pub fn emit(args: Emit) -> Outcome {
     let module = load::load(&args.file)?;
     let text = match args.what {
+        What::Ir if args.place.is_some() => place::ir(&module, &args.set)?,
         What::Ir => wireloom_ir::text::print(&module),
         What::C => wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default()).text,
         What::Bpf => place::text(&module, &args.set)?,

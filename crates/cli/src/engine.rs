@@ -103,7 +103,7 @@ fn level(sanitize: bool) -> u8 {
 }
 
 /// Starts a thread that takes no signals: those are for the service.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: two sets of signals of our own, and plain system calls on this thread's mask.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed::<libc::sigset_t>());

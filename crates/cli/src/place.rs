@@ -5,15 +5,17 @@
 //! are [`HandlerOn::Elsewhere`] for the runtime, and their ports are bound to nothing.
 
 use crate::args::{self, XdpMode};
-use crate::{serve, Failure};
+use crate::{engine, serve, Failure};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use wireloom_codegen_c::xdp::{emit, XdpSource};
+use wireloom_interp::OutsideTable;
 use wireloom_ir::core_partition::Uses;
 use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind};
-use wireloom_ir::placement::{obstacles, specialise, Obstacle};
+use wireloom_ir::ops::Device;
+use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
 use wireloom_ir::{HandlerId, Module, On, PortId, Span, TableId};
-use wireloom_interp::OutsideTable;
 use wireloom_runtime::{params, Outside, Program};
 use wireloom_xdp::{Mode, Object, Verdict};
 
@@ -38,9 +40,23 @@ pub struct Placed {
 
 /// The program that keeps a table, and the table's number there.
 fn find(parts: &[Part], table: TableId) -> Option<(usize, usize)> {
-    parts.iter().enumerate().find_map(|(n, p)| {
-        Some((n, p.object().table(table)?))
-    })
+    parts.iter().enumerate().find_map(|(n, p)| Some((n, p.object().table(table)?)))
+}
+
+/// Frees expired entries now and then, for as long as the process lives.
+fn sweep(parts: Arc<Vec<Part>>) {
+    let expire = |p: &Part| p.object().source().tables.iter().any(|t| t.idle > 0);
+    if !parts.iter().any(expire) {
+        return;
+    }
+    let work = move || loop {
+        std::thread::sleep(Duration::from_secs(1));
+        for p in parts.iter() {
+            let tables = p.object().source().tables.len();
+            (0..tables).for_each(|t| p.object().sweep(t));
+        }
+    };
+    engine::without_signals(|| std::thread::Builder::new().name("sweep".into()).spawn(work).ok());
 }
 
 /// What the hook does for the app, for the runtime.
@@ -90,6 +106,13 @@ fn place_of(m: &Module, span: Span) -> String {
 
 fn line_of(m: &Module, o: &Obstacle) -> String {
     format!("{}: {} [{}]", place_of(m, o.span), o.what, o.code)
+}
+
+/// `wireloom emit ir --place xdp`: the module with the devices of its handlers.
+pub fn ir(m: &Module, set: &[String]) -> Result<String, Failure> {
+    let mut special = with_values(m, &settings(m, set)?)?;
+    placement::run(&mut special);
+    Ok(wireloom_ir::text::print(&special))
 }
 
 /// `wireloom emit bpf`.
@@ -143,16 +166,28 @@ fn interface(m: &Module, port: PortId, names: &[String], bind: &[(String, String
 
 /// Loads the programs of all handlers that can run in the hook; the others are named.
 pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args::Run) -> Result<Placed, Failure> {
+    let asked = |m: &Module| m.handlers.iter().any(|h| h.device == Device::Xdp);
+    if args.place.is_none() && !modules.iter().any(asked) {
+        return Ok(Placed::default());
+    }
     let ([m], [sets]) = (modules, sets) else {
-        return Err(Failure::Said("`--place xdp` takes one app: start the others in a process of their own".into()));
+        return Err(Failure::Said(
+            "an app with handlers in XDP runs by itself: start the others in a process of their own".into(),
+        ));
     };
     let special = with_values(m, sets)?;
     let bind = serve::frames(&args.serve)?.bind;
     let ports = params::resolve(&m.desc(), sets)?;
     let mut parts = Vec::new();
     for (h, port) in handlers(&special) {
-        let name = &special.handlers[h.index()].name;
+        let (name, asked) = (&special.handlers[h.index()].name, m.handlers[h.index()].device == Device::Xdp);
+        if !asked && args.place.is_none() {
+            continue;
+        }
         if let Some(first) = obstacles(&special, h).first() {
+            if asked {
+                return Err(Failure::Said(line_of(&special, first)));
+            }
             eprintln!("wireloom: on {name} stays on the CPU: {}", line_of(&special, first));
             continue;
         }
@@ -207,14 +242,14 @@ impl Placed {
             rest().any(|h| matches!(h.on, On::Frame { port, .. } if port == p) || Uses::of(m, h).sends.contains(&p))
         };
         let outside = |p: &PortId| {
-            matches!(
-                m.ports[p.index()].kind,
-                PortKind::Frames { engine: FrameEngine::Nic | FrameEngine::Kernel, .. }
-            )
+            matches!(m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Nic | FrameEngine::Kernel, .. })
         };
         let free = (0..m.ports.len() as u32).map(PortId).filter(|p| outside(p) && !used(*p));
         let bound = |name: &str| bind.iter().any(|b| b.0 == name && !b.1.starts_with("nic:") && b.1 != "kernel");
-        free.map(|p| m.ports[p.index()].name.clone()).filter(|n| !bound(n)).map(|n| (n.clone(), format!("{n}=null"))).collect()
+        free.map(|p| m.ports[p.index()].name.clone())
+            .filter(|n| !bound(n))
+            .map(|n| (n.clone(), format!("{n}=null")))
+            .collect()
     }
 
     /// What is left for the CPU.
@@ -239,18 +274,23 @@ impl Placed {
 
     /// Puts the programs in front of their interfaces; a failure ends the process.
     pub fn attach(&self, mode: XdpMode) -> impl FnOnce() + Send + 'static {
-        let (parts, mode) = (self.parts.clone(), match mode {
-            XdpMode::Auto => Mode::Auto,
-            XdpMode::Native => Mode::Native,
-            XdpMode::Generic => Mode::Generic,
-        });
+        let (parts, mode) = (
+            self.parts.clone(),
+            match mode {
+                XdpMode::Auto => Mode::Auto,
+                XdpMode::Native => Mode::Native,
+                XdpMode::Generic => Mode::Generic,
+            },
+        );
         move || {
+            sweep(parts.clone());
             for p in parts.iter() {
                 let attached = p.object().attach(&p.interface, mode);
                 match attached {
                     Ok(Mode::Generic) => eprintln!(
                         "wireloom: {} runs in XDP at {} in generic mode, which is slower than native",
-                        p.object().source().name, p.interface
+                        p.object().source().name,
+                        p.interface
                     ),
                     Ok(_) => eprintln!("wireloom: {} runs in XDP at {}", p.object().source().name, p.interface),
                     Err(e) => {

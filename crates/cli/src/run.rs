@@ -2,7 +2,7 @@
 
 use crate::args::Run;
 use crate::engine::{self, How};
-use crate::place::{self, Placed};
+use crate::place;
 use crate::serve::{self, ignore_hangup};
 pub use crate::serve::{cpus, pairs, sets};
 use crate::{load, sanitize, Failure, Outcome};
@@ -27,7 +27,7 @@ pub fn run(mut args: Run) -> Outcome {
     for_cores(&mut modules, &cpus(args.serve.cores.as_deref())?);
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let sets = sets(&descs.iter().collect::<Vec<_>>(), &args.serve.set)?;
-    let placed = if args.place.is_some() { place::place(&modules, &sets, &mut args)? } else { Placed::default() };
+    let placed = place::place(&modules, &sets, &mut args)?;
     wireloom_runtime::listen_early(&descs.into_iter().zip(sets).collect::<Vec<_>>())?;
     let (mut programs, mut later) = (Vec::new(), Vec::new());
     let at_once = args.optimized || std::env::var_os("WIRELOOM_START").is_some_and(|v| v == "optimized");

@@ -124,11 +124,9 @@ impl<'m> Gen<'m> {
             for x in chain.get(&k).into_iter().flatten() {
                 let cond = x.cond.map(|c| g.expr(&layer_scope(u), c));
                 let jump = match x.again {
-                    Some(a) => format!(
-                        "{{ again = {a}; goto {}; }}\nagain_{a}:;\n{}",
-                        label(g, x.layer),
-                        g.join_of_ways()
-                    ),
+                    Some(a) => {
+                        format!("{{ again = {a}; goto {}; }}\nagain_{a}:;\n{}", label(g, x.layer), g.join_of_ways())
+                    }
                     None => format!("goto {};\n", label(g, x.layer)),
                 };
                 text.push_str(&cond.map_or_else(|| jump.clone(), |c| format!("if ({c}) {jump}")));

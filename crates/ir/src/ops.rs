@@ -111,8 +111,9 @@ pub enum Effect {
 
 /// `Cpu` is the interpreter and C, `Xdp` a BPF program in the kernel. `Fpga` is expected, from what
 /// the device can do; no backend for it is in the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Device {
+    #[default]
     Cpu,
     Xdp,
     Fpga,

@@ -85,11 +85,26 @@ pub fn canonical_size(m: &Module, ty: TyId) -> usize {
 pub const KEY_MAX: usize = 64;
 pub const VALUE_MAX: usize = 64;
 
+/// Ranges of one test.
+const RANGES_MAX: usize = 16;
+/// Bytes of all headers of a frame: as far as the walk over them looks (`WL_AT` of
+/// `support/bpf.h`).
+const HEADERS_MAX: u64 = 16383;
 /// Of a table from which the least recently used entry goes: it is one of those that the language
 /// allows only from this capacity on.
 const LEAST_LRU: u64 = 1024;
 /// Entries of a table: its map is made whole at the start.
 pub const CAPACITY_MAX: u64 = 2 << 20;
+
+/// The pass `place`. In: a module whose passes have run. Out: each handler that has no obstacle
+/// belongs to the XDP hook.
+pub fn run(m: &mut Module) {
+    for n in 0..m.handlers.len() {
+        if matches!(m.handlers[n].on, On::Frame { .. }) && obstacles(m, HandlerId(n as u32)).is_empty() {
+            m.handlers[n].device = Device::Xdp
+        }
+    }
+}
 
 struct Search<'m> {
     m: &'m Module,
@@ -139,7 +154,15 @@ impl Search<'_> {
             let what = format!("`{}` stands in a segment, which has a core of its own", self.h.name);
             self.add("E0674", span, what, "move it out of the segment");
         }
-        if crate::parse_graph::ParseGraph::new(self.m, unit).chain().is_none() {
+        let graph = crate::parse_graph::ParseGraph::new(self.m, unit);
+        let size = |n: &u32| self.m.unit(graph.layers[*n as usize].unit).max;
+        let all = graph.needed.iter().map(size).fold(0u64, u64::saturating_add);
+        if all > HEADERS_MAX {
+            let name = &self.m.unit(unit).name;
+            let what = format!("the headers of `{name}` may have {all} bytes together: XDP looks at 16383");
+            self.add("E0674", span, what, "give the fields of varying size smaller maxima");
+        }
+        if graph.chain().is_none() {
             let name = &self.m.unit(unit).name;
             let what = format!("two headers of `{name}` may follow one header: XDP has no walk over these");
             self.add("E0674", span, what, "make their conditions exclude each other");
@@ -230,15 +253,33 @@ impl Search<'_> {
             self.add("E0671", span, what, "read fields that are numbers or addresses");
         }
         if let Some((row, _)) = e.kind.operation() {
-            let divides = matches!(row.name, "div" | "rem") && matches!(self.m.ty(e.ty), Ty::Int(_) | Ty::UInt(65..));
-            if !row.devices.contains(&Device::Xdp) || divides {
+            if !row.devices.contains(&Device::Xdp) || self.is_library(e) {
                 let name = if row.usage.is_empty() { row.name } else { row.usage };
                 self.add("E0670", span, format!("`{name}` cannot run in XDP"), "leave this handler to the CPU");
             }
             return;
         }
+        if walk::path_of(e).is_some_and(|p| p.steps.iter().any(|s| matches!(s, Step::Index(_)))) {
+            self.add("E0670", span, "a list cannot be read in XDP".into(), "leave this handler to the CPU");
+        }
+        if matches!(&*e.kind, ExprKind::InRanges(_, ranges) if ranges.len() > RANGES_MAX) {
+            let what = "a test of more than 16 ranges cannot run in XDP".to_string();
+            self.add("E0670", span, what, "look the number up in a table");
+        }
         if let Some(what) = ops::cpu_only(&e.kind) {
             self.add("E0670", span, format!("{what} cannot be read in XDP"), "leave this handler to the CPU");
+        }
+    }
+
+    /// Arithmetic for which clang calls a function of its library, which BPF does not have.
+    fn is_library(&self, e: &Expr) -> bool {
+        let ExprKind::Binary(op, _, right) = &*e.kind else { return false };
+        let (signed, wide) = (matches!(self.m.ty(e.ty), Ty::Int(_)), matches!(self.m.ty(e.ty), Ty::UInt(65..)));
+        match op {
+            BinOp::Div | BinOp::Rem => signed || wide,
+            BinOp::Mul => wide,
+            BinOp::Shl | BinOp::Shr => wide && !matches!(*right.kind, ExprKind::Int(_)),
+            _ => false,
         }
     }
 
@@ -287,8 +328,7 @@ impl Search<'_> {
                 });
                 // Each program of the hook has tables of its own.
                 let packets = matches!(o.on, On::Frame { .. });
-                (updates || packets)
-                    .then(|| format!("table `{}`", m.tables[t.index()].name))
+                (updates || packets).then(|| format!("table `{}`", m.tables[t.index()].name))
             }
         }
     }
@@ -322,6 +362,31 @@ fn kind_of(m: &Module, ty: TyId) -> &'static str {
         Ty::Msg(_) => "a message",
         Ty::UInt(_) | Ty::Int(_) => "a number of more than 64 bits",
         _ => "a value with bytes or a list",
+    }
+}
+
+/// What keeps handlers off the device that the program names, by handler. `m` is lowered, its
+/// passes have not run. Parameters have their defaults.
+pub fn refused(m: &Module) -> Vec<Obstacle> {
+    let wanted = |n: &usize| m.handlers[*n].device == Device::Xdp;
+    let all: Vec<HandlerId> = (0..m.handlers.len()).filter(wanted).map(|n| HandlerId(n as u32)).collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut special = m.clone();
+    passes::run_all(&mut special);
+    let values: Vec<desc::ParamValue> = m.params.iter().map(|p| p.default.clone().unwrap_or(zero(p))).collect();
+    all.iter().for_each(|h| specialise(&mut special, *h, &values));
+    all.into_iter().flat_map(|h| obstacles(&special, h)).collect()
+}
+
+/// The value of a parameter without a default, where only its type matters.
+fn zero(p: &Param) -> desc::ParamValue {
+    use desc::{ParamType, ParamValue};
+    match p.ty {
+        ParamType::Bool => ParamValue::Bool(false),
+        ParamType::Bytes(_) => ParamValue::Bytes(Vec::new()),
+        _ => ParamValue::UInt(0),
     }
 }
 

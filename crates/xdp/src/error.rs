@@ -15,12 +15,22 @@ pub enum Error {
     Old(String),
     /// The verifier refuses the program: the generator's fault. The place in the source, and the
     /// verifier's words.
-    Refused { place: Option<String>, why: String },
+    Refused {
+        place: Option<String>,
+        why: String,
+    },
     NoInterface(String),
     /// Another program is in front of the interface.
-    Taken { interface: String, program: Option<u32> },
+    Taken {
+        interface: String,
+        program: Option<u32>,
+    },
     /// The interface's driver has no such mode.
-    Mode { interface: String, mode: &'static str, why: io::Error },
+    Mode {
+        interface: String,
+        mode: &'static str,
+        why: io::Error,
+    },
     /// Something else, with the call that failed.
     System(String, io::Error),
 }
@@ -38,7 +48,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Error::NoClang => f.write_str("XDP needs clang with the BPF target; `scripts/setup.sh` installs it"),
-            Error::Compile(said) => write!(f, "internal error: clang refuses the program for XDP; please report it\n{said}"),
+            Error::Compile(said) => {
+                write!(f, "internal error: clang refuses the program for XDP; please report it\n{said}")
+            }
             Error::Rights(list) => write!(
                 f,
                 "XDP needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; this process lacks {}",
@@ -49,7 +61,9 @@ impl fmt::Display for Error {
                 let place = place.as_ref().map_or(String::new(), |p| format!(" at {p}"));
                 write!(f, "internal error: the kernel refuses the program{place}: {why}; please report it")
             }
-            Error::NoInterface(name) => write!(f, "there is no interface `{name}`; `ip link` shows those of this machine"),
+            Error::NoInterface(name) => {
+                write!(f, "there is no interface `{name}`; `ip link` shows those of this machine")
+            }
             Error::Taken { interface, program } => {
                 let which = program.map_or(String::new(), |id| format!(", number {id}"));
                 write!(
@@ -72,7 +86,8 @@ pub(crate) fn refusal(log: &str) -> (Option<String>, String) {
     let end = lines.iter().position(|l| l.starts_with("processed ")).unwrap_or(lines.len());
     let why = lines[..end].last().copied().unwrap_or("no reason is given");
     // `; if (x) … @ app.loom:12`
-    let place = lines[..end].iter().rev().find_map(|l| l.strip_prefix(';')?.rsplit_once(" @ ").map(|p| p.1.to_string()));
+    let place =
+        lines[..end].iter().rev().find_map(|l| l.strip_prefix(';')?.rsplit_once(" @ ").map(|p| p.1.to_string()));
     (place, why.to_string())
 }
 

@@ -130,3 +130,11 @@ pub fn random() -> Result<u64, Error> {
         Err(Error::System("cannot get random bytes".into(), io::Error::last_os_error()))
     }
 }
+
+/// Nanoseconds of the monotonic clock.
+pub fn monotonic() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

@@ -7,8 +7,8 @@
 
 mod compile;
 mod error;
-mod kernel;
 mod kept;
+mod kernel;
 mod object;
 mod shared;
 

@@ -223,17 +223,26 @@ impl Object {
     /// Entries of a table.
     pub fn len(&self, table: usize) -> u64 {
         let (Some(t), Some(lines)) = (self.source.tables.get(table), self.tables.get(table)) else { return 0 };
-        (0..t.lines as usize).map(|n| (0..SLOTS).filter(|s| lines.word(n * t.line + 8 + s * t.slot()) != 0).count() as u64).sum()
+        (0..t.lines as usize)
+            .map(|n| (0..SLOTS).filter(|s| lines.word(n * t.line + 8 + s * t.slot()) != 0).count() as u64)
+            .sum()
     }
 
-    /// Frees what has expired.
+    /// Frees what has expired. Entries expire without it, but keep their places until a packet
+    /// comes to their lines.
     pub fn sweep(&self, table: usize) {
-        let lines = self.source.tables.get(table).map_or(0, |t| t.lines);
-        let used = |n: u32| {
-            let (t, shared) = (&self.source.tables[table], &self.tables[table]);
-            (0..SLOTS).any(|s| shared.word(n as usize * t.line + 8 + s * t.slot()) != 0)
+        let (Some(t), Some(shared)) = (self.source.tables.get(table), self.tables.get(table)) else { return };
+        if t.idle == 0 {
+            return;
+        }
+        let now = kernel::monotonic();
+        let over = |line: u32| {
+            (0..SLOTS).any(|s| {
+                let used = shared.word(line as usize * t.line + 8 + s * t.slot());
+                used != 0 && used.saturating_add(t.idle) < now
+            })
         };
-        for line in (0..lines).filter(|n| used(*n)) {
+        for line in (0..t.lines).filter(|n| over(*n)) {
             self.change(table, tables::SWEEP, &u64::from(line).to_le_bytes(), &[]).ok();
         }
     }

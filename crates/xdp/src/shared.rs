@@ -20,9 +20,8 @@ impl Shared {
     pub fn new(map: BorrowedFd, size: usize) -> Result<Shared, Error> {
         let size = size.next_multiple_of(4096);
         // SAFETY: a new mapping of a descriptor that is open.
-        let at = unsafe {
-            libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_SHARED, map.as_raw_fd(), 0)
-        };
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_SHARED, map.as_raw_fd(), 0) };
         if at == libc::MAP_FAILED {
             return Err(Error::System("cannot map the program's memory".into(), io::Error::last_os_error()));
         }

@@ -58,6 +58,8 @@ pub struct XdpTable {
     /// Bytes of a key and a value in their canonical form.
     pub key: usize,
     pub value: usize,
+    /// Nanoseconds after which an entry without use expires; 0: it does not.
+    pub idle: u64,
     /// Lines of the map, and bytes of each.
     pub lines: u32,
     pub line: usize,
@@ -107,7 +109,16 @@ pub fn emit(m: &Module, handler: HandlerId) -> Option<XdpSource> {
     let changes: String = tables.iter().map(xdp_changes).collect();
     let timed = body.contains("wl_now()");
     let text = [head, g.types.clone(), state, g.data.clone(), g.helpers.clone(), walk, body, changes].join("\n");
-    Some(XdpSource { name, text: gen::indent(&text), counters: m.counters.len(), faults, tables, state_bytes: g.xdp_state_bytes(), timed, ports })
+    Some(XdpSource {
+        name,
+        text: gen::indent(&text),
+        counters: m.counters.len(),
+        faults,
+        tables,
+        state_bytes: g.xdp_state_bytes(),
+        timed,
+        ports,
+    })
 }
 
 /// Faults of the language, and more than most programs add.
@@ -236,7 +247,7 @@ impl<'m> Gen<'m> {
              /* {} */\nSEC(\"xdp\") int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core}}, *x = &fx;\n\
              x->data = (const uint8_t *)(long)ctx->data;\nx->end = (const uint8_t *)(long)ctx->data_end;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = bpf_map_lookup_elem(&wl_cores, &cpu);\n\
-             if (!x->state) return XDP_ABORTED;\n{time}{init}int fate = XDP_DROP;\nwl_view view, *{first} = &view;\n{parse}_parse(x, {first});\n(void){first};\n{decls}{out}\
+             if (!x->state) return XDP_ABORTED;\n{time}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}_parse(x, {first});\n(void){first};\n{decls}{out}\
              goto done;\nlost:;\nfault:;\nx->state->fault[x->fault < WL_FAULTS ? x->fault : 0]++;\nfate = XDP_DROP;\ndone:;\nx->state->fate[fate & {}]++;\nreturn fate;\n}}\n\
              char _license[] SEC(\"license\") = \"GPL\";\n",
             names::comment(&h.name),

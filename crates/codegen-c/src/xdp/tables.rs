@@ -48,6 +48,7 @@ impl<'m> Gen<'m> {
                     program: format!("c{}_{name}", id.0),
                     key: canonical_size(self.m, t.key),
                     value: canonical_size(self.m, t.value),
+                    idle: t.idle,
                     lines: lines(t) as u32,
                     line: line_bytes(self.m, t),
                 }
@@ -179,7 +180,10 @@ impl<'m> BodyGen<'_, 'm> {
         self.decls.push_str(&format!("wl_lines {at} = {{0}};\n"));
         let leave = self.leave_fault();
         self.join_of_branches();
-        line!(self, "{{ struct {map}_key k_ = {{0}};\npack_{codec}((uint8_t *)&k_, {text});\nWL_FORGET(k_.w, {words});");
+        line!(
+            self,
+            "{{ struct {map}_key k_ = {{0}};\npack_{codec}((uint8_t *)&k_, {text});\nWL_FORGET(k_.w, {words});"
+        );
         line!(self, "if (WL_UNLIKELY(!{map}_lock(&k_, &{at}))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}");
         at
     }

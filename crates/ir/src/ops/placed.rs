@@ -80,8 +80,20 @@ fn row(s: &StmtKind) -> Row {
         Output { .. } => Row::Element,
         Log(_) => Row::Log,
         Push(..) => Row::List,
-        SetSession(..) | Call { .. } | Await { .. } | BindPart { .. } | Reply { .. } | Outcome(_) | StmtKind::Send { .. }
-        | Close | Emit(_) | Parse { .. } | Render { .. } | Reread { .. } | GroupBegin { .. } | GroupAdd { .. }
+        SetSession(..)
+        | Call { .. }
+        | Await { .. }
+        | BindPart { .. }
+        | Reply { .. }
+        | Outcome(_)
+        | StmtKind::Send { .. }
+        | Close
+        | Emit(_)
+        | Parse { .. }
+        | Render { .. }
+        | Reread { .. }
+        | GroupBegin { .. }
+        | GroupAdd { .. }
         | GroupRun { .. } => Row::Message,
     }
 }
@@ -95,9 +107,26 @@ pub fn statement(s: &StmtKind) -> &'static Statement {
 pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
     use ExprKind::*;
     Option::Some(match e {
-        Int(_) | Bool(_) | Local(_) | State(_) | Read(_) | Case(..) | Unary(..) | Binary(..) | Builtin(..) | Cast(_)
-        | If(..) | InRanges(..) | ExprKind::Some(_) | None | IsSome(_) | Unwrap(_) | Make(_) | Get(..)
-        | FrameLen(_) | FrameMark(_) | FrameInstance(_) => return Option::None,
+        Int(_)
+        | Bool(_)
+        | Local(_)
+        | State(_)
+        | Read(_)
+        | Case(..)
+        | Unary(..)
+        | Binary(..)
+        | Builtin(..)
+        | Cast(_)
+        | If(..)
+        | InRanges(..)
+        | ExprKind::Some(_)
+        | None
+        | IsSome(_)
+        | Unwrap(_)
+        | Make(_)
+        | Get(..)
+        | FrameLen(_)
+        | FrameMark(_) => return Option::None,
         Bytes(_) => "text or bytes",
         Param(_) => "a parameter of this type",
         Counter(_) => "a counter",
@@ -108,12 +137,10 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         ChecksumOk(..) => "`checksum_ok`",
         Random(_) => "`random`",
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
-        Session(_) | UnitParam(..) | Acc | HasMsg(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal | ConnId | ConnFlow => {
-            "a message"
-        }
-        PortLen(_) | PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) => {
-            "an instance of a port"
-        }
+        Session(_) | UnitParam(..) | Acc | HasMsg(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal | ConnId
+        | ConnFlow => "a message",
+        FrameInstance(_) | PortLen(_) | PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..)
+        | GroupCount(_) | GroupBytes(_) => "an instance of a port",
         Draining => "`draining`",
     })
 }
