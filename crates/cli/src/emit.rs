@@ -1,15 +1,17 @@
 //! `wireloom emit` and `wireloom graph`.
 
 use crate::args::{Emit, Graph, What};
-use crate::{load, Outcome};
+use crate::{load, place, Outcome};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub fn emit(args: Emit) -> Outcome {
     let module = load::load(&args.file)?;
     let text = match args.what {
+        What::Ir if args.place.is_some() => place::ir(&module, &args.set)?,
         What::Ir => wireloom_ir::text::print(&module),
         What::C => wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default()).text,
+        What::Bpf => place::text(&module, &args.set)?,
     };
     write(args.output.as_deref(), &text)
 }

@@ -18,6 +18,7 @@ mod fmt;
 mod fuzz;
 mod fuzz_frames;
 mod load;
+mod place;
 mod report;
 mod run;
 mod sanitize;

@@ -137,7 +137,7 @@ impl Gen<'_> {
                         n as u32,
                         self.layers(i.unit)[n].unit,
                         &i.at,
-                        &format!("{0}->p + {0}->at[{n}]", i.at),
+                        &self.place_in(&i.at, &format!("at[{n}]")),
                     )),
                     None => Some(i.clone()),
                 }
@@ -497,6 +497,7 @@ impl Gen<'_> {
                 };
                 return match self.m.ty(a.ty) {
                     Ty::Bytes(_) => format!("(wl_cmp({x}, {y}) {sign} 0)"),
+                    Ty::Ip if self.xdp => format!("(wl_ip_order({x}, {y}) {sign} 0)"),
                     Ty::Ip => format!("(memcmp({x}.b, {y}.b, 16) {sign} 0)"),
                     _ => format!("({x} {sign} {y})"),
                 };

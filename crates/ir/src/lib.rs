@@ -29,6 +29,7 @@ pub mod ops;
 pub mod packed_keys;
 pub mod parse_graph;
 pub mod passes;
+pub mod placement;
 pub mod plans;
 pub mod port_options;
 pub mod segments;
@@ -417,6 +418,8 @@ pub struct Handler {
     pub on: On,
     /// The segment that it belongs to. None: each core runs it.
     pub segment: Option<SegmentId>,
+    /// What runs it: as the program says, or the pass `place`.
+    pub device: ops::Device,
     /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments.
     /// For `Opened`/`Greeting`/`Closed`: local 0 is the instance (u32). For `Fault`: local 0 is the
     /// kind (u16), 1 the place (u32).

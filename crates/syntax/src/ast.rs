@@ -343,6 +343,8 @@ pub struct Table {
 pub struct Handler {
     pub on: On,
     pub guard: Option<Expr>,
+    /// `on xdp`
+    pub device: Option<Ident>,
     pub body: Block,
 }
 

@@ -55,8 +55,15 @@ pub const TABLE: &[Pass] = &[
     Pass { name: "vectorize", doc: "which handlers, or keys of lookups, are computed for sixteen frames at a time, and how", run: vectorize::run },
 ];
 
+/// Passes that run only where they are asked for.
+pub const ON_REQUEST: &[Pass] = &[Pass {
+    name: "place",
+    doc: "gives the handlers of packets that can run there to the XDP hook",
+    run: crate::placement::run,
+}];
+
 pub fn find(name: &str) -> Option<&'static Pass> {
-    TABLE.iter().find(|p| p.name == name)
+    TABLE.iter().chain(ON_REQUEST).find(|p| p.name == name)
 }
 
 /// Runs all passes. In debug builds the verifier follows each: on a module that was sound before,

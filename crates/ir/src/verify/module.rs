@@ -29,6 +29,7 @@ impl Checker<'_> {
         }
         self.handlers();
         self.segments();
+        self.devices();
         self.graph();
         for g in &m.merges {
             self.merge(g)
@@ -198,6 +199,22 @@ impl Checker<'_> {
             let code =
                 Code { kind: Kind::Function, ret: Some(f.ret), preset: f.params as usize, reply: None, conn: true };
             self.body(&path, b, code);
+        }
+    }
+
+    /// A device other than the CPU runs handlers of an interface's frames only, and no segment's.
+    fn devices(&mut self) {
+        for h in self.m.handlers.iter().filter(|h| h.device != ops::Device::Cpu) {
+            let path = format!("handler {}", h.name);
+            let nic =
+                match h.on {
+                    On::Frame { port, .. } => self.m.ports.get(port.index()).is_some_and(|p| {
+                        matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Nic, .. })
+                    }),
+                    _ => false,
+                };
+            self.need(nic, &path, "a device runs it that has no such handlers");
+            self.need(h.segment.is_none(), &path, "it stands in a segment, and a device runs it");
         }
     }
 

@@ -231,6 +231,7 @@ impl Compiler<'_> {
             span,
             on,
             segment: None,
+            device: Default::default(),
             body,
             steps: 0,
             plan: Default::default(),

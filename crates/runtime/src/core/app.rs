@@ -122,6 +122,9 @@ impl App {
     /// bytes.
     pub fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
         let at = self.desc.tables.get(table)?.stats as usize;
+        if let Some(stats) = self.program.outside().and_then(|o| o.table_stats(table)) {
+            return Some(stats);
+        }
         if at % 8 != 0 || at + 64 > self.program.table().shared_size as usize {
             return None;
         }
@@ -485,8 +488,18 @@ impl AppCore {
 
     /// Publishes the program's own counters, without the sums of other cores.
     pub fn show_counters(&self, cells: &[Cell]) {
-        for ((c, cell), foreign) in self.app.desc.counters.iter().zip(cells).zip(&self.foreign) {
-            cell.set(self.counter(c.offset as usize / 8).wrapping_sub(*foreign));
+        for (n, ((c, cell), foreign)) in self.app.desc.counters.iter().zip(cells).zip(&self.foreign).enumerate() {
+            let own = self.counter(c.offset as usize / 8).wrapping_sub(*foreign);
+            cell.set(own.wrapping_add(self.counted_outside(n)));
+        }
+    }
+
+    /// What another device has counted. The first core tells it.
+    pub fn counted_outside(&self, counter: usize) -> u64 {
+        if self.wl.index == 0 {
+            self.app.program.outside().map_or(0, |o| o.counter(counter))
+        } else {
+            0
         }
     }
 
