@@ -272,6 +272,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
             | HandlerOn::Frame { port }
             | HandlerOn::Opened { port }
             | HandlerOn::Greeting { port }
+            | HandlerOn::Probe { port }
             | HandlerOn::Closed { port } => port,
             HandlerOn::Fault
             | HandlerOn::Every { .. }
@@ -354,6 +355,8 @@ pub struct Port {
     pub surplus: u32,
     pub opened: Vec<u32>,
     pub greeting: Vec<u32>,
+    /// The handler of its probe; none with `probe = false`.
+    pub probe: Vec<u32>,
     pub closed: Vec<u32>,
     pub backends: Vec<Backend>,
     /// The values that `wl_port` shows.
@@ -635,6 +638,7 @@ fn port(app: &App, i: usize) -> Port {
         first,
         opened: of(&|port| HandlerOn::Opened { port }),
         greeting: of(&|port| HandlerOn::Greeting { port }),
+        probe: if set.options.probe { of(&|port| HandlerOn::Probe { port }) } else { Vec::new() },
         closed: of(&|port| HandlerOn::Closed { port }),
         open: 0,
         turned_away: 0,
