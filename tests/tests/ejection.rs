@@ -365,3 +365,101 @@ fn a_balancers_probe_is_its_operators() {
         assert!(out.code != Some(0) && out.text.contains("bad_probe"), "{}", out.text);
     }
 }
+
+/// The servers that have answered for keys, by the keys' numbers.
+fn owners(port: u16, fakes: &[Fake], keys: u64) -> Vec<usize> {
+    let mut client = Client::connect(port);
+    let asked = |f: &Fake| f.seen.lock().expect("no panic").iter().filter(|l| l.starts_with("get")).count();
+    (0..keys)
+        .map(|n| {
+            let before: Vec<usize> = fakes.iter().map(asked).collect();
+            assert!(Kind::Memcached.ask(&mut client, &format!("key:{n}")), "key {n}");
+            fakes.iter().zip(before).position(|(f, n)| asked(f) > n).expect("a server was asked")
+        })
+        .collect()
+}
+
+/// The keys of a dead server go to all others, each to the same one every time; the keys of others
+/// stay. `set`: whether the runtime or the program chooses.
+fn spreads(distribution: &str, set: &[&str], logged: bool) {
+    const KEYS: u64 = 400;
+    // Its place among the servers by their list and by their names is the same in both runs.
+    let gone = free_port();
+    let fakes: Vec<Fake> = (0..4).map(|_| Fake::start()).collect();
+    let ports: Vec<u16> = fakes.iter().map(|f| f.port).collect();
+    let distribution = format!("distribution={distribution}");
+    let start = |ports: &[u16], set: &[&str]| {
+        let named: Vec<String> = ports.iter().enumerate().map(|(i, p)| format!("127.0.0.1:{p}:1 server{i}")).collect();
+        let list = format!("servers={}", named.join(","));
+        let mut args = vec!["--set", &list, "--set", &distribution];
+        args.extend(set.iter().flat_map(|o| ["--set", o]));
+        Wireloom::run("memcached_proxy", &args)
+    };
+    let whole = start(&ports, &[]);
+    let before = owners(whole.port, &fakes, KEYS);
+    let mut less = ports.clone();
+    less[1] = gone;
+    let proxy = start(&less, set);
+    if logged {
+        let mut client = Client::connect(proxy.port);
+        eventually("it is down", || {
+            (0..20).for_each(|n| {
+                Kind::Memcached.ask(&mut client, &format!("other{n}"));
+            });
+            lines(&proxy, gone, "is down") > 0
+        });
+    }
+    let after = owners(proxy.port, &fakes, KEYS);
+    assert_eq!(after, owners(proxy.port, &fakes, KEYS), "the same server every time");
+    let moved: Vec<usize> = (0..KEYS as usize).filter(|n| before[*n] == 1).map(|n| after[n]).collect();
+    assert!(
+        (0..KEYS as usize).all(|n| before[n] == 1 || before[n] == after[n]),
+        "only the keys of the lost server move"
+    );
+    for server in [0, 2, 3] {
+        let part = moved.iter().filter(|s| **s == server).count() as f64 / moved.len() as f64;
+        assert!(part > 0.12, "{distribution} {set:?}: server {server} got {part:.2} of {}", moved.len());
+    }
+    assert!(moved.len() > 40 && !moved.contains(&1));
+}
+
+#[test]
+fn the_keys_of_a_dead_server_go_on_along_ring_and_table() {
+    for distribution in ["ketama", "ketama_weighted", "maglev"] {
+        // Never left out: each request finds out that it cannot be reached.
+        spreads(distribution, &["ascii.failover=next", "ascii.eject_after=0"], false);
+        // Left out by the runtime.
+        spreads(distribution, &["ascii.failover=next", "ascii.eject_after=1"], true);
+    }
+}
+
+#[test]
+fn the_keys_of_a_dead_server_go_to_all_others() {
+    for distribution in ["modulo", "modula", "ketama", "maglev"] {
+        spreads(distribution, &["on_lost=next", "ascii.failover=next", "ascii.eject_after=1"], true);
+    }
+}
+
+/// Requests without a place on a ring go to all others in turn.
+#[test]
+fn the_clients_of_a_dead_backend_go_to_all_others() {
+    if !require_tool("nginx") {
+        return;
+    }
+    let gone = free_port();
+    let others: Vec<Process> =
+        (0..3).map(|i| Process::nginx(&format!("location / {{ return 200 {i}{i}; }}"))).collect();
+    let list = servers(&[others[0].port, gone, others[1].port, others[2].port]);
+    for (policy, ejects) in [("hash", "0"), ("round_robin", "0"), ("hash", "3"), ("round_robin", "3")] {
+        let (policy, ejects) = (format!("policy={policy}"), format!("backend.eject_after={ejects}"));
+        let proxy = Wireloom::run("http_balancer", &["--set", &list, "--set", &policy, "--set", &ejects]);
+        let mut counts = [0; 3];
+        for _ in 0..480 {
+            let mut client = Client::connect(proxy.port);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").take_head();
+            counts[usize::from(client.take(2)[0] - b'0')] += 1;
+        }
+        // Evenly: 160 each. If one got all of the dead one's: 240 and 120.
+        assert!(counts.iter().all(|n| (115..=205).contains(n)), "{policy} {ejects}: {counts:?}");
+    }
+}

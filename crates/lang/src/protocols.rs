@@ -63,7 +63,16 @@ impl Compiler<'_> {
             on_interim: None,
         });
         let asked = (0, vec![]);
-        self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless, asked, probe: None });
+        self.protocols.push(ProtocolInfo {
+            module,
+            ast: item.clone(),
+            request,
+            response,
+            no_reply,
+            stateless,
+            asked,
+            probe: None,
+        });
         self.request_takes_nothing(request, p.name.span);
         // What a client is told on a fault depends on what the response asks of the request.
         let (last, first): (Vec<_>, Vec<_>) =

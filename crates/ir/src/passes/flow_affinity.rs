@@ -55,9 +55,9 @@ pub fn run(m: &mut Module) {
 pub fn alone(m: &mut Module) {
     let frames = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
     if !frames
-        || m.handlers
-            .iter()
-            .any(|h| matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_)))
+        || m.handlers.iter().any(|h| {
+            matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_))
+        })
     {
         return;
     }

@@ -102,6 +102,17 @@ impl App {
         }))
     }
 
+    /// A port's ketama ring: point and instance in turn.
+    pub fn ring(&self, port: usize) -> &[u32] {
+        let ring = &self.tables[port].0;
+        &ring.words[..2 * ring.points as usize]
+    }
+
+    /// A port's Maglev table: the instance of each slot.
+    pub fn maglev(&self, port: usize) -> &[u32] {
+        &self.tables[port].1
+    }
+
     /// Counters that the other half counts, alone or too, and that handlers of this one read.
     pub fn foreign_counters(&self) -> impl Iterator<Item = (usize, &CounterDesc)> {
         let foreign = move |c: &CounterDesc| self.half != Half::Both && c.half != self.half;
@@ -435,6 +446,7 @@ impl AppCore {
             tmp: std::ptr::null_mut(),
             outcome: 0,
             mark: 0,
+            place: 0,
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();

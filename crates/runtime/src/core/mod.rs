@@ -25,6 +25,7 @@ mod backend;
 mod client;
 mod connection_limit;
 mod dispatch;
+mod failover;
 pub mod fault;
 mod flush;
 pub mod footprint;
@@ -136,6 +137,9 @@ pub struct Core {
     dirty: Vec<Id>,
     stacks: stacks::HandlerStacks,
     moving: moves::Moving,
+    /// Rounds of `failover` begun, and the servers seen in one.
+    rounds: u32,
+    seen: Vec<bool>,
     /// Until when the time of this core is accounted for, and the app whose turn is next.
     stamp: u64,
     turn: usize,
@@ -213,6 +217,8 @@ impl Core {
             dirty: Vec::new(),
             stacks: stacks::HandlerStacks::new(),
             moving: moves::Moving::default(),
+            rounds: 0,
+            seen: Vec::new(),
             stamp: now,
             turn: 0,
             worked,

@@ -4,6 +4,7 @@
 //! handler. A *call* is a request on its way to a backend. They refer to each other by [`Id`],
 //! never by pointer, so any of them may end first.
 
+use super::failover::Order;
 use super::fault::Start;
 use super::health::Down;
 use super::pipelining_policy::PipeliningPolicy;
@@ -410,8 +411,8 @@ pub struct Call {
     pub retried: bool,
     /// The connection that it goes out on is to be its client's own.
     pub private: bool,
-    /// How often it went to another server because one could not be reached.
-    pub moves: u16,
+    /// The servers that it goes to if one cannot be reached.
+    pub order: Order,
 }
 
 /// One backend of a connect port, as seen by this core.
