@@ -33,7 +33,7 @@ pub fn crc32(b: &[u8]) -> u32 {
 
 /// CRC-32C (RFC 3720: reflected, polynomial 0x82f63b78).
 pub fn crc32c(b: &[u8]) -> u32 {
-    let bit = |c: u32| c >> 1 ^ 0x82f6_3b78 * (c & 1);
+    let bit = |c: u32| (c >> 1) ^ (0x82f6_3b78 * (c & 1));
     !b.iter().fold(!0, |c, x| (0..8).fold(c ^ u32::from(*x), |c, _| bit(c)))
 }
 

@@ -194,7 +194,7 @@ impl Compiler<'_> {
                 let ident = |n: &str| Ident { name: n.into(), span: when.span };
                 let received = Val::pure(Ty::Bool, build::boolean(true));
                 let request = Val::path(Ty::Msg(request), build::msg(msg));
-                l.bind_all(&[(ident("request"), request), (ident(crate::body::edits::RECEIVED), received)]);
+                l.bind_all(&[(ident("request"), request), (ident(crate::body::protocol_clauses::RECEIVED), received)]);
                 l.cond(when).map(|_| ())
             }
             ClauseKind::Matches { values, when } => self.matches(module, id, values, when, c.span),

@@ -64,7 +64,9 @@ impl Compiler<'_> {
         for m in &e.members {
             let MemberKind::In { name, ty, .. } = &m.kind else { continue };
             let _ = match ins.iter().find(|(n, ..)| n.name == name.name) {
-                Some((_, port, node)) => self.pass_frames(module, &e.name.name, *port, &[node.clone()], span),
+                Some((_, port, node)) => {
+                    self.pass_frames(module, &e.name.name, *port, std::slice::from_ref(node), span)
+                }
                 None => {
                     let count = self.way_counts(&i, Way::In)?.into_iter().find(|(n, _)| *n == name.name);
                     self.pass_value(module, e, way_in(&it, name, count.map(|(_, c)| some_place(c, span)), span), ty)

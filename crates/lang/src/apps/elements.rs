@@ -4,6 +4,7 @@
 use super::arrays::{instance_at, Way};
 use super::inputs::From;
 use super::instances::built_outs;
+use super::type_params::TypeBindings;
 use super::{AppName, AppScope};
 use crate::body::{Lower, Replied, Ret};
 use crate::compiler::{Compiler, Item, Reported, R};
@@ -142,7 +143,7 @@ impl Compiler<'_> {
         owner: ModId,
         name: &Ident,
         element: &ast::Element,
-        (types, given): (Vec<(Ident, AppName)>, Vec<Option<AppName>>),
+        (types, given): (TypeBindings, Vec<Option<AppName>>),
     ) -> R<AppScope> {
         let outer = std::mem::take(&mut self.app);
         let visible = std::mem::replace(&mut self.app_constants, true);

@@ -1,6 +1,7 @@
 //! Messages that a program makes: `Unit { … }` built from its fields, `message with { … }` with
 //! fields replaced.
 
+use super::edits::EditedMessage;
 use super::Lower;
 use crate::compiler::{Item, Reported, R};
 use crate::ir_builder as build;
@@ -445,17 +446,16 @@ impl Lower<'_, '_> {
                     .hint("give the fields where the message is built"),
             ));
         };
-        let (msg, mut edits, mut known) = (*msg, edits.clone(), o.fields.clone());
+        let mut target = EditedMessage { unit: o.unit, msg: *msg, known: o.fields.clone(), edits: edits.clone() };
         for (n, e) in fields {
             let Some(m) = self.cx.units[o.unit.index()].member(&n.name).cloned() else {
                 return Err(self.cx.unknown_field(o.unit, n));
             };
-            let value = self.edit_field((o.unit, msg), &m, e, None, &known, &mut edits)?;
-            known.retain(|(k, _)| *k != m.name);
-            known.push((m.name.clone(), value));
+            self.edit_field(&mut target, &m, e, None)?;
         }
+        let EditedMessage { unit, msg, known, edits } = target;
         Ok(Val::out(Outgoing {
-            unit: o.unit,
+            unit,
             kind: OutKind::Pass { msg, edits },
             fields: known,
             run: None,

@@ -25,6 +25,7 @@ pub mod packet_line;
 pub mod packets;
 pub mod path_conditions;
 pub mod patterns;
+pub mod protocol_clauses;
 pub mod stmts;
 pub mod unparse_check;
 
