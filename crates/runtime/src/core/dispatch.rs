@@ -91,6 +91,10 @@ impl Core {
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });
         if no_reply || proto.response.is_none() {
+            let client = self.tasks[id].conn;
+            if let Some(c) = self.conns.get_mut(client) {
+                c.set(flag::WROTE);
+            }
             self.one_way((target, order), proto, head, here, more)?;
             return Err(WL_F_NO_REPLY);
         }
@@ -104,7 +108,7 @@ impl Core {
         let c = &mut self.calls[call];
         (c.task, c.part, c.app, c.port, c.inst) = (id, part, target.a as u16, target.p as u16, target.i as u32);
         (c.conn, c.next, c.stream, c.retried, c.repeat, c.ends) = (Id::NIL, Id::NIL, Id::NIL, false, repeat, ends);
-        (c.private, c.order) = (private, order);
+        (c.private, c.order, c.releases) = (private, order, Id::NIL);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
         if target.i != index as usize {
@@ -121,6 +125,7 @@ impl Core {
         let sent = loop {
             let sent = match proto.exclusive {
                 true => self.call_exclusive(target, call, head, here, more),
+                false if more && self.behind_unanswered(target, call) => self.call_behind(call, head, here),
                 false if more => self.call_own(target, call, head, here),
                 false if self.asks_alone(target, call) => self.call_alone(target, call, head, here),
                 // Nothing could come behind it.
@@ -451,6 +456,9 @@ impl Core {
 
     pub(super) fn free_call(&mut self, call: Id) {
         let c = &mut self.calls[call];
+        if !c.releases.is_nil() {
+            self.held_back.push(std::mem::take(&mut c.releases));
+        }
         c.kept.release(&mut self.pool);
         let (a, p, i) = (c.app as usize, c.port as usize, c.inst as usize);
         self.calls.free(call);

@@ -51,7 +51,7 @@ impl Core {
     }
 
     /// What a handler has to say on a connection; none if it fails.
-    fn spoken(&mut self, id: Id, handler: u32) -> (Vec<u8>, Option<u16>) {
+    pub(super) fn spoken(&mut self, id: Id, handler: u32) -> (Vec<u8>, Option<u16>) {
         let a = self.conns[id].app as usize;
         (self.result, self.last_fault) = (None, (0, 0));
         self.run_event(a, handler, id, None);

@@ -79,6 +79,8 @@ pub mod flag {
     pub const LEFT: u32 = 1 << 27;
     /// Backend, shared: messages without an answer may be under way.
     pub const UNANSWERED: u32 = 1 << 29;
+    /// Client: messages of it without an answer have gone out on shared connections.
+    pub const WROTE: u32 = 1 << 30;
     /// Client: the next request waits until all requests under way are answered.
     pub const ALONE: u32 = 1 << 25;
 }
@@ -411,6 +413,8 @@ pub struct Call {
     pub retried: bool,
     /// The connection that it goes out on is to be its client's own.
     pub private: bool,
+    /// Of a barrier: the call that waits for it.
+    pub releases: Id,
     /// The servers that it goes to if one cannot be reached.
     pub order: Order,
 }

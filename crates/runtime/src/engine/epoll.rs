@@ -143,11 +143,12 @@ impl Epoll {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, idle: bool) -> io::Result<usize> {
-        if !self.ahead.is_empty() {
-            let n = self.ahead.len();
-            self.kernel_events[..n].copy_from_slice(&self.ahead);
-            self.ahead.clear();
-            return Ok(n);
+        // Those of looks, and those that have come since.
+        let have = self.ahead.len();
+        self.kernel_events[..have].copy_from_slice(&self.ahead);
+        self.ahead.clear();
+        if have == BATCH {
+            return Ok(have);
         }
         let mut ms = match timeout {
             _ if !idle => 0,
@@ -158,11 +159,12 @@ impl Epoll {
         if self.retry_at != 0 && !(0..=50).contains(&ms) {
             ms = (ACCEPT_PAUSE_NS / 1_000_000) as i32;
         }
-        // SAFETY: the buffer holds BATCH events and lives during the call.
-        let n = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), self.kernel_events.as_mut_ptr(), BATCH as i32, ms) };
+        let rest = &mut self.kernel_events[have..];
+        // SAFETY: the buffer holds so many events and lives during the call.
+        let n = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), rest.as_mut_ptr(), rest.len() as i32, ms) };
         match check(n) {
-            Ok(n) => Ok(n as usize),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Ok(n) => Ok(have + n as usize),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(have),
             Err(e) => Err(e),
         }
     }

@@ -515,6 +515,31 @@ fn input_that_waits_is_seen_before_a_write() {
     }
 }
 
+/// However many wait, no more come in than there are places.
+#[test]
+fn only_those_that_are_let_in_come_in() {
+    let _g = DESCRIPTORS.read().unwrap_or_else(|e| e.into_inner());
+    for mut b in engines() {
+        let (l, addr) = b.listen();
+        b.engine.admit(l, 10);
+        let clients: Vec<_> = (0..60).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        b.for_ms(100);
+        assert_eq!(b.accepted().len(), 10, "{}", b.engine.name());
+        for (more, due) in [(1, 11), (5, 16), (3, 19)] {
+            b.engine.admit(l, more);
+            b.for_ms(50);
+            assert_eq!(b.accepted().len(), due, "{}", b.engine.name());
+        }
+        // A place that a connection of another core takes.
+        b.engine.admit(l, 0);
+        assert!(!b.engine.take_place(l));
+        // From few places to many, and all come in.
+        b.engine.admit(l, 2 * common::BACKLOG);
+        assert!(b.until(|b| b.accepted().len() == 60));
+        drop(clients);
+    }
+}
+
 #[test]
 fn descriptors_run_out_and_come_back() {
     let _g = DESCRIPTORS.write().unwrap_or_else(|e| e.into_inner());
