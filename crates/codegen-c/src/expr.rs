@@ -428,10 +428,10 @@ impl Gen<'_> {
                     Ty::Bytes(_) => format!("wl_md5_u32({})", self.expr(s, k)),
                     _ => self.expr(s, k),
                 };
-                format!("wl_ketama(&x->core->port[{}], {key})", p.0)
+                format!("wl_ketama(x->core, {}, {key})", p.0)
             }
             ExprKind::Modula(p, h) => format!("wl_modula(&x->core->port[{}], {})", p.0, self.expr(s, h)),
-            ExprKind::Maglev(p, h) => format!("wl_maglev(&x->core->port[{}], {})", p.0, self.expr(s, h)),
+            ExprKind::Maglev(p, h) => format!("wl_maglev(x->core, {}, {})", p.0, self.expr(s, h)),
             ExprKind::ConnPeer => "wl_peer(x)".into(),
             ExprKind::ConnLocal => "wl_local(x)".into(),
             ExprKind::ConnId => "(x->conn ? x->conn->id : 0)".into(),

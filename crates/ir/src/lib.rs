@@ -421,7 +421,7 @@ pub struct Handler {
     /// What runs it: as the program says, or the pass `place`.
     pub device: ops::Device,
     /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments.
-    /// For `Opened`/`Greeting`/`Closed`: local 0 is the instance (u32). For `Fault`: local 0 is the
+    /// For `Opened`/`Greeting`/`Probe`/`Closed`: local 0 is the instance (u32). For `Fault`: local 0 is the
     /// kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
@@ -445,6 +445,9 @@ pub enum On {
     /// A connection of a connecting port is there: the reply, of the protocol's request unit, is
     /// sent on it before all else.
     Greeting(PortId),
+    /// A backend of a connecting port is down: the reply, of the protocol's request unit, is sent to
+    /// it on a connection of its own. An answer brings it back.
+    Probe(PortId),
     Closed(PortId),
     Fault,
     Start,

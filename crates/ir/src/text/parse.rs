@@ -736,6 +736,7 @@ impl Parser {
             "frame" => On::Frame { port: PortId(self.index()?), unit: UnitId(self.index()?) },
             "opened" => On::Opened(PortId(self.index()?)),
             "greeting" => On::Greeting(PortId(self.index()?)),
+            "probe" => On::Probe(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
             "fault" => On::Fault,
             "start" => On::Start,

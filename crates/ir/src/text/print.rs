@@ -399,6 +399,7 @@ impl Printer<'_> {
             On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
+            On::Probe(p) => format!("probe {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
             On::Fault => "fault".into(),
             On::Start => "start".into(),

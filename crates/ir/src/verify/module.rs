@@ -264,7 +264,7 @@ impl Checker<'_> {
                     }
                     vec![Ty::Msg(unit)]
                 }
-                On::Opened(p) | On::Greeting(p) | On::Closed(p) => {
+                On::Opened(p) | On::Greeting(p) | On::Probe(p) | On::Closed(p) => {
                     self.need(p.index() < m.ports.len(), &path, "its port does not exist");
                     vec![Ty::UInt(32)]
                 }
@@ -296,7 +296,7 @@ impl Checker<'_> {
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
-                On::Greeting(p) => (
+                On::Greeting(p) | On::Probe(p) => (
                     m.ports
                         .get(p.index())
                         .and_then(|p| m.protocols.get(p.protocols.first()?.index()))
@@ -306,7 +306,7 @@ impl Checker<'_> {
                 On::Opened(_) | On::Closed(_) | On::Fault => (None, true),
                 _ => (None, false),
             };
-            let message = matches!(h.on, On::Message { .. } | On::Greeting(_));
+            let message = matches!(h.on, On::Message { .. } | On::Greeting(_) | On::Probe(_));
             let code = Code {
                 kind: if message { Kind::Message } else { Kind::Event },
                 ret: m.signal_of(h.on).map(|s| s.ret),
