@@ -18,7 +18,7 @@ use wireloom_tests::fuzz::judge::{judge, Sound};
 use wireloom_tests::fuzz::mutate::Mutator;
 use wireloom_tests::programs::{code_tests, compiled, interpreted, no_internal_errors, seeds};
 
-/// What the operating system gives a program's first thread.
+/// The stack that the operating system gives a program's first thread.
 const STACK: usize = 8 << 20;
 
 /// Every so many sound mutants one is compiled and run.

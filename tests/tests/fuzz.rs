@@ -150,8 +150,8 @@ fn waiting(kept: u32, kind: u32) -> String {
     )
 }
 
-/// What is in tables and queues at the end counts: a program beside one that keeps something else,
-/// and beside itself.
+/// The contents of tables and queues at the end count: a program beside one that keeps something
+/// else, and beside itself.
 #[test]
 fn tables_and_queues_are_compared() {
     use std::sync::Arc;

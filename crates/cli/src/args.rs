@@ -364,7 +364,7 @@ pub struct Fmt {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub enum Artifact {
     Ir,
     C,
     Bpf,
@@ -375,7 +375,7 @@ pub struct Emit {
     /// `ir`: the intermediate representation; `c`: the C code; `bpf`: the C code for the kernel's
     /// XDP hook.
     #[arg(value_enum)]
-    pub what: What,
+    pub what: Artifact,
     /// A source; FILE:APP where it has several apps.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,

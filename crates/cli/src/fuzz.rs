@@ -75,7 +75,7 @@ impl Limit {
         self.start.elapsed().as_secs_f64() < self.seconds as f64
     }
 
-    /// What a run says when it begins.
+    /// The first line of a run.
     pub fn shown(&self) -> String {
         format!("{} s, of which preparing took {:.1}", self.seconds, self.start.elapsed().as_secs_f64())
     }

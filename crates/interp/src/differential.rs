@@ -79,8 +79,8 @@ pub unsafe fn trace_stream(
     events
 }
 
-/// What of the tail of the message at the front of `input` is passed on, however it ends; `cuts`
-/// and `eof` as of [`trace_stream`].
+/// The bytes of the tail of the message at the front of `input` that are passed on, however it
+/// ends. `cuts` and `eof` are those of [`trace_stream`].
 ///
 /// # Safety
 /// `table` and all it names are valid.

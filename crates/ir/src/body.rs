@@ -177,7 +177,7 @@ pub enum StmtKind {
     },
     /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that
     /// has ended; a fault there is one here. `mark` (u32) goes with it. `last`: the frame is not
-    /// used again (set by the `last` pass).
+    /// used again (set by the `frame_last_use` pass).
     Output {
         wire: WireId,
         frame: LocalId,
@@ -362,8 +362,8 @@ pub enum FrameAct {
         copy: u32,
     },
     /// The frame as it is now leaves through an instance of a port. `last`: the handler does not
-    /// use it again (set by the `last` pass), so it is moved, else copied. `mark` (u32) goes with
-    /// it into a queue; None: 0.
+    /// use it again (set by the `frame_last_use` pass), so it is moved, else copied. `mark` (u32)
+    /// goes with it into a queue; None: 0.
     Send {
         port: PortId,
         index: Expr,

@@ -89,8 +89,8 @@ pub struct Module {
     pub handlers: Vec<Handler>,
     pub merges: Vec<Merge>,
     pub signals: Vec<Signal>,
-    /// How frames are spread over the cores (set by the `steer` pass); a port that is not named has
-    /// no key.
+    /// How frames are spread over the cores (set by the `flow_affinity` pass). A port that is not
+    /// named has no key.
     pub steer: Vec<Steer>,
     pub tests: Vec<Test>,
     /// Source places for faults, in the order of the ABI's `place` indices.
@@ -245,8 +245,8 @@ pub struct Table {
     pub name: String,
     pub span: Span,
     pub kind: TableKind,
-    /// Every core has its own part (the steering key is part of, or is, the key: set by the `steer`
-    /// pass), else shared by the cores.
+    /// Every core has its own part, since the steering key is part of the key, or is the key. Else
+    /// the cores share the table. Set by the `flow_affinity` pass.
     pub local: bool,
     pub key: TyId,
     pub value: TyId,

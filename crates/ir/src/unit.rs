@@ -247,8 +247,8 @@ pub struct Field {
     /// How it is filled in when building (lengths of other fields): over the unit's other fields'
     /// values.
     pub computed: Option<Computed>,
-    /// Set by the `used` pass: its value / its extent (start and end offset) is read somewhere in
-    /// the program or by the grammar itself. Unused values are not stored in the view.
+    /// Set by the `field_liveness` pass: the program, or the grammar itself, reads its value / its
+    /// extent (start and end offset). Unused values are not stored in the view.
     pub value_used: bool,
     pub extent_used: bool,
 }

@@ -74,7 +74,7 @@ impl Compiler<'_> {
             probe: None,
         });
         self.request_takes_nothing(request, p.name.span);
-        // What a client is told on a fault depends on what the response asks of the request.
+        // The answer to a fault depends on the request, by the parameters of the response's unit.
         let (last, first): (Vec<_>, Vec<_>) =
             p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
         for c in first.into_iter().chain(last) {
@@ -590,7 +590,7 @@ impl Compiler<'_> {
     }
 
     /// The `forward` blocks of the main file's protocols that nobody has needed, by themselves.
-    /// What they say goes nowhere.
+    /// Their output goes nowhere.
     pub fn forwards_alone(&mut self) {
         for i in 0..self.protocols.len() {
             let id = ir::ProtocolId(i as u32);
@@ -612,7 +612,7 @@ impl Compiler<'_> {
                 let (module, before) = (self.m.clone(), self.diags.len());
                 self.forward_alone(id, unit, response, clause.span);
                 self.m = module;
-                // What was told of another use is not told again.
+                // An error that was reported for another use is not reported again.
                 let told = self.diags.split_off(before);
                 for d in told {
                     if !self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
@@ -672,7 +672,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// What `f` is in a fault handler: its kind and other things. The record itself never reaches
+    /// The fields of `f` in a fault handler: its kind and others. The record itself never reaches
     /// the IR's code.
     pub fn fault_record(&mut self, others: &[(&str, Ty)]) -> ir::RecordId {
         let others = others.iter().map(|(n, t)| (n.to_string(), t.clone()));

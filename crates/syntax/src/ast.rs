@@ -185,7 +185,7 @@ pub struct Element {
 /// Signals of an element whose bodies are not written.
 pub const CONTROLS: [&str; 3] = ["start", "stop", "reset"];
 
-/// What an element with `signal stop` knows: whether it is stopped.
+/// Whether an element with `signal stop` is stopped.
 pub const STOPPED: &str = "stopped";
 
 impl Element {
@@ -194,7 +194,7 @@ impl Element {
         self.members.iter().any(|m| m.control().is_some())
     }
 
-    /// What it does at the start.
+    /// The statements at its start.
     pub fn start_blocks(&self) -> Vec<Block> {
         let start = |m: &Member| match &m.kind {
             MemberKind::Handler(Handler { on: On::Start, body, .. }) => Some(body.clone()),

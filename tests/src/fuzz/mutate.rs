@@ -13,7 +13,7 @@ use wireloom_syntax::{lexer, parse};
 struct Cut {
     /// Tokens, each with what stands before it.
     pieces: Vec<(String, String)>,
-    /// What is between a bracket and its partner, both included.
+    /// The text between a bracket and its partner, both included.
     groups: Vec<Range<usize>>,
     lines: Vec<String>,
     items: Vec<String>,

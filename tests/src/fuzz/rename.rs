@@ -67,7 +67,7 @@ const HEADERS: &[&str] = &[
     "WL_MORE",
 ];
 
-/// What generated code calls its own.
+/// Names of generated code's own.
 const OWN: &[&str] = &[
     "wl_core",
     "wl_fx",
@@ -169,7 +169,7 @@ fn words(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
     tokens.into_iter().filter(|t| t.tok == Tok::Word).map(|t| t.span.start as usize..t.span.end as usize)
 }
 
-/// What a file names: all that the parser takes for a name.
+/// The names in a file, as the parser finds them.
 fn names(text: &str) -> BTreeSet<String> {
     let shown = format!("{:?}", parse(FileId(0), text).file);
     shown

@@ -41,7 +41,7 @@ pub enum Act {
         bytes: Vec<u8>,
         flags: u32,
     },
-    /// What the answer before it is counted as, where something is said.
+    /// The status and class of the answer before it, if it has some.
     Outcome(u32),
     Done,
     /// The request was not a whole message.
@@ -84,7 +84,7 @@ struct Issued {
     flags: u32,
 }
 
-/// What the host's functions see by way of `core->rt`.
+/// The notes of the host's functions, which reach them by `core->rt`.
 #[derive(Default)]
 struct Notes {
     acts: Vec<Act>,

@@ -41,7 +41,7 @@ pub struct CoreData {
     pub tasks: Vec<Option<Suspended>>,
     pub free: Vec<u32>,
     /// By table: those that are not exact.
-    pub keyed: std::collections::HashMap<u32, super::keyed::Keyed>,
+    pub match_tables: std::collections::HashMap<u32, super::match_tables::MatchTable>,
 }
 
 /// A handler that waits.
@@ -53,7 +53,7 @@ pub struct Suspended {
     pub hold: bool,
 }
 
-/// What `fault_reply` and `interim` collect in place of a reply.
+/// The bytes that `fault_reply` and `interim` collect in place of a reply.
 #[derive(Default)]
 pub struct Collected {
     pub bytes: Vec<u8>,

@@ -4,7 +4,7 @@
 use super::activation::act;
 use super::flatten::Op;
 use super::kinds::EntryKey;
-use super::{frame, keyed, outgoing};
+use super::{frame, match_tables, outgoing};
 use crate::eval::{internal, Env, Res};
 use crate::grammar;
 use crate::value::{from_canonical, MsgRef, Value};
@@ -13,8 +13,8 @@ use wireloom_runtime::abi::*;
 
 /// Statements with effects beyond the locals.
 pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
-    if let Some(t) = keyed::table_of(env.module, s) {
-        return keyed::effect(env, t, s, locals);
+    if let Some(t) = match_tables::table_of(env.module, s) {
+        return match_tables::effect(env, t, s, locals);
     }
     let a = act(env)?;
     if super::kinds::effect(env, a, s, locals)? {

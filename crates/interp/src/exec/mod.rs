@@ -5,8 +5,8 @@ pub mod activation;
 pub mod effects;
 pub mod flatten;
 pub mod frame;
-pub mod keyed;
 pub mod kinds;
+pub mod match_tables;
 pub mod outgoing;
 pub mod tables;
 

@@ -4,7 +4,7 @@
 //! may be any value. So the check runs twice: once with parameters set at the start of the program,
 //! and once with constants. Only errors of both runs are reported.
 
-use super::arrays::Way;
+use super::arrays::Direction;
 use super::frame_tests::way_in;
 use super::AppName;
 use crate::body::HandlerCtx;
@@ -31,7 +31,7 @@ impl Compiler<'_> {
             .collect()
     }
 
-    /// What is wrong with an element, whoever uses it.
+    /// Errors of an element by itself, independent of its uses.
     pub fn element_alone(&self, id: ItemId) -> Vec<Diagnostic> {
         let ItemKind::Element(e) = &self.names.items[id].item.kind else { return vec![] };
         let set = self.attempt(e, false);
@@ -68,7 +68,7 @@ impl Compiler<'_> {
                     self.pass_frames(module, &e.name.name, *port, std::slice::from_ref(node), span)
                 }
                 None => {
-                    let count = self.way_counts(&i, Way::In)?.into_iter().find(|(n, _)| *n == name.name);
+                    let count = self.array_sizes(&i, Direction::In)?.into_iter().find(|(n, _)| *n == name.name);
                     self.pass_value(module, e, way_in(&it, name, count.map(|(_, c)| some_place(c, span)), span), ty)
                 }
             };

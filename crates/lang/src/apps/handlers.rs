@@ -299,7 +299,7 @@ pub fn at(span: &ir::Span) -> Span {
     Span { file: ast::FileId(span.file), start: span.start, end: span.end }
 }
 
-/// What a protocol answers itself (`on request`): before its handler's own statements.
+/// The protocol's own answers (`on request`) stand before its handler's own statements.
 fn own_answers(l: &mut Lower, info: &crate::compiler::ProtocolInfo, req: ir::LocalId) -> R<()> {
     let ast::ItemKind::Protocol(p) = &info.ast.kind else { return Ok(()) };
     for c in &p.clauses {

@@ -212,7 +212,7 @@ impl Lower<'_, '_> {
                         self.with_name(v.clone(), span, |s, value| s.send(value, t, span))?;
                         continue;
                     }
-                    // What a copy is answered is nobody's.
+                    // The answer to a copy goes nowhere.
                     let (copy, replied) = (std::mem::replace(&mut self.copy, true), self.replied);
                     let node = Node { span: t.span, kind: NodeKind::Expr(t.clone()) };
                     let made = self.flow(&[node], v.clone(), span);

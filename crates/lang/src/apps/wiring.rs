@@ -99,7 +99,7 @@ impl Compiler<'_> {
         )
     }
 
-    /// What follows an instance, or a queue of messages, is known already.
+    /// The nodes behind an instance, or behind a queue of messages, are known already.
     fn is_known(&self, e: &Expr) -> bool {
         let e = match &*e.kind {
             ExprKind::Index(b, _) => b,

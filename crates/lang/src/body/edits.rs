@@ -69,7 +69,7 @@ impl Lower<'_, '_> {
         let Vk::Pure(x) = value.kind.clone() else { return Err(Reported) };
         let body = self.edit_body(x.clone(), (unit, m.field), &field, e.span)?;
         let path = vec![m.field];
-        // What was set before counts only where this does not.
+        // An earlier edit of the field holds only where this one does not.
         edits.retain(|old| !matches!((old, &cond), (Edit::Set { field, .. }, None) if *field == path));
         for old in edits.iter_mut() {
             let (Edit::Set { field, cond: before, .. }, Some(c)) = (old, &cond) else { continue };

@@ -100,7 +100,7 @@ impl Lower<'_, '_> {
         made
     }
 
-    /// What an answer is counted as, by its protocol's `status` and `class`
+    /// The status and class that an answer is counted under, by its protocol's `status` and `class`
     /// ([`StmtKind::Outcome`]). None: the protocol has neither, or nothing is known of a message
     /// that was put together from others.
     pub fn outcome(&mut self, proto: ir::ProtocolId, answer: &Rc<Outgoing>, span: Span) -> R<Option<ir::Expr>> {

@@ -9,15 +9,16 @@
 
 use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
-use super::core::{fan, frame_handler, End, Fans, Input, Member, Route};
+use super::core::{fan, frame_handler, Fans, Input, Member, PortEndpoint, Route};
 use super::core_mesh::{core_of, flow_hash};
 use super::crossing::{self, Crossings};
+use super::loop_port::Loop;
 use super::memory::{Frames, Memory};
+use super::null_port::Null;
 use super::options::{of_each, Options};
 use super::pcap::{self, Link, Reader, Style, Writer};
 use super::pool::{Pool, Region};
 use super::port::FramePort;
-use super::port_ends::{Loop, Null};
 use super::port_targets::{
     depth, files_apart, is_outside, list, port_targets, write_what_is_missing, Engine, PortTargets, Target,
 };
@@ -37,7 +38,7 @@ use wireloom_ir::passes::affinity_groups::Bound;
 /// The ports of one core.
 #[derive(Default)]
 pub struct CorePlan {
-    pub ends: Vec<End>,
+    pub ends: Vec<PortEndpoint>,
     pub inputs: Vec<Input>,
     pub routes: Vec<Vec<Route>>,
     pub crossings: Crossings,
@@ -99,12 +100,12 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
 }
 
 /// An app and its settings.
-pub type Given<'a> = (&'a Desc, &'a [(String, String)]);
+pub type AppSettings<'a> = (&'a Desc, &'a [(String, String)]);
 
 /// For each app, the ports that it reads, with their bindings. Equal bindings are shared.
-pub fn bound(apps: &[Given], options: &Options) -> Result<Bound, Error> {
+pub fn bound(apps: &[AppSettings], options: &Options) -> Result<Bound, Error> {
     let each = of_each(&apps.iter().map(|a| a.0).collect::<Vec<_>>(), options.clone())?;
-    let of = |((desc, sets), options): (&Given, &Options)| {
+    let of = |((desc, sets), options): (&AppSettings, &Options)| {
         let settings = params::resolve(desc, sets)?;
         let read =
             (0..desc.ports.len()).filter(|p| is_outside(&desc.ports[*p].kind) && frame_handler(desc, *p).is_some());
@@ -224,7 +225,7 @@ fn read_by_the_first(opened: Vec<(Target, Opened)>, first: &mut AppPlan, apps: &
         let hashes = |app: usize| apps[app].program.packets().is_some_and(|p| p.steer.is_some());
         for (core, _, port) in o.ends {
             let plan = &mut first.cores[core];
-            plan.ends.push(End::new(Box::new(Tap::reader(port)), 0));
+            plan.ends.push(PortEndpoint::new(Box::new(Tap::reader(port)), 0));
             plan.inputs.push(Input::fanned(plan.ends.len() - 1, fans.len()));
         }
         fans.push(fan(o.readers, &|app| apps[app].desc.cluster, &hashes));
@@ -335,7 +336,7 @@ impl Opening<'_> {
         let mut at = Vec::new();
         for (core, _, port) in &o.ends {
             let ends = &mut self.plans[*core].ends;
-            ends.push(End::new(Box::new(Tap::sender(port.clone(), (p as u16, i as u16), o.opened_as)), p));
+            ends.push(PortEndpoint::new(Box::new(Tap::sender(port.clone(), (p as u16, i as u16), o.opened_as)), p));
             at.push(ends.len() - 1);
         }
         for (plan, way) in self.plans.iter_mut().zip(&o.ways) {
@@ -398,7 +399,7 @@ impl Opening<'_> {
         let plan = &mut self.plans[core];
         let at = plan.ends.len();
         let Some(opening) = &mut self.opening else {
-            plan.ends.push(End::new(end, p));
+            plan.ends.push(PortEndpoint::new(end, p));
             let home = home.unwrap_or(core);
             if let Some(handler) = port.handler.filter(|_| home == core) {
                 plan.inputs.push(Input::new(at, p as u16, i as u16, handler, steered));
@@ -407,7 +408,7 @@ impl Opening<'_> {
         };
         let common = Common::new(end);
         opening.ends.push((core, at, common.clone()));
-        plan.ends.push(End::new(Box::new(Tap::sender(common, opening.opened_as, opening.opened_as)), p));
+        plan.ends.push(PortEndpoint::new(Box::new(Tap::sender(common, opening.opened_as, opening.opened_as)), p));
         at
     }
 

@@ -577,7 +577,7 @@ impl Parser<'_> {
     }
 }
 
-/// What controls of an element need to know, and what they set.
+/// The facts that an element's controls need, and those that they set.
 fn resolve_controls(element: &mut Element) {
     let blocks = element.start_blocks();
     let Some(at) = element.members.iter().find_map(|m| m.control().map(|n| n.span)) else { return };

@@ -72,7 +72,7 @@ impl PacketCore {
         if first.0 > clock {
             return busy;
         }
-        // What leaves a queue does so at the time of the frame at hand.
+        // Frames leave a queue at the time of the frame at hand.
         let second = if self.no_queues() { second } else { first.0 };
         let until = second.min(clock).min(bound).min(self.next_due().saturating_sub(1));
         let got = self.receive_from(first.1, until.max(first.0));

@@ -7,7 +7,7 @@ use crate::packet::core_mesh::Item;
 use crate::packet::offload::{Large, Undone};
 use crate::packet::port::{bytes, Batch, Sent, BATCH};
 
-/// What a program has done with a batch, all in all.
+/// The totals of a program's work on a batch.
 #[derive(Debug, PartialEq)]
 struct Leaving {
     /// Frames that are not dropped, and their bytes.
@@ -19,7 +19,7 @@ struct Leaving {
 }
 
 impl Leaving {
-    /// What the program itself says.
+    /// The program's own count.
     #[inline]
     fn told(left: &wl_left) -> Option<Leaving> {
         let out = if left.frames == 0 { WL_GONE } else { left.out };
@@ -294,7 +294,7 @@ impl PacketCore {
         busy
     }
 
-    /// A copy leaves. What the program has moved before goes first.
+    /// A copy leaves. Frames that the program has moved before go first.
     pub(super) fn copy_out(&mut self, port: u32, instance: u32, data: &[u8]) {
         self.stage_moved();
         let (time, missing, undone) = self.copied_from(data.as_ptr());
