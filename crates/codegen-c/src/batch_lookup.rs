@@ -9,11 +9,11 @@
 //! Tables of masks that no frame changes are looked up between the loops, for all frames at once
 //! (wl_wild_find_each). The same happens where the lookup follows a miss in an exact table.
 
-use crate::expr::Scope;
 use crate::gen::Gen;
-use crate::leaving;
+use crate::leaving::{self, destination};
 use crate::names;
-use crate::vectorize::{destination, VectorHandler, VectorKeys};
+use crate::scope::Scope;
+use crate::vectorize::{VectorHandler, VectorKeys};
 use std::collections::BTreeSet;
 use wireloom_ir::passes::batch_lookup::{is_masked, is_steady};
 use wireloom_ir::plans::{HeaderReuse, HoistedState, KeySite, TableLookup};
@@ -166,7 +166,7 @@ impl<'m> Gen<'m> {
         let body = match ahead {
             None => self.one_pass(h, &over, lanes.as_ref()),
             Some(a) => {
-                let keys = self.vector_keys(h, unit, &a);
+                let keys = self.vector_keys(h, unit, a.seen);
                 self.two_passes(h, &a, &over, lanes.as_ref(), keys.as_ref())
             }
         };

@@ -6,10 +6,10 @@
 //! bounds of the loops around it. They are loaded again behind it.
 
 use crate::batch_lookup::BatchPlan;
-use crate::expr::Scope;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use crate::scope::Scope;
 use std::collections::BTreeSet;
 use wireloom_ir::plans::HoistedState;
 use wireloom_ir::*;
@@ -73,7 +73,7 @@ pub(crate) struct BodyGen<'g, 'm> {
 
 impl<'g, 'm> BodyGen<'g, 'm> {
     pub fn new(g: &'g mut Gen<'m>, owner: Owner, body: &'m Body) -> Self {
-        let scope = Scope::of_locals(g, &body.locals);
+        let scope = Scope::of_locals(&body.locals);
         BodyGen {
             g,
             owner,

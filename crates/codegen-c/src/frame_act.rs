@@ -2,13 +2,13 @@
 //! function that runs a handler over a batch.
 
 use crate::body::BodyGen;
-use crate::expr::Scope;
-use crate::frame::Offset;
+use crate::frame_facts::Offset;
 use crate::gen::Gen;
 use crate::leaving;
 use crate::names;
 use crate::parser::line;
 use crate::payload::View;
+use crate::scope::Scope;
 use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
 use wireloom_ir::*;
 

@@ -1,6 +1,6 @@
 //! The state of one emission: the module and the growing parts of the C file.
 
-use crate::frame::Frames;
+use crate::frame_facts::Frames;
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::*;

@@ -5,7 +5,6 @@
 //! bytes, in one register: handlers have few to spare. The runtime stages a copy that the handler
 //! sends besides, and then looks at all frames itself.
 
-use crate::vectorize::destination;
 use wireloom_ir::plans::Destination;
 
 /// The values kept for the length of a batch.
@@ -25,4 +24,9 @@ pub(crate) fn count(v: &str, cond: Option<&str>) -> String {
         None => format!(" kept.left += (UINT64_C(1) << 40) + {v}->n;"),
         Some(cond) => format!(" kept.left += {cond} ? (UINT64_C(1) << 40) + {v}->n : 0;"),
     }
+}
+
+/// As `wl_frame.out` has it.
+pub(crate) fn destination(d: Destination) -> String {
+    format!("{:#x}u", d.port.0 << 16 | d.instance & 0xffff)
 }

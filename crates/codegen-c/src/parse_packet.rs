@@ -8,10 +8,10 @@
 //! `NAME_fast` is the same for the usual header stacks, and `NAME_most` for the most common one.
 //! `NAME_known` is for frames that are known to have it (`fast_path.rs`).
 
-use crate::expr::{Inst, Scope};
-use crate::frame::Head;
+use crate::frame::UIntField;
 use crate::gen::Gen;
 use crate::names;
+use crate::scope::{Head, Inst, Scope};
 use wireloom_ir::frame::{contradict, field_size, has_alternative, step};
 use wireloom_ir::header_bits::{always, value, Known};
 use wireloom_ir::parse_graph::{least, Chain};
@@ -207,7 +207,7 @@ impl<'m> Gen<'m> {
         let (least, place, miss) = (least(m, l.unit), field.place.0, Miss::Counted);
         let value_of = |g: &mut Self, f: FieldId| {
             let inst = g.header_inst(u, n, l.unit, "v", "h");
-            g.header_field(&inst, "v", u, n, f, header.fields[f.index()].ty)
+            g.header_field(&inst, f, header.fields[f.index()].ty)
         };
         let mut text = format!(
             "const uint8_t *h = {};\nuint32_t left = v->end - at, size = {least};\n(void)h;\n",
@@ -263,7 +263,7 @@ impl<'m> Gen<'m> {
                     FieldKind::UInt { bits, .. } => *bits as u32,
                     _ => 64,
                 };
-                let value = self.header_field(&inst, "v", u, n, f, field.ty);
+                let value = self.header_field(&inst, f, field.ty);
                 let test = self.in_ranges(&format!("({value})"), ranges, bits);
                 text.push_str(&fails(&test, miss, field.bad.0, field.place.0));
             }
@@ -335,10 +335,10 @@ impl<'m> Gen<'m> {
             let field = &m.unit(inst.unit).fields[f.index()];
             let place = format!("{} + {at}", inst.base);
             let test = match (&field.kind, &field.within) {
-                (FieldKind::UInt { bytes, shift, bits, big, signed, .. }, Some(ranges)) => {
-                    let value = self.load_uint(&format!("({place})"), *bytes, *shift, *bits, *big, *signed, field.ty);
-                    Some(self.in_ranges(&format!("({value})"), ranges, u32::from(*bits)))
-                }
+                (kind @ FieldKind::UInt { bits, .. }, Some(ranges)) => UIntField::of(kind).map(|number| {
+                    let value = self.load_uint(&format!("({place})"), number, field.ty);
+                    self.in_ranges(&format!("({value})"), ranges, u32::from(*bits))
+                }),
                 (FieldKind::Require { cond }, _) => Some(self.expr(&scope, cond)),
                 (FieldKind::Literal { values }, _) => {
                     let tests: Vec<_> = values

@@ -2,10 +2,10 @@
 
 use crate::batch_lookup::hoisted_back;
 use crate::body::{BodyGen, Owner};
-use crate::expr::Scope;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use crate::scope::Scope;
 use crate::split::apart;
 use wireloom_ir::*;
 

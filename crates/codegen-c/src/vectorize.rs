@@ -1,11 +1,11 @@
 //! Sixteen frames at a time: prints vector plans ([`VectorPlan`]) as C over support/simd.h.
 
-use crate::batch_lookup::BatchPlan;
-use crate::expr::Scope;
 use crate::gen::Gen;
+use crate::leaving::destination;
 use crate::names;
+use crate::scope::Scope;
 use std::collections::BTreeMap;
-use wireloom_ir::plans::{BinaryOp, Compare, Destination, MaskRef, NumberRef, VectorOp, VectorPlan, VectorStep};
+use wireloom_ir::plans::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp, VectorPlan, VectorStep};
 use wireloom_ir::*;
 
 /// The C of a vectorized handler: what comes before, and what comes behind the lookups of a batch.
@@ -29,11 +29,6 @@ pub(crate) struct VectorKeys<'m> {
     pub at: BTreeMap<u32, u32>,
     /// They are looked up for the whole batch.
     pub seen: bool,
-}
-
-/// As `wl_frame.out` has it.
-pub(crate) fn destination(d: Destination) -> String {
-    format!("{:#x}u", d.port.0 << 16 | d.instance & 0xffff)
 }
 
 impl<'m> Gen<'m> {
@@ -66,7 +61,7 @@ impl<'m> Gen<'m> {
     }
 
     /// The vectorized keys of a handler that runs frame by frame, if it has them.
-    pub fn vector_keys(&mut self, h: &'m Handler, unit: UnitId, ahead: &BatchPlan) -> Option<VectorKeys<'m>> {
+    pub fn vector_keys(&mut self, h: &'m Handler, unit: UnitId, seen: bool) -> Option<VectorKeys<'m>> {
         let plan = h.plan.vector.as_ref().filter(|p| p.run.is_none())?;
         let stack = self.stack(unit)?;
         let mut p = StepPrinter::new(self, unit, false);
@@ -79,7 +74,7 @@ impl<'m> Gen<'m> {
             ready,
             has: single.fold(0, |has, s| has | 1 << s.layer),
             at: stack.stages.iter().flatten().map(|s| (s.layer, s.at)).collect(),
-            seen: ahead.seen,
+            seen,
         })
     }
 }

@@ -265,7 +265,7 @@ impl<'m> Gen<'m> {
             .enumerate()
             .filter(|(_, s)| placement::is_value(m, s.ty))
             .filter_map(|(n, s)| {
-                let text = self.expr(&crate::expr::Scope::default(), s.init.as_ref()?);
+                let text = self.expr(&crate::scope::Scope::default(), s.init.as_ref()?);
                 Some(format!("wl_state(x)->s_{} = {text};\n", names::state(m, StateId(n as u32))))
             })
             .collect();

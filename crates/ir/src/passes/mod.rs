@@ -16,6 +16,8 @@ pub mod hoisted_state;
 pub mod inline_elements;
 pub mod late_keys;
 pub mod liveness;
+mod local_set;
+mod memory;
 mod moves;
 pub mod packet_fast_path;
 pub mod pauses;

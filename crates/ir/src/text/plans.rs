@@ -1,7 +1,7 @@
 //! Plans about handlers and frame units, printed and parsed.
 
 use super::lex::ARROW;
-use super::parse::{Parser, Res};
+use super::parser::{Parser, Res};
 use super::print::{reference, string, Printer};
 use crate::plans::{
     BatchLookup, Condition, Destination, FastPath, HandlerPlan, HeaderReuse, HeaderStack, HoistedState, Pause, Stage,

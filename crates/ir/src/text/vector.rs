@@ -1,7 +1,7 @@
 //! Vector plans, printed and parsed.
 
 use super::names::{value_of, Word};
-use super::parse::{Parser, Res};
+use super::parser::{Parser, Res};
 use super::print::{string, Printer};
 use crate::plans::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp, VectorPlan, VectorStep, VectorValue};
 use crate::*;
