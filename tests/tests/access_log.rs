@@ -136,6 +136,19 @@ fn a_line_for_each_request() {
 }
 
 /// No byte of a client ends a line or its quotes; the fate of the request does not matter.
+/// Requests without a backend, too, have taken some time.
+#[test]
+fn an_answer_at_once_has_a_duration() {
+    let log = LogFile::new("at-once");
+    let server = Wireloom::run("kv_server", &["--access-log", &log.name()]);
+    let mut client = Client::connect(server.port);
+    client.send("set k 0 0 1\r\nx\r\n".to_string() + &"get k\r\n".repeat(50));
+    client.expect("STORED\r\n".to_string() + &"VALUE k 0 1\r\nx\r\nEND\r\n".repeat(50));
+    let took: Vec<f64> = log.lines(51).iter().map(|l| columns(l)[7].parse().expect("a number")).collect();
+    assert!(took[50] > 0.0 && took.iter().all(|t| *t < 5.0), "{took:?}");
+    assert!(took.windows(2).all(|t| t[0] <= t[1]), "those behind have waited: {took:?}");
+}
+
 #[test]
 fn lines_cannot_be_forged() {
     if plain() {

@@ -16,3 +16,4 @@ mod packet_sharing;
 mod packet_state;
 mod packet_units;
 mod packet_vectorize;
+mod xdp;

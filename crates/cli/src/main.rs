@@ -19,6 +19,7 @@ mod fuzz;
 mod fuzz_frames;
 mod fuzz_limit;
 mod load;
+mod place;
 mod report;
 mod run;
 mod sanitize;

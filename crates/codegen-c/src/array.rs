@@ -103,6 +103,15 @@ impl Places {
     }
 }
 
+/// An update of one entry, whose value is in the local `entry` meanwhile.
+struct EntryUpdate<'a> {
+    key: &'a Expr,
+    entry: LocalId,
+    /// Entries of the array: another index is a fault.
+    cap: u64,
+    place: PlaceId,
+}
+
 impl<'m> BodyGen<'_, 'm> {
     fn places(&mut self, id: TableId) -> Places {
         let m = self.g.m;
@@ -144,7 +153,8 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{}}}", places.guarded("i_", &format!("{store}\n")));
             }
             StmtKind::TableUpdate { key, entry, body, place, .. } => {
-                self.update_place(&places, cap, key, *entry, body, *place)
+                let at = EntryUpdate { key, entry: *entry, cap, place: *place };
+                self.update_place(&places, at, body)
             }
             StmtKind::TableRemove { key, dst, .. } => {
                 let (text, at) = (self.expr(key), places.at("i_"));
@@ -173,7 +183,8 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// The body, which uses no tables, runs under the place's lock, if there is one.
-    fn update_place(&mut self, places: &Places, cap: u64, key: &Expr, entry: LocalId, body: &'m Block, place: PlaceId) {
+    fn update_place(&mut self, places: &Places, update: EntryUpdate, body: &'m Block) {
+        let EntryUpdate { key, entry, cap, place } = update;
         let (text, name) = (self.expr(key), self.name(entry));
         let i = self.temp("uint64_t");
         line!(self, "{i} = {text};");

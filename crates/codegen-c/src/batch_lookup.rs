@@ -9,14 +9,14 @@
 //! Tables of masks that no frame changes are looked up between the loops, for all frames at once
 //! (wl_wild_find_each). The same happens where the lookup follows a miss in an exact table.
 
-use crate::expr::Scope;
 use crate::gen::Gen;
-use crate::leaving;
+use crate::leaving::{self, destination};
 use crate::names;
-use crate::vectorize::{Destination, VectorHandler, VectorKeys};
+use crate::scope::Scope;
+use crate::vectorize::{VectorHandler, VectorKeys};
 use std::collections::BTreeSet;
 use wireloom_ir::passes::batch_lookup::{is_masked, is_steady};
-use wireloom_ir::plans::{keyed, HeaderReuse, TableLookup};
+use wireloom_ir::plans::{HeaderReuse, HoistedState, KeySite, TableLookup};
 use wireloom_ir::*;
 
 /// What is known of a handler's tables before it runs: the plan of the IR
@@ -32,122 +32,40 @@ pub(crate) struct BatchPlan<'m> {
     reuse: &'m HeaderReuse,
 }
 
-/// A use of a table whose key is known before the handler runs.
-pub(crate) struct KeySite<'m> {
-    pub table: TableId,
-    /// The key as it stands in the statement.
-    pub site: &'m Expr,
-    /// The key over the frame alone.
-    pub key: &'m Expr,
-    /// All conditions that lead there, over the frame alone.
-    pub guard: &'m [Expr],
+/// What the handler may have changed goes back behind it: all else is the same for the batch.
+pub(crate) fn hoisted_back(kept: &HoistedState) -> String {
+    let counters = kept.counters.iter().map(|c| format!("keep->c{0} = kept.c{0};\n", c.0));
+    counters
+        .chain(kept.lookups.iter().map(|t| format!("keep->asked_{0} = kept.asked_{0};\n", t.0)))
+        .chain(kept.output.map(|_| leaving::BACK.into()))
+        .collect()
 }
 
-/// What a handler keeps in registers for the length of a batch, as no stores to frames or tables
-/// can touch it there.
-#[derive(Default)]
-pub(crate) struct HoistedState {
-    /// Counters that no program code reads.
-    pub counters: BTreeSet<u32>,
-    /// Tables whose lookups are counted.
-    pub tables: BTreeSet<u32>,
-    /// Conditions that only the app's parameters decide.
-    pub settings: Vec<Expr>,
-    /// Of these, those without which much of the handler is left out.
-    pub optional: BTreeSet<usize>,
-    /// An exact table that is the same for a whole batch: whether it has entries.
-    pub filled: Option<TableId>,
-    /// The one way out: frames that leave are counted, and their bytes.
-    pub way: Option<Destination>,
+/// The numbers of optional conditions.
+fn optional(kept: &HoistedState) -> impl Iterator<Item = usize> + '_ {
+    kept.conditions.iter().enumerate().filter(|(_, c)| c.optional).map(|(n, _)| n)
 }
 
-impl HoistedState {
-    pub fn is_empty(&self) -> bool {
-        self.counters.is_empty()
-            && self.tables.is_empty()
-            && self.settings.is_empty()
-            && self.filled.is_none()
-            && self.way.is_none()
-    }
-
-    /// Which frames have a copy of the handler, if it is small but for what the parameters leave
-    /// out.
-    fn usual(&self, block: &Block) -> Option<String> {
-        let mut left_out = 0;
-        walk::stmts(block, &mut |s| {
-            if let StmtKind::If { cond, then, .. } = &s.kind {
-                if self.setting(cond).is_some_and(|n| self.optional.contains(&n)) {
-                    left_out += size(then)
-                }
-            }
-        });
-        let whole: Vec<_> = self.optional.iter().map(|n| format!("keep.when_{n}")).collect();
-        let usual = if whole.is_empty() { "same".into() } else { format!("{} ? 0 : same", whole.join(" || ")) };
-        (size(block) <= SMALL + left_out)
-            .then(|| if_lanes(format!("const uint64_t usual = {usual}; /* have a copy of the handler */\n")))
-    }
-
-    /// What the handler may have changed goes back: all else is the same for the batch.
-    pub fn back(&self) -> String {
-        let counters = self.counters.iter().map(|c| format!("keep->c{c} = kept.c{c};\n"));
-        counters
-            .chain(self.tables.iter().map(|t| format!("keep->asked_{t} = kept.asked_{t};\n")))
-            .chain(self.way.map(|_| leaving::BACK.into()))
-            .collect()
-    }
-
-    /// The number of a condition.
-    pub fn setting(&self, cond: &Expr) -> Option<usize> {
-        self.settings.iter().position(|s| s == cond)
-    }
-}
-
-/// Whether a condition compares parameters, and what no frame changes of the app's state, with
-/// constants.
-fn is_setting(m: &Module, cond: &Expr) -> bool {
-    let (mut only, mut any) = (!cond.may_fault(), false);
-    walk::expr(cond, &mut |e| match &*e.kind {
-        ExprKind::Param(_) => any = true,
-        ExprKind::State(s) if !set_by_frames(m, *s) && matches!(m.ty(e.ty), Ty::UInt(..=64) | Ty::Bool) => any = true,
-        ExprKind::Int(_)
-        | ExprKind::Bool(_)
-        | ExprKind::Bytes(_)
-        | ExprKind::Unary(..)
-        | ExprKind::Binary(..)
-        | ExprKind::Cast(_) => {}
-        ExprKind::Builtin(Builtin::LenBytes, _) => {}
-        _ => only = false,
-    });
-    only && any
-}
-
-/// Whether a handler of frames, or an element that it joins to, sets a part of the state.
-fn set_by_frames(m: &Module, state: StateId) -> bool {
-    let mut sets = false;
-    let handlers = m.handlers.iter().filter(|h| matches!(h.on, On::Frame { .. })).map(|h| &h.body);
-    handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())).for_each(|b| {
-        walk::stmts(&b.block, &mut |s| sets |= matches!(&s.kind, StmtKind::SetState(id, _) if *id == state))
-    });
-    sets
-}
-
-impl<'m> KeySite<'m> {
-    fn of(lookup: &'m TableLookup, body: &'m Body) -> Option<Self> {
-        let (table, site) = keyed(&lookup.site.find(&body.block)?.kind)?;
-        Some(KeySite { table, site, key: &lookup.key, guard: &lookup.guard })
-    }
+/// Which frames have a copy of the handler.
+fn specialized(kept: &HoistedState) -> String {
+    let whole: Vec<_> = optional(kept).map(|n| format!("keep.when_{n}")).collect();
+    let usual = if whole.is_empty() { "same".into() } else { format!("{} ? 0 : same", whole.join(" || ")) };
+    if_lanes(format!("const uint64_t usual = {usual}; /* have a copy of the handler */\n"))
 }
 
 impl<'m> Gen<'m> {
-    pub fn ahead(&mut self, h: &'m Handler, unit: UnitId) -> Option<BatchPlan<'m>> {
+    /// The lookups of a handler's batch. None where its hits and misses are not hoisted.
+    pub fn ahead(&self, h: &'m Handler) -> Option<BatchPlan<'m>> {
         let plan = h.plan.batch.as_ref()?;
         let site = |l: &'m Option<TableLookup>| l.as_ref().and_then(|l| KeySite::of(l, &h.body));
         let (exact, masked) = (site(&plan.exact), site(&plan.masked));
+        if exact.iter().chain(&masked).any(|u| !h.plan.hoisted.lookups.contains(&u.table)) {
+            return None;
+        }
         let unused = plan.unused.iter().copied().collect();
-        let mut ahead = BatchPlan { exact, masked, seen: false, unused, reuse: &plan.reuse };
         // Such a lookup counts as a use before the handler comes to it.
-        ahead.seen = plan.sure && self.vector_keys(h, unit, &ahead).is_some();
-        Some(ahead)
+        let seen = plan.sure && h.plan.vector.as_ref().is_some_and(|v| v.run.is_none());
+        Some(BatchPlan { exact, masked, seen, unused, reuse: &plan.reuse })
     }
 
     /// Whether rules say what becomes of frames: which headers they have is then found out without
@@ -178,57 +96,24 @@ impl<'m> Gen<'m> {
         name
     }
 
-    /// What a handler of frames keeps in registers while it goes over a batch.
-    pub fn kept(&self, h: &'m Handler, ahead: Option<&BatchPlan<'m>>) -> HoistedState {
-        let mut kept = HoistedState::default();
-        if !matches!(h.on, On::Frame { .. }) {
-            return kept;
-        }
-        walk::stmts(&h.body.block, &mut |s| match &s.kind {
-            StmtKind::Count(c, _) => {
-                kept.counters.insert(c.0);
-            }
-            StmtKind::If { cond, then, other } if is_setting(self.m, cond) => {
-                let n = kept.setting(cond).unwrap_or_else(|| {
-                    kept.settings.push(cond.clone());
-                    kept.settings.len() - 1
-                });
-                if other.is_empty() && size(then) > SMALL {
-                    kept.optional.insert(n);
-                }
-            }
-            _ => {}
-        });
-        self.m.exprs(&mut |e, _| {
-            if let ExprKind::Counter(c) = &*e.kind {
-                kept.counters.remove(&c.0);
-            }
-        });
-        let uses = ahead.iter().flat_map(|a| [&a.exact, &a.masked]).flatten();
-        kept.tables.extend(uses.map(|u| u.table.0));
-        let steady = ahead.and_then(|a| a.exact.as_ref()).filter(|u| is_steady(self.m, u.table));
-        kept.filled = steady.map(|u| u.table);
-        kept.way = self.only_way(&h.body.block);
-        kept
-    }
-
     /// The structure of what is kept, its value before a batch, and what becomes of it afterwards.
     pub fn kept_type(&self, i: usize, kept: &HoistedState) -> String {
-        let counters: String = kept.counters.iter().map(|c| format!("uint64_t c{c};\n")).collect();
+        let counters: String = kept.counters.iter().map(|c| format!("uint64_t c{};\n", c.0)).collect();
         let tables: String = kept
-            .tables
+            .lookups
             .iter()
             .map(|t| {
                 format!(
-                    "uint64_t asked_{t}; /* lookups in {}: hits, and misses from bit 32 on */\n",
-                    names::comment(&self.m.tables[*t as usize].name)
+                    "uint64_t asked_{}; /* lookups in {}: hits, and misses from bit 32 on */\n",
+                    t.0,
+                    names::comment(&self.m.tables[t.index()].name)
                 )
             })
             .collect();
-        let settings: String = (0..kept.settings.len()).map(|n| format!("bool when_{n};\n")).collect();
+        let conditions: String = (0..kept.conditions.len()).map(|n| format!("bool when_{n};\n")).collect();
         let filled = if kept.filled.is_some() { "bool filled; /* the exact table has entries */\n" } else { "" };
-        let left = kept.way.map_or("", |_| leaving::FIELDS);
-        format!("/* HoistedState over a batch. */\ntypedef struct wl_kept_{i} {{\n{counters}{tables}{left}{settings}{filled}}} wl_kept_{i};\n\n")
+        let left = kept.output.map_or("", |_| leaving::FIELDS);
+        format!("/* HoistedState over a batch. */\ntypedef struct wl_kept_{i} {{\n{counters}{tables}{left}{conditions}{filled}}} wl_kept_{i};\n\n")
     }
 
     fn kept_begin(&mut self, i: usize, kept: &HoistedState) -> String {
@@ -236,37 +121,36 @@ impl<'m> Gen<'m> {
             return String::new();
         }
         let mut first: Vec<String> = kept
-            .settings
+            .conditions
             .iter()
             .enumerate()
-            .map(|(n, e)| format!(".when_{n} = {}", self.expr(&Scope::default(), e)))
+            .map(|(n, c)| format!(".when_{n} = {}", self.expr(&Scope::default(), &c.cond)))
             .collect();
         first.extend(kept.filled.map(|t| format!(".filled = wl_flow_any(&wl_state(x)->{})", names::table(self.m, t))));
         format!("wl_kept_{i} keep = {{{}}};\n", if first.is_empty() { "0".into() } else { first.join(", ") })
     }
 
     fn kept_end(&self, kept: &HoistedState) -> String {
-        let tables = kept.tables.iter().map(|t| {
-            let stats = format!("wl_state(x)->{}.stats", names::table(self.m, TableId(*t)));
+        let tables = kept.lookups.iter().map(|t| {
+            let (stats, t) = (format!("wl_state(x)->{}.stats", names::table(self.m, *t)), t.0);
             format!("{stats}.hits += (uint32_t)keep.asked_{t};\n{stats}.misses += keep.asked_{t} >> 32;\n")
         });
-        let counters = kept.counters.iter().map(|c| format!("wl_state(x)->counter[{c}] += keep.c{c};\n"));
-        counters.chain(tables).chain(kept.way.map(|_| leaving::ADD.into())).collect()
+        let counters = kept.counters.iter().map(|c| format!("wl_state(x)->counter[{0}] += keep.c{0};\n", c.0));
+        counters.chain(tables).chain(kept.output.map(|_| leaving::ADD.into())).collect()
     }
 
     /// Runs handler i over a batch.
     pub fn batch(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         let unit_name = names::unit(self.m, unit);
-        let ahead = self.ahead(h, unit);
-        let kept = self.kept(h, ahead.as_ref());
+        let (ahead, kept) = (self.ahead(h), &h.plan.hoisted);
         let over = BatchEmitter {
             i,
             unit,
             on: format!("on_{i}_{}", names::ident(&h.name)),
             open: format!("{unit_name}_parse"),
-            kept: &kept,
-            kept_begin: self.kept_begin(i, &kept),
-            kept_end: self.kept_end(&kept),
+            kept,
+            kept_begin: self.kept_begin(i, kept),
+            kept_end: self.kept_end(kept),
             usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_fast")),
             most: self.frames.most.contains(&unit.0).then(|| format!("{unit_name}_most")),
             serve: self.serve(),
@@ -275,14 +159,14 @@ impl<'m> Gen<'m> {
             own: self.mark(&format!("on {}", h.name)),
         };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
-        let lanes = self.lanes(h, unit, ahead.as_ref(), &kept);
+        let lanes = self.vector_handler(h, unit, ahead.is_some());
         // Vectors count on their own.
-        let (none, all) = kept.way.filter(|_| lanes.is_none()).map_or((String::new(), ""), leaving::around);
+        let (none, all) = kept.output.filter(|_| lanes.is_none()).map_or((String::new(), ""), leaving::around);
         let (begin, end) = (self.flow_tend() + &none, self.at_batch_end() + all + &self.mark("engine"));
         let body = match ahead {
             None => self.one_pass(h, &over, lanes.as_ref()),
             Some(a) => {
-                let keys = self.vector_keys(h, unit, &a);
+                let keys = self.vector_keys(h, unit, a.seen);
                 self.two_passes(h, &a, &over, lanes.as_ref(), keys.as_ref())
             }
         };
@@ -306,7 +190,7 @@ impl<'m> Gen<'m> {
         let (open, run) = (&o.open, o.run("&v", ""));
         // A small handler has a copy for each, so that what is known of a usual frame simplifies
         // it.
-        let copied = o.usual.is_some() && size(&h.body.block) <= SMALL;
+        let copied = o.usual.is_some() && h.plan.specialized;
         if copied {
             self.code.push_str(&format!(
                 "/* A frame of another shape. */\nstatic __attribute__((noinline)) void other_{}(wl_fx *x, wl_frame *f) {{\nwl_view v;\n{}{}{run}{}}}\n\n",
@@ -322,7 +206,7 @@ impl<'m> Gen<'m> {
         };
         let each = format!("{}wl_view v;\n{found}{run}}}\n", o.headers);
         let Some(l) = lanes else { return format!("for (uint32_t k = 0; k < n; k++) {{\n{each}") };
-        let (group, i) = (group(o, "0", l.least, &format!("{}{}", l.run, o.own)), o.i);
+        let (group, i) = (group(o, "0", l.plan.least, &format!("{}{}", l.run, o.own)), o.i);
         format!(
             "{}while (n) {{\nconst uint32_t m = n < 16 ? n : 16;\nuint32_t others = UINT32_MAX >> (32 - m); /* frames of other shapes than most have */\n#ifdef WL_LANES\n\
              if (WL_LIKELY(m == WL_LANES && wl_lanes_try(&rest))) {{\n{group}others ^= ok;\nwl_lanes_had(&rest, ok);\n}}\n#endif\n{}\
@@ -420,7 +304,7 @@ impl<'m> Gen<'m> {
                  if (wl_flow_has(table, {table}_shape, ahead[k].part, ahead[k].k, ahead[k].h, {now})) who &= ~(UINT64_C(1) << k);\n}}\n"
             )
         });
-        let even = lanes.map_or(0, |l| l.even.keys().fold(0u64, |even, w| even | 1 << w));
+        let even = lanes.map_or(0, |l| l.plan.even().iter().fold(0u64, |even, (w, _)| even | 1 << w));
         let (known, even) = match even {
             0 => (format!("wl_state(x)->{name}_even = 0;\n"), "0"),
             // Frames of other shapes bring all words.
@@ -446,7 +330,7 @@ impl<'m> Gen<'m> {
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
         let usual = match a.reuse {
-            HeaderReuse::Places(_) if keys.is_some() => kept.usual(&h.body.block),
+            HeaderReuse::Places(_) if keys.is_some() && h.plan.specialized => Some(specialized(kept)),
             _ => None,
         };
         let one = keys.zip(a.exact.as_ref()).map(|(keys, u)| self.known_ahead(keys, u, i));
@@ -511,7 +395,7 @@ impl<'m> Gen<'m> {
                 // What an exact table has an entry for is not looked up; lanes are for an empty
                 // one.
                 let empty = if a.exact.is_some() { "!any && " } else { "" };
-                let first = group(o, "k", l.least, &l.ready);
+                let first = group(o, "k", l.plan.least, &l.ready);
                 let even =
                     a.masked.as_ref().map_or(String::new(), |u| l.even_columns(i, &names::table(self.m, u.table)));
                 (
@@ -567,8 +451,7 @@ impl<'m> Gen<'m> {
             "/* The handler as a whole, for frames of any shape. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_view *v, const wl_ahead_{i} *a) {{\n\
              {}{handle}{}}}\n\n", o.kept_begin, o.kept_end
         ));
-        let never: String =
-            kept.optional.iter().map(|n| format!("if (keep.when_{n}) __builtin_unreachable();\n")).collect();
+        let never: String = optional(kept).map(|n| format!("if (keep.when_{n}) __builtin_unreachable();\n")).collect();
         format!(
             "#ifdef WL_LANES\nif (WL_LIKELY(usual >> k & 1)) {{\n{view}{see}{never}{handle}continue;\n}}\n#endif\n\
              {either}#ifdef WL_LANES\n{OWN}other_{i}(&own, v, a);\n#else\n{handle}#endif\n"
@@ -580,8 +463,8 @@ impl<'m> Gen<'m> {
     fn keys_first(&mut self, keys: &VectorKeys, u: &KeySite, o: &BatchEmitter) -> String {
         let t = &self.m.tables[u.table.index()];
         let (name, tick, mark) = (names::table(self.m, u.table), self.tick(t), self.mark(&format!("table {}", t.name)));
-        let either: String = keys.either.iter().map(|n| format!("uint64_t is_{n} = 0;\n")).collect();
-        let group = group(o, "k", keys.least, &keys.ready);
+        let either: String = keys.plan.last_headers().iter().map(|n| format!("uint64_t is_{n} = 0;\n")).collect();
+        let group = group(o, "k", keys.plan.least, &keys.ready);
         let any = if is_steady(self.m, u.table) { "if (any) " } else { "" };
         let each = format!("{any}for (uint64_t left = asks; left; left &= left - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\nconst uint64_t key[] = {};\n", keys.key());
         let seek = format!(
@@ -597,7 +480,7 @@ impl<'m> Gen<'m> {
              const wl_places places = wl_flow_places(table, 0, {name}_shape[0]);\n{each}\
              hash[k] = wl_flow_hash_of(table, {name}_shape, 0, key);\nslot[k] = wl_place_of(places, {name}_shape[0], hash[k]);\nwl_slot_prefetch({name}_shape[0], slot[k], places.crowded);\n}}\n\
              {}#endif\n{OTHERS}",
-            keys.words, if keys.seen { seek } else { String::new() }
+            keys.plan.pairs(), if keys.seen { seek } else { String::new() }
         )
     }
 
@@ -645,15 +528,6 @@ const OWN: &str = "wl_fx own = *x; ";
 /// For each frame that is not of the shape that most have.
 const EACH_OTHER: &str =
     "for (uint64_t left = others; left; left &= left - 1) {\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\n";
-
-/// Handlers of so many statements are copied.
-const SMALL: usize = 24;
-
-fn size(block: &Block) -> usize {
-    let mut n = 0;
-    walk::stmts(block, &mut |_| n += 1);
-    n
-}
 
 /// A handler that is run over batches: its number, the unit of its frames, the names of its
 /// function and of those that open its frames, what it keeps meanwhile.
@@ -726,41 +600,44 @@ fn rest_end(i: usize) -> String {
     format!("wl_state(x)->rest[{i}] = rest;\n")
 }
 
-impl VectorKeys {
+impl VectorKeys<'_> {
     /// The words of a frame's key.
     fn key(&self) -> String {
-        format!("{{{}}}", (0..self.words).map(|w| format!("words[{w}][k]")).collect::<Vec<_>>().join(", "))
+        format!("{{{}}}", (0..self.plan.pairs()).map(|w| format!("words[{w}][k]")).collect::<Vec<_>>().join(", "))
     }
 
     /// What the handler sees of a frame of the shape that most have: all places are constants.
     fn see(&self, places: &[u32]) -> String {
-        let either: String = self.either.iter().map(|n| format!(" | (is_{n} >> k & 1) << {n}")).collect();
+        let either: String = self.plan.last_headers().iter().map(|n| format!(" | (is_{n} >> k & 1) << {n}")).collect();
         let at: String = places.iter().map(|n| format!("v->at[{n}] = {};\n", self.at.get(n).unwrap_or(&0))).collect();
         format!("wl_view_again(v, &f[k], UINT64_C({:#x}){either});\n{at}", self.has)
     }
 }
 
-impl VectorHandler {
+impl VectorHandler<'_> {
     /// What is summed up in vectors.
     fn begin(&self) -> String {
-        let left = if self.way.is_some() {
+        let left = if self.plan.output().is_some() {
             "wl_lanes_left left = {.bytes = wl_lanes_set(0)};\nuint64_t uncounted = 0; /* frames of other shapes may leave, too */\n"
         } else {
             ""
         };
-        self.sums.iter().map(|c| format!("wl_lanes sums_{c} = wl_lanes_set(0);\n")).collect::<String>() + left
+        self.plan.sums().iter().map(|c| format!("wl_lanes sums_{} = wl_lanes_set(0);\n", c.0)).collect::<String>()
+            + left
     }
 
     fn end(&self) -> String {
         let left = self
-            .way
-            .map_or(String::new(), |way| format!("if (!uncounted) wl_lanes_all_left(core, left, {});\n", way.text()));
-        self.sums.iter().map(|c| format!("keep.c{c} += wl_lanes_total(sums_{c});\n")).collect::<String>() + &left
+            .plan
+            .output()
+            .map_or(String::new(), |d| format!("if (!uncounted) wl_lanes_all_left(core, left, {});\n", destination(d)));
+        self.plan.sums().iter().map(|c| format!("keep.c{0} += wl_lanes_total(sums_{0});\n", c.0)).collect::<String>()
+            + &left
     }
 
     /// Takes note of frames that are not counted in lanes.
     fn all_left(&self, others: &str) -> String {
-        if self.way.is_some() {
+        if self.plan.output().is_some() {
             if_lanes(format!("uncounted |= {others};\n"))
         } else {
             String::new()
@@ -769,11 +646,12 @@ impl VectorHandler {
 
     /// Puts words that are the same for all frames into their columns, unless they are there.
     fn even_columns(&self, handler: usize, table: &str) -> String {
-        if self.even.is_empty() {
+        let even = self.plan.even();
+        if even.is_empty() {
             return String::new();
         }
         let fill: String =
-            self.even.iter().map(|(w, v)| format!("wl_lanes_fill(column[{w}], WL_WILD_KEYS, {v:#x}u);\n")).collect();
+            even.iter().map(|(w, v)| format!("wl_lanes_fill(column[{w}], WL_WILD_KEYS, {v:#x}u);\n")).collect();
         let even = format!("wl_state(x)->{table}_even");
         format!("if (WL_UNLIKELY({even} != {0})) {{\n{fill}{even} = {0};\n}}\n", handler + 1)
     }

@@ -5,12 +5,13 @@
 //! declaration. At an `Await` the live ones are stored in the task's frame, together with the
 //! bounds of the loops around it. They are loaded again behind it.
 
-use crate::batch_lookup::{BatchPlan, HoistedState};
-use crate::expr::Scope;
+use crate::batch_lookup::BatchPlan;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use crate::scope::Scope;
 use std::collections::BTreeSet;
+use wireloom_ir::plans::HoistedState;
 use wireloom_ir::*;
 
 /// The owner of statements: how they fault, return and reply.
@@ -67,11 +68,12 @@ pub(crate) struct BodyGen<'g, 'm> {
     marked: String,
     /// Long loops pause.
     pub pauses: bool,
+    pub xdp: crate::xdp::XdpBody,
 }
 
 impl<'g, 'm> BodyGen<'g, 'm> {
     pub fn new(g: &'g mut Gen<'m>, owner: Owner, body: &'m Body) -> Self {
-        let scope = Scope::of_locals(g, &body.locals);
+        let scope = Scope::of_locals(&body.locals);
         BodyGen {
             g,
             owner,
@@ -95,6 +97,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             title: String::new(),
             marked: String::new(),
             pauses: false,
+            xdp: Default::default(),
         }
     }
 
@@ -160,7 +163,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     /// A condition as a C expression that is safe to branch on.
     pub fn condition(&mut self, e: &Expr) -> String {
-        if let Some(n) = self.kept.setting(e) {
+        if let Some(n) = self.kept.condition(e) {
             return format!("kept.when_{n}");
         }
         let text = self.expr(e);
@@ -219,6 +222,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     fn stmt(&mut self, s: &'m Stmt) {
         self.origin(s);
+        if self.g.xdp && self.xdp_stmt(&s.kind) {
+            return;
+        }
         match &s.kind {
             StmtKind::Frame { frame, act } => self.frame_act(*frame, act),
             StmtKind::Output { wire, frame, mark, .. } => self.output(*wire, *frame, mark),
@@ -257,7 +263,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Count(c, e) => {
                 let text = self.expr(e);
-                if self.kept.counters.contains(&c.0) {
+                if self.kept.counters.contains(c) {
                     line!(self, "kept.c{} += {text};", c.0)
                 } else {
                     line!(self, "wl_state(x)->counter[{}] += {text};", c.0)
@@ -272,7 +278,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::If { cond, then, other } => {
                 let c = self.condition(cond);
-                if self.send_if(&c, then, other) {
+                if !self.g.xdp && self.send_if(&c, then, other) {
                     return;
                 }
                 if self.choose(&c, then, other) {
@@ -285,6 +291,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                     self.block(other);
                 }
                 line!(self, "}}");
+                self.join_of_branches();
             }
             StmtKind::Switch { on, cases, default } => self.switch(on, cases, default),
             StmtKind::For { var, from, to, body, .. } => self.for_loop(*var, from, to, body, self.pauses_in(&s.kind)),

@@ -5,7 +5,7 @@ use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
 use crate::parser::line;
-use wireloom_ir::packed_keys::{is_core_table, packed, short};
+use wireloom_ir::packed_keys::{is_core_table, packed, short, Form};
 use wireloom_ir::*;
 
 /// A tick is 2 to this power ns. That is about a millisecond, or more if entries live for more than
@@ -279,13 +279,6 @@ impl<'m> Gen<'m> {
     }
 }
 
-/// How addresses lie in a packed key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    Whole,
-    Short,
-}
-
 impl<'m> BodyGen<'_, 'm> {
     /// Opens a block with the table (`ft_`), its shapes (`g_`), the key's words (`k_`), their array
     /// (`part_`), their hash (`h_`) and the time (`now_`).
@@ -305,7 +298,7 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Whether the lookup in an exact table was prepared before.
     fn is_ahead(&self, key: &Expr) -> bool {
-        self.ahead.as_ref().and_then(|a| a.exact.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key))
+        self.ahead.as_ref().and_then(|a| a.exact.as_ref()).is_some_and(|u| u.is(key))
     }
 
     /// The name of a lookup's function, and its further arguments: `_at` and the slot, if that was

@@ -1,57 +1,12 @@
 //! Expressions: pure, so each becomes one C expression.
 
-use crate::frame::Head;
 use crate::gen::Gen;
 use crate::names;
-use crate::types::{int_of, int_width};
+use crate::scope::{At, Head, Inst, Item, Scope};
+use crate::types::int_width;
+use wireloom_ir::layout::int_of;
 use wireloom_ir::ops::{Effect, Rows};
 use wireloom_ir::*;
-
-/// A unit in reach: the lvalue of its struct and the pointer that its offsets count from.
-#[derive(Clone, Debug)]
-pub(crate) struct Inst {
-    pub unit: UnitId,
-    pub at: String,
-    pub base: String,
-    /// Of a frame: what is where is told by its view.
-    pub head: Option<Head>,
-}
-
-/// What an expression can name.
-#[derive(Clone, Default)]
-pub(crate) struct Scope {
-    /// C name and type of each local.
-    pub locals: Vec<(String, TyId)>,
-    pub this: Option<Inst>,
-    pub item: Option<Item>,
-    pub acc: Option<String>,
-}
-
-#[derive(Clone)]
-pub(crate) enum Item {
-    Unit(Inst),
-    /// A plain value of a list: the list's unit, the element field, the lvalue of the stored value.
-    Plain(Inst, FieldId, String),
-}
-
-/// Where a path leads.
-#[derive(Clone)]
-pub(crate) enum At {
-    Unit(Inst),
-    Field(Inst, FieldId),
-    /// An item of a list: lvalue of `at[i]`.
-    Item(Inst, FieldId, String),
-}
-
-impl Scope {
-    pub fn of_locals(g: &Gen, locals: &[Local]) -> Self {
-        let _ = g;
-        Scope {
-            locals: locals.iter().enumerate().map(|(i, l)| (names::local(l, i), l.ty)).collect(),
-            ..Scope::default()
-        }
-    }
-}
 
 /// More ranges than these are looked up in a table: the C compiler takes time by the square of a
 /// long condition.
@@ -136,7 +91,7 @@ impl Gen<'_> {
                         n as u32,
                         self.layers(i.unit)[n].unit,
                         &i.at,
-                        &format!("{0}->p + {0}->at[{n}]", i.at),
+                        &self.place_in(&i.at, &format!("at[{n}]")),
                     )),
                     None => Some(i.clone()),
                 }
@@ -168,11 +123,7 @@ impl Gen<'_> {
                 FieldKind::Bytes { .. } => format!("wl_at({}, {item}.v)", i.base),
                 _ => format!("{item}.v"),
             },
-            At::Field(Inst { head: Some(Head::Header { view, frame, layer }), unit, at, base }, f) => {
-                let i = self.header_inst(frame, layer, unit, &view, &base);
-                let _ = at;
-                self.header_field(&i, &view, frame, layer, f, ty)
-            }
+            At::Field(i @ Inst { head: Some(Head::Header { .. }), .. }, f) => self.header_field(&i, f, ty),
             At::Field(i, f) => {
                 let m = self.m;
                 let field = &m.unit(i.unit).fields[f.index()];
@@ -427,10 +378,10 @@ impl Gen<'_> {
                     Ty::Bytes(_) => format!("wl_md5_u32({})", self.expr(s, k)),
                     _ => self.expr(s, k),
                 };
-                format!("wl_ketama(&x->core->port[{}], {key})", p.0)
+                format!("wl_ketama(x->core, {}, {key})", p.0)
             }
             ExprKind::Modula(p, h) => format!("wl_modula(&x->core->port[{}], {})", p.0, self.expr(s, h)),
-            ExprKind::Maglev(p, h) => format!("wl_maglev(&x->core->port[{}], {})", p.0, self.expr(s, h)),
+            ExprKind::Maglev(p, h) => format!("wl_maglev(x->core, {}, {})", p.0, self.expr(s, h)),
             ExprKind::ConnPeer => "wl_peer(x)".into(),
             ExprKind::ConnLocal => "wl_local(x)".into(),
             ExprKind::ConnId => "(x->conn ? x->conn->id : 0)".into(),
@@ -496,6 +447,7 @@ impl Gen<'_> {
                 };
                 return match self.m.ty(a.ty) {
                     Ty::Bytes(_) => format!("(wl_cmp({x}, {y}) {sign} 0)"),
+                    Ty::Ip if self.xdp => format!("(wl_ip_order({x}, {y}) {sign} 0)"),
                     Ty::Ip => format!("(memcmp({x}.b, {y}.b, 16) {sign} 0)"),
                     _ => format!("({x} {sign} {y})"),
                 };

@@ -11,10 +11,10 @@
 //! header, versions, lengths of headers. These bits of a header are compared a word at a time.
 //! Before that, one test shows that the header's bytes are there.
 
-use crate::expr::{Inst, Scope};
 use crate::gen::Gen;
 use crate::names;
 use crate::parse_packet::{layer_scope, Miss};
+use crate::scope::{Inst, Scope};
 use wireloom_ir::header_bits::{options, value, zero_bits, Bits};
 use wireloom_ir::parse_graph::{least, Chain, Next};
 use wireloom_ir::passes::packet_fast_path::Steps;
@@ -148,7 +148,7 @@ impl<'m> Gen<'m> {
         let mut rules = self.header_rules(u, n, unit, Miss::Never, &s.known);
         if let Some(c) = header.header.covers {
             let inst = self.header_inst(u, n, unit, "v", "h");
-            let value = self.header_field(&inst, "v", u, n, c.field, header.fields[c.field.index()].ty);
+            let value = self.header_field(&inst, c.field, header.fields[c.field.index()].ty);
             rules.push_str(&format!("v->end = at + (uint32_t)({value}){};\n", if c.own { "" } else { " + size" }));
         }
         let note = self.note_header(u, n);
@@ -181,11 +181,11 @@ impl<'m> Gen<'m> {
         asks.rules.push_str(&self.header_rules(u, n, l.unit, miss, known));
         let more = header.header.partial.filter(|_| graph.lengths_follow(n));
         if let Some(more) = more.filter(|f| zero_bits(m, l.unit, *f, at).is_none()) {
-            let value = self.header_field(&inst, "v", u, n, more, header.fields[more.index()].ty);
+            let value = self.header_field(&inst, more, header.fields[more.index()].ty);
             asks.rules.push_str(&miss.if_so(&value, "", 0));
         }
         if let Some(c) = header.header.covers {
-            let value = self.header_field(&inst, "v", u, n, c.field, header.fields[c.field.index()].ty);
+            let value = self.header_field(&inst, c.field, header.fields[c.field.index()].ty);
             asks.covers = Some(format!("(uint32_t)({value}){}", if c.own { "" } else { " + size" }));
         }
         asks

@@ -6,55 +6,13 @@
 //! Fields are loaded where they are read. A field behind one of variable size has a slot in the
 //! view.
 
-use crate::expr::{At, Inst, Scope};
+use crate::frame_facts::Offset;
 use crate::gen::Gen;
+use crate::scope::{At, Head, Inst, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::frame::{field_size, fixed_offset};
 use wireloom_ir::parse_graph::{layers, ParseGraph};
 use wireloom_ir::*;
-
-/// Where a field of a header begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offset {
-    /// From the header's first byte.
-    Fixed(u32),
-    /// Kept in this slot of the view, from the frame's first byte.
-    Slot(u32),
-    /// Never read.
-    Unknown,
-}
-
-/// The facts about a program's frame units that reads need.
-#[derive(Default)]
-pub(crate) struct Frames {
-    /// Layers looked at, by frame unit.
-    pub needed: BTreeMap<u32, BTreeSet<u32>>,
-    /// Those of them that the program itself asks for.
-    pub asked: BTreeMap<u32, BTreeSet<u32>>,
-    /// Units that have a `NAME_fast`, and a `NAME_most`.
-    pub usual: BTreeSet<u32>,
-    pub most: BTreeSet<u32>,
-    /// Handlers of frames that may fault or take scratch.
-    pub scratch: BTreeSet<usize>,
-    /// Slots by (frame unit, layer, field); the length of the field, if it varies, is in the next
-    /// slot.
-    pub slots: BTreeMap<(u32, u32, u32), u32>,
-    /// The layer of each pair of slots.
-    pub slot_layers: Vec<u32>,
-    /// Most layers of a unit.
-    pub layers: usize,
-    /// Some handler moves the bytes of a frame, or changes its length.
-    pub moved: bool,
-}
-
-/// Position in a view: which header an instance is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Head {
-    /// The whole frame; `at` of the instance is the pointer to its view.
-    Frame,
-    /// A header; `base` of the instance points to it.
-    Header { view: String, frame: UnitId, layer: u32 },
-}
 
 impl<'m> Gen<'m> {
     pub fn is_frame(&self, u: UnitId) -> bool {
@@ -131,13 +89,15 @@ impl<'m> Gen<'m> {
     }
 
     /// A header's field as a C expression.
-    pub fn header_field(&mut self, i: &Inst, view: &str, frame: UnitId, layer: u32, f: FieldId, ty: TyId) -> String {
+    pub fn header_field(&mut self, i: &Inst, f: FieldId, ty: TyId) -> String {
         let m = self.m;
+        let Some(Head::Header { view, frame, layer }) = &i.head else { return self.zero(ty) };
+        let (frame, layer) = (*frame, *layer);
         let field = &m.unit(i.unit).fields[f.index()];
         let at = match self.offset(frame, layer, i.unit, f) {
             Offset::Fixed(0) => i.base.clone(),
             Offset::Fixed(n) => format!("{} + {n}", i.base),
-            Offset::Slot(s) => format!("{view}->p + {view}->slot[{s}]"),
+            Offset::Slot(s) => self.place_in(view, &format!("slot[{s}]")),
             Offset::Unknown => {
                 return match &field.kind {
                     FieldKind::Let { value } => {
@@ -148,10 +108,10 @@ impl<'m> Gen<'m> {
                 }
             }
         };
+        if let Some(number) = UIntField::of(&field.kind) {
+            return self.load_uint(&at, number, ty);
+        }
         match &field.kind {
-            FieldKind::UInt { bytes, shift, bits, big, signed, .. } => {
-                self.load_uint(&at, *bytes, *shift, *bits, *big, *signed, ty)
-            }
             FieldKind::Bytes { .. } => match (field_size(m, field), self.offset(frame, layer, i.unit, f)) {
                 (Some(n), _) => format!("wl_b({at}, {n})"),
                 (None, Offset::Slot(s)) => format!("wl_b({at}, {view}->slot[{}])", s + 1),
@@ -173,7 +133,7 @@ impl<'m> Gen<'m> {
             return None;
         }
         let (_, view, at, kind) = self.fixed_read(s, yes)?;
-        let FieldKind::UInt { bytes, shift, bits, big, signed, .. } = kind else { return None };
+        let field = UIntField::of(&kind)?;
         let (mut list, mut rest) = (Vec::new(), e);
         while let ExprKind::If(cond, yes, no) = &*rest.kind {
             let Some(found) = self.fixed_read(s, yes).filter(|f| f.1 == view && f.2 == at && f.3 == kind) else {
@@ -195,7 +155,8 @@ impl<'m> Gen<'m> {
         let first = list.iter().rev().skip(1).fold(format!("{view}->at[{}]", list[list.len() - 1]), |text, n| {
             format!("wl_choose(WL_HAS({view}, {n}), {view}->at[{n}], {text})")
         });
-        let load = self.load_uint(&format!("({view}->p + {first} + {at})"), bytes, shift, bits, big, signed, e.ty);
+        let place = self.place_at(&view, &first);
+        let load = self.load_uint(&format!("({place} + {at})"), field, e.ty);
         Some(if last.is_some() {
             load
         } else {
@@ -229,7 +190,7 @@ impl<'m> Gen<'m> {
         let Some(Head::Header { view, frame, layer }) = &i.head else { return None };
         let FieldKind::Unit { unit, .. } = &self.m.unit(i.unit).fields[f.index()].kind else { return None };
         let base = match self.offset(*frame, *layer, i.unit, *f) {
-            Offset::Slot(s) => format!("{view}->p + {view}->slot[{s}]"),
+            Offset::Slot(s) => self.place_in(view, &format!("slot[{s}]")),
             Offset::Fixed(n) => format!("{} + {n}", i.base),
             Offset::Unknown => return None,
         };
@@ -247,15 +208,16 @@ impl<'m> Gen<'m> {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub fn load_uint(&mut self, at: &str, bytes: u8, shift: u8, bits: u8, big: bool, signed: bool, ty: TyId) -> String {
-        let end = if big { "be" } else { "le" };
+    pub fn load_uint(&mut self, at: &str, field: UIntField, ty: TyId) -> String {
+        let UIntField { bytes, shift, bits, big, signed } = field;
+        let (end, wl) = (if big { "be" } else { "le" }, self.loader(at));
         let load = match bytes {
+            1 if self.xdp => format!("{wl}_u8({at})"),
             1 => format!("*({at})"),
-            2 | 4 | 8 => format!("wl_{end}{}({at})", bytes as u32 * 8),
-            16 if big => format!("((unsigned __int128)wl_be64({at}) << 64 | wl_be64({at} + 8))"),
-            6 if big => format!("((uint64_t)wl_be32({at}) << 16 | wl_be16({at} + 4))"),
-            _ => format!("wl_{end}({at}, {bytes})"),
+            2 | 4 | 8 => format!("{wl}_{end}{}({at})", bytes as u32 * 8),
+            16 if big => format!("((unsigned __int128){wl}_be64({at}) << 64 | {wl}_be64({at} + 8))"),
+            6 if big => format!("((uint64_t){wl}_be32({at}) << 16 | {wl}_be16({at} + 4))"),
+            _ => format!("{wl}_{end}({at}, {bytes})"),
         };
         let c = self.cty(ty);
         let whole = bits as u32 == bytes as u32 * 8;
@@ -296,6 +258,24 @@ impl<'m> Gen<'m> {
             off(h.checksum.map(|c| c.field)), off(h.addresses.map(|a| a.0)), off(h.addresses.map(|a| a.1)), off(covers), bytes(h.addresses.map(|a| a.0)),
             u8::from(optional), bytes(covers), u8::from(h.covers.is_some_and(|c| c.own))
         )
+    }
+}
+
+/// Where an integer field lies in its bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct UIntField {
+    bytes: u8,
+    shift: u8,
+    bits: u8,
+    big: bool,
+    signed: bool,
+}
+
+impl UIntField {
+    /// None: it is no integer field.
+    pub fn of(kind: &FieldKind) -> Option<Self> {
+        let FieldKind::UInt { bytes, shift, bits, big, signed, .. } = *kind else { return None };
+        Some(UIntField { bytes, shift, bits, big, signed })
     }
 }
 

@@ -2,13 +2,13 @@
 //! function that runs a handler over a batch.
 
 use crate::body::BodyGen;
-use crate::expr::Scope;
-use crate::frame::Offset;
+use crate::frame_facts::Offset;
 use crate::gen::Gen;
 use crate::leaving;
 use crate::names;
 use crate::parser::line;
 use crate::payload::View;
+use crate::scope::Scope;
 use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
 use wireloom_ir::*;
 
@@ -68,7 +68,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let text = self.expr(index);
                 line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
                 self.check(index.may_fault());
-                let counted = self.kept.way.map_or(String::new(), |_| leaving::count(&v, None));
+                let counted = self.kept.output.map_or(String::new(), |_| leaving::count(&v, None));
                 let queue = self.g.m.is_queue(*port);
                 let mark = mark.as_ref().map_or("0".into(), |m| self.expr(m));
                 match last {
@@ -100,7 +100,7 @@ impl<'m> BodyGen<'_, 'm> {
             return false;
         }
         let v = self.name(*frame);
-        match self.kept.way {
+        match self.kept.output {
             None => line!(self, "wl_view_pass_if({v}, {cond}, {}, {instance});", port.0),
             Some(_) => {
                 let counted = leaving::count(&v, Some("leaves_"));
@@ -148,9 +148,9 @@ impl<'m> BodyGen<'_, 'm> {
                         && !self.is_unused(*l)
                         && matches!(m.ty(self.locals[l.index()].ty), Ty::Bool | Ty::UInt(1..=64))
                 }
-                StmtKind::Count(c, e) => is_cheap(e) && self.kept.counters.contains(&c.0),
+                StmtKind::Count(c, e) => is_cheap(e) && self.kept.counters.contains(c),
                 StmtKind::If { cond, then, other } => {
-                    (self.kept.setting(cond).is_some() || is_cheap(cond))
+                    (self.kept.condition(cond).is_some() || is_cheap(cond))
                         && other.is_empty()
                         && self.is_choice(then, size)
                 }

@@ -1,6 +1,6 @@
 //! The state of one emission: the module and the growing parts of the C file.
 
-use crate::frame::Frames;
+use crate::frame_facts::Frames;
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::*;
@@ -21,6 +21,8 @@ pub(crate) struct Gen<'m> {
     /// C sources named by `extern` functions.
     pub externs: BTreeSet<String>,
     pub lines: bool,
+    /// For the kernel's XDP hook: `support/bpf.h` takes the place of the other headers.
+    pub xdp: bool,
     /// With marks: the names that they distinguish.
     pub marks: Option<Vec<String>>,
     /// Forced by edits: extents that must be in the view.
@@ -33,8 +35,8 @@ pub(crate) struct Gen<'m> {
     /// when they are read.
     pub rewritten: BTreeSet<u32>,
     pub frames: Frames,
-    /// Which handlers and functions pause in their long loops.
-    pub pauses: passes::pauses::Plan,
+    /// Which functions pause in their long loops.
+    pub pauses: Vec<bool>,
 }
 
 impl<'m> Gen<'m> {
@@ -49,13 +51,14 @@ impl<'m> Gen<'m> {
             sets: BTreeMap::new(),
             externs: BTreeSet::new(),
             lines: false,
+            xdp: false,
             marks: None,
             extents: BTreeSet::new(),
             values: BTreeSet::new(),
             items: BTreeSet::new(),
             rewritten: rewritten(m),
             frames: Frames::default(),
-            pauses: passes::pauses::plan(m),
+            pauses: passes::pauses::funcs(m),
         }
     }
 

@@ -21,8 +21,8 @@ mod expr;
 mod fast_path;
 mod frame;
 mod frame_act;
+mod frame_facts;
 mod gen;
-mod late_keys;
 mod leaving;
 mod match_tables;
 mod merge;
@@ -33,14 +33,16 @@ mod parse_packet;
 mod parser;
 mod payload;
 mod program;
+mod scope;
 mod split;
 mod stop_compilers;
 mod table;
 mod types;
 mod vectorize;
 mod view;
+pub mod xdp;
 
-pub use compile::{cached, compile, find_compiler, CompileError, CompileOptions, Compiled};
+pub use compile::{cached, compile, find_compiler, newest_clang_here, CompileError, CompileOptions, Compiled};
 pub use stop_compilers::Stop;
 use wireloom_ir as ir;
 

@@ -176,7 +176,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let (dst, load) = (self.name(*dst), load(self.g, &value));
                 line!(self, "{{");
                 let (has, small) = (format!("{dst}.has"), packed(self.g.m, t.value).is_some_and(|n| n <= 16));
-                if self.ahead.as_ref().and_then(|a| a.masked.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key)) {
+                if self.ahead.as_ref().and_then(|a| a.masked.as_ref()).is_some_and(|u| u.is(key)) {
                     let id = self.ahead.as_ref().and_then(|a| a.masked.as_ref()).map_or(0, |u| u.table.0);
                     line!(self, "const uint32_t e_ = ahead->entry;\n{has} = e_ != UINT32_MAX;\nkept.asked_{id} += {has} ? UINT64_C(1) : UINT64_C(1) << 32;");
                     // A small value is loaded in any case: whether there is one cannot be foretold.

@@ -7,11 +7,11 @@
 //! depends on the data, unlike that of a tournament tree's branches. The message that is being
 //! combined lives in the state, so that it outlasts the windows.
 
-use crate::expr::Scope;
 use crate::gen::Gen;
 use crate::names;
-use crate::types::int_of;
+use crate::scope::Scope;
 use std::fmt::Write;
+use wireloom_ir::layout::int_of;
 use wireloom_ir::*;
 
 /// Bytes behind a message that writing it may touch.
@@ -356,7 +356,7 @@ impl Gen<'_> {
     /// Plain values are kept in locals.
     fn combine(&mut self, merge: &Merge) -> Combine {
         let m = self.m;
-        let scope = Scope::of_locals(self, &merge.locals);
+        let scope = Scope::of_locals(&merge.locals);
         let mut c = Combine::default();
         let (mut locals, mut both, mut stores) = (String::new(), String::new(), String::new());
         for (i, l) in merge.locals.iter().enumerate() {

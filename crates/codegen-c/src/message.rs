@@ -1,9 +1,9 @@
 //! Outgoing messages: passed on as their own bytes, edited in wire order, or built.
 
 use crate::body::{BodyGen, Owner};
-use crate::expr::At;
 use crate::names;
 use crate::parser::line;
+use crate::scope::At;
 use wireloom_ir::*;
 
 impl<'m> BodyGen<'_, 'm> {
@@ -86,7 +86,7 @@ impl<'m> BodyGen<'_, 'm> {
                         b.block(body);
                     });
                 }
-                Edit::Remove { list, index, cond } => self.remove(msg, &name, &from, list, *index, cond),
+                Edit::Remove { list, index, cond } => self.remove(msg, &from, list, *index, cond),
                 Edit::Append { list, cond, body } => {
                     let Some((i, f)) = self.edited(msg, list) else { continue };
                     let x = self.g.extent_of(&i, f);
@@ -128,7 +128,7 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    fn edited(&mut self, msg: LocalId, path: &[FieldId]) -> Option<(crate::expr::Inst, FieldId)> {
+    fn edited(&mut self, msg: LocalId, path: &[FieldId]) -> Option<(crate::scope::Inst, FieldId)> {
         let path = Path { root: Root::Local(msg), steps: path.iter().map(|f| Step::Field(*f)).collect() };
         match self.g.resolve(&self.scope, &path) {
             At::Field(i, f) => Some((i, f)),
@@ -138,8 +138,9 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Leaves out items of a list: each reaches to the next one's start, so its delimiter goes with
     /// it.
-    fn remove(&mut self, msg: LocalId, name: &str, from: &str, list: &[FieldId], index: LocalId, cond: &Expr) {
+    fn remove(&mut self, msg: LocalId, from: &str, list: &[FieldId], index: LocalId, cond: &Expr) {
         let Some((i, f)) = self.edited(msg, list) else { return };
+        let name = self.name(msg);
         let (member, x) = (format!("{}.{}", i.at, names::field(self.g.m, i.unit, f)), self.g.extent_of(&i, f));
         let (index, text) = (self.name(index), self.expr(cond));
         line!(self, "for ({index} = 0; {index} < {member}.n; {index}++) {{\nbool c_ = {text};");

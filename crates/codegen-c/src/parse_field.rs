@@ -1,9 +1,10 @@
 //! The parser's code for fields of variable size: bytes, numbers as text, lists, streams.
 
-use crate::expr::{Inst, Item, Scope};
 use crate::names;
 use crate::parser::{line, Parser, Phase};
-use crate::types::{int_of, low_bits};
+use crate::scope::{Inst, Item, Scope};
+use crate::types::low_bits;
+use wireloom_ir::layout::int_of;
 use wireloom_ir::*;
 
 impl Parser<'_, '_> {
@@ -516,7 +517,7 @@ impl Parser<'_, '_> {
             line!(self, "if (n_ > {max}) {} }}", self.too_long(field));
         }
         line!(self, "for (;;) {{");
-        self.list_end(field, kind, &s, member, max, acc.as_deref());
+        self.list_end(field, &s, member, acc.as_deref());
         self.element(inst, element, &item, all);
         if let (ListExtent::Fold { holds, step, .. }, Some(acc)) = (kind, &acc) {
             let scope = Scope { item: Some(self.item(inst, element, &item)), acc: Some(acc.clone()), ..s.clone() };
@@ -544,7 +545,8 @@ impl Parser<'_, '_> {
     }
 
     /// Leaves the list's loop where it ends; another item than the last allowed is too long.
-    fn list_end(&mut self, field: &Field, kind: &ListExtent, s: &Scope, member: &str, max: u32, acc: Option<&str>) {
+    fn list_end(&mut self, field: &Field, s: &Scope, member: &str, acc: Option<&str>) {
+        let FieldKind::List { max, extent: kind, .. } = &field.kind else { return };
         match kind {
             ListExtent::Count(e) => {
                 let count = self.expr(s, e);
@@ -668,17 +670,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    pub fn stream_unit(
-        &mut self,
-        inst: &Inst,
-        field: &Field,
-        unit: UnitId,
-        args: &[Expr],
-        until: Option<&Expr>,
-        member: &str,
-    ) {
+    pub fn stream_unit(&mut self, inst: &Inst, unit: UnitId, args: &[Expr], until: Option<&Expr>, member: &str) {
         self.end_head(false);
-        let _ = field;
         self.commit();
         line!(self, "for (;;) {{\n{}", self.rebase());
         self.nested(inst, unit, args, member);

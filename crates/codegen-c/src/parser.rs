@@ -10,9 +10,9 @@
 //! The head ends at run time, where the first field that begins the tail is reached
 //! (`wireloom_ir::grammar::tail`).
 
-use crate::expr::{Inst, Scope};
 use crate::gen::Gen;
 use crate::names;
+use crate::scope::{Inst, Scope};
 use crate::split::apart;
 use wireloom_ir::*;
 
@@ -309,9 +309,7 @@ impl<'g, 'm> Parser<'g, 'm> {
             }
             FieldKind::List { .. } => self.list(inst, f, member, extent),
             FieldKind::StreamBytes { extent: e } => self.stream_bytes(inst, field, e, extent),
-            FieldKind::StreamUnit { unit, args, until } => {
-                self.stream_unit(inst, field, *unit, args, until.as_ref(), member)
-            }
+            FieldKind::StreamUnit { unit, args, until } => self.stream_unit(inst, *unit, args, until.as_ref(), member),
             FieldKind::Switch { cases } => self.switch(inst, field, cases, member, extent),
             FieldKind::Let { value } => self.computed(inst, field, value, store),
             FieldKind::Require { cond } => {
@@ -342,11 +340,8 @@ impl<'g, 'm> Parser<'g, 'm> {
             }
             return;
         };
-        let test = self.g.in_ranges(
-            &crate::types::low_bits("n_", crate::types::int_of(self.g.m, field.ty)),
-            ranges,
-            bits as u32,
-        );
+        let test =
+            self.g.in_ranges(&crate::types::low_bits("n_", layout::int_of(self.g.m, field.ty)), ranges, bits as u32);
         line!(self, "{{ uint64_t n_ = (uint64_t)({value});\nif (WL_UNLIKELY(!{test})) {}", self.bad(field));
         if let Some(at) = store {
             let fit = self.g.cty(field.ty);

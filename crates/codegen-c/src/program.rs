@@ -1,11 +1,11 @@
 //! The whole file: state, functions, handlers, fault replies, and the table that the runtime gets.
 
+use crate::batch_lookup::hoisted_back;
 use crate::body::{BodyGen, Owner};
-use crate::expr::Scope;
 use crate::gen::Gen;
-use crate::late_keys::late_keys;
 use crate::names;
 use crate::parser::line;
+use crate::scope::Scope;
 use crate::split::apart;
 use wireloom_ir::*;
 
@@ -252,7 +252,7 @@ impl<'m> Gen<'m> {
                 .collect();
             let zero = self.zero(f.ret);
             let mut b = BodyGen::new(self, Owner::Func { ret: f.ret }, body);
-            b.pauses = b.g.pauses.funcs[id];
+            b.pauses = b.g.pauses[id];
             b.declare(f.params as usize);
             b.block(&body.block);
             let (decls, out) = (b.decls, b.out);
@@ -300,7 +300,7 @@ impl<'m> Gen<'m> {
         }
         let name = format!("on_{i}_{}", names::ident(&h.name));
         let mut b = BodyGen::new(self, Owner::Handler { on: h.on }, &h.body);
-        b.pauses = b.g.pauses.pauses(i);
+        b.pauses = h.plan.pause.is_yes();
         b.declare(0);
         let first = |i: u32, v: &str, b: &mut BodyGen| {
             if b.locals.len() > i as usize {
@@ -310,7 +310,9 @@ impl<'m> Gen<'m> {
         };
         match h.on {
             On::Message { .. } => first(0, "t->req", &mut b),
-            On::Opened(_) | On::Greeting(_) | On::Closed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
+            On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => {
+                first(0, "t->conn ? t->conn->instance : 0", &mut b)
+            }
             On::Fault => {
                 first(0, "t->fault", &mut b);
                 first(1, "t->place", &mut b);
@@ -347,7 +349,7 @@ impl<'m> Gen<'m> {
         let (decls, out, frame, resumes, views) =
             (b.decls.clone(), b.out.clone(), b.frame.clone(), b.resumes(), b.views.clone());
         // Of a handler that pauses others may run in between.
-        let place = if self.pauses.pauses(i) { "" } else { "static _Thread_local " };
+        let place = if h.plan.pause.is_yes() { "" } else { "static _Thread_local " };
         let locals: Vec<_> = views
             .iter()
             .map(|(l, u)| {
@@ -419,22 +421,21 @@ impl<'m> Gen<'m> {
     /// A handler of frames: no task, no suspension.
     fn frame_handler(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         self.frame_unit(unit);
-        let ahead = self.ahead(h, unit);
+        let (ahead, kept) = (self.ahead(h), &h.plan.hoisted);
         let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.batch_entry_type(i, a)));
-        let kept = self.kept(h, ahead.as_ref());
         let (third, back) = if kept.is_empty() {
             (String::new(), String::new())
         } else {
-            (format!(", wl_kept_{i} *keep"), kept.back())
+            (format!(", wl_kept_{i} *keep"), hoisted_back(kept))
         };
         if !kept.is_empty() {
-            let text = self.kept_type(i, &kept);
+            let text = self.kept_type(i, kept);
             self.code.push_str(&text);
         }
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
-        b.kept = kept;
+        b.kept = kept.clone();
         b.ahead = ahead;
-        b.late = late_keys(b.g.m, &h.body);
+        b.late = h.plan.late.iter().copied().collect();
         b.title = format!("on {}", h.name);
         b.declare(1);
         b.block(&h.body.block);
@@ -597,7 +598,7 @@ impl<'m> Gen<'m> {
         };
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";
-        let (own_tmp, tmp_size) = match self.pauses.any() {
+        let (own_tmp, tmp_size) = match self.m.handlers.iter().any(|h| h.plan.pause.is_yes()) {
             true => ("if (core->tmp) x->tmp = core->tmp;\n", ".tmp_size = sizeof(((app_state *)0)->scratch), "),
             false => ("", ""),
         };

@@ -12,16 +12,6 @@ pub(crate) fn int_width(bits: u8) -> u32 {
     (layout::int_bytes(bits) * 8) as u32
 }
 
-/// A scalar's width and signedness.
-pub(crate) fn int_of(m: &Module, ty: TyId) -> Option<(u8, bool)> {
-    match m.ty(ty) {
-        Ty::UInt(b) => Some((*b, false)),
-        Ty::Int(b) => Some((*b, true)),
-        Ty::Bool => Some((1, false)),
-        _ => None,
-    }
-}
-
 impl Gen<'_> {
     /// The C type of a value; defines it where it is new.
     pub fn cty(&mut self, ty: TyId) -> String {

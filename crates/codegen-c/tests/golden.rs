@@ -45,6 +45,7 @@ fn small() -> Module {
         span: Span::default(),
         on: On::Message { port: PortId(0), protocol: ProtocolId(0) },
         segment: None,
+        device: Default::default(),
         steps: 3,
         body: Body {
             locals: vec![Local { name: "req".into(), ty: msg, in_frame: false }],

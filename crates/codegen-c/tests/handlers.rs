@@ -36,6 +36,7 @@ impl Code {
             span: Span::default(),
             on,
             segment: None,
+            device: Default::default(),
             body: Body { locals, block },
             steps: 1,
             plan: Default::default(),

@@ -114,10 +114,10 @@ pub fn trim(mut b: &[u8], blank: impl Fn(u8) -> bool) -> &[u8] {
 
 /// Instance of the first point on the ring (pairs of point and instance, sorted by point) not below
 /// `hash`.
-pub fn ring_lookup(ring: &[u32], hash: u32) -> u32 {
+/// The index of its point, and the instance.
+pub fn ring_lookup(ring: &[u32], hash: u32) -> Option<(usize, u32)> {
     let pairs: Vec<(u32, u32)> = ring.chunks_exact(2).map(|p| (p[0], p[1])).collect();
-    match pairs.get(pairs.partition_point(|(point, _)| *point < hash)).or(pairs.first()) {
-        Some((_, instance)) => *instance,
-        None => 0,
-    }
+    let at = pairs.partition_point(|(point, _)| *point < hash);
+    let at = if at < pairs.len() { at } else { 0 };
+    pairs.get(at).map(|(_, instance)| (at, *instance))
 }

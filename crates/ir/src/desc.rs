@@ -291,6 +291,9 @@ pub struct PortOptions {
     /// reach it then.
     pub eject_after: u32,
     pub eject_time: u64,
+    /// Connect: a backend that is down is sent the protocol's probe.
+    #[serde(default = "yes")]
+    pub probe: bool,
     /// Streams of a merge: the byte behind the last message, without which a stream is not whole.
     /// 0: the end of the connection is the end of the stream.
     #[serde(default)]
@@ -350,6 +353,7 @@ impl Default for PortOptions {
             failover: Failover::None,
             eject_after: 3,
             eject_time: S,
+            probe: true,
             end_mark: 0,
             offload: false,
             accept_timeout: S,
@@ -471,6 +475,10 @@ pub enum HandlerOn {
     },
     /// A connection of a connect port is there, and is greeted first.
     Greeting {
+        port: u32,
+    },
+    /// A backend of a connect port is down, and is asked whether it answers again.
+    Probe {
         port: u32,
     },
     Closed {

@@ -26,7 +26,6 @@ impl crate::Module {
     pub fn desc(&self) -> Desc {
         let halves = core_partition::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
-        let pauses = crate::passes::pauses::plan(self);
         let crossings = segments::place(self).unwrap_or_default().crossings;
         Desc {
             app: self.app.clone(),
@@ -48,7 +47,7 @@ impl crate::Module {
                 .handlers
                 .iter()
                 .enumerate()
-                .map_while(|(n, h)| handler_desc(self, h, pauses.least(n), half(&halves.handlers, n)))
+                .map_while(|(n, h)| handler_desc(self, h, h.plan.pause.least(), half(&halves.handlers, n)))
                 .collect(),
             counters: self
                 .counters
@@ -193,6 +192,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         crate::On::Frame { port, .. } => HandlerOn::Frame { port: port.0 },
         crate::On::Opened(port) => HandlerOn::Opened { port: port.0 },
         crate::On::Greeting(port) => HandlerOn::Greeting { port: port.0 },
+        crate::On::Probe(port) => HandlerOn::Probe { port: port.0 },
         crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
         crate::On::Fault => HandlerOn::Fault,
         crate::On::Start => HandlerOn::Start,

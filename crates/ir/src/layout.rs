@@ -124,3 +124,13 @@ pub fn has_list(m: &Module, ty: TyId) -> bool {
         _ => false,
     }
 }
+
+/// The width of a scalar in bits, and whether it is signed.
+pub fn int_of(m: &Module, ty: TyId) -> Option<(u8, bool)> {
+    match m.ty(ty) {
+        Ty::UInt(b) => Some((*b, false)),
+        Ty::Int(b) => Some((*b, true)),
+        Ty::Bool => Some((1, false)),
+        _ => None,
+    }
+}

@@ -29,6 +29,7 @@ pub mod ops;
 pub mod packed_keys;
 pub mod parse_graph;
 pub mod passes;
+pub mod placement;
 pub mod plans;
 pub mod port_options;
 pub mod segments;
@@ -417,9 +418,11 @@ pub struct Handler {
     pub on: On,
     /// The segment that it belongs to. None: each core runs it.
     pub segment: Option<SegmentId>,
+    /// What runs it: as the program says, or the pass `place`.
+    pub device: ops::Device,
     /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments.
-    /// For `Opened`/`Greeting`/`Closed`: local 0 is the instance (u32). For `Fault`: local 0 is the
-    /// kind (u16), 1 the place (u32).
+    /// For `Opened`/`Greeting`/`Probe`/`Closed`: local 0 is the instance (u32). For `Fault`: local
+    /// 0 is the kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
     pub steps: u64,
@@ -442,6 +445,9 @@ pub enum On {
     /// A connection of a connecting port is there: the reply, of the protocol's request unit, is
     /// sent on it before all else.
     Greeting(PortId),
+    /// A backend of a connecting port is down: the reply, of the protocol's request unit, is sent
+    /// to it on a connection of its own. An answer brings it back.
+    Probe(PortId),
     Closed(PortId),
     Fault,
     Start,

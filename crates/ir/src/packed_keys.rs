@@ -44,3 +44,12 @@ pub fn short(m: &Module, ty: TyId) -> Option<u64> {
     }
     members.iter().map(|t| short(m, *t).or_else(|| packed(m, *t))).sum()
 }
+
+/// How addresses lie in a packed key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// 16 bytes each.
+    Whole,
+    /// 4 bytes each: all are IPv4.
+    Short,
+}

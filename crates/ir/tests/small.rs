@@ -90,6 +90,7 @@ fn set_to(parts: [u32; 2]) -> Expr {
         span: Span::default(),
         on: On::Start,
         segment: None,
+        device: Default::default(),
         steps: 1,
         body,
         plan: Default::default(),

@@ -351,3 +351,39 @@ fn segments() {
     wrong("  frame %p#0 send last out", "  set_state last#0 = 2:u32;\n  frame %p#0 send last out", "State");
     wrong("  frame %p#0 send last out", "  queue pop q#2 [0:u32] -> %ok#1;\n  frame %p#0 send last out", "taken from");
 }
+
+/// What passes have made of a case in `tests/passes`, with `from` replaced by `to`.
+fn planned(name: &str, from: &str, to: &str) -> Vec<verify::Error> {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/passes/{name}.out"));
+    let source = std::fs::read_to_string(file).expect("the case is there");
+    assert!(source.contains(from), "not in {name}.out: {from}");
+    let m = text::parse(&source.replacen(from, to, 1)).unwrap_or_else(|e| panic!("{e}"));
+    verify::verify_lowered(&m)
+}
+
+#[test]
+fn plans_are_legal() {
+    #[track_caller]
+    fn wrong(name: &str, from: &str, to: &str, path: &str, message: &str) {
+        assert_eq!(planned(name, from, from), [], "{name}");
+        let found = planned(name, from, to);
+        assert!(found.iter().any(|e| e.path == path && e.message.contains(message)), "{path}: {message}: {found:#?}");
+    }
+    let count = "handler count: vector";
+    wrong("vectorize", "send out#4 [0] #25", "send out#4 [1] #25", count, "does not do what the handler does");
+    wrong("vectorize", "value 4259848", "value 4259849", count, "not that of the unit's fast path");
+    wrong("vectorize", "shl #20 8", "shl #20 7", "handler rules: vector", "not that of the batch lookup");
+    let log = "if case(%p#0.#7, 0):bool {\n    log (read";
+    let vector = format!("vector {{ least 28; stack {{ }} run {{ }} }} {log}");
+    wrong("vectorize", log, &vector, "handler log: vector", "cannot be vectorized");
+    let one = "handler one: hoisted";
+    wrong("hoisted_state", "counters (seen#0)", "counters (seen#0, read#1)", one, "reads a counter");
+    wrong("hoisted_state", "level#1):u32, 7", "mode#0):u32, 7", one, "may change a condition");
+    wrong("hoisted_state", "lookups (rules#1)", "lookups (flows#0)", one, "not one of the batch lookup");
+    wrong("hoisted_state", "output out#1 [3]", "output out#1 [4]", one, "leave elsewhere");
+    wrong("hoisted_state", "filled flows#0", "filled rules#1", "handler two: hoisted", "not the exact one");
+    wrong("late_keys", "late (%k#1)", "late (%k#1, %changed#2)", "handler one: late", "another value");
+    let around = "runs_on \"state `total` is used on both sides of a pause\"";
+    wrong("pauses", around, "pauses least 0", "handler around: pauses", "can observe a pause");
+    wrong("pauses", "pauses least 4096", "pauses least 0", "handler bytes: pauses", "larger requests");
+}

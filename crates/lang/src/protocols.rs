@@ -63,7 +63,16 @@ impl Compiler<'_> {
             on_interim: None,
         });
         let asked = (0, vec![]);
-        self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless, asked });
+        self.protocols.push(ProtocolInfo {
+            module,
+            ast: item.clone(),
+            request,
+            response,
+            no_reply,
+            stateless,
+            asked,
+            probe: None,
+        });
         self.request_takes_nothing(request, p.name.span);
         // The answer to a fault depends on the request, by the parameters of the response's unit.
         let (last, first): (Vec<_>, Vec<_>) =
@@ -213,6 +222,7 @@ impl Compiler<'_> {
                 Ok(())
             }
             ClauseKind::Ignore { bytes, max } => self.ignore(module, id, bytes, max, c.span),
+            ClauseKind::OnProbe { body } => self.on_probe(module, id, body, c.span),
             ClauseKind::OnFault { name, body } => self.on_fault(module, id, name, body),
         }
     }
@@ -549,6 +559,33 @@ impl Compiler<'_> {
         let body = l.body();
         made?;
         self.m.protocols[id.index()].on_fault = Some(body);
+        Ok(())
+    }
+
+    /// `on probe`: what a server is sent while it is down. A port may say otherwise.
+    fn on_probe(&mut self, module: ModId, id: ir::ProtocolId, body: &ast::Block, span: Span) -> R<()> {
+        let info = self.protocols[id.index()].clone();
+        if info.response.is_none() {
+            return Err(self.error("E0612", span, "a protocol without responses has no answer to a probe"));
+        }
+        if info.probe.is_some() {
+            return Err(self.error("E0612", span, "this is said twice"));
+        }
+        let place = format!("protocol {}: on probe", self.m.protocols[id.index()].name);
+        let mut l = Lower::new(self, module, Kind::Handler);
+        l.place = place;
+        let instance = l.new_local("instance", &crate::ty::U32);
+        l.handler = Some(HandlerCtx {
+            port: ir::PortId(u32::MAX),
+            protocol: id,
+            req: instance,
+            one_way: false,
+            no_reply: true,
+            greeting: true,
+        });
+        let body = crate::apps::handlers::run(l, body, None, span)?;
+        self.makes_no_calls("probe", &body, span)?;
+        self.protocols[id.index()].probe = Some(body);
         Ok(())
     }
 

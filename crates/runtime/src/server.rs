@@ -74,7 +74,12 @@ struct Running {
 }
 
 impl Running {
-    fn until_ended(mut self, names: &[String], signals: &OsSignals, mut options: ServeOptions) -> Result<Summary, Error> {
+    fn until_ended(
+        mut self,
+        names: &[String],
+        signals: &OsSignals,
+        mut options: ServeOptions,
+    ) -> Result<Summary, Error> {
         let stop = options.stop.clone();
         let groups = self
             .services

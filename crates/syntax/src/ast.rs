@@ -132,6 +132,8 @@ pub enum ClauseKind {
     OnFault { name: Ident, body: Block },
     /// `on request(r) where e { reply … }`: a request that the protocol answers itself.
     OnRequest { name: Ident, guard: Option<Expr>, body: Block },
+    /// `on probe { reply … }`: a request that shows whether a server answers.
+    OnProbe { body: Block },
 }
 
 /// Columns of the access log that a protocol has: the operation and its object.
@@ -343,6 +345,8 @@ pub struct Table {
 pub struct Handler {
     pub on: On,
     pub guard: Option<Expr>,
+    /// `on xdp`
+    pub device: Option<Ident>,
     pub body: Block,
 }
 

@@ -10,6 +10,8 @@ use wireloom_runtime::core::app;
 /// The effects of a handler, with tails resolved to their bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
+    /// Where the next call's server was found (`wl_core.place`).
+    Found(u64),
     Call {
         port: u32,
         index: u32,
@@ -182,6 +184,7 @@ impl<'a> Mock<'a> {
             tmp: std::ptr::null_mut(),
             outcome: 0,
             mark: 0,
+            place: 0,
         });
         let mut mock = Mock {
             t,
@@ -398,6 +401,10 @@ unsafe extern "C" fn call(t: *mut wl_task, port: u32, index: u32, head: wl_bytes
     unsafe {
         let (n, c) = (notes((*t).core), *c);
         let bytes = joined(n, head, tail);
+        match std::mem::take(&mut (*(*t).core).place) {
+            place if place != 0 && place >> 48 == u64::from(port) => n.acts.push(Act::Found(place)),
+            _ => {}
+        }
         n.acts.push(Act::Call { port, index, bytes, timeout: c.timeout_ns, ctx: c.ctx });
         n.issued.push(Issued { port, ctx: c.ctx, flags: c.flags });
     }

@@ -251,6 +251,12 @@ impl<'a> Activation<'a> {
         }
     }
 
+    /// Where the last instance of a port was found (`wl_core.place`).
+    pub fn found_at(&self, p: PortId, kind: u64, at: usize) {
+        // SAFETY: the activation's core, which nothing else uses meanwhile.
+        unsafe { (*self.core).place = (p.index() as u64) << 48 | kind | at as u64 }
+    }
+
     fn connection(&self) -> Option<&wl_conn> {
         // SAFETY: null or the task's connection.
         self.task().and_then(|t| unsafe { t.conn.as_ref() })

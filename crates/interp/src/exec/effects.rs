@@ -84,14 +84,14 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             a.done(*table, t);
         }
         StmtKind::TableNext { table, cursor, key, value, more, .. } => {
-            let at = locals[cursor.index()].as_int().unwrap_or(0) as usize;
+            let at = locals[cursor.index()].as_int().unwrap_or(0) as u64;
             let mut t = a.table(*table)?;
             // Each core walks its own part: here all tables are shared, and the first core's.
-            let found = if a.core().index == 0 { t.nth(at, a.now()) } else { None };
+            let found = if a.core().index == 0 { t.step(at, a.now()) } else { None };
             a.done(*table, t);
-            locals[cursor.index()] = Value::Int(if found.is_some() { at as u128 + 1 } else { u64::MAX.into() });
+            locals[cursor.index()] = Value::Int(found.as_ref().map_or(u64::MAX, |f| f.0).into());
             locals[more.index()] = Value::Bool(found.is_some());
-            if let Some((k, v)) = found {
+            if let Some((_, k, v)) = found {
                 locals[key.index()] =
                     from_canonical(env.module, env.module.tables[table.index()].key, &mut k.as_slice());
                 locals[value.index()] = v;

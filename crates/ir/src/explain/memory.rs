@@ -125,11 +125,10 @@ pub(super) fn memory(m: &Module, out: &mut String) {
         );
         pools += desc::POOL_HELD + desc::POOL_QUEUES;
     }
-    let plan = passes::pauses::plan(m);
-    if plan.any() {
+    let paused: Vec<&Handler> = m.handlers.iter().filter(|h| h.plan.pause.is_yes()).collect();
+    if !paused.is_empty() {
         let locals = |h: &Handler| sum(h.body.locals.iter().map(|l| layout::size(m, l.ty)));
-        let deepest =
-            m.handlers.iter().enumerate().filter(|(n, _)| plan.pauses(*n)).map(|(_, h)| locals(h)).max().unwrap_or(0);
+        let deepest = paused.into_iter().map(locals).max().unwrap_or(0);
         let paused = desc::PAUSED.saturating_mul(desc::PAUSED_STACK.saturating_add(deepest));
         row(
             "paused handlers".into(),

@@ -368,13 +368,12 @@ fn handlers(m: &Module, out: &mut String) {
         return;
     }
     heading(out, "Handlers (steps of the largest message: operations, and bytes looked at beside parsing)");
-    let plan = passes::pauses::plan(m);
-    for (n, h) in m.handlers.iter().enumerate().filter(|(_, h)| !h.on.is_test()) {
+    for h in m.handlers.iter().filter(|h| !h.on.is_test()) {
         let frame = frame_size(m, &h.body);
         let kept = if frame > 0 { format!(", frame {}", bytes(frame)) } else { String::new() };
         let name = handler_protocol(m, h).map_or(h.name.clone(), |p| format!("{} as {p}", h.name));
         let _ = writeln!(out, "  {}: at most {} steps{kept}", name, count(h.steps));
-        pauses(h, &plan.handlers[n], out);
+        pauses(h, out);
         let mut n = 0;
         walk::stmts(&h.body.block, &mut |s| {
             let StmtKind::Await { hold, hold_req, live } = &s.kind else { return };
@@ -397,9 +396,9 @@ fn handlers(m: &Module, out: &mut String) {
 }
 
 /// What a handler does when its slice is used up, if it may take that long.
-fn pauses(h: &Handler, pause: &passes::pauses::Pause, out: &mut String) {
-    use passes::pauses::Pause;
-    let text = match pause {
+fn pauses(h: &Handler, out: &mut String) {
+    use plans::Pause;
+    let text = match &h.plan.pause {
         Pause::Short => return,
         // Nobody waits for a packet, and the signals of tables are the runtime's.
         Pause::No(_) if matches!(h.on, On::Frame { .. } | On::Signal(_)) => return,

@@ -93,11 +93,11 @@ fn field(m: &Module, facts: &Facts, unit: UnitId, id: FieldId, out: &mut Vec<Fin
         }
         FieldKind::Number { until: Some(u), .. } => delimiters(field, u, out),
         FieldKind::Literal { values } => literals(field, values, out),
-        FieldKind::List { element, max, extent } => {
+        FieldKind::List { max, .. } => {
             if *max == u32::MAX {
                 no_maximum(m, unit, field, out)
             }
-            list(m, facts, unit, field, *element, extent, out);
+            list(m, facts, unit, field, out);
         }
         FieldKind::StreamUnit { unit: item, until: Some(_), .. } if facts.unit(*item).min == 0 => {
             empty_item(m, unit, field, field.span, out)
@@ -140,15 +140,9 @@ fn literals(field: &Field, values: &[Vec<u8>], out: &mut Vec<Finding>) {
     }
 }
 
-fn list(
-    m: &Module,
-    facts: &Facts,
-    unit: UnitId,
-    field: &Field,
-    element: FieldId,
-    extent: &ListExtent,
-    out: &mut Vec<Finding>,
-) {
+fn list(m: &Module, facts: &Facts, unit: UnitId, field: &Field, out: &mut Vec<Finding>) {
+    let FieldKind::List { element, extent, .. } = &field.kind else { return };
+    let element = *element;
     let one = facts.field(m, unit, element);
     let span = m.unit(unit).fields[element.index()].span;
     if one.min == 0 {

@@ -10,11 +10,10 @@
 //!
 //! A backward data-flow analysis over the structured code, as in `liveness`.
 
-use super::liveness::Set;
+use super::local_set::LocalSet;
+use super::memory::{definition, keep, lies_in, views, What, FRAME};
 use super::moves;
 use crate::*;
-
-const FRAME: LocalId = LocalId(0);
 
 pub fn run(m: &mut Module) {
     let (mut handlers, mut inputs) = (std::mem::take(&mut m.handlers), std::mem::take(&mut m.inputs));
@@ -91,27 +90,17 @@ fn read_behind_changes(m: &Module, frame: bool, body: &mut Body, behind: &[What]
 }
 
 /// Marks last uses; answers the locals that are read behind a change of what they name.
-fn changed_under(body: &mut Body, memory: &[Memory], behind: &[What]) -> Set {
+fn changed_under(body: &mut Body, memory: &[Memory], behind: &[What]) -> LocalSet {
     let n = body.locals.len();
-    let mut pass = Backward { n, memory, behind, kept: Set::new(n), loops: Vec::new() };
-    pass.block(&mut body.block, &mut Set::new(n));
+    let mut pass = Backward { n, memory, behind, kept: LocalSet::new(n), loops: Vec::new() };
+    pass.block(&mut body.block, &mut LocalSet::new(n));
     pass.kept
-}
-
-/// What changes while a handler runs.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum What {
-    Frame,
-    State(StateId),
-    Session(SessionId),
-    /// A local's place in the task's frame (see `moves`).
-    Local(LocalId),
 }
 
 /// Such memory, and the locals whose bytes may lie in it; of the frame, itself.
 struct Memory {
     what: What,
-    views: Set,
+    views: LocalSet,
 }
 
 /// What a statement changes.
@@ -139,18 +128,6 @@ fn memory(m: &Module, frame: bool, body: &Body, behind: &[What]) -> Vec<Memory> 
     with_views.filter(|v| !v.views.is_empty()).collect()
 }
 
-/// The local that gets bytes by a statement, and from where. Bytes of tables and of queues lie
-/// elsewhere.
-pub(super) fn definition(s: &StmtKind) -> Option<(LocalId, &Expr)> {
-    match s {
-        StmtKind::Set(l, e)
-        | StmtKind::SetField(l, _, e)
-        | StmtKind::Push(l, e)
-        | StmtKind::Parse { dst: l, bytes: e, .. } => Some((*l, e)),
-        _ => None,
-    }
-}
-
 fn definition_mut(s: &mut StmtKind) -> Option<(LocalId, &mut Expr)> {
     match s {
         StmtKind::Set(l, e)
@@ -161,50 +138,8 @@ fn definition_mut(s: &mut StmtKind) -> Option<(LocalId, &mut Expr)> {
     }
 }
 
-pub(super) fn views(m: &Module, what: What, body: &Body) -> Set {
-    let mut views = Set::new(body.locals.len());
-    match what {
-        What::Frame => views.add(FRAME.index()),
-        What::Local(l) => views.add(l.index()),
-        _ => {}
-    }
-    loop {
-        let before = views.clone();
-        walk::stmts(&body.block, &mut |s| {
-            if let Some((l, e)) = definition(&s.kind) {
-                if lies_in(m, what, &views, e) {
-                    views.add(l.index())
-                }
-            }
-        });
-        if before == views {
-            return views;
-        }
-    }
-}
-
-/// Whether a value has bytes that may lie there.
-pub(super) fn lies_in(m: &Module, what: What, views: &Set, e: &Expr) -> bool {
-    if !layout::has_bytes(m, e.ty) {
-        return false;
-    }
-    match &*e.kind {
-        ExprKind::State(id) => what == What::State(*id),
-        ExprKind::Session(id) => what == What::Session(*id),
-        ExprKind::Builtin(Builtin::Slice, args) => args.first().is_some_and(|a| lies_in(m, what, views, a)),
-        // Made in scratch.
-        ExprKind::Builtin(..) => false,
-        ExprKind::Local(l) | ExprKind::Payload(l, _) => views.has(l.index()),
-        _ => {
-            let mut lies = matches!(walk::path_of(e), Some(Path { root: Root::Local(l), .. }) if views.has(l.index()));
-            walk::children(e, &mut |c| lies |= lies_in(m, what, views, c));
-            lies
-        }
-    }
-}
-
 /// What kept locals are made of is kept, too.
-fn sources(kept: &mut Set, memory: &[Memory], body: &Body) {
+fn sources(kept: &mut LocalSet, memory: &[Memory], body: &Body) {
     let is_view = |l: LocalId| memory.iter().any(|v| v.views.has(l.index()) && !(v.what == What::Frame && l == FRAME));
     loop {
         let before = kept.clone();
@@ -240,14 +175,9 @@ fn is_made(e: &Expr) -> bool {
     matches!(&*e.kind, ExprKind::If(..) | ExprKind::Make(_) | ExprKind::MakeList(_) | ExprKind::Some(_))
 }
 
-/// Gives a value bytes of its own.
-pub(super) fn keep(e: &mut Expr) {
-    *e = Expr::new(e.ty, ExprKind::Builtin(Builtin::Keep, vec![e.clone()]))
-}
-
 struct Loop {
-    at_break: Set,
-    at_continue: Set,
+    at_break: LocalSet,
+    at_continue: LocalSet,
 }
 
 /// Sets of the locals that are used later, of those that lie in some memory.
@@ -256,18 +186,18 @@ struct Backward<'a> {
     memory: &'a [Memory],
     behind: &'a [What],
     /// Read behind a change of what they lie in.
-    kept: Set,
+    kept: LocalSet,
     loops: Vec<Loop>,
 }
 
 impl Backward<'_> {
-    fn block(&mut self, block: &mut Block, live: &mut Set) {
+    fn block(&mut self, block: &mut Block, live: &mut LocalSet) {
         for s in block.iter_mut().rev() {
             self.stmt(&mut s.kind, live)
         }
     }
 
-    fn reads(&self, s: &StmtKind, live: &mut Set) {
+    fn reads(&self, s: &StmtKind, live: &mut LocalSet) {
         walk::stmt_locals_read(s, &mut |l| {
             if self.memory.iter().any(|v| v.views.has(l.index())) {
                 live.add(l.index())
@@ -275,11 +205,11 @@ impl Backward<'_> {
         });
     }
 
-    fn stmt(&mut self, s: &mut StmtKind, live: &mut Set) {
+    fn stmt(&mut self, s: &mut StmtKind, live: &mut LocalSet) {
         match s {
             StmtKind::Break => *live = self.loops.last().map_or_else(|| live.clone(), |l| l.at_break.clone()),
             StmtKind::Continue => *live = self.loops.last().map_or_else(|| live.clone(), |l| l.at_continue.clone()),
-            StmtKind::Return(_) | StmtKind::Fault { .. } => *live = Set::new(self.n),
+            StmtKind::Return(_) | StmtKind::Fault { .. } => *live = LocalSet::new(self.n),
             StmtKind::If { then, other, .. } => {
                 let mut b = live.clone();
                 self.block(then, live);
@@ -303,7 +233,7 @@ impl Backward<'_> {
         self.reads(s, live);
     }
 
-    fn simple(&mut self, s: &mut StmtKind, live: &mut Set) {
+    fn simple(&mut self, s: &mut StmtKind, live: &mut LocalSet) {
         for v in changes(s, self.behind).into_iter().filter_map(|what| self.memory.iter().find(|v| v.what == what)) {
             for l in v.views.iter().filter(|l| live.has(*l) && !(v.what == What::Frame && *l == FRAME.index())) {
                 self.kept.add(l)
@@ -325,7 +255,7 @@ impl Backward<'_> {
     }
 
     /// `live`: after the loop; then before it.
-    fn looped(&mut self, body: &mut Block, again: bool, live: &mut Set) {
+    fn looped(&mut self, body: &mut Block, again: bool, live: &mut LocalSet) {
         let after = live.clone();
         loop {
             let mut next = live.clone();

@@ -11,6 +11,7 @@
 //! changes. Afterwards one forward walk counts the calls that may be outstanding at each
 //! suspension.
 
+use super::local_set::LocalSet;
 use crate::*;
 
 pub fn run(m: &mut Module) {
@@ -35,13 +36,13 @@ fn handler(m: &Module, on: On, body: &mut Body) {
         request_views: request_views(m, request, body),
         fault_reads_request: fault_reads_request(m, on, body),
         tail_read: (0..n).map(|l| reads_tail(m, body, LocalId(l as u32))).collect(),
-        crossing: Set::new(n + 1),
+        crossing: LocalSet::new(n + 1),
         loops: Vec::new(),
     };
     // Twice: the first run finds the message locals that cross a suspension, which the second one
     // must know.
     for _ in 0..2 {
-        let mut live = Set::new(n + 1);
+        let mut live = LocalSet::new(n + 1);
         pass.block(&mut body.block, &mut live);
     }
     for l in pass.crossing.iter().filter(|l| *l < n) {
@@ -51,8 +52,8 @@ fn handler(m: &Module, on: On, body: &mut Body) {
 }
 
 /// Locals whose bytes may be a slice of the request: assigned from it, directly or through others.
-fn request_views(m: &Module, request: bool, body: &Body) -> Set {
-    let mut views = Set::new(body.locals.len() + 1);
+fn request_views(m: &Module, request: bool, body: &Body) -> LocalSet {
+    let mut views = LocalSet::new(body.locals.len() + 1);
     if !request {
         return views;
     }
@@ -110,39 +111,39 @@ fn reads_tail(m: &Module, body: &Body, local: LocalId) -> bool {
 }
 
 struct Loop {
-    at_break: Set,
-    at_continue: Set,
+    at_break: LocalSet,
+    at_continue: LocalSet,
 }
 
 struct Backward {
     n: usize,
     request: bool,
-    request_views: Set,
+    request_views: LocalSet,
     fault_reads_request: bool,
     tail_read: Vec<bool>,
     /// Locals live across some suspension.
-    crossing: Set,
+    crossing: LocalSet,
     loops: Vec<Loop>,
 }
 
 /// The extra element of a live set: a part bound after this point must be held.
 impl Backward {
-    fn block(&mut self, block: &mut Block, live: &mut Set) {
+    fn block(&mut self, block: &mut Block, live: &mut LocalSet) {
         for s in block.iter_mut().rev() {
             self.stmt(&mut s.kind, live)
         }
     }
 
-    fn reads(&self, s: &StmtKind, live: &mut Set) {
+    fn reads(&self, s: &StmtKind, live: &mut LocalSet) {
         walk::stmt_locals_read(s, &mut |l| live.add(l.index()));
     }
 
-    fn stmt(&mut self, s: &mut StmtKind, live: &mut Set) {
+    fn stmt(&mut self, s: &mut StmtKind, live: &mut LocalSet) {
         match s {
             StmtKind::Break => *live = self.loops.last().map_or_else(|| live.clone(), |l| l.at_break.clone()),
             StmtKind::Continue => *live = self.loops.last().map_or_else(|| live.clone(), |l| l.at_continue.clone()),
             StmtKind::Return(_) | StmtKind::Fault { .. } => {
-                *live = Set::new(self.n + 1);
+                *live = LocalSet::new(self.n + 1);
                 self.reads(s, live)
             }
             StmtKind::If { then, other, .. } => {
@@ -188,7 +189,7 @@ impl Backward {
         }
     }
 
-    fn simple(&mut self, s: &mut StmtKind, live: &mut Set) {
+    fn simple(&mut self, s: &mut StmtKind, live: &mut LocalSet) {
         for l in walk::defined(s).into_iter().flatten() {
             live.remove(l.index())
         }
@@ -205,7 +206,7 @@ impl Backward {
         }
     }
 
-    fn message(&mut self, msg: &mut Outgoing, live: &mut Set) {
+    fn message(&mut self, msg: &mut Outgoing, live: &mut LocalSet) {
         walk::outgoing_blocks_mut(msg, &mut |b| {
             // A block may be skipped by its edit's condition; building never suspends, so the order
             // does not matter.
@@ -215,7 +216,7 @@ impl Backward {
         });
     }
 
-    fn suspend(&mut self, s: &mut StmtKind, live: &mut Set) {
+    fn suspend(&mut self, s: &mut StmtKind, live: &mut LocalSet) {
         let StmtKind::Await { hold, hold_req, live: out } = s else { return };
         *hold = live.has(self.n);
         live.remove(self.n);
@@ -230,7 +231,7 @@ impl Backward {
     }
 
     /// `live`: after the loop; then before it.
-    fn looped(&mut self, body: &mut Block, var: Option<usize>, live: &mut Set) {
+    fn looped(&mut self, body: &mut Block, var: Option<usize>, live: &mut LocalSet) {
         let after = live.clone();
         let mut head = after.clone();
         loop {
@@ -308,39 +309,5 @@ impl Forward {
             }
             _ => Some(calls),
         }
-    }
-}
-
-/// A set of locals.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Set(Vec<u64>);
-
-impl Set {
-    pub(super) fn new(n: usize) -> Self {
-        Set(vec![0; n.div_ceil(64)])
-    }
-    pub(super) fn has(&self, i: usize) -> bool {
-        self.0.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1)
-    }
-    pub(super) fn add(&mut self, i: usize) {
-        if let Some(w) = self.0.get_mut(i / 64) {
-            *w |= 1 << (i % 64)
-        }
-    }
-    pub(super) fn remove(&mut self, i: usize) {
-        if let Some(w) = self.0.get_mut(i / 64) {
-            *w &= !(1 << (i % 64))
-        }
-    }
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(|w| *w == 0)
-    }
-    pub(super) fn union(&mut self, o: &Set) {
-        for (a, b) in self.0.iter_mut().zip(&o.0) {
-            *a |= b
-        }
-    }
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.0.len() * 64).filter(|i| self.has(*i))
     }
 }

@@ -12,13 +12,19 @@ pub mod field_liveness;
 pub mod flow_affinity;
 pub mod fold;
 pub mod frame_last_use;
+pub mod hoisted_state;
 pub mod inline_elements;
+pub mod late_keys;
 pub mod liveness;
+mod local_set;
+mod memory;
 mod moves;
 pub mod packet_fast_path;
 pub mod pauses;
+pub mod specialize;
 pub mod steps;
 pub mod string_range;
+pub mod vectorize;
 pub mod zero_init;
 
 use crate::{verify, Module};
@@ -74,16 +80,44 @@ pub const TABLE: &[Pass] = &[
         run: liveness::run,
     },
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
+    Pass { name: "pauses", doc: "which handlers pause between two rounds of a long loop", run: pauses::run },
     Pass { name: "packet_fast_path", doc: "which header stacks are looked for first", run: packet_fast_path::run },
     Pass {
         name: "batch_lookup",
         doc: "which lookups are done ahead for a batch of frames, with which keys",
         run: batch_lookup::run,
     },
+    Pass {
+        name: "hoisted_state",
+        doc: "what a handler of frames keeps in registers over a batch",
+        run: hoisted_state::run,
+    },
+    Pass {
+        name: "late_keys",
+        doc: "records of a frame's fields that are made where they are used",
+        run: late_keys::run,
+    },
+    Pass {
+        name: "specialize",
+        doc: "which small handlers are compiled again for the most common header stack",
+        run: specialize::run,
+    },
+    Pass {
+        name: "vectorize",
+        doc: "which handlers, or keys of lookups, are computed for sixteen frames at a time, and how",
+        run: vectorize::run,
+    },
 ];
 
+/// Passes that run only where they are asked for.
+pub const ON_REQUEST: &[Pass] = &[Pass {
+    name: "place",
+    doc: "gives the handlers of packets that can run there to the XDP hook",
+    run: crate::placement::run,
+}];
+
 pub fn find(name: &str) -> Option<&'static Pass> {
-    TABLE.iter().find(|p| p.name == name)
+    TABLE.iter().chain(ON_REQUEST).find(|p| p.name == name)
 }
 
 /// Runs all passes. In debug builds the verifier follows each: on a module that was sound before,
@@ -113,7 +147,9 @@ pub fn run_both(m: &mut Module) -> Module {
 
 /// Makes the plans anew: they depend on where tables lie, and on which headers are asked for.
 pub(crate) fn replan(m: &mut Module) {
-    for pass in [packet_fast_path::run, batch_lookup::run] {
+    for pass in
+        [packet_fast_path::run, batch_lookup::run, hoisted_state::run, late_keys::run, specialize::run, vectorize::run]
+    {
         pass(m)
     }
 }

@@ -6,8 +6,8 @@
 //! place (all others in `r.a = "x"`), or from elsewhere, is left alone. Places in a task's frame,
 //! which keep locals over suspensions, are handled in the same way ([`suspend`]).
 
-use super::frame_last_use::{definition, keep, lies_in, views, What};
-use super::liveness::Set;
+use super::local_set::LocalSet;
+use super::memory::{definition, keep, lies_in, views, What};
 use crate::*;
 
 /// A way into a value: the number of a part, or what is in an option.
@@ -70,15 +70,15 @@ struct Storage<'a> {
     m: &'a Module,
     what: What,
     /// Locals whose bytes may lie in it.
-    views: Set,
+    views: LocalSet,
     /// Those of which each part that lies in it lies in its own place.
-    same: Set,
+    same: LocalSet,
 }
 
 /// Locals that only are the stored value itself, or that with other parts.
-fn unmoved(m: &Module, what: What, body: &Body) -> Set {
-    let (all, mut same) = (views(m, what, body), Set::new(body.locals.len()));
-    let mut moved = Set::new(body.locals.len());
+fn unmoved(m: &Module, what: What, body: &Body) -> LocalSet {
+    let (all, mut same) = (views(m, what, body), LocalSet::new(body.locals.len()));
+    let mut moved = LocalSet::new(body.locals.len());
     walk::stmts(&body.block, &mut |s| {
         let Some((l, e)) = definition(&s.kind).filter(|(l, e)| all.has(l.index()) && lies_in(m, what, &all, e)) else {
             return;
@@ -178,7 +178,7 @@ pub fn suspend(m: &Module, body: &mut Body) {
 }
 
 /// Whether a local is set to parts of itself.
-fn changes_parts(m: &Module, k: LocalId, views: &Set, body: &Body) -> bool {
+fn changes_parts(m: &Module, k: LocalId, views: &LocalSet, body: &Body) -> bool {
     let mut found = false;
     walk::stmts(&body.block, &mut |s| {
         if let Some((l, e)) = definition(&s.kind) {

@@ -4,9 +4,12 @@
 //! (state, tables, sessions, counters that it reads) must lie in one stretch without a pause. The
 //! stretch runs from its start, or from a call, to the next call or its end. So others see all of
 //! the changes or none. A handler does not pause behind bytes of `state` that are not copied, or
-//! while calls are under way. Nothing is annotated: backends and `explain` ask for the plan.
+//! while calls are under way.
+//!
+//! In: handlers, behind the pass `steps`. Out: [`Pause`] of each.
 
 use super::steps;
+use crate::plans::Pause;
 use crate::*;
 
 /// A loop with a higher bound of steps is long: its rounds look at the clock. (Some ten
@@ -18,40 +21,6 @@ pub const LONG: u64 = 1 << 14;
 pub const SMALL: u32 = 4096;
 /// That is so if a round has at most so many steps.
 const ROUND: u64 = 256;
-
-/// What a handler does when its slice is used up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pause {
-    /// It has no long loop.
-    Short,
-    /// It pauses, if its request has so many bytes; `in_place`: not behind a call whose answer is
-    /// used where it has come.
-    Yes { least: u32, in_place: bool },
-    /// It runs on: why.
-    No(String),
-}
-
-pub struct Plan {
-    pub handlers: Vec<Pause>,
-    /// Functions whose long loops handlers pause in.
-    pub funcs: Vec<bool>,
-}
-
-impl Plan {
-    pub fn pauses(&self, handler: usize) -> bool {
-        matches!(self.handlers.get(handler), Some(Pause::Yes { .. }))
-    }
-    /// Bytes of a request from which on a handler pauses, if it does.
-    pub fn least(&self, handler: usize) -> Option<u32> {
-        match self.handlers.get(handler) {
-            Some(Pause::Yes { least, .. }) => Some(*least),
-            _ => None,
-        }
-    }
-    pub fn any(&self) -> bool {
-        self.handlers.iter().any(|h| matches!(h, Pause::Yes { .. }))
-    }
-}
 
 pub fn is_long(m: &Module, s: &StmtKind, locals: &[Local]) -> bool {
     steps::of_loop(m, s, locals).is_some_and(|n| n > LONG)
@@ -68,16 +37,32 @@ fn over_bytes(m: &Module, s: &StmtKind, locals: &[Local]) -> bool {
     length && steps::of_loop(m, s, locals).is_some_and(|n| n / (*max).max(1) <= ROUND)
 }
 
-pub fn plan(m: &Module) -> Plan {
+pub fn run(m: &mut Module) {
     let of = Funcs::new(m);
-    let handlers: Vec<Pause> = m.handlers.iter().map(|h| handler(m, &of, h)).collect();
-    let mut funcs = vec![false; m.funcs.len()];
-    for (h, p) in m.handlers.iter().zip(&handlers) {
-        if matches!(p, Pause::Yes { .. }) {
-            of.reach(&h.body.block, &mut funcs)
-        }
+    let plans: Vec<Pause> = m.handlers.iter().map(|h| handler(m, &of, h)).collect();
+    for (h, plan) in m.handlers.iter_mut().zip(plans) {
+        h.plan.pause = plan
     }
-    Plan { handlers, funcs }
+}
+
+/// Why a backend must not follow a plan; None: it may.
+pub fn illegal(m: &Module, h: &Handler) -> Option<&'static str> {
+    let Pause::Yes { least, in_place } = h.plan.pause else { return None };
+    match handler(m, &Funcs::new(m), h) {
+        Pause::Yes { least: l, in_place: i } if l <= least && (in_place || !i) => None,
+        Pause::Yes { .. } => Some("a pause is worth its cost only for larger requests, or for whole answers"),
+        Pause::No(_) => Some("another handler can observe a pause"),
+        Pause::Short => Some("it has no long loop"),
+    }
+}
+
+/// Functions whose long loops handlers pause in.
+pub fn funcs(m: &Module) -> Vec<bool> {
+    let mut funcs = vec![false; m.funcs.len()];
+    for h in m.handlers.iter().filter(|h| h.plan.pause.is_yes()) {
+        reach(m, &h.body.block, &mut funcs)
+    }
+    funcs
 }
 
 fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
@@ -152,7 +137,7 @@ impl<'m> Funcs<'m> {
     /// Whether all long loops that code reaches go over bytes: then small requests need no pause.
     fn least(&self, body: &Body) -> u32 {
         let mut reached = vec![false; self.m.funcs.len()];
-        self.reach(&body.block, &mut reached);
+        reach(self.m, &body.block, &mut reached);
         let called = self.m.funcs.iter().zip(&reached).filter(|(_, r)| **r).filter_map(|(f, _)| match &f.body {
             FuncBody::Body(b) => Some(b),
             FuncBody::Extern { .. } => None,
@@ -195,21 +180,22 @@ impl<'m> Funcs<'m> {
             _ => None,
         }
     }
+}
 
-    fn reach(&self, block: &Block, to: &mut [bool]) {
-        let mut called = Vec::new();
-        walk::block_exprs(block, &mut |e| {
-            if let ExprKind::Call(f, _) = &*e.kind {
-                called.push(*f)
-            }
-        });
-        for f in called {
-            if std::mem::replace(&mut to[f.index()], true) {
-                continue;
-            }
-            if let FuncBody::Body(b) = &self.m.funcs[f.index()].body {
-                self.reach(&b.block, to)
-            }
+/// Marks the functions that a block calls, directly or not.
+fn reach(m: &Module, block: &Block, to: &mut [bool]) {
+    let mut called = Vec::new();
+    walk::block_exprs(block, &mut |e| {
+        if let ExprKind::Call(f, _) = &*e.kind {
+            called.push(*f)
+        }
+    });
+    for f in called {
+        if std::mem::replace(&mut to[f.index()], true) {
+            continue;
+        }
+        if let FuncBody::Body(b) = &m.funcs[f.index()].body {
+            reach(m, &b.block, to)
         }
     }
 }

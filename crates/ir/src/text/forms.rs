@@ -6,7 +6,7 @@
 
 use super::lex::{Token, ARROW};
 use super::names::{value_of, Word};
-use super::parse::{Parser, Res};
+use super::parser::{Parser, Res};
 use super::print::{reference, Printer};
 use crate::walk::Scope;
 use crate::*;

@@ -12,11 +12,15 @@ mod lex;
 mod names;
 mod parse;
 mod parse_body;
+mod parse_port;
+mod parse_test;
 mod parse_unit;
+mod parser;
 mod plans;
 mod print;
 mod print_body;
 mod print_unit;
+mod vector;
 pub mod wrap;
 
 use crate::{Expr, Module};

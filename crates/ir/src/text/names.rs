@@ -1,6 +1,7 @@
-//! Words of the text form for acts on queues, kinds of tables and engines.
+//! Words of the text form for acts on queues, kinds of tables, engines and operations of vectors.
 
 use crate::desc::FrameEngine;
+use crate::plans::{BinaryOp, Compare};
 use crate::{QueueAct, TableKind};
 
 /// What the text form has one word for, each.
@@ -58,6 +59,23 @@ words!(
     Queue "queue",
     Lossy "lossy",
     Lossless "lossless",
+);
+
+words!(
+    BinaryOp:
+    Add "add",
+    Sub "sub",
+    Mul "mul",
+    And "and",
+    Or "or",
+    Xor "xor",
+);
+
+words!(
+    Compare:
+    Eq "eq",
+    Lt "lt",
+    Le "le",
 );
 
 pub fn value_of<T: Word>(word: &str) -> Option<T> {

@@ -2,7 +2,7 @@
 
 use super::forms;
 use super::lex::{Token, ARROW};
-use super::parse::{Parser, Res};
+use super::parser::{Parser, Res};
 use crate::ops::Rows;
 use crate::*;
 

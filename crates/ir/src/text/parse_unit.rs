@@ -1,7 +1,7 @@
 //! Parsing: units, their fields and layers.
 
 use super::lex::FAT_ARROW;
-use super::parse::{Parser, Res};
+use super::parser::{Parser, Res};
 use crate::*;
 
 impl Parser {

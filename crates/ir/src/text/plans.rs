@@ -1,16 +1,72 @@
 //! Plans about handlers and frame units, printed and parsed.
 
 use super::lex::ARROW;
-use super::parse::{Parser, Res};
-use super::print::{reference, Printer};
-use crate::plans::{BatchLookup, FastPath, HandlerPlan, HeaderReuse, HeaderStack, Stage, StmtPath, TableLookup};
+use super::parser::{Parser, Res};
+use super::print::{reference, string, Printer};
+use crate::plans::{
+    BatchLookup, Condition, Destination, FastPath, HandlerPlan, HeaderReuse, HeaderStack, HoistedState, Pause, Stage,
+    StmtPath, TableLookup,
+};
 use crate::*;
 
 impl Printer<'_> {
     pub fn plan(&mut self, plan: &HandlerPlan, locals: &[Local]) {
+        match &plan.pause {
+            Pause::Short => {}
+            Pause::Yes { least, in_place } => {
+                let in_place = if *in_place { " in_place" } else { "" };
+                self.line(&format!("pauses least {least}{in_place};"))
+            }
+            Pause::No(why) => self.line(&format!("runs_on {};", string(why))),
+        }
         if let Some(b) = &plan.batch {
             self.braces("batch", "", &mut |p| p.batch(b, locals))
         }
+        if !plan.hoisted.is_empty() {
+            self.braces("hoisted", "", &mut |p| p.hoisted(&plan.hoisted, locals))
+        }
+        if !plan.late.is_empty() {
+            let list: Vec<String> = plan.late.iter().map(|l| self.local(*l, locals)).collect();
+            self.line(&format!("late ({});", list.join(", ")))
+        }
+        if plan.specialized {
+            self.line("specialized;")
+        }
+        if let Some(v) = &plan.vector {
+            self.braces("vector", "", &mut |p| p.vector(v, locals))
+        }
+    }
+
+    fn hoisted(&mut self, h: &HoistedState, locals: &[Local]) {
+        if !h.counters.is_empty() {
+            let list: Vec<String> = h.counters.iter().map(|c| self.counter_ref(*c)).collect();
+            self.line(&format!("counters ({});", list.join(", ")))
+        }
+        if !h.lookups.is_empty() {
+            let list: Vec<String> = h.lookups.iter().map(|t| self.table(*t)).collect();
+            self.line(&format!("lookups ({});", list.join(", ")))
+        }
+        for c in &h.conditions {
+            let optional = if c.optional { "optional " } else { "" };
+            let line = format!("condition {optional}{};", self.expr_of(&c.cond, locals));
+            self.line(&line)
+        }
+        if let Some(t) = h.filled {
+            let line = format!("filled {};", self.table(t));
+            self.line(&line)
+        }
+        if let Some(d) = h.output {
+            let line = format!("output {};", self.destination(d));
+            self.line(&line)
+        }
+    }
+
+    pub fn destination(&self, d: Destination) -> String {
+        format!("{} [{}]", self.port_ref(d.port), d.instance)
+    }
+
+    pub fn counter_ref(&self, c: CounterId) -> String {
+        reference(self.m.counters.get(c.index()).map(|c| c.name.as_str()), c.0)
     }
 
     fn batch(&mut self, b: &BatchLookup, locals: &[Local]) {
@@ -69,11 +125,56 @@ fn stage(layer: &str, s: &Stage) -> String {
 impl Parser {
     /// A plan, if the next word is the name of one.
     pub fn plan(&mut self, plan: &mut HandlerPlan) -> Res<bool> {
-        if !self.eat_word("batch") {
+        if self.eat_word("pauses") {
+            self.word("least")?;
+            plan.pause = Pause::Yes { least: self.num()?, in_place: self.eat_word("in_place") };
+            self.sign(';')?
+        } else if self.eat_word("runs_on") {
+            plan.pause = Pause::No(self.str()?);
+            self.sign(';')?
+        } else if self.eat_word("batch") {
+            plan.batch = Some(self.batch()?)
+        } else if self.eat_word("hoisted") {
+            plan.hoisted = self.hoisted()?
+        } else if self.eat_word("late") {
+            plan.late = self.list(Self::local)?;
+            self.sign(';')?
+        } else if self.eat_word("specialized") {
+            plan.specialized = true;
+            self.sign(';')?
+        } else if self.eat_word("vector") {
+            plan.vector = Some(self.vector()?)
+        } else {
             return Ok(false);
         }
-        plan.batch = Some(self.batch()?);
         Ok(true)
+    }
+
+    fn hoisted(&mut self) -> Res<HoistedState> {
+        let mut h = HoistedState::default();
+        self.braces(|p| {
+            match p.any_word()?.as_str() {
+                "counters" => h.counters = p.list(|p| p.index().map(CounterId))?,
+                "lookups" => h.lookups = p.list(Self::table)?,
+                "condition" => {
+                    let optional = p.eat_word("optional");
+                    h.conditions.push(Condition { cond: p.expr()?, optional })
+                }
+                "filled" => h.filled = Some(p.table()?),
+                "output" => h.output = Some(p.destination()?),
+                w => return p.error(format!("unknown word `{w}` in hoisted state")),
+            }
+            p.sign(';')
+        })?;
+        Ok(h)
+    }
+
+    pub fn destination(&mut self) -> Res<Destination> {
+        let port = PortId(self.index()?);
+        self.sign('[')?;
+        let instance = self.num()?;
+        self.sign(']')?;
+        Ok(Destination { port, instance })
     }
 
     fn batch(&mut self) -> Res<BatchLookup> {

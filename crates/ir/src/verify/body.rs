@@ -42,6 +42,14 @@ impl Checker<'_> {
     }
 }
 
+/// A statement: the body that it is in, its number, and both as one path.
+#[derive(Clone, Copy)]
+struct StmtPlace<'a> {
+    name: &'a str,
+    at: &'a str,
+    path: &'a str,
+}
+
 /// What is known on every path to a point.
 #[derive(Clone)]
 struct State {
@@ -244,13 +252,14 @@ impl<'a> Flow<'a, '_, '_> {
                 self.sets(path, *entry, &ty, &mut inner);
                 self.within(Inside::Update, |f| f.block(name, at, &mut number, body, Some(inner)));
             }
-            _ => self.plain(name, path, at, s, &mut state),
+            _ => self.plain(StmtPlace { name, path, at }, s, &mut state),
         }
         Some(state)
     }
 
     /// Statements after which control goes on.
-    fn plain(&mut self, name: &str, path: &str, at: &str, s: &StmtKind, state: &mut State) {
+    fn plain(&mut self, here: StmtPlace, s: &StmtKind, state: &mut State) {
+        let path = here.path;
         let place = self.place();
         match s {
             StmtKind::Set(l, e) => match self.ty_of(*l) {
@@ -334,14 +343,14 @@ impl<'a> Flow<'a, '_, '_> {
                         Some(u) => self.c.call_arguments(path, u, response_args),
                         None => self.error(path, "a call in a protocol without answers"),
                     }
-                    self.message(name, path, at, msg, p.request, state);
+                    self.message(here, msg, p.request, state);
                 }
                 state.calls = true;
             }
             StmtKind::Send { port, index, msg } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
                 if let Some(p) = self.connected(path, *port) {
-                    self.message(name, path, at, msg, p.request, state)
+                    self.message(here, msg, p.request, state)
                 }
             }
             StmtKind::Await { live, .. } => {
@@ -359,7 +368,7 @@ impl<'a> Flow<'a, '_, '_> {
                 }
             }
             StmtKind::Reply { msg, .. } => match self.code.reply {
-                Some(u) => self.message(name, path, at, msg, u, state),
+                Some(u) => self.message(here, msg, u, state),
                 None => self.c.need(*msg == Outgoing::Nothing, path, "an answer where none is due"),
             },
             StmtKind::TableNext { table, cursor, key, value, more, masked } => {
@@ -448,9 +457,9 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::SendFrame { port, index, parts, place: fault } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *fault);
                 self.frame_port(path, *port, index);
-                self.parts(name, path, at, parts, state);
+                self.parts(here, parts, state);
             }
-            StmtKind::Frame { frame, act } => self.frame_act(name, path, at, *frame, act, state),
+            StmtKind::Frame { frame, act } => self.frame_act(here, *frame, act, state),
             StmtKind::Parse { unit, bytes, dst, ok } => {
                 self.c.need(self.c.is_bytes(bytes.ty), path, "what is parsed is not bytes");
                 self.sets(path, *dst, &Ty::Msg(*unit), state);
@@ -463,7 +472,7 @@ impl<'a> Flow<'a, '_, '_> {
                     Outgoing::Nothing => None,
                 };
                 match unit {
-                    Some(u) if u.index() < self.c.m.units.len() => self.message(name, path, at, msg, u, state),
+                    Some(u) if u.index() < self.c.m.units.len() => self.message(here, msg, u, state),
                     _ => self.error(path, "nothing to render"),
                 }
                 self.c.need(
@@ -480,7 +489,7 @@ impl<'a> Flow<'a, '_, '_> {
                 let Some(u) = unit.filter(|u| u.index() < self.c.m.units.len()) else {
                     return self.error(path, "what is read again is no changed message");
                 };
-                self.message(name, path, at, msg, u, state);
+                self.message(here, msg, u, state);
                 self.sets(path, *dst, &Ty::Msg(u), state);
                 self.sets(path, *ok, &Ty::Bool, state);
             }
@@ -639,7 +648,8 @@ impl<'a> Flow<'a, '_, '_> {
         self.c.need(takes, path, "what a wire leads to does not take this frame");
     }
 
-    fn parts(&mut self, name: &str, path: &str, at: &str, parts: &[Part], state: &State) {
+    fn parts(&mut self, here: StmtPlace, parts: &[Part], state: &State) {
+        let StmtPlace { name, path, at } = here;
         let mut number = 0;
         for p in parts {
             self.c.need(p.unit.is_none_or(|u| u.index() < self.c.m.units.len()), path, "a part's unit does not exist");
@@ -647,7 +657,8 @@ impl<'a> Flow<'a, '_, '_> {
         }
     }
 
-    fn frame_act(&mut self, name: &str, path: &str, at: &str, frame: LocalId, act: &FrameAct, state: &State) {
+    fn frame_act(&mut self, here: StmtPlace, frame: LocalId, act: &FrameAct, state: &State) {
+        let StmtPlace { name, path, at } = here;
         let unit = self.unit_of(frame).and_then(|u| self.c.m.units.get(u.index()));
         let Some(layers) = unit.and_then(|u| u.frame.as_ref()).map(|f| f.layers.clone()) else {
             return self.error(path, "what is acted on is no frame");
@@ -658,7 +669,7 @@ impl<'a> Flow<'a, '_, '_> {
             }
             FrameAct::Insert { before: layer, parts, place, .. } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *place);
-                self.parts(name, path, at, parts, state);
+                self.parts(here, parts, state);
                 (*layer, None)
             }
             FrameAct::Payload { layer, body, place, .. } => {
@@ -710,7 +721,8 @@ impl<'a> Flow<'a, '_, '_> {
         protocol
     }
 
-    fn message(&mut self, name: &str, path: &str, at: &str, msg: &Outgoing, unit: UnitId, state: &State) {
+    fn message(&mut self, here: StmtPlace, msg: &Outgoing, unit: UnitId, state: &State) {
+        let StmtPlace { name, path, at } = here;
         let mut number = 0;
         match msg {
             Outgoing::Nothing => {}

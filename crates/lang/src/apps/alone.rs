@@ -154,6 +154,7 @@ impl Compiler<'_> {
             no_reply: false,
             stateless: true,
             asked: (0, vec![]),
+            probe: None,
         });
         let protocol = ir::ProtocolId(self.protocols.len() as u32 - 1);
         let mut l = super::frames::begin(self, module, format!("element {}", e.name.name));

@@ -4,6 +4,7 @@ pub mod alone;
 pub mod arrays;
 pub mod controls;
 pub mod core_partition;
+pub mod devices;
 pub mod elements;
 pub mod frame_tests;
 pub mod frames;
@@ -166,6 +167,7 @@ impl Compiler<'_> {
         }
         self.instance_handlers(module, &app.members);
         self.behind_handlers(&app.name.name);
+        self.protocols_probes();
         self.unhandled_queues();
         self.signals(module, app);
         self.behind_handlers(&app.name.name);
@@ -244,7 +246,14 @@ impl Compiler<'_> {
 
     fn define(&mut self, module: ModId, app: &ast::Element, m: &ast::Member) -> R<()> {
         match &m.kind {
-            MemberKind::Handler(h) => self.handler(module, &app.name.name, h, m.span),
+            MemberKind::Handler(h) => {
+                let before = self.m.handlers.len();
+                let done = self.handler(module, &app.name.name, h, m.span);
+                if let Some(device) = &h.device {
+                    self.on_device(device, before)?
+                }
+                done
+            }
             MemberKind::Wiring(nodes) => {
                 let nodes = self.named_nodes(nodes);
                 self.wiring(module, &app.name.name, &nodes, m.span)

@@ -67,8 +67,9 @@ impl Core {
     pub(super) fn connect_failed(&mut self, id: Id) {
         let at = self.target_of(id);
         if self.conns[id].has(flag::PROBE) {
+            let begun = self.conns[id].since;
             self.remove_conn(id, true);
-            self.probe_failed(at);
+            self.probe_failed(at, begun);
             return;
         }
         self.backend_failed(at, Why::Refused);
@@ -426,7 +427,7 @@ impl Core {
     pub(super) fn fail_backend(&mut self, id: Id, front: u32, rest: u32) {
         let at = self.target_of(id);
         let c = &mut self.conns[id];
-        let (mode, sink, probe) = (c.mode, c.sink, c.has(flag::PROBE));
+        let (mode, sink, probe) = (c.mode, c.sink, c.has(flag::PROBE).then_some(c.since));
         let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
         let shared = c.has(flag::PIPED);
         let mut call = self.take_calls(id);
@@ -435,8 +436,8 @@ impl Core {
             self.run_closed(id);
         }
         self.remove_conn(id, front != WL_F_LOST);
-        if probe {
-            self.probe_failed(at);
+        if let Some(begun) = probe {
+            self.probe_failed(at, begun);
         }
         let mut status = front;
         if mode == Mode::Tail && self.calls.alive(call) {

@@ -1,19 +1,37 @@
-//! Keys that are assembled at their use.
+//! Keys that are made where they are used.
 //!
-//! A handler often makes the key of a frame's flow first. It needs the key only for a new flow,
-//! because the others were looked up before it ran. Then the fields are not even loaded.
+//! In: handlers of frames. Out: `plan.late`. A handler often makes the key of a frame's flow first.
+//! It needs the key only for a new flow, because the others were looked up before it ran. Then the
+//! fields are not even loaded.
 
+use super::batch_lookup::{changes_frame, over_frame};
+use crate::*;
 use std::collections::{BTreeMap, BTreeSet};
-use wireloom_ir::passes::batch_lookup::{changes_frame, over_frame};
-use wireloom_ir::*;
+
+pub fn run(m: &mut Module) {
+    let plans: Vec<_> = m.handlers.iter().map(|h| plan(m, h)).collect();
+    for (h, plan) in m.handlers.iter_mut().zip(plans) {
+        h.plan.late = plan.into_iter().collect()
+    }
+}
 
 /// Records of fields of the frame that are set once, and used only behind that and before anything
 /// may change the frame.
-pub(crate) fn late_keys(m: &Module, body: &Body) -> BTreeSet<LocalId> {
+pub fn plan(m: &Module, h: &Handler) -> BTreeSet<LocalId> {
+    if !matches!(h.on, On::Frame { .. }) {
+        return BTreeSet::new();
+    }
     let mut seen = Seen::default();
-    seen.block(m, &body.block);
+    seen.block(m, &h.body.block);
     seen.late.retain(|l| !seen.other.contains(l));
     seen.late
+}
+
+/// Why a backend must not follow a plan; None: it may.
+pub fn illegal(m: &Module, h: &Handler, late: &[LocalId]) -> Option<&'static str> {
+    let legal = plan(m, h);
+    let ok = late.iter().all(|l| legal.contains(l));
+    (!ok).then_some("a local may have another value where it is used")
 }
 
 /// The state of a walk through a handler.

@@ -1,0 +1,37 @@
+//! The headers that are looked for first in a frame.
+
+use crate::header_bits::{Bits, Known};
+use crate::*;
+
+/// Where the headers of most frames are looked for first. Set by the pass `packet_fast_path`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FastPath {
+    /// Which layer is looked for behind which (None: at the frame's beginning), at a constant
+    /// place: the headers before it have no options.
+    pub steps: Vec<(Option<u32>, u32)>,
+    /// The stack that most frames have, if bits tell it.
+    pub stack: Option<HeaderStack>,
+}
+
+/// Headers one behind the other, told by bits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeaderStack {
+    /// Bytes that such a frame has at least, and 16.
+    pub least: u32,
+    /// Each header, or several of which one is there; only the last are several.
+    pub stages: Vec<Vec<Stage>>,
+}
+
+/// A header of such a frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    pub layer: u32,
+    /// Where it begins, in bytes.
+    pub at: u32,
+    /// Its bytes, without its variable part.
+    pub least: u32,
+    /// The bits that must be there, at its own fields or at the fields of the header before it.
+    pub bits: Bits,
+    /// Fields whose values these bits say.
+    pub known: Known,
+}

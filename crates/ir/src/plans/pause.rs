@@ -1,0 +1,30 @@
+//! Pauses between two rounds of a long loop.
+
+use crate::*;
+
+/// What a handler does when its slice is used up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pause {
+    /// It has no long loop.
+    #[default]
+    Short,
+    /// It pauses, if its request has so many bytes; `in_place`: not behind a call whose answer is
+    /// used where it has come.
+    Yes { least: u32, in_place: bool },
+    /// It runs on: why.
+    No(String),
+}
+
+impl Pause {
+    pub fn is_yes(&self) -> bool {
+        matches!(self, Pause::Yes { .. })
+    }
+
+    /// Bytes of a request from which on the handler pauses, if it does.
+    pub fn least(&self) -> Option<u32> {
+        match self {
+            Pause::Yes { least, .. } => Some(*least),
+            Pause::Short | Pause::No(_) => None,
+        }
+    }
+}
