@@ -196,17 +196,17 @@ fn a_large_request_does_not_overtake_writes_without_an_answer() {
         let mut shared = backend.accept();
         shared.expect("get a\r\n").send("END\r\n");
         client.expect("END\r\n");
-        let large = vec![b'x'; 300_000];
+        let large = vec![b'x'; 3_000_000];
         // A client without such messages does not wait.
         let mut other = Client::connect(proxy.port);
-        other.send("set o 0 0 300000\r\n").send(&large).send("\r\n");
+        other.send("set o 0 0 3000000\r\n").send(&large).send("\r\n");
         let mut own = backend.accept();
         own.take_until(b"xx\r\n");
         own.send("STORED\r\n");
         other.expect("STORED\r\n");
         client.send("set k 0 0 1 noreply\r\na\r\n");
         shared.take_until(b"\r\na\r\n");
-        client.send("set k 0 0 300000\r\n").send(&large).send("\r\n");
+        client.send("set k 0 0 3000000\r\n").send(&large).send("\r\n");
         if probe == "true" {
             shared.expect("version\r\n");
             own.expect_silence(Duration::from_millis(300));

@@ -12,6 +12,14 @@ use super::{Core, Raw, BACKEND_OUT_MAX};
 use crate::abi::*;
 
 impl Core {
+    /// The client of a task has sent a message without an answer.
+    pub(super) fn mark_writer(&mut self, task: Id) {
+        let client = self.tasks[task].conn;
+        if let Some(c) = self.conns.get_mut(client) {
+            c.set(flag::WROTE);
+        }
+    }
+
     /// Whether a client's messages without an answer may be under way to a backend.
     pub(super) fn behind_unanswered(&self, at: Target, call: Id) -> bool {
         let client = self.tasks.get(self.calls[call].task).and_then(|t| self.conns.get(t.conn));

@@ -95,10 +95,7 @@ impl Core {
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });
         if no_reply || proto.response.is_none() {
-            let client = self.tasks[id].conn;
-            if let Some(c) = self.conns.get_mut(client) {
-                c.set(flag::WROTE);
-            }
+            self.mark_writer(id);
             self.one_way((target, order), proto, head, here, more)?;
             return Err(WL_F_NO_REPLY);
         }
@@ -529,6 +526,7 @@ impl Core {
         let head = Raw::of(unsafe { head.as_slice() });
         let sent = self.target(id, port, index).and_then(|(at, order, proto)| {
             let (here, more) = self.tail_here(id, tail);
+            self.mark_writer(id);
             self.one_way((at, order), proto, head, here, more)?;
             let client = self.tasks[id].conn;
             let turn = self.apps[at.a].ports[at.p].backends[at.i].shared[0];
