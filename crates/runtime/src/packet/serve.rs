@@ -109,12 +109,17 @@ impl Prepared {
         let segmented = !segments.is_empty();
         for (index, mut core) in cores_of(&apps, &mut plan, meshes, &stats, &each[0]).into_iter().enumerate() {
             core.crowded = segmented && cpus.iter().filter(|c| **c == cpus[index]).count() > 1;
+            let inserting = inserting.take();
+            if inserting.is_some() {
+                // It counts batches.
+                core.slice = 0;
+            }
             let run = Run {
                 cpu: cpus[index],
                 stop: options.stop.clone(),
                 mailbox: boxes[index].clone(),
                 loads: loads.clone(),
-                inserting: inserting.take(),
+                inserting,
                 endless: plan.apps.iter().any(|a| a.endless),
                 cores: count,
                 segmented,

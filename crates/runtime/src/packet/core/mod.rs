@@ -41,6 +41,9 @@ const REST: Duration = Duration::from_millis(500);
 /// A core that others give frames to looks for more for so many ns before it sleeps: to wake it
 /// takes longer.
 const SPIN: u64 = 50_000;
+/// Batches that nobody waits for are handled in a row for so many ns. A round of the loop takes some
+/// tens of ns, and other work of the core comes no later than after one slice.
+const SLICE: u64 = 20_000;
 /// A core that others hold up looks again after this long.
 const NAP: Duration = Duration::from_micros(20);
 
@@ -158,6 +161,8 @@ pub struct PacketCore {
     crossings: Crossings,
     /// Another segment has the same processor.
     pub crowded: bool,
+    /// Batches that nobody waits for are handled in a row for so many ns.
+    pub slice: u64,
     /// Frame handler by port.
     handlers: Vec<u32>,
     /// By handler: it sends nothing.
@@ -256,6 +261,7 @@ impl PacketCore {
             routes: p.routes,
             crossings: p.crossings,
             crowded: false,
+            slice: SLICE,
             handlers,
             quiet,
             nowhere,
