@@ -16,10 +16,14 @@ pub fn run(args: Run) -> Outcome {
     sanitize::load(&args.compile)?;
     let begin = Instant::now();
     ignore_hangup();
-    let mut modules = Vec::new();
+    let (mut modules, mut pictures) = (Vec::new(), Vec::new());
     for path in &args.files {
         modules.extend(load::apps(path)?);
+        if args.serve.admin.is_some() {
+            pictures.extend(load::pictures(path))
+        }
     }
+    pictures.resize(modules.len(), String::new());
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let bound = bound(&descs, &args.serve.set, serve::frames(&args.serve)?)?;
     let clusters = affinity_groups::apply(&mut modules, &bound);
@@ -29,7 +33,7 @@ pub fn run(args: Run) -> Outcome {
     wireloom_runtime::listen_early(&descs.into_iter().zip(sets).collect::<Vec<_>>())?;
     let (mut programs, mut later) = (Vec::new(), Vec::new());
     let at_once = args.optimized || std::env::var_os("WIRELOOM_START").is_some_and(|v| v == "optimized");
-    for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
+    for ((module, cluster), picture) in modules.into_iter().map(Arc::new).zip(clusters).zip(pictures) {
         let made = if at_once {
             engine::make_to_serve(&module, &args.compile)?
         } else {
@@ -37,7 +41,7 @@ pub fn run(args: Run) -> Outcome {
         };
         let interpreted = matches!(made.how, How::Interpreted);
         later.extend(made.later);
-        programs.push((made.program, Desc { cluster, ..module.desc() }, interpreted));
+        programs.push((made.program, Desc { cluster, picture, ..module.desc() }, interpreted));
     }
     let interpreted = programs.iter().any(|p| p.2);
     let programs = programs.into_iter().map(|(program, desc, _)| (program, desc)).collect();

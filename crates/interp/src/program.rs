@@ -286,7 +286,7 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
                     },
                     idle: t.idle,
                     evict_lru: t.evict_lru,
-                    memory: t.memory,
+                    blocks: layout::entry_blocks(m, t),
                 }))
             };
             let tables = Box::into_raw(Box::new(m.tables.iter().map(table).collect::<Tables>()));
