@@ -30,7 +30,13 @@ static inline __attribute__((always_inline)) uint32_t wl_choose(bool first, uint
 #define WL_PARTED __attribute__((visibility("hidden")))
 #define WL_PARTED_HEAD extern WL_PARTED
 #endif
+/* Inlined at every call. Without optimisation that costs only: the code of a parser would stand in
+   every handler, and compiling takes three times as long. */
+#ifdef __OPTIMIZE__
 #define WL_INLINE static inline __attribute__((always_inline))
+#else
+#define WL_INLINE static inline __attribute__((unused))
+#endif
 /* Runs now and then: small code, which is compiled in half the time. (What gcc calls cold is small
    by itself.) */
 #ifdef __clang__

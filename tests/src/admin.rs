@@ -31,6 +31,13 @@ pub fn metrics(port: u16) -> String {
     String::from_utf8(body).expect("/metrics is text")
 }
 
+/// `/graph` as text.
+pub fn graph(port: u16) -> String {
+    let (head, body) = fetch(port, "/graph");
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("text/html"), "{head}");
+    String::from_utf8(body).expect("/graph is text")
+}
+
 /// The sum of the samples whose name and labels begin like this.
 pub fn sample(metrics: &str, beginning: &str) -> u64 {
     let lines = metrics.lines().filter(|l| l.starts_with(beginning));

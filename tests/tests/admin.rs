@@ -68,6 +68,23 @@ fn counts_match_the_traffic() {
     admin::eventually("connections are closed", || admin::port_of(&admin::status(page), "client")["open"] == 0);
 }
 
+/// The page has the picture, with a place for each number that it reads from `/status`.
+#[test]
+fn the_picture_of_a_running_app() {
+    let page = free_port();
+    let kv = Wireloom::run("kv_server", &["--interpret", "--admin", &format!("127.0.0.1:{page}")]);
+    let (html, status) = (admin::graph(page), admin::status(page));
+    assert!(html.contains("<section data-app=\"kv_server\">") && html.contains("</svg>"), "{html}");
+    assert!(html.contains("fetch('/status')"), "{html}");
+    let counters = status["apps"][0]["counters"].as_object().expect("counters");
+    let mut places: Vec<String> = counters.keys().map(|c| format!("counter {c}")).collect();
+    places.push("port client requests".into());
+    for place in places {
+        assert!(html.contains(&format!("data-live=\"{place}\"")), "{place}: {html}")
+    }
+    drop(kv);
+}
+
 #[test]
 fn counters_of_the_interpreter_are_shown_too() {
     let page = free_port();

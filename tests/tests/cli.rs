@@ -530,6 +530,27 @@ fn explain_speaks_the_language() {
     assert!(!told.out.contains('#'), "{}", told.out);
 }
 
+/// A clause that reads an item of a large list makes room for all of them in each view.
+#[test]
+fn explain_tells_of_lists_that_cost_time() {
+    let folder = scratch("large-list");
+    let file = folder.join("a.loom");
+    let said = |clause: &str| {
+        let text = format!(
+            "unit Pair {{ k: u32  v: u32 }}\nunit Batch {{ n: u32 = len(items)  items: list<Pair, 1000000> [n] }}\n\
+             protocol batches {{ request Batch  response Pair  close request when {clause} }}\n\
+             app sink {{ port client = listen tcp(7000) as batches\n on client(_req) {{ reply Pair {{ k: 1 }} }} }}\n"
+        );
+        std::fs::write(&file, text).expect("writable");
+        let out = Wireloom::command(&["explain", file.to_str().expect("a plain name")]);
+        assert_eq!(out.code, Some(0), "{}", out.text);
+        out.out.contains("for the 1 000 000 items of a.Batch.items")
+    };
+    assert!(said("request.items.any(|p| p.k == 3)"));
+    assert!(!said("len(request.items) == 3"));
+    std::fs::remove_dir_all(folder).ok();
+}
+
 /// Where there is no clang, gcc compiles: services and packets, with tables, rules, queues and
 /// edits.
 #[test]

@@ -150,10 +150,10 @@ app marked {
 }
 ";
 
-#[test]
-fn marks_go_through_queues() {
-    let path = std::env::temp_dir().join(format!("wireloom-marks-{}.loom", std::process::id()));
-    std::fs::write(&path, MARKED).expect("the temporary folder is writable");
+/// Random frames, as the graph was lowered and with elements inlined, beside compiled code.
+fn agree(name: &str, text: &str) {
+    let path = std::env::temp_dir().join(format!("wireloom-{name}-{}.loom", std::process::id()));
+    std::fs::write(&path, text).expect("the temporary folder is writable");
     let (graph, module) = checked_both(&path, None).expect("it is sound");
     let (graph, module) = (Arc::new(graph), Arc::new(module));
     for meaning in [&module, &graph] {
@@ -169,4 +169,37 @@ fn marks_go_through_queues() {
     }
     no_internal_errors();
     std::fs::remove_file(path).ok();
+}
+
+#[test]
+fn marks_go_through_queues() {
+    agree("marks", MARKED)
+}
+
+/// With the element inlined the second send is the last use of the frame; in the graph it is not.
+const NOTED: &str = "element Shorten {
+    in  x: packet
+    out y: packet
+    on x(p) {
+        if p.udp { p.payload = \"Bc\" }
+        p -> y
+    }
+}
+
+app noted {
+    port wire = memory(\"wire\"), far = memory(\"far\")
+    shorten = Shorten()
+    shorten -> where .ip4 or .len > 40 -> far
+    on wire(p) {
+        if p.udp { p -> shorten }
+        p -> shorten
+        log \"behind the last use\"
+        if p.len % (p.len % 3) == 0 { log \"even\" }
+    }
+}
+";
+
+#[test]
+fn log_lines_and_faults_behind_the_last_use_of_a_frame() {
+    agree("noted", NOTED)
 }

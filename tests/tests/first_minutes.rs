@@ -154,31 +154,50 @@ fn build(folder: &Folder, umask: u32) -> Output {
     })
 }
 
-/// An altered file is refused, for each altered part of the appended program.
+/// An altered file is refused, for each altered part of the appended program and for each end that
+/// was cut off, also if the file has the compiler in it.
 #[test]
 fn an_altered_file_is_told() {
     let folder = Folder::new("altered");
     let built = build(&folder, 0o022);
     assert_eq!(built.code, Some(0), "{}", built.text);
-    let whole = std::fs::read(folder.file("web")).expect("built");
+    executable(&folder.file("copy"), "");
     let run = |bytes: &[u8]| {
-        executable(&folder.file("copy"), "");
         std::fs::write(folder.file("copy"), bytes).expect("written");
         finish(Command::new(folder.file("copy")).arg("--help"))
     };
-    assert_eq!(run(&whole).code, Some(0));
-    // In the trailer, the description, and the compiled program.
-    for back in [20, 40, 60, 70, 200, 5000] {
-        let mut bytes = whole.clone();
-        let at = bytes.len() - back;
-        bytes[at] ^= 0x10;
-        let out = run(&bytes);
-        assert!(out.code == Some(1) && out.text.contains("damaged"), "{back}: {:?} {}", out.code, out.text);
-    }
-    let extra = [whole.clone(), b"x".to_vec()].concat();
-    for end in [&whole[..whole.len() - 1], &whole[..whole.len() - 5000], &extra] {
-        let out = run(end);
-        assert!(out.code == Some(1) && out.text.contains("carries no program"), "{:?} {}", out.code, out.text);
+    // Without the runtime beside it the compiler appends the program to itself.
+    std::fs::copy(Wireloom::binary(), folder.file("wireloom")).expect("written");
+    let large =
+        finish(Command::new(folder.file("wireloom")).current_dir(root()).env("XDG_CACHE_HOME", folder.path()).args([
+            "build",
+            "apps/static_web.loom",
+            "-o",
+            &folder.name_of("large"),
+        ]));
+    assert!(large.code == Some(0) && large.text.contains("the compiler goes into the file"), "{}", large.text);
+    for name in ["web", "large"] {
+        let whole = std::fs::read(folder.file(name)).expect("built");
+        let out = run(&whole);
+        assert!(out.code == Some(0) && !out.out.contains("fmt"), "{}", out.text);
+        let refused = |bytes: &[u8], what: &str| {
+            let out = run(bytes);
+            assert!(out.code == Some(1) && out.text.contains("damaged"), "{name}, {what}: {:?} {}", out.code, out.text);
+        };
+        // In the magic, the trailer, the description, and the compiled program.
+        for back in [1, 16, 20, 40, 60, 70, 200, 5000] {
+            let mut bytes = whole.clone();
+            let at = bytes.len() - back;
+            bytes[at] ^= 0x10;
+            refused(&bytes, &format!("{back} bytes from the end"));
+        }
+        for cut in [1, 64, 65, 5000] {
+            refused(&whole[..whole.len() - cut], &format!("without {cut} bytes"));
+        }
+        refused(&[&whole[..], b"x"].concat(), "with one more byte");
+        let mut inner = whole.clone();
+        inner.remove(whole.len() - 5000);
+        refused(&inner, "without a byte in the middle");
     }
 }
 

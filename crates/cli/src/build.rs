@@ -8,9 +8,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use wireloom_codegen_c::CompileOptions;
+use wireloom_ir::desc::Desc;
+use wireloom_ir::graph::live_svg;
 
 pub fn build(args: Build) -> Outcome {
-    let module = load::load(&args.file)?;
+    let (graph, module) = load::load_both(&args.file)?;
     if module.app.is_empty() {
         return Err(crate::Failure::Said(format!("{} has no app to build", args.file.display())));
     }
@@ -22,7 +24,7 @@ pub fn build(args: Build) -> Outcome {
         )));
     }
     let library = engine::library(&module, &CompileOptions { portable: args.portable, ..CompileOptions::default() })?;
-    let desc = serde_json::to_vec(&module.desc())?;
+    let desc = serde_json::to_vec(&Desc { picture: live_svg(&graph), ..module.desc() })?;
     let target = args.output.unwrap_or_else(|| PathBuf::from(&module.app));
     let write = || write(&target, &[&base()?, &library.bytes, &desc, &payload::trailer(&library.bytes, &desc)]);
     write().map_err(|e: io::Error| format!("cannot write {}: {e}", target.display()))?;

@@ -79,6 +79,15 @@ pub fn apps(path: &Path) -> Result<Vec<Module>, Failure> {
     }
 }
 
+/// The pictures of the apps of a file, for the admin page.
+pub fn pictures(path: &Path) -> Vec<String> {
+    let draw = |mut m: Module| {
+        run_on_graph(&mut m);
+        wireloom_ir::graph::live_svg(&m)
+    };
+    compile_apps(path).into_iter().filter_map(|c| c.module).map(draw).collect()
+}
+
 /// Runs the passes. A `bare` module has no tests: programs that are run or built do not carry their
 /// code.
 fn finish(checked: Checked, path: &Path, bare: bool, passes: impl FnOnce(&mut Module)) -> Result<Module, Failure> {

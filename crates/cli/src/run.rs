@@ -17,10 +17,14 @@ pub fn run(mut args: Run) -> Outcome {
     sanitize::load(&args.compile)?;
     let begin = Instant::now();
     ignore_hangup();
-    let mut modules = Vec::new();
+    let (mut modules, mut pictures) = (Vec::new(), Vec::new());
     for path in &args.files {
         modules.extend(load::apps(path)?);
+        if args.serve.admin.is_some() {
+            pictures.extend(load::pictures(path))
+        }
     }
+    pictures.resize(modules.len(), String::new());
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let bound = bound(&descs, &args.serve.set, serve::frames(&args.serve)?)?;
     let clusters = affinity_groups::apply(&mut modules, &bound);
@@ -31,7 +35,7 @@ pub fn run(mut args: Run) -> Outcome {
     wireloom_runtime::listen_early(&descs.into_iter().zip(sets).collect::<Vec<_>>())?;
     let (mut programs, mut later) = (Vec::new(), Vec::new());
     let at_once = args.optimized || std::env::var_os("WIRELOOM_START").is_some_and(|v| v == "optimized");
-    for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
+    for ((module, cluster), picture) in modules.into_iter().map(Arc::new).zip(clusters).zip(pictures) {
         // Compiled code has its own form of tables.
         let made = if let Some(tables) = placed.tables(&module) {
             engine::interpret_beside(&module, tables)?
@@ -42,7 +46,7 @@ pub fn run(mut args: Run) -> Outcome {
         };
         let interpreted = matches!(made.how, How::Interpreted);
         later.extend(made.later);
-        let (program, desc) = placed.rest(made.program, Desc { cluster, ..module.desc() });
+        let (program, desc) = placed.rest(made.program, Desc { cluster, picture, ..module.desc() });
         programs.push((program, desc, interpreted));
     }
     let interpreted = programs.iter().any(|p| p.2);

@@ -7,6 +7,7 @@ use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
 use crate::parser::line;
+use wireloom_ir::layout::encoded_max;
 use wireloom_ir::*;
 
 /// Keys up to this size are encoded on the stack.
@@ -30,19 +31,10 @@ struct Geometry {
 }
 
 fn geometry(m: &Module, t: &Table) -> Geometry {
-    let whole = encoded_max(m, t.key).saturating_add(encoded_max(m, t.value));
-    let all_inline = t.memory == 0 || whole <= 96;
-    let inline = if all_inline { whole } else { 64 };
-    let block = if all_inline {
-        60
-    } else if whole <= 4096 {
-        124
-    } else if whole <= 65536 {
-        252
-    } else {
-        1020
+    let (inline, block, blocks) = match layout::entry_blocks(m, t) {
+        Some(b) => (b.inline, b.data, b.count),
+        None => (encoded_max(m, t.key).saturating_add(encoded_max(m, t.value)), 60, 0),
     };
-    let blocks = if all_inline { 0 } else { (t.memory / (block + 4)).min(u32::MAX as u64 - 2) };
     let stripes = (t.capacity / 1024).next_power_of_two().clamp(1, 64);
     Geometry {
         stripes,
@@ -51,17 +43,6 @@ fn geometry(m: &Module, t: &Table) -> Geometry {
         entry: (40 + inline).next_multiple_of(8),
         block,
         blocks,
-    }
-}
-
-fn encoded_max(m: &Module, ty: TyId) -> u64 {
-    match m.ty(ty) {
-        Ty::Endpoint => 20,
-        Ty::Option(t) => 1 + encoded_max(m, *t),
-        Ty::List(t, n) => 4 + encoded_max(m, *t).saturating_mul(*n as u64),
-        Ty::Record(r) => m.records[r.index()].fields.iter().fold(0, |a, (_, t)| a.saturating_add(encoded_max(m, *t))),
-        Ty::Tuple(ts) => ts.iter().fold(0, |a, t| a.saturating_add(encoded_max(m, *t))),
-        _ => layout::size(m, ty),
     }
 }
 

@@ -327,6 +327,9 @@ impl Pair<'_> {
         let same = match (&a, &b) {
             (Some(Event::Message { total: x, .. }), Some(Event::Message { total: y, .. })) => x == y,
             (Some(Event::Bad { kind: x, .. }), Some(Event::Bad { kind: y, .. })) => x == y,
+            (Some(Event::InStep { total: x, kind: k, .. }), Some(Event::InStep { total: y, kind: l, .. })) => {
+                (x, k) == (y, l)
+            }
             _ => a.is_none() && b.is_none(),
         };
         let name = &self.module.unit(self.unit).name;

@@ -2,7 +2,7 @@
 //! the zero value. `hash` and table keys use the canonical form.
 
 use std::sync::Arc;
-use wireloom_ir::{Module, Ty, TyId, UnitId};
+use wireloom_ir::{layout, Module, Ty, TyId, UnitId};
 
 /// An IPv6 address (IPv4 mapped) and a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -245,6 +245,20 @@ pub fn canonical(m: &Module, ty: TyId, v: &Value, delimited: bool, out: &mut Vec
             }
         }
         _ => {}
+    }
+}
+
+/// Bytes of a key or value in a shared table of compiled code; at most [`layout::encoded_max`].
+pub fn encoded_size(m: &Module, ty: TyId, v: &Value) -> u64 {
+    match (m.ty(ty), v) {
+        (_, Value::Bytes(b)) => 4 + b.len() as u64,
+        (Ty::Option(t), Value::Option(o)) => 1 + o.as_ref().map_or(0, |v| encoded_size(m, *t, v)),
+        (Ty::List(t, _), Value::List(l)) => 4 + l.iter().map(|v| encoded_size(m, *t, v)).sum::<u64>(),
+        (Ty::Record(_) | Ty::Tuple(_), Value::Record(vs)) => {
+            member_types(m, ty).into_iter().zip(vs).map(|(t, v)| encoded_size(m, t, v)).sum()
+        }
+        (Ty::Unit, _) => 1,
+        _ => layout::encoded_max(m, ty),
     }
 }
 

@@ -36,7 +36,7 @@ fn ring_wraps() {
 }
 
 fn table(capacity: u64, idle: u64, evict_lru: bool) -> Table {
-    Table::new(Limits { capacity, idle, evict_lru, memory: 0 })
+    Table::new(Limits { capacity, idle, evict_lru, blocks: None })
 }
 
 #[test]

@@ -29,6 +29,7 @@ impl crate::Module {
         let crossings = segments::place(self).unwrap_or_default().crossings;
         Desc {
             app: self.app.clone(),
+            picture: String::new(),
             params: self
                 .params
                 .iter()

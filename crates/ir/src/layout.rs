@@ -61,6 +61,54 @@ fn size_in(m: &Module, ty: TyId, depth: u32) -> u64 {
     }
 }
 
+/// The most bytes of a key or value in an exact table that all cores share: an integer as it lies in
+/// memory, bytes and lists behind their length, an option behind a byte.
+pub fn encoded_max(m: &Module, ty: TyId) -> u64 {
+    match m.ty(ty) {
+        Ty::Endpoint => 20,
+        Ty::Option(t) => encoded_max(m, *t).saturating_add(1),
+        Ty::List(t, n) => encoded_max(m, *t).saturating_mul(*n as u64).saturating_add(4),
+        Ty::Record(r) => m.records[r.index()].fields.iter().fold(0, |a, (_, t)| a.saturating_add(encoded_max(m, *t))),
+        Ty::Tuple(ts) => ts.iter().fold(0, |a, t| a.saturating_add(encoded_max(m, *t))),
+        _ => size(m, ty),
+    }
+}
+
+/// Blocks for the parts of entries that have no room in place: the option `memory` of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryBlocks {
+    /// Bytes of an entry that lie in place.
+    pub inline: u64,
+    /// Bytes of a block; it takes four more.
+    pub data: u64,
+    pub count: u64,
+}
+
+impl EntryBlocks {
+    /// Blocks of an entry with so many bytes of key and value.
+    pub fn of(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.inline).div_ceil(self.data)
+    }
+}
+
+/// Entries of at most this many bytes lie in place, whatever `memory` says.
+const SMALL_ENTRY: u64 = 96;
+
+/// None: all entries of the table lie in place.
+pub fn entry_blocks(m: &Module, t: &Table) -> Option<EntryBlocks> {
+    let whole = encoded_max(m, t.key).saturating_add(encoded_max(m, t.value));
+    let shared = t.kind == TableKind::Exact && !packed_keys::is_core_table(m, t);
+    if t.memory == 0 || whole <= SMALL_ENTRY || !shared {
+        return None;
+    }
+    let data = match whole {
+        0..=4096 => 124,
+        4097..=65536 => 252,
+        _ => 1020,
+    };
+    Some(EntryBlocks { inline: 64, data, count: (t.memory / (data + 4)).min(u32::MAX as u64 - 2) })
+}
+
 /// Bytes of the C integer that holds so many bits.
 pub fn int_bytes(bits: u8) -> u64 {
     match bits {

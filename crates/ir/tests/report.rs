@@ -1,6 +1,6 @@
 //! `explain` and `graph` on the sample.
 
-use wireloom_ir::{explain, grammar, graph, passes, text, walk, Module, Stmt, StmtKind};
+use wireloom_ir::*;
 
 fn sample() -> Module {
     let mut m = text::parse(include_str!("sample.ir")).unwrap();
@@ -159,10 +159,14 @@ fn picture() {
     let svg = graph::svg(&m);
     well_formed(&svg);
     assert!(svg.contains("&lt;script&gt;&amp;") && !svg.contains("<script>") && !svg.contains('\u{1}'));
-    for class in ["box port", "box handler", "box table", "box event", "edge reply", "edge uses"] {
+    for class in ["box port", "box handler", "box table", "box event", "marker-start"] {
         assert!(svg.contains(class), "{class}")
     }
-    assert_eq!(svg.matches("class=\"box ").count(), 4 + 3 + 2 + 1, "ports, handlers, tables, timer; no tests");
+    assert_eq!(svg.matches("class=\"box ").count(), 4 + 3 + 2, "ports, handlers, tables; no tests");
+    assert!(!svg.contains("data-live=\"port"), "numbers are for running apps");
+    let live = graph::live_svg(&m);
+    well_formed(&live);
+    assert!(live.contains("data-live=\"port a&lt;b requests\""), "{live}");
     assert_eq!(graph::svg(&m), svg);
     if let Some(path) = std::env::var_os("SHOW") {
         std::fs::write(path, graph::svg(&sample())).unwrap()
@@ -185,4 +189,61 @@ fn elements_are_in_the_picture() {
     };
     let columns = ["wire", "edge.hop", "count", "out"].map(x_of);
     assert!(columns.is_sorted() && columns.windows(2).all(|c| c[0] != c[1]), "{columns:?}");
+}
+
+/// The rectangles of boxes: none covers another, and all are on the paper.
+fn boxes_apart(svg: &str) -> usize {
+    let number = |tag: &str, name: &str| {
+        let at = tag.find(&format!(" {name}=\"")).expect("an attribute") + name.len() + 3;
+        tag[at..at + tag[at..].find('"').expect("its end")].parse::<i64>().expect("a number")
+    };
+    let of = |tag: &str| ["x", "y", "width", "height"].map(|n| number(tag, n));
+    let boxes: Vec<[i64; 4]> = svg
+        .match_indices("class=\"box ")
+        .map(|(at, _)| of(&svg[at..at + svg[at..].find('>').expect("a tag")]))
+        .collect();
+    let (width, height) = (number(svg, "width"), number(svg, "height"));
+    for (n, [x, y, w, h]) in boxes.iter().enumerate() {
+        assert!(*x >= 0 && *y >= 0 && x + w <= width && y + h <= height, "{:?} outside", boxes[n]);
+        for [x2, y2, w2, h2] in &boxes[..n] {
+            assert!(x + w <= *x2 || x2 + w2 <= *x || y + h <= *y2 || y2 + h2 <= *y, "{:?} and {x2} {y2}", boxes[n])
+        }
+    }
+    boxes.len()
+}
+
+/// Forty elements in a line, some with tables, and ways past them: folded into rows.
+#[test]
+fn forty_elements_fit_a_screen() {
+    let mut m = text::parse(include_str!("passes/inline_elements.ir")).unwrap();
+    passes::run_on_graph(&mut m);
+    let (element, input, wires) = (m.elements[0].clone(), m.inputs[0].clone(), m.wires.len());
+    let end = m.inputs.len();
+    for n in 0..40 {
+        let place = ElementId(m.elements.len() as u32);
+        m.elements.push(Element { name: format!("e{n}"), parent: None, ..element.clone() });
+        m.inputs.push(Input { element: Some(place), ..input.clone() });
+        let to = Target::Input { input: InputId((end + n) as u32), index: 0 };
+        m.wires.push(Wire { from: None, out: "y".into(), to });
+    }
+    let mut next = wires as u32;
+    let mut lead = |b: &mut Block| {
+        walk::stmts_mut(b, &mut |s| {
+            if let StmtKind::Output { wire, .. } = &mut s.kind {
+                *wire = WireId(next)
+            }
+        });
+        next += 1
+    };
+    lead(&mut m.handlers[0].body.block);
+    for n in 0..39 {
+        if let Some(body) = &mut m.inputs[end + n].body {
+            lead(&mut body.block)
+        }
+    }
+    let svg = graph::svg(&m);
+    well_formed(&svg);
+    assert!(boxes_apart(&svg) > 40);
+    let width = svg.split('"').nth(3).and_then(|w| w.parse::<i64>().ok());
+    assert!(width.is_some_and(|w| w < 2600), "{width:?}");
 }

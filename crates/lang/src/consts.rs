@@ -57,7 +57,7 @@ impl Compiler<'_> {
         Ok(Val::pure(val.ty, x))
     }
 
-    fn not_constant(&mut self, span: Span) -> crate::compiler::Reported {
+    pub fn not_constant(&mut self, span: Span) -> crate::compiler::Reported {
         self.report(
             Diagnostic::error("E0306", span, "this must be a constant")
                 .label("not known at compile time")

@@ -1,5 +1,6 @@
-//! The admin page: `/metrics` for Prometheus, `/status` as JSON, and `/signal/APP/NAME` to call an
-//! app's signals, on a thread of its own ([`page`]).
+//! The admin page: `/metrics` for Prometheus, `/status` as JSON, `/graph` with the pictures of the
+//! apps and their numbers, and `/signal/APP/NAME` to call an app's signals, on a thread of its own
+//! ([`page`]).
 //!
 //! It reads the cores' counters while they run and sums them.
 
@@ -22,6 +23,7 @@ fn page(view: &View, request: &Request) -> Response {
     let (status, kind, body) = match (request.method.as_str(), path) {
         ("GET" | "HEAD", "/metrics") => ("200 OK", "text/plain; version=0.0.4", metrics(view)),
         ("GET" | "HEAD", "/status") => ("200 OK", "application/json", status(view).to_string() + "\n"),
+        ("GET" | "HEAD", "/graph") => ("200 OK", "text/html; charset=utf-8", graph(view)),
         ("GET" | "HEAD", "/") => ("200 OK", "text/plain", index(view)),
         ("GET" | "HEAD", p) if p.starts_with("/signal/") => (
             "405 Method Not Allowed",
@@ -29,7 +31,7 @@ fn page(view: &View, request: &Request) -> Response {
             "a signal is called by POST, with Content-Type: application/json\n".into(),
         ),
         ("GET" | "HEAD", _) => {
-            ("404 Not Found", "text/plain", "there are /metrics, /status and /signal/APP/NAME\n".into())
+            ("404 Not Found", "text/plain", "there are /graph, /metrics, /status and /signal/APP/NAME\n".into())
         }
         _ => ("405 Method Not Allowed", "text/plain", "only GET, and POST for signals\n".into()),
     };
@@ -42,9 +44,22 @@ fn signal(view: &View, request: &Request) -> Response {
     Response { status, kind: if body.starts_with('{') { "application/json" } else { "text/plain" }, body }
 }
 
+/// The picture of each app. Its numbers are those of `/status`, read once a second.
+fn graph(view: &View) -> String {
+    let mut out = String::from(
+        "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>graph</title>\n<style>body { margin: 0 } svg { display: block; max-width: 100%; height: auto }</style>\n",
+    );
+    for a in view.apps.iter().filter(|a| !a.desc().picture.is_empty()) {
+        let name = wireloom_ir::graph::escape(a.name());
+        let _ = writeln!(out, "<section data-app=\"{name}\">\n{}</section>", a.desc().picture);
+    }
+    out + include_str!("admin/graph.html")
+}
+
 /// The list of pages.
 fn index(view: &View) -> String {
-    let mut out = String::from("/metrics\n/status\n");
+    let mut out = String::from("/graph\n/metrics\n/status\n");
     for a in &view.apps {
         for s in &a.desc().signals {
             let args: Vec<String> = s.args.iter().map(|a| format!("{}=", a.name)).collect();

@@ -239,6 +239,9 @@ impl Make {
         let capacity = self.pick(&[1, 2, 4, 8, 64, 2000]);
         let idle = if self.rng.chance(30) { " idle 10s" } else { "" };
         let full = self.pick(&["", " evict lru", " evict lru", " reject"]);
+        // Larger tables evict from a part of the table.
+        let memory =
+            if capacity < 1024 { self.pick(&["", "", " memory 128", " memory 400", " memory 2K"]) } else { "" };
         let (kind, text) = match self.below(14) {
             0 | 1 => (TableKind::Array, format!("array u32 -> {} {{ capacity {capacity} }}", value.text())),
             2 | 3 => (TableKind::Ring, format!("ring {} {{ capacity {} }}", value.text(), capacity.min(8))),
@@ -248,7 +251,8 @@ impl Make {
             7 => (TableKind::Wildcard, format!("wildcard u32 -> {} {{ capacity 8 }}", value.text())),
             8 => (TableKind::Lpm, format!("lpm ip4 -> {} {{ capacity 8 }}", value.text())),
             _ => {
-                (TableKind::Exact, format!("{} -> {} {{ capacity {capacity}{idle}{full} }}", key.text(), value.text()))
+                let options = format!("capacity {capacity}{idle}{memory}{full}");
+                (TableKind::Exact, format!("{} -> {} {{ {options} }}", key.text(), value.text()))
             }
         };
         let (key, value) = match kind {
@@ -282,7 +286,7 @@ pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
 }
 
 /// Parts of the language that programs are to use, each with a text that only it has in them.
-pub const FEATURES: [(Kind, &str, &str); 51] = {
+pub const FEATURES: [(Kind, &str, &str); 52] = {
     use Kind::{Packets as P, Service as S};
     [
         (P, "array", ": array u32"),
@@ -295,6 +299,7 @@ pub const FEATURES: [(Kind, &str, &str); 51] = {
         (P, "idle", " idle 10s"),
         (P, "evict lru", " evict lru"),
         (P, "reject", " reject }"),
+        (P, "memory", " memory "),
         (P, "limiter", "limiter "),
         (P, "update", "update "),
         (P, "queue", "queue "),

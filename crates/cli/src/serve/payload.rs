@@ -3,8 +3,8 @@
 //!
 //! Layout behind the executable: shared object, description (JSON), then a trailer of 64 bytes. The
 //! trailer has the lengths of both (u64, little endian), a SHA-256 over lengths and both, and a
-//! magic of 16 bytes. At start the executable looks for the trailer. If it has one, it checks the
-//! digest and runs its program.
+//! magic of 16 bytes. At start the executable looks for bytes behind its own end, as the ELF header
+//! tells it. If there are some, they must be such a program: their digest is checked, and it runs.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use std::fs;
@@ -29,27 +29,24 @@ pub struct Payload {
 pub fn of_this_executable() -> io::Result<Option<Payload>> {
     let mut file = fs::File::open("/proc/self/exe")?;
     let end = file.metadata()?.len();
-    if end < TRAILER as u64 {
-        return Ok(None);
+    let own = own_end(&mut file)?.unwrap_or(end);
+    let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+    if end.saturating_sub(own) < TRAILER as u64 {
+        return if end <= own { Ok(None) } else { Err(wrong(CUT)) };
     }
     file.seek(SeekFrom::Start(end - TRAILER as u64))?;
     let mut trailer = [0u8; TRAILER];
     file.read_exact(&mut trailer)?;
     if &trailer[16 + DIGEST..] != MAGIC {
-        return Ok(None);
+        return Err(wrong(CUT));
     }
-    let damaged = || {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the program appended to this executable is damaged: its checksum is another one",
-        )
-    };
+    let damaged = || wrong("the program appended to this executable is damaged: its checksum is another one");
     let number = |at: usize| u64::from_le_bytes(trailer[at..at + 8].try_into().unwrap_or_default());
     let (library, desc) = (number(0), number(8));
-    if library > LARGEST || desc > LARGEST || library + desc + TRAILER as u64 > end {
+    if library > LARGEST || desc > LARGEST || library + desc + TRAILER as u64 != end - own {
         return Err(damaged());
     }
-    file.seek(SeekFrom::Start(end - TRAILER as u64 - library - desc))?;
+    file.seek(SeekFrom::Start(own))?;
     let mut payload = Payload { library: vec![0; library as usize], desc: vec![0; desc as usize] };
     file.read_exact(&mut payload.library)?;
     file.read_exact(&mut payload.desc)?;
@@ -57,6 +54,30 @@ pub fn of_this_executable() -> io::Result<Option<Payload>> {
         return Err(damaged());
     }
     Ok(Some(payload))
+}
+
+const CUT: &str = "the program appended to this executable is damaged: its end is missing or altered";
+
+/// The end of an ELF file of 64 bits, by its tables of sections and segments; None: of another kind.
+fn own_end(file: &mut fs::File) -> io::Result<Option<u64>> {
+    let mut head = [0u8; 64];
+    if file.read_exact(&mut head).is_err() || head[..5] != *b"\x7fELF\x02" {
+        return Ok(None);
+    }
+    let number = |b: &[u8]| b.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    let table = |at: usize, size: usize| {
+        (number(&head[at..at + 8]), number(&head[size..size + 2]), number(&head[size + 2..size + 4]))
+    };
+    let (segments, size, count) = table(32, 54);
+    let (sections, section, n) = table(40, 58);
+    let mut end = sections.saturating_add(section * n);
+    for i in 0..count {
+        let mut segment = [0u8; 40];
+        file.seek(SeekFrom::Start(segments.saturating_add(i * size)))?;
+        file.read_exact(&mut segment)?;
+        end = end.max(number(&segment[8..16]).saturating_add(number(&segment[32..40])));
+    }
+    Ok(Some(end))
 }
 
 /// The trailer behind a program and its description.

@@ -12,7 +12,9 @@ use crate::eval::{internal, ip_text, Env, Res, Stop};
 use crate::grammar::tree::Node;
 use crate::grammar::view::{Extra, FIXED};
 use crate::grammar::{self, Grammar, PC_DONE};
-use crate::value::{canonical, fixed_size, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value};
+use crate::value::{
+    canonical, encoded_size, fixed_size, from_canonical, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value,
+};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -521,9 +523,14 @@ impl<'a> Activation<'a> {
     }
 
     pub fn put(&self, t: TableId, table: &mut Table, key: &[u8], value: Value, place: PlaceId) -> Res<()> {
-        let mut form = Vec::new();
-        canonical(self.module(), self.module().tables[t.index()].value, &value, true, &mut form);
-        match table.put(key, value, (key.len() + form.len()) as u64, self.now()) {
+        let size = if table.has_blocks() {
+            let (m, def) = (self.module(), &self.module().tables[t.index()]);
+            let k = from_canonical(m, def.key, &mut &*key);
+            encoded_size(m, def.key, &k) + encoded_size(m, def.value, &value)
+        } else {
+            0
+        };
+        match table.put(key, value, size, self.now()) {
             true => Ok(()),
             false => Err(Stop::Fault { kind: FaultKind::FULL, place }),
         }

@@ -3,11 +3,12 @@
 //!
 //! They act as `support/shared_hash_table.h` with one stripe (fewer than 1024 entries). Larger
 //! compiled tables evict only the oldest entry of a part of the table. `memory` and the statistic
-//! `bytes` count keys and values here, but blocks there.
+//! `bytes` count the blocks that compiled code would take.
 
 use crate::value::{canonical, from_canonical, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use wireloom_ir::layout::EntryBlocks;
 use wireloom_ir::{Module, TyId};
 
 /// A table whose entries another device keeps. Keys and values have their canonical form.
@@ -56,7 +57,8 @@ impl Stats {
 
 struct Entry {
     value: Value,
-    size: u64,
+    /// Its blocks.
+    blocks: u64,
     /// When it was last written or read.
     touched: u64,
     /// Position in the order of use.
@@ -68,8 +70,8 @@ pub struct Limits {
     /// ns; 0 = never
     pub idle: u64,
     pub evict_lru: bool,
-    /// Bytes of all keys and values; 0 = no bound of its own.
-    pub memory: u64,
+    /// Of a table with `memory`.
+    pub blocks: Option<EntryBlocks>,
 }
 
 pub struct Table {
@@ -78,6 +80,8 @@ pub struct Table {
     /// Keys by turn: the first is the least recently used.
     order: BTreeMap<u64, Vec<u8>>,
     turn: u64,
+    /// Of all entries.
+    blocks: u64,
     pub stats: Stats,
     /// Of a HyperLogLog.
     pub registers: Vec<u8>,
@@ -92,6 +96,7 @@ impl Table {
             entries: HashMap::new(),
             order: BTreeMap::new(),
             turn: 0,
+            blocks: 0,
             stats: Stats::default(),
             registers: Vec::new(),
             outside: None,
@@ -137,9 +142,19 @@ impl Table {
     fn take(&mut self, key: &[u8]) -> bool {
         let Some(e) = self.entries.remove(key) else { return false };
         self.order.remove(&e.turn);
-        self.stats.bytes -= e.size;
+        self.take_blocks(self.blocks - e.blocks);
         self.stats.entries = self.entries.len() as u64;
         true
+    }
+
+    fn take_blocks(&mut self, all: u64) {
+        self.blocks = all;
+        self.stats.bytes = all * self.limits.blocks.map_or(0, |b| b.data);
+    }
+
+    /// Whether the size of entries matters.
+    pub fn has_blocks(&self) -> bool {
+        self.limits.blocks.is_some()
     }
 
     /// Looks an entry up; that counts as a use of it.
@@ -172,7 +187,8 @@ impl Table {
         }
     }
 
-    /// False: the table is full; an entry that has no room for its new value is lost.
+    /// `size`: encoded bytes of key and value, if the table has blocks. False: the table is full; an
+    /// entry that has no room for its new value is lost.
     pub fn put(&mut self, key: &[u8], value: Value, size: u64, now: u64) -> bool {
         if let Some(o) = &self.outside {
             let mut form = Vec::new();
@@ -187,8 +203,10 @@ impl Table {
             }
         }
         self.take(key);
-        while self.limits.memory != 0 && self.stats.bytes + size > self.limits.memory {
-            if size > self.limits.memory || !(self.expire(now, 16) || self.evict(key)) {
+        let blocks = self.limits.blocks.map_or(0, |b| b.of(size));
+        let most = self.limits.blocks.map_or(0, |b| b.count);
+        while self.blocks + blocks > most {
+            if blocks > most || !(self.expire(now, 16) || self.evict(key)) {
                 self.stats.rejected += 1;
                 return false;
             }
@@ -196,8 +214,8 @@ impl Table {
         self.stats.inserts += !old as u64;
         self.turn += 1;
         self.order.insert(self.turn, key.to_vec());
-        self.entries.insert(key.to_vec(), Entry { value, size, touched: now, turn: self.turn });
-        self.stats.bytes += size;
+        self.entries.insert(key.to_vec(), Entry { value, blocks, touched: now, turn: self.turn });
+        self.take_blocks(self.blocks + blocks);
         self.stats.entries = self.entries.len() as u64;
         true
     }

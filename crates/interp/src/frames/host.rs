@@ -130,7 +130,8 @@ impl Host {
         }
     }
 
-    /// If the current frame has been moved, it leaves.
+    /// If the current frame has been moved, it leaves. Each other effect asks first: elements inlined
+    /// or not, a send may be the last use of its frame or not, and the order of effects is the same.
     fn take_moved(&mut self) {
         let Some(lent) = self.lent.as_mut().filter(|l| !l.taken) else { return };
         // SAFETY: the frame lives while it is lent, and the program is inside a call of ours or has
@@ -303,12 +304,18 @@ unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_by
 
 unsafe extern "C" fn log(core: *mut wl_core, level: u32, text: wl_bytes) {
     // SAFETY: as for transmit.
-    unsafe { host(core).did.push(Did::Log { level, text: text.as_slice().to_vec() }) }
+    unsafe {
+        host(core).take_moved();
+        host(core).did.push(Did::Log { level, text: text.as_slice().to_vec() })
+    }
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
     // SAFETY: as for transmit.
-    unsafe { host(core).did.push(Did::Fault { kind: kind as u16, place }) }
+    unsafe {
+        host(core).take_moved();
+        host(core).did.push(Did::Fault { kind: kind as u16, place })
+    }
 }
 
 unsafe extern "C" fn grow(_: *mut wl_core, _: u32) -> i32 {

@@ -1,6 +1,7 @@
 //! The memory bill: memory taken at start, the part of each connection and request, the maximum of
 //! the pools, and the sum.
 
+use super::message_view::large_lists;
 use super::{bytes, columns, count, frame_size, heading, view_bytes};
 use crate::*;
 use desc::{ParamType, ParamValue, PortKind, Sharing, Value};
@@ -82,9 +83,11 @@ pub(super) fn table_bytes(m: &Module, t: &Table) -> u64 {
         return t.capacity.saturating_mul(layout::size(m, t.value)).saturating_add(locks);
     }
     let whole = layout::size(m, t.key).saturating_add(layout::size(m, t.value));
-    let variable = layout::bytes_in(m, t.key).saturating_add(layout::bytes_in(m, t.value));
-    let entry = if t.memory > 0 { whole.saturating_sub(variable) } else { whole }.saturating_add(ENTRY_OVERHEAD);
-    t.capacity.saturating_mul(entry).saturating_add(t.memory)
+    let (entry, blocks) = match layout::entry_blocks(m, t) {
+        Some(b) => (b.inline, b.count.saturating_mul(b.data + 4)),
+        None => (whole, 0),
+    };
+    t.capacity.saturating_mul(entry.saturating_add(ENTRY_OVERHEAD)).saturating_add(blocks)
 }
 
 /// The whole bill: memory taken at start, memory for each connection and request, the limits of
@@ -150,6 +153,15 @@ pub(super) fn memory(m: &Module, out: &mut String) {
         "  A message beyond a pool is the fault `overload`. Pools, connections and requests take memory when they"
     );
     let _ = writeln!(out, "  need it. Not in it: the process itself, the sockets' buffers in the kernel.");
+    for (list, items, room) in large_lists(m) {
+        let _ = writeln!(
+            out,
+            "  Slow: each view has {} for the {} items of {list}, because something reads an item. Each message\n  \
+             costs time for this room. A smaller maximum, or no use but `len`, avoids it.",
+            bytes(room),
+            count(items)
+        );
+    }
 }
 
 /// A row of the bill: its name, bytes, and how often.

@@ -21,6 +21,45 @@ pub fn view_bytes(m: &Module) -> u64 {
     message_units(m).map(|u| Views { m, edited: &edited }.view(u)).max().unwrap_or(0)
 }
 
+/// Room in a view from which on a list is told of: a message then costs time for it.
+const LARGE_LIST: u64 = 64 << 10;
+
+/// Lists that views have room for, all items side by side, because something reads an item: name,
+/// most items, bytes.
+pub fn large_lists(m: &Module) -> Vec<(String, u64, u64)> {
+    let edited = edited_fields::of(m);
+    let views = Views { m, edited: &edited };
+    let mut found = Vec::new();
+    let (mut open, mut seen): (Vec<UnitId>, Vec<UnitId>) = (message_units(m).collect(), Vec::new());
+    while let Some(u) = open.pop() {
+        if seen.contains(&u) {
+            continue;
+        }
+        seen.push(u);
+        let unit = m.unit(u);
+        for (f, field) in unit.fields.iter().enumerate() {
+            match &field.kind {
+                FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => open.push(*unit),
+                FieldKind::List { element, max, .. } if views.keeps_items(u, FieldId(f as u32), *element) => {
+                    let mut item = Layout::EMPTY;
+                    views.field(u, *element, &mut item, &mut 0, 0);
+                    let bytes = item.whole().size.saturating_mul(u64::from(*max));
+                    if bytes >= LARGE_LIST {
+                        found.push((
+                            format!("{}.{}", unit.name, field.name.as_deref().unwrap_or("_")),
+                            u64::from(*max),
+                            bytes,
+                        ))
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 /// Members that a parser needs for a field of this kind.
 fn parser_members(kind: &FieldKind) -> u64 {
     match kind {

@@ -77,7 +77,7 @@ pub fn count(n: u64) -> String {
     out
 }
 
-fn duration(ns: u64) -> String {
+pub fn duration(ns: u64) -> String {
     const STEPS: [(u64, &str); 5] =
         [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     match STEPS.iter().find(|(step, _)| ns >= *step && ns % step == 0) {

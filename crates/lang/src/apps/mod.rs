@@ -496,38 +496,44 @@ impl Compiler<'_> {
                 .hint("write `{ capacity 100K }`");
             return Err(self.report(d));
         }
-        let entry = ir::layout::size(&self.m, k).saturating_add(ir::layout::size(&self.m, v));
-        let whole = entry.saturating_mul(table.capacity);
-        if whole > TABLE_MAX {
-            let d = Diagnostic::error(
-                "E0706",
-                t.name.span,
-                format!("table `{}` takes {} of memory", t.name.name, crate::ty::size(whole)),
-            )
-            .label("larger than a table may be")
-            .note(format!(
-                "{} entries of {} each; the limit is {}",
-                table.capacity,
-                crate::ty::size(entry),
-                crate::ty::size(TABLE_MAX)
-            ));
-            return Err(self.report(
-                d.hint("hold fewer entries, or shorter keys and values: a table's memory is for the largest"),
-            ));
-        }
+        self.within_table(&table, t.name.span)?;
         self.m.tables.push(table);
         self.tables.push(crate::compiler::TableTy { key, value });
         Ok(ir::TableId(self.m.tables.len() as u32 - 1))
+    }
+
+    /// A table with `memory` keeps a part of each entry in place, and the rest there.
+    fn within_table(&mut self, table: &ir::Table, span: Span) -> R<()> {
+        let size = |ty| ir::layout::size(&self.m, ty);
+        let show = |n| if n == u64::MAX { "more than 16 EiB".to_string() } else { ir::explain::bytes(n) };
+        let (entry, more) = match ir::layout::entry_blocks(&self.m, table) {
+            Some(blocks) => (blocks.inline, table.memory),
+            None => (size(table.key).saturating_add(size(table.value)), 0),
+        };
+        let whole = entry.saturating_mul(table.capacity).saturating_add(more);
+        if whole <= TABLE_MAX {
+            return Ok(());
+        }
+        let parts = format!("{} entries of {} each", table.capacity, show(entry));
+        let (with, hint) = match more {
+            0 => (String::new(), "hold fewer entries, or shorter keys and values: a table's memory is for the largest"),
+            more => (format!(", and {} for long ones", show(more)), "hold fewer entries, or less `memory`"),
+        };
+        let d = Diagnostic::error("E0706", span, format!("table `{}` takes {} of memory", table.name, show(whole)))
+            .label("larger than a table may be")
+            .note(format!("{parts}{with}; the limit is {}", show(TABLE_MAX)));
+        Err(self.report(d.hint(hint)))
     }
 
     pub fn table_option(&mut self, module: ModId, t: &mut ir::Table, name: &Ident, e: Option<&ast::Expr>) -> R<()> {
         let known = ["capacity", "idle", "evict", "reject", "memory", "cache", "lru"];
         match (name.name.as_str(), e) {
             ("capacity", Some(e)) => {
-                t.capacity = self.number_in_app(module, e)?;
-                if t.capacity == 0 || t.capacity > 1 << 32 {
+                let n = self.number_in_app(module, e)?;
+                if n == 0 || n > 1 << 32 {
                     return Err(self.error("E0704", e.span, "a table holds 1 to 4G entries"));
                 }
+                t.capacity = n;
                 Ok(())
             }
             ("idle", Some(e)) => {

@@ -151,7 +151,13 @@ impl Lower<'_, '_> {
             return Err(self.err("E0201", n.span, "`_` is no value"));
         }
         let extra = if self.cx.unknowns < crate::compiler::HINTS { self.visible_names() } else { vec![] };
-        Err(self.cx.unknown(self.module, &n.name, n.span, "name", &extra))
+        if self.kind != Kind::Const {
+            return Err(self.cx.unknown(self.module, &n.name, n.span, "name", &extra));
+        }
+        if self.cx.app.get(&n.name).is_some() {
+            return Err(self.cx.not_constant(n.span));
+        }
+        Err(self.cx.unknown(self.module, &n.name, n.span, "constant", &extra))
     }
 
     /// The name of an item where a value is wanted.
