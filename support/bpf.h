@@ -168,7 +168,7 @@ static long wl_try(uint32_t round, void *with) {
     w->got = __sync_val_compare_and_swap(w->lock, 0, 1) == 0;
     return w->got;
 }
-/* A processor holds a lock for a fraction of a microsecond, unless the machine under it is stopped. */
+/* A processor holds a lock for a fraction of a microsecond, unless its machine is stopped. */
 #define WL_TRIES (1u << 20)
 static __attribute__((noinline)) int wl_wait_for(uint32_t *lock) {
     struct wl_wait w = {lock, 0};

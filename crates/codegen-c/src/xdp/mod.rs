@@ -1,7 +1,7 @@
 //! The dialect for the kernel's XDP hook: a handler of frames as a BPF program.
 //!
-//! In: a module, and a handler that [`wireloom_ir::placement`] has placed there. Out: [`XdpSource`],
-//! one C file for `clang -target bpf`. Expressions, statements and the walk over the headers are
+//! In: a module, and a handler that [`wireloom_ir::placement`] has placed there. Out:
+//! [`XdpSource`], one C file for `clang -target bpf`. Expressions, statements and the walk over the headers are
 //! printed by the same code as for the CPU; `support/bpf.h` gives their functions another body.
 //! What differs stands here:
 //!
