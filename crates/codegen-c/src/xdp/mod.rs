@@ -1,9 +1,9 @@
 //! The dialect for the kernel's XDP hook: a handler of frames as a BPF program.
 //!
 //! In: a module, and a handler that [`wireloom_ir::placement`] has placed there. Out:
-//! [`XdpSource`], one C file for `clang -target bpf`. Expressions, statements and the walk over the headers are
-//! printed by the same code as for the CPU; `support/bpf.h` gives their functions another body.
-//! What differs stands here:
+//! [`XdpSource`], one C file for `clang -target bpf`. Expressions, statements and the walk over the
+//! headers are printed by the same code as for the CPU; `support/bpf.h` gives their functions
+//! another body. What differs stands here:
 //!
 //! - a header's first byte is a packet pointer with a masked offset, tested at its use;
 //! - at each join of the walk the numbers are made unknown to the verifier, which would otherwise
