@@ -62,6 +62,7 @@ const APPS: &[(&str, &[&str])] = &[
     ("packet_capture", &["fields=true", "both=true"]),
     ("pfabric_scheduler", &[]),
     ("port_knocking", &[]),
+    ("xdp_firewall", &["otherwise=drop"]),
 ];
 
 /// Those whose code is compiled with the sanitizers, which takes several times as long: ones that

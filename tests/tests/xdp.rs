@@ -67,8 +67,19 @@ struct Sum {
     counted: u64,
 }
 
+/// Each processor has a `state` of its own: the thread stays on the one that it is on.
+fn stay_here() {
+    // SAFETY: plain system calls on this thread, with a set that lives here.
+    unsafe {
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu().max(0) as usize, &mut one);
+        libc::sched_setaffinity(0, std::mem::size_of_val(&one), &one);
+    }
+}
+
 /// Runs frames through the hook and the interpreter; the first difference is a panic.
 fn compare(path: &Path, sets: &[(&str, &str)], mut frames: impl FnMut(&mut dyn FnMut(&[u8]))) -> Option<Sum> {
+    stay_here();
     let m = Arc::new(module(path));
     let sets: Vec<(String, String)> = sets.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
     let (special, all) = placed(&m, &sets);
@@ -141,7 +152,7 @@ fn app(name: &str) -> PathBuf {
 }
 
 fn written(folder: &Folder, text: &str) -> PathBuf {
-    let path = folder.path("app.loom");
+    let path = folder.path().join("app.loom");
     std::fs::write(&path, text).expect("the folder can be written to");
     path
 }
@@ -328,9 +339,12 @@ impl Make {
                     self.locals += 1;
                 }
                 2 => self.text += &format!("turn = {n}\n"),
-                3 => self.text += &format!("{} += {n}\n", self.pick(&["one", "two"])),
+                3 => {
+                    let counter = self.pick(&["one", "two"]);
+                    self.text += &format!("{counter} += {n}\n")
+                }
                 4 => self.text += &format!("numbers[u32({n})] = {n}\n"),
-                5 => self.text += &format!("update hosts[p.ip.src] {{ .times += 1  .last = {n}  .odd = {n} > 5 }}\n"),
+                5 => self.text += &format!("update hosts[p.ip.src] {{\n.times += 1\n.last = {n}\n.odd = {n} > 5\n}}\n"),
                 6 => self.text += &format!("remove numbers[u32({n})]\n"),
                 7 => self.text += &format!("if let h = hosts[p.ip.dst] {{ two += h.last }} else {{ one += {n} }}\n"),
                 _ if depth > 0 => {
@@ -347,7 +361,8 @@ impl Make {
             }
         }
         if self.rng.u8(..) < 60 {
-            self.text += self.pick(&["p -> kernel\nreturn\n", "p -> wire\nreturn\n", "return\n"]);
+            let end = self.pick(&["p -> kernel\nreturn\n", "p -> wire\nreturn\n", "return\n"]);
+            self.text += end
         }
     }
 }

@@ -285,6 +285,12 @@ impl Placed {
         move || {
             sweep(parts.clone());
             for p in parts.iter() {
+                if wireloom_xdp::takes_tags_off(&p.interface) {
+                    eprintln!(
+                        "wireloom: {0} takes VLAN tags off frames: XDP does not see them (`ethtool -K {0} rxvlan off`)",
+                        p.interface
+                    );
+                }
                 let attached = p.object().attach(&p.interface, mode);
                 match attached {
                     Ok(Mode::Generic) => eprintln!(

@@ -138,3 +138,43 @@ pub fn monotonic() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
+
+/// `struct ethtool_value` of the kernel.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+/// `struct ifreq`, with a pointer.
+#[repr(C)]
+struct Request {
+    name: [u8; libc::IFNAMSIZ],
+    data: *mut EthtoolValue,
+    pad: [u64; 2],
+}
+
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETH_FLAG_RXVLAN: u32 = 1 << 8;
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
+/// Whether an interface takes VLAN tags off the frames that it receives. What cannot be found out
+/// is false.
+pub fn takes_tags_off(interface: &str) -> bool {
+    let mut value = EthtoolValue { command: ETHTOOL_GFLAGS, data: 0 };
+    let mut request = Request { name: [0; libc::IFNAMSIZ], data: &mut value, pad: [0; 2] };
+    if interface.len() >= libc::IFNAMSIZ {
+        return false;
+    }
+    request.name[..interface.len()].copy_from_slice(interface.as_bytes());
+    // SAFETY: a socket of our own, closed below; the request names a value that lives here.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if socket < 0 {
+            return false;
+        }
+        let done = libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request);
+        libc::close(socket);
+        done == 0 && value.data & ETH_FLAG_RXVLAN != 0
+    }
+}

@@ -15,6 +15,7 @@ mod shared;
 pub use compile::{clang, compile};
 pub use error::Error;
 pub use kept::tables;
+pub use kernel::takes_tags_off;
 pub use object::{Mode, Object, Ran};
 pub use wireloom_codegen_c::xdp::XdpSource;
 

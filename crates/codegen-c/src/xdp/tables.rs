@@ -2,8 +2,8 @@
 //!
 //! A table is an array of lines. A key has two lines, by two parts of its hash; its entry lies in a
 //! slot of one of them. Keys and values have their canonical form: integers little endian in whole
-//! bytes, addresses in 16, without gaps. Both lines are locked for the time of an operation:
-//! another processor may be about the same entry. A program of its own makes changes from outside
+//! bytes, addresses in 16, without gaps. Both lines are locked for the time of an operation: a
+//! second processor may be about the same entry. A program of its own makes changes from outside
 //! ([`XdpTable::program`]), so that no thread of the process ever holds such a lock.
 
 use super::{XdpTable, SLOTS};
