@@ -3,8 +3,8 @@
 //! with `NAME.out`. `BLESS=1 cargo test -p wireloom-ir --test passes -- NAME` writes the `.out`
 //! file anew; read the difference before you commit it.
 //!
-//! A file may have several apps, with the line `// another app` between them. `affinity_groups` runs
-//! over all of them, and its clusters stand before the first.
+//! A file may have several apps, with the line `// another app` between them. `affinity_groups`
+//! runs over all of them, and its clusters stand before the first.
 
 use std::collections::BTreeSet;
 use std::{fs, path::Path, path::PathBuf};

@@ -1,8 +1,8 @@
 //! Values that a handler keeps in registers over a batch.
 //!
-//! In: handlers of frames with the plans of their batch lookups. Out: [`HoistedState`]: counters and
-//! hits that are written back behind the batch, and conditions that are evaluated before it. In C no
-//! store to a frame or a table can touch them meanwhile, so compilers keep them in registers.
+//! In: handlers of frames with the plans of their batch lookups. Out: [`HoistedState`]: counters
+//! and hits that are written back behind the batch, and conditions that are evaluated before it. In
+//! C no store to a frame or a table can touch them meanwhile, so compilers keep them in registers.
 
 use super::batch_lookup::is_steady;
 use super::specialize::{size, SMALL};

@@ -25,7 +25,8 @@ pub struct HandlerPlan {
     pub batch: Option<BatchLookup>,
     /// Set by the pass `hoisted_state`.
     pub hoisted: HoistedState,
-    /// Records of the frame's fields that are made where they are used. Set by the pass `late_keys`.
+    /// Records of the frame's fields that are made where they are used. Set by the pass
+    /// `late_keys`.
     pub late: Vec<LocalId>,
     /// The handler is compiled a second time for frames of the most common header stack. Set by the
     /// pass `specialize`.

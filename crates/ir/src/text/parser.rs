@@ -1,5 +1,5 @@
-//! What all parts of the parser use: tokens, references, lists, types. Recursive descent; nesting is
-//! limited, so no input can exhaust the stack.
+//! What all parts of the parser use: tokens, references, lists, types. Recursive descent; nesting
+//! is limited, so no input can exhaust the stack.
 
 use super::lex::{tokens, Token, DOTS};
 use super::TextError;

@@ -43,9 +43,9 @@
 //! - **Plans** ([`crate::plans`]) are legal. The statement that a batch lookup names makes that
 //!   lookup, with that key, under that guard. No fault comes before a lookup that is sure. A plan
 //!   keeps every header field that its handler reads. Steps of a fast path follow one another in
-//!   the parse graph, and its stack is that of its steps. No other handler can observe a pause. The program does not read hoisted counters,
-//!   and no frame changes hoisted conditions. A late local has one value wherever it is used. A
-//!   vector plan is the one that its pass makes.
+//!   the parse graph, and its stack is that of its steps. No other handler can observe a pause. The
+//!   program does not read hoisted counters, and no frame changes hoisted conditions. A late local
+//!   has one value wherever it is used. A vector plan is the one that its pass makes.
 //! - After the passes: live locals are in the frame.
 
 mod body;

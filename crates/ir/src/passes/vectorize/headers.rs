@@ -59,8 +59,8 @@ impl<'a> Vectorizer<'a> {
         Some((self.layers()[layer as usize].unit, s.at))
     }
 
-    /// The frames that have a header, where `end` is the end of the payload of the header before it;
-    /// and the end of its own payload.
+    /// The frames that have a header, where `end` is the end of the payload of the header before
+    /// it; and the end of its own payload.
     fn header(&mut self, s: &Stage, end: &Value) -> Option<(MaskRef, Value)> {
         let m = self.m;
         let unit = self.layers()[s.layer as usize].unit;
@@ -100,7 +100,20 @@ impl<'a> Vectorizer<'a> {
                     is = self.and(is, fits);
                     size = longer;
                 }
-                _ => return None,
+                FieldKind::Bytes { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::Unit { .. }
+                | FieldKind::List { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => return None,
             }
         }
         let mut to = end.clone();
