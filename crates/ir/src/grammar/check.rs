@@ -106,7 +106,6 @@ fn field(m: &Module, facts: &Facts, unit: UnitId, id: FieldId, out: &mut Vec<Fin
         FieldKind::UInt { .. }
         | FieldKind::Number { .. }
         | FieldKind::Varint { .. }
-        | FieldKind::Bytes { .. }
         | FieldKind::Flag { .. }
         | FieldKind::Unit { .. }
         | FieldKind::StreamBytes { .. }
