@@ -152,7 +152,15 @@ impl<'m> Gen<'m> {
                     self.addresses(t, &format!("{v}.{n}"), out)
                 }
             }
-            _ => {}
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Msg(_) => {}
         }
     }
 

@@ -435,7 +435,21 @@ impl Gen<'_> {
                     let _ = writeln!(out, "memcpy(o, {}, {});\no += {};", names::literal(&v), v.len(), v.len());
                 }
                 FieldKind::List { extent: ListExtent::Until(u), .. } => delimiter(u, &mut out),
-                _ => {}
+                // They have no bytes of their own, or share those of another field.
+                FieldKind::UInt { advance: false, .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => {}
+                // A merge writes nothing of these.
+                FieldKind::Flag { .. }
+                | FieldKind::Unit { .. }
+                | FieldKind::List { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. } => {}
             }
         }
         out

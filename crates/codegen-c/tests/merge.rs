@@ -3,49 +3,15 @@ mod common;
 use common::*;
 use wireloom_ir::*;
 
-fn module() -> Module {
-    module_of(5, false)
-}
-
 /// `key<TAB>count<LF>`; keys are text, or numbers.
-fn module_of(inputs: u32, numbers: bool) -> Module {
-    let mut b = Build::new();
-    let (b1k, u64t) = (b.b(1024), b.u(64));
-    let mut u = b.unit("kv.Pair");
-    let number = |end: &[u8]| FieldKind::Number { radix: 10, digits: 20, exact: false, until: Some(until(&[end])) };
-    let key = if numbers {
-        u.add("key", u64t, number(b"\t"))
-    } else {
-        u.add("key", b1k, blob(1024, Some(class()), Extent::Until(until(&[b"\t"]))))
-    };
-    let count = u.add("count", u64t, number(b"\n"));
-    u.unit.max = 1100;
-    let unit = u.done(None, false);
-    b.m.protocols.push(protocol("kv", unit, None));
-    let local = |n: &str| Local { name: n.into(), ty: u64t, in_frame: false };
-    let get = |l| Expr::new(u64t, ExprKind::Local(LocalId(l)));
-    let combined = b.bin(BinOp::Add, get(0), get(1));
-    b.m.merges.push(Merge {
-        name: "words".into(),
-        span: Span::default(),
-        from: PortId(0),
-        to: PortId(1),
-        inputs,
-        unit,
-        key,
-        values: vec![MergeValue { field: count, a: LocalId(0), b: LocalId(1), combined }],
-        locals: vec![local("a"), local("b")],
-    });
-    b.m
-}
-
-/// All but tab and line feed.
-fn class() -> ByteSet {
-    ByteSet::of(b"\t\n").complement()
+fn merge_of(inputs: u32, numbers: bool) -> Module {
+    let mut m = module(if numbers { "merge_numbers" } else { "merge" });
+    m.merges[0].inputs = inputs;
+    m
 }
 
 fn merged(inputs: &[&str]) -> String {
-    merged_by(&module(), inputs)
+    merged_by(&merge_of(5, false), inputs)
 }
 
 fn merged_by(m: &Module, inputs: &[&str]) -> String {
@@ -116,12 +82,12 @@ fn more_inputs_than_a_word_has_bits() {
     let keys = (0..6).map(|n| "k".repeat(3 * n)).collect();
     let (inputs, sums) = streams(70, &keys);
     let wanted: String = sums.iter().map(|(k, n)| format!("{k}\t{n}/")).collect();
-    assert_eq!(merged_by(&module_of(70, false), &inputs.iter().map(String::as_str).collect::<Vec<_>>()), wanted);
+    assert_eq!(merged_by(&merge_of(70, false), &inputs.iter().map(String::as_str).collect::<Vec<_>>()), wanted);
 }
 
 #[test]
 fn keys_that_are_numbers() {
-    let m = module_of(5, true);
+    let m = merge_of(5, true);
     assert_eq!(
         merged_by(
             &m,

@@ -6,21 +6,12 @@ fn hex(b: &[u8]) -> String {
     b.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn module() -> wireloom_ir::Module {
-    let mut b = Build::new();
-    let text = text_unit(&mut b);
-    let stream = stream_unit(&mut b);
-    b.m.protocols.push(protocol("t", text, None));
-    b.m.protocols.push(protocol("s", stream, None));
-    b.m
-}
-
 /// Feeds messages; each line of the answer is (result, head, used, fault, flags).
 fn results(unit: u32, messages: &[(&[u8], bool)]) -> Vec<Vec<u64>> {
     let args: Vec<String> =
         messages.iter().map(|(m, eof)| format!("{unit}:{}{}", if *eof { "!" } else { "" }, hex(m))).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let out = drive(&module(), "split", &args);
+    let out = drive(&module("grammars"), "split", &args);
     assert!(!out.contains("DIFFERENT"), "{out}");
     out.lines().map(|l| l.split_whitespace().filter_map(|w| w.parse().ok()).collect()).collect()
 }
@@ -151,7 +142,7 @@ fn mutations() {
         args.push(format!("{unit}:{}{}", if random(3) == 0 { "!" } else { "" }, hex(&m)));
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let out = drive(&module(), "split", &args);
+    let out = drive(&module("grammars"), "split", &args);
     assert!(!out.contains("DIFFERENT"), "{out}");
     assert_eq!(out.lines().count(), 400);
 }

@@ -1,17 +1,12 @@
-//! Parsing: hand-made units, any fragmentation, and compiled C beside it.
+//! Parsing: any fragmentation, and compiled C beside it.
 mod common;
 use common::*;
 use wireloom_interp::{parse_message, Parsed};
 use wireloom_ir::*;
 
-fn module() -> (Module, UnitId, UnitId) {
-    let mut b = Build::new();
-    let text = text_unit(&mut b);
-    let stream = stream_unit(&mut b);
-    b.m.protocols.push(protocol("t", text, None));
-    b.m.protocols.push(protocol("s", stream, None));
-    (b.m, text, stream)
-}
+/// Units of `grammars.ir`, and the unit of modules with one.
+const TEXT: UnitId = UnitId(2);
+const STREAM: UnitId = UnitId(4);
 
 /// Result, used bytes and fault as one line.
 fn outcome(m: &Module, unit: UnitId, bytes: &[u8], eof: bool) -> String {
@@ -25,7 +20,7 @@ fn outcome(m: &Module, unit: UnitId, bytes: &[u8], eof: bool) -> String {
 
 #[test]
 fn text_messages() {
-    let (m, unit, _) = module();
+    let (m, unit) = (module("grammars"), TEXT);
     let long = [b"get ".as_slice(), &[b'k'; 250], b"\r\n"].concat();
     let longer = [b"get ".as_slice(), &[b'k'; 251], b"\r\nnext"].concat();
     let cases: &[(&[u8], bool, &str)] = &[
@@ -54,7 +49,7 @@ fn text_messages() {
 
 #[test]
 fn streams() {
-    let (m, _, unit) = module();
+    let (m, unit) = (module("grammars"), STREAM);
     let cases: &[(&[u8], bool, &str)] = &[
         (b"c5\r\nhello\r\n10\r\n0123456789abcdef\r\n0\r\n\r\nnext", false, "1/38"),
         (b"c5\r\nhelloXX", false, "fault 1"),
@@ -73,29 +68,24 @@ fn streams() {
 
 #[test]
 fn text_as_compiled() {
-    let (m, unit, _) = module();
+    let (m, unit) = (module("grammars"), TEXT);
     compare_unit(&m, unit, 0, 150);
 }
 
 #[test]
 fn streams_as_compiled() {
-    let (m, _, unit) = module();
+    let (m, unit) = (module("grammars"), STREAM);
     compare_unit(&m, unit, 0, 150);
 }
 
 #[test]
 fn binary_as_compiled() {
-    let mut b = Build::new();
-    let unit = units::binary_unit(&mut b);
-    b.m.protocols.push(protocol("m", unit, Some(unit)));
-    compare_unit(&b.m, unit, 0, 150);
+    compare_unit(&module("binary"), UnitId(0), 0, 150);
 }
 
 #[test]
 fn resp() {
-    let mut b = Build::new();
-    let unit = units::resp_unit(&mut b);
-    b.m.protocols.push(protocol("r", unit, Some(unit)));
+    let (m, unit) = (module("resp"), UnitId(1));
     let cases: &[(&[u8], &str)] = &[
         (b"+OK\r\n", "0/5"),
         (b"$5\r\nhello\r\n", "0/11"),
@@ -109,18 +99,17 @@ fn resp() {
         (b"x", "fault 1"),
     ];
     for (bytes, want) in cases {
-        assert_eq!(outcome(&b.m, unit, bytes, false), *want, "{}", bytes.escape_ascii());
+        assert_eq!(outcome(&m, unit, bytes, false), *want, "{}", bytes.escape_ascii());
     }
-    compare_unit(&b.m, unit, 0, 100);
+    compare_unit(&m, unit, 0, 100);
 }
 
 #[test]
 fn http() {
-    let mut b = Build::new();
-    let unit = units::http_unit(&mut b);
+    let (m, unit) = (module("http_proxy"), UnitId(2));
     let head = b"HTTP/1.1 200\r\nContent-Length: 5\r\nConnection: a, Close\r\n\r\n";
     let response = 1 << 63;
-    let parse = |bytes: &[u8], ctx| parse_message(&b.m, unit, bytes, ctx, true);
+    let parse = |bytes: &[u8], ctx| parse_message(&m, unit, bytes, ctx, true);
     let with_body = [&head[..], b"hello"].concat();
     match parse(&with_body, response) {
         Parsed::Message { head: h, used, flags, dump } => {
@@ -137,6 +126,6 @@ fn http() {
     let bad = b"HTTP/1.1 200\r\ncontent-length: 5x\r\n\r\nhello";
     assert!(matches!(parse(bad, response), Parsed::Bad { in_step: false, .. }));
     for ctx in [0, response, response | 1] {
-        compare_unit(&b.m, unit, ctx, 100);
+        compare_unit(&m, unit, ctx, 100);
     }
 }

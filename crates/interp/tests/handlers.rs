@@ -4,23 +4,25 @@ use common::*;
 use wireloom_interp::differential::{Act, Answer, Mock};
 use wireloom_interp::eval::Stop;
 use wireloom_interp::generate::{Generator, Rng};
-use wireloom_ir::TableId;
+use wireloom_ir::{text, TableId, UnitId};
 
 const FORWARD: u32 = 0;
 const JOIN: u32 = 1;
+/// The unit of requests and answers.
+const LINE: UnitId = UnitId(0);
 
 fn line(key: &str, data: &[u8]) -> Vec<u8> {
     [format!("{key} {}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat()
 }
 
-fn text(b: &[u8]) -> String {
+fn shown(b: &[u8]) -> String {
     b.escape_ascii().to_string()
 }
 
 #[test]
 fn forwards_with_edits() {
-    let app = units::app();
-    let program = interpreted(&app.m);
+    let m = annotated(module("line_proxy"));
+    let program = interpreted(&m);
     // SAFETY: the table lives as long as the mock.
     let mut mock = unsafe { Mock::new(program.table(), program.module(), &[]) };
     let answers = [Answer::Bytes(line("yes", b"hello"))];
@@ -30,25 +32,25 @@ fn forwards_with_edits() {
     else {
         panic!("{acts:?}")
     };
-    assert_eq!((text(bytes), text(back)), (text(&line("XYZ", b"ab")), text(&line("yesyes", b"hello"))));
+    assert_eq!((shown(bytes), shown(back)), (shown(&line("XYZ", b"ab")), shown(&line("yesyes", b"hello"))));
     // Not begun with x: as it came. Its size is known now, and the session has seen two requests.
     let acts = mock.run_message(FORWARD, &line("abc", b"123"), &answers);
     assert!(matches!(&acts[0], Act::Call { bytes, .. } if *bytes == line("abc", b"123")), "{acts:?}");
     let acts = mock.run_message(FORWARD, &line("abc", b"1"), &[Answer::Fault(8)]);
     let [_, Act::Reply { bytes, flags: 1 }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
-    assert_eq!(text(bytes), "sorry 3 11 3\\r\\n\\r\\n");
+    assert_eq!(shown(bytes), "sorry 3 11 3\\r\\n\\r\\n");
     let acts = mock.run_message(FORWARD, &line("abc", &[b'y'; 5001]), &answers);
     let [Act::Fault { kind: 32, place: 1 }, Act::FaultReply { bytes, flags: 0 }] = &acts[..] else {
         panic!("{acts:?}")
     };
-    assert_eq!(text(bytes), "ERROR 032 with request\\r\\n");
+    assert_eq!(shown(bytes), "ERROR 032 with request\\r\\n");
     no_internal_errors();
 }
 
 #[test]
 fn joins_all_answers() {
-    let app = units::app();
-    let program = interpreted(&app.m);
+    let m = annotated(module("line_proxy"));
+    let program = interpreted(&m);
     // SAFETY: the table lives as long as the mock.
     let mut mock = unsafe { Mock::new(program.table(), program.module(), &[]) };
     let answers =
@@ -65,10 +67,10 @@ fn joins_all_answers() {
 /// The same requests and answers to the interpreter and to compiled C: the same acts.
 #[test]
 fn as_compiled() {
-    let app = units::app();
-    let Some(c) = compiled(&app.m) else { return };
-    let program = interpreted(&app.m);
-    let mut made = Generator::new(&app.m, 11);
+    let m = annotated(module("line_proxy"));
+    let Some(c) = compiled(&m) else { return };
+    let program = interpreted(&m);
+    let mut made = Generator::new(&m, 11);
     let mut rng = Rng::new(5);
     // SAFETY: both tables live as long as the mocks.
     let (mut a, mut b) =
@@ -78,16 +80,16 @@ fn as_compiled() {
         let now = 1_000_000_000 + round * 3;
         a.set_now(now);
         b.set_now(now);
-        let Some(request) = made.message(app.line, &[]) else { continue };
+        let Some(request) = made.message(LINE, &[]) else { continue };
         let answers: Vec<Answer> = (0..3)
-            .map(|_| match (rng.below(4), made.message(app.line, &[])) {
+            .map(|_| match (rng.below(4), made.message(LINE, &[])) {
                 (1.., Some(m)) => Answer::Bytes(m),
                 _ => Answer::Fault(8 + rng.below(4) as u32),
             })
             .collect();
         for handler in [FORWARD, JOIN] {
             let (x, y) = (a.run_message(handler, &request, &answers), b.run_message(handler, &request, &answers));
-            assert_eq!(x, y, "round {round}, handler {handler}, request {}", text(&request));
+            assert_eq!(x, y, "round {round}, handler {handler}, request {}", shown(&request));
             assert_eq!(a.table_stats(TableId(0)), b.table_stats(TableId(0)), "round {round}");
             replies += x.iter().filter(|a| matches!(a, Act::Reply { .. })).count();
         }
@@ -96,24 +98,50 @@ fn as_compiled() {
     no_internal_errors();
 }
 
+/// Calls, edits, state, tables, functions: the handlers that the C backend's tests drive.
+#[test]
+fn handlers_as_compiled() {
+    let m = annotated(module("handlers"));
+    let Some(c) = compiled(&m) else { return };
+    let program = interpreted(&m);
+    let mut made = Generator::new(&m, 7);
+    // SAFETY: both tables live as long as the mocks.
+    let (mut a, mut b) =
+        unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
+    let good = vec![Answer::Bytes(b"\x07hello\n".to_vec()); 3];
+    let mut done = 0;
+    for round in 0..200 {
+        let Some(request) = made.message(UnitId(1), &[]) else { continue };
+        for handler in 0..m.handlers.len() as u32 {
+            // The first handler asks for the status of its answer.
+            let answers = if handler == 0 && round % 2 == 1 { vec![Answer::Fault(9)] } else { good.clone() };
+            let (x, y) = (a.run_message(handler, &request, &answers), b.run_message(handler, &request, &answers));
+            assert_eq!(x, y, "round {round}, handler {handler}, request {}", shown(&request));
+            done += usize::from(matches!(x.last(), Some(Act::Done)));
+        }
+    }
+    assert!(done > 300, "{done}");
+    no_internal_errors();
+}
+
 /// Every operator and builtin over random operands.
 #[test]
 fn calculates_as_compiled() {
-    let app = units::calculator();
-    let Some(c) = compiled(&app.m) else { return };
-    let program = interpreted(&app.m);
-    let mut made = Generator::new(&app.m, 3);
+    let m = annotated(module("calculator"));
+    let Some(c) = compiled(&m) else { return };
+    let program = interpreted(&m);
+    let mut made = Generator::new(&m, 3);
     // SAFETY: both tables live as long as the mocks.
     let (mut a, mut b) =
         unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
     for round in 0..300 {
-        let Some(mut request) = made.message(app.line, &[]) else { continue };
+        let Some(mut request) = made.message(LINE, &[]) else { continue };
         if round % 3 == 0 {
             request = line(["0", "184467440737095516159", "18446744073709551615", "007"][round / 3 % 4], b"x, A ,b");
         }
         let (x, y) = (a.run_message(0, &request, &[]), b.run_message(0, &request, &[]));
         let show = |acts: &[Act]| match acts {
-            [Act::Reply { bytes, .. }, ..] => text(bytes),
+            [Act::Reply { bytes, .. }, ..] => shown(bytes),
             other => format!("{other:?}"),
         };
         assert!(
@@ -122,7 +150,7 @@ fn calculates_as_compiled() {
             show(&x),
             wireloom_interp::internal_errors()
         );
-        assert_eq!(show(&x), show(&y), "round {round}, request {}", text(&request));
+        assert_eq!(show(&x), show(&y), "round {round}, request {}", shown(&request));
     }
     no_internal_errors();
 }
@@ -130,10 +158,10 @@ fn calculates_as_compiled() {
 /// Streamed bodies pass; only the head is touched.
 #[test]
 fn http_proxy_as_compiled() {
-    let app = units::http_proxy();
-    let program = interpreted(&app.m);
-    let c = compiled(&app.m).unwrap_or(program.table());
-    let mut made = Generator::new(&app.m, 8);
+    let (m, unit) = (annotated(module("http_proxy")), UnitId(2));
+    let program = interpreted(&m);
+    let c = compiled(&m).unwrap_or(program.table());
+    let mut made = Generator::new(&m, 8);
     // SAFETY: both tables live as long as the mocks.
     let (mut a, mut b) =
         unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
@@ -144,17 +172,17 @@ fn http_proxy_as_compiled() {
     let acts = a.run_message(0, chunked, &[Answer::Bytes(other.to_vec())]);
     let [Act::Call { bytes, .. }, Act::Reply { bytes: back, .. }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
     let want = "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\nvia: us\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
-    assert_eq!((text(bytes), text(back)), (text(want.as_bytes()), text(other)));
+    assert_eq!((shown(bytes), shown(back)), (shown(want.as_bytes()), shown(other)));
     b.run_message(0, chunked, &[Answer::Bytes(other.to_vec())]);
     let no = [wireloom_interp::value::Value::Bool(false)];
     let mut replies = 0;
     for round in 0..150 {
-        let (Some(request), Some(answer)) = (made.message(app.line, &no), made.message(app.line, &no)) else {
+        let (Some(request), Some(answer)) = (made.message(unit, &no), made.message(unit, &no)) else {
             continue;
         };
         let answers = [Answer::Bytes(answer)];
         let (x, y) = (a.run_message(0, &request, &answers), b.run_message(0, &request, &answers));
-        assert_eq!(x, y, "round {round}, request {}", text(&request));
+        assert_eq!(x, y, "round {round}, request {}", shown(&request));
         replies += x.iter().filter(|a| matches!(a, Act::Reply { .. })).count();
     }
     assert!(replies > 50, "{replies}");
@@ -163,14 +191,20 @@ fn http_proxy_as_compiled() {
 
 #[test]
 fn tests_run() {
-    assert_eq!(wireloom_interp::eval_test(&units::tested(2), 0), Ok(()));
-    let failure = wireloom_interp::eval_test(&units::tested(3), 0).unwrap_err();
+    let sum = |two: &str| {
+        let from = "add(1:u32, 1:u32):u32, 2:u32";
+        let text = source("sums");
+        assert!(text.contains(from));
+        annotated(text::parse(&text.replace(from, &format!("add(1:u32, 1:u32):u32, {two}"))).unwrap())
+    };
+    assert_eq!(wireloom_interp::eval_test(&sum("2:u32"), 0), Ok(()));
+    let failure = wireloom_interp::eval_test(&sum("3:u32"), 0).unwrap_err();
     assert_eq!((failure.kind.0, failure.place.0), (17, 1));
 }
 
 #[test]
 fn merges() {
-    let m = units::merging();
+    let m = module("pairs");
     let pair =
         |key: &str, count: u32| [&(key.len() as u16).to_be_bytes()[..], &count.to_be_bytes(), key.as_bytes()].concat();
     let a = [pair("a", 1), pair("b", 2), pair("d", u32::MAX)].concat();

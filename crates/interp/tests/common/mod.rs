@@ -1,9 +1,9 @@
-//! Modules built by hand, and a compiled twin of a module to compare the interpreter with.
+//! The modules of the C backend's tests, and a compiled twin of a module to compare the interpreter
+//! with.
 #![allow(dead_code)]
 
 #[path = "../../../codegen-c/tests/common/mod.rs"]
 pub mod fixtures;
-pub mod units;
 
 #[allow(unused_imports)]
 pub use fixtures::*;

@@ -103,7 +103,19 @@ fn field(m: &Module, facts: &Facts, unit: UnitId, id: FieldId, out: &mut Vec<Fin
             empty_item(m, unit, field, field.span, out)
         }
         FieldKind::Switch { cases } => switch(m, unit, field, cases, out),
-        _ => {}
+        FieldKind::UInt { .. }
+        | FieldKind::Number { .. }
+        | FieldKind::Varint { .. }
+        | FieldKind::Flag { .. }
+        | FieldKind::Unit { .. }
+        | FieldKind::StreamBytes { .. }
+        | FieldKind::StreamUnit { .. }
+        | FieldKind::Let { .. }
+        | FieldKind::Require { .. }
+        | FieldKind::Recover { .. }
+        | FieldKind::Pass { .. }
+        | FieldKind::Align { .. }
+        | FieldKind::Nothing => {}
     }
 }
 

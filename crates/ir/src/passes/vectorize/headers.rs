@@ -100,7 +100,20 @@ impl<'a> Vectorizer<'a> {
                     is = self.and(is, fits);
                     size = longer;
                 }
-                _ => return None,
+                FieldKind::Bytes { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::Unit { .. }
+                | FieldKind::List { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => return None,
             }
         }
         let mut to = end.clone();
