@@ -151,8 +151,8 @@ impl Table {
         }
     }
 
-    /// `size`: encoded bytes of key and value, if the table has blocks. False: the table is full; an
-    /// entry that has no room for its new value is lost.
+    /// `size`: encoded bytes of key and value, if the table has blocks. False: the table is full.
+    /// An entry that has no room for its new value is lost.
     pub fn put(&mut self, key: &[u8], value: Value, size: u64, now: u64) -> bool {
         let old = self.seek(key, now);
         while !old && self.entries.len() as u64 >= self.limits.capacity {
