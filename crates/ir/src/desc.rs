@@ -40,8 +40,8 @@ pub struct Desc {
     /// Each has a core of its own; none: all cores run all handlers.
     #[serde(default)]
     pub segments: Vec<SegmentDesc>,
-    /// The app's graph as SVG, with places for its numbers ([`crate::graph::live_svg`]). Empty: it was
-    /// not drawn.
+    /// The app's graph as SVG, with places for its numbers ([`crate::graph::live_svg`]). Empty: it
+    /// was not drawn.
     #[serde(default)]
     pub picture: String,
 }

@@ -61,8 +61,8 @@ fn size_in(m: &Module, ty: TyId, depth: u32) -> u64 {
     }
 }
 
-/// The most bytes of a key or value in an exact table that all cores share: an integer as it lies in
-/// memory, bytes and lists behind their length, an option behind a byte.
+/// The most bytes of a key or value in an exact table that all cores share. An integer is as in
+/// memory; bytes and lists stand behind their length, an option behind a byte.
 pub fn encoded_max(m: &Module, ty: TyId) -> u64 {
     match m.ty(ty) {
         Ty::Endpoint => 20,

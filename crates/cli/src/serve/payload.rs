@@ -58,7 +58,7 @@ pub fn of_this_executable() -> io::Result<Option<Payload>> {
 
 const CUT: &str = "the program appended to this executable is damaged: its end is missing or altered";
 
-/// The end of an ELF file of 64 bits, by its tables of sections and segments; None: of another kind.
+/// The end of an ELF file of 64 bits, by its sections and segments; None: a file of another kind.
 fn own_end(file: &mut fs::File) -> io::Result<Option<u64>> {
     let mut head = [0u8; 64];
     if file.read_exact(&mut head).is_err() || head[..5] != *b"\x7fELF\x02" {

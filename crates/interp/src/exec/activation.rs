@@ -13,7 +13,8 @@ use crate::grammar::tree::Node;
 use crate::grammar::view::{Extra, FIXED};
 use crate::grammar::{self, Grammar, PC_DONE};
 use crate::value::{
-    canonical, encoded_size, fixed_size, from_canonical, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value,
+    canonical, encoded_size, fixed_size, from_canonical, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef,
+    Value,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -187,8 +187,8 @@ impl Table {
         }
     }
 
-    /// `size`: encoded bytes of key and value, if the table has blocks. False: the table is full; an
-    /// entry that has no room for its new value is lost.
+    /// `size`: encoded bytes of key and value, if the table has blocks. False: the table is full.
+    /// An entry that has no room for its new value is lost.
     pub fn put(&mut self, key: &[u8], value: Value, size: u64, now: u64) -> bool {
         if let Some(o) = &self.outside {
             let mut form = Vec::new();

@@ -130,8 +130,8 @@ impl Host {
         }
     }
 
-    /// If the current frame has been moved, it leaves. Each other effect asks first: elements inlined
-    /// or not, a send may be the last use of its frame or not, and the order of effects is the same.
+    /// If the current frame has been moved, it leaves. Other effects ask first: elements inlined
+    /// or not, a send is the last use of its frame or not, and effects keep their order.
     fn take_moved(&mut self) {
         let Some(lent) = self.lent.as_mut().filter(|l| !l.taken) else { return };
         // SAFETY: the frame lives while it is lent, and the program is inside a call of ours or has

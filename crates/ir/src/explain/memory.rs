@@ -156,8 +156,8 @@ pub(super) fn memory(m: &Module, out: &mut String) {
     for (list, items, room) in large_lists(m) {
         let _ = writeln!(
             out,
-            "  Slow: each view has {} for the {} items of {list}, because something reads an item. Each message\n  \
-             costs time for this room. A smaller maximum, or no use but `len`, avoids it.",
+            "  Slow: each view has {} for the {} items of {list}, because something reads an item. Each\n  \
+             message costs time for this room. A smaller maximum, or no use but `len`, avoids it.",
             bytes(room),
             count(items)
         );

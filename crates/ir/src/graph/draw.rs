@@ -201,8 +201,8 @@ fn uses(a: &Rect, b: &Rect) -> String {
     )
 }
 
-/// Back, or to another row: in a lane of its own above the row or below both boxes, and into the left
-/// side of the second.
+/// Back, or to another row: in a lane of its own above the row or below both boxes, and into the
+/// left side of the second.
 fn around(a: &Rect, b: &Rect, top: i64, lane: i64) -> String {
     let shift = 4 * (lane % 4);
     let (out, into) = (a.right() + 12 + shift, b.x - 14 - shift);

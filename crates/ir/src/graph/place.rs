@@ -1,4 +1,4 @@
-//! The places of boxes. In: boxes and arrows. Out: a rectangle for each box, and the ways of arrows.
+//! The places of boxes. In: boxes and arrows. Out: a rectangle for each box, the ways of arrows.
 //!
 //! Layers (Sugiyama, Tagawa, Toda 1981): an arrow leads to a later column, unless it closes a
 //! circle. Boxes of a column are ordered by the mean place of their neighbours, so that few arrows
