@@ -30,7 +30,7 @@ impl OutsideTable for Kept {
         self.object().remove(self.table, key)
     }
 
-    fn len(&self) -> u64 {
+    fn entries(&self) -> u64 {
         let object = self.object();
         object.sweep(self.table);
         object.len(self.table)
