@@ -1,8 +1,8 @@
 #!/bin/sh
 # bench/run.sh [quick|full]: runs the jobs of the targets with Wireloom and its peers interleaved,
 # then refreshes the result table in bench/README.md.
-#   quick  2 rounds of 2 s, only the peers the targets name, 256 MiB of words: about 5 minutes
-#   full   5 rounds of 3 s, every peer, 1 GiB of words: about an hour
+# quick: 2 rounds of 2 s, only the peers the targets name, 256 MiB of words. About 5 minutes.
+# full: 5 rounds of 3 s, every peer, 1 GiB of words. About an hour.
 # WIRELOOM names the binary (default target/release/wireloom); further arguments go to
 # `bench.py run`.
 set -eu

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the client libraries that the tests use and that are no packages of the distribution,
-# pinned, into target/clients (or WIRELOOM_CLIENTS): those for whose language there is a tool on
-# this machine. Does nothing where they are there already.
+# Installs the tests' client libraries that are no packages of the distribution. They are pinned and
+# go into target/clients (or WIRELOOM_CLIENTS). A library whose language has no tool on this machine
+# is left out. Does nothing where they are there already.
 set -uo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
 from="$root/tests/clients/redis"

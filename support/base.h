@@ -389,19 +389,27 @@ static inline wl_msg wl_part(const wl_task *t, uint64_t i) {
     return (wl_msg){NULL, NULL, 0, WL_F_LOST};
 }
 /* Instance by ketama: the first point at or after the key's hash, around the ring. */
-static inline uint32_t wl_ketama(const wl_port *p, uint32_t h) {
+static inline uint32_t wl_ketama(wl_core *core, uint32_t port, uint32_t h) {
+    const wl_port *p = &core->port[port];
     uint32_t lo = 0, hi = p->ring_n;
     if (!hi) return 0;
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
         if (p->ring[2 * mid] < h) lo = mid + 1; else hi = mid;
     }
-    return p->ring[2 * (lo == p->ring_n ? 0 : lo) + 1];
+    lo = lo == p->ring_n ? 0 : lo;
+    core->place = (uint64_t)port << 48 | WL_P_RING | lo;
+    return p->ring[2 * lo + 1];
 }
 /* Instance by the remainder of a hash; its slots lie behind the ring. */
 static inline uint32_t wl_modula(const wl_port *p, uint32_t h) {
     const uint32_t *slots = p->ring ? p->ring + 2 * (size_t)p->ring_n : NULL;
     return slots && *slots ? slots[1 + h % *slots] : 0;
 }
-static inline uint32_t wl_maglev(const wl_port *p, uint64_t h) { return p->maglev_n ? p->maglev[h % p->maglev_n] : 0; }
+static inline uint32_t wl_maglev(wl_core *core, uint32_t port, uint64_t h) {
+    const wl_port *p = &core->port[port];
+    if (!p->maglev_n) return 0;
+    core->place = (uint64_t)port << 48 | WL_P_MAGLEV | h % p->maglev_n;
+    return p->maglev[h % p->maglev_n];
+}
 #endif

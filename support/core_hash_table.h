@@ -6,8 +6,8 @@
  * if it leaves room (0: the slot is empty). Most slots fit in one cache line, which can be
  * prefetched for a whole batch (wl_flow_prefetch).
  *
- * A table whose keys hold addresses of either family has two such arrays: one with a short form of
- * the key for IPv4, one with the whole key for the rest. Its capacity counts both. Pages of an
+ * A table whose keys hold addresses of either family has two such arrays. One has a short form of
+ * the key for IPv4, the other the whole key for the rest. Its capacity counts both. Pages of an
  * unused array are never touched.
  *
  * Entries expire by their stamps (idle_expiry.h). `evict lru` in a full table evicts the oldest of
@@ -519,7 +519,7 @@ static inline const uint8_t *wl_flow_next(wl_flows *t, const wl_shape *g, uint64
 }
 
 /* Whether copies are used from now on; to be called behind a batch. They stay as long as they
- * answer seven of eight lookups, which is judged after sixteen lookups for each place; if they do
+ * answer seven of eight lookups. That is judged after sixteen lookups for each slot. If they do
  * not, they are tried again after 64 times as many. */
 static inline void wl_front_weigh(wl_flows *t, const wl_shape *g) {
     const uint64_t trial = UINT64_C(16) * g[0].front;

@@ -1,9 +1,9 @@
 /* shared_hash_table.h: exact-match tables, shared by the cores.
  *
  * Keys and values are byte strings (generated code encodes and decodes them). An entry keeps its
- * first `inl` bytes in place. The rest lies in fixed-size blocks of the table's memory, so any mix
- * of sizes fits without fragmentation (at most one block per entry is not full). Entries and
- * blocks come from two pools of fixed size.
+ * first `inl` bytes in place. The rest lies in fixed-size blocks of the table's memory. So any mix
+ * of sizes fits without fragmentation: at most one block per entry is not full. Entries and blocks
+ * come from two pools of fixed size.
  *
  * A key's bucket belongs to one of up to 64 stripes. A stripe's spin lock guards its buckets and
  * its list of entries in the order of their last use (reads count). That list makes expiry free:

@@ -29,9 +29,9 @@
 #define WL_WILD_VECTOR 1
 #endif
 
-/* Rules with prefixes of all lengths and ranges of ports have thousands of masks. The number is
- * a multiple of 16 and no power of two, so that a lane of one word does not evict those of the
- * others from the cache. */
+/* Rules with prefixes of all lengths and ranges of ports have thousands of masks. The number is a
+ * multiple of 16. It is no power of two: a lane of one word must not evict those of the others from
+ * the cache. */
 #define WL_WILD_TUPLES 65552u
 #define WL_WILD_FEW 48u
 #define WL_WILD_FEW_WORDS 4u

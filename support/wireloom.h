@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 10u
+#define WL_ABI 11u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -254,7 +254,13 @@ typedef struct wl_core {
     uint32_t outcome;           /* set before reply(), and by fault_reply(): what the answer is counted as, its status times 256 and its class,
                                  * from 1; the runtime sets it to 0 when it has taken it */
     uint32_t mark;              /* set before transmit() to a queue: the mark that goes with the frame */
+    uint64_t place;             /* where ketama() or maglev() found its last instance (WL_P_*): a call to it that fails
+                                 * goes on from there; the runtime sets it to 0 at each call */
 } wl_core;
+/* A place: the port in bits 48 and up, then one of these. Bits 0 to 31 are the index of the ring's
+ * point or of the table's slot. */
+#define WL_P_RING ((uint64_t)1 << 32)
+#define WL_P_MAGLEV ((uint64_t)2 << 32)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 

@@ -13,12 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// On each key, one after the other.
 const OPERATIONS: u64 = 10;
 
-/// What all clients of one side have seen so far.
+/// The answers that all clients of one side have seen so far.
 pub struct Meter {
     pub answers: AtomicU64,
     /// Errors that the proxy said (a lost backend is one for its keys only).
     pub errors: AtomicU64,
-    /// What must never happen: a wrong answer, a connection lost, no answer at all.
+    /// Failures that must never happen: a wrong answer, a connection lost, no answer at all.
     pub wrong: AtomicU64,
     /// Microseconds since the last look.
     pub latency: Mutex<Histogram<u64>>,

@@ -29,7 +29,7 @@ impl Counts {
     }
 }
 
-/// What the summary says of one side.
+/// The summary of one side.
 struct Story {
     name: &'static str,
     meter: Arc<Meter>,

@@ -1,4 +1,4 @@
-//! What the audience sees: a live picture in a terminal, a line a second elsewhere.
+//! The output: a live picture in a terminal, a line a second elsewhere.
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};

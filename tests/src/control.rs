@@ -72,10 +72,10 @@ impl Controlled {
         found.expect("a socket with the process's number").path()
     }
 
-    pub fn connect(&self) -> Line {
+    pub fn connect(&self) -> ControlLine {
         let stream = UnixStream::connect(self.path()).expect("the control socket");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        Line(BufReader::new(stream))
+        ControlLine(BufReader::new(stream))
     }
 }
 
@@ -87,9 +87,9 @@ impl Drop for Controlled {
 }
 
 /// A connection that sends and takes lines.
-pub struct Line(pub BufReader<UnixStream>);
+pub struct ControlLine(pub BufReader<UnixStream>);
 
-impl Line {
+impl ControlLine {
     pub fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.0.get_mut().write_all(bytes)
     }

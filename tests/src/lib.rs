@@ -8,6 +8,7 @@
 //! `PLAIN=1` real servers stand in for ours, which checks the tests' own expectations.
 
 pub mod admin;
+pub mod captures;
 pub mod client;
 pub mod control;
 pub mod dialogue;

@@ -137,3 +137,8 @@ impl Client {
         Answer::take(self)
     }
 }
+
+pub fn check(c: &mut Client, say: &str, hear: &str, tag: &str) {
+    let got = Answer::take(c);
+    assert!(Answer::read(hear, tag).agrees(&got), "{say}: wanted {hear}, got {got:?}");
+}

@@ -136,6 +136,19 @@ fn a_line_for_each_request() {
 }
 
 /// No byte of a client ends a line or its quotes; the fate of the request does not matter.
+/// Requests without a backend, too, have taken some time.
+#[test]
+fn an_answer_at_once_has_a_duration() {
+    let log = LogFile::new("at-once");
+    let server = Wireloom::run("kv_server", &["--access-log", &log.name()]);
+    let mut client = Client::connect(server.port);
+    client.send("set k 0 0 1\r\nx\r\n".to_string() + &"get k\r\n".repeat(50));
+    client.expect("STORED\r\n".to_string() + &"VALUE k 0 1\r\nx\r\nEND\r\n".repeat(50));
+    let took: Vec<f64> = log.lines(51).iter().map(|l| columns(l)[7].parse().expect("a number")).collect();
+    // The shortest ones round to 0 µs. Those behind others of their batch have waited for them.
+    assert!(took.iter().filter(|t| **t > 0.0).count() > 25 && took.iter().all(|t| *t < 5.0), "{took:?}");
+}
+
 #[test]
 fn lines_cannot_be_forged() {
     if plain() {

@@ -1,7 +1,7 @@
 //! No text makes the compiler fail: the programs of the repository, damaged at random, and texts
-//! made to be unpleasant. Each is refused with diagnostics that help, or is a program, which then
-//! keeps its meaning in every form, is accepted by the C compiler without a warning, and does the
-//! same interpreted and compiled.
+//! made to be unpleasant. Each is refused with diagnostics that help, or it is a program. A program
+//! keeps its meaning in every form. The C compiler accepts it without a warning. Compiled and
+//! interpreted it does the same.
 //!
 //! `WIRELOOM_SEEDS` is how many damaged versions of each program are tried. The current text is in
 //! the temporary folder (`wireloom-fuzz-<pid>.loom`) as long as it has not passed, so that it is
@@ -18,7 +18,7 @@ use wireloom_tests::fuzz::judge::{judge, Sound};
 use wireloom_tests::fuzz::mutate::Mutator;
 use wireloom_tests::programs::{code_tests, compiled, interpreted, no_internal_errors, seeds};
 
-/// What the operating system gives a program's first thread.
+/// The stack that the operating system gives a program's first thread.
 const STACK: usize = 8 << 20;
 
 /// Every so many sound mutants one is compiled and run.

@@ -68,8 +68,8 @@ const APPS: &[(&str, &[&str])] = &[
 /// change frames most. All are if `WIRELOOM_FUZZ_SECONDS` is set.
 const SANITIZED: &[&str] = &["l4_balancer", "nat44", "packet_capture"];
 
-/// Every prefix and every changed byte of frames of most kinds, then random changes: no read past a
-/// frame, the same frames, faults, log and counters by the interpreter and by compiled code.
+/// Every prefix and every changed byte of frames of most kinds, then random changes. Nothing reads
+/// past a frame. Interpreter and compiled code have the same frames, faults, log and counters.
 /// `WIRELOOM_FUZZ_SECONDS` is the time per app for random ones.
 #[test]
 fn every_packet_app() {
@@ -150,8 +150,8 @@ fn waiting(kept: u32, kind: u32) -> String {
     )
 }
 
-/// What is in tables and queues at the end counts: a program beside one that keeps something else,
-/// and beside itself.
+/// The contents of tables and queues at the end count: a program beside one that keeps something
+/// else, and beside itself.
 #[test]
 fn tables_and_queues_are_compared() {
     use std::sync::Arc;

@@ -108,17 +108,20 @@ fn row(name: &str, value: &str) -> String {
     )
 }
 
-/// The tables of one gateway: one SA by GCM towards `there`, one by CTR and HMAC from it, or the
-/// other way round.
-fn tables(
-    folder: &Path,
-    name: &str,
-    net: &str,
-    us: &str,
-    peer: &str,
-    macs: (&str, &str),
-    swapped: bool,
-) -> Vec<String> {
+/// One of two gateways: the network behind its peer, both addresses, and the MAC addresses of its
+/// next hops, outwards and inwards.
+struct Gateway<'a> {
+    name: &'a str,
+    net: &'a str,
+    us: &'a str,
+    peer: &'a str,
+    macs: (&'a str, &'a str),
+}
+
+/// The tables of one gateway: one SA by GCM to its peer, one by CTR and HMAC from it. `swapped`:
+/// the other way round.
+fn tables(folder: &Path, gateway: &Gateway, swapped: bool) -> Vec<String> {
+    let Gateway { name, net, us, peer, macs } = *gateway;
     let (out, back) = if swapped {
         (("513", "aes_ctr_hmac_sha1", CTR, AUTH), ("512", "aes_gcm", GCM, ""))
     } else {
@@ -191,8 +194,9 @@ fn two_gateways_between_real_stacks() {
     link(&net, ("gb", "p0", MAC[4]), ("b", "b0", MAC[5]));
     host(&net, "a", "a0", "10.1.0.2", "10.1.0.1", MAC[1]);
     host(&net, "b", "b0", "10.2.0.2", "10.2.0.1", MAC[4]);
-    let ta = tables(&net.folder, "ga", "10.2.0.0/16", "192.0.2.1", "192.0.2.2", (MAC[3], MAC[0]), false);
-    let tb = tables(&net.folder, "gb", "10.1.0.0/16", "192.0.2.2", "192.0.2.1", (MAC[2], MAC[5]), true);
+    let a = Gateway { name: "ga", net: "10.2.0.0/16", us: "192.0.2.1", peer: "192.0.2.2", macs: (MAC[3], MAC[0]) };
+    let b = Gateway { name: "gb", net: "10.1.0.0/16", us: "192.0.2.2", peer: "192.0.2.1", macs: (MAC[2], MAC[5]) };
+    let (ta, tb) = (tables(&net.folder, &a, false), tables(&net.folder, &b, true));
     let gateways = [gateway(&net, "ga", "p0", "w0", &ta), gateway(&net, "gb", "p0", "w0", &tb)];
     traffic(&net);
     drop(gateways);

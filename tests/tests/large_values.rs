@@ -181,3 +181,42 @@ fn slow_readers_of_memcached_stop_nobody() {
 fn slow_readers_of_redis_stop_nobody() {
     thrice(|| beside(&Kind::redis()));
 }
+
+/// A large request has a connection of its own. It waits there until the messages of its client
+/// that have no answer are done: else the older value could come last.
+#[test]
+fn a_large_request_does_not_overtake_writes_without_an_answer() {
+    let backend = wireloom_tests::Backend::new();
+    let list = wireloom_tests::servers(&[backend.port]);
+    for probe in ["true", "false"] {
+        let option = format!("ascii.probe={probe}");
+        let proxy = Wireloom::run("memcached_proxy", &["--set", &list, "--set", &option]);
+        let mut client = Client::connect(proxy.port);
+        client.send("get a\r\n");
+        let mut shared = backend.accept();
+        shared.expect("get a\r\n").send("END\r\n");
+        client.expect("END\r\n");
+        let large = vec![b'x'; 3_000_000];
+        // A client without such messages does not wait.
+        let mut other = Client::connect(proxy.port);
+        other.send("set o 0 0 3000000\r\n").send(&large).send("\r\n");
+        let mut own = backend.accept();
+        own.take_until(b"xx\r\n");
+        own.send("STORED\r\n");
+        other.expect("STORED\r\n");
+        client.send("set k 0 0 1 noreply\r\na\r\n");
+        shared.take_until(b"\r\na\r\n");
+        client.send("set k 0 0 3000000\r\n").send(&large).send("\r\n");
+        if probe == "true" {
+            shared.expect("version\r\n");
+            own.expect_silence(Duration::from_millis(300));
+            assert!(backend.accept_within(Duration::from_millis(100)).is_none(), "the large one waits");
+            shared.send("VERSION 1.6.0\r\n");
+        }
+        own.take_until(b"xx\r\n");
+        own.send("STORED\r\n");
+        client.expect("STORED\r\n").send("get k\r\n");
+        shared.expect("get k\r\n").send("END\r\n");
+        client.expect("END\r\n");
+    }
+}

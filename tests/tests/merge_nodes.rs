@@ -1,5 +1,5 @@
-//! Nodes before and behind `merge` on real sockets: messages that are dropped, changed, built anew
-//! or sent twice; faults of nodes; by compiled code and by the interpreter, on one core and on two.
+//! Nodes before and behind `merge` on real sockets. Messages are dropped, changed, built anew or
+//! sent twice, and nodes fault: compiled and interpreted, on one core and on two.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};

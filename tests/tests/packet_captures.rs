@@ -183,5 +183,8 @@ fn bytes_that_a_capture_has_cut_off_stay_missing() {
         let lengths = written.len() - 116 - 8;
         let length = |at: usize| u32::from_le_bytes(written[at..at + 4].try_into().expect("four bytes"));
         assert_eq!((length(lengths), length(lengths + 4)), (116, 1534), "{more:?}");
+        // The new header's length counts the missing bytes; the old header keeps its own.
+        let total = |at: usize| u16::from_be_bytes([written[lengths + 8 + at], written[lengths + 9 + at]]);
+        assert_eq!((total(16), total(36)), (1520, 1500), "{more:?}");
     }
 }

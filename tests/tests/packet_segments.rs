@@ -2,12 +2,12 @@
 //! out, in the same order and at the same times. A lossless queue loses nothing; a lossy one counts
 //! what it discards.
 
-use super::packet_state::{read, sport, traffic, udp, write, Frames, Runs, EPOCH, MS};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use wireloom_interp::frames::{hex, samples, Mutator, Pair};
 use wireloom_tests::admin::eventually;
+use wireloom_tests::captures::{read, sport, traffic, udp, write, Frames, Runs, EPOCH, MS};
 use wireloom_tests::folder::Folder;
 use wireloom_tests::process::quickly_compiled;
 use wireloom_tests::programs::{checked_both, compiled, interpreted, no_internal_errors};

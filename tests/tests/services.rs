@@ -25,6 +25,7 @@ mod memcached_text;
 mod merge_nodes;
 mod plain_proxies;
 mod redis;
+mod redis_transactions;
 mod same_answers;
 mod signals;
 mod word_count;

@@ -1,10 +1,14 @@
-//! The form of the tree's texts: comments and pages have at most 100 columns, and nothing names
-//! things outside of the tree.
+//! The form of the tree's texts. Comments and pages have at most 100 columns and short sentences.
+//! Nothing names things outside of the tree.
 
 use std::path::{Path, PathBuf};
 use wireloom_tests::root;
 
 const WIDTH: usize = 100;
+/// Words of a sentence.
+const SENTENCE: usize = 30;
+/// Words of a part of a sentence, to a colon, a semicolon or its end.
+const CLAUSE: usize = 25;
 
 /// Sources and pages, without generated files and files that are compared byte by byte.
 fn files() -> Vec<PathBuf> {
@@ -76,6 +80,87 @@ fn lines_of_prose_have_at_most_100_columns() {
         }
     }
     assert!(long.is_empty(), "{} lines of comments or pages are too long\n{}", long.len(), long.join("\n"));
+}
+
+/// Paragraphs and items of lists, with the numbers of their first lines. A code span is a word.
+fn paragraphs(path: &Path, text: &str) -> Vec<(usize, String)> {
+    let page = marks(path).is_none();
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut last = 0;
+    for (number, line) in prose(path, text) {
+        let line = line.trim();
+        let said =
+            if page { line } else { line.trim_start_matches(['/', '!', '#', '*']).trim_end_matches("*/").trim() };
+        let item = said.split_once(' ').filter(|(mark, _)| {
+            ["-", "*"].contains(mark) || mark.strip_suffix('.').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+        });
+        let outside = said.is_empty() || said.starts_with('|') || (page && said.starts_with('#'));
+        match found.last_mut() {
+            _ if outside || line.starts_with("#!/") => continue,
+            Some((_, words)) if number == last + 1 && item.is_none() => *words = format!("{words} {said}"),
+            _ => found.push((number, item.map_or(said, |(_, rest)| rest).to_string())),
+        }
+        last = number;
+    }
+    let coded = |text: String| {
+        text.split('`').enumerate().map(|(i, part)| if i % 2 == 0 { part } else { "code" }).collect::<String>()
+    };
+    found.into_iter().map(|(number, text)| (number, coded(text))).collect()
+}
+
+/// The longest run of words between two of these ends.
+fn longest<'t>(text: &'t str, ends: &[char]) -> (usize, &'t str) {
+    let is_end = |w: &str| w == "·" || w.trim_end_matches([')', '*', '"', '_']).ends_with(ends);
+    let (mut best, mut begin, mut count) = ((0, ""), 0, 0);
+    for word in text.split_whitespace() {
+        let to = word.as_ptr() as usize - text.as_ptr() as usize + word.len();
+        count += usize::from(word.contains(char::is_alphanumeric));
+        if count > best.0 {
+            best = (count, text[begin..to].trim());
+        }
+        if is_end(word) {
+            (begin, count) = (to, 0);
+        }
+    }
+    best
+}
+
+#[test]
+fn sentences_are_short() {
+    assert_eq!(longest("One two. Three `four` five; six.", &['.']), (4, "Three `four` five; six."));
+    assert_eq!(longest("One two. Three `four` five; six.", &['.', ';']), (3, "Three `four` five;"));
+    let mut long = Vec::new();
+    for path in files() {
+        let text = std::fs::read_to_string(&path).expect("a text");
+        for (number, text) in paragraphs(&path, &text) {
+            for (most, ends) in [(SENTENCE, &['.', '!', '?'][..]), (CLAUSE, &['.', '!', '?', ':', ';'])] {
+                let (words, sentence) = longest(&text, ends);
+                if words > most {
+                    long.push(format!("{}:{number}: {words} words, at most {most}: {sentence}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(long.is_empty(), "{} sentences are too long\n{}", long.len(), long.join("\n"));
+}
+
+/// A sentence of a page or of a program names its subject: a packet, a core, a backend.
+#[test]
+fn sentences_of_pages_have_subjects() {
+    let mut found = Vec::new();
+    for path in files().iter().filter(|p| p.extension().is_some_and(|e| e == "md" || e == "loom")) {
+        let text = std::fs::read_to_string(path).expect("a text");
+        for (number, text) in paragraphs(path, &text) {
+            for sentence in text.split_inclusive(". ").map(str::trim) {
+                let vague =
+                    ["What ", "Who ", "Whoever ", "Whatever ", "All that "].iter().any(|w| sentence.starts_with(w));
+                if vague && !sentence.contains('?') {
+                    found.push(format!("{}:{number}: {sentence}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} sentences lack a subject\n{}", found.len(), found.join("\n"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use std::fmt::Write;
-use wireloom_tests::control::{Controlled, Line};
+use wireloom_tests::control::{ControlLine, Controlled};
 
 /// UDP packets of 64 flows, as a capture.
 fn capture() -> Vec<u8> {
@@ -38,7 +38,7 @@ fn rule(a: u64) -> String {
 /// Rows of one request.
 const ROWS: u64 = 2000;
 
-fn change(line: &mut Line, what: &str, table: &str, row: impl Fn(u64) -> String) -> u64 {
+fn change(line: &mut ControlLine, what: &str, table: &str, row: impl Fn(u64) -> String) -> u64 {
     let mut request = format!("{{\"do\":\"{what}\",\"table\":\"{table}\",\"rows\":[");
     for i in 0..ROWS {
         let _ = write!(request, "{}{{{}}}", if i == 0 { "" } else { "," }, row(i));

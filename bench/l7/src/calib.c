@@ -1,6 +1,6 @@
-/* calib: a fixed amount of work on the pinned core. Prints CPU nanoseconds per unit of pure user
- * arithmetic, of an empty system call, and of one 64-byte send+recv pair over loopback TCP inside
- * one process. Shows how fast the core is at that moment. */
+/* calib: a fixed amount of work on the pinned core. Prints CPU nanoseconds per unit of three: pure
+ * user arithmetic, an empty system call, and a 64-byte send+recv pair over loopback TCP in one
+ * process. Shows how fast the core is at that moment. */
 #define _GNU_SOURCE
 #include "common.h"
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-/* floor_merge: the least a word-count combiner can do. One thread: eight mappers connect, a linear
- * scan over the streams' first words finds the smallest, equal words are added up, and the result
+/* floor_merge: the least a word-count combiner can do. One thread serves eight mappers. A linear
+ * scan over the streams' first words finds the smallest. Equal words are added up, and the result
  * goes to the reducer. Blocking sockets with large buffers, no protocol safety, a fixed fan-in.
  * usage: floor_merge LISTENPORT REDUCERPORT */
 #define _GNU_SOURCE

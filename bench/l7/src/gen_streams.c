@@ -2,8 +2,8 @@
  * prints as JSON what went in and what the combined stream must be. The mapper adds the mark of a
  * whole stream where the combiner wants one. usage: gen_streams DIR TOTAL_MIB [STREAMS]
  *
- * One dictionary in sorted order feeds all streams: a word is 6 letters that count upwards and 0 to
- * 8 letters derived from its number, and is in each stream with probability one half. So on average
+ * One dictionary in sorted order feeds all streams. A word is 6 letters that count upwards and 0 to
+ * 8 letters derived from its number. It is in each stream with probability one half. So on average
  * four of eight mappers have a word, as in a word count over texts of one language. */
 #define _GNU_SOURCE
 #include "common.h"

@@ -1,5 +1,5 @@
-/* receiver: accepts one connection and moves its bytes into a FIFO with splice, so that `sort -m`
- * can read what a mapper sends over TCP at the least possible cost.
+/* receiver: accepts one connection and moves its bytes into a FIFO with splice. So `sort -m` reads
+ * a mapper's stream of TCP at the least possible cost.
  * usage: receiver PORT FIFO */
 #define _GNU_SOURCE
 #include "common.h"

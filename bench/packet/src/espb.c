@@ -1,5 +1,5 @@
 /* espb CIPHER BYTES PACKETS: ESP's cryptography by OpenSSL's EVP called per packet, a fresh IV and
- * a fresh MAC for each: `ctr` is AES-256-CTR with HMAC-SHA1, `gcm` AES-256-GCM with 8 bytes of
+ * a fresh MAC for each. `ctr` is AES-256-CTR with HMAC-SHA1, `gcm` AES-256-GCM with 8 bytes of
  * associated data. Prints CPU ns per packet as JSON. */
 #include "trace.h"
 #include <openssl/core_names.h>

@@ -60,8 +60,8 @@ int main(int argc, char **argv) {
     if (!j) { fprintf(stderr, "usage: hw JOB FRAMES [TRACE [hold]]; hw pcap FILE; hw list\n"); return 2; }
     if (argc >= 4 && atoi(argv[3])) trace_frames = j->frames = (uint32_t)strtoul(argv[3], NULL, 10);
     const uint64_t wanted = strtoull(argv[2], NULL, 10);
-    /* Tables are filled and memory is touched before the clock runs; then every flow comes as often
-     * as any: those that came first lie where they are looked for first, and take half as long. */
+    /* Tables are filled and memory is touched before the clock runs. Then every flow comes as often
+     * as any: the first ones lie where searches begin, and take half as long. */
     const uint32_t warm = j->round ? MANY : 1, least = (uint32_t)((wanted + j->frames - 1) / j->frames), passes = (least + warm - 1) / warm * warm;
     j->setup();
     for (uint32_t i = 0; i < warm; i++) pass(j, i);

@@ -1,6 +1,6 @@
-/* Rules with masks and priorities: up to 16 compared at once, one after the other; more by tuple
- * space, a table of buckets for each of the 12 masks, all 12 hashed and fetched at once, candidates
- * verified in the order of the rules. */
+/* Rules with masks and priorities. Up to 16 are compared at once, one after the other. More go by
+ * tuple space, a table of buckets for each of the 12 masks. All 12 are hashed and fetched at once.
+ * Candidates are verified in the order of the rules. */
 #include "hw.h"
 
 #define MASKS 12u

@@ -1,9 +1,9 @@
 /* The plain C, by which targets are judged: hand-written, on the frames and rules of trace.h and
- * behind the command line of hw.c. Of its matchers those that it quotes: linear for ten rules,
- * vectors over tuple space for more; of its flow tables the one that fetches a batch ahead and is
- * at most a quarter full. Nothing in it is tuned further: hw_*.c is. It has no job of 16K rules
- * (its tables must be free of collisions, and with so many rules whole hashes of one mask collide
- * whatever the seed) and none of 32M flows. */
+ * behind the command line of hw.c. Of its matchers these are used: linear for ten rules, vectors
+ * over tuple space for more. Its flow table is the one that fetches a batch ahead. It is at most a
+ * quarter full. Nothing in it is tuned further: hw_*.c is. It has no job of 32M flows and none of
+ * 16K rules. Its tables must be free of collisions, and with so many rules whole hashes of one mask
+ * collide. */
 #include "hw.h"
 
 #define B 64

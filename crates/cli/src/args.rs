@@ -74,7 +74,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   wireloom emit ir my.loom            # typed and bounded, before code is made of it
-  wireloom emit c my.loom -o my.c     # what clang or gcc compiles")]
+  wireloom emit c my.loom -o my.c     # what clang or gcc compiles
+  wireloom emit bpf my.loom           # what clang compiles for the kernel's XDP hook")]
     Emit(Emit),
     /// Draw the app's graph as SVG.
     #[command(after_help = "\
@@ -295,6 +296,26 @@ pub struct Run {
     /// is not optimised serves meanwhile.
     #[arg(long)]
     pub optimized: bool,
+    /// Give handlers of packets to a device: `xdp` is the kernel's hook in front of an interface.
+    /// What cannot run there stays on the CPU.
+    #[arg(long, value_enum, value_name = "DEVICE")]
+    pub place: Option<Place>,
+    /// Where the kernel runs programs in the hook: in the driver, or in the network stack; `auto`:
+    /// in the driver if it can.
+    #[arg(long, value_enum, default_value_t = XdpMode::Auto)]
+    pub xdp_mode: XdpMode,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Place {
+    Xdp,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum XdpMode {
+    Auto,
+    Native,
+    Generic,
 }
 
 #[derive(Args, Clone)]
@@ -343,22 +364,30 @@ pub struct Fmt {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub enum Artifact {
     Ir,
     C,
+    Bpf,
 }
 
 #[derive(Args)]
 pub struct Emit {
-    /// `ir`: the intermediate representation; `c`: the C code.
+    /// `ir`: the intermediate representation; `c`: the C code; `bpf`: the C code for the kernel's
+    /// XDP hook.
     #[arg(value_enum)]
-    pub what: What,
+    pub what: Artifact,
     /// A source; FILE:APP where it has several apps.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// By default standard output.
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
+    /// With `bpf` or `--place`: a parameter. Its value is part of the code.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// With `ir`: give handlers of packets to this device, as `run` does.
+    #[arg(long, value_enum, value_name = "DEVICE")]
+    pub place: Option<Place>,
 }
 
 #[derive(Args)]
@@ -383,6 +412,9 @@ pub struct Explain {
     /// As for `run`: parameters that name the targets of ports.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// Show instead which handlers this device can run, and what keeps the others off it.
+    #[arg(long, value_enum, value_name = "DEVICE")]
+    pub place: Option<Place>,
 }
 
 #[derive(Args)]

@@ -14,6 +14,13 @@ pub fn build(args: Build) -> Outcome {
     if module.app.is_empty() {
         return Err(crate::Failure::Said(format!("{} has no app to build", args.file.display())));
     }
+    // The executable has no compiler for the kernel's programs.
+    if let Some(h) = module.handlers.iter().find(|h| h.device == wireloom_ir::ops::Device::Xdp) {
+        let name = &h.name;
+        return Err(crate::Failure::Said(format!(
+            "handler `{name}` stands `on xdp`, which needs clang where it runs: use `wireloom run`"
+        )));
+    }
     let library = engine::library(&module, &CompileOptions { portable: args.portable, ..CompileOptions::default() })?;
     let desc = serde_json::to_vec(&module.desc())?;
     let target = args.output.unwrap_or_else(|| PathBuf::from(&module.app));

@@ -1,15 +1,17 @@
 //! `wireloom emit` and `wireloom graph`.
 
-use crate::args::{Emit, Graph, What};
-use crate::{load, Outcome};
+use crate::args::{Artifact, Emit, Graph};
+use crate::{load, place, Outcome};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub fn emit(args: Emit) -> Outcome {
     let module = load::load(&args.file)?;
     let text = match args.what {
-        What::Ir => wireloom_ir::text::print(&module),
-        What::C => wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default()).text,
+        Artifact::Ir if args.place.is_some() => place::ir(&module, &args.set)?,
+        Artifact::Ir => wireloom_ir::text::print(&module),
+        Artifact::C => wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default()).text,
+        Artifact::Bpf => place::text(&module, &args.set)?,
     };
     write(args.output.as_deref(), &text)
 }

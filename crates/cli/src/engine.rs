@@ -103,7 +103,7 @@ fn level(sanitize: bool) -> u8 {
 }
 
 /// Starts a thread that takes no signals: those are for the service.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: two sets of signals of our own, and plain system calls on this thread's mask.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed::<libc::sigset_t>());
@@ -147,12 +147,20 @@ pub fn extern_function(module: &Module) -> Option<&str> {
 }
 
 pub fn interpret(module: &Arc<Module>) -> Result<Loaded, Failure> {
+    interpret_beside(module, Vec::new())
+}
+
+/// The interpreter, where another device keeps some of the tables.
+pub fn interpret_beside(
+    module: &Arc<Module>,
+    outside: Vec<Option<Arc<dyn wireloom_interp::OutsideTable>>>,
+) -> Result<Loaded, Failure> {
     if let Some(f) = extern_function(module) {
         return Err(Failure::Said(format!(
             "`{f}` is a function in C (`extern fn`): the interpreter cannot run it, only compiled code can"
         )));
     }
-    let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
+    let program = Box::leak(Box::new(wireloom_interp::program_beside(module.clone(), outside)));
     let merges = Box::leak(Box::new(wireloom_interp::InterpMerges::new(module.clone())));
     // SAFETY: the tables and all their targets are leaked just above, so they live as long as the
     // process.

@@ -1,7 +1,7 @@
 //! `wireloom explain`: the bounds of apps, the links between apps, or a diagnostic's code.
 
 use crate::args::Explain;
-use crate::{load, run, Failure, Outcome};
+use crate::{load, place, run, Failure, Outcome};
 use std::path::Path;
 use wireloom_ir::passes::affinity_groups;
 use wireloom_runtime::packet;
@@ -29,6 +29,12 @@ pub fn explain(args: Explain) -> Outcome {
     let mut apps = Vec::new();
     for file in &args.what {
         apps.extend(load::load_all(Path::new(file))?);
+    }
+    if args.place.is_some() {
+        for app in &apps {
+            print!("{}", place::report(app, &args.set)?);
+        }
+        return Ok(());
     }
     let bound = match args.bind.is_empty() && args.set.is_empty() {
         true => affinity_groups::by_name(&apps),

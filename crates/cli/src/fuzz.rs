@@ -7,12 +7,12 @@
 
 use crate::args::{Compile, Fuzz};
 use crate::engine::{self, How};
+use crate::fuzz_limit::Limit;
 use crate::world::{self, CliWorld};
 use crate::{fuzz_frames, load, sanitize, Failure, Outcome};
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 use wireloom_interp::differential::{contexts, Pair, Summary};
 use wireloom_ir::{suggestions, Module, UnitId};
 use wireloom_syntax::World;
@@ -49,35 +49,6 @@ fn outer(args: Fuzz) -> Outcome {
             let frame = frame.lines().next().map_or(String::new(), |f| format!(" at frame {f}"));
             Err(Failure::Said(format!("{} crashes ({s}){frame}\nrepeat with --seed {seed}", args.unit)))
         }
-    }
-}
-
-/// The time of a run.
-pub struct Limit {
-    start: Instant,
-    seconds: u64,
-    begun: Cell<bool>,
-}
-
-impl Limit {
-    fn new(seconds: u64) -> Limit {
-        Limit { start: Instant::now(), seconds, begun: Cell::new(false) }
-    }
-
-    /// Whether one more is run: the first always is, and so is all of what is not random if no time
-    /// is given.
-    pub fn goes_on(&self) -> bool {
-        !self.begun.replace(true) || self.seconds == 0 || self.is_time_left()
-    }
-
-    /// Whether there is time for what is random.
-    pub fn is_time_left(&self) -> bool {
-        self.start.elapsed().as_secs_f64() < self.seconds as f64
-    }
-
-    /// What a run says when it begins.
-    pub fn shown(&self) -> String {
-        format!("{} s, of which preparing took {:.1}", self.seconds, self.start.elapsed().as_secs_f64())
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::args::Fuzz;
 use crate::engine::{self, How};
-use crate::fuzz::Limit;
+use crate::fuzz_limit::Limit;
 use crate::{load, Failure, Outcome};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

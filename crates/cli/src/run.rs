@@ -2,6 +2,7 @@
 
 use crate::args::Run;
 use crate::engine::{self, How};
+use crate::place;
 use crate::serve::{self, ignore_hangup};
 pub use crate::serve::{cpus, pairs, sets};
 use crate::{load, sanitize, Failure, Outcome};
@@ -12,7 +13,7 @@ use wireloom_ir::passes::{affinity_groups, flow_affinity};
 use wireloom_ir::Module;
 use wireloom_runtime::packet;
 
-pub fn run(args: Run) -> Outcome {
+pub fn run(mut args: Run) -> Outcome {
     sanitize::load(&args.compile)?;
     let begin = Instant::now();
     ignore_hangup();
@@ -26,22 +27,29 @@ pub fn run(args: Run) -> Outcome {
     for_cores(&mut modules, &cpus(args.serve.cores.as_deref())?);
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let sets = sets(&descs.iter().collect::<Vec<_>>(), &args.serve.set)?;
+    let placed = place::place(&modules, &sets, &mut args)?;
     wireloom_runtime::listen_early(&descs.into_iter().zip(sets).collect::<Vec<_>>())?;
     let (mut programs, mut later) = (Vec::new(), Vec::new());
     let at_once = args.optimized || std::env::var_os("WIRELOOM_START").is_some_and(|v| v == "optimized");
     for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
-        let made = if at_once {
+        // Compiled code has its own form of tables.
+        let made = if let Some(tables) = placed.tables(&module) {
+            engine::interpret_beside(&module, tables)?
+        } else if at_once {
             engine::make_to_serve(&module, &args.compile)?
         } else {
             engine::make_in_tiers(&module, &args.compile)?
         };
         let interpreted = matches!(made.how, How::Interpreted);
         later.extend(made.later);
-        programs.push((made.program, Desc { cluster, ..module.desc() }, interpreted));
+        let (program, desc) = placed.rest(made.program, Desc { cluster, ..module.desc() });
+        programs.push((program, desc, interpreted));
     }
     let interpreted = programs.iter().any(|p| p.2);
     let programs = programs.into_iter().map(|(program, desc, _)| (program, desc)).collect();
-    serve::serve_all(programs, &args.serve, begin, interpreted)?;
+    let attach = placed.attach(args.xdp_mode);
+    serve::serve_all(programs, &args.serve, begin, interpreted, attach)?;
+    placed.tell();
     // Compilers that still run are of no use to anybody.
     drop(later);
     Ok(())

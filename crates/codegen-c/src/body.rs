@@ -68,6 +68,7 @@ pub(crate) struct BodyGen<'g, 'm> {
     marked: String,
     /// Long loops pause.
     pub pauses: bool,
+    pub xdp: crate::xdp::XdpBody,
 }
 
 impl<'g, 'm> BodyGen<'g, 'm> {
@@ -96,6 +97,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             title: String::new(),
             marked: String::new(),
             pauses: false,
+            xdp: Default::default(),
         }
     }
 
@@ -220,6 +222,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     fn stmt(&mut self, s: &'m Stmt) {
         self.origin(s);
+        if self.g.xdp && self.xdp_stmt(&s.kind) {
+            return;
+        }
         match &s.kind {
             StmtKind::Frame { frame, act } => self.frame_act(*frame, act),
             StmtKind::Output { wire, frame, mark, .. } => self.output(*wire, *frame, mark),
@@ -273,7 +278,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::If { cond, then, other } => {
                 let c = self.condition(cond);
-                if self.send_if(&c, then, other) {
+                if !self.g.xdp && self.send_if(&c, then, other) {
                     return;
                 }
                 if self.choose(&c, then, other) {
@@ -286,6 +291,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                     self.block(other);
                 }
                 line!(self, "}}");
+                self.join_of_branches();
             }
             StmtKind::Switch { on, cases, default } => self.switch(on, cases, default),
             StmtKind::For { var, from, to, body, .. } => self.for_loop(*var, from, to, body, self.pauses_in(&s.kind)),

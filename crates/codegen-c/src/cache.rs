@@ -48,7 +48,7 @@ pub(crate) struct Folder {
 }
 
 /// Removes a folder when it is dropped. A process of its own does that, so that the folder goes
-/// when this one is killed, too: it waits for the end of a pipe that only this process holds.
+/// when this one is killed, too. It waits for the end of a pipe that only this process holds.
 struct Remover {
     path: PathBuf,
     shell: Option<Child>,

@@ -141,6 +141,11 @@ fn named_from_anywhere(name: &str) -> String {
     std::path::absolute(name).map_or_else(|_| name.to_string(), |p| p.to_string_lossy().into_owned())
 }
 
+/// The newest clang in the folders of `PATH`.
+pub fn newest_clang_here() -> Option<String> {
+    Some(newest_clang(&std::env::var_os("PATH")?)?.1.to_string_lossy().into_owned())
+}
+
 /// Newer ones know newer processors, and make faster packet programs.
 fn newest_clang(dirs: &OsStr) -> Option<(String, PathBuf)> {
     let names = CLANGS.map(|v| format!("clang-{v}")).chain(["clang".to_string()]);

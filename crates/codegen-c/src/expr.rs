@@ -91,7 +91,7 @@ impl Gen<'_> {
                         n as u32,
                         self.layers(i.unit)[n].unit,
                         &i.at,
-                        &format!("{0}->p + {0}->at[{n}]", i.at),
+                        &self.place_in(&i.at, &format!("at[{n}]")),
                     )),
                     None => Some(i.clone()),
                 }
@@ -378,10 +378,10 @@ impl Gen<'_> {
                     Ty::Bytes(_) => format!("wl_md5_u32({})", self.expr(s, k)),
                     _ => self.expr(s, k),
                 };
-                format!("wl_ketama(&x->core->port[{}], {key})", p.0)
+                format!("wl_ketama(x->core, {}, {key})", p.0)
             }
             ExprKind::Modula(p, h) => format!("wl_modula(&x->core->port[{}], {})", p.0, self.expr(s, h)),
-            ExprKind::Maglev(p, h) => format!("wl_maglev(&x->core->port[{}], {})", p.0, self.expr(s, h)),
+            ExprKind::Maglev(p, h) => format!("wl_maglev(x->core, {}, {})", p.0, self.expr(s, h)),
             ExprKind::ConnPeer => "wl_peer(x)".into(),
             ExprKind::ConnLocal => "wl_local(x)".into(),
             ExprKind::ConnId => "(x->conn ? x->conn->id : 0)".into(),
@@ -447,6 +447,7 @@ impl Gen<'_> {
                 };
                 return match self.m.ty(a.ty) {
                     Ty::Bytes(_) => format!("(wl_cmp({x}, {y}) {sign} 0)"),
+                    Ty::Ip if self.xdp => format!("(wl_ip_order({x}, {y}) {sign} 0)"),
                     Ty::Ip => format!("(memcmp({x}.b, {y}.b, 16) {sign} 0)"),
                     _ => format!("({x} {sign} {y})"),
                 };

@@ -97,7 +97,7 @@ impl<'m> Gen<'m> {
         let at = match self.offset(frame, layer, i.unit, f) {
             Offset::Fixed(0) => i.base.clone(),
             Offset::Fixed(n) => format!("{} + {n}", i.base),
-            Offset::Slot(s) => format!("{view}->p + {view}->slot[{s}]"),
+            Offset::Slot(s) => self.place_in(view, &format!("slot[{s}]")),
             Offset::Unknown => {
                 return match &field.kind {
                     FieldKind::Let { value } => {
@@ -155,7 +155,8 @@ impl<'m> Gen<'m> {
         let first = list.iter().rev().skip(1).fold(format!("{view}->at[{}]", list[list.len() - 1]), |text, n| {
             format!("wl_choose(WL_HAS({view}, {n}), {view}->at[{n}], {text})")
         });
-        let load = self.load_uint(&format!("({view}->p + {first} + {at})"), field, e.ty);
+        let place = self.place_at(&view, &first);
+        let load = self.load_uint(&format!("({place} + {at})"), field, e.ty);
         Some(if last.is_some() {
             load
         } else {
@@ -189,7 +190,7 @@ impl<'m> Gen<'m> {
         let Some(Head::Header { view, frame, layer }) = &i.head else { return None };
         let FieldKind::Unit { unit, .. } = &self.m.unit(i.unit).fields[f.index()].kind else { return None };
         let base = match self.offset(*frame, *layer, i.unit, *f) {
-            Offset::Slot(s) => format!("{view}->p + {view}->slot[{s}]"),
+            Offset::Slot(s) => self.place_in(view, &format!("slot[{s}]")),
             Offset::Fixed(n) => format!("{} + {n}", i.base),
             Offset::Unknown => return None,
         };
@@ -209,13 +210,14 @@ impl<'m> Gen<'m> {
 
     pub fn load_uint(&mut self, at: &str, field: UIntField, ty: TyId) -> String {
         let UIntField { bytes, shift, bits, big, signed } = field;
-        let end = if big { "be" } else { "le" };
+        let (end, wl) = (if big { "be" } else { "le" }, self.loader(at));
         let load = match bytes {
+            1 if self.xdp => format!("{wl}_u8({at})"),
             1 => format!("*({at})"),
-            2 | 4 | 8 => format!("wl_{end}{}({at})", bytes as u32 * 8),
-            16 if big => format!("((unsigned __int128)wl_be64({at}) << 64 | wl_be64({at} + 8))"),
-            6 if big => format!("((uint64_t)wl_be32({at}) << 16 | wl_be16({at} + 4))"),
-            _ => format!("wl_{end}({at}, {bytes})"),
+            2 | 4 | 8 => format!("{wl}_{end}{}({at})", bytes as u32 * 8),
+            16 if big => format!("((unsigned __int128){wl}_be64({at}) << 64 | {wl}_be64({at} + 8))"),
+            6 if big => format!("((uint64_t){wl}_be32({at}) << 16 | {wl}_be16({at} + 4))"),
+            _ => format!("{wl}_{end}({at}, {bytes})"),
         };
         let c = self.cty(ty);
         let whole = bits as u32 == bytes as u32 * 8;

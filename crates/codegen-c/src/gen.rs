@@ -21,6 +21,8 @@ pub(crate) struct Gen<'m> {
     /// C sources named by `extern` functions.
     pub externs: BTreeSet<String>,
     pub lines: bool,
+    /// For the kernel's XDP hook: `support/bpf.h` takes the place of the other headers.
+    pub xdp: bool,
     /// With marks: the names that they distinguish.
     pub marks: Option<Vec<String>>,
     /// Forced by edits: extents that must be in the view.
@@ -49,6 +51,7 @@ impl<'m> Gen<'m> {
             sets: BTreeMap::new(),
             externs: BTreeSet::new(),
             lines: false,
+            xdp: false,
             marks: None,
             extents: BTreeSet::new(),
             values: BTreeSet::new(),

@@ -40,8 +40,9 @@ mod table;
 mod types;
 mod vectorize;
 mod view;
+pub mod xdp;
 
-pub use compile::{cached, compile, find_compiler, CompileError, CompileOptions, Compiled};
+pub use compile::{cached, compile, find_compiler, newest_clang_here, CompileError, CompileOptions, Compiled};
 pub use stop_compilers::Stop;
 use wireloom_ir as ir;
 

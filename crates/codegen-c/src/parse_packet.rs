@@ -106,7 +106,7 @@ impl<'m> Gen<'m> {
         self.frames.needed.get(&u.0).into_iter().flatten().copied().collect()
     }
 
-    fn open_chain(&mut self, u: UnitId, chain: &Chain<'m>) -> String {
+    pub(crate) fn open_chain(&mut self, u: UnitId, chain: &Chain<'m>) -> String {
         let layers = self.all_layers(u);
         let label = |g: &Self, n: u32| {
             format!(
@@ -124,7 +124,9 @@ impl<'m> Gen<'m> {
             for x in chain.get(&k).into_iter().flatten() {
                 let cond = x.cond.map(|c| g.expr(&layer_scope(u), c));
                 let jump = match x.again {
-                    Some(a) => format!("{{ again = {a}; goto {}; }}\nagain_{a}:;\n", label(g, x.layer)),
+                    Some(a) => {
+                        format!("{{ again = {a}; goto {}; }}\nagain_{a}:;\n{}", label(g, x.layer), g.join_of_ways())
+                    }
                     None => format!("goto {};\n", label(g, x.layer)),
                 };
                 text.push_str(&cond.map_or_else(|| jump.clone(), |c| format!("if ({c}) {jump}")));
@@ -149,7 +151,8 @@ impl<'m> Gen<'m> {
                     list.iter().map(|a| format!("case {a}: again = 0; goto again_{a};\n")).collect::<String>()
                 ),
             };
-            text.push_str(&format!("/* {title} */\n{name}:;\ndo {{\n{header}{found}at += size;\ngoto {name}_end;\n}} while (0);\n{absent}{name}_end:;\n"));
+            let join = self.join_of_ways();
+            text.push_str(&format!("/* {title} */\n{name}:;\n{join}do {{\n{header}{found}at += size;\ngoto {name}_end;\n}} while (0);\n{absent}{name}_end:;\n"));
             follow(self, Some(n), &mut text);
         }
         text + "done:;\n"
@@ -206,9 +209,11 @@ impl<'m> Gen<'m> {
             let inst = g.header_inst(u, n, l.unit, "v", "h");
             g.header_field(&inst, f, header.fields[f.index()].ty)
         };
-        let mut text =
-            format!("const uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h;\n");
-        text.push_str(&miss.if_so(&format!("left < {least}"), "WL_F_TRUNCATED", place));
+        let mut text = format!(
+            "const uint8_t *h = {};\nuint32_t left = v->end - at, size = {least};\n(void)h;\n",
+            self.header_begin()
+        );
+        text.push_str(&miss.if_so(&self.is_short(least), "WL_F_TRUNCATED", place));
         text.push_str(&self.header_rules(u, n, l.unit, miss, &Known::new()));
         if let Some(c) = header.header.covers {
             let (value, own) = (value_of(self, c.field), if c.own { "" } else { " + size" });

@@ -2,7 +2,7 @@
 //! can stop at any byte.
 //!
 //! `NAME_step(v, p, base, pos, end, eof, used)` works on the bytes `p + pos … p + end`. Offsets
-//! count from the message's first byte (`p` is where that byte is or would be), and `base` is the
+//! count from the message's first byte. `p` is where that byte is or would be, and `base` is the
 //! offset of the first byte given. To stop, it notes a resume point in `v->p.pc` and goes to
 //! `more`. The next call jumps back to that label. `pos` moves only past complete fields (in the
 //! tail also past checked parts of long ones). So bytes that are needed again are never released.

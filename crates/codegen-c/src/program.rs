@@ -310,7 +310,9 @@ impl<'m> Gen<'m> {
         };
         match h.on {
             On::Message { .. } => first(0, "t->req", &mut b),
-            On::Opened(_) | On::Greeting(_) | On::Closed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
+            On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => {
+                first(0, "t->conn ? t->conn->instance : 0", &mut b)
+            }
             On::Fault => {
                 first(0, "t->fault", &mut b);
                 first(1, "t->place", &mut b);

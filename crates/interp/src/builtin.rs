@@ -33,7 +33,7 @@ pub fn crc32(b: &[u8]) -> u32 {
 
 /// CRC-32C (RFC 3720: reflected, polynomial 0x82f63b78).
 pub fn crc32c(b: &[u8]) -> u32 {
-    let bit = |c: u32| c >> 1 ^ 0x82f6_3b78 * (c & 1);
+    let bit = |c: u32| (c >> 1) ^ (0x82f6_3b78 * (c & 1));
     !b.iter().fold(!0, |c, x| (0..8).fold(c ^ u32::from(*x), |c, _| bit(c)))
 }
 
@@ -114,10 +114,10 @@ pub fn trim(mut b: &[u8], blank: impl Fn(u8) -> bool) -> &[u8] {
 
 /// Instance of the first point on the ring (pairs of point and instance, sorted by point) not below
 /// `hash`.
-pub fn ring_lookup(ring: &[u32], hash: u32) -> u32 {
+/// The index of its point, and the instance.
+pub fn ring_lookup(ring: &[u32], hash: u32) -> Option<(usize, u32)> {
     let pairs: Vec<(u32, u32)> = ring.chunks_exact(2).map(|p| (p[0], p[1])).collect();
-    match pairs.get(pairs.partition_point(|(point, _)| *point < hash)).or(pairs.first()) {
-        Some((_, instance)) => *instance,
-        None => 0,
-    }
+    let at = pairs.partition_point(|(point, _)| *point < hash);
+    let at = if at < pairs.len() { at } else { 0 };
+    pairs.get(at).map(|(_, instance)| (at, *instance))
 }

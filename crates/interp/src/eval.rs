@@ -7,6 +7,7 @@ use crate::grammar::tree::{Content, FieldNode, Node};
 use crate::value::{canonical, int_type, mask, signed, Endpoint, Value};
 use std::borrow::Cow;
 use wireloom_ir::*;
+use wireloom_runtime::abi::{WL_P_MAGLEV, WL_P_RING};
 use wireloom_runtime::crypto::{self, Op};
 
 /// Why evaluation or execution ends early.
@@ -190,11 +191,17 @@ impl<'a> Env<'a> {
                 } else {
                     self.int(k)? as u32
                 };
-                Value::Int(builtin::ring_lookup(act.port(*p)?.ring, h) as u128)
+                let found = builtin::ring_lookup(act.port(*p)?.ring, h);
+                if let Some((at, _)) = found {
+                    act.found_at(*p, WL_P_RING, at);
+                }
+                Value::Int(found.map_or(0, |(_, instance)| instance.into()))
             }
             ExprKind::Maglev(p, h) => {
                 let (h, table) = (self.int(h)? as u64, act.port(*p)?.maglev);
-                Value::Int(if table.is_empty() { 0 } else { table[(h % table.len() as u64) as usize] as u128 })
+                let Some(at) = h.checked_rem(table.len() as u64) else { return Ok(Value::Int(0)) };
+                act.found_at(*p, WL_P_MAGLEV, at as usize);
+                Value::Int(table[at as usize].into())
             }
             ExprKind::ConnPeer => Value::Endpoint(act.conn()?.0),
             ExprKind::ConnLocal => Value::Endpoint(act.conn()?.1),

@@ -13,9 +13,11 @@ use wireloom_runtime::abi::*;
 use wireloom_runtime::core::app::AppCore;
 use wireloom_runtime::{App, Program};
 
+mod beside;
 mod host;
 mod mutate;
 mod tables;
+pub use beside::Beside;
 use host::Host;
 pub use mutate::{samples, Mutator};
 

@@ -234,9 +234,12 @@ impl<'a> Generator<'a> {
                 buf.push(v as u8);
             }
             FieldKind::Bytes { min, max, class, extent, .. } => {
-                self.bytes(g, f, *min, *max, class.as_ref(), extent, buf)?
+                let wanted = Wanted { min: *min, max: *max, class: class.as_ref(), extent };
+                self.bytes(g, f, &wanted, buf)?
             }
-            FieldKind::StreamBytes { extent } => self.bytes(g, f, 0, LARGEST, None, extent, buf)?,
+            FieldKind::StreamBytes { extent } => {
+                self.bytes(g, f, &Wanted { min: 0, max: LARGEST, class: None, extent }, buf)?
+            }
             FieldKind::Literal { values } => buf.extend(self.rng.pick(values).ok_or(GiveUp)?),
             FieldKind::Flag { value } => {
                 if self.rng.chance(30) {
@@ -310,17 +313,8 @@ impl<'a> Generator<'a> {
         Env::grammar(self.m, Seen { node, buf })
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn bytes(
-        &mut self,
-        g: &mut Making,
-        f: FieldId,
-        min: u64,
-        max: u64,
-        class: Option<&ByteSet>,
-        extent: &Extent,
-        buf: &mut Vec<u8>,
-    ) -> Made<()> {
+    fn bytes(&mut self, g: &mut Making, f: FieldId, wanted: &Wanted, buf: &mut Vec<u8>) -> Made<()> {
+        let Wanted { min, max, class, extent } = *wanted;
         let mut set = class.copied().unwrap_or(ByteSet::ALL);
         let n = match extent {
             Extent::Length(e) => {
@@ -451,6 +445,14 @@ impl<'a> Generator<'a> {
         }
         self.fields(g, &chosen.fields, buf)
     }
+}
+
+/// The bytes that a field asks for.
+struct Wanted<'a> {
+    min: u64,
+    max: u64,
+    class: Option<&'a ByteSet>,
+    extent: &'a Extent,
 }
 
 /// A unit that is being made.

@@ -29,9 +29,10 @@ pub mod program;
 pub mod value;
 
 pub use api::{eval_test, parse_message, Parsed};
+pub use exec::tables::OutsideTable;
 pub use merge::merge_reference;
 pub use merge_table::InterpMerges;
-pub use program::{program, InterpProgram};
+pub use program::{program, program_beside, InterpProgram};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;

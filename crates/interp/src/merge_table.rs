@@ -89,7 +89,7 @@ fn key_of(m: &Module, merge: &Merge, bytes: &[u8]) -> Value {
 }
 
 /// How a call ends.
-enum End {
+enum MergeStop {
     Dry(usize),
     Full,
     Done,
@@ -110,7 +110,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn all(&mut self) -> End {
+    fn all(&mut self) -> MergeStop {
         for k in 0..self.windows.len() {
             if let Err(end) = self.load(k) {
                 return end;
@@ -125,14 +125,14 @@ impl Call<'_> {
     }
 
     /// Takes the next message of all.
-    fn step(&mut self) -> Result<(), End> {
+    fn step(&mut self) -> Result<(), MergeStop> {
         let heads = self.heads.iter().enumerate().filter_map(|(k, r)| Some((k, r.as_ref()?)));
         let least = heads.min_by(|a, b| order(self.m, self.merge, &a.1.key, &b.1.key)).map(|(k, _)| k);
         let same = |k: usize| matches!((&self.pending, &self.heads[k]), (Some((key, _)), Some(r)) if *key == r.key);
         if self.pending.is_some() && !least.is_some_and(same) {
             self.emit()?;
         }
-        let Some(k) = least else { return Err(End::Done) };
+        let Some(k) = least else { return Err(MergeStop::Done) };
         let Some(taken) = self.heads[k].take() else { return Ok(()) };
         self.pending = Some(match self.pending.take() {
             None => (taken.key.clone(), taken.values),
@@ -147,9 +147,9 @@ impl Call<'_> {
         self.load(k)
     }
 
-    fn emit(&mut self) -> Result<(), End> {
+    fn emit(&mut self) -> Result<(), MergeStop> {
         if self.out.len() - self.used < message_max(self.m, self.merge) {
-            return Err(End::Full);
+            return Err(MergeStop::Full);
         }
         if let Some((key, values)) = self.pending.take() {
             let mut bytes = Vec::new();
@@ -162,18 +162,18 @@ impl Call<'_> {
     }
 
     /// The next message of an input; none at its end.
-    fn load(&mut self, k: usize) -> Result<(), End> {
+    fn load(&mut self, k: usize) -> Result<(), MergeStop> {
         let w = self.windows[k];
         let (pos, eof) = (w.pos as usize, w.eof != 0);
         if w.pos >= w.n {
-            return if eof { Ok(()) } else { Err(End::Dry(k)) };
+            return if eof { Ok(()) } else { Err(MergeStop::Dry(k)) };
         }
         // SAFETY: a window names its buffer's first n bytes, which stay while the call lasts.
         let buf = unsafe { std::slice::from_raw_parts(w.buf, w.n as usize) };
         let found = match record(self.m, self.merge, &buf[pos..], eof) {
             Ok(r) => r,
-            Err(NoRecord::More(place)) if eof => return Err(End::Bad(k, FaultKind::TRUNCATED, place)),
-            Err(NoRecord::More(_)) => return Err(End::Dry(k)),
+            Err(NoRecord::More(place)) if eof => return Err(MergeStop::Bad(k, FaultKind::TRUNCATED, place)),
+            Err(NoRecord::More(_)) => return Err(MergeStop::Dry(k)),
             Err(NoRecord::Stop(stop)) => return Err(bad(k, stop)),
         };
         if self.last[k].as_ref().is_some_and(|last| order(self.m, self.merge, last, &found.key).is_gt()) {
@@ -184,18 +184,24 @@ impl Call<'_> {
     }
 }
 
-fn bad(k: usize, stop: Stop) -> End {
+fn bad(k: usize, stop: Stop) -> MergeStop {
     match stop {
-        Stop::Fault { kind, place } => End::Bad(k, kind, place),
+        Stop::Fault { kind, place } => MergeStop::Bad(k, kind, place),
         Stop::Internal(why) => {
             crate::note_internal(&why);
-            End::Bad(k, crate::INTERNAL, PlaceId(0))
+            MergeStop::Bad(k, crate::INTERNAL, PlaceId(0))
         }
     }
 }
 
 /// One call: restores the state, merges, and saves it.
-fn call(m: &Module, merge: &Merge, state: &mut [u8], windows: &mut [wl_window], out: &mut [u8]) -> (End, usize, u32) {
+fn call(
+    m: &Module,
+    merge: &Merge,
+    state: &mut [u8],
+    windows: &mut [wl_window],
+    out: &mut [u8],
+) -> (MergeStop, usize, u32) {
     let size = slot_size(m, merge);
     let (first, rest) = state.split_at_mut(size);
     let pending = get(first).and_then(|b| record(m, merge, b, true).ok()).map(|r| (r.key, r.values));
@@ -241,17 +247,17 @@ unsafe extern "C" fn run<const N: usize>(
     let ended =
         catch_unwind(AssertUnwindSafe(|| call(m, merge, state, &mut windows[..inputs], out))).unwrap_or_else(|_| {
             crate::note_internal("panic in an interpreted merge");
-            (End::Bad(0, crate::INTERNAL, PlaceId(0)), 0, 0)
+            (MergeStop::Bad(0, crate::INTERNAL, PlaceId(0)), 0, 0)
         });
     *at = wl_merge_at { used: ended.1 as u32, messages: ended.2, ..wl_merge_at::default() };
     match ended.0 {
-        End::Dry(k) => {
+        MergeStop::Dry(k) => {
             at.input = k as u32;
             WL_G_DRY
         }
-        End::Full => WL_G_FULL,
-        End::Done => WL_G_DONE,
-        End::Bad(k, kind, place) => {
+        MergeStop::Full => WL_G_FULL,
+        MergeStop::Done => WL_G_DONE,
+        MergeStop::Bad(k, kind, place) => {
             (at.input, at.fault, at.place) = (k as u32, u32::from(kind.0), place.0);
             WL_G_BAD
         }

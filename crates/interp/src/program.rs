@@ -9,7 +9,7 @@ use crate::eval::Stop;
 use crate::exec::activation::{Activation, Collected, CoreData, Suspended};
 use crate::exec::flatten::{self, Code};
 use crate::exec::frame::Frame;
-use crate::exec::tables::{Limits, Table};
+use crate::exec::tables::{Limits, Outside, OutsideTable, Table};
 use crate::exec::{self, Flow};
 use crate::grammar::view::{self, Extra};
 use crate::grammar::{Answer, Grammar, View};
@@ -38,6 +38,8 @@ pub struct Inner {
     /// The data of cores and shared memories, freed with the program.
     cores: Mutex<Vec<*mut RefCell<CoreData>>>,
     tables: Mutex<Vec<*mut Tables>>,
+    /// By table: another device keeps its entries.
+    outside: Vec<Option<Arc<dyn OutsideTable>>>,
     /// Handed to the runtime, which sets `transmit` before any frame comes.
     packets: UnsafeCell<wl_packets>,
 }
@@ -102,6 +104,11 @@ impl InterpProgram {
 
 /// Makes a program of a module.
 pub fn program(module: Arc<Module>) -> InterpProgram {
+    program_beside(module, Vec::new())
+}
+
+/// Makes a program some of whose tables, by their number, another device keeps.
+pub fn program_beside(module: Arc<Module>, outside: Vec<Option<Arc<dyn OutsideTable>>>) -> InterpProgram {
     let mut module = module;
     crate::grammar::tail::intern_types(Arc::make_mut(&mut module));
     let handlers = module.handlers.iter().map(|h| flatten::body(&module, &h.body)).collect();
@@ -119,6 +126,7 @@ pub fn program(module: Arc<Module>) -> InterpProgram {
         on_interim,
         cores: Mutex::default(),
         tables: Mutex::default(),
+        outside,
         packets: UnsafeCell::new(wl_packets {
             batch: Some(batch),
             steer: None,
@@ -277,8 +285,8 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
         unsafe {
             let inner = inner(this);
             let m = &inner.grammar.module;
-            let table = |t: &wireloom_ir::Table| {
-                Mutex::new(Table::new(Limits {
+            let table = |(n, t): (usize, &wireloom_ir::Table)| {
+                let mut table = Table::new(Limits {
                     capacity: if matches!(t.kind, TableKind::Bloom | TableKind::CountMin) {
                         u64::MAX
                     } else {
@@ -287,9 +295,12 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
                     idle: t.idle,
                     evict_lru: t.evict_lru,
                     memory: t.memory,
-                }))
+                });
+                let outside = inner.outside.get(n).cloned().flatten();
+                table.outside = outside.map(|table| Outside { table, module: m.clone(), value: t.value });
+                Mutex::new(table)
             };
-            let tables = Box::into_raw(Box::new(m.tables.iter().map(table).collect::<Tables>()));
+            let tables = Box::into_raw(Box::new(m.tables.iter().enumerate().map(table).collect::<Tables>()));
             inner.tables.lock().unwrap_or_else(|e| e.into_inner()).push(tables);
             shared.cast::<u8>().add(layout::table_stats_size(m) as usize).cast::<*mut Tables>().write_unaligned(tables);
         }
@@ -484,7 +495,7 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
     match h.on {
         On::Message { protocol, .. } => set(0, Value::Msg(MsgRef::Request(m.protocols[protocol.index()].request))),
         On::Frame { unit, .. } | On::Check { unit, .. } => set(0, Value::Msg(MsgRef::Frame(unit))),
-        On::Opened(_) | On::Greeting(_) | On::Closed(_) => {
+        On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => {
             // SAFETY: null or the connection of the task.
             let instance = unsafe { task.conn.as_ref() }.map_or(0, |c| c.instance);
             set(0, Value::Int(instance as u128));

@@ -159,8 +159,9 @@ pub enum StmtKind {
         msg: Outgoing,
         dst: LocalId,
     },
-    /// Reads a changed message as its next reader will: `ok` (bool) says whether its head (all of
-    /// it, where it is held) is one of its unit, `dst` is that message until another one is built.
+    /// Reads a changed message as its next reader will. `ok` (bool) says whether its head is one of
+    /// its unit; of a held message, whether all of it is. `dst` is that message until another one
+    /// is built.
     Reread {
         msg: Outgoing,
         dst: LocalId,
@@ -176,7 +177,7 @@ pub enum StmtKind {
     },
     /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that
     /// has ended; a fault there is one here. `mark` (u32) goes with it. `last`: the frame is not
-    /// used again (set by the `last` pass).
+    /// used again (set by the `frame_last_use` pass).
     Output {
         wire: WireId,
         frame: LocalId,
@@ -189,8 +190,8 @@ pub enum StmtKind {
         frame: LocalId,
         act: FrameAct,
     },
-    /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on,
-    /// over some thousand empty places at most; `more` (bool) tells whether `key` and `value` were
+    /// Walks a table's entries, in no order, a step at a time. `cursor` (u64, 0 at first) moves on,
+    /// over some thousand empty slots at most. `more` (bool) tells whether `key` and `value` were
     /// set. A cursor of all ones is behind the last entry. Entries added or removed meanwhile may
     /// or may not be seen; none is seen twice. `mask` (of the key's type) and `priority` (u32; of
     /// an LPM table the prefix's length) are for tables whose entries have masks.
@@ -361,8 +362,8 @@ pub enum FrameAct {
         copy: u32,
     },
     /// The frame as it is now leaves through an instance of a port. `last`: the handler does not
-    /// use it again (set by the `last` pass), so it is moved, else copied. `mark` (u32) goes with
-    /// it into a queue; None: 0.
+    /// use it again (set by the `frame_last_use` pass), so it is moved, else copied. `mark` (u32)
+    /// goes with it into a queue; None: 0.
     Send {
         port: PortId,
         index: Expr,
@@ -544,8 +545,8 @@ pub enum ExprKind {
     PortLen(PortId),
     PortUp(PortId, Expr),
     PortLoad(PortId, Expr),
-    /// Instance by ketama of the key (bytes: by their MD5; u32: by this hash) / by Maglev of the
-    /// hash / by the remainder of a hash (u32), each as often as it weighs; u32.
+    /// The instance, u32, each as often as it weighs. Ketama takes a key (bytes: by their MD5; u32:
+    /// by this hash), Maglev a hash, and Modula the remainder of a hash (u32).
     Ketama(PortId, Expr),
     Modula(PortId, Expr),
     Maglev(PortId, Expr),

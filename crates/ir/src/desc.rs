@@ -291,6 +291,9 @@ pub struct PortOptions {
     /// reach it then.
     pub eject_after: u32,
     pub eject_time: u64,
+    /// Connect: a backend that is down is sent the protocol's probe.
+    #[serde(default = "yes")]
+    pub probe: bool,
     /// Streams of a merge: the byte behind the last message, without which a stream is not whole.
     /// 0: the end of the connection is the end of the stream.
     #[serde(default)]
@@ -350,6 +353,7 @@ impl Default for PortOptions {
             failover: Failover::None,
             eject_after: 3,
             eject_time: S,
+            probe: true,
             end_mark: 0,
             offload: false,
             accept_timeout: S,
@@ -473,6 +477,10 @@ pub enum HandlerOn {
     Greeting {
         port: u32,
     },
+    /// A backend of a connect port is down, and is asked whether it answers again.
+    Probe {
+        port: u32,
+    },
     Closed {
         port: u32,
     },
@@ -536,9 +544,9 @@ pub struct ArgDesc {
     pub default: Option<ParamValue>,
 }
 
-/// How a signal's result is written: a leaf as its length, `:` and its text (`4:true`, `2:-7`,
-/// bytes as they are); an option as `-`, or `+` and its value; a record as its fields one after the
-/// other; no value as nothing.
+/// How a signal's result is written. A leaf is its length, `:` and its text (`4:true`, `2:-7`,
+/// bytes as they are). An option is `-`, or `+` and its value. A record is its fields one after the
+/// other; no value is nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ResultType {
     Nothing,

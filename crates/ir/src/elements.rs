@@ -59,9 +59,9 @@ pub struct Input {
     pub unit: UnitId,
     /// It is an array of `in`s.
     pub indexed: bool,
-    /// Local 0 is the packet (a `Msg` of the unit), local 1 its mark (u32), local 2 of an array the
-    /// place of the packet's arrival (u32). It ends behind its last statement, without a return.
-    /// None: it stands in each of its senders.
+    /// Local 0 is the packet (a `Msg` of the unit), local 1 its mark (u32). Local 2 of an array is
+    /// the index of the input that it arrived at (u32). It ends behind its last statement, without
+    /// a return. None: it stands in each of its senders.
     pub body: Option<Body>,
     /// Worst-case steps, by the bounds pass.
     pub steps: u64,

@@ -306,11 +306,12 @@ fn handler_edges(m: &Module, n: usize, h: &Handler, edges: &mut Vec<Edge>) {
         | On::Frame { port, .. }
         | On::Opened(port)
         | On::Greeting(port)
+        | On::Probe(port)
         | On::Closed(port) => add(Key::Port(port.0), this, EdgeKind::Message),
         On::Fault | On::Start | On::End | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, EdgeKind::Message),
         On::Test(_) | On::Check { .. } => {}
     }
-    if let On::Message { port, .. } | On::Greeting(port) = h.on {
+    if let On::Message { port, .. } | On::Greeting(port) | On::Probe(port) = h.on {
         walk::stmts(&h.body.block, &mut |s| {
             if let StmtKind::Reply { .. } = s.kind {
                 add(this, Key::Port(port.0), EdgeKind::Reply)

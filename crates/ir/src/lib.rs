@@ -29,6 +29,7 @@ pub mod ops;
 pub mod packed_keys;
 pub mod parse_graph;
 pub mod passes;
+pub mod placement;
 pub mod plans;
 pub mod port_options;
 pub mod segments;
@@ -88,8 +89,8 @@ pub struct Module {
     pub handlers: Vec<Handler>,
     pub merges: Vec<Merge>,
     pub signals: Vec<Signal>,
-    /// How frames are spread over the cores (set by the `steer` pass); a port that is not named has
-    /// no key.
+    /// How frames are spread over the cores (set by the `flow_affinity` pass). A port that is not
+    /// named has no key.
     pub steer: Vec<Steer>,
     pub tests: Vec<Test>,
     /// Source places for faults, in the order of the ABI's `place` indices.
@@ -244,8 +245,8 @@ pub struct Table {
     pub name: String,
     pub span: Span,
     pub kind: TableKind,
-    /// Every core has its own part (the steering key is part of, or is, the key: set by the `steer`
-    /// pass), else shared by the cores.
+    /// Every core has its own part, since the steering key is part of the key, or is the key. Else
+    /// the cores share the table. Set by the `flow_affinity` pass.
     pub local: bool,
     pub key: TyId,
     pub value: TyId,
@@ -351,10 +352,10 @@ pub struct Protocol {
     pub classes: Vec<String>,
     /// A line of the access log: local 0 is the request (Msg); each `Log` gives a column.
     pub on_log: Option<Body>,
-    /// What a client is told. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request
-    /// (Msg; see [`ExprKind::HasMsg`]), the first bytes of a message that was refused (bytes<32>);
-    /// then one for each parameter of the response's unit, as packed for the last call that was
-    /// made for the request, else 0.
+    /// The answer to a fault. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request
+    /// (Msg; see [`ExprKind::HasMsg`]), the first bytes of a refused message (bytes<32>). Then one
+    /// local for each parameter of the response's unit, as packed for the request's last call, else
+    /// 0.
     pub on_fault: Option<Body>,
     /// How an interim answer is passed on, which no handler sees: a reply of local 0, the answer
     /// (Msg), with the edits of `forward response`. None: as it came.
@@ -417,9 +418,11 @@ pub struct Handler {
     pub on: On,
     /// The segment that it belongs to. None: each core runs it.
     pub segment: Option<SegmentId>,
+    /// What runs it: as the program says, or the pass `place`.
+    pub device: ops::Device,
     /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments.
-    /// For `Opened`/`Greeting`/`Closed`: local 0 is the instance (u32). For `Fault`: local 0 is the
-    /// kind (u16), 1 the place (u32).
+    /// For `Opened`/`Greeting`/`Probe`/`Closed`: local 0 is the instance (u32). For `Fault`: local
+    /// 0 is the kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
     pub steps: u64,
@@ -442,6 +445,9 @@ pub enum On {
     /// A connection of a connecting port is there: the reply, of the protocol's request unit, is
     /// sent on it before all else.
     Greeting(PortId),
+    /// A backend of a connecting port is down: the reply, of the protocol's request unit, is sent
+    /// to it on a connection of its own. An answer brings it back.
+    Probe(PortId),
     Closed(PortId),
     Fault,
     Start,
@@ -483,8 +489,8 @@ pub struct Signal {
     pub ret: TyId,
 }
 
-/// The flow key of a frame port's frames: expressions over the frame, which is local 0 (a `Msg` of
-/// this unit), of integers and addresses; zero where the headers they are read from are absent.
+/// The flow key of a frame port's frames: expressions of integers and addresses over the frame,
+/// which is local 0 (a `Msg` of this unit). They are zero where their headers are absent.
 /// `symmetric`: both directions of a flow have one key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steer {

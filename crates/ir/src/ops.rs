@@ -1,7 +1,11 @@
-//! The table of operations: operators, builtins, and the functions of the language. A row has all
-//! that is known of an operation except its meaning, which each backend has: its name in the text
-//! form, its operands and result, its steps, effect and devices, and its line in the pages. The
-//! enums are made from the rows.
+//! The table of operations: operators, builtins, and the functions of the language. A row has
+//! everything of an operation but its meaning, which each backend has. These are its name in the
+//! text form, operands, result, steps, effect, devices, and its line in the pages. The enums are
+//! made from the rows.
+
+mod placed;
+
+pub use placed::{cpu_only, statement, Statement, STATEMENTS};
 
 use crate::{Expr, ExprKind};
 use serde::{Deserialize, Serialize};
@@ -105,10 +109,11 @@ pub enum Effect {
     Cipher,
 }
 
-/// `Cpu` is tried: it is the interpreter and C. The others are expected, from what the device can
-/// do; no backend for them is in the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `Cpu` is the interpreter and C, `Xdp` a BPF program in the kernel. `Fpga` is expected, from what
+/// the device can do; no backend for it is in the tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Device {
+    #[default]
     Cpu,
     Xdp,
     Fpga,
@@ -197,48 +202,48 @@ rows! {
     Le     "le"      (Ordered, Same) -> Bool, Shorter, Pure, ALL, "The first is not larger.";
     Gt     "gt"      (Ordered, Same) -> Bool, Shorter, Pure, ALL, "The first is larger.";
     Ge     "ge"      (Ordered, Same) -> Bool, Shorter, Pure, ALL, "The first is not smaller.";
-    EqCase "eq_case" (Bytes, Bytes)  -> Bool, Shorter, Pure, XDP, "Equal but for ASCII case.";
+    EqCase "eq_case" (Bytes, Bytes)  -> Bool, Shorter, Pure, CPU, "Equal but for ASCII case.";
 }
 
 rows! {
     /// Functions that every backend implements.
     Builtin:
-    LenBytes "len_bytes" (Bytes) -> Uint, One, Pure, ALL, "How many bytes there are.";
-    Hash "hash" (Plain) -> U(64), Bytes, Pure, ALL,
+    LenBytes "len_bytes" (Bytes) -> Uint, One, Pure, FPGA, "How many bytes there are.";
+    Hash "hash" (Plain) -> U(64), Bytes, Pure, FPGA,
         "u64 of bytes, numbers, tuples, endpoints, flows; the same in every run: FNV-1a of 64 bits over the bytes, \
          then murmur3's finaliser. Integers are little endian in whole bytes, an endpoint's port big endian",
         "hash(x)";
-    Fnv1a32 "fnv1a32" (Bytes) -> U(32), Bytes, Pure, ALL, "u32, FNV-1a", "fnv1a32(b)";
-    Fnv1a64 "fnv1a64" (Bytes) -> U(64), Bytes, Pure, ALL, "u64, FNV-1a", "fnv1a64(b)";
-    Crc32 "crc32" (Bytes) -> U(32), Bytes, Pure, ALL, "u32, the CRC of Ethernet and zlib", "crc32(b)";
-    Crc32c "crc32c" (Bytes) -> U(32), Bytes, Pure, ALL, "u32, the CRC of iSCSI, SCTP and ext4 (RFC 3720)", "crc32c(b)";
+    Fnv1a32 "fnv1a32" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, FNV-1a", "fnv1a32(b)";
+    Fnv1a64 "fnv1a64" (Bytes) -> U(64), Bytes, Pure, FPGA, "u64, FNV-1a", "fnv1a64(b)";
+    Crc32 "crc32" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of Ethernet and zlib", "crc32(b)";
+    Crc32c "crc32c" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of iSCSI, SCTP and ext4 (RFC 3720)", "crc32c(b)";
     Md5U32 "md5_u32" (Bytes) -> U(32), Bytes, Pure, CPU,
         "u32, the first four bytes of the MD5, little endian", "md5(b)";
     Min "min" (Int, Same) -> Same, One, Pure, ALL, "the smaller number", "min(a, b)";
     Max "max" (Int, Same) -> Same, One, Pure, ALL, "the larger number", "max(a, b)";
     Lower "lower" (Bytes) -> Same, Bytes, Scratch, CPU, "bytes, ASCII letters as small ones", "lower(b)";
     Upper "upper" (Bytes) -> Same, Bytes, Scratch, CPU, "bytes, ASCII letters as capitals", "upper(b)";
-    StartsWith "starts_with" (Bytes, Bytes) -> Bool, Bytes, Pure, XDP, "bool", "starts_with(b, p)";
-    EndsWith "ends_with" (Bytes, Bytes) -> Bool, Bytes, Pure, XDP, "bool", "ends_with(b, p)";
+    StartsWith "starts_with" (Bytes, Bytes) -> Bool, Bytes, Pure, CPU, "bool", "starts_with(b, p)";
+    EndsWith "ends_with" (Bytes, Bytes) -> Bool, Bytes, Pure, CPU, "bool", "ends_with(b, p)";
     // A third operand is where the search begins, and where the offset counts from.
-    FindBytes "find_bytes" (Bytes, Bytes, Maybe(&Uint)) -> Option(&U(32)), Search, Pure, XDP,
+    FindBytes "find_bytes" (Bytes, Bytes, Maybe(&Uint)) -> Option(&U(32)), Search, Pure, CPU,
         "u32?, the offset of p", "find(b, p)";
-    Slice "slice" (Bytes, Uint, Uint) -> Bytes, One, Pure, XDP,
+    Slice "slice" (Bytes, Uint, Uint) -> Bytes, One, Pure, CPU,
         "bytes; ends past the end are the end", "slice(b, from, to)";
-    ByteAt "byte_at" (Bytes, Uint) -> U(8), One, Pure, ALL, "One byte; guarded: it is there.";
+    ByteAt "byte_at" (Bytes, Uint) -> U(8), One, Pure, FPGA, "One byte; guarded: it is there.";
     Concat "concat" (Many(&Bytes)) -> Bytes, Bytes, Scratch, CPU,
         "bytes; its maximum is the sum of theirs", "concat(a, b, …)";
-    ParseU64 "parse_u64" (Bytes) -> Option(&U(64)), Bytes, Pure, XDP,
+    ParseU64 "parse_u64" (Bytes) -> Option(&U(64)), Bytes, Pure, CPU,
         "A number of decimal digits only, without overflow.";
     TextU64 "text_u64" (Int) -> Bytes, One, Scratch, CPU, "A number as decimal digits.";
     TextIp "text_ip" (Address) -> Bytes, One, Scratch, CPU, "An address as text.";
     EndpointIp "endpoint_ip" (Endpoint) -> Ip, One, Pure, ALL, "The address.";
     EndpointPort "endpoint_port" (Endpoint) -> U(16), One, Pure, ALL, "The port.";
-    HasToken "has_token" (Bytes, Bytes) -> Bool, Bytes, Pure, XDP,
+    HasToken "has_token" (Bytes, Bytes) -> Bool, Bytes, Pure, CPU,
         "bool: t is in a comma separated list (RFC 9110 5.6.1), ASCII caseless", "has_token(b, t)";
-    AllIn "all_in" (Bytes, Set) -> Bool, Bytes, Pure, XDP, "bool: every byte is in the charset", "all_in(b, set)";
+    AllIn "all_in" (Bytes, Set) -> Bool, Bytes, Pure, CPU, "bool: every byte is in the charset", "all_in(b, set)";
     Be32 "be32" (U(32)) -> BytesOf(4), One, Scratch, CPU, "the four bytes of a u32, big endian", "be32(n)";
-    FromBe32 "from_be32" (Bytes) -> U(32), Bytes, Pure, ALL,
+    FromBe32 "from_be32" (Bytes) -> U(32), Bytes, Pure, FPGA,
         "u32 of four bytes, big endian; missing bytes are 0", "from_be32(b)";
     UnixTime "unix_time" () -> U(64), One, Time, CPU,
         "u64: seconds since 1970, read once per batch", "unix_time()";

@@ -4,7 +4,7 @@
 use crate::desc::{Failover, PortOptions, Reuse};
 
 /// Their full names, in the order of docs/operations.md.
-pub const NAMES: [&str; 20] = [
+pub const NAMES: [&str; 21] = [
     "connect_timeout",
     "answer_timeout",
     "stream_timeout",
@@ -23,6 +23,7 @@ pub const NAMES: [&str; 20] = [
     "failover",
     "eject_after",
     "eject_time",
+    "probe",
     "end_mark",
     "offload",
 ];
@@ -69,6 +70,7 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "failover" => Slot::Failover(&mut o.failover),
         "eject_after" => Slot::Count(&mut o.eject_after, 0..=u32::MAX),
         "eject_time" => Slot::Time(&mut o.eject_time, 0),
+        "probe" => Slot::Switch(&mut o.probe),
         "end_mark" => Slot::Byte(&mut o.end_mark),
         "offload" => Slot::Switch(&mut o.offload),
         _ => return None,

@@ -81,8 +81,8 @@ pub struct Unit {
     pub body: Vec<FieldId>,
     /// Position in `body` of the first field that is, or contains, the tail's beginning;
     /// `body.len()`: no tail. Only meaningful for message units. Where the field is a nested unit
-    /// or a switch, the parser enters it while still in the head: the head ends where it first
-    /// reaches a field that [`crate::grammar::begins_tail`]; a message that takes no such field is
+    /// or a switch, the parser enters it while still in the head. The head ends where it first
+    /// reaches a field that [`crate::grammar::begins_tail`]. A message that takes no such field is
     /// whole with its head.
     pub tail: u32,
     /// Whether there are `stream` fields (then it is never held whole).
@@ -137,7 +137,7 @@ pub struct After {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub checksum: Option<Checksum>,
-    /// Fields of the source and destination address, if it is a network header: they, the protocol
+    /// Fields of the source and destination address, if it is a network header. They, the protocol
     /// and the length are in the pseudo header of a transport's checksum (RFC 768, 9293 3.1, 8200
     /// 8.1).
     pub addresses: Option<(FieldId, FieldId)>,
@@ -200,8 +200,8 @@ pub enum Over {
     Transport { protocol: u8, optional: bool },
 }
 
-/// The value of `field` is the number of bytes from the header's first byte (`own`), or from the
-/// one behind the header, to the end of its payload.
+/// The value of `field` counts bytes to the end of the header's payload. `own`: from the header's
+/// first byte on; else from the one behind the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Covers {
     pub field: FieldId,
@@ -247,8 +247,8 @@ pub struct Field {
     /// How it is filled in when building (lengths of other fields): over the unit's other fields'
     /// values.
     pub computed: Option<Computed>,
-    /// Set by the `used` pass: its value / its extent (start and end offset) is read somewhere in
-    /// the program or by the grammar itself. Unused values are not stored in the view.
+    /// Set by the `field_liveness` pass: the program, or the grammar itself, reads its value / its
+    /// extent (start and end offset). Unused values are not stored in the view.
     pub value_used: bool,
     pub extent_used: bool,
 }

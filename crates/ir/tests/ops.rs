@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use wireloom_golden::{compare, Golden};
-use wireloom_ir::ops::{functions, Call, Device, Function, Operation, Rows};
+use wireloom_ir::ops::{functions, Call, Device, Function, Operation, Rows, STATEMENTS};
 use wireloom_ir::{BinOp, Builtin, UnOp};
 
 fn rows() -> impl Iterator<Item = &'static Operation> {
@@ -39,33 +39,40 @@ fn of_ir() -> String {
         "| operation | operands | result | steps | devices | meaning |\n|---|---|---|---|---|---|\n".to_string();
     for row in rows() {
         let operands: Vec<String> = row.operands.iter().map(ToString::to_string).collect();
-        let expected: Vec<&str> = row.devices.iter().filter_map(|d| expected(*d)).collect();
-        let expected = if expected.is_empty() { String::new() } else { format!(" ({})", expected.join(", ")) };
         table += &format!(
-            "| `{}` | {} | {} | {} | cpu{expected} | {} |\n",
+            "| `{}` | {} | {} | {} | {} | {} |\n",
             row.name,
             operands.join(", "),
             row.result,
             format!("{:?}", row.steps).to_lowercase(),
+            devices(row.devices),
             row.doc
         );
     }
     table
 }
 
-/// The name of a device without a backend.
-fn expected(device: Device) -> Option<&'static str> {
-    match device {
-        Device::Cpu => None,
-        Device::Xdp => Some("xdp"),
-        Device::Fpga => Some("fpga"),
-    }
+/// The devices of a row; those without a backend in brackets.
+fn devices(all: &[Device]) -> String {
+    let has = |d: Device| all.contains(&d);
+    let xdp = if has(Device::Xdp) { ", xdp" } else { "" };
+    let fpga = if has(Device::Fpga) { " (fpga)" } else { "" };
+    format!("cpu{xdp}{fpga}")
+}
+
+fn of_placement() -> String {
+    let rows: String = STATEMENTS.iter().map(|s| format!("| {} | {} |\n", s.what, devices(s.devices))).collect();
+    format!("| construct | devices |\n|---|---|\n{rows}")
 }
 
 #[test]
 fn the_pages_have_the_tables() {
     let language = [("## Builtins", of_language(false)), ("### Ciphers and digests", of_language(true))];
-    let pages = [page("language.md", &language), page("ir.md", &[("### Operations", of_ir())])];
+    let pages = [
+        page("language.md", &language),
+        page("ir.md", &[("### Operations", of_ir())]),
+        page("placement.md", &[("## What runs where", of_placement())]),
+    ];
     if let Err(difference) = compare(&pages) {
         panic!("{difference}")
     }

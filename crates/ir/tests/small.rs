@@ -90,11 +90,12 @@ fn set_to(parts: [u32; 2]) -> Expr {
         span: Span::default(),
         on: On::Start,
         segment: None,
+        device: Default::default(),
         steps: 1,
         body,
         plan: Default::default(),
     });
-    (passes::find("last").expect("a pass").run)(&mut m);
+    (passes::find("frame_last_use").expect("a pass").run)(&mut m);
     match &m.handlers[0].body.block[0].kind {
         StmtKind::SetState(_, e) => e.clone(),
         _ => unreachable!(),

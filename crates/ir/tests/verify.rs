@@ -81,7 +81,7 @@ fn locals() {
     wrong("bind %rep#3 = part 0:u32;", "", "handler on client", "before it is set");
     wrong("set %b#2 = call", "set %req#0 = call", "handler on client: stmt 3", "message local is set");
     wrong("set %b#2 = call", "set %key#1 = call", "handler on client: stmt 3", "wanted");
-    // Set on one branch only, then on both; the `init` pass mends the first.
+    // Set on one branch only, then on both; the `zero_init` pass mends the first.
     let branch = |other: &str| {
         format!(
             "{POST} if eq(now:u64, 0:u64):bool {{ set %more#2 = 1:u64; }} else {{ {other} }} set %n#1 = %more#2:u64;"
@@ -94,7 +94,7 @@ fn locals() {
         let mut m = text::parse(&text).unwrap();
         (passes::find("edits").unwrap().run)(&mut m);
         if init {
-            (passes::find("init").unwrap().run)(&mut m)
+            (passes::find("zero_init").unwrap().run)(&mut m)
         }
         (passes::find("liveness").unwrap().run)(&mut m);
         verify::verify(&m)

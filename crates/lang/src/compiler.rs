@@ -14,7 +14,7 @@ use wireloom_syntax::{Diagnostic, SourceMap, World};
 /// The walk is recursive, and a definition or function leads to the next: all levels together stay
 /// within the stack.
 const MAX_NESTING: u32 = 400;
-/// What a definition or function inside another one counts.
+/// The depth that a definition or function inside another one adds.
 pub const DEFINITION: u32 = 4;
 /// Types nest no deeper and have no more parts, records in records counted through: the backends
 /// write types out.
@@ -32,7 +32,7 @@ pub type R<T> = Result<T, Reported>;
 
 pub use crate::ty::{T_BOOL, T_U16, T_U32, T_U64, T_U8};
 
-/// What an item turned out to be.
+/// A resolved item.
 #[derive(Clone, Debug)]
 pub enum Item {
     Const(Val),
@@ -79,7 +79,7 @@ pub struct TableTy {
     pub value: Ty,
 }
 
-/// What the checker knows of a protocol beside its IR.
+/// The checker's knowledge of a protocol beside its IR.
 #[derive(Clone)]
 pub struct ProtocolInfo {
     pub module: ModId,
@@ -92,14 +92,16 @@ pub struct ProtocolInfo {
     /// Values of a request that its answer is compared with (`matches`), the first of them true.
     /// They stand from here on in [`ir::Unit::asked`].
     pub asked: (usize, Vec<Ty>),
+    /// `on probe`, lowered. Local 0 is the instance.
+    pub probe: Option<ir::Body>,
 }
 
-/// What a record says of a field besides its type.
+/// The clauses of a record's field behind its type.
 #[derive(Clone, Default)]
 pub struct FieldSays {
-    /// What it is where it is left out, if that is not zero.
+    /// Its value where it is left out, if that is not zero.
     pub default: Option<ir::Expr>,
-    /// What may come in from outside; none: all.
+    /// The values that are accepted from outside; none: all.
     pub within: Vec<(u64, u64)>,
 }
 
@@ -107,7 +109,7 @@ pub struct Compiler<'a> {
     /// Type parameters stand for any type: an element is checked by itself.
     pub any_types: bool,
     /// Functions that elements were given.
-    pub given: Vec<Rc<crate::body::functions::Given>>,
+    pub given: Vec<Rc<crate::body::functions::FunctionArg>>,
     pub world: &'a dyn World,
     pub map: &'a SourceMap,
     pub names: Names,
@@ -119,7 +121,7 @@ pub struct Compiler<'a> {
     pub units: Vec<UnitInfo>,
     pub protocols: Vec<ProtocolInfo>,
     pub records: Vec<Vec<(String, Ty)>>,
-    /// What records say of their fields.
+    /// The clauses of records' fields.
     pub record_says: HashMap<(ir::RecordId, String), FieldSays>,
     pub tables: Vec<TableTy>,
     /// Units made of records, and their byte order.
@@ -156,7 +158,7 @@ pub struct Compiler<'a> {
     pub segment_spans: Vec<ast::Span>,
     /// Queues that are said to be lossless, or not, and where.
     pub lossless: std::collections::BTreeMap<ir::PortId, (bool, ast::Span)>,
-    /// What packets are given to, lowered or still to be lowered.
+    /// The inputs that packets are given to, lowered or still to be lowered.
     pub inputs: Vec<crate::apps::inputs::Pending>,
     /// Numbers of instances, by what is around them and what they are wired to.
     pub element_numbers: std::collections::HashMap<(u32, String), u32>,
@@ -295,7 +297,7 @@ impl<'a> Compiler<'a> {
         self.report(names::with_hint(d, hint))
     }
 
-    /// What a word of other languages, or a module that is not used, is called here.
+    /// The name here for a word of other languages, or for a module that is not used.
     fn foreign(&self, module: ModId, name: &str) -> Option<String> {
         let first = name.split('.').next().unwrap_or(name);
         let from = self.names.modules.get(module)?.path.parent()?;
@@ -363,7 +365,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// What an item is; resolved at its first use.
+    /// An item, resolved at its first use.
     pub fn item(&mut self, id: ItemId, at: Span) -> R<Item> {
         if let Some(found) = self.cache.get(&id) {
             return found.clone().ok_or(Reported);
@@ -522,8 +524,8 @@ impl<'a> Compiler<'a> {
         Ok(ir::RecordId(self.m.records.len() as u32 - 1))
     }
 
-    /// What a field of a record is where it is left out, if that is not zero, empty or none; and
-    /// what may come in from outside.
+    /// The value of a record's field where it is left out, if that is not zero, empty or none. Then
+    /// the values that are accepted from outside.
     fn field_says(&mut self, module: ModId, record: ir::RecordId, f: &ast::Param) -> R<()> {
         let Some((_, ty)) = self.records[record.index()].iter().find(|(n, _)| *n == f.name.name).cloned() else {
             return Ok(());

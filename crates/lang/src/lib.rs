@@ -110,6 +110,7 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
         }
     }
     cx.analyze();
+    cx.check_devices();
     // Code that cannot be read, or is too large already, is not checked further.
     if !cx.diags.iter().any(|d| d.code.starts_with("E01") || TOO_LARGE.contains(&d.code)) {
         elements(cx);

@@ -63,9 +63,18 @@ impl Compiler<'_> {
             on_interim: None,
         });
         let asked = (0, vec![]);
-        self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless, asked });
+        self.protocols.push(ProtocolInfo {
+            module,
+            ast: item.clone(),
+            request,
+            response,
+            no_reply,
+            stateless,
+            asked,
+            probe: None,
+        });
         self.request_takes_nothing(request, p.name.span);
-        // What a client is told on a fault depends on what the response asks of the request.
+        // The answer to a fault depends on the request, by the parameters of the response's unit.
         let (last, first): (Vec<_>, Vec<_>) =
             p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
         for c in first.into_iter().chain(last) {
@@ -185,7 +194,7 @@ impl Compiler<'_> {
                 let ident = |n: &str| Ident { name: n.into(), span: when.span };
                 let received = Val::pure(Ty::Bool, build::boolean(true));
                 let request = Val::path(Ty::Msg(request), build::msg(msg));
-                l.bind_all(&[(ident("request"), request), (ident(crate::body::edits::RECEIVED), received)]);
+                l.bind_all(&[(ident("request"), request), (ident(crate::body::protocol_clauses::RECEIVED), received)]);
                 l.cond(when).map(|_| ())
             }
             ClauseKind::Matches { values, when } => self.matches(module, id, values, when, c.span),
@@ -213,6 +222,7 @@ impl Compiler<'_> {
                 Ok(())
             }
             ClauseKind::Ignore { bytes, max } => self.ignore(module, id, bytes, max, c.span),
+            ClauseKind::OnProbe { body } => self.on_probe(module, id, body, c.span),
             ClauseKind::OnFault { name, body } => self.on_fault(module, id, name, body),
         }
     }
@@ -552,8 +562,35 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// `on probe`: what a server is sent while it is down. A port may say otherwise.
+    fn on_probe(&mut self, module: ModId, id: ir::ProtocolId, body: &ast::Block, span: Span) -> R<()> {
+        let info = self.protocols[id.index()].clone();
+        if info.response.is_none() {
+            return Err(self.error("E0612", span, "a protocol without responses has no answer to a probe"));
+        }
+        if info.probe.is_some() {
+            return Err(self.error("E0612", span, "this is said twice"));
+        }
+        let place = format!("protocol {}: on probe", self.m.protocols[id.index()].name);
+        let mut l = Lower::new(self, module, Kind::Handler);
+        l.place = place;
+        let instance = l.new_local("instance", &crate::ty::U32);
+        l.handler = Some(HandlerCtx {
+            port: ir::PortId(u32::MAX),
+            protocol: id,
+            req: instance,
+            one_way: false,
+            no_reply: true,
+            greeting: true,
+        });
+        let body = crate::apps::handlers::run(l, body, None, span)?;
+        self.makes_no_calls("probe", &body, span)?;
+        self.protocols[id.index()].probe = Some(body);
+        Ok(())
+    }
+
     /// The `forward` blocks of the main file's protocols that nobody has needed, by themselves.
-    /// What they say goes nowhere.
+    /// Their output goes nowhere.
     pub fn forwards_alone(&mut self) {
         for i in 0..self.protocols.len() {
             let id = ir::ProtocolId(i as u32);
@@ -575,7 +612,7 @@ impl Compiler<'_> {
                 let (module, before) = (self.m.clone(), self.diags.len());
                 self.forward_alone(id, unit, response, clause.span);
                 self.m = module;
-                // What was told of another use is not told again.
+                // An error that was reported for another use is not reported again.
                 let told = self.diags.split_off(before);
                 for d in told {
                     if !self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
@@ -635,7 +672,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// What `f` is in a fault handler: its kind and other things. The record itself never reaches
+    /// The fields of `f` in a fault handler: its kind and others. The record itself never reaches
     /// the IR's code.
     pub fn fault_record(&mut self, others: &[(&str, Ty)]) -> ir::RecordId {
         let others = others.iter().map(|(n, t)| (n.to_string(), t.clone()));

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 10;
+pub const WL_ABI: u32 = 11;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -31,6 +31,8 @@ pub const WL_M_ALONE: u32 = 2048;
 pub const WL_M_STRAY: u32 = 4096;
 
 /// Bit 63 of `ctx`: the message is a response.
+pub const WL_P_RING: u64 = 1 << 32;
+pub const WL_P_MAGLEV: u64 = 2 << 32;
 pub const WL_CTX_RESPONSE: u64 = 1 << 63;
 
 // Where the tail of an outgoing message comes from.
@@ -344,6 +346,7 @@ pub struct wl_core {
     pub tmp: *mut u8,
     pub outcome: u32,
     pub mark: u32,
+    pub place: u64,
 }
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;

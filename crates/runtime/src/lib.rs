@@ -39,7 +39,7 @@ mod socket_tests;
 
 pub use crate::core::app::App;
 pub use error::Error;
-pub use program::{Program, Tiers};
+pub use program::{Outside, Program, Tiers};
 pub use server::{serve, AppSpec, ServeOptions, Stop, Summary};
 pub use services::listen_early;
 pub use sim::Sim;

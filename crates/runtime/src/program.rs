@@ -145,6 +145,17 @@ pub struct Program {
     merges: Vec<Merge>,
     packets: Option<Packets>,
     mark: Option<&'static AtomicU32>,
+    outside: Option<std::sync::Arc<dyn Outside>>,
+}
+
+/// What another device does for the program.
+pub trait Outside: Send + Sync {
+    /// What it has counted, of a counter.
+    fn counter(&self, counter: usize) -> u64;
+
+    /// The statistics of a table that it keeps: entries, hits, misses, inserts, evictions, expired,
+    /// rejected, bytes.
+    fn table_stats(&self, table: usize) -> Option<[u64; 8]>;
 }
 
 // SAFETY: the table is immutable. By the ABI its functions can be called from several cores at once
@@ -198,7 +209,16 @@ impl Program {
                 index: i,
             });
         }
-        Ok(Program { table, units, merges: Vec::new(), packets: None, mark: None })
+        Ok(Program { table, units, merges: Vec::new(), packets: None, mark: None, outside: None })
+    }
+
+    /// Adds what another device counts to the program's counters.
+    pub fn with_outside(self, outside: std::sync::Arc<dyn Outside>) -> Program {
+        Program { outside: Some(outside), ..self }
+    }
+
+    pub fn outside(&self) -> Option<&dyn Outside> {
+        self.outside.as_deref()
     }
 
     /// Loads a compiled program from memory: a file could change, or end, while it runs.

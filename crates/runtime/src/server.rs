@@ -33,7 +33,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
             "`--bind`, `--out`, `--load` and `--dump` are for apps with frame ports; there is none here".into(),
         ));
     }
-    let signals = Signals::block();
+    let signals = OsSignals::block();
     raise_descriptor_limit();
     let mut services: Vec<_> =
         services::prepare(services)?.into_iter().map(|app| (app, packet::Loads::default())).collect();
@@ -74,7 +74,12 @@ struct Running {
 }
 
 impl Running {
-    fn until_ended(mut self, names: &[String], signals: &Signals, mut options: ServeOptions) -> Result<Summary, Error> {
+    fn until_ended(
+        mut self,
+        names: &[String],
+        signals: &OsSignals,
+        mut options: ServeOptions,
+    ) -> Result<Summary, Error> {
         let stop = options.stop.clone();
         let groups = self
             .services
@@ -210,7 +215,7 @@ pub(crate) fn raise_descriptor_limit() -> u64 {
 }
 
 /// SIGTERM, SIGINT and SIGHUP, blocked for all threads started after, and waited for here.
-pub(crate) struct Signals {
+pub(crate) struct OsSignals {
     set: libc::sigset_t,
     last: std::cell::Cell<Option<Instant>>,
 }
@@ -219,8 +224,8 @@ pub(crate) struct Signals {
 /// group too.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
-impl Signals {
-    pub(crate) fn block() -> Signals {
+impl OsSignals {
+    pub(crate) fn block() -> OsSignals {
         // SAFETY: plain calls on a set that lives here.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -230,7 +235,7 @@ impl Signals {
             // Ignored signals, too, are kept while they are blocked.
             libc::sigaddset(&mut set, libc::SIGHUP);
             libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            Signals { set, last: std::cell::Cell::new(None) }
+            OsSignals { set, last: std::cell::Cell::new(None) }
         }
     }
 

@@ -72,7 +72,7 @@ pub struct MergeStats {
     pub bytes_in: Cell,
     pub bytes_out: Cell,
     pub faults: FaultTable,
-    /// What the nodes before and behind it have counted of the program's own counters.
+    /// The program's own counters, as counted by the nodes before and behind it.
     pub counters: Vec<Cell>,
 }
 

@@ -132,6 +132,8 @@ pub enum ClauseKind {
     OnFault { name: Ident, body: Block },
     /// `on request(r) where e { reply … }`: a request that the protocol answers itself.
     OnRequest { name: Ident, guard: Option<Expr>, body: Block },
+    /// `on probe { reply … }`: a request that shows whether a server answers.
+    OnProbe { body: Block },
 }
 
 /// Columns of the access log that a protocol has: the operation and its object.
@@ -183,7 +185,7 @@ pub struct Element {
 /// Signals of an element whose bodies are not written.
 pub const CONTROLS: [&str; 3] = ["start", "stop", "reset"];
 
-/// What an element with `signal stop` knows: whether it is stopped.
+/// Whether an element with `signal stop` is stopped.
 pub const STOPPED: &str = "stopped";
 
 impl Element {
@@ -192,7 +194,7 @@ impl Element {
         self.members.iter().any(|m| m.control().is_some())
     }
 
-    /// What it does at the start.
+    /// The statements at its start.
     pub fn start_blocks(&self) -> Vec<Block> {
         let start = |m: &Member| match &m.kind {
             MemberKind::Handler(Handler { on: On::Start, body, .. }) => Some(body.clone()),
@@ -343,6 +345,8 @@ pub struct Table {
 pub struct Handler {
     pub on: On,
     pub guard: Option<Expr>,
+    /// `on xdp`
+    pub device: Option<Ident>,
     pub body: Block,
 }
 

@@ -1,6 +1,6 @@
-//! The programs of the repository: the library, the apps, the examples, the documentation's blocks,
-//! the examples of all codes and the cases of the checker's and the parser's own tests; and the
-//! world that they are compiled in.
+//! The programs of the repository, and the world that they are compiled in: the library, the apps,
+//! the examples, the documentation's blocks and the examples of all codes. The cases of the
+//! checker's and the parser's own tests count, too.
 
 use crate::root;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What the compiler owes to any text, good or bad. In: the world and a main file in it. Out: the
+//! The compiler's duties to any text, good or bad. In: the world and a main file in it. Out: the
 //! module if it is a program, or what is wrong with the compiler.
 
 use crate::root;
@@ -20,7 +20,7 @@ pub fn spent() -> Duration {
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
-/// What a program without errors has become.
+/// The results of a program without errors.
 pub struct Sound {
     pub module: Module,
     /// It uses nothing but what its own text says, so that it can be compiled anywhere.
@@ -88,7 +88,7 @@ fn diagnostic(d: &Diagnostic, map: &SourceMap) -> Result<(), String> {
     Ok(())
 }
 
-/// What parses is laid out once and for all, and keeps its tree.
+/// A text that parses is laid out once and for all, and keeps its tree.
 fn layout(text: &str) -> Result<(), String> {
     let Ok(once) = format(text) else { return Ok(()) };
     let tree = |text: &str| {

@@ -1,7 +1,7 @@
 //! Damages programs. In: a program and all others, as tokens. Out: text that is mostly close to a
-//! program, so that errors are met in every stage: words exchanged for others of the same kind,
-//! lines and bracketed groups of other programs put in, numbers at the bounds of types, items of
-//! one file in another; and, rarely, bytes that are no text at all.
+//! program, so that errors are met in every stage. Words are exchanged for others of the same kind.
+//! Lines, bracketed groups and items of other programs are put in. Numbers go to the bounds of
+//! types. A few times the bytes are no text at all.
 
 use super::corpus::Program;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use wireloom_syntax::{lexer, parse};
 struct Cut {
     /// Tokens, each with what stands before it.
     pieces: Vec<(String, String)>,
-    /// What is between a bracket and its partner, both included.
+    /// The text between a bracket and its partner, both included.
     groups: Vec<Range<usize>>,
     lines: Vec<String>,
     items: Vec<String>,

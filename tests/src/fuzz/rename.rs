@@ -1,6 +1,6 @@
-//! Gives programs other names. In: files that are compiled together. Out: the same files, in which
-//! what they name is called by words of C, by macros of its headers, and by names like those that
-//! generated code has for itself. Nothing else changes, so neither may the meaning.
+//! Gives programs other names. In: files that are compiled together. Out: the same files with other
+//! names: words of C, macros of its headers, and names like those of generated code. Nothing else
+//! changes, so neither may the meaning.
 //!
 //! One map holds for all files, the library's too, and no two names become one: so whatever a name
 //! refers to, all that refers to it follows. Words that the compiler itself knows stay: those that
@@ -67,7 +67,7 @@ const HEADERS: &[&str] = &[
     "WL_MORE",
 ];
 
-/// What generated code calls its own.
+/// Names of generated code's own.
 const OWN: &[&str] = &[
     "wl_core",
     "wl_fx",
@@ -169,7 +169,7 @@ fn words(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
     tokens.into_iter().filter(|t| t.tok == Tok::Word).map(|t| t.span.start as usize..t.span.end as usize)
 }
 
-/// What a file names: all that the parser takes for a name.
+/// The names in a file, as the parser finds them.
 fn names(text: &str) -> BTreeSet<String> {
     let shown = format!("{:?}", parse(FileId(0), text).file);
     shown

@@ -1,11 +1,11 @@
 //! One field after the other.
 
-use super::{Maker, Place, Scope};
+use super::{FieldPlace, Maker, Scope};
 use std::fmt::Write;
 
 impl Maker {
     /// Writes a field, or a few that belong together, and brings their values into scope.
-    pub(super) fn field(&mut self, s: &mut Scope, out: &mut String, place: Place, depth: u32) {
+    pub(super) fn field(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace, depth: u32) {
         let known = s.bytes.len();
         let at = out.len();
         self.any_field(s, out, place, depth);
@@ -17,11 +17,12 @@ impl Maker {
         }
     }
 
-    fn any_field(&mut self, s: &mut Scope, out: &mut String, place: Place, depth: u32) {
-        if place == (Place::Message { last: true }) && self.rng.chance(25) {
+    fn any_field(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace, depth: u32) {
+        if place == (FieldPlace::Message { last: true }) && self.rng.chance(25) {
             return self.last_field(s, out, place);
         }
-        let may_flow = self.streams && matches!(place, Place::Message { .. } | Place::Case | Place::Part);
+        let may_flow =
+            self.streams && matches!(place, FieldPlace::Message { .. } | FieldPlace::Case | FieldPlace::Part);
         match self.rng.below(100) {
             0..=11 => self.integer(s, out, place),
             12..=15 => self.bit_fields(s, out, place),
@@ -76,7 +77,7 @@ impl Maker {
     }
 
     /// A field that can only stand at the end.
-    fn last_field(&mut self, s: &mut Scope, out: &mut String, place: Place) {
+    fn last_field(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace) {
         let name = self.fresh();
         match self.rng.below(3) {
             0 if self.streams => {
@@ -111,7 +112,7 @@ impl Maker {
         self.pick(&["", "", "", " in 0..=30", " in {1, 2, 3, 10}", " in 2..=200"])
     }
 
-    fn integer(&mut self, s: &mut Scope, out: &mut String, place: Place) {
+    fn integer(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace) {
         let name = self.fresh();
         let ty = self.pick(&[
             "u8", "u8", "u8", "u16", "u24", "u32", "u40", "u48", "u56", "u64", "i8", "i16", "i32", "i64", "Kind",
@@ -144,14 +145,14 @@ impl Maker {
             _ if plain => self.add_int(s, place, name, if ty == "u8" { 255 } else { u64::MAX }),
             _ => {
                 s.bools.push(format!("({name} < 0)"));
-                if matches!(place, Place::Message { .. }) && !self.flown {
+                if matches!(place, FieldPlace::Message { .. }) && !self.flown {
                     self.seen.bools.push(format!("req.{name} < 0"));
                 }
             }
         }
     }
 
-    fn bit_fields(&mut self, s: &mut Scope, out: &mut String, place: Place) {
+    fn bit_fields(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace) {
         self.note("bit fields");
         let whole = self.pick(&[8, 8, 16, 24, 32, 64]);
         let order = self.pick(&["", "", "    order little\n", "    order big\n"]);
@@ -180,7 +181,7 @@ impl Maker {
         let _ = writeln!(out, "    {text}{}", self.or_fault());
     }
 
-    fn text_number(&mut self, s: &mut Scope, out: &mut String, place: Place) {
+    fn text_number(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace) {
         let name = self.fresh();
         let radix = self.pick(&["decimal", "hex"]);
         let ty = self.pick(&["u8", "u16", "u32", "u64", "i16", "i64"]);
@@ -211,7 +212,7 @@ impl Maker {
     }
 
     /// `let` of a number, a bool, an option or bytes.
-    fn let_(&mut self, s: &mut Scope, out: &mut String, place: Place) {
+    fn let_(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace) {
         let name = self.fresh();
         let option = s.options.is_empty() && self.rng.chance(40);
         match if option { 2 } else { self.rng.below(8) } {

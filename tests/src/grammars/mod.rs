@@ -88,7 +88,7 @@ impl Scope {
 
 /// Where a field stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldPlace {
     /// In the message itself: it may be the last one.
     Message {
         last: bool,
@@ -145,7 +145,7 @@ impl Maker {
         let params = if answer { self.params(&mut scope) } else { String::new() };
         let last = 2 + self.rng.below(8);
         for n in 0..=last {
-            self.field(&mut scope, &mut body, Place::Message { last: n == last }, 2);
+            self.field(&mut scope, &mut body, FieldPlace::Message { last: n == last }, 2);
         }
         let mut source = std::mem::take(&mut self.parts);
         let _ = write!(source, "unit {name}{params} {{\n{body}}}\n");
@@ -200,22 +200,22 @@ impl Maker {
     }
 
     /// A field that expressions and, in the message itself, the handler can read.
-    fn add_int(&mut self, s: &mut Scope, place: Place, text: String, most: u64) {
-        if matches!(place, Place::Message { .. }) && !self.flown {
+    fn add_int(&mut self, s: &mut Scope, place: FieldPlace, text: String, most: u64) {
+        if matches!(place, FieldPlace::Message { .. }) && !self.flown {
             self.seen.ints.push((format!("req.{text}"), most));
         }
         s.ints.push((text, most));
     }
 
-    fn add_bytes(&mut self, s: &mut Scope, place: Place, text: String) {
-        if matches!(place, Place::Message { .. }) && !self.flown {
+    fn add_bytes(&mut self, s: &mut Scope, place: FieldPlace, text: String) {
+        if matches!(place, FieldPlace::Message { .. }) && !self.flown {
             self.seen.bytes.push(format!("req.{text}"));
         }
         s.bytes.push(text);
     }
 
-    fn add_bool(&mut self, s: &mut Scope, place: Place, text: String) {
-        if matches!(place, Place::Message { .. }) && !self.flown {
+    fn add_bool(&mut self, s: &mut Scope, place: FieldPlace, text: String) {
+        if matches!(place, FieldPlace::Message { .. }) && !self.flown {
             self.seen.bools.push(format!("req.{text}"));
         }
         s.bools.push(text);

@@ -1,6 +1,6 @@
 //! Bytes, lists, switches, nested units, streams.
 
-use super::{Maker, Place, Scope};
+use super::{FieldPlace, Maker, Scope};
 use std::fmt::Write;
 
 impl Maker {
@@ -13,7 +13,7 @@ impl Maker {
         self.pick(&[("20", 20), ("20", 20), ("255", 255), ("64", 64), ("4KiB", 4096), ("3", 3)])
     }
 
-    pub(super) fn bytes(&mut self, s: &mut Scope, out: &mut String, place: Place) {
+    pub(super) fn bytes(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace) {
         let (name, word, (max, most)) = (self.fresh(), self.pick(&["bytes", "bytes", "token", "text"]), self.size());
         let (caseless, or) = (self.pick(&["", "", "", " caseless"]), self.or_fault());
         let until = self.pick(&[
@@ -62,7 +62,7 @@ impl Maker {
     }
 
     /// A length in front of its field.
-    pub(super) fn measured(&mut self, s: &mut Scope, out: &mut String, place: Place) {
+    pub(super) fn measured(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace) {
         self.note("computed length");
         let (n, a, b) = (self.fresh(), self.fresh(), self.fresh());
         let ty = self.pick(&["u8", "u16", "u32 little", "decimal<u16, 3>", "varint<u32>", "hex<u32> until \" \""]);
@@ -77,7 +77,7 @@ impl Maker {
         self.add_bytes(s, place, a);
     }
 
-    pub(super) fn text_enum(&mut self, s: &mut Scope, out: &mut String, place: Place) {
+    pub(super) fn text_enum(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace) {
         self.note("enum of text");
         let (name, ty) = (self.fresh(), self.pick(&["Verb", "Only"]));
         let end = if self.rng.chance(60) { "until \" \"".to_string() } else { format!("[{}]", self.pick(&[2, 3])) };
@@ -89,7 +89,7 @@ impl Maker {
     }
 
     /// A unit of its own, and its readable values.
-    fn part(&mut self, place: Place, params: bool, first: &str, depth: u32) -> (String, Scope) {
+    fn part(&mut self, place: FieldPlace, params: bool, first: &str, depth: u32) -> (String, Scope) {
         let name = self.part_name();
         let (mut scope, mut body) = (Scope::default(), String::new());
         let params = if params { self.params(&mut scope) } else { String::new() };
@@ -121,8 +121,8 @@ impl Maker {
         }
     }
 
-    pub(super) fn nested(&mut self, s: &mut Scope, out: &mut String, place: Place, depth: u32) {
-        let inner = if place == Place::Item { Place::Item } else { Place::Part };
+    pub(super) fn nested(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace, depth: u32) {
+        let inner = if place == FieldPlace::Item { FieldPlace::Item } else { FieldPlace::Part };
         let name = self.fresh();
         if self.rng.chance(25) {
             return self.enclosed(s, out, &name);
@@ -176,7 +176,7 @@ impl Maker {
         }
     }
 
-    pub(super) fn list(&mut self, s: &mut Scope, out: &mut String, place: Place, depth: u32) {
+    pub(super) fn list(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace, depth: u32) {
         let (name, max) = (self.fresh(), self.pick(&[2, 8, 40]));
         let flown = std::mem::replace(&mut self.flown, false);
         match self.rng.below(7) {
@@ -204,7 +204,7 @@ impl Maker {
             2 => {
                 self.note("list of units until a delimiter");
                 let (part, _) = self.part(
-                    Place::Item,
+                    FieldPlace::Item,
                     false,
                     "    key: token<9> of low until \"=\"\n    value: bytes<20> until \",\"\n",
                     depth,
@@ -217,7 +217,7 @@ impl Maker {
             }
             3 => {
                 self.note("list until an item");
-                let (part, public) = self.part(Place::Item, false, "    last: u8\n", depth);
+                let (part, public) = self.part(FieldPlace::Item, false, "    last: u8\n", depth);
                 let inner = Scope {
                     ints: public.ints.into_iter().map(|(t, m)| (format!(".{t}"), m)).collect(),
                     ..Scope::default()
@@ -231,7 +231,7 @@ impl Maker {
             }
             4 | 5 => {
                 self.note("list by a fold");
-                let (part, _) = self.part(Place::Item, false, "    more: u8\n", depth);
+                let (part, _) = self.part(FieldPlace::Item, false, "    more: u8\n", depth);
                 let from = self.length(s, 5);
                 let step = self.pick(&["left - 1 + (.more & 1)", "left - 1", "left + .more / 2 - 1"]);
                 let _ = writeln!(out, "    {name}: list<{part}, {max}> fold left = {from} then {step} until left == 0");
@@ -239,7 +239,7 @@ impl Maker {
             _ => {
                 self.note("list of units by count");
                 let params = self.rng.chance(30);
-                let (part, _) = self.part(Place::Item, params, "", depth);
+                let (part, _) = self.part(FieldPlace::Item, params, "", depth);
                 let (call, count) = (self.call(s, &part), self.length(s, max));
                 let _ = writeln!(out, "    {name}: list<{call}, {max}> [{count}]");
             }
@@ -253,7 +253,7 @@ impl Maker {
         }
     }
 
-    pub(super) fn switch(&mut self, s: &mut Scope, out: &mut String, place: Place, depth: u32) {
+    pub(super) fn switch(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace, depth: u32) {
         let name = self.fresh();
         let (on, guards): (String, Vec<String>) = match self.rng.below(if s.options.is_empty() { 5 } else { 9 }) {
             0 => {
@@ -298,7 +298,8 @@ impl Maker {
                 inner.ints.push((format!("got{name}"), u64::MAX));
             }
             let known = inner.clone();
-            self.case(&mut inner, &known, s, out, &guard, place, depth);
+            self.case(&mut inner, out, &guard, place, depth);
+            self.public_of_case(&mut inner, &known, s);
             after |= self.flown;
         }
         let other = self.pick(&["else => nothing", "else => fault wrong_a", "else => { _: u8 }", ""]);
@@ -306,17 +307,7 @@ impl Maker {
         self.flown = after;
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn case(
-        &mut self,
-        inner: &mut Scope,
-        known: &Scope,
-        s: &mut Scope,
-        out: &mut String,
-        guard: &str,
-        place: Place,
-        depth: u32,
-    ) {
+    fn case(&mut self, inner: &mut Scope, out: &mut String, guard: &str, place: FieldPlace, depth: u32) {
         if self.rng.chance(12) {
             let _ = writeln!(out, "        {guard} => nothing");
             return;
@@ -327,11 +318,15 @@ impl Maker {
         }
         let _ = writeln!(out, "        {guard} => {{");
         // Streams may stand in cases of the message and of its parts, not in those of items.
-        let inside = if place == Place::Item { Place::Item } else { Place::Case };
+        let inside = if place == FieldPlace::Item { FieldPlace::Item } else { FieldPlace::Case };
         for _ in 0..1 + self.rng.below(3) {
             self.field(inner, out, inside, depth - 1);
         }
         let _ = writeln!(out, "        }}");
+    }
+
+    /// The values of a case that its switch passes on: behind it they are known as options.
+    fn public_of_case(&mut self, inner: &mut Scope, known: &Scope, s: &mut Scope) {
         inner.leave_case(known, &mut self.rng);
         s.ints.extend(inner.ints.iter().skip(known.ints.len()).cloned());
         s.bools.extend(inner.bools.iter().skip(known.bools.len()).cloned());
@@ -352,7 +347,7 @@ impl Maker {
         self.flown = true;
         if self.rng.chance(35) {
             self.note("stream of one unit");
-            let (part, _) = self.part(Place::Part, true, "", 2);
+            let (part, _) = self.part(FieldPlace::Part, true, "", 2);
             let call = self.call(s, &part);
             let _ = writeln!(out, "    {name}: stream {call}");
             return;
@@ -363,7 +358,7 @@ impl Maker {
             1 => "    size: u8\n    data: stream bytes [size]\n",
             _ => "    size: decimal<u8> until \" \"\n    data: bytes<300> [size]\n",
         };
-        let (part, public) = self.part(Place::Part, true, first, 2);
+        let (part, public) = self.part(FieldPlace::Part, true, first, 2);
         let call = self.call(s, &part);
         let inner =
             Scope { ints: public.ints.into_iter().map(|(t, m)| (format!(".{t}"), m)).collect(), ..Scope::default() };

@@ -110,7 +110,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum TableKind {
     Exact,
     Array,
     Ring,
@@ -124,7 +124,7 @@ enum Place {
 #[derive(Clone, Debug)]
 struct Table {
     name: String,
-    kind: Place,
+    kind: TableKind,
     key: Ty,
     value: Ty,
 }
@@ -240,20 +240,22 @@ impl Make {
         let idle = if self.rng.chance(30) { " idle 10s" } else { "" };
         let full = self.pick(&["", " evict lru", " evict lru", " reject"]);
         let (kind, text) = match self.below(14) {
-            0 | 1 => (Place::Array, format!("array u32 -> {} {{ capacity {capacity} }}", value.text())),
-            2 | 3 => (Place::Ring, format!("ring {} {{ capacity {} }}", value.text(), capacity.min(8))),
-            4 => (Place::Bloom, format!("bloom {} {{ capacity 1000 }}", fixed(key).text())),
-            5 => (Place::CountMin, format!("count_min {} -> u64 {{ capacity 1000 }}", fixed(key).text())),
-            6 => (Place::HyperLogLog, format!("hyper_log_log {}", key.text())),
-            7 => (Place::Wildcard, format!("wildcard u32 -> {} {{ capacity 8 }}", value.text())),
-            8 => (Place::Lpm, format!("lpm ip4 -> {} {{ capacity 8 }}", value.text())),
-            _ => (Place::Exact, format!("{} -> {} {{ capacity {capacity}{idle}{full} }}", key.text(), value.text())),
+            0 | 1 => (TableKind::Array, format!("array u32 -> {} {{ capacity {capacity} }}", value.text())),
+            2 | 3 => (TableKind::Ring, format!("ring {} {{ capacity {} }}", value.text(), capacity.min(8))),
+            4 => (TableKind::Bloom, format!("bloom {} {{ capacity 1000 }}", fixed(key).text())),
+            5 => (TableKind::CountMin, format!("count_min {} -> u64 {{ capacity 1000 }}", fixed(key).text())),
+            6 => (TableKind::HyperLogLog, format!("hyper_log_log {}", key.text())),
+            7 => (TableKind::Wildcard, format!("wildcard u32 -> {} {{ capacity 8 }}", value.text())),
+            8 => (TableKind::Lpm, format!("lpm ip4 -> {} {{ capacity 8 }}", value.text())),
+            _ => {
+                (TableKind::Exact, format!("{} -> {} {{ capacity {capacity}{idle}{full} }}", key.text(), value.text()))
+            }
         };
         let (key, value) = match kind {
-            Place::Bloom => (fixed(key), Ty::Bool),
-            Place::CountMin => (fixed(key), Ty::U64),
-            Place::Array | Place::Ring | Place::Wildcard => (Ty::U32, value),
-            Place::Lpm => (Ty::Ip4, value),
+            TableKind::Bloom => (fixed(key), Ty::Bool),
+            TableKind::CountMin => (fixed(key), Ty::U64),
+            TableKind::Array | TableKind::Ring | TableKind::Wildcard => (Ty::U32, value),
+            TableKind::Lpm => (Ty::Ip4, value),
             _ => (key, value),
         };
         let _ = writeln!(out, "    table {name}: {text}");

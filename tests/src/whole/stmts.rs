@@ -1,6 +1,6 @@
 //! Statements: nested control flow, assignments, tables.
 
-use super::{Make, Place, Table, Ty, Var, STORED};
+use super::{Make, Table, TableKind, Ty, Var, STORED};
 use std::fmt::Write;
 
 impl Make {
@@ -184,21 +184,21 @@ impl Make {
         let limit = self.pick(&[2, 5, 12]);
         let key = self.key(t.key, limit);
         let _ = match t.kind {
-            Place::Exact | Place::Array => return self.entries(&t, &key, depth, out),
-            Place::Ring => return self.ring(&t, out),
-            Place::Bloom => match self.below(2) {
+            TableKind::Exact | TableKind::Array => return self.entries(&t, &key, depth, out),
+            TableKind::Ring => return self.ring(&t, out),
+            TableKind::Bloom => match self.below(2) {
                 0 => writeln!(out, "{n}[{key}] = true"),
                 _ => writeln!(out, "if {n}[{key}] {{ log \"{n}\" }}"),
             },
-            Place::CountMin => match self.below(2) {
+            TableKind::CountMin => match self.below(2) {
                 0 => writeln!(out, "{n}[{key}] += {}", self.expr(Ty::U64, 1)),
                 _ => writeln!(out, "log \"{n}\", {n}[{key}]"),
             },
-            Place::HyperLogLog => match self.below(2) {
+            TableKind::HyperLogLog => match self.below(2) {
                 0 => writeln!(out, "{n}.add({key})"),
                 _ => writeln!(out, "log \"{n}\", {n}.estimate()"),
             },
-            Place::Wildcard => match self.below(4) {
+            TableKind::Wildcard => match self.below(4) {
                 // Entries of one priority have one mask: of two that match, either might be found.
                 way @ (0 | 1) => {
                     let (mask, priority) = self.pick(&[(7, 1), (3, 2), (15, 3), (0, 0)]);
@@ -213,7 +213,7 @@ impl Make {
                 }
                 _ => return self.found(&t, &key, depth, out),
             },
-            Place::Lpm => {
+            TableKind::Lpm => {
                 let bits = self.pick(&[8, 24, 30, 32]);
                 match self.below(4) {
                     0 => writeln!(
@@ -251,7 +251,7 @@ impl Make {
             2 if matches!(t.value, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64) => {
                 writeln!(out, "{n}[{key}] += {}", self.expr(t.value, 1))
             }
-            3 if matches!(t.kind, Place::Exact) => writeln!(out, "remove {n}[{key}]"),
+            3 if matches!(t.kind, TableKind::Exact) => writeln!(out, "remove {n}[{key}]"),
             4 => writeln!(out, "log \"{n} \", len({n})"),
             5 | 6 if matches!(t.value, Ty::Two | Ty::Nest) => return self.update(t, key, out),
             _ => return self.found(t, key, depth, out),

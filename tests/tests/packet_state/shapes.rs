@@ -1,7 +1,9 @@
 //! Frames of all shapes, cut and lying ones among them: compiled code, with its fast paths, does
 //! the same as the interpreter.
 
-use super::{both_ways, udp, write, Folder, Frames, EPOCH};
+use super::both_ways;
+use wireloom_tests::captures::{udp, write, Frames, EPOCH};
+use wireloom_tests::folder::Folder;
 
 const TUNNELLED: &str = r#"
 app tunnelled {

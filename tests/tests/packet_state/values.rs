@@ -1,7 +1,9 @@
-//! Named bytes of a frame keep their values, and a frame stays whole for all its users, also when
+//! Named bytes of a frame keep their values. A frame stays whole for all its users, also when
 //! another use was sent or changed before.
 
-use super::{both_ways, udp, write, Folder, Frames, Runs, EPOCH};
+use super::both_ways;
+use wireloom_tests::captures::{udp, write, Frames, Runs, EPOCH};
+use wireloom_tests::folder::Folder;
 
 const NAMED: &str = r#"
 record Piece { n: u32, data: bytes<2000> }

@@ -58,7 +58,7 @@ pub fn built(payload: Payload) -> Outcome {
         .after_help(parameters(&desc));
     let args = Built::from_arg_matches(&command.get_matches()).map_err(|e| Failure::Said(e.to_string()))?;
     let program = Program::load(&payload.library)?;
-    serve_all(vec![(program, desc)], &args.serve, begin, false)
+    serve_all(vec![(program, desc)], &args.serve, begin, false, || {})
 }
 
 /// The app's parameters, for help texts.
@@ -84,7 +84,14 @@ fn parameters(desc: &Desc) -> String {
 /// So many kinds of faults are listed at the end of a run.
 const FAULTS_TOLD: usize = 4;
 
-pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, interpreted: bool) -> Outcome {
+/// `started` is called once all ports are open and all tables are loaded.
+pub fn serve_all(
+    programs: Vec<(Program, Desc)>,
+    args: &Serve,
+    begin: Instant,
+    interpreted: bool,
+    started: impl FnOnce() + Send + 'static,
+) -> Outcome {
     let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), &args.set)?;
     let specs: Vec<AppSpec> =
         programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
@@ -106,7 +113,10 @@ pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, i
         batch_wait: Duration::from_micros(args.batch_wait),
         drain_limit: Duration::from_secs(args.drain),
         frames: frames(args)?,
-        ready: Some(Box::new(move |ready: &Ready| announce(ready, begin, interpreted))),
+        ready: Some(Box::new(move |ready: &Ready| {
+            started();
+            announce(ready, begin, interpreted)
+        })),
         ..ServeOptions::default()
     };
     let frames = specs.iter().any(|s| s.desc.has_frames());

@@ -1,6 +1,6 @@
-/* Tables of one core (support/core_hash_table.h) against a plain list: keys of 9 to 37 bytes, slots
- * that fill a cache line in fours, in twos and alone, use, removal, expiry, eviction, walks,
- * growth, with and without a cache in front. */
+/* Tables of one core (support/core_hash_table.h) against a plain list. Keys have 9 to 37 bytes;
+ * slots fill a cache line in fours, in twos and alone. Use, removal, expiry, eviction, walks and
+ * growth are tested, with and without a cache in front. */
 #define WL_LAYERS 1
 #define WL_SLOTS 2
 #include "wireloom.h"

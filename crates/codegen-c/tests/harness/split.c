@@ -1,6 +1,6 @@
-/* Reads messages in hex from the arguments (`unit:hex`) and prints what the parser answers; every
- * way of cutting a message in two, and byte by byte, must give the same result. With `!` before the
- * hex the connection ends after the bytes. */
+/* Reads messages in hex from the arguments (`unit:hex`) and prints the parser's answers. Every cut
+ * of a message in two, and one byte by byte, must give the same result. With `!` before the hex the
+ * connection ends after the bytes. */
 #include GENERATED
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* Searches and comparisons of text against their plain meaning: every length to 80, from every
- * byte, of texts that end where their memory does (a read behind that is found by the
- * sanitizer). */
+ * byte. Texts end where their memory does, so that the sanitizer finds a read behind them. */
 #include "builtin.h"
 #include <stdio.h>
 #include <stdlib.h>

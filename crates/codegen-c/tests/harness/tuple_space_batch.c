@@ -1,7 +1,7 @@
-/* wl_wild_find_each against a search through all rules: rules as of a firewall (addresses of both
- * families, prefixes, ranges of ports, protocols) come and go; keys in columns, of which any may
- * ask, some words the same in all. The number of masks goes from few to more than are looked up
- * side by side. */
+/* wl_wild_find_each against a search through all rules. Rules as of a firewall come and go:
+ * addresses of both families, prefixes, ranges of ports, protocols. Keys stand in columns, of which
+ * any may ask; some words are the same in all. The number of masks goes from few to more than are
+ * looked up side by side. */
 #include "wireloom.h"
 #include "base.h"
 #include "builtin.h"

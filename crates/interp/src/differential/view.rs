@@ -6,6 +6,7 @@
 //! view. A guard page lies behind it.
 
 use std::ops::{Deref, DerefMut};
+use std::os::raw::c_int;
 use std::ptr::null_mut;
 use wireloom_runtime::abi::*;
 
@@ -165,4 +166,34 @@ pub(super) fn pass_run(v: &mut [u64], have: usize) -> usize {
     let n = p.left.min(have as u64);
     p.left -= n;
     n as usize
+}
+
+/// One call of `parse` (`tail`: of `tail`). The bytes are given in a buffer of just their size, so
+/// that a sanitizer sees a read past them. Answers the code and the bytes used.
+///
+/// # Safety
+/// The table is valid.
+pub(super) unsafe fn feed(
+    t: &wl_program,
+    unit: u32,
+    v: &mut [u64],
+    bytes: &[u8],
+    eof: bool,
+    tail: bool,
+) -> (c_int, u32) {
+    // Of no bytes: the end of some that are there, since generated code may count back from it.
+    let (exact, skip): (Box<[u8]>, usize) = if bytes.is_empty() { (vec![0; 8].into(), 8) } else { (bytes.into(), 0) };
+    let mut used = 0u32;
+    // SAFETY: by contract; the view is one of this unit's.
+    unsafe {
+        let u = &*t.unit.add(unit as usize);
+        let p = v.as_mut_ptr().cast::<wl_parser>();
+        let (start, n) = (exact.as_ptr().add(skip), bytes.len() as u32);
+        let code = match (tail, u.parse, u.tail) {
+            (false, Some(f), _) => f(t.self_, unit, p, start, n, eof as c_int),
+            (true, _, Some(f)) => f(t.self_, unit, p, start, n, eof as c_int, &mut used),
+            _ => WL_BAD,
+        };
+        (code, used)
+    }
 }

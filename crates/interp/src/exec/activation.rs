@@ -5,18 +5,14 @@
 //! until `run` or `fault_reply` returns. That is the contract of `wireloom.h`. Messages are copied
 //! out once per activation.
 
-use super::flatten::Op;
-use super::frame::{self, Frame};
-use super::keyed;
-use super::outgoing::{self, Bytes, Ready};
+use super::frame::Frame;
+use super::outgoing::{Bytes, Ready};
 use super::tables::Table;
 use crate::eval::{internal, ip_text, Env, Res, Stop};
 use crate::grammar::tree::Node;
 use crate::grammar::view::{Extra, FIXED};
 use crate::grammar::{self, Grammar, PC_DONE};
-use crate::value::{
-    canonical, fixed_size, from_canonical, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value,
-};
+use crate::value::{canonical, fixed_size, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -45,7 +41,7 @@ pub struct CoreData {
     pub tasks: Vec<Option<Suspended>>,
     pub free: Vec<u32>,
     /// By table: those that are not exact.
-    pub keyed: std::collections::HashMap<u32, super::keyed::Keyed>,
+    pub match_tables: std::collections::HashMap<u32, super::match_tables::MatchTable>,
 }
 
 /// A handler that waits.
@@ -57,7 +53,7 @@ pub struct Suspended {
     pub hold: bool,
 }
 
-/// What `fault_reply` and `interim` collect in place of a reply.
+/// The bytes that `fault_reply` and `interim` collect in place of a reply.
 #[derive(Default)]
 pub struct Collected {
     pub bytes: Vec<u8>,
@@ -154,7 +150,7 @@ impl<'a> Activation<'a> {
         Env { module: self.module(), locals: &[], this: None, item: None, acc: None, act: Some(self) }
     }
 
-    fn core(&self) -> &wl_core {
+    pub(super) fn core(&self) -> &wl_core {
         // SAFETY: the runtime's core outlives the activation (module doc); no other reference to it
         // is held across calls.
         unsafe { &*self.core }
@@ -212,7 +208,7 @@ impl<'a> Activation<'a> {
         }
     }
 
-    fn set_session(&self, s: SessionId, v: &Value) {
+    pub(super) fn set_session(&self, s: SessionId, v: &Value) {
         if let Some((p, n)) = self.session_bytes(s) {
             // SAFETY: see session_bytes; no other code reads a session while its handler runs.
             let bytes = unsafe { std::slice::from_raw_parts_mut(p, n) };
@@ -221,7 +217,7 @@ impl<'a> Activation<'a> {
         }
     }
 
-    fn counter_word(&self, c: CounterId) -> *mut u64 {
+    pub(super) fn counter_word(&self, c: CounterId) -> *mut u64 {
         // SAFETY: counters come first in the core's state, which has state_size bytes and is
         // aligned for u64.
         unsafe { (self.core().state as *mut u8).add(layout::counter_offset(c) as usize) as *mut u64 }
@@ -253,6 +249,12 @@ impl<'a> Activation<'a> {
                 up: slice(port.up, port.n as usize),
             })
         }
+    }
+
+    /// Where the last instance of a port was found (`wl_core.place`).
+    pub fn found_at(&self, p: PortId, kind: u64, at: usize) {
+        // SAFETY: the activation's core, which nothing else uses meanwhile.
+        unsafe { (*self.core).place = (p.index() as u64) << 48 | kind | at as u64 }
     }
 
     fn connection(&self) -> Option<&wl_conn> {
@@ -349,7 +351,7 @@ impl<'a> Activation<'a> {
     }
 
     /// Parses bytes as a whole message of the program's own.
-    fn parse_own(&self, unit: UnitId, bytes: &[u8]) -> Option<MsgRef> {
+    pub(super) fn parse_own(&self, unit: UnitId, bytes: &[u8]) -> Option<MsgRef> {
         let mut p = grammar::parse::Parser::new(self.module(), bytes, true);
         let def = self.module().unit(unit);
         let node = p.unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len()).ok()?;
@@ -414,7 +416,7 @@ impl<'a> Activation<'a> {
 
     /// Parses what is to be sent in the place of a message: its head, and what of its tail lies
     /// behind it.
-    fn reread(&self, of: &Message, bytes: &[u8]) -> Option<MsgRef> {
+    pub(super) fn reread(&self, of: &Message, bytes: &[u8]) -> Option<MsgRef> {
         let tail = of.bytes.len() - of.node.end;
         let ctx = grammar::pack(&self.module().unit(of.unit).params, &of.node.args);
         let node = self.grammar.read(of.unit, bytes, ctx, true, of.tail == WL_TAIL_NONE).ok()?;
@@ -450,7 +452,7 @@ impl<'a> Activation<'a> {
     // ---- sending ----
 
     /// The head as the ABI wants it: original bytes where they are, others in the core's scratch.
-    fn head(&self, ready: &Ready) -> Res<wl_bytes> {
+    pub(super) fn head(&self, ready: &Ready) -> Res<wl_bytes> {
         match &ready.bytes {
             Bytes::Original(m) if !m.base.is_null() => Ok(wl_bytes { p: m.base, n: m.bytes.len() as u32, _pad: 0 }),
             b => self.scratch(b.as_slice()),
@@ -478,7 +480,7 @@ impl<'a> Activation<'a> {
         }
     }
 
-    fn reply(&self, ready: Ready, close: bool, nothing: bool) -> Res<()> {
+    pub(super) fn reply(&self, ready: Ready, close: bool, nothing: bool) -> Res<()> {
         let flags = if close { WL_R_CLOSE } else { 0 } | if nothing { WL_R_NOTHING } else { 0 };
         if let Some(c) = self.collect {
             *c.borrow_mut() = Collected { bytes: ready.bytes.as_slice().to_vec(), flags, replied: true };
@@ -527,12 +529,12 @@ impl<'a> Activation<'a> {
         }
     }
 
-    fn is_ring(&self, t: TableId) -> bool {
+    pub(super) fn is_ring(&self, t: TableId) -> bool {
         self.module().tables[t.index()].kind == TableKind::Ring
     }
 
     /// Text of a value for the log.
-    fn log_text(&self, e: &Expr, v: &Value, out: &mut Vec<u8>) {
+    pub(super) fn log_text(&self, e: &Expr, v: &Value, out: &mut Vec<u8>) {
         match v {
             Value::Bytes(b) => out.extend_from_slice(b),
             Value::Bool(b) => out.extend_from_slice(if *b { b"true" } else { b"false" }),
@@ -558,248 +560,4 @@ fn endpoint(e: &wl_endpoint) -> Endpoint {
 
 pub fn act<'a>(env: &Env<'a>) -> Res<&'a Activation<'a>> {
     env.act.map_or_else(|| internal("a statement that needs a handler stands outside one"), Ok)
-}
-
-/// Statements with effects beyond the locals.
-pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
-    if let Some(t) = keyed::table_of(env.module, s) {
-        return keyed::effect(env, t, s, locals);
-    }
-    let a = act(env)?;
-    if super::kinds::effect(env, a, s, locals)? {
-        return Ok(());
-    }
-    let here = Env { locals, ..*env };
-    match s {
-        StmtKind::SetState(s, e) => {
-            let v = here.eval(e)?;
-            match a.data.borrow_mut().states.get_mut(s.index()) {
-                Some(at) => *at = v,
-                None => return internal("no such state"),
-            }
-        }
-        StmtKind::SetSession(s, e) => a.set_session(*s, &here.eval(e)?),
-        StmtKind::Count(c, e) => {
-            let n = here.int(e)? as u64;
-            let word = a.counter_word(*c);
-            // SAFETY: see counter_word; only this core writes it.
-            unsafe { word.write(word.read().wrapping_add(n)) }
-        }
-        StmtKind::TableGet { table, key, dst } if a.is_ring(*table) => {
-            let place = usize::try_from(here.int(key)?).unwrap_or(usize::MAX);
-            let found = a.data.borrow().rings[table.index()].get(place).cloned();
-            locals[dst.index()] = Value::Option(found.map(Box::new));
-        }
-        StmtKind::TableLen { table, dst } if a.is_ring(*table) => {
-            locals[dst.index()] = Value::Int(a.data.borrow().rings[table.index()].len() as u128);
-        }
-        StmtKind::TableNext { table, cursor, key, value, more, .. } if a.is_ring(*table) => {
-            let at = locals[cursor.index()].as_int().unwrap_or(0);
-            let found = a.data.borrow().rings[table.index()].get(at as usize).cloned();
-            locals[more.index()] = Value::Bool(found.is_some());
-            if let Some(v) = found {
-                (locals[cursor.index()], locals[key.index()], locals[value.index()]) =
-                    (Value::Int(at + 1), Value::Int(at), v);
-            } else {
-                locals[cursor.index()] = Value::Int(u64::MAX.into());
-            }
-        }
-        StmtKind::TableGet { table, key, dst } => {
-            let key = a.key(&here, key)?;
-            let mut t = a.table(*table)?;
-            let found = t.get(&key, a.now());
-            a.done(*table, t);
-            locals[dst.index()] = Value::Option(found.map(Box::new));
-        }
-        StmtKind::TablePut { table, key, value, place } => {
-            let (key, value) = (a.key(&here, key)?, here.eval(value)?);
-            let mut t = a.table(*table)?;
-            let result = a.put(*table, &mut t, &key, value, *place);
-            a.done(*table, t);
-            result?;
-        }
-        StmtKind::TableRemove { table, key, dst } => {
-            let key = a.key(&here, key)?;
-            let mut t = a.table(*table)?;
-            let was = t.remove(&key, a.now());
-            a.done(*table, t);
-            if let Some(dst) = dst {
-                locals[dst.index()] = Value::Bool(was);
-            }
-        }
-        StmtKind::TableLen { table, dst } => {
-            let mut t = a.table(*table)?;
-            locals[dst.index()] = Value::Int(t.len(a.now()) as u128);
-            a.done(*table, t);
-        }
-        StmtKind::TableNext { table, cursor, key, value, more, .. } => {
-            let at = locals[cursor.index()].as_int().unwrap_or(0) as usize;
-            let mut t = a.table(*table)?;
-            // Each core walks its own part: here all tables are shared, and the first core's.
-            let found = if a.core().index == 0 { t.nth(at, a.now()) } else { None };
-            a.done(*table, t);
-            locals[cursor.index()] = Value::Int(if found.is_some() { at as u128 + 1 } else { u64::MAX.into() });
-            locals[more.index()] = Value::Bool(found.is_some());
-            if let Some((k, v)) = found {
-                locals[key.index()] =
-                    from_canonical(env.module, env.module.tables[table.index()].key, &mut k.as_slice());
-                locals[value.index()] = v;
-            }
-        }
-        StmtKind::TablePush { table, value, dst } => {
-            let value = here.eval(value)?;
-            let mut data = a.data.borrow_mut();
-            let Some(ring) = data.rings.get_mut(table.index()) else { return internal("no such ring") };
-            let room = (ring.len() as u64) < env.module.tables[table.index()].capacity;
-            if room {
-                ring.push_back(value);
-            }
-            locals[dst.index()] = Value::Bool(room);
-        }
-        StmtKind::TablePop { table, dst } => {
-            let first = a.data.borrow_mut().rings.get_mut(table.index()).and_then(|r| r.pop_front());
-            locals[dst.index()] = Value::Option(first.map(Box::new));
-        }
-        StmtKind::GroupBegin { port, .. } => {
-            *a.groups.borrow_mut() = vec![Default::default(); a.port(*port)?.len as usize];
-            a.order.borrow_mut().clear();
-        }
-        StmtKind::GroupAdd { index, parts } => {
-            let i = here.int(index)? as usize;
-            let parts = parts.iter().map(|p| here.bytes(p)).collect::<Res<Vec<_>>>()?;
-            if let Some((n, bytes)) = a.groups.borrow_mut().get_mut(i) {
-                *n += 1;
-                a.order.borrow_mut().push(i);
-                parts.iter().for_each(|p| bytes.extend_from_slice(p));
-            }
-        }
-        StmtKind::GroupRun { part, bytes } => {
-            let mut runs = a.runs.borrow_mut();
-            if here.int(part)? == 0 {
-                runs.clear();
-            }
-            runs.push((here.bytes(bytes)?.to_vec(), 0));
-        }
-        StmtKind::Output { wire, mark, last, .. } => frame::output(env, a, *wire, here.eval(mark)?, *last)?,
-        StmtKind::Queue { port, index, act, dst } => {
-            let act = match act {
-                QueueAct::Pop => WL_Q_POP,
-                QueueAct::Drop => WL_Q_DROP,
-                QueueAct::Len => WL_Q_LEN,
-                QueueAct::First => WL_Q_FIRST,
-            };
-            let index = here.int(index)? as u32;
-            // SAFETY: the runtime's function, inside a call that the runtime made.
-            let answer = a.queue.map_or(0, |f| unsafe { f(a.core, port.0, index, act) });
-            locals[dst.index()] = if act <= WL_Q_DROP { Value::Bool(answer != 0) } else { Value::Int(answer.into()) };
-        }
-        StmtKind::Close => {
-            if let Some(c) = a.collect {
-                c.borrow_mut().flags |= WL_R_CLOSE;
-            } else if let Some(f) = unsafe { (*a.core().host).close } {
-                // SAFETY: as for reply.
-                unsafe { f(a.task) }
-            }
-        }
-        // SAFETY: the core that runs this activation.
-        StmtKind::Outcome(e) => unsafe { (*a.core).outcome = here.int(e)? as u32 },
-        StmtKind::Log(es) => {
-            let mut text = Vec::new();
-            for e in es {
-                a.log_text(e, &here.eval(e)?, &mut text);
-            }
-            // SAFETY: as for reply; the text lives until log() returns.
-            if let Some(f) = unsafe { (*a.core().host).log } {
-                unsafe { f(a.core, 1, wl_bytes::of(&text)) }
-            }
-        }
-        StmtKind::Parse { unit, bytes, dst, ok } => {
-            let bytes = here.bytes(bytes)?;
-            let parsed = a.parse_own(*unit, &bytes);
-            locals[ok.index()] = Value::Bool(parsed.is_some());
-            locals[dst.index()] = Value::Msg(parsed.unwrap_or(MsgRef::Absent));
-        }
-        _ => return internal("a statement where it cannot stand"),
-    }
-    Ok(())
-}
-
-/// Operations that send, wait, or run blocks of their own.
-pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
-    let a = act(env)?;
-    match op {
-        Op::Reply { msg, close } => {
-            let nothing = matches!(msg, super::flatten::Out::Nothing);
-            let ready = outgoing::build(env, a, msg, locals)?;
-            a.reply(ready, *close, nothing)
-        }
-        Op::Send { port, index, msg } => {
-            let index = Env { locals, ..*env }.int(index)? as u32;
-            let ready = outgoing::build(env, a, msg, locals)?;
-            let head = a.head(&ready)?;
-            // SAFETY: as for reply.
-            if let Some(f) = unsafe { (*a.core().host).send } {
-                unsafe { f(a.task, port.0, index, head, ready.tail) };
-            }
-            Ok(())
-        }
-        Op::Call { port, index, msg, within, args, hold, hold_req } => {
-            let here = Env { locals, ..*env };
-            let index = here.int(index)? as u32;
-            let timeout_ns = within.as_ref().map_or(Ok(0), |e| here.int(e))? as u64;
-            let args = here.all(args)?;
-            let flags = if *hold { WL_C_HOLD } else { 0 } | if *hold_req { WL_C_HOLD_REQ } else { 0 };
-            let protocol = env.module.ports[port.index()].protocols.first().map(|p| &env.module.protocols[p.index()]);
-            let (mut ctx, mut shares) = (WL_CTX_RESPONSE, false);
-            if let Some(unit) = protocol.and_then(|p| p.response) {
-                let Unit { params, asked, .. } = env.module.unit(unit);
-                let kept = args.get(params.len() + 1..).unwrap_or_default();
-                ctx = grammar::pack(params, &args) | grammar::pack(asked, kept);
-                shares = matches!(args.get(params.len()), Some(Value::Bool(true)));
-            }
-            let flags = flags | if shares { WL_C_PIPELINE } else { 0 };
-            let call = wl_call { timeout_ns, ctx, flags, _pad: 0 };
-            let ready = outgoing::build(env, a, msg, locals)?;
-            let head = a.head(&ready)?;
-            // SAFETY: as for reply; `call` is read before the function returns.
-            if let Some(f) = unsafe { (*a.core().host).call } {
-                unsafe { f(a.task, port.0, index, head, ready.tail, &call) };
-            }
-            Ok(())
-        }
-        Op::Render { msg, dst } => {
-            let ready = outgoing::build(env, a, msg, locals)?;
-            locals[dst.index()] = Value::bytes(ready.bytes.as_slice());
-            Ok(())
-        }
-        Op::Reread { msg, dst, ok } => {
-            let super::flatten::Out::Pass { msg: of, .. } = msg else {
-                return internal("what is read again is no changed message");
-            };
-            let of = Env { locals, ..*env }.message(*of)?;
-            let ready = outgoing::build(env, a, msg, locals)?;
-            let again = a.reread(&of, ready.bytes.as_slice());
-            locals[ok.index()] = Value::Bool(again.is_some());
-            locals[dst.index()] = Value::Msg(again.unwrap_or(MsgRef::Absent));
-            Ok(())
-        }
-        Op::Frame(act) => frame::act(env, a, act, locals),
-        Op::SendFrame { port, index, parts } => frame::send_frame(env, a, *port, index, parts, locals),
-        Op::Update { table, key, entry, body, place } => {
-            let kind = env.module.tables[table.index()].kind;
-            let index = if kind == TableKind::Array { Env { locals, ..*env }.int(key)? } else { 0 };
-            let key = a.key(&Env { locals, ..*env }, key)?;
-            let zero = Value::zero(env.module, env.module.tables[table.index()].value);
-            let mut t = a.table(*table)?;
-            let other = super::kinds::entry(a, *table, &mut t, &key, index, a.now(), *place).transpose()?;
-            locals[entry.index()] = other.unwrap_or_else(|| t.peek(&key, a.now()).unwrap_or(zero));
-            super::run(env, body, locals, &mut 0, &mut Vec::new())?;
-            let old = t.peek(&key, a.now());
-            let value = super::kinds::merged(kind, old, locals[entry.index()].clone());
-            let result = a.put(*table, &mut t, &key, value, *place);
-            a.done(*table, t);
-            result
-        }
-        _ => internal("an operation the interpreter does not know"),
-    }
 }

@@ -15,7 +15,7 @@ use wireloom_runtime::abi::*;
 
 /// A header that is there. Positions count from the frame's first byte.
 #[derive(Clone, Debug)]
-struct Place {
+struct FoundHeader {
     node: Node,
     at: usize,
     to: usize,
@@ -30,7 +30,7 @@ struct Place {
 pub struct Frame {
     unit: UnitId,
     pub bytes: Vec<u8>,
-    layers: Vec<Option<Place>>,
+    layers: Vec<Option<FoundHeader>>,
     end: usize,
     top: usize,
     pub instance: u32,
@@ -224,7 +224,7 @@ impl Frame {
         l: &Layer,
         net: Option<usize>,
         fault: &mut dyn FnMut(FaultKind, PlaceId),
-    ) -> Option<(Place, usize)> {
+    ) -> Option<(FoundHeader, usize)> {
         let m = &*grammar.module;
         let node = self.node(m);
         let (by, at) = l.after.iter().enumerate().find_map(|(i, a)| {
@@ -290,7 +290,7 @@ impl Frame {
             lim = lim.min(at + all);
             beyond = (at + all).saturating_sub(self.end);
         }
-        Some((Place { node, at, to, lim, net }, beyond))
+        Some((FoundHeader { node, at, to, lim, net }, beyond))
     }
 
     /// The frame as a parsed unit.
@@ -492,7 +492,7 @@ impl Frame {
             if p.at >= pos || pos > p.lim {
                 continue;
             }
-            self.set_covers(m, unit, &c, p.at, p.to, p.lim);
+            self.set_covers(m, unit, &c, &p);
             self.reread(m, n, c.field);
             if let Some(c) = m.unit(unit).header.checksum {
                 self.reread(m, n, c.field)
@@ -510,7 +510,8 @@ impl Frame {
         (n + self.miss).min(if bytes < 8 { (1 << (8 * bytes)) - 1 } else { usize::MAX })
     }
 
-    fn set_covers(&mut self, m: &Module, unit: UnitId, c: &Covers, at: usize, to: usize, end: usize) {
+    fn set_covers(&mut self, m: &Module, unit: UnitId, c: &Covers, header: &FoundHeader) {
+        let FoundHeader { at, to, lim: end, .. } = *header;
         let Some(r) = range(m, unit, c.field) else { return };
         let own = m.unit(unit).header.checksum.filter(|c| c.over == Over::Header);
         let was = sum(&self.bytes[at..to]);

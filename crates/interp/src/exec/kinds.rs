@@ -10,17 +10,22 @@ use crate::eval::{Env, Res, Stop};
 use crate::value::Value;
 use wireloom_ir::*;
 
+/// Where an entry of an array or a sketch is.
+pub struct EntryKey<'a> {
+    pub key: &'a [u8],
+    /// An array's.
+    pub index: u128,
+}
+
 /// An array's or a sketch's entry before an update; `None`: the table is of another kind.
 pub fn entry(
     a: &Activation,
     t: TableId,
     table: &mut Table,
-    key: &[u8],
-    index: u128,
-    now: u64,
+    EntryKey { key, index }: EntryKey,
     place: PlaceId,
 ) -> Option<Res<Value>> {
-    let m = a.grammar.module.clone();
+    let (m, now) = (a.grammar.module.clone(), a.now());
     let def = &m.tables[t.index()];
     Some(match def.kind {
         TableKind::Array if index >= def.capacity.into() => Err(Stop::Fault { kind: FaultKind::INDEX, place }),
@@ -81,7 +86,7 @@ pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> 
             let index = if kind(table) == TableKind::Array { here.int(key)? } else { 0 };
             let key = a.key(&here, key)?;
             let mut t = a.table(*table)?;
-            let found = entry(a, *table, &mut t, &key, index, a.now(), PlaceId(0)).and_then(Result::ok);
+            let found = entry(a, *table, &mut t, EntryKey { key: &key, index }, PlaceId(0)).and_then(Result::ok);
             locals[dst.index()] = Value::Option(found.map(Box::new));
         }
         StmtKind::TablePut { table, key, .. } if kind(table) == TableKind::HyperLogLog => {
@@ -102,7 +107,7 @@ pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> 
             let index = if kind(table) == TableKind::Array { here.int(key)? } else { 0 };
             let (key, value) = (a.key(&here, key)?, here.eval(value)?);
             let mut t = a.table(*table)?;
-            if let Some(old) = entry(a, *table, &mut t, &key, index, a.now(), *place) {
+            if let Some(old) = entry(a, *table, &mut t, EntryKey { key: &key, index }, *place) {
                 let value = merged(kind(table), Some(old?), value);
                 let result = a.put(*table, &mut t, &key, value, *place);
                 a.done(*table, t);

@@ -2,10 +2,11 @@
 //! [`Activation`]. Pure functions run without one.
 
 pub mod activation;
+pub mod effects;
 pub mod flatten;
 pub mod frame;
-pub mod keyed;
 pub mod kinds;
+pub mod match_tables;
 pub mod outgoing;
 pub mod tables;
 
@@ -100,7 +101,7 @@ pub fn run(env: &Env, code: &Code, locals: &mut Vec<Value>, pc: &mut usize, sink
                 locals[dst.index()] = Value::Msg(MsgRef::Part(n as u32, *unit));
             }
             Op::Plain(s) => plain(env, s, locals, sink)?,
-            _ => activation::outward(env, op, locals)?,
+            _ => effects::outward(env, op, locals)?,
         }
     }
     Ok(Flow::End)
@@ -136,7 +137,7 @@ fn plain(env: &Env, s: &StmtKind, locals: &mut [Value], sink: &mut Vec<u8>) -> R
         }
         StmtKind::Fault { kind, place } => return Err(Stop::Fault { kind: *kind, place: *place }),
         StmtKind::Emit(e) => outgoing::emit(&here, e, sink)?,
-        other => activation::effect(env, other, locals)?,
+        other => effects::effect(env, other, locals)?,
     }
     Ok(())
 }

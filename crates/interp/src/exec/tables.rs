@@ -5,8 +5,35 @@
 //! compiled tables evict only the oldest entry of a part of the table. `memory` and the statistic
 //! `bytes` count keys and values here, but blocks there.
 
-use crate::value::Value;
+use crate::value::{canonical, from_canonical, Value};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use wireloom_ir::{Module, TyId};
+
+/// A table whose entries another device keeps. Keys and values have their canonical form.
+pub trait OutsideTable: Send + Sync {
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>>;
+    /// False: there is no room.
+    fn put(&self, key: &[u8], value: &[u8]) -> bool;
+    /// Whether it was there.
+    fn remove(&self, key: &[u8]) -> bool;
+    fn len(&self) -> u64;
+    /// The first entry from a place on: the place behind it, key and value.
+    fn next(&self, place: u64) -> Option<(u64, Vec<u8>, Vec<u8>)>;
+}
+
+/// One of these, and the type of its values.
+pub struct Outside {
+    pub table: Arc<dyn OutsideTable>,
+    pub module: Arc<Module>,
+    pub value: TyId,
+}
+
+impl Outside {
+    fn value(&self, bytes: &[u8]) -> Value {
+        from_canonical(&self.module, self.value, &mut &*bytes)
+    }
+}
 
 /// `wl_table_stats`, in its order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +81,8 @@ pub struct Table {
     pub stats: Stats,
     /// Of a HyperLogLog.
     pub registers: Vec<u8>,
+    /// The entries are elsewhere.
+    pub outside: Option<Outside>,
 }
 
 impl Table {
@@ -65,6 +94,7 @@ impl Table {
             turn: 0,
             stats: Stats::default(),
             registers: Vec::new(),
+            outside: None,
         }
     }
 
@@ -114,6 +144,9 @@ impl Table {
 
     /// Looks an entry up; that counts as a use of it.
     pub fn get(&mut self, key: &[u8], now: u64) -> Option<Value> {
+        if let Some(o) = &self.outside {
+            return o.table.get(key).map(|v| o.value(&v));
+        }
         if !self.seek(key, now) {
             self.stats.misses += 1;
             return None;
@@ -129,6 +162,9 @@ impl Table {
 
     /// The entry that an update begins with; its use is counted when it is written.
     pub fn peek(&mut self, key: &[u8], now: u64) -> Option<Value> {
+        if self.outside.is_some() {
+            return self.get(key, now);
+        }
         if self.seek(key, now) {
             self.entries.get(key).map(|e| e.value.clone())
         } else {
@@ -138,6 +174,11 @@ impl Table {
 
     /// False: the table is full; an entry that has no room for its new value is lost.
     pub fn put(&mut self, key: &[u8], value: Value, size: u64, now: u64) -> bool {
+        if let Some(o) = &self.outside {
+            let mut form = Vec::new();
+            canonical(&o.module, o.value, &value, true, &mut form);
+            return o.table.put(key, &form);
+        }
         let old = self.seek(key, now);
         while !old && self.entries.len() as u64 >= self.limits.capacity {
             if !self.expire(now, 16) && !self.evict(key) {
@@ -169,19 +210,33 @@ impl Table {
         true
     }
 
+    /// A step of a walk: the place behind the entry at or behind a place, and the entry.
+    pub fn step(&mut self, place: u64, now: u64) -> Option<(u64, Vec<u8>, Value)> {
+        if let Some(o) = &self.outside {
+            return o.table.next(place).map(|(at, k, v)| (at, k, o.value(&v)));
+        }
+        self.nth(place as usize, now).map(|(k, v)| (place + 1, k, v))
+    }
+
     /// The n-th entry in the order of their last change, with its key.
-    pub fn nth(&mut self, n: usize, now: u64) -> Option<(Vec<u8>, Value)> {
+    fn nth(&mut self, n: usize, now: u64) -> Option<(Vec<u8>, Value)> {
         self.expire(now, usize::MAX);
         let key = self.order.values().nth(n)?;
         Some((key.clone(), self.entries.get(key)?.value.clone()))
     }
 
     pub fn remove(&mut self, key: &[u8], now: u64) -> bool {
+        if let Some(o) = &self.outside {
+            return o.table.remove(key);
+        }
         self.seek(key, now) && self.take(key)
     }
 
     /// Entries that have not expired.
     pub fn len(&mut self, now: u64) -> u64 {
+        if let Some(o) = &self.outside {
+            return o.table.len();
+        }
         self.expire(now, usize::MAX);
         self.entries.len() as u64
     }

@@ -19,7 +19,7 @@ use machine::{Machine, State, Step};
 use parse::{Halt, Parser};
 use std::sync::Arc;
 use tree::Node;
-use view::{Ahead, Extra};
+use view::{Extra, Lookahead};
 use wireloom_ir::grammar::tail as split;
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
@@ -120,7 +120,7 @@ impl Grammar {
         let head = p.ended.unwrap_or(node.end);
         v.parser.head = head as u32;
         v.parser.pos = head as u32;
-        let ahead = Ahead::of(&buf[head.min(buf.len())..], eof);
+        let ahead = Lookahead::of(&buf[head.min(buf.len())..], eof);
         v.extra = Extra { total: head as u64, ahead, after: ahead, ..Extra::default() };
         if let Some(r) = &p.recovery {
             machine::set_recovery(&mut v.extra, r, &self.recovers, 0);
@@ -334,7 +334,7 @@ impl Grammar {
         let pos = pos.min(buf.len());
         let used = ((s.extra.from - first) as usize).min(buf.len());
         if matches!(step, Step::End) {
-            s.extra.after = Ahead::of(&buf[pos..], eof);
+            s.extra.after = Lookahead::of(&buf[pos..], eof);
         }
         v.parser.flags |= ends(s.until_eof, s.ends);
         v.parser.flags = v.parser.flags & !WL_M_OMIT | if s.omit { WL_M_OMIT } else { 0 };

@@ -35,6 +35,40 @@ pub enum Recovery {
     Length { from: usize, bytes: u64 },
 }
 
+/// The bytes that a field may hold.
+struct Allowed<'a> {
+    class: Option<&'a ByteSet>,
+    /// Most bytes.
+    max: u64,
+}
+
+/// The form of a number in text.
+struct NumberForm<'a> {
+    radix: u8,
+    digits: u8,
+    /// So many digits, not fewer.
+    exact: bool,
+    until: Option<&'a Until>,
+}
+
+/// A list: its field, and the form of its items.
+struct ListForm<'a> {
+    id: FieldId,
+    element: FieldId,
+    /// Most items.
+    max: u32,
+    extent: &'a ListExtent,
+}
+
+/// How far a list has come.
+struct ListProgress {
+    pos: usize,
+    /// The accumulator of a fold.
+    acc: u64,
+    /// No further item is allowed.
+    full: bool,
+}
+
 pub struct Parser<'a> {
     pub module: &'a Module,
     pub buf: &'a [u8],
@@ -206,14 +240,16 @@ impl<'a> Parser<'a> {
                 FieldNode { next: if *advance { end } else { pos }, ..plain(end, v) }
             }
             FieldKind::Number { radix, digits, exact, until } => {
-                self.number(field, pos, *radix, *digits, *exact, until.as_ref())?
+                let form = NumberForm { radix: *radix, digits: *digits, exact: *exact, until: until.as_ref() };
+                self.number(field, pos, &form)?
             }
             FieldKind::Varint { max_bytes } => self.varint(field, pos, *max_bytes)?,
             FieldKind::Bytes { min, max, class, extent, trim, .. } => {
                 // Bytes that are trimmed away may stand where others may not.
                 let allowed =
                     class.map(|c| trim.map_or(c, |t| if matches!(extent, Extent::Run) { c } else { c.union(&t) }));
-                let (end, next) = self.extent(field, node, pos, extent, allowed.as_ref(), *max)?;
+                let (end, next) =
+                    self.extent(field, node, pos, extent, &Allowed { class: allowed.as_ref(), max: *max })?;
                 let (mut a, mut b) = (pos, end);
                 if let Some(set) = trim {
                     (a, b) = trimmed(self.buf, a, b, set);
@@ -233,9 +269,11 @@ impl<'a> Parser<'a> {
                 plain(pos + n.unwrap_or(0), Value::Bool(n.is_some()))
             }
             FieldKind::Unit { unit, args } => self.nested(node, *unit, args, pos)?,
-            FieldKind::List { element, max, extent } => self.list(def, node, f, *element, *max, extent, pos)?,
+            FieldKind::List { element, max, extent } => {
+                self.list(def, node, &ListForm { id: f, element: *element, max: *max, extent }, pos)?
+            }
             FieldKind::StreamBytes { extent } => {
-                let (end, next) = self.extent(field, node, pos, extent, None, u64::MAX)?;
+                let (end, next) = self.extent(field, node, pos, extent, &Allowed { class: None, max: u64::MAX })?;
                 FieldNode { start: pos, end, next, content: Content::Span(pos, end) }
             }
             FieldKind::StreamUnit { unit, args, until } => self.stream_units(node, *unit, args, until.as_ref(), pos)?,
@@ -282,9 +320,9 @@ impl<'a> Parser<'a> {
         node: &Node,
         pos: usize,
         extent: &Extent,
-        class: Option<&ByteSet>,
-        max: u64,
+        allowed: &Allowed,
     ) -> Parsed<(usize, usize)> {
+        let Allowed { class, max } = *allowed;
         let have = self.rest(pos).len();
         let end = match extent {
             Extent::Length(e) => {
@@ -329,15 +367,8 @@ impl<'a> Parser<'a> {
         Ok((end, end))
     }
 
-    fn number(
-        &self,
-        field: &Field,
-        pos: usize,
-        radix: u8,
-        digits: u8,
-        exact: bool,
-        until: Option<&Until>,
-    ) -> Parsed<FieldNode> {
+    fn number(&self, field: &Field, pos: usize, form: &NumberForm) -> Parsed<FieldNode> {
+        let NumberForm { radix, digits, exact, until } = *form;
         let rest = self.rest(pos);
         let neg = matches!(self.module.ty(field.ty), Ty::Int(_));
         let sign = (neg && rest.first() == Some(&b'-')) as usize;
@@ -391,18 +422,9 @@ impl<'a> Parser<'a> {
         Err(Halt::More(field.place))
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn list(
-        &mut self,
-        def: &Unit,
-        node: &mut Node,
-        f: FieldId,
-        element: FieldId,
-        max: u32,
-        extent: &ListExtent,
-        start: usize,
-    ) -> Parsed<FieldNode> {
-        let field = &def.fields[f.index()];
+    fn list(&mut self, def: &Unit, node: &mut Node, list: &ListForm, start: usize) -> Parsed<FieldNode> {
+        let ListForm { id, element, max, extent } = *list;
+        let field = &def.fields[id.index()];
         let (mut items, mut pos) = (Vec::new(), start);
         self.until_eof |= matches!(extent, ListExtent::ToEnd);
         let count = match extent {
@@ -417,7 +439,9 @@ impl<'a> Parser<'a> {
             _ => 0,
         };
         let next = loop {
-            if let Some(n) = self.list_end(field, node, extent, pos, acc, items.len() as u64 == count)? {
+            if let Some(n) =
+                self.list_end(field, node, extent, ListProgress { pos, acc, full: items.len() as u64 == count })?
+            {
                 break pos + n;
             }
             let item = self.shape(def, node, element, pos)?;
@@ -434,17 +458,9 @@ impl<'a> Parser<'a> {
         Ok(FieldNode { start, end: pos, next, content: Content::Items(items) })
     }
 
-    /// Whether the list ends here, and the length of the delimiter that says so. `full`: no further
-    /// item is allowed.
-    fn list_end(
-        &self,
-        field: &Field,
-        node: &Node,
-        extent: &ListExtent,
-        pos: usize,
-        acc: u64,
-        full: bool,
-    ) -> Parsed<Option<usize>> {
+    /// Whether the list ends here, and the length of the delimiter that says so.
+    fn list_end(&self, field: &Field, node: &Node, extent: &ListExtent, at: ListProgress) -> Parsed<Option<usize>> {
+        let ListProgress { pos, acc, full } = at;
         let ends = match extent {
             ListExtent::Count(_) => return Ok(full.then_some(0)),
             ListExtent::Until(u) => self.literal(field, pos, &u.delimiters)?.map(|n| if u.peek { 0 } else { n }),

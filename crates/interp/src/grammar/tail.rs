@@ -82,6 +82,13 @@ pub struct Run {
     pub length: Option<Slot>,
 }
 
+/// A list's form: its element, the most items, and the rule for its end.
+struct ListForm<'a> {
+    element: FieldId,
+    max: u32,
+    extent: &'a ListExtent,
+}
+
 /// A unit as it occurs at one place of the message.
 #[derive(Clone, Debug)]
 pub struct Inst {
@@ -268,15 +275,16 @@ impl Compiler<'_> {
             return self.segment(inst, f, &field);
         }
         match &field.kind {
-            FieldKind::Bytes { min, max, class, extent, .. } => self.run(inst, f, &field, extent, *min, *max, *class),
-            FieldKind::StreamBytes { extent } => self.run(inst, f, &field, extent, 0, u64::MAX, None),
+            FieldKind::Bytes { .. } | FieldKind::StreamBytes { .. } => self.run(inst, f, &field),
             FieldKind::Unit { unit, args } => {
                 let inner = self.nested(inst, *unit, args)?;
                 self.out.insts[inst].at.insert(f, Loc::Inst(inner));
                 Ok(())
             }
             FieldKind::StreamUnit { unit, args, until } => self.stream_unit(inst, *unit, args, until.as_ref()),
-            FieldKind::List { element, max, extent } => self.list(inst, f, &field, *element, *max, extent),
+            FieldKind::List { element, max, extent } => {
+                self.list(inst, f, &field, &ListForm { element: *element, max: *max, extent })
+            }
             FieldKind::Switch { cases } => self.switch(inst, f, &field, cases),
             _ => Err(format!("{}: a field of an unknown kind in a tail", field.name.unwrap_or_default())),
         }
@@ -336,18 +344,13 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn run(
-        &mut self,
-        inst: usize,
-        f: FieldId,
-        field: &Field,
-        extent: &Extent,
-        min: u64,
-        max: u64,
-        class: Option<ByteSet>,
-    ) -> Result<(), String> {
-        let mut extent = extent.clone();
+    /// Bytes that are passed on as they come.
+    fn run(&mut self, inst: usize, f: FieldId, field: &Field) -> Result<(), String> {
+        let (mut extent, min, max, class) = match &field.kind {
+            FieldKind::Bytes { min, max, class, extent, .. } => (extent.clone(), *min, *max, *class),
+            FieldKind::StreamBytes { extent } => (extent.clone(), 0, u64::MAX, None),
+            _ => return Err(format!("{}: a run of no bytes", field.name.clone().unwrap_or_default())),
+        };
         if let Extent::Length(e) = &mut extent {
             self.rewrite(e, Scope::of(inst))?;
         }
@@ -398,15 +401,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn list(
-        &mut self,
-        inst: usize,
-        f: FieldId,
-        field: &Field,
-        element: FieldId,
-        max: u32,
-        extent: &ListExtent,
-    ) -> Result<(), String> {
+    fn list(&mut self, inst: usize, f: FieldId, field: &Field, list: &ListForm) -> Result<(), String> {
+        let ListForm { element, max, extent } = *list;
         let fault = |kind| Op::Fault { kind, place: field.place };
         let count = self.slot(self.u32);
         let zero = self.number(0, self.u32);

@@ -31,15 +31,15 @@ pub struct Extra {
     /// Position in the message.
     pub recover_at: u64,
     /// The bytes behind the head when it was parsed, so that the head can be parsed again.
-    pub ahead: Ahead,
+    pub ahead: Lookahead,
     /// The bytes behind the whole message, once its end is known, so that it can be parsed again.
-    pub after: Ahead,
+    pub after: Lookahead,
 }
 
 /// The first bytes behind a part of a message, that its parser may have looked at.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Ahead {
+pub struct Lookahead {
     bytes: [u8; AHEAD],
     n: u32,
     /// Whether the input ends behind them.
@@ -49,17 +49,17 @@ pub struct Ahead {
 /// Longest look ahead: literals are shorter.
 pub const AHEAD: usize = 64;
 
-impl Default for Ahead {
+impl Default for Lookahead {
     fn default() -> Self {
-        Ahead { bytes: [0; AHEAD], n: 0, eof: 0 }
+        Lookahead { bytes: [0; AHEAD], n: 0, eof: 0 }
     }
 }
 
-impl Ahead {
+impl Lookahead {
     /// The first bytes of the rest.
-    pub fn of(rest: &[u8], eof: bool) -> Ahead {
+    pub fn of(rest: &[u8], eof: bool) -> Lookahead {
         let n = rest.len().min(AHEAD);
-        let mut a = Ahead { n: n as u32, eof: (eof && n == rest.len()) as u32, ..Ahead::default() };
+        let mut a = Lookahead { n: n as u32, eof: (eof && n == rest.len()) as u32, ..Lookahead::default() };
         a.bytes[..n].copy_from_slice(&rest[..n]);
         a
     }

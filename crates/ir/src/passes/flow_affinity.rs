@@ -55,9 +55,9 @@ pub fn run(m: &mut Module) {
 pub fn alone(m: &mut Module) {
     let frames = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
     if !frames
-        || m.handlers
-            .iter()
-            .any(|h| matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_)))
+        || m.handlers.iter().any(|h| {
+            matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_))
+        })
     {
         return;
     }
@@ -327,7 +327,7 @@ impl Uses<'_> {
         };
         let Some((unit, port)) = unit else {
             // Connections are on cores of their own: what they walk or count must be all of it.
-            if matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_)) {
+            if matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_)) {
                 walk::stmts(&h.body.block, &mut |s| {
                     if let Some(t) = s.kind.table() {
                         self.outside[t.index()] = Some("connections use it, too, on cores of their own")

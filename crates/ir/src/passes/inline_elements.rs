@@ -2,10 +2,10 @@
 //! to.
 //!
 //! In: the graph as it was lowered. Out: handlers that hold what becomes of their packets. An input
-//! that only one sender gives packets to is put there, and one of at most [`BUDGET`] statements,
-//! with all that was put into it, is put into every sender. A larger one is kept, once, and its
-//! outputs stay: backends join to it. So what elements take grows with their number, not with the
-//! number of ways through them. Outputs to ports become sends.
+//! of one sender is put there. An input of at most [`BUDGET`] statements, those put into it
+//! included, is put into every sender. A larger one is kept, once, and its outputs stay: backends
+//! join to it. So what elements take grows with their number, not with the number of ways through
+//! them. Outputs to ports become sends.
 //!
 //! A target has the packet for itself: where it changes the frame, it stands between a
 //! [`FrameAct::Save`] and a [`FrameAct::Restore`]. The `copies` pass drops those that nobody needs.

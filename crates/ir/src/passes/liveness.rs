@@ -77,9 +77,9 @@ fn request_views(m: &Module, request: bool, body: &Body) -> LocalSet {
     }
 }
 
-/// Whether the words for a fault are made from the request: then every suspension must keep it.
-/// Where it is asked for the answer's parameters only, the runtime knows these from the calls that
-/// were made, if they went to servers of the same protocol.
+/// Whether the words for a fault are made from the request: then every suspension must keep it. If
+/// only the answer's parameters are asked for, the runtime may know them: from the calls that were
+/// made, to servers of the same protocol.
 fn fault_reads_request(m: &Module, on: On, handler: &Body) -> bool {
     let On::Message { protocol, .. } = on else { return false };
     let Some((p, body)) = m.protocols.get(protocol.index()).and_then(|p| Some((p, p.on_fault.as_ref()?))) else {

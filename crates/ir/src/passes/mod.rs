@@ -37,28 +37,87 @@ pub struct Pass {
 
 /// All passes, in the order in which they run.
 pub const TABLE: &[Pass] = &[
-    Pass { name: "inline_elements", doc: "puts elements into their senders, up to a size; larger ones are joined to", run: inline_elements::run },
-    Pass { name: "holds", doc: "what is asked of texts that holds by what they are made of", run: string_range::run },
-    Pass { name: "fold", doc: "constant folding; drops requirements that hold and branches that are never taken", run: fold::run },
-    Pass { name: "init", doc: "sets locals to zero that may be read before they are set", run: zero_init::run },
+    Pass {
+        name: "inline_elements",
+        doc: "puts elements into their senders, up to a size; larger ones are joined to",
+        run: inline_elements::run,
+    },
+    Pass {
+        name: "string_range",
+        doc: "drops checks of lengths and characters that a text's construction guarantees",
+        run: string_range::run,
+    },
+    Pass {
+        name: "fold",
+        doc: "constant folding; drops requirements that hold and branches that are never taken",
+        run: fold::run,
+    },
+    Pass { name: "zero_init", doc: "sets locals to zero that may be read before they are set", run: zero_init::run },
     Pass { name: "edits", doc: "sorts the edits of passed messages into wire order", run: edits::run },
-    Pass { name: "used", doc: "marks the fields whose value or extent is read; the rest is not stored", run: field_liveness::run },
-    Pass { name: "copies", doc: "drops copies of packets that nobody uses behind the element they were made for", run: copies::run },
-    Pass { name: "steer", doc: "the flow key of packets, and which tables each core has for itself", run: flow_affinity::run },
-    Pass { name: "last", doc: "the last use of a frame, which moves it; copies of bytes that are used behind a change of the frame or state that they lie in", run: frame_last_use::run },
-    Pass { name: "liveness", doc: "live locals at suspensions; which messages are held across them", run: liveness::run },
+    Pass {
+        name: "field_liveness",
+        doc: "marks the fields whose value or extent is read; the rest is not stored",
+        run: field_liveness::run,
+    },
+    Pass {
+        name: "copies",
+        doc: "drops copies of packets that nobody uses behind the element they were made for",
+        run: copies::run,
+    },
+    Pass {
+        name: "flow_affinity",
+        doc: "the flow key of packets, and which tables each core has for itself",
+        run: flow_affinity::run,
+    },
+    Pass {
+        name: "frame_last_use",
+        doc: "moves a frame at its last use; copies bytes that are used behind a change of their frame or state",
+        run: frame_last_use::run,
+    },
+    Pass {
+        name: "liveness",
+        doc: "live locals at suspensions; which messages are held across them",
+        run: liveness::run,
+    },
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
     Pass { name: "pauses", doc: "which handlers pause between two rounds of a long loop", run: pauses::run },
     Pass { name: "packet_fast_path", doc: "which header stacks are looked for first", run: packet_fast_path::run },
-    Pass { name: "batch_lookup", doc: "which lookups are done ahead for a batch of frames, with which keys", run: batch_lookup::run },
-    Pass { name: "hoisted_state", doc: "what a handler of frames keeps in registers over a batch", run: hoisted_state::run },
-    Pass { name: "late_keys", doc: "records of a frame's fields that are made where they are used", run: late_keys::run },
-    Pass { name: "specialize", doc: "which small handlers are compiled again for the most common header stack", run: specialize::run },
-    Pass { name: "vectorize", doc: "which handlers, or keys of lookups, are computed for sixteen frames at a time, and how", run: vectorize::run },
+    Pass {
+        name: "batch_lookup",
+        doc: "which lookups are done ahead for a batch of frames, with which keys",
+        run: batch_lookup::run,
+    },
+    Pass {
+        name: "hoisted_state",
+        doc: "what a handler of frames keeps in registers over a batch",
+        run: hoisted_state::run,
+    },
+    Pass {
+        name: "late_keys",
+        doc: "records of a frame's fields that are made where they are used",
+        run: late_keys::run,
+    },
+    Pass {
+        name: "specialize",
+        doc: "which small handlers are compiled again for the most common header stack",
+        run: specialize::run,
+    },
+    Pass {
+        name: "vectorize",
+        doc: "which handlers, or keys of lookups, are computed for sixteen frames at a time, and how",
+        run: vectorize::run,
+    },
 ];
 
+/// Passes that run only where they are asked for.
+pub const ON_REQUEST: &[Pass] = &[Pass {
+    name: "place",
+    doc: "gives the handlers of packets that can run there to the XDP hook",
+    run: crate::placement::run,
+}];
+
 pub fn find(name: &str) -> Option<&'static Pass> {
-    TABLE.iter().find(|p| p.name == name)
+    TABLE.iter().chain(ON_REQUEST).find(|p| p.name == name)
 }
 
 /// Runs all passes. In debug builds the verifier follows each: on a module that was sound before,

@@ -205,9 +205,8 @@ impl<'m> ParseGraph<'m> {
         Demands { bits, rest, known }
     }
 
-    /// Those of several headers behind which nothing is looked for, and which can all be looked for
-    /// at once: they exclude one another, and what is asked of each is within its least size and
-    /// cannot fault.
+    /// Those of several headers that are tested at once, with no header behind them. They exclude
+    /// one another. The bytes asked of each are within its least size and cannot fault.
     pub fn ends<'a>(&self, chain: &Chain<'m>, tried: &[&'a Next<'m>], from: Option<(u32, u32)>) -> Vec<&'a Next<'m>> {
         let layers = self.layers;
         let within = |x: &&&Next<'m>| {

@@ -52,7 +52,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
     }
     for h in &m.handlers {
         let preset = match h.on {
-            On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_) => 1,
+            On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => 1,
             On::Fault => 2,
             On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()),
             _ => 0,

@@ -1,8 +1,8 @@
 //! The forms of statements and expressions: one row gives the printer and the reader.
 //!
-//! A row has the word, the variant with its operands, and what stands behind the word: text,
-//! operands, and in brackets an operand that may be left out, behind its text. Forms with blocks,
-//! and literals, stand in `print_body` and `parse_body`.
+//! A row has the word and the variant with its operands. Then come the parts behind the word: text,
+//! operands, and in brackets an operand that may be left out. Forms with blocks, and literals,
+//! stand in `print_body` and `parse_body`.
 
 use super::lex::{Token, ARROW};
 use super::names::{value_of, Word};

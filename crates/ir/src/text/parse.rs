@@ -251,6 +251,7 @@ impl Parser {
             "frame" => On::Frame { port: PortId(self.index()?), unit: UnitId(self.index()?) },
             "opened" => On::Opened(PortId(self.index()?)),
             "greeting" => On::Greeting(PortId(self.index()?)),
+            "probe" => On::Probe(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
             "fault" => On::Fault,
             "start" => On::Start,
@@ -261,12 +262,21 @@ impl Parser {
             "check" => On::Check { test: self.num()?, unit: UnitId(self.index()?) },
             w => return self.error(format!("unknown event `{w}`")),
         };
+        let device = if self.eat_word("on") { self.device()? } else { ops::Device::Cpu };
         let segment = if self.eat_word("in") { Some(SegmentId(self.index()?)) } else { None };
         self.word("steps")?;
         let steps = self.num()?;
         let mut plan = HandlerPlan::default();
         let body = self.body_with(|p| p.plan(&mut plan))?;
-        Ok(Handler { name, on, segment, steps, body, span: self.span()?, plan })
+        Ok(Handler { name, on, segment, device, steps, body, span: self.span()?, plan })
+    }
+
+    fn device(&mut self) -> Res<ops::Device> {
+        match self.any_word()?.as_str() {
+            "xdp" => Ok(ops::Device::Xdp),
+            "fpga" => Ok(ops::Device::Fpga),
+            w => self.error(format!("unknown device `{w}`")),
+        }
     }
 
     fn merge(&mut self) -> Res<Merge> {

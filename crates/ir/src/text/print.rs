@@ -312,7 +312,12 @@ impl Printer<'_> {
         for h in &m.handlers {
             let on = self.on(&h.on);
             let segment = h.segment.map_or(String::new(), |s| format!(" in {}", self.segment_ref(s)));
-            let head = format!("handler {} on {on}{segment} steps {}", string(&h.name), h.steps);
+            let device = match h.device {
+                ops::Device::Cpu => "",
+                ops::Device::Xdp => " on xdp",
+                ops::Device::Fpga => " on fpga",
+            };
+            let head = format!("handler {} on {on}{device}{segment} steps {}", string(&h.name), h.steps);
             self.braces(&head, &span(&h.span), &mut |p| {
                 p.locals(&h.body.locals);
                 p.plan(&h.plan, &h.body.locals);
@@ -394,6 +399,7 @@ impl Printer<'_> {
             On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
+            On::Probe(p) => format!("probe {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
             On::Fault => "fault".into(),
             On::Start => "start".into(),

@@ -72,8 +72,8 @@ pub fn verify(m: &Module) -> Vec<Error> {
     run(m, true)
 }
 
-/// Checks a module as it was lowered: edits may be in any order, nothing is annotated, and only
-/// message locals must be set before they are read (the `init` pass sees to the others).
+/// Checks a module as it was lowered. Edits may be in any order, and nothing is annotated. Only
+/// message locals must be set before they are read: the `zero_init` pass sees to the others.
 pub fn verify_lowered(m: &Module) -> Vec<Error> {
     run(m, false)
 }

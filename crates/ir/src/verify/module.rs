@@ -29,6 +29,7 @@ impl Checker<'_> {
         }
         self.handlers();
         self.segments();
+        self.devices();
         self.graph();
         for g in &m.merges {
             self.merge(g)
@@ -201,6 +202,22 @@ impl Checker<'_> {
         }
     }
 
+    /// A device other than the CPU runs handlers of an interface's frames only, and no segment's.
+    fn devices(&mut self) {
+        for h in self.m.handlers.iter().filter(|h| h.device != ops::Device::Cpu) {
+            let path = format!("handler {}", h.name);
+            let nic =
+                match h.on {
+                    On::Frame { port, .. } => self.m.ports.get(port.index()).is_some_and(|p| {
+                        matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Nic, .. })
+                    }),
+                    _ => false,
+                };
+            self.need(nic, &path, "a device runs it that has no such handlers");
+            self.need(h.segment.is_none(), &path, "it stands in a segment, and a device runs it");
+        }
+    }
+
     fn segments(&mut self) {
         let m = self.m;
         let known = |s: SegmentId| s.index() < m.segments.len();
@@ -247,7 +264,7 @@ impl Checker<'_> {
                     }
                     vec![Ty::Msg(unit)]
                 }
-                On::Opened(p) | On::Greeting(p) | On::Closed(p) => {
+                On::Opened(p) | On::Greeting(p) | On::Probe(p) | On::Closed(p) => {
                     self.need(p.index() < m.ports.len(), &path, "its port does not exist");
                     vec![Ty::UInt(32)]
                 }
@@ -279,7 +296,7 @@ impl Checker<'_> {
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
-                On::Greeting(p) => (
+                On::Greeting(p) | On::Probe(p) => (
                     m.ports
                         .get(p.index())
                         .and_then(|p| m.protocols.get(p.protocols.first()?.index()))
@@ -289,7 +306,7 @@ impl Checker<'_> {
                 On::Opened(_) | On::Closed(_) | On::Fault => (None, true),
                 _ => (None, false),
             };
-            let message = matches!(h.on, On::Message { .. } | On::Greeting(_));
+            let message = matches!(h.on, On::Message { .. } | On::Greeting(_) | On::Probe(_));
             let code = Code {
                 kind: if message { Kind::Message } else { Kind::Event },
                 ret: m.signal_of(h.on).map(|s| s.ret),

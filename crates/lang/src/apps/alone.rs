@@ -4,7 +4,7 @@
 //! may be any value. So the check runs twice: once with parameters set at the start of the program,
 //! and once with constants. Only errors of both runs are reported.
 
-use super::arrays::Way;
+use super::arrays::Direction;
 use super::frame_tests::way_in;
 use super::AppName;
 use crate::body::HandlerCtx;
@@ -31,7 +31,7 @@ impl Compiler<'_> {
             .collect()
     }
 
-    /// What is wrong with an element, whoever uses it.
+    /// Errors of an element by itself, independent of its uses.
     pub fn element_alone(&self, id: ItemId) -> Vec<Diagnostic> {
         let ItemKind::Element(e) = &self.names.items[id].item.kind else { return vec![] };
         let set = self.attempt(e, false);
@@ -64,9 +64,11 @@ impl Compiler<'_> {
         for m in &e.members {
             let MemberKind::In { name, ty, .. } = &m.kind else { continue };
             let _ = match ins.iter().find(|(n, ..)| n.name == name.name) {
-                Some((_, port, node)) => self.pass_frames(module, &e.name.name, *port, &[node.clone()], span),
+                Some((_, port, node)) => {
+                    self.pass_frames(module, &e.name.name, *port, std::slice::from_ref(node), span)
+                }
                 None => {
-                    let count = self.way_counts(&i, Way::In)?.into_iter().find(|(n, _)| *n == name.name);
+                    let count = self.array_sizes(&i, Direction::In)?.into_iter().find(|(n, _)| *n == name.name);
                     self.pass_value(module, e, way_in(&it, name, count.map(|(_, c)| some_place(c, span)), span), ty)
                 }
             };
@@ -152,6 +154,7 @@ impl Compiler<'_> {
             no_reply: false,
             stateless: true,
             asked: (0, vec![]),
+            probe: None,
         });
         let protocol = ir::ProtocolId(self.protocols.len() as u32 - 1);
         let mut l = super::frames::begin(self, module, format!("element {}", e.name.name));

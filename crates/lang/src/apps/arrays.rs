@@ -16,7 +16,7 @@ use wireloom_syntax::Diagnostic;
 const MOST_WAYS: u64 = 256;
 
 #[derive(Clone, Copy, PartialEq)]
-pub enum Way {
+pub enum Direction {
     In,
     Out,
 }
@@ -45,21 +45,21 @@ pub fn item(to: &Expr, i: u64) -> Expr {
 }
 
 /// The name, type and size of a way.
-fn way_of(m: &ast::Member, way: Way) -> Option<(&Ident, &ast::Type, Option<&Expr>)> {
+fn in_or_out(m: &ast::Member, direction: Direction) -> Option<(&Ident, &ast::Type, Option<&Expr>)> {
     match &m.kind {
-        MemberKind::In { name, ty, count } if way == Way::In => Some((name, ty, count.as_ref())),
-        MemberKind::Out { name, ty, count } if way == Way::Out => Some((name, ty, count.as_ref())),
+        MemberKind::In { name, ty, count } if direction == Direction::In => Some((name, ty, count.as_ref())),
+        MemberKind::Out { name, ty, count } if direction == Direction::Out => Some((name, ty, count.as_ref())),
         _ => None,
     }
 }
 
 impl Compiler<'_> {
     /// Arrays among an instance's ways, and how many each has.
-    pub fn way_counts(&mut self, i: &Rc<Instance>, way: Way) -> R<Vec<(String, u64)>> {
+    pub fn array_sizes(&mut self, i: &Rc<Instance>, direction: Direction) -> R<Vec<(String, u64)>> {
         let outer = std::mem::replace(&mut self.app, i.scope.clone());
         let (mut counts, mut made) = (Vec::new(), Ok(()));
         for m in &i.element.members {
-            let Some((name, _, Some(e))) = way_of(m, way) else { continue };
+            let Some((name, _, Some(e))) = in_or_out(m, direction) else { continue };
             match self.const_in_app(i.module, e) {
                 Ok(n) if (1..=MOST_WAYS).contains(&n) => counts.push((name.name.clone(), n)),
                 Ok(_) => {
@@ -89,8 +89,10 @@ impl Compiler<'_> {
             else {
                 continue;
             };
-            let single =
-                e.members.iter().any(|m| matches!(way_of(m, Way::In), Some((n, _, None)) if n.name == port.name));
+            let single = e
+                .members
+                .iter()
+                .any(|m| matches!(in_or_out(m, Direction::In), Some((n, _, None)) if n.name == port.name));
             if single {
                 self.no_array(&port.name, "way in", index.span);
             }
@@ -114,8 +116,11 @@ impl Compiler<'_> {
         let Some((name, out, index)) = instance_at(e) else {
             return Err(self.once(Diagnostic::error("E0633", first.span, begins)));
         };
-        let way_in =
-            i.element.members.iter().any(|m| matches!(way_of(m, Way::In), Some((n, ..)) if n.name == name.name));
+        let way_in = i
+            .element
+            .members
+            .iter()
+            .any(|m| matches!(in_or_out(m, Direction::In), Some((n, ..)) if n.name == name.name));
         if !way_in || out.is_some() {
             return match i.scope.get(&name.name) {
                 Some(AppName::Instance(_) | AppName::Failed) => Ok(()),
@@ -130,7 +135,7 @@ impl Compiler<'_> {
                 }
             };
         }
-        let count = self.way_counts(i, Way::In)?.into_iter().find(|(n, _)| *n == name.name).map(|(_, c)| c);
+        let count = self.array_sizes(i, Direction::In)?.into_iter().find(|(n, _)| *n == name.name).map(|(_, c)| c);
         let d = match (index.map(|i| &*i.kind), count) {
             (None, _) => return Ok(()),
             (Some(_), None) => Diagnostic::error("E0629", e.span, format!("`{}` is one way in, no array", name.name)),
@@ -246,8 +251,9 @@ impl Lower<'_, '_> {
         }
         let (n, way) = instance_port(to)?;
         let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() else { return None };
-        let counts = self.cx.way_counts(&i, Way::In).ok()?;
-        let ins: Vec<&Ident> = i.element.members.iter().filter_map(|m| way_of(m, Way::In)).map(|(n, ..)| n).collect();
+        let counts = self.cx.array_sizes(&i, Direction::In).ok()?;
+        let ins: Vec<&Ident> =
+            i.element.members.iter().filter_map(|m| in_or_out(m, Direction::In)).map(|(n, ..)| n).collect();
         let name = match (way, ins.as_slice()) {
             (Some(w), _) => w,
             (None, [one]) => one,

@@ -1,9 +1,10 @@
 //! Elements inside of an app. Every instance has its own state. Its handler becomes part of the
 //! graph where messages reach it.
 
-use super::arrays::{instance_at, Way};
+use super::arrays::{instance_at, Direction};
 use super::inputs::From;
 use super::instances::built_outs;
+use super::type_params::TypeBindings;
 use super::{AppName, AppScope};
 use crate::body::{Lower, Replied, Ret};
 use crate::compiler::{Compiler, Item, Reported, R};
@@ -58,7 +59,7 @@ pub struct Outlet {
     pub counts: Vec<(String, u64)>,
     pub app: AppScope,
     pub module: ModId,
-    /// What is around the instance: see [`ir::Span::element`].
+    /// The element around the instance: see [`ir::Span::element`].
     pub element: u32,
     /// The instance, for messages.
     pub name: String,
@@ -117,8 +118,8 @@ impl Compiler<'_> {
             .within(path.span, crate::compiler::DEFINITION, |cx| cx.filled_scope(owner, name, element, (types, given)));
         self.making.pop();
         let i = Rc::new(Instance { scope: scope?, element: element.clone(), module: owner });
-        self.way_counts(&i, Way::In)?;
-        self.way_counts(&i, Way::Out)?;
+        self.array_sizes(&i, Direction::In)?;
+        self.array_sizes(&i, Direction::Out)?;
         for m in &element.members {
             if let MemberKind::Wiring(nodes) = &m.kind {
                 self.element_wiring(&i, nodes)?
@@ -142,7 +143,7 @@ impl Compiler<'_> {
         owner: ModId,
         name: &Ident,
         element: &ast::Element,
-        (types, given): (Vec<(Ident, AppName)>, Vec<Option<AppName>>),
+        (types, given): (TypeBindings, Vec<Option<AppName>>),
     ) -> R<AppScope> {
         let outer = std::mem::take(&mut self.app);
         let visible = std::mem::replace(&mut self.app_constants, true);
@@ -153,7 +154,7 @@ impl Compiler<'_> {
         made.map(|()| scope)
     }
 
-    /// What is given for each parameter, by its place or its name: a constant, or a parameter of
+    /// The argument of each parameter, by its position or its name: a constant, or a parameter of
     /// the app.
     fn element_args(
         &mut self,
@@ -296,7 +297,7 @@ impl Compiler<'_> {
             self.chain(m);
         }
         self.message_handlers(&element.members);
-        // What is shown to people carries the instance's name.
+        // Names that people read carry the instance's name.
         for s in &mut self.m.states[states..] {
             s.name = format!("{}.{}", name.name, s.name);
         }
@@ -344,8 +345,8 @@ impl Compiler<'_> {
             .collect()
     }
 
-    /// What no element may have. All else is checked in [`super::alone`], and in every place where
-    /// an instance stands.
+    /// Members that no element may have. All else is checked in [`super::alone`], and in every
+    /// place where an instance stands.
     pub fn element_item(&mut self, module: ModId, e: &ast::Element) {
         let _ = self.distinct(e.members.iter().filter_map(|m| match &m.kind {
             MemberKind::Param(p) => Some(&p.name),
@@ -421,7 +422,7 @@ impl Lower<'_, '_> {
             let found = v.ty.clone();
             return Err(self.mismatch(&want, &found, span));
         }
-        let count = self.cx.way_counts(i, Way::In)?.into_iter().find(|(n, _)| *n == input).map(|(_, c)| c);
+        let count = self.cx.array_sizes(i, Direction::In)?.into_iter().find(|(n, _)| *n == input).map(|(_, c)| c);
         // Of an array each place may have a wiring of its own.
         let chained = |whole: &str| i.scope.chains.contains_key(whole);
         let unwired = match count {
@@ -505,7 +506,7 @@ impl Lower<'_, '_> {
             let whole = if outs.len() == 1 { chains.get(&format!("{name}{at}")) } else { None };
             chains.get(&format!("{name}.{}{at}", o.name)).or(whole).cloned().unwrap_or_default()
         };
-        let counts = self.cx.way_counts(i, Way::Out)?;
+        let counts = self.cx.array_sizes(i, Direction::Out)?;
         let mut ways = Vec::new();
         for o in &outs {
             match counts.iter().find(|(n, _)| *n == o.name) {

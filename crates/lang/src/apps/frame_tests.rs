@@ -5,7 +5,7 @@
 //! the port where it comes in, or where it is expected. The values of `let` and the variable of a
 //! `for` are states of the module.
 
-use super::arrays::Way;
+use super::arrays::Direction;
 use super::{AppName, AppScope};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Item, Reported, R};
@@ -22,7 +22,7 @@ use wireloom_syntax::ast::{
 
 /// The meaning of a name in the current test.
 #[derive(Clone)]
-enum Kept {
+enum TestValue {
     /// A frame: built where it is used.
     Frame(Expr),
     State(ir::StateId, Ty),
@@ -30,7 +30,7 @@ enum Kept {
 
 /// The names of the current test.
 #[derive(Clone, Default)]
-pub struct TestNames(Vec<(Ident, Kept)>);
+pub struct TestNames(Vec<(Ident, TestValue)>);
 
 /// The instance that a test of an element is of.
 const UNDER_TEST: &str = "it";
@@ -134,7 +134,7 @@ impl Compiler<'_> {
             span,
             kind: NodeKind::Word { word: Ident { name: "drop".into(), span }, args: vec![], by: None },
         };
-        let (places_in, places_out) = (self.way_counts(i, Way::In)?, self.way_counts(i, Way::Out)?);
+        let (places_in, places_out) = (self.array_sizes(i, Direction::In)?, self.array_sizes(i, Direction::Out)?);
         let mut ins = Vec::new();
         for m in &i.element.members {
             match &m.kind {
@@ -260,7 +260,7 @@ impl Compiler<'_> {
             T::Code(stmt) => match &stmt.kind {
                 S::Let { pattern: Pattern::Name(n), ty, value } => match (&*value.kind, ty) {
                     (ExprKind::List(_), None) => {
-                        self.test_names.0.push((n.clone(), Kept::Frame(value.clone())));
+                        self.test_names.0.push((n.clone(), TestValue::Frame(value.clone())));
                         Ok(None)
                     }
                     _ => self.let_step(module, n, ty.as_ref(), value, span).map(Some),
@@ -307,8 +307,8 @@ impl Compiler<'_> {
         let kept = |e: &Expr| match &*e.kind {
             ExprKind::Name(n) => {
                 self.test_names.0.iter().rev().find(|(k, _)| k.name == n.name).and_then(|(_, k)| match k {
-                    Kept::Frame(f) => Some(self.frame_of(f)),
-                    Kept::State(..) => None,
+                    TestValue::Frame(f) => Some(self.frame_of(f)),
+                    TestValue::State(..) => None,
                 })
             }
             _ => None,
@@ -411,7 +411,7 @@ impl Compiler<'_> {
         let ty = self.lower_ty(t);
         let id = ir::StateId(self.m.states.len() as u32);
         self.m.states.push(ir::State { name: format!("test {}", name.name), ty, init: None });
-        self.test_names.0.push((name.clone(), Kept::State(id, t.clone())));
+        self.test_names.0.push((name.clone(), TestValue::State(id, t.clone())));
         id
     }
 
@@ -451,7 +451,7 @@ fn begin<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId) -> Lower<'c, 'a> {
     l.in_app = true;
     l.frames = true;
     for (n, k) in kept {
-        let Kept::State(id, t) = k else { continue };
+        let TestValue::State(id, t) = k else { continue };
         let lowered = l.cx.lower_ty(&t);
         l.bind_all(&[(n, Val::pure(t, ir::Expr::new(lowered, K::State(id))))]);
     }

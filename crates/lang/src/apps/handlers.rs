@@ -173,10 +173,11 @@ impl Compiler<'_> {
             "closed" => ir::On::Closed(p),
             "opened" => ir::On::Opened(p),
             "greeting" => ir::On::Greeting(p),
+            "probe" => ir::On::Probe(p),
             other => {
-                let hint = crate::names::suggest(other, ["closed", "greeting", "opened"].into_iter());
+                let hint = crate::names::suggest(other, ["closed", "greeting", "opened", "probe"].into_iter());
                 let d = Diagnostic::error("E0201", event.span, format!("a port has no event `{other}`"))
-                    .note("events: `opened`, `greeting`, `closed`");
+                    .note("events: `opened`, `greeting`, `probe`, `closed`");
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
         };
@@ -189,27 +190,35 @@ impl Compiler<'_> {
         if let Some(n) = param {
             l.bind_all(&[(n.clone(), Val::pure(U32, build::local(instance, T_U32)))]);
         }
-        if let (ir::On::Greeting(_), Some(protocol)) = (on, protocol) {
+        if let (ir::On::Greeting(_) | ir::On::Probe(_), Some(protocol)) = (on, protocol) {
             l.handler =
                 Some(HandlerCtx { port: p, protocol, req: instance, one_way: false, no_reply: true, greeting: true });
         }
         let body = run(l, &h.body, h.guard.as_ref(), span)?;
-        if let ir::On::Greeting(_) = on {
-            self.greets(port, p, on, &body, span)?;
+        if let ir::On::Greeting(_) | ir::On::Probe(_) = on {
+            self.speaks_first(port, on, &event.name, &body, span)?;
         }
         self.add_handler(&format!("{}.{}", port.name, event.name), on, span, body);
         Ok(())
     }
 
-    /// A greeting belongs to a port that connects, once, and is said at once: nothing has been
-    /// heard that it could depend on.
-    fn greets(&mut self, port: &Ident, p: ir::PortId, on: ir::On, body: &ir::Body, span: Span) -> R<()> {
+    /// A greeting or a probe belongs to a port that connects, once. It is said at once: nothing has
+    /// been heard that it could depend on.
+    fn speaks_first(&mut self, port: &Ident, on: ir::On, event: &str, body: &ir::Body, span: Span) -> R<()> {
+        let p = match &on {
+            ir::On::Greeting(p) | ir::On::Probe(p) => *p,
+            _ => return Err(Reported),
+        };
         if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Connect(_)) {
             return Err(self.error("E0603", port.span, format!("`{}` listens: its clients speak first", port.name)));
         }
         if self.m.handlers.iter().any(|h| h.on == on) {
-            return Err(self.error("E0611", port.span, format!("port `{}` has a greeting already", port.name)));
+            return Err(self.error("E0611", port.span, format!("port `{}` has a {event} already", port.name)));
         }
+        self.makes_no_calls(event, body, span)
+    }
+
+    pub fn makes_no_calls(&mut self, event: &str, body: &ir::Body, span: Span) -> R<()> {
         let mut calls = false;
         ir::walk::stmts(&body.block, &mut |s| {
             calls |= matches!(s.kind, ir::StmtKind::Await { .. } | ir::StmtKind::Send { .. })
@@ -218,10 +227,26 @@ impl Compiler<'_> {
             return Ok(());
         }
         Err(self.report(
-            Diagnostic::error("E0603", span, "a greeting makes no calls")
+            Diagnostic::error("E0603", span, format!("a {event} makes no calls"))
                 .label("it is sent before anything is heard")
                 .hint("`reply` the first message for the server"),
         ))
+    }
+
+    /// Connecting ports without a probe of their own have that of their protocol.
+    pub fn protocols_probes(&mut self) {
+        for i in 0..self.m.ports.len() {
+            let (p, port) = (ir::PortId(i as u32), &self.m.ports[i]);
+            let (ir::desc::PortKind::Connect(_), [protocol]) = (&port.kind, port.protocols.as_slice()) else {
+                continue;
+            };
+            let Some(body) = self.protocols[protocol.index()].probe.clone() else { continue };
+            if self.m.handlers.iter().any(|h| h.on == ir::On::Probe(p)) {
+                continue;
+            }
+            let (name, span) = (format!("{}.probe", port.name), at(&port.span));
+            self.add_handler(&name, ir::On::Probe(p), span, body);
+        }
     }
 
     pub fn add_handler(&mut self, name: &str, on: ir::On, span: Span, body: ir::Body) -> ir::HandlerId {
@@ -231,6 +256,7 @@ impl Compiler<'_> {
             span,
             on,
             segment: None,
+            device: Default::default(),
             body,
             steps: 0,
             plan: Default::default(),
@@ -269,7 +295,7 @@ pub fn at(span: &ir::Span) -> Span {
     Span { file: ast::FileId(span.file), start: span.start, end: span.end }
 }
 
-/// What a protocol answers itself (`on request`): before its handler's own statements.
+/// The protocol's own answers (`on request`) stand before its handler's own statements.
 fn own_answers(l: &mut Lower, info: &crate::compiler::ProtocolInfo, req: ir::LocalId) -> R<()> {
     let ast::ItemKind::Protocol(p) = &info.ast.kind else { return Ok(()) };
     for c in &p.clauses {

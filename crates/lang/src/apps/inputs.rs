@@ -42,7 +42,7 @@ enum Does {
     Nodes(Vec<Node>),
 }
 
-/// What a packet is given to: an input, which is made if its key is new.
+/// The input that a packet is given to. It is made if its key is new.
 struct Destination {
     key: String,
     name: String,

@@ -127,7 +127,7 @@ impl Lower<'_, '_> {
     }
 
     /// The end of a wiring. Nobody answers what waits in a queue.
-    pub fn into_queue(&mut self, queue: Rc<MessageQueue>, v: Val, span: Span) -> R<()> {
+    pub fn flow_into_queue(&mut self, queue: Rc<MessageQueue>, v: Val, span: Span) -> R<()> {
         if self.handler.is_some_and(|h| !h.one_way) && !self.copy {
             let d = Diagnostic::error("E0648", span, "a request that waits for its answer cannot wait in a queue");
             return Err(self.cx.report(

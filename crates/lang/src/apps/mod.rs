@@ -4,6 +4,7 @@ pub mod alone;
 pub mod arrays;
 pub mod controls;
 pub mod core_partition;
+pub mod devices;
 pub mod elements;
 pub mod frame_tests;
 pub mod frames;
@@ -43,7 +44,7 @@ const CACHE_MAX: u64 = 16 << 20;
 /// The most nodes of one wiring.
 pub const MOST_NODES: usize = 256;
 
-/// What a name of the app stands for.
+/// The meaning of a name of the app.
 #[derive(Clone)]
 pub enum AppName {
     Param(ir::ParamId, Ty),
@@ -56,7 +57,7 @@ pub enum AppName {
     Fn(Rc<FnInfo>),
     Instance(Rc<elements::Instance>),
     /// A function that an element was given.
-    Given(Rc<crate::body::functions::Given>),
+    FunctionArg(Rc<crate::body::functions::FunctionArg>),
     Gauge(Rc<gauges::Gauge>),
     /// A queue of a service's messages.
     Messages(Rc<message_queues::MessageQueue>),
@@ -68,7 +69,7 @@ pub enum AppName {
 
 #[derive(Clone, Default)]
 pub struct AppScope {
-    /// What may be large is shared between a scope and its copies.
+    /// Large parts are shared between a scope and its copies.
     names: Rc<BTreeMap<String, (AppName, Span)>>,
     /// Connecting ports of exactly one instance.
     single: BTreeSet<ir::PortId>,
@@ -80,9 +81,9 @@ pub struct AppScope {
     pub frames: BTreeMap<ir::PortId, ir::UnitId>,
     /// Ports that wiring takes messages from.
     pub wired: BTreeSet<ir::PortId>,
-    /// What follows an element's instance, wired apart from what leads to it.
+    /// The nodes behind an element's instance, wired apart from the nodes that lead to it.
     pub chains: Rc<BTreeMap<String, Vec<ast::Node>>>,
-    /// What follows an instance in the wirings that lead to it.
+    /// The nodes behind an instance in the wirings that lead to it.
     pub behind: Rc<BTreeMap<String, Vec<Vec<ast::Node>>>>,
 }
 
@@ -166,6 +167,7 @@ impl Compiler<'_> {
         }
         self.instance_handlers(module, &app.members);
         self.behind_handlers(&app.name.name);
+        self.protocols_probes();
         self.unhandled_queues();
         self.signals(module, app);
         self.behind_handlers(&app.name.name);
@@ -244,7 +246,14 @@ impl Compiler<'_> {
 
     fn define(&mut self, module: ModId, app: &ast::Element, m: &ast::Member) -> R<()> {
         match &m.kind {
-            MemberKind::Handler(h) => self.handler(module, &app.name.name, h, m.span),
+            MemberKind::Handler(h) => {
+                let before = self.m.handlers.len();
+                let done = self.handler(module, &app.name.name, h, m.span);
+                if let Some(device) = &h.device {
+                    self.on_device(device, before)?
+                }
+                done
+            }
             MemberKind::Wiring(nodes) => {
                 let nodes = self.named_nodes(nodes);
                 self.wiring(module, &app.name.name, &nodes, m.span)
@@ -351,7 +360,7 @@ impl Compiler<'_> {
                 ));
             }
         };
-        let count = self.way_counts(i, arrays::Way::Out)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
+        let count = self.array_sizes(i, arrays::Direction::Out)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
         let whole = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
         let d = match (index.map(|i| &*i.kind), count) {
             (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} outputs"))

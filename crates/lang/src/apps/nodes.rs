@@ -14,6 +14,14 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Node, NodeKind, Span};
 use wireloom_syntax::Diagnostic;
 
+/// A node of several targets, or of several conditions: `steer [a, b] by .key`, `any(.udp, .tcp)`.
+struct SplitNode<'a> {
+    word: &'a Ident,
+    args: &'a [Expr],
+    by: Option<&'a Expr>,
+    span: Span,
+}
+
 impl Lower<'_, '_> {
     /// Takes a message along the nodes of a wiring.
     pub fn flow(&mut self, nodes: &[Node], v: Val, span: Span) -> R<()> {
@@ -31,7 +39,7 @@ impl Lower<'_, '_> {
             NodeKind::Word { word, args, by }
                 if matches!(word.name.as_str(), "broadcast" | "steer" | "tee" | "any" | "all" | "not") =>
             {
-                self.flow_frames(word, args, by.as_ref(), rest, v, node.span)
+                self.flow_split(&SplitNode { word, args, by: by.as_ref(), span: node.span }, rest, v)
             }
             NodeKind::Match(ways) => self.flow_match(ways, rest, v, node.span),
             NodeKind::Expr(e) if self.is_outlet(e) => {
@@ -80,14 +88,14 @@ impl Lower<'_, '_> {
 
     fn flow_port(&mut self, e: &Expr, v: Val, span: Span) -> R<()> {
         if let Some(queue) = self.messages_of(e) {
-            return self.into_queue(queue, v, span);
+            return self.flow_into_queue(queue, v, span);
         }
         let (port, index) = self.target(e)?;
-        self.into_port((port, index), v, span)
+        self.flow_into_port((port, index), v, span)
     }
 
     /// The end of a wiring. A request is answered by what the port answers.
-    pub fn into_port(&mut self, (port, index): (ir::PortId, ir::Expr), v: Val, span: Span) -> R<()> {
+    pub fn flow_into_port(&mut self, (port, index): (ir::PortId, ir::Expr), v: Val, span: Span) -> R<()> {
         // No client waits for what comes from a queue: the port's protocol alone decides.
         let protocol = self.cx.m.ports[port.index()].protocols.first();
         let unanswered = protocol.is_some_and(|p| self.cx.protocols[p.index()].response.is_none());
@@ -168,15 +176,8 @@ impl Lower<'_, '_> {
     }
 
     /// Inline nodes of packets that go several ways, and filters of several conditions.
-    fn flow_frames(
-        &mut self,
-        word: &Ident,
-        args: &[Expr],
-        by: Option<&Expr>,
-        rest: &[Node],
-        v: Val,
-        span: Span,
-    ) -> R<()> {
+    fn flow_split(&mut self, node: &SplitNode, rest: &[Node], v: Val) -> R<()> {
+        let SplitNode { word, args, by, span } = *node;
         match (word.name.as_str(), args, by) {
             ("broadcast", [to], None) | ("steer", [to], Some(_)) => {
                 if let Some(n) = rest.first() {
@@ -211,7 +212,7 @@ impl Lower<'_, '_> {
                         self.with_name(v.clone(), span, |s, value| s.send(value, t, span))?;
                         continue;
                     }
-                    // What a copy is answered is nobody's.
+                    // The answer to a copy goes nowhere.
                     let (copy, replied) = (std::mem::replace(&mut self.copy, true), self.replied);
                     let node = Node { span: t.span, kind: NodeKind::Expr(t.clone()) };
                     let made = self.flow(&[node], v.clone(), span);

@@ -22,6 +22,9 @@ enum Named {
     Unknown,
 }
 
+/// The type parameters of an element, each with its meaning.
+pub type TypeBindings = Vec<(Ident, AppName)>;
+
 impl Compiler<'_> {
     /// The arguments that are types, and the others.
     pub fn type_args<'e>(
@@ -31,7 +34,7 @@ impl Compiler<'_> {
         element: &ast::Element,
         args: &'e [Arg],
         span: Span,
-    ) -> R<(Vec<(Ident, AppName)>, &'e [Arg])> {
+    ) -> R<(TypeBindings, &'e [Arg])> {
         let mut found = Vec::new();
         if self.any_types && self.making.is_empty() {
             for (n, _) in &element.types {

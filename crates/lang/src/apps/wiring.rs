@@ -12,6 +12,14 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, ItemKind, Node, NodeKind, Span};
 use wireloom_syntax::Diagnostic;
 
+/// `merge by .key with a, b => …` in a wiring.
+struct MergeNode<'a> {
+    key: &'a Expr,
+    sides: [&'a Ident; 2],
+    with: &'a Expr,
+    span: Span,
+}
+
 impl Compiler<'_> {
     pub fn wiring(&mut self, module: ModId, app: &str, nodes: &[Node], span: Span) -> R<()> {
         // Told where it was read first.
@@ -73,7 +81,7 @@ impl Compiler<'_> {
             return Err(self.misplaced_merge(second.span));
         }
         let to = self.node_port(module, end)?;
-        self.merge(module, from, to, key, (a, b), with, merge.span)?;
+        self.merge(module, from, to, &MergeNode { key, sides: [a, b], with, span: merge.span })?;
         let mut made = Ok(());
         if !before.is_empty() {
             made = self.lower_nodes(module, app, from, &[before, std::slice::from_ref(end)].concat(), span);
@@ -91,7 +99,7 @@ impl Compiler<'_> {
         )
     }
 
-    /// What follows an instance, or a queue of messages, is known already.
+    /// The nodes behind an instance, or behind a queue of messages, are known already.
     fn is_known(&self, e: &Expr) -> bool {
         let e = match &*e.kind {
             ExprKind::Index(b, _) => b,
@@ -189,18 +197,9 @@ impl Compiler<'_> {
         made
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn merge(
-        &mut self,
-        module: ModId,
-        from: ir::PortId,
-        to: ir::PortId,
-        key: &Expr,
-        (a, b): (&Ident, &Ident),
-        with: &Expr,
-        span: Span,
-    ) -> R<()> {
-        self.distinct([a, b].into_iter())?;
+    fn merge(&mut self, module: ModId, from: ir::PortId, to: ir::PortId, node: &MergeNode) -> R<()> {
+        let (key, span) = (node.key, node.span);
+        self.distinct(node.sides.into_iter())?;
         let (pa, pb) = self.ends(from, to, span)?;
         let (ia, ib) = (self.protocols[pa.index()].clone(), self.protocols[pb.index()].clone());
         if ia.request != ib.request {
@@ -230,7 +229,7 @@ impl Compiler<'_> {
                 "a merge's key is bytes or an integer that is always there",
             ));
         }
-        let made = self.merge_values(module, unit, &key, a, b, with)?;
+        let made = self.merge_values(module, unit, &key, node)?;
         let name = self.m.ports[from.index()].name.clone();
         let ir_span = self.span(span);
         self.m.merges.push(ir::Merge {
@@ -254,15 +253,13 @@ impl Compiler<'_> {
         module: ModId,
         unit: ir::UnitId,
         key: &crate::units::Member,
-        a: &Ident,
-        b: &Ident,
-        with: &Expr,
+        node: &MergeNode,
     ) -> R<(Vec<ir::MergeValue>, Vec<ir::Local>)> {
         let members = self.units[unit.index()].members.clone();
         let mut l = Lower::new(self, module, Kind::Clause);
         l.in_app = true;
         let mut sides = Vec::new();
-        for side in [a, b] {
+        for side in node.sides {
             let mut fields = Vec::new();
             for m in members.iter() {
                 if !m.ty.is_plain() || !m.cases.is_empty() {
@@ -283,14 +280,18 @@ impl Compiler<'_> {
             l.bind_all(&[(side.clone(), v)]);
             sides.push(fields);
         }
-        let fields = l.combined(with)?;
+        let fields = l.combined(node.with)?;
         let mut values = Vec::new();
         for m in members.iter() {
             if m.field == key.field || !m.ty.is_plain() {
                 continue;
             }
             let Some((_, e)) = fields.iter().find(|(n, _)| n.name == m.name) else {
-                return Err(l.err("E0618", with.span, format!("the combined message has no value for `{}`", m.name)));
+                return Err(l.err(
+                    "E0618",
+                    node.with.span,
+                    format!("the combined message has no value for `{}`", m.name),
+                ));
             };
             let combined = l.expr_as(e, &m.ty)?;
             let find = |s: &[(String, ir::LocalId, Val)]| s.iter().find(|(n, ..)| *n == m.name).map(|(_, l, _)| *l);

@@ -13,7 +13,7 @@ use ir::{Block, CounterId, Expr as X, ExprKind as K, FrameAct, LocalId, Root, Se
 use std::collections::HashSet;
 use wireloom_ir as ir;
 
-/// What a piece changes.
+/// The changes that a piece makes.
 #[derive(Clone, Default)]
 pub struct Changes {
     locals: HashSet<LocalId>,

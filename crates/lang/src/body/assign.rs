@@ -426,7 +426,7 @@ impl Lower<'_, '_> {
                 Some(v) => v,
                 None => Err(self.err("E0301", n.span, format!("`{}` is a function: call it", n.name))),
             },
-            AppName::Given(g) => match self.given_at_hand(&g, n.span) {
+            AppName::FunctionArg(g) => match self.given_at_hand(&g, n.span) {
                 Some(v) => v,
                 None => Err(self.err("E0301", n.span, format!("`{}` is a function: call it", n.name))),
             },

@@ -21,7 +21,7 @@ use wireloom_syntax::Diagnostic;
 pub enum Callee {
     Fn(Rc<FnInfo>),
     /// One that the element was given.
-    Given(Rc<super::functions::Given>, Ident),
+    FunctionArg(Rc<super::functions::FunctionArg>, Ident),
     /// A function or signal of an element's instance.
     Of(Ident, Rc<Instance>, Ident),
     Builtin(Ident),
@@ -37,7 +37,7 @@ impl Lower<'_, '_> {
     pub fn call(&mut self, e: &Expr, f: &Expr, args: &[Arg], want: Option<&Ty>) -> R<Val> {
         match self.callee(f)? {
             Callee::Fn(info) => self.call_fn(&info, args, e.span, None),
-            Callee::Given(g, name) => self.call_given(&g, &name.name, args, e.span),
+            Callee::FunctionArg(g, name) => self.call_given(&g, &name.name, args, e.span),
             Callee::Of(name, i, f) => self.call_of(&name, &i, &f, args, e.span),
             Callee::Builtin(name) => self.builtin(&name, args, e.span, want),
             Callee::Convert(ty) => self.convert(&ty, args, e.span),
@@ -56,7 +56,7 @@ impl Lower<'_, '_> {
                                 return Ok(Callee::Convert(t));
                             }
                         }
-                        Some(AppName::Given(g)) => return Ok(Callee::Given(g.clone(), n.clone())),
+                        Some(AppName::FunctionArg(g)) => return Ok(Callee::FunctionArg(g.clone(), n.clone())),
                         _ => {}
                     }
                 }

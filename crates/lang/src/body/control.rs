@@ -16,7 +16,7 @@ use wireloom_syntax::Diagnostic;
 /// Each arm lies in the `else` of the one before.
 const MAX_ARMS: usize = 256;
 
-/// What remains after one way of a branch.
+/// The state after one side of a branch.
 struct Branch {
     val: R<Val>,
     block: ir::Block,
@@ -24,7 +24,7 @@ struct Branch {
     epoch: u32,
 }
 
-/// What is done with the right side of an arm.
+/// The use of the right side of an arm.
 type ArmBody<'b, L> = &'b dyn Fn(&mut L, &Expr, Option<&Ty>) -> R<Val>;
 
 impl Lower<'_, '_> {
@@ -89,7 +89,7 @@ impl Lower<'_, '_> {
         let facts = self.facts.clone();
         let a = self.way(&cond, true, then);
         let (parts, grouped) = (self.parts_max, self.grouped);
-        // What one way made untrue is still true on the other.
+        // A fact that one side made untrue still holds on the other.
         let facts = std::mem::replace(&mut self.facts, facts);
         (self.replied, self.epoch) = start;
         let torn = std::mem::replace(&mut self.torn, torn);
@@ -321,7 +321,7 @@ impl Lower<'_, '_> {
         match self.is_there(&val) {
             Some(c) => Ok((c, val)),
             None if val.ty.is_error() => Err(Reported),
-            // What the caller knows may make a function's question idle; that is no mistake of the
+            // A caller may know the answer to a function's question. That is no mistake of the
             // function.
             None if !self.inlined.is_empty() => Ok((build::boolean(true), val)),
             None => {
@@ -340,7 +340,7 @@ impl Lower<'_, '_> {
         if matches!(&*a.kind, ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. }) {
             return self.call_value(a, Some(d));
         }
-        // What could fault inside is what the alternative is for.
+        // The alternative stands for the faults inside.
         let (val, block) = self.sub(|s| s.expr(a, want));
         let val = val?;
         let requires: Vec<_> = block
@@ -411,7 +411,7 @@ impl Lower<'_, '_> {
         self.arms(&val, arms, want, span, &|s, body, want| s.expr(body, want))
     }
 
-    /// What is matched, computed once. Tuples of plain values are matched part by part.
+    /// The value that is matched, computed once. Tuples of plain values are matched part by part.
     pub fn subject(&mut self, subject: &Expr) -> R<Val> {
         let before = std::mem::replace(&mut self.decision, true);
         let val = self.expr(subject, None);

@@ -17,7 +17,7 @@ const TAG: u64 = 16;
 /// No more random bytes at once.
 const MOST_RANDOM: u64 = 1024;
 
-/// What an operand of fixed size is: its name, its sizes.
+/// An operand of fixed size: its name, its sizes.
 type Sized = (&'static str, &'static [u64]);
 
 const BLOCK: Sized = ("counter block", &[16]);

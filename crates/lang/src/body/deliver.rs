@@ -16,8 +16,8 @@ use wireloom_syntax::Diagnostic;
 /// Most instances of a port, and most answers of one `call all`.
 pub const MAX_PARTS: u64 = 65_536;
 
-/// What `join` has put together: items of a unit, as they were received, how many times `each` of
-/// them; or bytes that may be items (no unit).
+/// The parts that `join` has put together. They are items of a unit as they were received, `each`
+/// so many times, or bytes that may be items (no unit).
 pub struct Joined {
     pub unit: Option<ir::UnitId>,
     pub count: ir::Expr,
@@ -634,7 +634,8 @@ impl Lower<'_, '_> {
         Ok(p)
     }
 
-    /// What an item adds to its group; what stands in a `concat` is not put together before.
+    /// The bytes that an item adds to its group. The parts of a `concat` are not put together
+    /// before.
     fn joined_parts(&mut self, value: &Expr) -> R<Vec<ir::Expr>> {
         let v = self.expr(value, None)?;
         let v = self.defined(v, value.span)?;

@@ -1,7 +1,7 @@
 //! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in.
 //! Guards stop values that are too long, are outside of the set, or hold the delimiter.
 
-use super::message::{Fields, Given, Piece};
+use super::message::{FieldSource, Fields, Piece};
 use super::unparse_check::constraints::same_sum;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
@@ -31,7 +31,7 @@ impl Lower<'_, '_> {
     fn emit_from(&mut self, span: Span, e: Emit, first: &ir::ByteSet) {
         match self.run.take().filter(|(class, _)| class.intersects(first)) {
             Some((_, Some(b))) => self.separator(b, span),
-            // What is wrong has been reported, and the rest may be looked at all the same.
+            // The error has been reported, and the rest is checked all the same.
             Some((class, None)) => {
                 let _ = self.ends_run(&class, &e, span);
             }
@@ -200,14 +200,14 @@ impl Lower<'_, '_> {
                 (
                     FieldKind::Bytes { extent: Extent::Length(e), .. }
                     | FieldKind::StreamBytes { extent: Extent::Length(e) },
-                    Given::Value(v),
+                    FieldSource::Value(v),
                 ) if reads(&e, f) => {
                     return Ok(Some(build::len_bytes(v)));
                 }
-                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Source(s)) if reads(&e, f) => {
+                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, FieldSource::Source(s)) if reads(&e, f) => {
                     return self.item_count(&s).map(Some)
                 }
-                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Pieces(p)) if reads(&e, f) => {
+                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, FieldSource::Pieces(p)) if reads(&e, f) => {
                     return Ok(Some(self.pieces_count(&p)))
                 }
                 _ => {}
@@ -642,11 +642,11 @@ impl Lower<'_, '_> {
             ));
         }
         match fields.get(f) {
-            Some((_, Given::Source(e), _)) => {
+            Some((_, FieldSource::Source(e), _)) => {
                 let e = e.clone();
                 self.emit_item(&Elem::Unit(unit), None, fields.unit, &e)
             }
-            Some((_, Given::Pieces(ps), _)) => {
+            Some((_, FieldSource::Pieces(ps), _)) => {
                 let ps = ps.clone();
                 let args = self.known_args(fields, args)?;
                 self.emit_pieces(unit, ps, &args)
@@ -675,7 +675,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// What is gathered for a list of units must be bytes of such units.
+    /// Bytes gathered for a list of units must be such units.
     pub fn check_slice(&mut self, x: &ir::Expr, span: Span) -> R<()> {
         match self.raw_of.clone() {
             Some(Elem::Unit(u)) if raw_path(x).is_some() => self.same_raw(x, u, span),

@@ -1,7 +1,7 @@
 //! Writing the items of a list: each from a value, a message, a record or bytes.
 
 use super::emit::raw_path;
-use super::message::{Fields, Given, Piece};
+use super::message::{FieldSource, Fields, Piece};
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32};
 use crate::ir_builder as build;
@@ -22,7 +22,7 @@ impl Lower<'_, '_> {
     ) -> R<()> {
         self.count_agrees(fields, f, extent, span)?;
         self.not_too_many(fields, f, span)?;
-        if let Some((_, Given::Slices(list), _)) = fields.get(f).cloned() {
+        if let Some((_, FieldSource::Slices(list), _)) = fields.get(f).cloned() {
             let (n, t) = match self.cx.m.types.get(list.ty.index()) {
                 Some(ir::Ty::List(t, n)) => (*n, *t),
                 _ => return Err(Reported),
@@ -41,10 +41,10 @@ impl Lower<'_, '_> {
                 },
             );
         }
-        // What is counted when the message is built.
+        // The items that are counted when the message is built.
         let counted = match fields.get(f).cloned() {
-            Some((_, Given::InOrder(unit), _)) => Some((unit, None)),
-            Some((_, Given::Pieces(ps), _)) => {
+            Some((_, FieldSource::InOrder(unit), _)) => Some((unit, None)),
+            Some((_, FieldSource::Pieces(ps), _)) => {
                 match (self.loose_items(&ps), self.field_ir(fields.unit, element).kind) {
                     (Some(bytes), FieldKind::Unit { unit, .. }) => Some((unit, Some(bytes))),
                     _ => None,
@@ -70,13 +70,13 @@ impl Lower<'_, '_> {
             }
             return Ok(());
         }
-        if let (Some((_, Given::Pieces(ps), _)), FieldKind::Unit { unit, args }) =
+        if let (Some((_, FieldSource::Pieces(ps), _)), FieldKind::Unit { unit, args }) =
             (fields.get(f).cloned(), self.field_ir(fields.unit, element).kind)
         {
             let args = self.known_args(fields, &args)?;
             self.emit_pieces(unit, ps, &args)?;
         }
-        if let Some((m, Given::Source(e), _)) = fields.get(f).cloned() {
+        if let Some((m, FieldSource::Source(e), _)) = fields.get(f).cloned() {
             let Ty::Items(elem, _) = &m.ty else { return Err(Reported) };
             self.emit_items(elem, element, fields.unit, &e)?;
         }
@@ -233,7 +233,7 @@ impl Lower<'_, '_> {
             }
             (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
                 crate::val::OutKind::Built(b) => {
-                    // What its first byte is was not looked at when it was built.
+                    // Its first byte was not checked when it was built.
                     self.settle_run(span);
                     self.out.extend(b.clone());
                     self.run = o.run;
@@ -272,14 +272,14 @@ impl Lower<'_, '_> {
             let Some(m) = self.cx.units[unit.index()].member(name).cloned() else { return Err(Reported) };
             nested |= matches!(m.ty, Ty::Msg(_));
             let value = self.get(whole, i as u32, ty);
-            fields.given.push((m, Given::Value(value), span));
+            fields.given.push((m, FieldSource::Value(value), span));
         }
         if !nested {
             return self.emit_unit(&fields);
         }
         // Field by field: a record inside is written in its turn.
         for (m, g, _) in fields.given.clone() {
-            let Given::Value(value) = g else { return Err(Reported) };
+            let FieldSource::Value(value) = g else { return Err(Reported) };
             match &m.ty {
                 Ty::Msg(inner) => {
                     let Some((r, _)) = self.cx.record_units.get(inner).copied() else {

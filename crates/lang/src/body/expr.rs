@@ -49,11 +49,10 @@ impl Lower<'_, '_> {
                 Ok(Val::pure(Ty::None, ir::Expr::new(t, X::None)))
             }
             ExprKind::Type(_) => Err(self.err("E0301", span, "a type is no value")),
-            ExprKind::Dot => self
-                .dot
-                .clone()
-                .ok_or(Reported)
-                .or_else(|_| Err(self.err("E0301", span, "there is no message at hand here"))),
+            ExprKind::Dot => match &self.dot {
+                Some(v) => Ok(v.clone()),
+                None => Err(self.err("E0301", span, "there is no message at hand here")),
+            },
             ExprKind::Field(base, name) => self.field(e, base.as_ref(), name, want),
             ExprKind::Index(base, index) => self.index(base, index, span),
             ExprKind::Call(f, args) => self.call(e, f, args, want),

@@ -95,7 +95,7 @@ impl Lower<'_, '_> {
         let hash = self.steering_hash(by, span)?;
         let Some(n) = self.fixed_targets(to)? else {
             let to = self.instance_by(to, hash, span)?;
-            return self.into_port(to, v, span);
+            return self.flow_into_port(to, v, span);
         };
         let on = build::bin(T_U64, BinOp::Rem, hash, build::u64(n));
         let on = self.temp("", &crate::ty::U64, on, span);

@@ -16,7 +16,7 @@ use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 /// A function that an element was given.
-pub struct Given {
+pub struct FunctionArg {
     params: Vec<Param>,
     ret: Ty,
     /// None: any function of this type, as which the element is checked by itself.
@@ -65,9 +65,9 @@ impl Compiler<'_> {
         }
         // An argument that the element around was given itself is passed on.
         if let Some(ExprKind::Name(n)) = what.map(|e| &*e.kind) {
-            if let Some(AppName::Given(g)) = self.app.get(&n.name).cloned() {
+            if let Some(AppName::FunctionArg(g)) = self.app.get(&n.name).cloned() {
                 if g.params == params && g.ret == ret_ty {
-                    return Ok(AppName::Given(g));
+                    return Ok(AppName::FunctionArg(g));
                 }
                 return Err(self.error("E0301", span, format!("`{}` is a function of another type", n.name)));
             }
@@ -75,7 +75,7 @@ impl Compiler<'_> {
         if let Some(e) = what {
             self.takes(e, params.len())?;
         }
-        let g = Rc::new(Given {
+        let g = Rc::new(FunctionArg {
             params,
             ret: ret_ty,
             what: what.cloned(),
@@ -84,7 +84,7 @@ impl Compiler<'_> {
             used: Cell::new(what.is_none()),
         });
         self.given.push(g.clone());
-        Ok(AppName::Given(g))
+        Ok(AppName::FunctionArg(g))
     }
 
     /// Whether the argument can take so many values.
@@ -140,7 +140,7 @@ fn parameters(n: usize) -> String {
 
 impl Lower<'_, '_> {
     /// `keep(p)` in an element.
-    pub fn call_given(&mut self, g: &Rc<Given>, name: &str, args: &[Arg], span: Span) -> R<Val> {
+    pub fn call_given(&mut self, g: &Rc<FunctionArg>, name: &str, args: &[Arg], span: Span) -> R<Val> {
         if let Some(n) = args.iter().find_map(|a| a.name.as_ref()) {
             return Err(self.err("E0308", n.span, format!("the parameters of `{name}` have no names")));
         }
@@ -157,7 +157,7 @@ impl Lower<'_, '_> {
     }
 
     /// Puts the function in place of its call.
-    fn apply(&mut self, g: &Rc<Given>, vals: Vec<Val>, span: Span) -> R<Val> {
+    fn apply(&mut self, g: &Rc<FunctionArg>, vals: Vec<Val>, span: Span) -> R<Val> {
         g.used.set(true);
         if g.what.is_none() {
             // Its result is not known.
@@ -185,7 +185,7 @@ impl Lower<'_, '_> {
         made
     }
 
-    fn apply_here(&mut self, g: &Given, vals: Vec<Val>, span: Span) -> R<Val> {
+    fn apply_here(&mut self, g: &FunctionArg, vals: Vec<Val>, span: Span) -> R<Val> {
         let Some(what) = &g.what else { return Err(Reported) };
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
         let (module, in_app) =
@@ -202,7 +202,7 @@ impl Lower<'_, '_> {
         made
     }
 
-    fn given_value(&mut self, g: &Given, what: &Expr, vals: Vec<Val>) -> R<Val> {
+    fn given_value(&mut self, g: &FunctionArg, what: &Expr, vals: Vec<Val>) -> R<Val> {
         let e = match &*what.kind {
             ExprKind::Lambda(names, body) => {
                 let binds: Vec<(Ident, Val)> = names.iter().cloned().zip(vals).collect();
@@ -239,7 +239,7 @@ impl Lower<'_, '_> {
     }
 
     /// The same of a function that the element was given.
-    pub fn given_at_hand(&mut self, g: &Rc<Given>, span: Span) -> Option<R<Val>> {
+    pub fn given_at_hand(&mut self, g: &Rc<FunctionArg>, span: Span) -> Option<R<Val>> {
         let [p] = g.params.as_slice() else { return None };
         let (p, v) = (p.clone(), self.dot.clone()?);
         Some(self.fitting(v, &p.ty, p.any, span).and_then(|v| self.apply(g, vec![v], span)))
@@ -265,7 +265,7 @@ impl Lower<'_, '_> {
         };
         if let ExprKind::Name(n) = &*e.kind {
             match self.cx.app.get(&n.name) {
-                Some(AppName::Given(_)) => return true,
+                Some(AppName::FunctionArg(_)) => return true,
                 Some(AppName::Fn(_)) => return true,
                 Some(_) => return false,
                 None => {}

@@ -1,6 +1,7 @@
 //! Messages that a program makes: `Unit { … }` built from its fields, `message with { … }` with
 //! fields replaced.
 
+use super::edits::EditedMessage;
 use super::Lower;
 use crate::compiler::{Item, Reported, R};
 use crate::ir_builder as build;
@@ -14,7 +15,7 @@ use wireloom_syntax::Diagnostic;
 
 /// A field's value as it was given.
 #[derive(Clone)]
-pub enum Given {
+pub enum FieldSource {
     /// Data, computed once.
     Value(ir::Expr),
     /// A nested unit or list: emitted in its place.
@@ -39,12 +40,12 @@ pub enum Piece {
 #[derive(Clone)]
 pub struct Fields {
     pub unit: ir::UnitId,
-    pub given: Vec<(Member, Given, Span)>,
+    pub given: Vec<(Member, FieldSource, Span)>,
     /// Cases selected by the fields given.
     pub cases: Vec<(FieldId, u32)>,
     /// Its parameters, where they are known.
     pub params: Vec<ir::Expr>,
-    /// What its `let` fields are, as far as somebody asked.
+    /// The values of its `let` fields, as far as they were read.
     pub lets: std::cell::RefCell<Vec<(FieldId, ir::Expr)>>,
     pub span: Span,
 }
@@ -56,11 +57,11 @@ impl Fields {
 
     pub fn value(&self, f: FieldId) -> Option<&ir::Expr> {
         self.given.iter().find_map(|(m, g, _)| match g {
-            Given::Value(e) if m.field == f => Some(e),
+            FieldSource::Value(e) if m.field == f => Some(e),
             _ => None,
         })
     }
-    pub fn get(&self, f: FieldId) -> Option<&(Member, Given, Span)> {
+    pub fn get(&self, f: FieldId) -> Option<&(Member, FieldSource, Span)> {
         self.given.iter().find(|(m, ..)| m.field == f)
     }
 }
@@ -93,7 +94,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What is known of a message's fields.
+    /// The known values of a message's fields.
     fn known_of(&self, fields: &Fields) -> Vec<(String, Val)> {
         let given = fields.given.iter().map(|(m, g, _)| (m.name.clone(), self.known_field(m, g)));
         let computed = self.cx.units[fields.unit.index()].members.iter().filter_map(|m| {
@@ -108,13 +109,13 @@ impl Lower<'_, '_> {
         given.chain(computed).collect()
     }
 
-    fn known_field(&self, m: &Member, given: &Given) -> Val {
+    fn known_field(&self, m: &Member, given: &FieldSource) -> Val {
         match given {
-            Given::Value(e) => {
+            FieldSource::Value(e) => {
                 let ty = if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() };
                 Val { caseless: m.caseless, ..Val::pure(ty, e.clone()) }
             }
-            Given::Pieces(all) => match (&m.ty, &all[..]) {
+            FieldSource::Pieces(all) => match (&m.ty, &all[..]) {
                 (Ty::Msg(unit), [Piece::Built(inner)]) => Val::out(Outgoing {
                     unit: *unit,
                     kind: OutKind::Inner,
@@ -129,8 +130,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What an answer's unit asks of its request is not known before it is sent: places for it. In
-    /// `on fault` they are there.
+    /// Locals for the parameters of an answer's unit. Their values come from the request, and are
+    /// known when the answer is sent. In `on fault` they are there.
     fn answer_params(&mut self, u: ir::UnitId) -> Vec<ir::LocalId> {
         if self.building || !self.cx.m.protocols.iter().any(|p| p.response == Some(u)) {
             return vec![];
@@ -209,7 +210,7 @@ impl Lower<'_, '_> {
             let Some(m) = self.cx.units[fields.unit.index()].by_field(f).cloned() else { continue };
             let computed = self.cx.m.units[fields.unit.index()].fields[f.index()].computed.is_some();
             if m.ty.is_plain() && !computed && fields.get(f).is_none() {
-                fields.given.push((m, Given::Value(value), fields.span));
+                fields.given.push((m, FieldSource::Value(value), fields.span));
             }
         }
     }
@@ -253,7 +254,7 @@ impl Lower<'_, '_> {
                 ir::FieldKind::StreamBytes { .. } => {
                     let v = self.expr(e, None)?;
                     let v = self.once(v, e.span);
-                    Given::Value(self.bytes_of(v, e.span)?)
+                    FieldSource::Value(self.bytes_of(v, e.span)?)
                 }
                 _ => {
                     return Err(self.err(
@@ -265,27 +266,27 @@ impl Lower<'_, '_> {
             },
             Ty::Items(elem, _) if self.over_replies(e) => {
                 let elem = (**elem).clone();
-                Given::Slices(self.gather(e, &elem)?)
+                FieldSource::Slices(self.gather(e, &elem)?)
             }
             Ty::Items(elem, _) if self.is_in_order(e) => {
                 let elem = (**elem).clone();
-                Given::InOrder(self.in_order(e, &elem)?)
+                FieldSource::InOrder(self.in_order(e, &elem)?)
             }
             Ty::Items(elem, _) => match (&**elem, &*e.kind) {
                 (crate::ty::Elem::Unit(u), ExprKind::List(es)) if !self.cx.record_units.contains_key(u) => {
                     let u = *u;
-                    Given::Pieces(es.iter().map(|e| self.piece(u, e)).collect::<R<Vec<_>>>()?)
+                    FieldSource::Pieces(es.iter().map(|e| self.piece(u, e)).collect::<R<Vec<_>>>()?)
                 }
-                _ => Given::Source(e.clone()),
+                _ => FieldSource::Source(e.clone()),
             },
             Ty::Msg(u)
                 if !self.cx.record_units.contains_key(u)
                     && !self.cx.units[fields.unit.index()].enclosed.contains(&m.field) =>
             {
                 let u = *u;
-                Given::Pieces(vec![self.piece(u, e)?])
+                FieldSource::Pieces(vec![self.piece(u, e)?])
             }
-            Ty::Msg(_) => Given::Source(e.clone()),
+            Ty::Msg(_) => FieldSource::Source(e.clone()),
             Ty::Switch(..) => {
                 return Err(self.cx.report(
                     Diagnostic::error("E0428", n.span, "a switch is not given itself")
@@ -297,7 +298,7 @@ impl Lower<'_, '_> {
                 let x = self.expr_as(e, &ty)?;
                 let v = self.once(Val::pure(ty, x), e.span);
                 match v.kind {
-                    Vk::Pure(x) => Given::Value(x),
+                    Vk::Pure(x) => FieldSource::Value(x),
                     _ => return Err(Reported),
                 }
             }
@@ -445,17 +446,16 @@ impl Lower<'_, '_> {
                     .hint("give the fields where the message is built"),
             ));
         };
-        let (msg, mut edits, mut known) = (*msg, edits.clone(), o.fields.clone());
+        let mut target = EditedMessage { unit: o.unit, msg: *msg, known: o.fields.clone(), edits: edits.clone() };
         for (n, e) in fields {
             let Some(m) = self.cx.units[o.unit.index()].member(&n.name).cloned() else {
                 return Err(self.cx.unknown_field(o.unit, n));
             };
-            let value = self.edit_field((o.unit, msg), &m, e, None, &known, &mut edits)?;
-            known.retain(|(k, _)| *k != m.name);
-            known.push((m.name.clone(), value));
+            self.edit_field(&mut target, &m, e, None)?;
         }
+        let EditedMessage { unit, msg, known, edits } = target;
         Ok(Val::out(Outgoing {
-            unit: o.unit,
+            unit,
             kind: OutKind::Pass { msg, edits },
             fields: known,
             run: None,

@@ -25,6 +25,7 @@ pub mod packet_line;
 pub mod packets;
 pub mod path_conditions;
 pub mod patterns;
+pub mod protocol_clauses;
 pub mod stmts;
 pub mod unparse_check;
 
@@ -52,7 +53,7 @@ pub enum Kind {
     Clause,
     Func,
     Handler,
-    /// What a client is told about a fault; replies, but has no connection or calls.
+    /// The answer to a fault. It replies, but has no connection or calls.
     OnFault,
     Test,
 }
@@ -113,7 +114,7 @@ pub struct Lower<'c, 'a> {
     pub scopes: Vec<Vec<Binding>>,
     pub out: ir::Block,
     pub facts: Vec<ir::Expr>,
-    /// What `.x` is a field of.
+    /// The value whose field `.x` is.
     pub dot: Option<Val>,
     /// The unit whose parameters are visible by name, and the message they belong to.
     pub params_of: Option<(ir::Root, ir::UnitId)>,
@@ -142,7 +143,7 @@ pub struct Lower<'c, 'a> {
     pub failed: bool,
     /// Upper bounds of locals that never change.
     pub bounds: HashMap<LocalId, u64>,
-    /// What temporaries that never change were made of, where it says something about them.
+    /// The expressions of temporaries that never change, if they tell something about them.
     pub origins: HashMap<LocalId, ir::Expr>,
     /// Clauses of a protocol are asked of a message that is being made: what is known of it decides
     /// which of their parts count.
@@ -168,7 +169,7 @@ pub struct Lower<'c, 'a> {
     pub popping: Vec<std::rc::Rc<crate::apps::message_queues::MessageQueue>>,
     /// Items being gathered as slices: what `raw` may be of.
     pub raw_of: Option<crate::ty::Elem>,
-    /// What `join` has put together of items of a unit.
+    /// Items of a unit that `join` has put together.
     pub joined: HashMap<LocalId, deliver::Joined>,
     /// The last `call all` has put items together: the order in which they came is known.
     pub grouped: bool,
@@ -187,7 +188,7 @@ pub struct Lower<'c, 'a> {
     pub variants_by_name: bool,
     /// The handler is one of packets: nothing is answered.
     pub frames: bool,
-    /// What holds the packet's mark, if the handler asks for it.
+    /// The local with the packet's mark, if the handler reads it.
     pub mark: Option<LocalId>,
     /// The packet came with it.
     pub marked: bool,
@@ -197,7 +198,7 @@ pub struct Lower<'c, 'a> {
     pub queued: bool,
     /// Headers that may have been taken out before this point, by frame and layer.
     pub gone: HashSet<(LocalId, u32)>,
-    /// What the loops around change, where that is known.
+    /// The locals that the loops around change, where that is known.
     pub changing: Option<again::Changes>,
     pub span: Span,
 }
@@ -342,7 +343,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         self.out.push(build::stmt(span, kind));
     }
 
-    /// What says that the inlined body around has returned.
+    /// The flag that the inlined body around has returned.
     pub fn returned(&self) -> Option<LocalId> {
         match &self.ret {
             Ret::Inline { done, .. } => Some(*done),
@@ -350,7 +351,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         }
     }
 
-    /// What is not done inside an `update`.
+    /// Refuses statements that cannot stand inside an `update`.
     pub fn while_held(&mut self, span: Span, what: &str) -> Reported {
         self.cx.report(
             Diagnostic::error("E0710", span, format!("this {what} while an entry is held by `update`"))
@@ -457,8 +458,8 @@ impl<'c, 'a> Lower<'c, 'a> {
         }
     }
 
-    /// Lowers a piece into a block of its own, with its own scope. What it learned about conditions
-    /// is forgotten; what it made untrue stays untrue.
+    /// Lowers a piece into a block of its own, with its own scope. The facts that it learned are
+    /// forgotten. A fact that it made untrue stays untrue.
     pub fn sub<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> (T, ir::Block) {
         let out = std::mem::take(&mut self.out);
         let facts = self.facts.clone();
@@ -470,7 +471,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         let now = std::mem::take(&mut self.facts);
         self.facts = facts;
         if now.len() < at || now[..at] != self.facts[..] {
-            // What followed from a fact that is gone, and holds all the same, is kept.
+            // A fact that followed from one that is gone is kept if it holds all the same.
             let (old, new): (Vec<ir::Expr>, Vec<ir::Expr>) = now.into_iter().partition(|f| self.facts.contains(f));
             let new: Vec<ir::Expr> = new.into_iter().filter(|f| self.proven(f)).collect();
             self.facts = old.into_iter().chain(new).collect();

@@ -95,7 +95,7 @@ impl Lower<'_, '_> {
         let taken = |n: &u32| frame.is_some_and(|l| self.gone.contains(&(l, *n)));
         let before: Vec<u32> = set.iter().copied().filter(|n| !taken(n)).collect();
         let never: Vec<u32> = absent.iter().copied().filter(|n| !taken(n)).collect();
-        // Whatever is absent, too: a header may come after one that can no longer be there (a
+        // Absent headers count, too: a header may come after one that can no longer be there (a
         // second tag where there is no first one).
         let (mut known, mut always) = (vec![None; layers.len()], vec![None; layers.len()]);
         self.facts.iter().any(|f| {
@@ -125,7 +125,7 @@ impl Lower<'_, '_> {
         matches!(&v.kind, Vk::Maybe(c, inner) if matches!(inner.kind, Vk::Pure(_)) && self.about_headers(c))
     }
 
-    /// What to ask before an absent header is read.
+    /// The condition to test before a header that may be absent is read.
     pub fn header_hint(&self, cond: &X) -> Option<String> {
         let (mut frame, mut set) = (None, vec![]);
         if !self.headers_asked(cond, &mut frame, &mut set) {
@@ -261,7 +261,7 @@ impl Lower<'_, '_> {
         known.then(|| self.field_of(Val::path(Ty::Msg(u), p), n, n.span))
     }
 
-    /// What is read from a packet, read now: the function it is given to may change the packet.
+    /// A value of a packet, read now: the function that gets it may change the packet.
     pub fn now(&mut self, v: Val, span: Span) -> Val {
         let Vk::Pure(e) = &v.kind else { return v };
         let mut reads = false;
@@ -435,7 +435,7 @@ impl Lower<'_, '_> {
         Ok(Val::unit())
     }
 
-    /// What holds the mark of the packet at hand. It is part of the handler, not of the frame.
+    /// The local with the mark of the packet at hand. It is part of the handler, not of the frame.
     fn mark_local(&mut self) -> LocalId {
         if let Some(l) = self.mark {
             return l;
@@ -506,7 +506,7 @@ impl Lower<'_, '_> {
             (0..layers.len() as u32).partition(|k| layer.is_some_and(|n| ir::frame::leads_to(layers, n, *k)));
         let taken: Vec<(LocalId, u32)> = gone.iter().map(|k| (frame, *k)).collect();
         let gone: Vec<X> = gone.into_iter().map(there).collect();
-        // What is known only because one of those is there stays known.
+        // A fact that holds only because one of those is there stays known.
         let known: Vec<X> = rest.into_iter().map(there).filter(|c| !gone.is_empty() && self.proven(c)).collect();
         self.forget(|k| matches!(k, K::Payload(..) | K::FrameLen(_)) || gone.iter().any(|g| *k == *g.kind));
         for c in &known {
@@ -568,7 +568,7 @@ impl Lower<'_, '_> {
                     },
                 )
             };
-            // What follows the header decides; nothing: it is the last one.
+            // The next header decides. None: this is the last one.
             let mut block = vec![insert(None)];
             for n in next.into_iter().rev() {
                 let cond = build::case(

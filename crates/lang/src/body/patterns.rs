@@ -246,7 +246,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What no pattern of them takes, of a type whose values can be told one by one.
+    /// The values that no pattern of them takes, of a type with few values.
     pub fn uncovered(&self, ty: &Ty, ps: &[&Pattern]) -> Option<String> {
         let ps: Vec<&Pattern> = ps.iter().flat_map(|p| alternatives(p)).collect();
         if ps.iter().any(|p| self.covers_all(p, &Val::of(ty.clone()))) {

@@ -5,7 +5,7 @@
 //! length. A unit whose last field reads `to end` is lowered once more for this place, with the end
 //! added.
 
-use super::fields::{Builder, End, Head};
+use super::fields::{Builder, EnclosedEnd, Head};
 use super::UnitInfo;
 use crate::compiler::{Item, Reported, R, T_BOOL, T_U64};
 use crate::ir_builder as build;
@@ -57,7 +57,11 @@ impl Builder<'_, '_> {
             Extent::ToEnd => Ok((self.unit_field(head, u, args), Ty::Msg(u))),
             Extent::Until(until) => {
                 let until = self.until(until)?;
-                let u = if open { self.special(ty, End::Until(ir::Until { peek: true, ..until.clone() }))? } else { u };
+                let u = if open {
+                    self.special(ty, EnclosedEnd::Until(ir::Until { peek: true, ..until.clone() }))?
+                } else {
+                    u
+                };
                 let id = self.unit_field(head, u, args);
                 if !until.peek {
                     self.seq.push(id);
@@ -69,7 +73,7 @@ impl Builder<'_, '_> {
             Extent::Length(n) => {
                 let n = self.length(n)?;
                 let u = if open {
-                    let u = self.special(ty, End::Length(args.len() as u32))?;
+                    let u = self.special(ty, EnclosedEnd::Length(args.len() as u32))?;
                     self.require(
                         build::cmp(BinOp::Le, n.clone(), build::u64(u32::MAX.into())),
                         FaultKind::TOO_LONG,
@@ -131,10 +135,10 @@ impl Builder<'_, '_> {
     }
 
     /// The unit once more, for a place where its end is known.
-    fn special(&mut self, ty: &ast::Type, end: End) -> R<ir::UnitId> {
+    fn special(&mut self, ty: &ast::Type, end: EnclosedEnd) -> R<ir::UnitId> {
         let (module, u, doc, of) = self.unit_source(ty)?;
         let id = self.cx.new_unit(module, &u, &doc);
-        if let End::Length(_) = end {
+        if let EnclosedEnd::Length(_) = end {
             let t = self.cx.lower_ty(&U32);
             let params = &mut self.cx.m.units[id.index()].params;
             let shift = params.iter().map(|p| u32::from(p.shift) + u32::from(p.bits)).max().unwrap_or(0);
@@ -160,8 +164,8 @@ impl Builder<'_, '_> {
     pub fn end_extent(&mut self, span: Span) -> R<Option<ir::Extent>> {
         match self.end.clone() {
             None => Ok(None),
-            Some(End::Until(u)) => Ok(Some(ir::Extent::Until(u))),
-            Some(End::Length(n)) => Ok(Some(ir::Extent::Length(self.left(n, span)?))),
+            Some(EnclosedEnd::Until(u)) => Ok(Some(ir::Extent::Until(u))),
+            Some(EnclosedEnd::Length(n)) => Ok(Some(ir::Extent::Length(self.left(n, span)?))),
         }
     }
 
@@ -169,8 +173,8 @@ impl Builder<'_, '_> {
     pub fn end_list(&mut self, span: Span) -> R<Option<ir::ListExtent>> {
         match self.end.clone() {
             None => Ok(None),
-            Some(End::Until(u)) => Ok(Some(ir::ListExtent::Until(u))),
-            Some(End::Length(_)) => Err(self.refused(span)),
+            Some(EnclosedEnd::Until(u)) => Ok(Some(ir::ListExtent::Until(u))),
+            Some(EnclosedEnd::Length(_)) => Err(self.refused(span)),
         }
     }
 

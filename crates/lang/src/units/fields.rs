@@ -16,7 +16,7 @@ use wireloom_syntax::Diagnostic;
 
 /// The meaning of `to end` in the current unit.
 #[derive(Clone)]
-pub enum End {
+pub enum EnclosedEnd {
     Until(ir::Until),
     /// The unit's parameter of this number is its length.
     Length(u32),
@@ -43,7 +43,7 @@ pub struct Builder<'c, 'a> {
     /// Names bound by `when n = …` around.
     pub binds: Vec<(Ident, Val)>,
     /// Where `to end` ends.
-    pub end: Option<End>,
+    pub end: Option<EnclosedEnd>,
     /// The conditions for each item of the current list; they cannot stand before the list. None:
     /// no condition is allowed.
     pub item_guards: Option<Vec<ir::Expr>>,

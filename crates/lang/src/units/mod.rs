@@ -21,7 +21,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Span};
 use wireloom_syntax::Diagnostic;
 
-/// What a program can name in a unit.
+/// A member of a unit that a program can name.
 #[derive(Clone, Debug)]
 pub struct UnitInfo {
     pub params: Vec<(String, Ty)>,

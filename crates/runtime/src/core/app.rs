@@ -102,6 +102,17 @@ impl App {
         }))
     }
 
+    /// A port's ketama ring: point and instance in turn.
+    pub fn ring(&self, port: usize) -> &[u32] {
+        let ring = &self.tables[port].0;
+        &ring.words[..2 * ring.points as usize]
+    }
+
+    /// A port's Maglev table: the instance of each slot.
+    pub fn maglev(&self, port: usize) -> &[u32] {
+        &self.tables[port].1
+    }
+
     /// Counters that the other half counts, alone or too, and that handlers of this one read.
     pub fn foreign_counters(&self) -> impl Iterator<Item = (usize, &CounterDesc)> {
         let foreign = move |c: &CounterDesc| self.half != Half::Both && c.half != self.half;
@@ -122,6 +133,9 @@ impl App {
     /// bytes.
     pub fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
         let at = self.desc.tables.get(table)?.stats as usize;
+        if let Some(stats) = self.program.outside().and_then(|o| o.table_stats(table)) {
+            return Some(stats);
+        }
         if at % 8 != 0 || at + 64 > self.program.table().shared_size as usize {
             return None;
         }
@@ -272,6 +286,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
             | HandlerOn::Frame { port }
             | HandlerOn::Opened { port }
             | HandlerOn::Greeting { port }
+            | HandlerOn::Probe { port }
             | HandlerOn::Closed { port } => port,
             HandlerOn::Fault
             | HandlerOn::Every { .. }
@@ -287,14 +302,20 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     Ok(())
 }
 
+/// The bytes of a message that hold the id by which answers are matched.
+#[derive(Clone, Copy)]
+pub struct IdField {
+    pub offset: usize,
+    pub width: usize,
+}
+
 /// A protocol, made ready.
 #[derive(Clone, Copy)]
 pub struct Proto {
     pub request: Unit,
     pub response: Option<Unit>,
     pub exclusive: bool,
-    /// Offset and width of the id that matches answers.
-    pub id: Option<(usize, usize)>,
+    pub id: Option<IdField>,
     pub ctx: u64,
     /// In a drain its answers say that they are the last.
     pub tells_drain: bool,
@@ -354,6 +375,8 @@ pub struct Port {
     pub surplus: u32,
     pub opened: Vec<u32>,
     pub greeting: Vec<u32>,
+    /// The handler of its probe; none with `probe = false`.
+    pub probe: Vec<u32>,
     pub closed: Vec<u32>,
     pub backends: Vec<Backend>,
     /// The values that `wl_port` shows.
@@ -432,6 +455,7 @@ impl AppCore {
             tmp: std::ptr::null_mut(),
             outcome: 0,
             mark: 0,
+            place: 0,
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();
@@ -479,8 +503,18 @@ impl AppCore {
 
     /// Publishes the program's own counters, without the sums of other cores.
     pub fn show_counters(&self, cells: &[Cell]) {
-        for ((c, cell), foreign) in self.app.desc.counters.iter().zip(cells).zip(&self.foreign) {
-            cell.set(self.counter(c.offset as usize / 8).wrapping_sub(*foreign));
+        for (n, ((c, cell), foreign)) in self.app.desc.counters.iter().zip(cells).zip(&self.foreign).enumerate() {
+            let own = self.counter(c.offset as usize / 8).wrapping_sub(*foreign);
+            cell.set(own.wrapping_add(self.counted_outside(n)));
+        }
+    }
+
+    /// What another device has counted. The first core tells it.
+    pub fn counted_outside(&self, counter: usize) -> u64 {
+        if self.wl.index == 0 {
+            self.app.program.outside().map_or(0, |o| o.counter(counter))
+        } else {
+            0
         }
     }
 
@@ -595,7 +629,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         exclusive: p.sharing == Sharing::Exclusive,
         id: match p.order {
             Order::InOrder => None,
-            Order::ById { offset, width } => Some((offset as usize, width as usize)),
+            Order::ById { offset, width } => Some(IdField { offset: offset as usize, width: width as usize }),
         },
         ctx: p.default_ctx,
         ignore: Ignore::of(p),
@@ -635,6 +669,7 @@ fn port(app: &App, i: usize) -> Port {
         first,
         opened: of(&|port| HandlerOn::Opened { port }),
         greeting: of(&|port| HandlerOn::Greeting { port }),
+        probe: if set.options.probe { of(&|port| HandlerOn::Probe { port }) } else { Vec::new() },
         closed: of(&|port| HandlerOn::Closed { port }),
         open: 0,
         turned_away: 0,

@@ -1,5 +1,6 @@
 //! Backend connections: their input, and their end.
 
+use super::app::IdField;
 use super::dispatch::{own_id, Target};
 use super::health::Why;
 use super::input::{Found, Parsed};
@@ -9,6 +10,15 @@ use super::{Core, Raw};
 use crate::abi::*;
 use crate::stats::NO_PLACE;
 use wireloom_ir::desc::Reuse;
+
+/// An answer, or its head, at the front of a backend's bytes.
+struct Answer {
+    call: Id,
+    rest: Raw,
+    m: Found,
+    /// The handler reads it as a whole.
+    hold: bool,
+}
 
 impl Core {
     pub(super) fn target_of(&self, id: Id) -> Target {
@@ -57,8 +67,9 @@ impl Core {
     pub(super) fn connect_failed(&mut self, id: Id) {
         let at = self.target_of(id);
         if self.conns[id].has(flag::PROBE) {
+            let begun = self.conns[id].since;
             self.remove_conn(id, true);
-            self.probe_failed(at);
+            self.probe_failed(at, begun);
             return;
         }
         self.backend_failed(at, Why::Refused);
@@ -77,11 +88,8 @@ impl Core {
         }
         let call = match proto.id {
             None => c.first,
-            Some((offset, width)) if rest.n < offset + width => {
-                let _ = width;
-                return None;
-            }
-            Some((offset, width)) => self.call_by_id(c.first, rest, offset, width),
+            Some(IdField { offset, width }) if rest.n < offset + width => return None,
+            Some(field) => self.call_by_id(c.first, rest, field),
         };
         if call.is_nil() {
             match self.conns[id].count {
@@ -104,13 +112,13 @@ impl Core {
                 Some(rest.n)
             }
             Parsed::Message(m) => {
-                self.backend_message(id, call, rest, m, hold, proto.id);
+                self.backend_message(id, Answer { call, rest, m, hold }, proto.id);
                 Some(m.have)
             }
         }
     }
 
-    fn call_by_id(&self, first: Id, rest: Raw, offset: usize, width: usize) -> Id {
+    fn call_by_id(&self, first: Id, rest: Raw, IdField { offset, width }: IdField) -> Id {
         // SAFETY: bytes in place; the caller checked the length.
         let id = unsafe { &rest.slice()[offset..offset + width] };
         let mut at = first;
@@ -123,7 +131,8 @@ impl Core {
         Id::NIL
     }
 
-    fn backend_message(&mut self, id: Id, call: Id, rest: Raw, m: Found, hold: bool, by_id: Option<(usize, usize)>) {
+    fn backend_message(&mut self, id: Id, answer: Answer, by_id: Option<IdField>) {
+        let Answer { call, rest, m, hold } = answer;
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
         if flags & WL_M_IN_STEP != 0 {
@@ -182,7 +191,7 @@ impl Core {
             t.rep_src = id;
             t.rep_more = !m.whole;
             let base = match by_id {
-                Some((offset, width)) => self.with_client_id(rest, m.have, offset, &client_id[..width]),
+                Some(IdField { offset, width }) => self.with_client_id(rest, m.have, offset, &client_id[..width]),
                 None => rest.p,
             };
             let msg = wl_msg { view: m.view, base, head: m.head as u32, status: WL_S_OK };
@@ -418,7 +427,7 @@ impl Core {
     pub(super) fn fail_backend(&mut self, id: Id, front: u32, rest: u32) {
         let at = self.target_of(id);
         let c = &mut self.conns[id];
-        let (mode, sink, probe) = (c.mode, c.sink, c.has(flag::PROBE));
+        let (mode, sink, probe) = (c.mode, c.sink, c.has(flag::PROBE).then_some(c.since));
         let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
         let shared = c.has(flag::PIPED);
         let mut call = self.take_calls(id);
@@ -427,8 +436,8 @@ impl Core {
             self.run_closed(id);
         }
         self.remove_conn(id, front != WL_F_LOST);
-        if probe {
-            self.probe_failed(at);
+        if let Some(begun) = probe {
+            self.probe_failed(at, begun);
         }
         let mut status = front;
         if mode == Mode::Tail && self.calls.alive(call) {

@@ -409,10 +409,10 @@ impl Core {
         let bytes = bytes.min(u64::from(u32::MAX)) as u32;
         c.reply_max = if bytes >= c.reply_max { bytes } else { c.reply_max - c.reply_max / 16 };
         let (a, p) = (c.app as usize, c.port as usize);
-        let now = self.now;
+        let took = self.took(since);
         let st = &self.my_stats().apps[a];
         st.ports[p].replies.add(1);
-        st.ports[p].latency.record(now.saturating_sub(since));
+        st.ports[p].latency.record(took);
         close
     }
 

@@ -10,7 +10,8 @@
 //! of an answer. The whole request is still in memory. This is the case in which the backend closes
 //! an idle connection at the moment of its use.
 
-use super::app::Proto;
+use super::app::{IdField, Proto};
+use super::failover::Order;
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink, BACKENDS};
 use super::{Core, Raw, BACKEND_OUT_MAX, HIGH, PENDING_MAX, WAITERS_MAX};
@@ -25,8 +26,21 @@ pub(super) struct Target {
     pub i: usize,
 }
 
+/// A call as a handler makes it. Its bytes are valid until the host's function returns.
+#[derive(Clone, Copy)]
+pub(super) struct CallRequest<'a> {
+    pub port: u32,
+    /// The instance of the port.
+    pub index: u32,
+    pub head: wl_bytes,
+    /// `WL_TAIL_*`.
+    pub tail: u32,
+    pub how: &'a wl_call,
+}
+
 impl Core {
-    pub(super) fn host_call(&mut self, id: Id, port: u32, index: u32, head: wl_bytes, tail: u32, how: &wl_call) {
+    pub(super) fn host_call(&mut self, id: Id, request: CallRequest) {
+        let how = request.how;
         let t = &mut self.tasks[id];
         if t.fresh {
             t.fresh = false;
@@ -41,40 +55,33 @@ impl Core {
         t.waiting += 1;
         t.hold_req |= how.flags & WL_C_HOLD_REQ != 0;
         t.ctx = how.ctx;
-        if let Err(kind) = self.dispatch(id, part, port, index, head, tail, how) {
+        if let Err(kind) = self.dispatch(id, part, request) {
             self.complete_part(id, part, kind, None);
         }
     }
 
-    /// Resolves the target of a call. If the backend is down, the call goes to the next one
+    /// Resolves the target of a call. If the backend is down, the call goes to another one
     /// (`failover`) or fails at once.
-    fn target(&self, id: Id, port: u32, index: u32) -> Result<(Target, Proto), u32> {
+    fn target(&mut self, id: Id, port: u32, index: u32) -> Result<(Target, Order, Proto), u32> {
         let a = self.tasks[id].app as usize;
-        let app = &self.apps[a];
         let (p, i) = (port as usize, index as usize);
+        let mut order = self.order_of(a, p, i);
+        let app = &self.apps[a];
         match app.ports.get(p) {
             Some(port) if !port.listen && i < port.backends.len() => {
-                let at = Target { a, p, i };
-                let at = if port.up[i] != 0 { at } else { self.next_server(at, 0).ok_or(WL_F_REFUSED)? };
-                Ok((at, app.protos[port.protos[0] as usize]))
+                let (at, proto) = (Target { a, p, i }, app.protos[port.protos[0] as usize]);
+                let up = port.up[i] != 0;
+                let at = if up { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
+                Ok((at, order, proto))
             }
             _ => Err(WL_F_INDEX),
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn dispatch(
-        &mut self,
-        id: Id,
-        part: u32,
-        port: u32,
-        index: u32,
-        head: wl_bytes,
-        tail: u32,
-        how: &wl_call,
-    ) -> Result<(), u32> {
+    fn dispatch(&mut self, id: Id, part: u32, request: CallRequest) -> Result<(), u32> {
+        let CallRequest { port, index, head, tail, how } = request;
         self.asks(id, part, (port as u16, index));
-        let (mut target, proto) = self.target(id, port, index)?;
+        let (mut target, order, proto) = self.target(id, port, index)?;
         let (here, more) = self.tail_here(id, tail);
         let t = &self.tasks[id];
         if tail == WL_TAIL_REQ && t.req_streamed {
@@ -88,7 +95,8 @@ impl Core {
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });
         if no_reply || proto.response.is_none() {
-            self.one_way(target, proto, head, here, more)?;
+            self.mark_writer(id);
+            self.one_way((target, order), proto, head, here, more)?;
             return Err(WL_F_NO_REPLY);
         }
         let timeout = if how.timeout_ns == 0 {
@@ -101,7 +109,7 @@ impl Core {
         let c = &mut self.calls[call];
         (c.task, c.part, c.app, c.port, c.inst) = (id, part, target.a as u16, target.p as u16, target.i as u32);
         (c.conn, c.next, c.stream, c.retried, c.repeat, c.ends) = (Id::NIL, Id::NIL, Id::NIL, false, repeat, ends);
-        (c.private, c.moves) = (private, 0);
+        (c.private, c.order, c.releases) = (private, order, Id::NIL);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
         if target.i != index as usize {
@@ -118,6 +126,7 @@ impl Core {
         let sent = loop {
             let sent = match proto.exclusive {
                 true => self.call_exclusive(target, call, head, here, more),
+                false if more && self.behind_unanswered(target, call) => self.call_behind(call, head, here),
                 false if more => self.call_own(target, call, head, here),
                 false if self.asks_alone(target, call) => self.call_alone(target, call, head, here),
                 // Nothing could come behind it.
@@ -127,8 +136,9 @@ impl Core {
             if sent != Err(WL_F_REFUSED) {
                 break sent;
             }
-            let Some(next) = self.next_server(target, self.calls[call].moves) else { break sent };
-            self.redirect(call, next);
+            let mut order = self.calls[call].order;
+            let Some(next) = self.next_server(target, &mut order) else { break sent };
+            self.redirect(call, next, order);
             target = next;
         };
         if sent.is_err() {
@@ -154,7 +164,7 @@ impl Core {
         }
         self.mark_unsent(conn);
         match proto.id {
-            Some((offset, width)) => self.append_with_id(conn, call, head, here, offset, width)?,
+            Some(field) => self.append_with_id(conn, call, head, here, field)?,
             None => self.append_out(conn, head, here)?,
         }
         self.pace.shared();
@@ -199,15 +209,8 @@ impl Core {
     }
 
     /// Appends a request with our id instead of the client's.
-    fn append_with_id(
-        &mut self,
-        conn: Id,
-        call: Id,
-        head: Raw,
-        here: Raw,
-        offset: usize,
-        width: usize,
-    ) -> Result<(), u32> {
+    fn append_with_id(&mut self, conn: Id, call: Id, head: Raw, here: Raw, field: IdField) -> Result<(), u32> {
+        let IdField { offset, width } = field;
         if head.n < offset + width {
             return Err(WL_F_CONSTRAINT);
         }
@@ -447,6 +450,9 @@ impl Core {
 
     pub(super) fn free_call(&mut self, call: Id) {
         let c = &mut self.calls[call];
+        if !c.releases.is_nil() {
+            self.held_back.push(std::mem::take(&mut c.releases));
+        }
         c.kept.release(&mut self.pool);
         let (a, p, i) = (c.app as usize, c.port as usize, c.inst as usize);
         self.calls.free(call);
@@ -478,15 +484,15 @@ impl Core {
     }
 
     /// A message that is not answered; to another server where this one cannot even be tried.
-    fn one_way(&mut self, at: Target, proto: Proto, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
-        let (mut at, mut moves) = (at, 0);
+    fn one_way(&mut self, to: (Target, Order), proto: Proto, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
+        let (mut at, mut order) = to;
         loop {
             let sent = self.one_way_to(at, proto, head, here, more);
-            match self.next_server(at, moves).filter(|_| sent == Err(WL_F_REFUSED)) {
-                Some(next) => at = next,
-                None => return sent,
+            if sent != Err(WL_F_REFUSED) {
+                return sent;
             }
-            moves += 1;
+            let Some(next) = self.next_server(at, &mut order) else { return sent };
+            at = next;
         }
     }
 
@@ -518,9 +524,10 @@ impl Core {
     pub(super) fn host_send(&mut self, id: Id, port: u32, index: u32, head: wl_bytes, tail: u32) {
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });
-        let sent = self.target(id, port, index).and_then(|(at, proto)| {
+        let sent = self.target(id, port, index).and_then(|(at, order, proto)| {
             let (here, more) = self.tail_here(id, tail);
-            self.one_way(at, proto, head, here, more)?;
+            self.mark_writer(id);
+            self.one_way((at, order), proto, head, here, more)?;
             let client = self.tasks[id].conn;
             let turn = self.apps[at.a].ports[at.p].backends[at.i].shared[0];
             if self.conns.alive(turn) {

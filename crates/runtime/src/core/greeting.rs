@@ -1,8 +1,12 @@
-//! Greetings: messages to a server on each connection before any request, such as a password.
+//! Greetings and probes: messages of the program's own to a server.
 //!
-//! They are built when the connection is there, and go in front of the requests that wait for it.
-//! Their answers come first, too, and are discarded. An answer that refuses (`refusal when`) ends
-//! the connection. The waiting requests then get no answer from it.
+//! A greeting, such as a password, is sent on each connection before any request. It is built when
+//! the connection is there, and goes in front of the requests that wait for it. Its answers come
+//! first, too, and are discarded. An answer that refuses (`refusal when`) ends the connection. The
+//! waiting requests then get no answer from it.
+//!
+//! A probe is sent, behind the greeting, to a server that is down. Its connection has no other
+//! purpose and ends with the answer. Of the last answer only the head is awaited.
 
 use super::health::Why;
 use super::input::{run_tail, Parsed};
@@ -17,24 +21,44 @@ use crate::program::{Unit, Verdict};
 const SHOWN: usize = 120;
 /// A backend's refusals are logged once in so many nanoseconds.
 const TOLD_EVERY: u64 = 1_000_000_000;
+/// The same of answers to probes.
+const PROBE_TOLD_EVERY: u64 = 60_000_000_000;
 
 impl Core {
     /// Puts the program's greeting in front of all output. False: there is none to be had, and the
     /// connection has failed.
     pub(super) fn greet(&mut self, id: Id) -> bool {
-        let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
-        let Some(&handler) = self.apps[a].ports[p].greeting.first() else { return true };
-        (self.result, self.last_fault) = (None, (0, 0));
-        self.run_event(a, handler, id, None);
-        let bytes = self.result.take().unwrap_or_default();
-        let request = self.apps[a].protos[self.conns[id].proto as usize].request;
-        let messages = if self.last_fault.0 == 0 { self.messages(a, request, &bytes) } else { None };
-        let sent = messages.filter(|_| self.prepend(id, &bytes));
+        let port = &self.apps[self.conns[id].app as usize].ports[self.conns[id].port as usize];
+        let probe = port.probe.first().filter(|_| self.conns[id].has(flag::PROBE)).copied();
+        let handlers = [port.greeting.first().copied(), probe];
+        if handlers == [None, None] {
+            return true;
+        }
+        let mut all = Vec::new();
+        let mut messages = Some(0u16);
+        for handler in handlers.into_iter().flatten() {
+            let (bytes, n) = self.spoken(id, handler);
+            all.extend_from_slice(&bytes);
+            messages = messages.zip(n).and_then(|(before, n)| before.checked_add(n));
+        }
+        // A server that is not asked anything could not answer.
+        let sent = messages.filter(|n| (probe.is_none() || *n > 0) && self.prepend(id, &all));
         match sent {
             Some(n) => self.conns[id].greets = n,
             None => self.not_greeted(id, Why::Refused),
         }
         sent.is_some()
+    }
+
+    /// What a handler has to say on a connection; none if it fails.
+    pub(super) fn spoken(&mut self, id: Id, handler: u32) -> (Vec<u8>, Option<u16>) {
+        let a = self.conns[id].app as usize;
+        (self.result, self.last_fault) = (None, (0, 0));
+        self.run_event(a, handler, id, None);
+        let bytes = self.result.take().unwrap_or_default();
+        let request = self.apps[a].protos[self.conns[id].proto as usize].request;
+        let messages = if self.last_fault.0 == 0 { self.messages(a, request, &bytes) } else { None };
+        (bytes, messages)
     }
 
     /// How many messages these bytes are.
@@ -70,14 +94,22 @@ impl Core {
         let c = &mut self.conns[id];
         greeting.join(&mut self.pool, std::mem::take(&mut c.out));
         c.out = greeting;
-        (c.last_tx, c.since) = (self.now, self.now);
+        c.last_tx = self.now;
+        if !c.has(flag::PROBE) {
+            c.since = self.now;
+        }
         true
     }
 
-    /// The answer to a greeting lies at the front of `rest`.
+    /// The answer to a greeting or a probe lies at the front of `rest`.
     pub(super) fn greeted(&mut self, id: Id, unit: Unit, rest: Raw) -> Option<usize> {
-        let m = match self.parse(id, unit, WL_CTX_RESPONSE, rest, true) {
+        let last = self.conns[id].greets == 1 && self.probes(id);
+        let m = match self.parse(id, unit, WL_CTX_RESPONSE, rest, !last) {
             Parsed::More => return None,
+            Parsed::Bad { .. } if self.probes(id) => {
+                self.refused(id, rest);
+                return Some(rest.n);
+            }
             Parsed::Bad { kind, place } => {
                 self.backend_bad(id, if kind == WL_F_TRUNCATED { WL_F_LOST } else { WL_F_BAD_REPLY }, place);
                 return Some(rest.n);
@@ -86,21 +118,21 @@ impl Core {
         };
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
-        let refused = WL_M_REFUSAL | WL_M_CLOSE | WL_M_UNTIL_EOF | WL_M_TUNNEL | WL_M_IN_STEP;
-        if !m.whole || flags & refused != 0 {
-            let at = self.target_of(id);
-            let now = self.now;
-            let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
-            if now >= b.told {
-                b.told = now + TOLD_EVERY;
-                // SAFETY: bytes in place.
-                let text = unsafe { &rest.slice()[..m.have.min(SHOWN)] };
-                log::error!("backend {} refuses the greeting: {}", b.addr, text.trim_ascii().escape_ascii());
+        let interim = flags & WL_M_INTERIM != 0 && m.whole;
+        let refused = WL_M_REFUSAL | WL_M_TUNNEL | WL_M_IN_STEP;
+        if last && !interim {
+            match flags & refused {
+                0 => self.probe_answered(id),
+                _ => self.refused(id, rest),
             }
-            self.not_greeted(id, Why::Refused);
             return Some(rest.n);
         }
-        if flags & WL_M_INTERIM == 0 {
+        if !m.whole || flags & (refused | WL_M_CLOSE | WL_M_UNTIL_EOF) != 0 {
+            // SAFETY: bytes in place.
+            self.refused(id, Raw::of(unsafe { &rest.slice()[..m.have] }));
+            return Some(rest.n);
+        }
+        if !interim {
             self.conns[id].greets -= 1;
         }
         self.end_message(id);
@@ -110,11 +142,34 @@ impl Core {
         Some(m.have)
     }
 
-    /// The connection is of no use: its requests fail, and so has its server.
+    /// Whether a connection is there to probe its server by a message.
+    fn probes(&self, id: Id) -> bool {
+        let c = &self.conns[id];
+        c.has(flag::PROBE) && !self.apps[c.app as usize].ports[c.port as usize].probe.is_empty()
+    }
+
+    /// An answer refuses the greeting, or is none that a probe may have.
+    fn refused(&mut self, id: Id, answer: Raw) {
+        let (at, now, probe) = (self.target_of(id), self.now, self.probes(id));
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        if now >= b.told {
+            b.told = now + if probe { PROBE_TOLD_EVERY } else { TOLD_EVERY };
+            // SAFETY: bytes in place.
+            let text = unsafe { &answer.slice()[..answer.n.min(SHOWN)] };
+            let what = if probe { "stays down: it answers the probe with" } else { "refuses the greeting:" };
+            log::error!("backend {} {what} {}", b.addr, text.trim_ascii().escape_ascii());
+        }
+        self.not_greeted(id, Why::Refused);
+    }
+
+    /// The connection is of no use: its requests fail, and so has its server. That one which is
+    /// probed does not answer is known.
     pub(super) fn not_greeted(&mut self, id: Id, why: Why) {
-        let at = self.target_of(id);
+        let (at, probe) = (self.target_of(id), self.conns[id].has(flag::PROBE));
         self.fail_backend(id, WL_F_REFUSED, WL_F_REFUSED);
-        self.backend_failed(at, why);
+        if !probe {
+            self.backend_failed(at, why);
+        }
     }
 
     /// The connection can carry requests: a probe has found its server well.
@@ -124,6 +179,14 @@ impl Core {
             self.conns[id].clear(flag::PROBE);
             self.probe_connected(at, id);
         }
+    }
+
+    /// A server that is down has answered its probe.
+    fn probe_answered(&mut self, id: Id) {
+        let at = self.target_of(id);
+        self.conns[id].clear(flag::PROBE);
+        self.close_conn(id, false);
+        self.well_again(at);
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! A backend is down after `eject_after` failures in a row, unless no other is left. Failures are
 //! calls without an answer in time, refused or lost connections, and invalid answers. Every
-//! `eject_time` the runtime connects to a backend that is down. If its connections had failed, a
-//! new one brings it back. If its answers had failed, as with a stopped process, the backend is *on
-//! trial*. The next request decides. Until it is answered, the backend is down for all others.
+//! `eject_time` the runtime connects to a backend that is down, and sends the port's probe. An
+//! answer brings the backend back.
+//!
+//! A port may have no probe. Then a connection brings the backend back if its connections had
+//! failed. If its answers had failed, as with a stopped process, the backend is *on trial*. The
+//! next request decides. Until it is answered, the backend is down for all others.
 
 use super::dispatch::Target;
 use super::slab::Id;
@@ -12,6 +15,9 @@ use super::types::flag;
 use super::Core;
 use crate::abi::*;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// A probe may take so many nanoseconds at least, however often there is one.
+const LEAST_PATIENCE: u64 = 1_000_000_000;
 
 /// The kind of a backend's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +167,7 @@ impl Core {
         self.arm_probe(at, when);
     }
 
-    /// See whether a backend that is down takes a connection.
+    /// See whether a backend that is down answers, or takes a connection.
     pub(super) fn probe(&mut self, at: Target) {
         let b = &self.apps[at.a].ports[at.p].backends[at.i];
         // Another attempt may have been put off or made since the timer was set.
@@ -176,16 +182,24 @@ impl Core {
         match self.connect(at) {
             Ok(id) => {
                 self.conns[id].set(flag::PROBE);
-                // The next one is due then, if this one has not come through.
-                let until = self.apps[at.a].ports[at.p].options.eject_time;
-                self.arm(id, self.now.saturating_add(until));
+                self.arm(id, self.now.saturating_add(self.probe_patience(at)));
             }
-            Err(_) => self.probe_failed(at),
+            Err(_) => self.probe_failed(at, self.now),
         }
     }
 
-    pub(super) fn probe_failed(&mut self, at: Target) {
-        self.arm_next_probe(at);
+    /// How long a probe may take.
+    pub(super) fn probe_patience(&self, at: Target) -> u64 {
+        let o = &self.apps[at.a].ports[at.p].options;
+        o.connect_timeout.min(o.eject_time.max(LEAST_PATIENCE))
+    }
+
+    /// A probe that was begun at this time has failed. The time of the next counts from then.
+    pub(super) fn probe_failed(&mut self, at: Target, begun: u64) {
+        let port = &mut self.apps[at.a].ports[at.p];
+        let when = begun.saturating_add(port.options.eject_time).max(self.now);
+        port.backends[at.i].probe_at = when;
+        self.arm_probe(at, when);
     }
 
     /// A probe's connection is made: it becomes one of the pool.
@@ -200,6 +214,15 @@ impl Core {
             }
         }
         self.adopt(at, id);
+    }
+
+    /// A backend that was down has answered its probe. One more failure ejects it again.
+    pub(super) fn well_again(&mut self, at: Target) {
+        let port = &mut self.apps[at.a].ports[at.p];
+        if port.backends[at.i].down.is_some() {
+            port.backends[at.i].failures = port.options.eject_after.saturating_sub(1);
+            self.restore(at);
+        }
     }
 
     /// Calls that wait for a connection to a backend that is down go to another backend, or fail.

@@ -1,6 +1,7 @@
 //! The host functions that handlers call. They append, link and mark. They never run a handler,
 //! parse, or close.
 
+use super::dispatch::CallRequest;
 use super::slab::Id;
 use super::types::{flag, Sink, Stored, Task};
 use super::{Core, Raw};
@@ -42,7 +43,7 @@ unsafe extern "C" fn call(task: *mut wl_task, port: u32, index: u32, head: wl_by
     const DEFAULTS: wl_call = wl_call { timeout_ns: 0, ctx: 0, flags: 0, _pad: 0 };
     // SAFETY: the ABI allows a null for "all defaults"; else it is valid during the call.
     let how = unsafe { how.as_ref() }.unwrap_or(&DEFAULTS);
-    core.host_call(id, port, index, head, tail, how);
+    core.host_call(id, CallRequest { port, index, head, tail, how });
 }
 
 unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, tail: u32, flags: u32) {

@@ -22,9 +22,11 @@
 
 pub mod app;
 mod backend;
+mod barrier;
 mod client;
 mod connection_limit;
 mod dispatch;
+mod failover;
 pub mod fault;
 mod flush;
 pub mod footprint;
@@ -136,6 +138,11 @@ pub struct Core {
     dirty: Vec<Id>,
     stacks: stacks::HandlerStacks,
     moving: moves::Moving,
+    /// Large requests that wait for a barrier to be made, or whose barrier is passed.
+    held_back: Vec<Id>,
+    /// Rounds of `failover` begun, and the servers seen in one.
+    rounds: u32,
+    seen: Vec<bool>,
     /// Until when the time of this core is accounted for, and the app whose turn is next.
     stamp: u64,
     turn: usize,
@@ -213,6 +220,9 @@ impl Core {
             dirty: Vec::new(),
             stacks: stacks::HandlerStacks::new(),
             moving: moves::Moving::default(),
+            held_back: Vec::new(),
+            rounds: 0,
+            seen: Vec::new(),
             stamp: now,
             turn: 0,
             worked,
@@ -318,6 +328,10 @@ impl Core {
             self.flush_finished();
             polled = self.part(Some(Duration::ZERO), self.engine.now());
         }
+        if self.has_queued() {
+            // What is ready does not wait for the slices of others.
+            self.flush_finished();
+        }
         self.run_queues();
         self.run_timers();
         self.close_idle();
@@ -325,6 +339,7 @@ impl Core {
             self.backend_failed(at, health::Why::Refused);
         }
         self.run_fault_handlers();
+        self.pass_barriers();
         self.flush();
         self.access.give(false);
         self.bury();

@@ -12,12 +12,13 @@
 
 use super::client::move_queue;
 use super::dispatch::Target;
+use super::failover::Order;
 use super::slab::Id;
 use super::types::{flag, Mode, Sink};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::engine::Waiting;
-use wireloom_ir::desc::{Failover, Reuse};
+use wireloom_ir::desc::Reuse;
 
 impl Core {
     /// An idle connection that this call may have.
@@ -128,7 +129,8 @@ impl Core {
             return self.fail_backend(id, WL_F_LOST, WL_F_LOST);
         }
         let at = self.target_of(id);
-        self.carry_over(id, at);
+        let order = self.order_on(id);
+        self.carry_over(id, at, order);
     }
 
     /// Bytes have come behind an answer without a request: the connection is out of step.
@@ -150,25 +152,11 @@ impl Core {
 
     // Requests that no backend has seen.
 
-    /// Where a call for a backend that is down or unreachable goes, after so many `moves`.
-    pub(super) fn next_server(&self, at: Target, moves: u16) -> Option<Target> {
-        let port = &self.apps[at.a].ports[at.p];
-        let n = port.backends.len();
-        if port.options.failover != Failover::Next || usize::from(moves) + 1 >= n {
-            return None;
-        }
-        let others = || (1..n).map(|k| (at.i + k) % n);
-        // Rather one that another request tries out than none.
-        let i = others().find(|i| port.up[*i] != 0).or_else(|| others().find(|i| !port.backends[*i].trial.is_nil()))?;
-        Some(Target { i, ..at })
-    }
-
     /// Books a call over to another server of its port.
-    pub(super) fn redirect(&mut self, call: Id, to: Target) {
+    pub(super) fn redirect(&mut self, call: Id, to: Target, order: Order) {
         let k = &mut self.calls[call];
         let from = Target { i: k.inst as usize, ..to };
-        k.inst = to.i as u32;
-        k.moves = k.moves.saturating_add(1);
+        (k.inst, k.order) = (to.i as u32, order);
         let (task, part) = (k.task, k.part);
         self.asks(task, part, (to.p as u16, to.i as u32));
         self.tried_out(from, call);
@@ -183,32 +171,42 @@ impl Core {
 
     /// Sends a call that waits for a connection to another server. False: there is none.
     pub(super) fn fail_over(&mut self, at: Target, call: Id) -> bool {
-        let k = &self.calls[call];
-        let Some(to) = self.next_server(at, k.moves).filter(|_| self.tasks.alive(k.task)) else { return false };
-        self.redirect(call, to);
+        let (task, mut order) = (self.calls[call].task, self.calls[call].order);
+        if !self.tasks.alive(task) {
+            return false;
+        }
+        let Some(to) = self.next_server(at, &mut order) else { return false };
+        self.redirect(call, to, order);
         self.send_kept(to, call);
         true
     }
 
-    /// A connection could not be made: its calls go to the next server, or fail.
+    /// A connection could not be made: its calls go to the next server of the first, or fail.
     pub(super) fn unreachable(&mut self, id: Id) {
-        let (at, mut moves, mut call) = (self.target_of(id), 0, self.conns[id].first);
-        while let Some(k) = self.calls.get(call) {
-            moves = moves.max(k.moves);
-            call = k.next;
-        }
-        match self.next_server(at, moves) {
-            Some(to) => self.carry_over(id, to),
+        let at = self.target_of(id);
+        let mut order = self.order_on(id);
+        match self.next_server(at, &mut order) {
+            Some(to) => self.carry_over(id, to, order),
             None => self.fail_backend(id, WL_F_REFUSED, WL_F_REFUSED),
         }
     }
 
+    /// The order of the requests on a connection: that of the first. Messages without an answer
+    /// have none of their own.
+    fn order_on(&mut self, id: Id) -> Order {
+        let at = self.target_of(id);
+        match self.calls.get(self.conns[id].first) {
+            Some(k) => k.order,
+            None => Order::from_server(at.i),
+        }
+    }
+
     /// Moves all requests of an unwritten connection to one of `to`, unchanged; closes it.
-    fn carry_over(&mut self, id: Id, to: Target) {
+    fn carry_over(&mut self, id: Id, to: Target, order: Order) {
         let at = self.target_of(id);
         self.conns[id].set(flag::CLOSING);
         let own = self.conns[id].has(flag::OWN);
-        let Some((to, new)) = self.connection_to(at, to, own) else {
+        let Some((to, order, new)) = self.connection_to((to, order), own) else {
             return self.fail_backend(id, WL_F_REFUSED, WL_F_REFUSED);
         };
         let call = self.take_calls(id);
@@ -220,7 +218,7 @@ impl Core {
             self.run_closed(id);
         }
         let idle = call.is_nil() && self.can_close_alone(new);
-        self.relink(call, new, to);
+        self.relink(call, new, to, order);
         self.remove_conn(id, false);
         let c = &mut self.conns[new];
         c.set(keeps);
@@ -248,7 +246,7 @@ impl Core {
     }
 
     /// Links calls that have left their connection to another, with the streams that feed them.
-    fn relink(&mut self, first: Id, new: Id, to: Target) {
+    fn relink(&mut self, first: Id, new: Id, to: Target, order: Order) {
         let mut call = first;
         while let Some(k) = self.calls.get_mut(call) {
             let next = std::mem::take(&mut k.next);
@@ -259,17 +257,17 @@ impl Core {
                 }
             }
             if inst != to.i {
-                self.redirect(call, to);
+                self.redirect(call, to, order);
             }
             self.link_call(new, call);
             call = next;
         }
     }
 
-    /// A connection to a server, or to the next one where that cannot even be tried. `from`: whose
-    /// requests they were; `own`: it is not shared.
-    fn connection_to(&mut self, from: Target, to: Target, own: bool) -> Option<(Target, Id)> {
-        let (mut to, mut moves) = (to, u16::from(to.i != from.i));
+    /// A connection to a server, or to the next one where that cannot even be tried. `own`: it is
+    /// not shared.
+    fn connection_to(&mut self, to: (Target, Order), own: bool) -> Option<(Target, Order, Id)> {
+        let (mut to, mut order) = to;
         loop {
             let port = &self.apps[to.a].ports[to.p];
             let exclusive = self.apps[to.a].protos[port.protos[0] as usize].exclusive;
@@ -278,10 +276,9 @@ impl Core {
                 self.conns[*id].set(flag::OWN);
             }
             match made {
-                Ok(id) => return Some((to, id)),
-                Err(_) => to = self.next_server(to, moves)?,
+                Ok(id) => return Some((to, order, id)),
+                Err(_) => to = self.next_server(to, &mut order)?,
             }
-            moves += 1;
         }
     }
 

@@ -117,6 +117,14 @@ impl Core {
         }
     }
 
+    /// How long a request took that ends now. The time of a batch is that of its poll; a request
+    /// that is answered in the batch that brought it needs a clock of its own.
+    #[inline]
+    pub(super) fn took(&self, since: u64) -> u64 {
+        let now = if since == self.now { self.engine.now() } else { self.now };
+        now.saturating_sub(since)
+    }
+
     #[cold]
     fn write_line(&mut self, slot: Id, note: Box<crate::access::Note>, fault: u32) {
         let s = &self.slots[slot];
@@ -126,7 +134,7 @@ impl Core {
         let own = if fault >= WL_F_USER { app.fault_name(fault) } else { String::new() };
         let entry = Entry {
             wall: self.now.wrapping_add(self.wall_offset),
-            took: self.now.saturating_sub(s.since),
+            took: self.took(s.since),
             app: &app.desc.app,
             port: &app.desc.ports[c.port as usize].name,
             client: c.c.peer.into(),

@@ -179,7 +179,7 @@ impl Core {
         };
         if c.has(flag::CONNECTING) || c.greets > 0 {
             // An attempt that is only to see is over when the next one is due.
-            let patience = if c.has(flag::PROBE) { o.connect_timeout.min(o.eject_time) } else { o.connect_timeout };
+            let patience = if c.has(flag::PROBE) { self.probe_patience(self.target_of(id)) } else { o.connect_timeout };
             return (c.since.saturating_add(patience), Due::Connect);
         }
         if c.has(flag::CLOSING) && c.has(flag::SHUT) {

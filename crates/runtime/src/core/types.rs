@@ -4,6 +4,7 @@
 //! handler. A *call* is a request on its way to a backend. They refer to each other by [`Id`],
 //! never by pointer, so any of them may end first.
 
+use super::failover::Order;
 use super::fault::Start;
 use super::health::Down;
 use super::pipelining_policy::PipeliningPolicy;
@@ -78,6 +79,8 @@ pub mod flag {
     pub const LEFT: u32 = 1 << 27;
     /// Backend, shared: messages without an answer may be under way.
     pub const UNANSWERED: u32 = 1 << 29;
+    /// Client: messages of it without an answer have gone out on shared connections.
+    pub const WROTE: u32 = 1 << 30;
     /// Client: the next request waits until all requests under way are answered.
     pub const ALONE: u32 = 1 << 25;
 }
@@ -410,8 +413,10 @@ pub struct Call {
     pub retried: bool,
     /// The connection that it goes out on is to be its client's own.
     pub private: bool,
-    /// How often it went to another server because one could not be reached.
-    pub moves: u16,
+    /// Of a barrier: the call that waits for it.
+    pub releases: Id,
+    /// The servers that it goes to if one cannot be reached.
+    pub order: Order,
 }
 
 /// One backend of a connect port, as seen by this core.

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 /// How long an engine rests a listener after the descriptors ran out.
 pub const ACCEPT_PAUSE_NS: u64 = 50_000_000;
 /// Length of a listener's queue of connections that wait to be accepted.
-const BACKLOG: i32 = 4096;
+pub const BACKLOG: usize = 4096;
 /// Local ports from here on may be given to outgoing connections, so a connection could meet
 /// itself.
 const EPHEMERAL: u16 = 1024;
@@ -173,7 +173,7 @@ pub fn listener(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
     set_option(raw, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
     bind(raw, addr)?;
     // SAFETY: a plain system call on our own socket.
-    check(unsafe { libc::listen(raw, BACKLOG) })?;
+    check(unsafe { libc::listen(raw, BACKLOG as i32) })?;
     Ok(fd)
 }
 

@@ -4,7 +4,9 @@
 //! buffer that all connections of a part of a batch share. A message costs one `recv` and one
 //! `send`. The batch shares one `epoll_wait`. A short read means that the socket is empty, because
 //! the next byte raises a new edge. So no read runs until EAGAIN. Only after the kernel has
-//! announced the end of the stream, a second `recv` fetches it. Connections that were not read to
+//! announced the end of the stream, a second `recv` fetches it. Before a write to a connection that
+//! was idle, one `epoll_wait` tells of several such connections whether anything has come on them.
+//! Its reports are handled by the next poll. Connections that were not read to
 //! the end (buffer full, or [`MAX_RECV`] reached) stay on a ready list and come first in the next
 //! poll.
 
@@ -28,6 +30,10 @@ const MIN_ROOM: usize = 16 * 1024;
 /// Connections accepted per listener and poll.
 const ACCEPTS: usize = 64;
 const BELL: Token = Token(u64::MAX);
+/// One look at the kernel's reports is good for so many writes to idle connections.
+const LOOKED: u32 = 8;
+/// Polls of fewer events are followed by too few such writes for a look.
+const LEAST_EVENTS: usize = 6;
 
 const LISTENER: u16 = 1;
 const CONNECTING: u16 = 2;
@@ -66,6 +72,14 @@ pub struct Epoll {
     kernel_events: Vec<libc::epoll_event>,
     /// Those of the last wait that polls have yet to look at.
     unseen: std::ops::Range<usize>,
+    /// Those of looks since then, for the next wait.
+    ahead: Vec<libc::epoll_event>,
+    /// Sockets with events that no poll has handled yet, by their tokens' index. Some more may be
+    /// here.
+    announced: Vec<bool>,
+    /// For so many more writes the last look is good. Events of the last poll.
+    fresh: u32,
+    handled: usize,
     ready: VecDeque<Token>,
     /// Events that arose outside of `poll`.
     early: Vec<Event>,
@@ -89,6 +103,10 @@ impl Epoll {
             peers: Vec::new(),
             kernel_events: vec![libc::epoll_event { events: 0, u64: 0 }; BATCH],
             unseen: 0..0,
+            ahead: Vec::with_capacity(BATCH),
+            announced: Vec::new(),
+            fresh: 0,
+            handled: 0,
             ready: VecDeque::new(),
             early: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
@@ -113,6 +131,7 @@ impl Epoll {
         let i = token.0 as u32 as usize;
         if i >= self.peers.len() {
             self.peers.resize(i + 1, None);
+            self.announced.resize(i + 1, false);
         }
         self.peers[i] = peer;
         let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
@@ -124,6 +143,13 @@ impl Epoll {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, idle: bool) -> io::Result<usize> {
+        // Those of looks, and those that have come since.
+        let have = self.ahead.len();
+        self.kernel_events[..have].copy_from_slice(&self.ahead);
+        self.ahead.clear();
+        if have == BATCH {
+            return Ok(have);
+        }
         let mut ms = match timeout {
             _ if !idle => 0,
             // Rounded up, so that the caller does not spin through the last millisecond.
@@ -133,13 +159,36 @@ impl Epoll {
         if self.retry_at != 0 && !(0..=50).contains(&ms) {
             ms = (ACCEPT_PAUSE_NS / 1_000_000) as i32;
         }
-        // SAFETY: the buffer holds BATCH events and lives during the call.
-        let n = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), self.kernel_events.as_mut_ptr(), BATCH as i32, ms) };
+        let rest = &mut self.kernel_events[have..];
+        // SAFETY: the buffer holds so many events and lives during the call.
+        let n = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), rest.as_mut_ptr(), rest.len() as i32, ms) };
         match check(n) {
-            Ok(n) => Ok(n as usize),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Ok(n) => Ok(have + n as usize),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(have),
             Err(e) => Err(e),
         }
+    }
+
+    /// Asks for reports without waiting, and notes their sockets. True: a socket that was read
+    /// empty and is not noted has got nothing until now.
+    fn look(&mut self) -> bool {
+        let (have, room) = (self.ahead.len(), BATCH - self.ahead.len());
+        if room == 0 {
+            return false;
+        }
+        self.ahead.resize(BATCH, libc::epoll_event { events: 0, u64: 0 });
+        // SAFETY: the list has `room` more events behind those that it has.
+        let n = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), self.ahead[have..].as_mut_ptr(), room as i32, 0) };
+        let n = usize::try_from(n).ok();
+        self.ahead.truncate(have + n.unwrap_or(0));
+        let new = self.ahead[have..].iter().chain(&self.kernel_events[self.unseen.clone()]);
+        for token in new.map(|e| e.u64) {
+            if let Some(a) = self.announced.get_mut(token as u32 as usize) {
+                *a = true;
+            }
+        }
+        // A full list does not say which others there are.
+        n.is_some_and(|n| n < room)
     }
 
     fn accept(&mut self, listener: Token, out: &mut Vec<Event>) {
@@ -219,6 +268,9 @@ impl Epoll {
     /// One kernel event.
     #[inline]
     fn handle(&mut self, token: Token, mask: u32, out: &mut Vec<Event>) {
+        if let Some(a) = self.announced.get_mut(token.0 as u32 as usize) {
+            *a = false;
+        }
         // The common case: nothing but input, where nothing is awaited but that.
         let plain = mask & !((libc::EPOLLIN | libc::EPOLLOUT) as u32) == 0 && mask & libc::EPOLLIN as u32 != 0;
         match self.sockets.get_mut(token) {
@@ -485,13 +537,14 @@ impl Engine for Epoll {
         self.filled = 0;
         self.sockets.reuse();
         if self.unseen.is_empty() {
-            let idle = self.early.is_empty() && self.ready.is_empty();
+            let idle = self.early.is_empty() && self.ready.is_empty() && self.ahead.is_empty();
             events.append(&mut self.early);
             self.unseen = 0..self.wait(timeout, idle)?;
             if !self.ready.is_empty() {
                 self.read_ready(events);
             }
         }
+        (self.fresh, self.handled) = (0, self.unseen.len().min(PART));
         for _ in 0..PART {
             let Some(i) = self.unseen.next() else { break };
             let e = self.kernel_events[i];
@@ -522,7 +575,22 @@ impl Engine for Epoll {
     }
 
     fn waiting(&mut self, conn: Token) -> Waiting {
-        self.sockets.get(conn).map_or(Waiting::End, |s| direct::waiting(s.fd.as_raw_fd()))
+        let Some(s) = self.sockets.get(conn) else { return Waiting::End };
+        let (fd, plain) = (s.fd.as_raw_fd(), s.flags == 0);
+        if !plain || self.handled < LEAST_EVENTS {
+            return direct::waiting(fd);
+        }
+        if self.fresh == 0 {
+            if !self.look() {
+                return direct::waiting(fd);
+            }
+            self.fresh = LOOKED;
+        }
+        self.fresh -= 1;
+        match self.announced[conn.0 as u32 as usize] {
+            false => Waiting::Nothing,
+            true => direct::waiting(fd),
+        }
     }
 
     fn take_place(&mut self, listener: Token) -> bool {

@@ -155,8 +155,8 @@ pub trait Engine {
     fn data(&self, start: u32, len: u32) -> &[u8];
     /// Offers output. The slices must stay valid as [`WriteResult::InFlight`] says.
     /// # Safety
-    /// After `InFlight` the memory of every slice must stay valid and unchanged until `Sent`,
-    /// `Broken`, or, after `close`, until the engine no longer lists the token in `pending_close`.
+    /// After `InFlight` the memory of every slice must stay valid and unchanged until `Sent` or
+    /// `Broken`. After `close` it must stay so until `pending_close` no longer lists the token.
     unsafe fn write(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> WriteResult;
     /// As `write`, for the last bytes before a `shutdown` or `close` that follows at once when they
     /// are gone. The bytes may wait for it and leave together with the end of the stream.

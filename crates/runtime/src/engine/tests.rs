@@ -461,6 +461,85 @@ fn thousands_of_connections() {
     }
 }
 
+/// What has come on a connection since the last poll is told before the next, of many as of one.
+#[test]
+fn input_that_waits_is_seen_before_a_write() {
+    let _g = DESCRIPTORS.read().unwrap_or_else(|e| e.into_inner());
+    for many in [2, 40, 400] {
+        for mut b in engines() {
+            let (_, addr) = b.listen();
+            let mut clients: Vec<_> = (0..many).map(|_| TcpStream::connect(addr).unwrap()).collect();
+            assert!(b.until(|b| b.accepted().len() == many));
+            // A connection's token, by the number that its client sends.
+            let mut number = 0;
+            clients.iter_mut().for_each(|c| {
+                c.write_all(&u16::to_le_bytes(number)).unwrap();
+                number += 1;
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(b.until(|b| b.data.values().map(Vec::len).sum::<usize>() == 2 * many));
+            let mut tokens = vec![Token(0); many];
+            for (token, data) in &b.data {
+                tokens[u16::from_le_bytes([data[0], data[1]]) as usize] = *token;
+            }
+            let idle: Vec<_> = tokens.iter().map(|t| b.engine.waiting(*t)).collect();
+            assert_eq!(idle, vec![Waiting::Nothing; many], "{}", b.engine.name());
+            // A poll with many events, so that engines which look once for many do so.
+            for c in &mut clients {
+                c.write_all(b"x").unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            b.poll_once(100);
+            while b.engine.more() {
+                b.poll_once(0);
+            }
+            assert!(b.until(|b| b.data.values().map(Vec::len).sum::<usize>() == 3 * many));
+            for round in 0..3 {
+                let spoken = (many / 2 + round) % many;
+                clients[spoken].write_all(b"surplus").unwrap();
+                std::thread::sleep(Duration::from_millis(5));
+                let told: Vec<_> = tokens.iter().map(|t| b.engine.waiting(*t)).collect();
+                for (i, w) in told.iter().enumerate() {
+                    let due = if i == spoken { Waiting::Bytes } else { Waiting::Nothing };
+                    assert_eq!(*w, due, "{} connection {i} of {many}, round {round}", b.engine.name());
+                }
+                let before = b.data[&tokens[spoken]].len();
+                assert!(b.until(|b| b.data[&tokens[spoken]].len() == before + 7));
+                assert_eq!(b.engine.waiting(tokens[spoken]), Waiting::Nothing);
+            }
+            drop(clients.pop());
+            std::thread::sleep(Duration::from_millis(5));
+            let told: Vec<_> = tokens.iter().map(|t| b.engine.waiting(*t)).collect();
+            assert_eq!((told[0], told[many - 1]), (Waiting::Nothing, Waiting::End), "{}", b.engine.name());
+        }
+    }
+}
+
+/// However many wait, no more come in than there are places.
+#[test]
+fn only_those_that_are_let_in_come_in() {
+    let _g = DESCRIPTORS.read().unwrap_or_else(|e| e.into_inner());
+    for mut b in engines() {
+        let (l, addr) = b.listen();
+        b.engine.admit(l, 10);
+        let clients: Vec<_> = (0..60).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        b.for_ms(100);
+        assert_eq!(b.accepted().len(), 10, "{}", b.engine.name());
+        for (more, due) in [(1, 11), (5, 16), (3, 19)] {
+            b.engine.admit(l, more);
+            b.for_ms(50);
+            assert_eq!(b.accepted().len(), due, "{}", b.engine.name());
+        }
+        // A place that a connection of another core takes.
+        b.engine.admit(l, 0);
+        assert!(!b.engine.take_place(l));
+        // From few places to many, and all come in.
+        b.engine.admit(l, 2 * common::BACKLOG);
+        assert!(b.until(|b| b.accepted().len() == 60));
+        drop(clients);
+    }
+}
+
 #[test]
 fn descriptors_run_out_and_come_back() {
     let _g = DESCRIPTORS.write().unwrap_or_else(|e| e.into_inner());

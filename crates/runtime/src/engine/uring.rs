@@ -195,7 +195,15 @@ impl Uring {
             return;
         }
         s.flags = s.flags & !RESTING | ACCEPTING;
-        let op = opcode::AcceptMulti::new(types::Fd(s.raw())).flags(libc::SOCK_CLOEXEC).build();
+        let fd = types::Fd(s.raw());
+        // The kernel may accept all that wait before we can stop it.
+        let few = self.rooms.iter().any(|r| r.0 == listener && r.1 <= common::BACKLOG);
+        let op = match few {
+            true => {
+                opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut()).flags(libc::SOCK_CLOEXEC).build()
+            }
+            false => opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build(),
+        };
         self.start(listener, ACCEPT, op);
     }
 
@@ -270,13 +278,13 @@ impl Uring {
         }
     }
 
-    /// Counts an accepted connection. After the last one that may come in, the kernel stops
-    /// accepting.
+    /// Counts an accepted connection. With few places left, the kernel accepts one at a time, and
+    /// after the last one none.
     fn let_in(&mut self, listener: Token) {
         let Some(r) = self.rooms.iter_mut().find(|r| r.0 == listener) else { return };
-        let last = r.1 == 1;
+        let stops = r.1 == 1 || r.1 == common::BACKLOG + 1;
         r.1 = r.1.saturating_sub(1);
-        if last {
+        if stops {
             let cancel = opcode::AsyncCancel::new(listener.0 | ACCEPT).build().flags(squeue::Flags::SKIP_SUCCESS);
             // Not told, it goes on accepting, which `admit` allows.
             let _ = self.push(cancel.user_data(IGNORED));

@@ -88,7 +88,7 @@ pub struct Input {
     pub watched: bool,
 }
 
-/// What came of asking for more.
+/// The result of a read.
 pub enum Filled {
     More(usize),
     End,

@@ -31,7 +31,7 @@ use crate::stats::CoreStats;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What all nodes of a service share.
+/// The state that all nodes of a service share.
 #[derive(Clone)]
 pub struct Setting {
     pub stats: Arc<Vec<CoreStats>>,

@@ -53,7 +53,8 @@ struct Mapper {
     fd: OwnedFd,
     since: Instant,
     watched: bool,
-    /// It has sent something. Who has not (a probe, a scan of ports) takes no mapper's place.
+    /// It has sent something. A connection without a byte (a probe, a scan of ports) takes no
+    /// mapper's place.
     spoke: bool,
 }
 
@@ -154,8 +155,8 @@ impl Node {
         self.setting.stop.ended() || Instant::now() >= end
     }
 
-    /// Those that the run is of. Whoever has spoken beyond them is refused; the silent ones wait
-    /// on.
+    /// The mappers of the run. A further connection that has sent bytes is refused; the silent
+    /// ones wait on.
     fn take_mappers(&self, gathered: &mut Vec<Mapper>) -> Vec<Mapper> {
         let (mut spoke, silent): (Vec<_>, Vec<_>) = std::mem::take(gathered).into_iter().partition(|m| m.spoke);
         for m in spoke.drain(self.inputs()..) {

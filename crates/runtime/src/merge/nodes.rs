@@ -20,7 +20,7 @@ pub struct Nodes {
     unit: Unit,
     ctx: u64,
     frame: Box<[u64]>,
-    /// What handlers have sent, while they run.
+    /// The messages that handlers have sent, while they run.
     out: Vec<u8>,
     sent: u32,
     /// Faults that handlers have caught themselves: kind, place, how many.

@@ -11,7 +11,7 @@ pub struct Block {
     pub len: usize,
 }
 
-/// What a reader finds.
+/// The result of a read.
 pub enum Next {
     Block(Block),
     /// Nothing yet; the reader's bell rings when there is.

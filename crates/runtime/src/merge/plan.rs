@@ -1,8 +1,8 @@
 //! The distribution of a merge over cores.
 
-/// A tree of tasks. Each child merges as many of the first inputs as its entry says and hands its
-/// stream to the root, which merges those streams with the inputs that are left and writes to the
-/// reducer.
+/// A tree of tasks. Each child merges as many of the first inputs as its entry says, and hands its
+/// stream to the root. The root merges those streams with the inputs that are left. It writes to
+/// the reducer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
     pub children: Vec<usize>,

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Instant;
 
-/// What a read or write did.
+/// The result of a read or write.
 pub enum Moved {
     Bytes(usize),
     /// A read: the peer has ended its stream.
@@ -127,7 +127,7 @@ pub fn close_in_order(fd: RawFd) {
     }
 }
 
-/// What a descriptor is polled for; `events` 0: only for being broken.
+/// The events that a descriptor is polled for; 0: only for being broken.
 pub fn want(fd: RawFd, events: i16) -> libc::pollfd {
     libc::pollfd { fd, events, revents: 0 }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What the tasks of a run share.
+/// The state that the tasks of a run share.
 pub struct Run {
     state: AtomicU8,
     fault: Mutex<Option<Fault>>,
@@ -73,7 +73,7 @@ pub struct Limits {
     pub write: Option<Duration>,
 }
 
-/// What a task counts: the node's numbers and its ports', of the task's core.
+/// The counters of a task: those of the node and its ports, of the task's core.
 #[derive(Clone, Copy)]
 pub struct Counts<'a> {
     pub merge: &'a MergeStats,
@@ -88,7 +88,7 @@ pub struct Behind {
     pub sent: Vec<u8>,
 }
 
-/// What a task works with. `out` has room for two messages at least.
+/// The tools of a task. `out` has room for two messages at least.
 pub struct Parts {
     /// Of a merge with nodes before or behind it.
     pub nodes: Option<Box<Nodes>>,
@@ -132,7 +132,7 @@ fn fault<T>(kind: i32, text: impl Into<String>) -> Res<T> {
     Err(Stopped::Fault(Fault::new(kind, text)))
 }
 
-/// What is left when a task is done: its memory, and the reducer's connection if it had it.
+/// The rest of a task that is done: its memory, and the reducer's connection if it had it.
 pub struct Left {
     /// The task's.
     pub number: usize,
@@ -261,7 +261,7 @@ impl<'a> Worker<'a> {
         self.read.get(k).map_or(0, |n| n + now + 1)
     }
 
-    /// More bytes, or the end, for an input that has run dry. What is ready goes out before a wait.
+    /// More bytes, or the end, for an input that has run dry. Finished output leaves before a wait.
     fn fill(&mut self, k: usize) -> Res<()> {
         let begin = Instant::now();
         loop {
@@ -460,7 +460,7 @@ impl<'a> Worker<'a> {
                 if !self.run.complete() {
                     return Err(Stopped::Over);
                 }
-                // What the reducer may have said is taken, or closing would reset the connection.
+                // Bytes of the reducer are read, or closing would reset the connection.
                 let mut scrap = [0; 4096];
                 for _ in 0..256 {
                     if !matches!(socket::receive(fd.as_raw_fd(), &mut scrap, 0), Moved::Bytes(_)) {

@@ -7,14 +7,14 @@
 //! circle, so the last one always goes on.
 //!
 //! In a run on captures a frame brings the time at which it was sent, which is the time of the core
-//! that handles it. Each core says how far its time has come ([`Upstream`]). What comes from it
-//! later is not earlier than that. So a core knows which of several senders comes next, and when
+//! that handles it. Each core says how far its time has come ([`Upstream`]). Later frames of the
+//! sender are not earlier than that. So a core knows which of several senders comes next, and when
 //! its timers are due.
 
 use super::core::frame_handler;
 use super::core_mesh::Mesh;
 use super::pool::Buf;
-use super::port_bindings::depth;
+use super::port_targets::depth;
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::core::app::App;
@@ -34,7 +34,7 @@ pub struct Item {
 // SAFETY: whoever takes an item out of a ring is the only one to use its buffer.
 unsafe impl Send for Item {}
 
-/// What a core tells those that it sends to.
+/// The state that a core publishes to its receivers.
 #[derive(Default)]
 pub struct Upstream {
     clock: AtomicU64,
@@ -87,7 +87,7 @@ pub struct Receiver {
 impl Receiver {
     /// The oldest frame's time, or what the empty ring promises; whether there is a frame.
     fn next(&mut self) -> (u64, bool) {
-        // What was said before the ring was found empty holds.
+        // A time that was published before the ring was found empty holds.
         let said = self.from.as_ref().map(|u| (u.ended.load(Acquire), u.clock.load(Acquire)));
         self.first = self.first.or_else(|| self.ring.pop());
         match (&self.first, said) {
@@ -113,7 +113,7 @@ impl Receiver {
     }
 }
 
-/// What comes next.
+/// The next event.
 pub enum Next {
     /// A frame, by receiver and time.
     Frame(usize, u64),
@@ -215,7 +215,7 @@ impl Crossings {
             return true;
         }
         self.late = 0;
-        // What will be put into any ring is not earlier than what is late, or was sent last.
+        // Later frames of any ring are not earlier than the late ones, or than the last one sent.
         let mut time = self.sent_at;
         for s in &mut self.to {
             s.put_late();
@@ -240,7 +240,7 @@ impl Crossings {
         }
     }
 
-    /// What will be sent from now on comes no earlier than `time`.
+    /// Frames that are sent from now on come no earlier than `time`.
     pub fn tell(&mut self, time: u64, mesh: &mut Mesh) {
         if time > self.clock && self.settle(mesh) {
             self.advance(time, mesh);

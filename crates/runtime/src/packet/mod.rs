@@ -6,12 +6,12 @@
 //! port ─ receive ─ steer ─ (ring to another core) ─ batch ─ route ─ (ring) ─ transmit ─ port
 //! ```
 //!
-//! `port_bindings` chooses the engine of each port's instances and opens them. Each engine is a
-//! [`FramePort`] in a file of its own (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`, `udp`). `pool`
-//! has the buffers, and `core` the loop of one core. `rps` chooses the core of a frame. `core_mesh`
-//! has the rings between cores, `queue` the queues inside the program, and `crossing` those between
-//! segments. `serve` has the threads. `table` loads tables before the first frame and writes them
-//! behind the last.
+//! `port_targets` reads the targets of each port's instances. `port_bindings` opens them. Each
+//! engine is a [`FramePort`] in a file of its own (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`,
+//! `udp`). `pool` has the buffers, and `core` the loop of one core. `rps` chooses the core of a
+//! frame. `core_mesh` has the rings between cores, `queue` the queues inside the program, and
+//! `crossing` those between segments. `serve` has the threads. `table` loads tables before the
+//! first frame and writes them behind the last.
 //!
 //! Several apps run on the same cores. `options` gives each app its part of the command line.
 //! `share` opens a port once that several apps name. `core::fan_out` shows a frame to all apps that
@@ -26,15 +26,17 @@ mod bpf;
 mod core;
 mod core_mesh;
 mod crossing;
+mod loop_port;
 mod memory;
 mod metrics;
+mod null_port;
 mod offload;
 mod options;
 mod pcap;
 mod pool;
 mod port;
 mod port_bindings;
-mod port_ends;
+mod port_targets;
 mod queue;
 mod rps;
 mod serve;
@@ -55,7 +57,8 @@ pub use metrics::{metrics, status};
 pub use options::Options;
 pub use pool::Pool;
 pub use port::{Batch, FramePort, BATCH};
-pub use port_bindings::{bound, check_bindings};
+pub use port_bindings::bound;
+pub use port_targets::check_bindings;
 pub use rps::Policy as Rps;
 pub(crate) use serve::{prepare, Running, Service};
 pub use sim::PacketSim;

@@ -9,161 +9,36 @@
 
 use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
-use super::core::{fan, frame_handler, End, Fans, Input, Member, Route};
+use super::core::{fan, frame_handler, Fans, Input, Member, PortEndpoint, Route};
 use super::core_mesh::{core_of, flow_hash};
 use super::crossing::{self, Crossings};
+use super::loop_port::Loop;
 use super::memory::{Frames, Memory};
+use super::null_port::Null;
 use super::options::{of_each, Options};
 use super::pcap::{self, Link, Reader, Style, Writer};
 use super::pool::{Pool, Region};
 use super::port::FramePort;
-use super::port_ends::{Loop, Null};
+use super::port_targets::{
+    depth, files_apart, is_outside, list, port_targets, write_what_is_missing, Engine, PortTargets, Target,
+};
 use super::queue::Queue;
 use super::share::{Common, Opened, SendsBy, Tap};
 use super::tun::{Kind, Tun};
 use super::udp::Udp;
 use crate::core::app::App;
 use crate::error::Error;
-use crate::params::{self, Settings};
-use std::collections::{HashMap, HashSet};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use crate::params;
+use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
-use wireloom_ir::desc::{self, Begins, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
+use wireloom_ir::desc::{self, Begins, Desc};
 use wireloom_ir::passes::affinity_groups::Bound;
-use wireloom_ir::suggestions;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Engine {
-    Pcap,
-    Nic,
-    AfPacket,
-    AfXdp,
-    Tun,
-    Tap,
-    Kernel,
-    Udp,
-    Memory,
-    Null,
-    /// Of the program's own; cannot be bound.
-    Loop,
-    /// Inside the program; nothing can be bound to it.
-    Queue,
-    /// The same, between segments.
-    Crossing,
-}
-
-const ENGINES: [(&str, Engine); 10] = [
-    ("pcap", Engine::Pcap),
-    ("nic", Engine::Nic),
-    ("afpacket", Engine::AfPacket),
-    ("afxdp", Engine::AfXdp),
-    ("tun", Engine::Tun),
-    ("tap", Engine::Tap),
-    ("kernel", Engine::Kernel),
-    ("udp", Engine::Udp),
-    ("memory", Engine::Memory),
-    ("null", Engine::Null),
-];
-
-/// One instance of a port, as asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Target {
-    engine: Engine,
-    name: String,
-}
-
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let word = ENGINES.iter().find(|e| e.1 == self.engine).map_or("", |e| e.0);
-        if self.name.is_empty() {
-            f.write_str(word)
-        } else {
-            write!(f, "{word}:{}", self.name)
-        }
-    }
-}
-
-/// Reads `ENGINE:NAME,…`; a name without an engine has that of the one before it.
-fn targets(text: &str) -> Result<Vec<Target>, String> {
-    let mut out: Vec<Target> = Vec::new();
-    for item in text.split(',').map(str::trim) {
-        let (word, name) = item.split_once(':').unwrap_or((item, ""));
-        let known = ENGINES.iter().find(|e| e.0 == word).map(|e| e.1);
-        let target = match (known, out.last()) {
-            (Some(engine), _) => Target { engine, name: name.to_string() },
-            (None, Some(before)) => Target { engine: before.engine, name: item.to_string() },
-            (None, None) => {
-                let words: Vec<&str> = ENGINES.iter().map(|e| e.0).collect();
-                let hint = suggestions::lead(word, words.iter().copied());
-                return Err(format!(
-                    "`{item}` names no engine{hint} expected one of {}, as in pcap:in.pcap",
-                    words.join(", ")
-                ));
-            }
-        };
-        let nameless = matches!(target.engine, Engine::Null | Engine::Kernel | Engine::Tun | Engine::Tap);
-        if target.name.is_empty() && !nameless {
-            let engine = ENGINES.iter().find(|e| e.1 == target.engine).map_or(word, |e| e.0);
-            return Err(format!("`{item}` lacks a name, as in {engine}:NAME"));
-        }
-        out.push(target);
-    }
-    Ok(out)
-}
-
-fn engine_of(e: FrameEngine) -> Engine {
-    match e {
-        FrameEngine::Nic => Engine::Nic,
-        FrameEngine::Pcap => Engine::Pcap,
-        FrameEngine::Tun => Engine::Tun,
-        FrameEngine::Tap => Engine::Tap,
-        FrameEngine::Kernel => Engine::Kernel,
-        FrameEngine::Memory => Engine::Memory,
-        FrameEngine::Udp => Engine::Udp,
-        FrameEngine::Loop => Engine::Loop,
-        FrameEngine::Queue => Engine::Queue,
-        FrameEngine::Lossy | FrameEngine::Lossless => Engine::Crossing,
-    }
-}
-
-/// Puts the bindings of ports into the description, so that the program sees the right number of
-/// instances.
-pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
-    for (flag, list) in [("bind", &options.bind), ("out", &options.out)] {
-        for (port, text) in list {
-            let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
-            let Some(i) = desc.ports.iter().position(|p| &p.name == port && is_outside(&p.kind)) else {
-                let names: Vec<&str> =
-                    desc.ports.iter().filter(|p| is_outside(&p.kind)).map(|p| p.name.as_str()).collect();
-                let hint = suggestions::lead(port, names.iter().copied());
-                return Err(bad(format!("app `{}` has no port `{port}`{hint} it has: {}", desc.app, names.join(", "))));
-            };
-            if flag == "out" && !desc.ports[i].sent {
-                return Err(bad("the app sends nothing to this port".into()));
-            }
-            let names: Vec<String> = targets(text).map_err(bad)?.iter().map(Target::to_string).collect();
-            let read = desc.handlers.iter().any(|h| h.on == HandlerOn::Frame { port: i as u32 });
-            let bound = options.bind.iter().any(|b| &b.0 == port);
-            if flag == "bind" || !read && !bound {
-                if let PortKind::Frames { names: value, .. } = &mut desc.ports[i].kind {
-                    *value = Value::Const(ParamValue::Endpoints(names));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether a port carries frames from or to the world.
-pub fn is_outside(kind: &PortKind) -> bool {
-    matches!(kind, PortKind::Frames { .. }) && !kind.is_inside()
-}
 
 /// The ports of one core.
 #[derive(Default)]
 pub struct CorePlan {
-    pub ends: Vec<End>,
+    pub ends: Vec<PortEndpoint>,
     pub inputs: Vec<Input>,
     pub routes: Vec<Vec<Route>>,
     pub crossings: Crossings,
@@ -225,12 +100,12 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
 }
 
 /// An app and its settings.
-pub type Given<'a> = (&'a Desc, &'a [(String, String)]);
+pub type AppSettings<'a> = (&'a Desc, &'a [(String, String)]);
 
 /// For each app, the ports that it reads, with their bindings. Equal bindings are shared.
-pub fn bound(apps: &[Given], options: &Options) -> Result<Bound, Error> {
+pub fn bound(apps: &[AppSettings], options: &Options) -> Result<Bound, Error> {
     let each = of_each(&apps.iter().map(|a| a.0).collect::<Vec<_>>(), options.clone())?;
-    let of = |((desc, sets), options): (&Given, &Options)| {
+    let of = |((desc, sets), options): (&AppSettings, &Options)| {
         let settings = params::resolve(desc, sets)?;
         let read =
             (0..desc.ports.len()).filter(|p| is_outside(&desc.ports[*p].kind) && frame_handler(desc, *p).is_some());
@@ -291,10 +166,13 @@ fn open_app(
         shared,
         opening: None,
     };
+    fn at(port: usize, instance: usize, targets: &PortTargets) -> PortInstance<'_> {
+        PortInstance { port, instance, targets }
+    }
     // Captures first: how the others are written follows from them.
     for (p, port) in ports.iter().enumerate() {
         for (i, t) in port.main.iter().enumerate().filter(|(_, t)| port.handler.is_some() && t.engine == Engine::Pcap) {
-            o.at(p, i, |o| o.once(p, i, port, t, |o, port| o.read_capture(p, i, port, t)))?;
+            o.at(p, i, |o| o.once(at(p, i, port), t, |o, at| o.read_capture(at, t)))?;
         }
     }
     if o.first.is_none() && ports.iter().flat_map(|p| &p.main).any(|t| t.engine == Engine::Tun) {
@@ -307,10 +185,10 @@ fn open_app(
             // Ports that are read are open; their frames go to the targets of `--out`.
             let main = port.main.iter().enumerate().filter(|(_, t)| t.engine != Engine::Pcap || port.handler.is_none());
             for (i, t) in main.filter(|(_, t)| (port.writes(t) && port.out.is_empty()) == over) {
-                o.at(p, i, |o| o.once(p, i, port, t, |o, port| o.open(p, i, port, t)))?;
+                o.at(p, i, |o| o.once(at(p, i, port), t, |o, at| o.open(at, t)))?;
             }
             for (i, t) in port.out.iter().enumerate().take(port.main.len()).filter(|(_, t)| out.writes(t) == over) {
-                o.at(p, i, |o| o.once(p, i, &out, t, |o, port| o.open(p, i, port, t)))?;
+                o.at(p, i, |o| o.once(at(p, i, &out), t, |o, at| o.open(at, t)))?;
             }
         }
     }
@@ -347,17 +225,12 @@ fn read_by_the_first(opened: Vec<(Target, Opened)>, first: &mut AppPlan, apps: &
         let hashes = |app: usize| apps[app].program.packets().is_some_and(|p| p.steer.is_some());
         for (core, _, port) in o.ends {
             let plan = &mut first.cores[core];
-            plan.ends.push(End::new(Box::new(Tap::reader(port)), 0));
+            plan.ends.push(PortEndpoint::new(Box::new(Tap::reader(port)), 0));
             plan.inputs.push(Input::fanned(plan.ends.len() - 1, fans.len()));
         }
         fans.push(fan(o.readers, &|app| apps[app].desc.cluster, &hashes));
     }
     Arc::new(fans)
-}
-
-/// Frames that a queue holds: its name.
-pub fn depth(name: &str) -> usize {
-    name.parse().unwrap_or(1)
 }
 
 /// The MAC address of an interface.
@@ -367,130 +240,12 @@ fn mac_of(name: &str) -> Option<[u8; 6]> {
     bytes.try_into().ok()
 }
 
-fn list(targets: &[Target]) -> String {
-    targets.iter().map(Target::to_string).collect::<Vec<_>>().join(",")
-}
-
-#[derive(Clone)]
-struct PortTargets {
-    handler: Option<u32>,
-    main: Vec<Target>,
-    out: Vec<Target>,
-}
-
-impl PortTargets {
-    fn writes(&self, t: &Target) -> bool {
-        self.handler.is_none() && t.engine == Engine::Pcap
-    }
-}
-
-/// A file is written by at most one port or table. A port that read it would read its own output.
-fn files_apart(apps: &[Arc<App>], options: &[Options], all: &[Vec<PortTargets>]) -> Result<(), Error> {
-    let mut used: HashMap<File, (String, bool)> = HashMap::new();
-    for ((app, ports), options) in apps.iter().zip(all).zip(options) {
-        for (desc, port) in app.desc.ports.iter().zip(ports) {
-            let main = port.main.iter().enumerate().map(|(i, t)| (i, t, port.writes(t)));
-            let out = port.out.iter().enumerate().map(|(i, t)| (i, t, true));
-            for (i, t, writes) in main.chain(out).filter(|(_, t, _)| t.engine == Engine::Pcap) {
-                let Some(file) = File::of(Path::new(&t.name)) else { continue };
-                let name = if port.main.len() > 1 {
-                    format!("port `{}[{i}]`", desc.name)
-                } else {
-                    format!("port `{}`", desc.name)
-                };
-                match used.get(&file) {
-                    Some((other, written)) if *written || writes => {
-                        let does = if *written { "writes" } else { "reads" };
-                        return Err(Error::Param(format!(
-                            "{name}: {} is the capture that {other} {does}; name another file",
-                            t.name
-                        )));
-                    }
-                    _ => drop(used.insert(file, (name, writes))),
-                }
-            }
-        }
-        for (table, path) in &options.dump {
-            let Some(file) = File::of(path) else { continue };
-            if let Some((other, _)) = used.insert(file, (format!("--dump {table}"), true)) {
-                return Err(Error::Param(format!(
-                    "`--dump {table}={0}`: {0} is the file of {other}; name another one",
-                    path.display()
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The identity of a file, independent of its name.
-#[derive(PartialEq, Eq, Hash)]
-enum File {
-    /// Device and number.
-    There(u64, u64),
-    New(PathBuf),
-}
-
-impl File {
-    /// None for devices and pipes.
-    fn of(path: &Path) -> Option<File> {
-        match std::fs::metadata(path) {
-            Ok(m) => m.is_file().then(|| File::There(m.dev(), m.ino())),
-            Err(_) => {
-                let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                Some(File::New(folder.canonicalize().ok()?.join(path.file_name()?)))
-            }
-        }
-    }
-}
-
-fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Options) -> Result<PortTargets, String> {
-    let handler = frame_handler(desc, p);
-    let desc = &desc.ports[p];
-    let of = |list: &[(String, String)]| {
-        list.iter().rev().find(|(port, _)| *port == desc.name).map(|(_, text)| targets(text)).transpose()
-    };
-    let (bind, out) = (of(&options.bind)?, of(&options.out)?);
-    let out = match (out, handler) {
-        (Some(_), None) if bind.is_some() => {
-            return Err("frames only leave through it: --bind or --out says where to, not both".into())
-        }
-        (Some(out), None) => return Ok(PortTargets { handler, main: out, out: Vec::new() }),
-        (out, _) => out,
-    };
-    let main = match (bind, &desc.kind) {
-        (Some(t), _) => t,
-        (None, PortKind::Frames { engine, .. }) => {
-            // No name, as a parameter's default: there is no such port.
-            let declared = |name: &String| Target {
-                engine: if name.is_empty() { Engine::Null } else { engine_of(*engine) },
-                name: name.clone(),
-            };
-            settings.ports[p].names.iter().map(declared).collect()
-        }
-        _ => Vec::new(),
-    };
-    if out.as_ref().is_some_and(|o| o.len() != main.len()) {
-        return Err(format!("--out names {} instances, the port has {}", out.map_or(0, |o| o.len()), main.len()));
-    }
-    Ok(PortTargets { handler, main, out: out.unwrap_or_default() })
-}
-
-/// A port of both directions, without `--out`, whose capture does not exist, is written if another
-/// port reads. `null` does not count as reading. Example: `--bind lan=pcap:in.pcap --bind
-/// wan=pcap:out.pcap`. An empty file, as mktemp makes it, counts as missing.
-fn write_what_is_missing(ports: &mut [PortTargets]) {
-    let there = |name: &str| std::fs::metadata(name).is_ok_and(|m| !m.is_file() || m.len() > 0);
-    let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !there(&t.name));
-    let nothing = |p: &PortTargets| {
-        use Engine::{Crossing, Loop, Null, Queue};
-        p.main.iter().all(|t| matches!(t.engine, Loop | Queue | Crossing | Null))
-    };
-    if ports.iter().any(|p| p.handler.is_some() && !missing(p) && !nothing(p)) {
-        for port in ports.iter_mut().filter(|p| p.handler.is_some() && p.out.is_empty() && missing(p)) {
-            port.handler = None;
-        }
-    }
+/// One instance of a port of the app, with the port's targets.
+#[derive(Clone, Copy)]
+struct PortInstance<'a> {
+    port: usize,
+    instance: usize,
+    targets: &'a PortTargets,
 }
 
 struct Opening<'a> {
@@ -523,14 +278,8 @@ impl Opening<'_> {
     }
 
     /// Opens a port that is not open yet. Of several apps, the others get ends of the same port.
-    fn once(
-        &mut self,
-        p: usize,
-        i: usize,
-        port: &PortTargets,
-        t: &Target,
-        open: impl FnOnce(&mut Self, &PortTargets) -> Done,
-    ) -> Done {
+    fn once(&mut self, at: PortInstance, t: &Target, open: impl FnOnce(&mut Self, PortInstance) -> Done) -> Done {
+        let PortInstance { port: p, instance: i, targets: port } = at;
         let reads = port.handler.is_some();
         let common = match t.engine {
             Engine::Nic | Engine::AfPacket | Engine::AfXdp | Engine::Tun | Engine::Tap | Engine::Kernel => true,
@@ -538,7 +287,7 @@ impl Opening<'_> {
             Engine::Udp | Engine::Memory | Engine::Pcap => reads,
             Engine::Null | Engine::Loop | Engine::Queue | Engine::Crossing => false,
         };
-        let Some(shared) = self.shared.as_ref().filter(|_| common) else { return open(self, port) };
+        let Some(shared) = self.shared.as_ref().filter(|_| common) else { return open(self, at) };
         let (found, read) = (shared.opened.iter().position(|o| o.0 == *t), shared.read.contains(t));
         match found {
             Some(k) => self.attach(k, p, i),
@@ -551,7 +300,8 @@ impl Opening<'_> {
                     style: None,
                     readers: Vec::new(),
                 });
-                let done = open(self, &PortTargets { handler: port.handler.or(read.then_some(0)), ..port.clone() });
+                let targets = PortTargets { handler: port.handler.or(read.then_some(0)), ..port.clone() };
+                let done = open(self, PortInstance { targets: &targets, ..at });
                 let Some(mut opened) = self.opening.take() else { return done };
                 done?;
                 let way = |(core, plan): (usize, &CorePlan)| match plan.routes[p][i] {
@@ -586,7 +336,7 @@ impl Opening<'_> {
         let mut at = Vec::new();
         for (core, _, port) in &o.ends {
             let ends = &mut self.plans[*core].ends;
-            ends.push(End::new(Box::new(Tap::sender(port.clone(), (p as u16, i as u16), o.opened_as)), p));
+            ends.push(PortEndpoint::new(Box::new(Tap::sender(port.clone(), (p as u16, i as u16), o.opened_as)), p));
             at.push(ends.len() - 1);
         }
         for (plan, way) in self.plans.iter_mut().zip(&o.ways) {
@@ -598,9 +348,9 @@ impl Opening<'_> {
         }
     }
 
-    fn read_capture(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Done {
+    fn read_capture(&mut self, at: PortInstance, t: &Target) -> Done {
         let mut reader = Reader::open(Path::new(&t.name))?;
-        let begins = port.handler.map_or(Begins::Any, |h| self.app.desc.handlers[h as usize].begins);
+        let begins = at.targets.handler.map_or(Begins::Any, |h| self.app.desc.handlers[h as usize].begins);
         let (found, expected) = match (reader.style().link, begins) {
             (Link::Ip, Begins::Ethernet) => {
                 ("IP", "Ethernet (`as IpPacket` behind a port takes frames that begin with IP)")
@@ -615,8 +365,8 @@ impl Opening<'_> {
         }
         self.begins(reader.peek().map(|n| n.time), Some(reader.style()));
         reader.live();
-        let core = self.home(p).unwrap_or(0);
-        self.input(core, p, i, port, Box::new(pcap::Input(reader)), false);
+        let core = self.home(at.port).unwrap_or(0);
+        self.input(core, at, Box::new(pcap::Input(reader)), false);
         Ok(())
     }
 
@@ -642,21 +392,14 @@ impl Opening<'_> {
         self.app.desc.handlers[handler as usize].segment.map(|s| s as usize)
     }
 
-    fn input(
-        &mut self,
-        core: usize,
-        p: usize,
-        i: usize,
-        port: &PortTargets,
-        end: Box<dyn FramePort>,
-        steered: bool,
-    ) -> usize {
+    fn input(&mut self, core: usize, at: PortInstance, end: Box<dyn FramePort>, steered: bool) -> usize {
+        let PortInstance { port: p, instance: i, targets: port } = at;
         let home = self.home(p);
         let steered = steered || home.is_some();
         let plan = &mut self.plans[core];
         let at = plan.ends.len();
         let Some(opening) = &mut self.opening else {
-            plan.ends.push(End::new(end, p));
+            plan.ends.push(PortEndpoint::new(end, p));
             let home = home.unwrap_or(core);
             if let Some(handler) = port.handler.filter(|_| home == core) {
                 plan.inputs.push(Input::new(at, p as u16, i as u16, handler, steered));
@@ -665,60 +408,61 @@ impl Opening<'_> {
         };
         let common = Common::new(end);
         opening.ends.push((core, at, common.clone()));
-        plan.ends.push(End::new(Box::new(Tap::sender(common, opening.opened_as, opening.opened_as)), p));
+        plan.ends.push(PortEndpoint::new(Box::new(Tap::sender(common, opening.opened_as, opening.opened_as)), p));
         at
     }
 
     /// An end that one core has: the others send through it.
-    fn alone(&mut self, core: usize, p: usize, i: usize, port: &PortTargets, end: Box<dyn FramePort>) {
-        let core = self.home(p).unwrap_or(core);
-        let at = self.input(core, p, i, port, end, false);
+    fn alone(&mut self, core: usize, at: PortInstance, end: Box<dyn FramePort>) {
+        let core = self.home(at.port).unwrap_or(core);
+        let here = self.input(core, at, end, false);
         for (k, plan) in self.plans.iter_mut().enumerate() {
-            plan.routes[p][i] = if k == core { Route::Here(at) } else { Route::Core(core) };
+            plan.routes[at.port][at.instance] = if k == core { Route::Here(here) } else { Route::Core(core) };
         }
     }
 
     /// An end for each core.
     fn each(
         &mut self,
-        p: usize,
-        i: usize,
-        port: &PortTargets,
+        at: PortInstance,
         steered: bool,
         mut end: impl FnMut(usize) -> Result<Box<dyn FramePort>, String>,
     ) -> Done {
         for core in 0..self.plans.len() {
-            let at = self.input(core, p, i, port, end(core)?, steered);
-            self.plans[core].routes[p][i] = Route::Here(at);
+            let here = self.input(core, at, end(core)?, steered);
+            self.plans[core].routes[at.port][at.instance] = Route::Here(here);
         }
         Ok(())
     }
 
-    fn open(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Done {
+    fn open(&mut self, at: PortInstance, t: &Target) -> Done {
+        let PortInstance { port: p, instance: i, targets: port } = at;
         let (name, cores) = (t.name.as_str(), self.plans.len());
         let core = i % cores;
         match t.engine {
             Engine::Pcap => {
                 let writer = Writer::create(Path::new(name), self.style)?;
                 self.writes = true;
-                self.alone(0, p, i, port, Box::new(pcap::Output(writer)));
+                self.alone(0, at, Box::new(pcap::Output(writer)));
                 Ok(())
             }
-            Engine::Queue => self.each(p, i, &PortTargets { handler: None, ..port.clone() }, true, |_| {
-                Ok(Box::new(Queue::new(depth(name))))
-            }),
+            Engine::Queue => {
+                let targets = PortTargets { handler: None, ..port.clone() };
+                let at = PortInstance { targets: &targets, ..at };
+                self.each(at, true, |_| Ok(Box::new(Queue::new(depth(name)))))
+            }
             Engine::Crossing => {
                 self.open_crossing(p, i);
                 Ok(())
             }
-            Engine::Null => self.each(p, i, port, true, |_| Ok(Box::new(Null))),
+            Engine::Null => self.each(at, true, |_| Ok(Box::new(Null))),
             Engine::Loop => {
-                self.each(p, i, port, true, |_| Ok(Box::<Loop>::default()))?;
+                self.each(at, true, |_| Ok(Box::<Loop>::default()))?;
                 let inputs = self.plans.iter_mut().filter_map(|plan| plan.inputs.last_mut());
                 inputs.filter(|input| usize::from(input.port) == p).for_each(|input| input.looped = true);
                 Ok(())
             }
-            Engine::Memory => self.open_memory(p, i, port, name),
+            Engine::Memory => self.open_memory(at, name),
             Engine::Tun | Engine::Tap | Engine::Kernel => {
                 let kind = match t.engine {
                     Engine::Tun => Kind::Tun,
@@ -726,20 +470,20 @@ impl Opening<'_> {
                     _ => Kind::Kernel,
                 };
                 let tun = Tun::open(name, kind, self.mac.filter(|_| kind == Kind::Kernel))?;
-                self.alone(core, p, i, port, Box::new(tun));
+                self.alone(core, at, Box::new(tun));
                 Ok(())
             }
             Engine::Udp => {
                 let udp = Udp::open(name, port.handler.is_some(), (p as u16, i as u16))?;
-                self.alone(core, p, i, port, Box::new(udp));
+                self.alone(core, at, Box::new(udp));
                 Ok(())
             }
-            Engine::AfPacket => self.open_packet(p, i, port, name),
-            Engine::AfXdp => self.open_xdp(p, i, port, name),
-            Engine::Nic => match self.open_xdp(p, i, port, name) {
+            Engine::AfPacket => self.open_packet(at, name),
+            Engine::AfXdp => self.open_xdp(at, name),
+            Engine::Nic => match self.open_xdp(at, name) {
                 Err(e) if afxdp::exists(name) => {
                     log::warn!("{name}: no AF_XDP ({e}); using AF_PACKET");
-                    self.open_packet(p, i, port, name)
+                    self.open_packet(at, name)
                 }
                 done => done,
             },
@@ -757,7 +501,8 @@ impl Opening<'_> {
         }
     }
 
-    fn open_packet(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
+    fn open_packet(&mut self, at: PortInstance, name: &str) -> Done {
+        let PortInstance { port: p, targets: port, .. } = at;
         let cores = self.plans.len();
         let receives = port.handler.is_some();
         // Sockets of one group share the interface's frames.
@@ -773,20 +518,21 @@ impl Opening<'_> {
             self.region.keep_offloads();
         }
         let reads = |core: usize| receives && home.is_none_or(|h| h == core);
-        self.each(p, i, port, false, |core| Ok(Box::new(AfPacket::open(name, reads(core), group, offload)?)))
+        self.each(at, false, |core| Ok(Box::new(AfPacket::open(name, reads(core), group, offload)?)))
     }
 
     /// Each queue goes to a core; a core without one sends through another's.
-    fn open_xdp(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
+    fn open_xdp(&mut self, at: PortInstance, name: &str) -> Done {
+        let PortInstance { port: p, instance: i, targets: port } = at;
         let cores = self.plans.len();
         let region = self.region.clone();
         let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
         for (queue, socket) in sockets.into_iter().enumerate() {
             let core = self.home(p).unwrap_or(queue % cores);
-            let at = self.input(core, p, i, port, Box::new(socket), false);
+            let here = self.input(core, at, Box::new(socket), false);
             let route = &mut self.plans[core].routes[p][i];
             if *route == Route::Nowhere {
-                *route = Route::Here(at);
+                *route = Route::Here(here);
             }
         }
         let first = self.home(p).unwrap_or(0);
@@ -800,7 +546,8 @@ impl Opening<'_> {
 
     /// The frames are dealt out to the cores beforehand, as an interface with as many queues would
     /// do.
-    fn open_memory(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
+    fn open_memory(&mut self, at: PortInstance, name: &str) -> Done {
+        let PortInstance { port: p, targets: port, .. } = at;
         let (frames, sink) = match self.options.memory.get(name) {
             Some((f, s)) => (f.clone(), s.clone()),
             None if port.handler.is_none() => (Frames::default(), None),
@@ -821,10 +568,10 @@ impl Opening<'_> {
         };
         let one_queue = (frames.one_queue || self.home(p).is_some()) && port.handler.is_some();
         if one_queue {
-            self.alone(0, p, i, port, Box::new(Memory::new(frames, sink, 0)));
+            self.alone(0, at, Box::new(Memory::new(frames, sink, 0)));
             return Ok(());
         }
-        self.each(p, i, port, true, |core| {
+        self.each(at, true, |core| {
             let own = if cores == 1 { frames.clone() } else { frames.filter(|f| of(f) == core) };
             Ok(Box::new(Memory::new(own, sink.clone(), core)))
         })
@@ -838,46 +585,4 @@ fn preload(name: &str) -> Result<Frames, String> {
         None => (name, 1),
     };
     Ok(Frames { rounds, ..Frames::load(Path::new(file))? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn captures_that_are_missing_are_written() {
-        let port = |name: &str, out: &str| PortTargets {
-            handler: Some(0),
-            main: targets(&format!("pcap:{name}")).unwrap(),
-            out: if out.is_empty() { vec![] } else { targets(out).unwrap() },
-        };
-        let read = |mut ports: Vec<PortTargets>| {
-            write_what_is_missing(&mut ports);
-            ports.iter().map(|p| p.handler.is_some()).collect::<Vec<_>>()
-        };
-        let there = std::env::current_exe().unwrap().display().to_string();
-        assert_eq!(read(vec![port(&there, ""), port("/nowhere/out.pcap", "")]), [true, false]);
-        assert_eq!(read(vec![port(&there, ""), port("/nowhere/in.pcap", "pcap:x")]), [true, true]);
-        // A name that is spelled wrong is no output.
-        let null = PortTargets { handler: Some(0), main: targets("null").unwrap(), out: vec![] };
-        assert_eq!(read(vec![port("/nowhere/in.pcap", ""), null]), [true, true]);
-        assert_eq!(read(vec![port("/nowhere/in.pcap", "")]), [true]);
-    }
-
-    #[test]
-    fn targets_are_read() {
-        let t = |text: &str| targets(text).map(|t| list(&t));
-        assert_eq!(t("pcap:a.pcap, pcap:b:c.pcap,d").unwrap(), "pcap:a.pcap,pcap:b:c.pcap,pcap:d");
-        assert_eq!(t("kernel").unwrap(), "kernel");
-        assert_eq!(t("udp:[::1]:53").unwrap(), "udp:[::1]:53");
-        for (bad, why) in [
-            ("a.pcap", "names no engine"),
-            ("pcap:", "lacks a name"),
-            ("", "names no engine"),
-            ("pcpa:a.pcap", "names no engine; did you mean `pcap`? expected one of"),
-            ("nic", "lacks a name"),
-        ] {
-            assert!(t(bad).unwrap_err().contains(why), "{bad}");
-        }
-    }
 }

@@ -9,7 +9,8 @@
 //!
 //! State is kept per core by flow key, so a flow never moves. Its hash bucket belongs to the core
 //! that has handled its first frame. Buckets that first appear after the decision are dealt out.
-//! The receiving core gets the fewest, as it also receives and hands over.
+//! The receiving core gets the fewest, as it also receives and hands over. Those that it has from
+//! before the decision count as part of its share, so the decision is made early.
 
 use super::core_mesh::core_of;
 
@@ -21,7 +22,9 @@ pub const CORES_MAX: usize = NOBODY as usize;
 /// Batches of at least so many frames are used to measure the cost of a frame: smaller ones cost
 /// more for each.
 const TELLING: usize = 16;
-/// The quickest of so many such batches counts: the others met cold caches or interrupts.
+/// The quickest of such batches counts: the others met cold caches or interrupts. It is believed once
+/// so many batches behind it were not quicker by an eighth, at the latest after the last of these.
+const STEADY: u32 = 3;
 const BATCHES: u32 = 16;
 /// The least cost of a frame that is worth handing over, in ns.
 const WORTH: u64 = 50;
@@ -44,8 +47,9 @@ pub enum Policy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not known yet: the batches measured so far, and the ns per frame of the quickest.
-    Judging { batches: u32, least: u64 },
+    /// Not known yet: the batches measured so far, how many of them have changed nothing, and the ns
+    /// per frame of the quickest.
+    Judging { batches: u32, steady: u32, least: u64 },
     /// The receiving core handles all frames.
     Kept,
     /// The handler costs so much that the others help.
@@ -58,6 +62,8 @@ pub struct Rps {
     state: State,
     /// Owner of each bucket.
     owner: Vec<u8>,
+    /// Buckets of the receiving core from before the decision.
+    settled: i64,
     /// Each core's share of the next bucket, in parts of `WHOLE`, and the balance of earlier
     /// buckets.
     due: Vec<i64>,
@@ -69,8 +75,11 @@ const WHOLE: i64 = 1 << 16;
 impl Rps {
     /// For core `me` of so many, from two to [`CORES_MAX`].
     pub fn new(me: usize, cores: usize, policy: Policy) -> Rps {
-        let state = if policy == Policy::Off { State::Kept } else { State::Judging { batches: 0, least: u64::MAX } };
-        Rps { me, state, owner: vec![NOBODY; BUCKETS], due: vec![0; cores], balance: vec![0; cores] }
+        let state = match policy {
+            Policy::Off => State::Kept,
+            _ => State::Judging { batches: 0, steady: 0, least: u64::MAX },
+        };
+        Rps { me, state, owner: vec![NOBODY; BUCKETS], settled: 0, due: vec![0; cores], balance: vec![0; cores] }
     }
 
     /// All frames stay on this core.
@@ -86,14 +95,17 @@ impl Rps {
     /// A batch of `frames` took so long. Returns the cost of a frame, in ns, when this batch
     /// decides it.
     pub fn took(&mut self, ns: u64, frames: usize) -> Option<u64> {
-        let State::Judging { batches, least } = &mut self.state else { return None };
+        let State::Judging { batches, steady, least } = &mut self.state else { return None };
         if frames < TELLING {
             return None;
         }
+        let cost = ns / frames as u64;
         *batches += 1;
-        *least = (*least).min(ns / frames as u64);
-        let (batches, cost) = (*batches, *least);
-        if batches < BATCHES {
+        *steady = if cost < *least - *least / 8 { 0 } else { *steady + 1 };
+        *least = (*least).min(cost);
+        let (batches, steady, cost) = (*batches, *steady, *least);
+        // A quick batch is proof, a slow one is not.
+        if cost >= WORTH && steady < STEADY && batches < BATCHES {
             return None;
         }
         self.state = if cost < WORTH { State::Kept } else { State::Shared };
@@ -113,6 +125,10 @@ impl Rps {
         for (core, due) in self.due.iter_mut().enumerate() {
             *due = if core == self.me { own } else { (WHOLE - own) / others };
         }
+        for (balance, due) in self.balance.iter_mut().zip(&self.due) {
+            *balance = self.settled * due;
+        }
+        self.balance[self.me] -= self.settled * WHOLE;
     }
 
     /// The core of a flow.
@@ -130,6 +146,7 @@ impl Rps {
     #[cold]
     fn settle(&mut self, bucket: usize) -> usize {
         let core = if self.state == State::Shared { self.next() } else { self.me };
+        self.settled += i64::from(self.is_judging());
         self.owner[bucket] = core as u8;
         core
     }
@@ -178,6 +195,35 @@ mod tests {
             assert!(part >= least && part <= most, "{cores} cores, {ns} ns: {own:?}");
             assert!(own[1..].iter().max().unwrap() - own[1..].iter().min().unwrap() < 20_000 / cores, "{own:?}");
         }
+    }
+
+    /// Batches that become quicker, as caches fill, tell nothing yet. A quick one is proof.
+    #[test]
+    fn cold_batches_do_not_count() {
+        let mut rps = Rps::new(0, 2, Policy::Auto);
+        let slow = [900, 400, 420, 200, 120, 90];
+        assert!(slow.iter().all(|ns| rps.took(ns * 64, 64).is_none()));
+        assert_eq!(rps.took(40 * 64, 64), Some(40));
+        assert!(rps.keeps_all());
+        let mut rps = Rps::new(0, 2, Policy::Auto);
+        let list = [900, 100, 110, 98, 130];
+        assert_eq!(list.iter().position(|ns| rps.took(ns * 64, 64).is_some()), Some(4));
+        assert!(!rps.keeps_all() && !rps.is_judging());
+    }
+
+    /// A thousand flows that all appear early: those that came before the decision count as part of
+    /// the receiving core's share.
+    #[test]
+    fn early_flows_leave_work_for_other_cores() {
+        let mut rps = Rps::new(0, 2, Policy::Auto);
+        let flow = |n: u32| (n % 1000).wrapping_mul(0x9e37_79b1);
+        let mut n = 0;
+        while rps.took(250 * 64, 64).is_none() {
+            (0..64).for_each(|k| assert_eq!(rps.core(flow(n + k)), 0));
+            n += 64;
+        }
+        let own = (0..1000).filter(|n| rps.core(flow(*n)) == 0).count();
+        assert!((350..=500).contains(&own), "{own} of 1000 flows stay");
     }
 
     /// Frames before the decision stay, and small batches decide nothing.

@@ -9,7 +9,8 @@ use super::core::{Fan, PacketCore, Parts};
 use super::core_mesh::Mesh;
 use super::options::{self, Options};
 use super::pool::Pool;
-use super::port_bindings::{self, check_bindings, is_outside, AppPlan, CorePlan, Plan};
+use super::port_bindings::{self, AppPlan, CorePlan, Plan};
+use super::port_targets::{check_bindings, is_outside};
 use super::rps::{self, Policy, Rps};
 use super::table::{self, Counted, Inserting, Loads};
 use crate::core::app::App;
@@ -108,12 +109,17 @@ impl Prepared {
         let segmented = !segments.is_empty();
         for (index, mut core) in cores_of(&apps, &mut plan, meshes, &stats, &each[0]).into_iter().enumerate() {
             core.crowded = segmented && cpus.iter().filter(|c| **c == cpus[index]).count() > 1;
+            let inserting = inserting.take();
+            if inserting.is_some() {
+                // It counts batches.
+                core.slice = 0;
+            }
             let run = Run {
                 cpu: cpus[index],
                 stop: options.stop.clone(),
                 mailbox: boxes[index].clone(),
                 loads: loads.clone(),
-                inserting: inserting.take(),
+                inserting,
                 endless: plan.apps.iter().any(|a| a.endless),
                 cores: count,
                 segmented,

@@ -1,12 +1,12 @@
 //! One core of a packet app with virtual time, for tests. In: single frames for its ports. Out: the
 //! frames that it sends.
 
-use super::core::{frame_handler, End, Fans, Input, PacketCore, Parts, Route};
+use super::core::{frame_handler, Fans, Input, PacketCore, Parts, PortEndpoint, Route};
 use super::core_mesh::Mesh;
 use super::crossing::{Crossings, Plan};
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, Sent};
-use super::port_bindings::depth;
+use super::port_targets::depth;
 use crate::core::app::App;
 use crate::error::Error;
 use crate::sim::Sim;
@@ -110,7 +110,7 @@ impl PacketSim {
             for (i, name) in app.settings.ports[p].names.iter().enumerate() {
                 let line = SharedLines::default();
                 let end: Box<dyn FramePort> = match &port.kind {
-                    kind if kind.is_loop() => Box::<super::port_ends::Loop>::default(),
+                    kind if kind.is_loop() => Box::<super::loop_port::Loop>::default(),
                     kind if kind.is_queue() => Box::new(super::queue::Queue::new(depth(name))),
                     _ => Box::new(SimEnd(line.clone())),
                 };
@@ -120,7 +120,7 @@ impl PacketSim {
                     input.looped = port.kind.is_loop();
                     inputs.push(input);
                 }
-                ends.push(End::new(end, p));
+                ends.push(PortEndpoint::new(end, p));
                 of.push(line);
             }
             routes.push(here);

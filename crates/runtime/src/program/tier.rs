@@ -58,7 +58,7 @@ impl Tiers {
         };
         let merges = quick.merges.iter().enumerate().map(merge).collect();
         let packets = quick.packets.map(|p| Packets { batch, steer: p.steer.map(|_| steer as _), this, ..p });
-        Tiers { now, program: Program { table, units, merges, packets, mark: None } }
+        Tiers { now, program: Program { table, units, merges, packets, mark: None, outside: None } }
     }
 
     /// The program to serve: the best code so far.

@@ -483,6 +483,32 @@ pub static CODES: &[Code] = &[
         "These words say what a sender in another segment does when the queue is full. A queue whose \
          senders are in the segment of its handler discards the packet.",
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8, lossless }\n    segment s on cpu(0) {\n        w -> q\n        q -> o\n    }\n}\n"),
+    code("E0670", "an operation that XDP does not have",
+        "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
+         `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
+         the handler.",
+        "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { log \"seen\"  p -> kernel }\n}\n"),
+    code("E0671", "a value that XDP cannot keep",
+        "In XDP values are numbers of at most 64 bits, bools, addresses, endpoints, and options, \
+         records and tuples of these. Keys and values of tables have no options, and at most 64 \
+         bytes each.",
+        "app a {\n    port wire = nic(\"eth0\")\n    table t: u8 -> bytes<4> { capacity 9 }\n    on wire(p) on xdp { t[1] = \"a\"  p -> kernel }\n}\n"),
+    code("E0672", "a thing that XDP cannot share with the CPU",
+        "A handler `on xdp` and one on the CPU run at the same time on different processors. They \
+         cannot share a `state`, a counter that is read, or a table that the CPU changes by \
+         `update`.",
+        "app a {\n    port wire = nic(\"eth0\")\n    state n: u64\n    on wire(p) on xdp { n += 1  p -> kernel }\n    every 1s { n = 0 }\n}\n"),
+    code("E0673", "a way that a packet cannot go from XDP",
+        "In XDP a packet has one fate: it goes to the host (`kernel`), back to its port, to another \
+         `nic(…)`, or it is dropped. It is sent once, as it then is.",
+        "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { p -> kernel  p -> wire }\n}\n"),
+    code("E0674", "a handler that XDP cannot run",
+        "`on xdp` stands behind a handler of the packets of a network interface, `nic(…)`. The \
+         handler stands in no segment, and the app has no ports of connections.",
+        "app a {\n    port wire = pcap(\"in.pcap\")\n    on wire(p) on xdp { p -> kernel }\n}\n"),
+    code("E0675", "an unknown device",
+        "The device of a handler is `xdp`. Without a word the CPU runs it.",
+        "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xpd { p -> kernel }\n}\n"),
     code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`.",

@@ -340,7 +340,8 @@ impl Parser<'_> {
         self.bump();
         let on = self.event()?;
         let guard = if self.eat_word("where") { Some(self.condition_expr()?) } else { None };
-        Ok(Handler { on, guard, body: self.block()? })
+        let device = if self.eat_word("on") { Some(self.any_word("a device")?) } else { None };
+        Ok(Handler { on, guard, device, body: self.block()? })
     }
 
     fn event(&mut self) -> P<On> {
@@ -396,7 +397,7 @@ impl Parser<'_> {
     fn timer(&mut self) -> P<Handler> {
         self.bump();
         let period = self.condition_expr()?;
-        Ok(Handler { on: On::Every(period), guard: None, body: self.block()? })
+        Ok(Handler { on: On::Every(period), guard: None, device: None, body: self.block()? })
     }
 
     /// `signal start, stop, reset`
@@ -576,7 +577,7 @@ impl Parser<'_> {
     }
 }
 
-/// What controls of an element need to know, and what they set.
+/// The facts that an element's controls need, and those that they set.
 fn resolve_controls(element: &mut Element) {
     let blocks = element.start_blocks();
     let Some(at) = element.members.iter().find_map(|m| m.control().map(|n| n.span)) else { return };

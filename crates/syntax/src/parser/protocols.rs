@@ -99,7 +99,11 @@ impl Parser<'_> {
                 Ok(ClauseKind::Forward { response, body: self.block()? })
             }
             _ => {
-                if self.one_of(&["fault", "request"])? == 1 {
+                let event = self.one_of(&["fault", "request", "probe"])?;
+                if event == 2 {
+                    return Ok(ClauseKind::OnProbe { body: self.block()? });
+                }
+                if event == 1 {
                     let name = self.handler_param("the request")?;
                     let guard = if self.eat_word("where") { Some(self.condition_expr()?) } else { None };
                     return Ok(ClauseKind::OnRequest { name, guard, body: self.block()? });

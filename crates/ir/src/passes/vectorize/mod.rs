@@ -1,7 +1,7 @@
 //! Sixteen frames at a time.
 //!
 //! In: handlers of frames with their plans (batch lookup, hoisted state), and the most common
-//! header stack of their unit, in which all headers lie at constant offsets. Out: [`VectorPlan`].
+//! header stack of their unit. In it all headers lie at constant offsets. Out: [`VectorPlan`].
 //!
 //! A vectorized handler may read numbers of at most 32 bits, addresses and the frame's length. It
 //! may branch on them, set locals, count, and send frames as they are. It may look up the table of

@@ -7,7 +7,7 @@
 //! to the receiver.
 
 use super::super::emit::raw_path;
-use super::super::message::{Fields, Given, Piece};
+use super::super::message::{FieldSource, Fields, Piece};
 use super::super::Lower;
 use crate::compiler::{R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -22,14 +22,14 @@ use wireloom_syntax::Diagnostic;
 
 /// A question about a list of named items of a unit.
 pub struct Query {
-    kind: Asks,
+    kind: ListQuestion,
     ty: ir::TyId,
     caseless: bool,
     pub name: X,
     pub unit: ir::UnitId,
 }
 
-enum Asks {
+enum ListQuestion {
     Find,
     Count,
     Token(X),
@@ -268,9 +268,9 @@ impl Lower<'_, '_> {
     /// The question that an expression of a unit's grammar asks, and its list.
     pub fn query(&self, of: ir::UnitId, e: &X) -> Option<(FieldId, Query)> {
         let (list, name, kind) = match &*e.kind {
-            K::Find { list, name } => (list, name, Asks::Find),
-            K::CountOf { list, name } => (list, name, Asks::Count),
-            K::AnyToken { list, name, token } => (list, name, Asks::Token(token.clone())),
+            K::Find { list, name } => (list, name, ListQuestion::Find),
+            K::CountOf { list, name } => (list, name, ListQuestion::Count),
+            K::AnyToken { list, name, token } => (list, name, ListQuestion::Token(token.clone())),
             _ => return None,
         };
         let [Step::Field(l)] = list.steps[..] else { return None };
@@ -304,8 +304,8 @@ impl Lower<'_, '_> {
             }
             K::Count(_) => match fields.get(f) {
                 None => Ok(Some(build::u32(0))),
-                Some((_, Given::Pieces(ps), _)) => Ok(Some(build::u32(ps.len() as u32))),
-                Some((_, Given::Source(s), _)) => {
+                Some((_, FieldSource::Pieces(ps), _)) => Ok(Some(build::u32(ps.len() as u32))),
+                Some((_, FieldSource::Source(s), _)) => {
                     let s = s.clone();
                     let n = self.item_count(&s)?;
                     Ok(Some(build::cast(T_U32, n)))
@@ -337,7 +337,7 @@ impl Lower<'_, '_> {
             )
         };
         match fields.get(f) {
-            Some((_, Given::Pieces(ps), _)) => match ps.first() {
+            Some((_, FieldSource::Pieces(ps), _)) => match ps.first() {
                 Some(Piece::Built(inner)) => {
                     let params = self.known_args(fields, &args)?;
                     let inner = Fields { params, ..inner.clone() };
@@ -456,7 +456,7 @@ impl Lower<'_, '_> {
         let unit = q.unit;
         match fields.get(l) {
             None => Ok(Some(q.nothing())),
-            Some((_, Given::Pieces(ps), _)) => {
+            Some((_, FieldSource::Pieces(ps), _)) => {
                 let ps = ps.clone();
                 let mut all = q.nothing();
                 for p in ps.iter().rev() {
@@ -465,7 +465,7 @@ impl Lower<'_, '_> {
                 }
                 Ok(Some(crate::fold::fold(&self.cx.m, &all)))
             }
-            Some((_, Given::Source(e), _)) => {
+            Some((_, FieldSource::Source(e), _)) => {
                 let e = e.clone();
                 let nothing = q.nothing();
                 let sum = self.kept(nothing, fields.span);
@@ -476,7 +476,7 @@ impl Lower<'_, '_> {
                 self.out.extend(block);
                 Ok(Some(self.local_expr(sum)))
             }
-            Some((_, Given::Slices(_) | Given::InOrder(_) | Given::Value(_), _)) => Ok(None),
+            Some((_, FieldSource::Slices(_) | FieldSource::InOrder(_) | FieldSource::Value(_), _)) => Ok(None),
         }
     }
 
@@ -553,7 +553,7 @@ impl Lower<'_, '_> {
         let so_far = self.local_expr(sum);
         let next = match q.kind {
             // The first one counts.
-            Asks::Find => {
+            ListQuestion::Find => {
                 build::if_(q.ty, build::is_some(so_far.clone()), so_far.clone(), q.one(self, name, value, so_far))
             }
             _ => q.one(self, name, value, so_far),
@@ -567,9 +567,9 @@ impl Query {
     /// The answer if no item has the name.
     pub fn nothing(&self) -> X {
         match self.kind {
-            Asks::Find => X::new(self.ty, K::None),
-            Asks::Count => build::u32(0),
-            Asks::Token(_) => build::boolean(false),
+            ListQuestion::Find => X::new(self.ty, K::None),
+            ListQuestion::Count => build::u32(0),
+            ListQuestion::Token(_) => build::boolean(false),
         }
     }
 
@@ -585,7 +585,7 @@ impl Query {
         if build::as_bool(&same) == Some(false) {
             return Some(others);
         }
-        if !matches!(self.kind, Asks::Count) {
+        if !matches!(self.kind, ListQuestion::Count) {
             return None;
         }
         let counts = build::if_(T_U32, there, build::if_(T_U32, same, build::u32(1), build::u32(0)), build::u32(0));
@@ -596,15 +596,17 @@ impl Query {
     fn one(&self, s: &Lower, name: X, value: X, others: X) -> X {
         let same = self.asks_for(s, name);
         match &self.kind {
-            Asks::Find => {
+            ListQuestion::Find => {
                 let inner = match s.cx.m.types.get(self.ty.index()) {
                     Some(ir::Ty::Option(t)) => *t,
                     _ => value.ty,
                 };
                 build::if_(self.ty, same, X::new(self.ty, K::Some(build::cast(inner, value))), others)
             }
-            Asks::Count => build::bin(T_U32, BinOp::Add, others, build::if_(T_U32, same, build::u32(1), build::u32(0))),
-            Asks::Token(t) => {
+            ListQuestion::Count => {
+                build::bin(T_U32, BinOp::Add, others, build::if_(T_U32, same, build::u32(1), build::u32(0)))
+            }
+            ListQuestion::Token(t) => {
                 build::or(build::and(same, build::builtin(T_BOOL, Builtin::HasToken, vec![value, t.clone()])), others)
             }
         }
@@ -614,11 +616,11 @@ impl Query {
     fn whole(&self, list: ir::Path, so_far: X) -> X {
         let name = self.name.clone();
         match &self.kind {
-            Asks::Find => {
+            ListQuestion::Find => {
                 build::if_(self.ty, build::is_some(so_far.clone()), so_far, X::new(self.ty, K::Find { list, name }))
             }
-            Asks::Count => build::bin(T_U32, BinOp::Add, so_far, X::new(T_U32, K::CountOf { list, name })),
-            Asks::Token(t) => build::or(so_far, X::new(T_BOOL, K::AnyToken { list, name, token: t.clone() })),
+            ListQuestion::Count => build::bin(T_U32, BinOp::Add, so_far, X::new(T_U32, K::CountOf { list, name })),
+            ListQuestion::Token(t) => build::or(so_far, X::new(T_BOOL, K::AnyToken { list, name, token: t.clone() })),
         }
     }
 }

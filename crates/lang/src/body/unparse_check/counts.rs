@@ -3,7 +3,7 @@
 //! guard.
 
 use super::super::deliver::Joined;
-use super::super::message::{Fields, Given, Piece};
+use super::super::message::{FieldSource, Fields, Piece};
 use super::super::unparse_check::constraints::same_sum;
 use super::super::Lower;
 use crate::compiler::R;
@@ -29,9 +29,9 @@ impl Lower<'_, '_> {
         let items = match fields.get(f).cloned() {
             None => build::u64(0),
             // Counted when it is read again.
-            Some((_, Given::Pieces(ps), _)) if self.loose_items(&ps).is_some() => return Ok(()),
-            Some((_, Given::Pieces(ps), _)) => self.pieces_count(&ps),
-            Some((_, Given::Source(e), _)) => self.item_count(&e)?,
+            Some((_, FieldSource::Pieces(ps), _)) if self.loose_items(&ps).is_some() => return Ok(()),
+            Some((_, FieldSource::Pieces(ps), _)) => self.pieces_count(&ps),
+            Some((_, FieldSource::Source(e), _)) => self.item_count(&e)?,
             Some(_) => return Ok(()),
         };
         let Some(n) = self.closed(fields, n)? else { return Ok(()) };
@@ -47,9 +47,9 @@ impl Lower<'_, '_> {
     pub fn not_too_many(&mut self, fields: &Fields, f: FieldId, span: Span) -> R<()> {
         let FieldKind::List { max, .. } = self.field_ir(fields.unit, f).kind else { return Ok(()) };
         let items = match fields.get(f).cloned() {
-            Some((_, Given::Pieces(ps), _)) if self.loose_items(&ps).is_some() => return Ok(()),
-            Some((_, Given::Pieces(ps), _)) => self.pieces_count(&ps),
-            Some((_, Given::Source(e), _)) if self.items_max(&e)? > u64::from(max) => self.item_count(&e)?,
+            Some((_, FieldSource::Pieces(ps), _)) if self.loose_items(&ps).is_some() => return Ok(()),
+            Some((_, FieldSource::Pieces(ps), _)) => self.pieces_count(&ps),
+            Some((_, FieldSource::Source(e), _)) if self.items_max(&e)? > u64::from(max) => self.item_count(&e)?,
             _ => return Ok(()),
         };
         let ok = crate::fold::fold(&self.cx.m, &build::cmp(BinOp::Le, items, build::u64(max.into())));

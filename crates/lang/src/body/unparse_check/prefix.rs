@@ -4,7 +4,7 @@
 //! else a guard. A field that begins with an item of a list, or with an unknown number, is left to
 //! the receiver.
 
-use super::super::message::{Fields, Given, Piece};
+use super::super::message::{FieldSource, Fields, Piece};
 use super::super::Lower;
 use crate::compiler::{R, T_BOOL, T_U64};
 use crate::ir_builder as build;
@@ -185,7 +185,7 @@ impl Lower<'_, '_> {
                 }
             }
             FieldKind::Unit { unit, .. } => match fields.get(f) {
-                Some((_, Given::Pieces(ps), _)) => match ps.first() {
+                Some((_, FieldSource::Pieces(ps), _)) => match ps.first() {
                     Some(Piece::Built(inner)) => {
                         let (inner, body) = (inner.clone(), self.cx.m.units[unit.index()].body.clone());
                         self.beginning(&inner, &body, first)?

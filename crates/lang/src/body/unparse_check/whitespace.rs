@@ -14,9 +14,9 @@ use wireloom_syntax::ast::Span;
 const BLANK: u8 = b' ';
 
 impl Lower<'_, '_> {
-    /// One blank stands before a value that is trimmed and ends at a delimiter, if the unit's field
-    /// before it ends in a literal or a delimiter of the same line. If the value could fill the
-    /// field, the blank is written only as long as both fit.
+    /// One blank stands before a value that is trimmed and ends at a delimiter. The field before it
+    /// must end in a literal or a delimiter of the same line. If the value could fill the field,
+    /// the blank is written only as long as both fit.
     pub fn blank_before(&mut self, unit: ir::UnitId, f: FieldId, value: &ir::Expr) -> Option<ir::Expr> {
         let u = &self.cx.m.units[unit.index()];
         let FieldKind::Bytes { max, extent: Extent::Until(until), trim: Some(trim), .. } =

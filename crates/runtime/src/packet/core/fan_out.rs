@@ -34,7 +34,7 @@ struct Cluster {
     hashes: usize,
 }
 
-/// All that read one instance of a port.
+/// The apps that read one instance of a port.
 #[derive(Clone, Debug, Default)]
 pub struct Fan {
     clusters: Vec<Cluster>,
@@ -360,7 +360,7 @@ pub fn fan(mut members: Vec<Member>, cluster: &dyn Fn(usize) -> Option<u32>, has
     for c in &mut clusters {
         c.hashes = c.members.iter().position(|m| hashes(m.app)).unwrap_or(0);
     }
-    // Who changes frames comes last of all.
+    // The app that changes frames comes last of all.
     clusters.sort_by_key(|c| c.members.iter().map(|m| m.does).max());
     Fan { clusters }
 }

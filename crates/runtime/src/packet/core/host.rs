@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::core::app::AppCore;
 use std::os::raw::c_int;
 
-/// What `wl_packets.transmit` is.
+/// The function behind `wl_packets.transmit`.
 ///
 /// # Safety
 /// Called by the program inside `batch` or `run`, with `n` valid bytes at `p`.
@@ -18,7 +18,7 @@ pub unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, 
     }
 }
 
-/// What `wl_packets.queue` is.
+/// The function behind `wl_packets.queue`.
 ///
 /// # Safety
 /// Called by the program inside `batch` or `run`.
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn queue(core: *mut wl_core, port: u32, instance: u32, act
     unsafe { of(core) }.ask_queue(port, instance, act)
 }
 
-/// What `wl_packets.serve` is.
+/// The function behind `wl_packets.serve`.
 ///
 /// # Safety
 /// Called by the program inside `batch`, between two frames.

@@ -41,11 +41,14 @@ const REST: Duration = Duration::from_millis(500);
 /// A core that others give frames to looks for more for so many ns before it sleeps: to wake it
 /// takes longer.
 const SPIN: u64 = 50_000;
+/// Batches that nobody waits for are handled in a row for so many ns. A round of the loop takes some
+/// tens of ns, and other work of the core comes no later than after one slice.
+const SLICE: u64 = 20_000;
 /// A core that others hold up looks again after this long.
 const NAP: Duration = Duration::from_micros(20);
 
 /// An open instance of a port.
-pub struct End {
+pub struct PortEndpoint {
     pub port: Box<dyn FramePort>,
     /// Index of its port.
     pub of: usize,
@@ -56,10 +59,10 @@ pub struct End {
     ready: Option<Batch>,
 }
 
-impl End {
-    pub fn new(mut port: Box<dyn FramePort>, of: usize) -> End {
+impl PortEndpoint {
+    pub fn new(mut port: Box<dyn FramePort>, of: usize) -> PortEndpoint {
         let (queue, ready) = (port.queue().is_some(), port.ready().then(Batch::lent));
-        End { port, of, stage: Batch::default(), queue, ready }
+        PortEndpoint { port, of, stage: Batch::default(), queue, ready }
     }
 }
 
@@ -102,7 +105,7 @@ pub enum Route {
     Nowhere,
 }
 
-/// What a core is made of.
+/// The parts of a core.
 pub struct Parts {
     pub app: Arc<App>,
     /// Which of the process's apps it is.
@@ -114,7 +117,7 @@ pub struct Parts {
     pub index: usize,
     pub pool: Pool,
     pub mesh: Mesh,
-    pub ends: Vec<End>,
+    pub ends: Vec<PortEndpoint>,
     pub inputs: Vec<Input>,
     /// By port and instance.
     pub routes: Vec<Vec<Route>>,
@@ -150,7 +153,7 @@ pub struct PacketCore {
     index: usize,
     pool: Pool,
     pub mesh: Mesh,
-    ends: Vec<End>,
+    ends: Vec<PortEndpoint>,
     inputs: Vec<Input>,
     /// Those that lead back into the program.
     loops: Vec<usize>,
@@ -158,6 +161,8 @@ pub struct PacketCore {
     crossings: Crossings,
     /// Another segment has the same processor.
     pub crowded: bool,
+    /// Batches that nobody waits for are handled in a row for so many ns.
+    pub slice: u64,
     /// Frame handler by port.
     handlers: Vec<u32>,
     /// By handler: it sends nothing.
@@ -256,6 +261,7 @@ impl PacketCore {
             routes: p.routes,
             crossings: p.crossings,
             crowded: false,
+            slice: SLICE,
             handlers,
             quiet,
             nowhere,
@@ -365,7 +371,7 @@ impl PacketCore {
         busy
     }
 
-    /// What an app does beside handling frames; whether it, or anybody before it, had anything to
+    /// The work of an app beside handling frames. True: it, or an app before it, had something to
     /// do.
     fn turn(&mut self, mut busy: bool) -> bool {
         busy |= self.run_loops();
@@ -548,7 +554,7 @@ impl PacketCore {
         }
     }
 
-    /// What fault handlers do wrong is counted, but not shown to them again.
+    /// Faults of fault handlers are counted, but not shown to them again.
     fn run_fault_handlers(&mut self) {
         if self.faults.is_empty() {
             return;

@@ -28,9 +28,9 @@ pub struct Popped {
 }
 
 impl PacketCore {
-    /// What `wl_packets.queue` answers.
+    /// The answer of `wl_packets.queue`.
     pub(super) fn ask_queue(&mut self, port: u32, instance: u32, act: u32) -> u32 {
-        // What the handlers before have sent there counts.
+        // Frames that the handlers before have sent there count.
         self.stage_moved();
         let Some(super::Route::Here(end)) = self.way(port << 16 | instance & 0xffff) else { return 0 };
         let Some(queue) = self.ends[end].port.queue() else { return 0 };
@@ -62,7 +62,7 @@ impl PacketCore {
         }
         self.stage_moved();
         let outer = (self.current, self.staged, self.copied, self.missing, self.shared);
-        // What was in a queue is this app's alone.
+        // A frame from a queue is this app's alone.
         self.shared = 0;
         self.popped.serving = true;
         let mut batch = std::mem::replace(&mut self.popped.batch, Batch::absent());
@@ -119,7 +119,7 @@ impl PacketCore {
         self.ends.iter_mut().filter_map(|e| e.port.queue()).map(|q| q.len()).sum()
     }
 
-    /// What waits when the run ends is discarded, too.
+    /// Frames that wait when the run ends are discarded, too.
     pub(super) fn lose_waiting(&mut self) {
         for e in 0..self.ends.len() {
             let of = self.ends[e].of;

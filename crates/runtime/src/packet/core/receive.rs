@@ -72,7 +72,7 @@ impl PacketCore {
         if first.0 > clock {
             return busy;
         }
-        // What leaves a queue does so at the time of the frame at hand.
+        // Frames leave a queue at the time of the frame at hand.
         let second = if self.no_queues() { second } else { first.0 };
         let until = second.min(clock).min(bound).min(self.next_due().saturating_sub(1));
         let got = self.receive_from(first.1, until.max(first.0));
@@ -139,27 +139,39 @@ impl PacketCore {
         }
     }
 
-    /// Frames of a port that has them ready.
+    /// Frames of a port that has them ready. Where nobody waits for what a batch leads to, several
+    /// batches are handled in a row: a round of the loop costs as much as some tens of frames.
     fn receive_ready(&mut self, batch: &mut Batch, i: usize, until: u64) -> bool {
         if self.capture.is_none() {
             self.read_clock();
         }
         let Input { end, port, instance, handler, .. } = self.inputs[i];
-        let alone = self.keeps(i);
-        let long = alone && (self.is_quiet(handler) || self.nowhere) && self.timeline.is_none() && !self.writes;
-        let most = if long { LONG_BATCH } else { BATCH };
-        let label = Label { port, instance, wall: self.app.wl.wall };
-        let bytes = self.ends[end].port.receive_ready(batch, most, until, label);
-        if batch.is_empty() {
-            return false;
+        let (alone, quiet) = (self.keeps(i), self.is_quiet(handler));
+        let long = alone && (quiet || self.nowhere) && self.timeline.is_none() && !self.writes;
+        let (most, slice_end) =
+            if long { (LONG_BATCH, self.now.saturating_add(self.slice)) } else { (BATCH, self.now) };
+        let mut got = false;
+        loop {
+            let label = Label { port, instance, wall: self.app.wl.wall };
+            let bytes = self.ends[end].port.receive_ready(batch, most, until, label);
+            if batch.is_empty() {
+                return got;
+            }
+            got = true;
+            self.frame_stats(port.into()).came(batch.len(), bytes);
+            if alone {
+                self.run_batch(batch, handler, !quiet)
+            } else {
+                self.dispatch(batch, i)
+            }
+            if !goes_on(self.now, slice_end, u64::MAX) {
+                return true;
+            }
+            self.read_clock();
+            if !goes_on(self.now, slice_end, self.due) {
+                return true;
+            }
         }
-        self.frame_stats(port.into()).came(batch.len(), bytes);
-        if alone {
-            self.run_batch(batch, handler, !self.is_quiet(handler))
-        } else {
-            self.dispatch(batch, i)
-        }
-        true
     }
 
     /// Says where the frames came from, and when.
@@ -290,5 +302,25 @@ impl PacketCore {
             }
             self.handle(batch, self.handlers[usize::from(port)]);
         }
+    }
+}
+
+/// Whether a core handles one more batch before it does something else: its slice is not over, and
+/// no periodic handler is due.
+#[inline]
+fn goes_on(now: u64, slice_end: u64, due: u64) -> bool {
+    now < slice_end && now < due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::goes_on;
+
+    #[test]
+    fn batches_in_a_row_end_with_the_slice_and_at_timers() {
+        assert!(goes_on(100, 120, 110) && goes_on(100, 120, u64::MAX));
+        assert!(!goes_on(120, 120, u64::MAX), "the slice is over");
+        assert!(!goes_on(110, 120, 110), "a timer is due");
+        assert!(!goes_on(100, 100, u64::MAX), "one batch only");
     }
 }

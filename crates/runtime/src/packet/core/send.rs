@@ -7,7 +7,7 @@ use crate::packet::core_mesh::Item;
 use crate::packet::offload::{Large, Undone};
 use crate::packet::port::{bytes, Batch, Sent, BATCH};
 
-/// What a program has done with a batch, all in all.
+/// The totals of a program's work on a batch.
 #[derive(Debug, PartialEq)]
 struct Leaving {
     /// Frames that are not dropped, and their bytes.
@@ -19,7 +19,7 @@ struct Leaving {
 }
 
 impl Leaving {
-    /// What the program itself says.
+    /// The program's own count.
     #[inline]
     fn told(left: &wl_left) -> Option<Leaving> {
         let out = if left.frames == 0 { WL_GONE } else { left.out };
@@ -294,7 +294,7 @@ impl PacketCore {
         busy
     }
 
-    /// A copy leaves. What the program has moved before goes first.
+    /// A copy leaves. Frames that the program has moved before go first.
     pub(super) fn copy_out(&mut self, port: u32, instance: u32, data: &[u8]) {
         self.stage_moved();
         let (time, missing, undone) = self.copied_from(data.as_ptr());
@@ -321,8 +321,8 @@ impl PacketCore {
         }
     }
 
-    /// The time of what begins here, what a capture has cut off it, and what is still to be done to
-    /// it: a frame of the batch at hand, or a new one.
+    /// The time of the frame that begins here, of the batch at hand or new. Then the bytes that a
+    /// capture has cut off it, and the work left to be done on it.
     fn copied_from(&mut self, p: *const u8) -> (u64, u32, Undone) {
         let new = (self.app.wl.wall, 0, Undone::default());
         // SAFETY: as in `stage_moved`.
@@ -337,8 +337,8 @@ impl PacketCore {
         (f.time, self.missing(k), undone)
     }
 
-    /// Stages the frames of the batch at hand that have been moved so far: handlers run in the
-    /// frames' order, so all behind the last one that is moved have not been handled yet.
+    /// Stages the frames of the batch at hand that have been moved so far. Handlers run in the
+    /// frames' order: those behind the last one that is moved have not been handled yet.
     pub(super) fn stage_moved(&mut self) {
         // SAFETY: null, or the batch that `handle` has lent to the program, which is inside a call
         // of ours.

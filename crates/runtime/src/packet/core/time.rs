@@ -81,6 +81,7 @@ impl PacketCore {
 
     /// This core's parts of the program's counters, in their order.
     pub fn counts(&self) -> Vec<u64> {
-        self.app.app.desc.counters.iter().map(|c| self.app.counter(c.offset as usize / 8)).collect()
+        let all = self.app.app.desc.counters.iter().enumerate();
+        all.map(|(n, c)| self.app.counter(c.offset as usize / 8).wrapping_add(self.app.counted_outside(n))).collect()
     }
 }

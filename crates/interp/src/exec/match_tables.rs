@@ -8,7 +8,7 @@ use wireloom_ir::*;
 
 /// One core's part of a table.
 #[derive(Default)]
-pub struct Keyed {
+pub struct MatchTable {
     masked: Vec<Masked>,
 }
 
@@ -20,14 +20,14 @@ struct Masked {
     value: Value,
 }
 
-pub fn is_keyed(m: &Module, t: TableId) -> bool {
+pub fn is_match_table(m: &Module, t: TableId) -> bool {
     m.tables.get(t.index()).is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm))
 }
 
 /// The table of a statement about one of these. (Entries without a mask are put into other tables:
 /// E0701.)
 pub fn table_of(m: &Module, s: &StmtKind) -> Option<TableId> {
-    s.table().filter(|t| is_keyed(m, *t))
+    s.table().filter(|t| is_match_table(m, *t))
 }
 
 fn bytes(env: &Env, e: &Expr) -> Res<Vec<u8>> {
@@ -40,7 +40,7 @@ fn and(a: &[u8], b: &[u8]) -> Vec<u8> {
     a.iter().zip(b).map(|(a, b)| a & b).collect()
 }
 
-impl Keyed {
+impl MatchTable {
     fn find(&self, key: &[u8]) -> Option<&Value> {
         self.masked.iter().filter(|e| and(key, &e.mask) == e.key).max_by_key(|e| e.priority).map(|e| &e.value)
     }
@@ -60,11 +60,11 @@ fn rank(env: &Env, t: &Table, mask: &[u8], priority: &Expr) -> Res<u128> {
 }
 
 /// The table's entries, taken out of the core's data meanwhile, because expressions read that data.
-fn with<T>(env: &Env, id: TableId, f: impl FnOnce(&mut Keyed) -> Res<T>) -> Res<T> {
+fn with<T>(env: &Env, id: TableId, f: impl FnOnce(&mut MatchTable) -> Res<T>) -> Res<T> {
     let a: &Activation = act(env)?;
-    let mut k = a.data.borrow_mut().keyed.remove(&id.0).unwrap_or_default();
+    let mut k = a.data.borrow_mut().match_tables.remove(&id.0).unwrap_or_default();
     let made = f(&mut k);
-    a.data.borrow_mut().keyed.insert(id.0, k);
+    a.data.borrow_mut().match_tables.insert(id.0, k);
     made
 }
 
@@ -78,7 +78,7 @@ pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res
 }
 
 /// Runs a statement; returns the locals that it sets.
-fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(LocalId, Value)>> {
+fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut MatchTable) -> Res<Vec<(LocalId, Value)>> {
     let t = &here.module.tables[id.index()];
     Ok(match s {
         StmtKind::TableGet { key, dst, .. } => {

@@ -1,30 +1,10 @@
-//! Port endpoints that discard frames (`null`), or lead back into the program.
+//! The port `loop`: frames that are sent to it come back into the program.
 
 use super::pool::{Buf, Pool};
 use super::port::{Batch, FramePort, Sent};
 use crate::abi::{wl_frame, WL_GONE};
 use std::collections::VecDeque;
 use std::io;
-
-/// Takes all, gives nothing.
-pub struct Null;
-
-impl FramePort for Null {
-    fn receive(&mut self, _: &mut Pool, _: &mut Batch, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
-        let all = Sent::all(batch);
-        batch.release(pool);
-        all
-    }
-    fn swallows(&self) -> bool {
-        true
-    }
-    fn ended(&self) -> bool {
-        true
-    }
-}
 
 /// Returns the frames that were sent to it, in order.
 #[derive(Default)]

@@ -1,0 +1,243 @@
+//! Exact tables in maps of the kernel.
+//!
+//! A table is an array of lines. A key has two lines, by two parts of its hash; its entry lies in a
+//! slot of one of them. Keys and values have their canonical form: integers little endian in whole
+//! bytes, addresses in 16, without gaps. Both lines are locked for the time of an operation:
+//! another processor may be about the same entry. A program of its own makes changes from outside
+//! ([`XdpTable::program`]), so that no thread of the process ever holds such a lock.
+
+use super::{XdpTable, SLOTS};
+use crate::body::BodyGen;
+use crate::gen::Gen;
+use crate::names::{self, mangle};
+use crate::parser::line;
+use wireloom_ir::placement::canonical_size;
+use wireloom_ir::*;
+
+/// The numbers of changes from outside.
+pub const GET: u64 = 1;
+pub const PUT: u64 = 2;
+pub const REMOVE: u64 = 3;
+/// Frees what has expired in a line.
+pub const SWEEP: u64 = 4;
+
+/// Lines of a table: twice as many slots as entries.
+pub fn lines(t: &Table) -> u64 {
+    (t.capacity * 2 / SLOTS as u64).next_power_of_two().max(2)
+}
+
+/// Bytes of a line: its lock and its slots, in whole cache lines.
+pub fn line_bytes(m: &Module, t: &Table) -> usize {
+    let words = |ty| canonical_size(m, ty).div_ceil(8);
+    (8 + SLOTS * 8 * (1 + words(t.key) + words(t.value))).next_multiple_of(64)
+}
+
+impl<'m> Gen<'m> {
+    /// The tables that a handler uses; their types and functions are printed.
+    pub(super) fn xdp_tables(&mut self, h: &Handler) -> Vec<XdpTable> {
+        let mut used = std::collections::BTreeSet::new();
+        walk::stmts(&h.body.block, &mut |s| used.extend(s.kind.table()));
+        let all: Vec<XdpTable> = used
+            .into_iter()
+            .map(|id| {
+                let t = &self.m.tables[id.index()];
+                let name: String = names::ident(&t.name).chars().take(9).collect();
+                XdpTable {
+                    table: id,
+                    map: format!("t{}_{name}", id.0),
+                    program: format!("c{}_{name}", id.0),
+                    key: canonical_size(self.m, t.key),
+                    value: canonical_size(self.m, t.value),
+                    idle: t.idle,
+                    lines: lines(t) as u32,
+                    line: line_bytes(self.m, t),
+                }
+            })
+            .collect();
+        for (n, t) in all.iter().enumerate() {
+            self.xdp_table_code(n, t)
+        }
+        all
+    }
+
+    fn xdp_table_code(&mut self, n: usize, x: &XdpTable) {
+        let t = &self.m.tables[x.table.index()];
+        let title = names::comment(&t.name);
+        self.types.push_str(&format!(
+            "/* Table {title}: a slot, with the time of its last use (0: free), and a line. */\n\
+             struct {0}_key {{ uint64_t w[{1}]; }};\n\
+             struct {0}_slot {{ uint64_t used, key[{1}], value[{2}]; }};\n\
+             struct {0}_line {{ uint32_t lock, pad; struct {0}_slot slot[{SLOTS}]; }} __attribute__((aligned(64)));\n",
+            x.map,
+            x.key_words(),
+            x.value_words(),
+        ));
+        self.helpers.push_str(&format!(
+            "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct {0}_line); \
+             WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} {0} SEC(\".maps\");\n\
+             volatile uint64_t {0}_entries SEC(\".bss\");\n\
+             WL_TABLE({0}, {n}, {1}, {2}, {3}, {4}, {5}, {6})\n",
+            x.map,
+            x.key_words(),
+            x.value_words(),
+            x.lines,
+            t.capacity,
+            t.idle,
+            u8::from(t.evict_lru),
+        ));
+    }
+
+    /// Defines `pack_…` and `unpack_…` of a type; answers the suffix of their names.
+    fn xdp_codec(&mut self, ty: TyId) -> String {
+        let c = self.cty(ty);
+        let name = mangle(&c);
+        if !self.first(&format!("xdp codec {name}")) {
+            return name;
+        }
+        let (mut pack, mut unpack, mut at) = (String::new(), String::new(), 0);
+        self.xdp_leaves(ty, "v", &mut |place, how, n| {
+            let (to, from) = match how {
+                Leaf::Int => (
+                    format!("wl_pack(d + {at}, (uint64_t)({place}), {n});\n"),
+                    format!("{place} = (__typeof__({place}))wl_join_le(s + {at}, {n});\n"),
+                ),
+                Leaf::Address => (
+                    format!("__builtin_memcpy(d + {at}, &{place}, 16);\n"),
+                    format!("__builtin_memcpy(&{place}, s + {at}, 16);\n"),
+                ),
+                Leaf::Port => (
+                    format!("wl_pack(d + {at}, __builtin_bswap16({place}.port), 2);\n"),
+                    format!(
+                        "{place}.port = __builtin_bswap16((uint16_t)wl_join_le(s + {at}, 2));\n{place}.v4 = wl_is_v4(wl_ip_of({place}));\n"
+                    ),
+                ),
+            };
+            pack.push_str(&to);
+            unpack.push_str(&from);
+            at += n;
+        });
+        let zero = self.zero(ty);
+        self.helpers.push_str(&format!(
+            "WL_INLINE void pack_{name}(uint8_t *d, {c} v) {{\n(void)d; (void)v;\n{pack}}}\n\
+             WL_INLINE {c} unpack_{name}(const uint8_t *s) {{\n{c} v = {};\n(void)s;\n{unpack}return v;\n}}\n",
+            zero
+        ));
+        name
+    }
+
+    /// The scalars of a value, in the order of its canonical form, with their bytes.
+    fn xdp_leaves(&self, ty: TyId, place: &str, each: &mut dyn FnMut(&str, Leaf, usize)) {
+        match self.m.ty(ty) {
+            Ty::Ip => each(place, Leaf::Address, 16),
+            Ty::Endpoint => {
+                each(place, Leaf::Address, 16);
+                each(place, Leaf::Port, 2)
+            }
+            Ty::Record(_) | Ty::Tuple(_) => {
+                for (n, t) in self.members(ty) {
+                    self.xdp_leaves(t, &format!("{place}.{n}"), each)
+                }
+            }
+            _ => match canonical_size(self.m, ty) {
+                0 => {}
+                n => each(place, Leaf::Int, n),
+            },
+        }
+    }
+}
+
+/// The program for changes of a table from outside.
+pub(super) fn xdp_changes(x: &XdpTable) -> String {
+    format!(
+        "/* Changes from outside: what, a key and a value come in as a frame. */\nSEC(\"xdp\") int {}(struct xdp_md *ctx) {{\nWL_CHANGES({}, {}, {})\n}}\n",
+        x.program,
+        x.map,
+        x.key_words(),
+        x.value_words()
+    )
+}
+
+#[derive(Clone, Copy)]
+enum Leaf {
+    Int,
+    Address,
+    Port,
+}
+
+impl<'m> BodyGen<'_, 'm> {
+    fn xdp_map(&self, t: TableId) -> (String, &'m Table) {
+        let (m, table) = (self.g.m, &self.g.m.tables[t.index()]);
+        let name: String = names::ident(&m.tables[t.index()].name).chars().take(9).collect();
+        (format!("t{}_{name}", t.0), table)
+    }
+
+    /// Opens a block with the packed key `k_` and its two lines, locked; answers the name of these.
+    fn xdp_key(&mut self, t: TableId, key: &Expr) -> String {
+        let (map, table) = self.xdp_map(t);
+        let (codec, words) = (self.g.xdp_codec(table.key), canonical_size(self.g.m, table.key).div_ceil(8));
+        let text = self.expr(key);
+        let at = format!("lines{}", self.xdp_temp());
+        self.decls.push_str(&format!("wl_lines {at} = {{0}};\n"));
+        let leave = self.leave_fault();
+        self.join_of_branches();
+        line!(
+            self,
+            "{{ struct {map}_key k_ = {{0}};\npack_{codec}((uint8_t *)&k_, {text});\nWL_FORGET(k_.w, {words});"
+        );
+        line!(self, "if (WL_UNLIKELY(!{map}_lock(&k_, &{at}))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}");
+        at
+    }
+
+    fn xdp_temp(&mut self) -> u32 {
+        self.xdp.temps += 1;
+        self.xdp.temps
+    }
+
+    pub(super) fn xdp_table(&mut self, s: &'m StmtKind) {
+        let Some(t) = s.table() else { return };
+        let (map, table) = self.xdp_map(t);
+        let value = self.g.xdp_codec(table.value);
+        let words = canonical_size(self.g.m, table.value).div_ceil(8);
+        match s {
+            StmtKind::TableGet { key, dst, .. } => {
+                let (at, dst) = (self.xdp_key(t, key), self.name(*dst));
+                line!(self, "struct {map}_slot *s_ = {map}_get(x, &k_, &{at});\n{dst}.has = s_ != NULL;");
+                line!(self, "if (s_) {dst}.v = unpack_{value}((const uint8_t *)s_->value);\nwl_table_unlock({at}); }}\nWL_FORGET_FLAG({dst}.has);");
+            }
+            StmtKind::TablePut { key, value: new, place, .. } => {
+                let text = self.expr(new);
+                let c = self.g.cty(table.value);
+                line!(self, "{{ const {c} new_ = {text};");
+                let at = self.xdp_key(t, key);
+                self.xdp_store(&map, &value, words, &at, "new_", *place);
+                line!(self, "}} }}");
+            }
+            StmtKind::TableRemove { key, dst, .. } => {
+                let at = self.xdp_key(t, key);
+                let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
+                line!(self, "{set}{map}_remove(x, &k_, &{at});\nwl_table_unlock({at}); }}");
+            }
+            StmtKind::TableUpdate { key, entry, body, place, .. } => {
+                let zero = self.g.zero(table.value);
+                let at = self.xdp_key(t, key);
+                let name = self.name(*entry);
+                line!(self, "struct {map}_slot *s_ = {map}_find(x, &k_, &{at});");
+                line!(self, "if (s_) {name} = unpack_{value}((const uint8_t *)s_->value); else {name} = {zero};");
+                self.locked.push(at.clone());
+                self.block(body);
+                self.locked.pop();
+                self.xdp_store(&map, &value, words, &at, &name, *place);
+                line!(self, "}}");
+            }
+            _ => {}
+        }
+    }
+
+    /// Stores a value and unlocks; a full table is a fault.
+    fn xdp_store(&mut self, map: &str, codec: &str, words: usize, at: &str, value: &str, place: PlaceId) {
+        let leave = self.leave_fault();
+        line!(self, "{{ uint64_t v_[{}] = {{0}};\npack_{codec}((uint8_t *)v_, {value});", words.max(1));
+        line!(self, "const bool done_ = {map}_put(x, &k_, v_, &{at});\nwl_table_unlock({at});");
+        line!(self, "if (WL_UNLIKELY(!done_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }} }}", place.0);
+    }
+}

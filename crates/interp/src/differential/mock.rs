@@ -1,0 +1,470 @@
+//! A host that notes the effects of handlers: calls, replies, sends, logs. It answers calls from a
+//! script.
+
+use super::view::{feed, parser, view, View};
+use std::os::raw::c_int;
+use wireloom_ir::*;
+use wireloom_runtime::abi::*;
+use wireloom_runtime::core::app;
+
+/// The effects of a handler, with tails resolved to their bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Where the next call's server was found (`wl_core.place`).
+    Found(u64),
+    Call {
+        port: u32,
+        index: u32,
+        bytes: Vec<u8>,
+        timeout: u64,
+        ctx: u64,
+    },
+    Reply {
+        bytes: Vec<u8>,
+        flags: u32,
+    },
+    Send {
+        port: u32,
+        index: u32,
+        bytes: Vec<u8>,
+    },
+    Close,
+    Log {
+        level: u32,
+        text: Vec<u8>,
+    },
+    Fault {
+        kind: u16,
+        place: u32,
+    },
+    FaultReply {
+        bytes: Vec<u8>,
+        flags: u32,
+    },
+    /// The status and class of the answer before it, if it has some.
+    Outcome(u32),
+    Done,
+    /// The request was not a whole message.
+    NoRequest,
+}
+
+/// How a call is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// These bytes from the backend.
+    Bytes(Vec<u8>),
+    /// A fault (`WL_F_*`) in the answer's place.
+    Fault(u32),
+}
+
+/// A message as the mock runtime keeps it: view and all bytes.
+struct Kept {
+    view: View,
+    bytes: Vec<u8>,
+    status: u32,
+}
+
+impl Kept {
+    fn msg(&mut self) -> wl_msg {
+        if self.status != WL_S_OK {
+            return wl_msg { status: self.status, ..wl_msg::default() };
+        }
+        let head = parser(&self.view).head;
+        wl_msg { view: self.view.as_mut_ptr().cast(), base: self.bytes.as_ptr(), head, status: WL_S_OK }
+    }
+
+    fn tail(&self) -> &[u8] {
+        self.bytes.get(parser(&self.view).head as usize..).unwrap_or_default()
+    }
+}
+
+struct Issued {
+    port: u32,
+    ctx: u64,
+    flags: u32,
+}
+
+/// The notes of the host's functions, which reach them by `core->rt`.
+#[derive(Default)]
+struct Notes {
+    acts: Vec<Act>,
+    issued: Vec<Issued>,
+    request_tail: Vec<u8>,
+    reply_tail: Vec<u8>,
+    out: Vec<u8>,
+}
+
+/// Largest head that the mock has room for.
+const OUT_MAX: usize = 4 << 20;
+
+/// A core with nothing but notes behind it.
+pub struct Mock<'a> {
+    t: &'a wl_program,
+    m: &'a Module,
+    core: Box<wl_core>,
+    /// Memory that the core points to.
+    _host: Box<wl_host>,
+    _ports: Vec<wl_port>,
+    _lists: Vec<Vec<u32>>,
+    _up: Vec<Vec<u8>>,
+    _state: Box<[u64]>,
+    _shared: Box<[u64]>,
+    _params: Vec<wl_param>,
+    notes: Box<Notes>,
+    pub session: Vec<u64>,
+    /// Replies of the current message: its handler may read them to its end.
+    kept: Vec<(Vec<Kept>, Vec<wl_msg>)>,
+}
+
+/// Instances of every connect port of the mock.
+const INSTANCES: u32 = 3;
+
+impl<'a> Mock<'a> {
+    /// A core for the program, its memory initialised.
+    ///
+    /// # Safety
+    /// `table` is valid for `'a`; what `params` point to outlives the mock.
+    pub unsafe fn new(table: *const wl_program, m: &'a Module, params: &[wl_param]) -> Mock<'a> {
+        // SAFETY: by contract.
+        let t = unsafe { &*table };
+        let host = Box::new(wl_host {
+            call: Some(call),
+            reply: Some(reply),
+            send: Some(send),
+            grow: Some(grow),
+            close: Some(close),
+            log: Some(log),
+            fault: Some(fault),
+            crypto: Some(wireloom_runtime::crypto::entry),
+            pause: Some(wireloom_runtime::core::stacks::run_on),
+            keep: Some(keep),
+        });
+        let load = vec![0u32; INSTANCES as usize];
+        let up = vec![1u8; INSTANCES as usize];
+        let ring: Vec<u32> = (0..64u32)
+            .flat_map(|i| [i << 26, i % INSTANCES])
+            .chain([INSTANCES + 1])
+            .chain((0..=INSTANCES).map(|i| i % INSTANCES))
+            .collect();
+        let maglev: Vec<u32> = (0..101u32).map(|i| i * 7 % INSTANCES).collect();
+        let port = |p: &Port| wl_port {
+            n: if matches!(p.kind, desc::PortKind::Connect(_)) { INSTANCES } else { 0 },
+            _pad: 0,
+            load: load.as_ptr(),
+            up: up.as_ptr(),
+            ring: ring.as_ptr(),
+            ring_n: 64,
+            maglev_n: maglev.len() as u32,
+            maglev: maglev.as_ptr(),
+        };
+        let ports: Vec<wl_port> = m.ports.iter().map(port).collect();
+        let mut params = params.to_vec();
+        params.resize(m.params.len().max(1), wl_param::default());
+        let mut state = app::placed(t.state_size as usize);
+        let mut shared = app::placed(t.shared_size as usize);
+        let mut notes = Box::new(Notes { out: vec![0; 4096], ..Notes::default() });
+        let out = notes.out.as_mut_ptr_range();
+        let core = Box::new(wl_core {
+            host: &*host,
+            rt: (&raw mut *notes).cast(),
+            state: app::first_line(&mut state).cast(),
+            shared: app::first_line(&mut shared).cast(),
+            param: params.as_ptr(),
+            port: ports.as_ptr(),
+            now: 1_000_000_000,
+            wall: 1_700_000_000_000_000_000,
+            seed: 42,
+            index: 0,
+            cores: 1,
+            out: wl_out { start: out.start, p: out.start, end: out.end },
+            self_: t.self_,
+            left: wl_left::default(),
+            draining: 0,
+            fuel: 0,
+            tmp: std::ptr::null_mut(),
+            outcome: 0,
+            mark: 0,
+            place: 0,
+        });
+        let mut mock = Mock {
+            t,
+            m,
+            core,
+            _host: host,
+            _ports: ports,
+            _lists: vec![load, ring, maglev],
+            _up: vec![up],
+            _state: state,
+            _shared: shared,
+            _params: params,
+            notes,
+            session: vec![0; (t.session_size as usize).div_ceil(8) + 1],
+            kept: Vec::new(),
+        };
+        // SAFETY: the program's own functions on memory of the sizes it asked for.
+        unsafe {
+            if let Some(f) = t.init_shared {
+                f(t.self_, mock.core.shared, mock._params.as_ptr());
+            }
+            if let Some(f) = t.init_core {
+                f(t.self_, &mut *mock.core);
+            }
+        }
+        mock
+    }
+
+    /// Entries, hits, misses, inserts, evictions, expired and rejected of a table.
+    pub fn table_stats(&self, t: TableId) -> [u64; 7] {
+        let at = layout::table_stats_offset(t) as usize / 8;
+        let at = at + (self.core.shared as usize - self._shared.as_ptr() as usize) / 8;
+        std::array::from_fn(|i| self._shared[at + i])
+    }
+
+    pub fn set_now(&mut self, now: u64) {
+        self.core.now = now;
+    }
+
+    /// Runs a handler without a message or connection; answers its result, and its fault's kind and
+    /// place.
+    pub fn run_plain(&mut self, handler: u32) -> (c_int, u16, u32) {
+        let mut frame = vec![0u64; (self.t.frame_size as usize).div_ceil(8) + 1];
+        let mut task = self.task(handler, &mut frame, std::ptr::null_mut(), wl_msg::default());
+        let code = self.resume(&mut task);
+        (code, task.fault, task.place)
+    }
+
+    /// The effects since the last call.
+    pub fn take_acts(&mut self) -> Vec<Act> {
+        std::mem::take(&mut self.notes.acts)
+    }
+
+    fn task(&mut self, handler: u32, frame: &mut [u64], conn: *mut wl_conn, req: wl_msg) -> wl_task {
+        wl_task { core: &mut *self.core, conn, frame: frame.as_mut_ptr().cast(), handler, req, ..wl_task::default() }
+    }
+
+    fn resume(&mut self, task: &mut wl_task) -> c_int {
+        match self.t.run {
+            // SAFETY: the task and the core are whole; the program obeys the ABI.
+            Some(f) => unsafe { f(self.t.self_, task) },
+            None => WL_T_FAULT,
+        }
+    }
+
+    /// Gives a request to the handler of a listen port; calls are answered from `answers`, in
+    /// order, over and over. Answers everything the handler did.
+    pub fn run_message(&mut self, handler: u32, request: &[u8], answers: &[Answer]) -> Vec<Act> {
+        let On::Message { protocol, .. } = self.m.handlers[handler as usize].on else { return vec![Act::NoRequest] };
+        let unit = self.m.protocols[protocol.index()].request;
+        *self.notes = Notes { out: std::mem::take(&mut self.notes.out), ..Notes::default() };
+        let Some(mut req) = self.keep(unit.0, 0, request, false) else { return vec![Act::NoRequest] };
+        self.notes.request_tail = req.tail().to_vec();
+        let peer = "192.0.2.7:4711".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
+        let local =
+            "198.51.100.1:80".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
+        let mut conn = wl_conn { session: self.session.as_mut_ptr().cast(), peer, local, port: 0, instance: 0, id: 9 };
+        let mut frame = vec![0u64; (self.t.frame_size as usize).div_ceil(8) + 1];
+        let msg = req.msg();
+        let mut task = self.task(handler, &mut frame, &mut conn, msg);
+        let mut given = 0;
+        self.kept.clear();
+        loop {
+            match self.resume(&mut task) {
+                WL_T_SUSPEND => {}
+                WL_T_DONE => {
+                    self.notes.acts.push(Act::Done);
+                    break;
+                }
+                _ => {
+                    self.faulted(&task, protocol.0, &mut req);
+                    break;
+                }
+            }
+            if given > 10_000 {
+                break;
+            }
+            let issued = std::mem::take(&mut self.notes.issued);
+            let mut kept: Vec<Kept> = issued.iter().map(|i| self.answer(i, answers, &mut given)).collect();
+            self.notes.reply_tail = kept.first().map(|k| k.tail().to_vec()).unwrap_or_default();
+            let mut parts: Vec<wl_msg> = kept.iter_mut().map(Kept::msg).collect();
+            task.part = parts.as_mut_ptr();
+            task.parts = parts.len() as u32;
+            task.rep = parts.first().copied().unwrap_or_default();
+            self.kept.push((kept, parts));
+        }
+        self.log_request(protocol.0, &mut req);
+        std::mem::take(&mut self.notes.acts)
+    }
+
+    /// The request's columns in the access log, where its protocol has some.
+    fn log_request(&mut self, protocol: u32, req: &mut Kept) {
+        let (Some(note), Some(_)) = (self.t.note, &self.m.protocols[protocol as usize].on_log) else { return };
+        let msg = req.msg();
+        // SAFETY: the core and the message are whole.
+        unsafe { note(self.t.self_, &mut *self.core, protocol, &msg) }
+    }
+
+    fn faulted(&mut self, task: &wl_task, protocol: u32, req: &mut Kept) {
+        self.notes.acts.push(Act::Fault { kind: task.fault, place: task.place });
+        let f = wl_fault { kind: task.fault, side: 1, place: task.place, ..wl_fault::default() };
+        let msg = req.msg();
+        self.fault_reply(protocol, &f, Some(&msg));
+    }
+
+    fn fault_reply(&mut self, protocol: u32, f: &wl_fault, req: Option<&wl_msg>) {
+        let Some(function) = self.t.fault_reply else { return };
+        self.core.out.p = self.core.out.start;
+        // SAFETY: the core and the fault are whole.
+        let flags =
+            unsafe { function(self.t.self_, &mut *self.core, protocol, f, req.map_or(std::ptr::null(), |r| r)) };
+        let out = self.core.out;
+        // SAFETY: `start` to `p` were written by the program.
+        let bytes = unsafe { std::slice::from_raw_parts(out.start, out.p as usize - out.start as usize) }.to_vec();
+        self.notes.acts.push(Act::FaultReply { bytes, flags });
+        told(&mut self.core.outcome, &mut self.notes.acts);
+    }
+
+    fn answer(&mut self, call: &Issued, answers: &[Answer], given: &mut usize) -> Kept {
+        let lost = |status| Kept { view: View::new(8), bytes: Vec::new(), status };
+        let answer = if answers.is_empty() { None } else { answers.get(*given % answers.len()) };
+        *given += 1;
+        let protocol = self.m.ports[call.port as usize].protocols[0];
+        match (answer, self.m.protocols[protocol.index()].response) {
+            (Some(Answer::Bytes(b)), Some(unit)) => {
+                self.keep(unit.0, call.ctx, b, call.flags & WL_C_HOLD != 0).unwrap_or_else(|| lost(WL_F_BAD_REPLY))
+            }
+            (Some(Answer::Fault(kind)), _) => lost(*kind),
+            _ => lost(WL_F_LOST),
+        }
+    }
+
+    /// Parses a message that is there as a whole. `hold`: to its end, else its head only.
+    fn keep(&self, unit: u32, ctx: u64, bytes: &[u8], hold: bool) -> Option<Kept> {
+        let mut v = view(self.t, unit, ctx);
+        // SAFETY: the table is valid.
+        let (mut code, _) = unsafe { feed(self.t, unit, &mut v, bytes, false, false) };
+        if code == WL_MORE {
+            v = view(self.t, unit, ctx);
+            // SAFETY: as above.
+            code = unsafe { feed(self.t, unit, &mut v, bytes, true, false) }.0;
+        }
+        let head = parser(&v).head as usize;
+        let whole = match code {
+            WL_WHOLE => head,
+            WL_HEAD if parser(&v).flags & WL_M_IN_STEP == 0 => {
+                let mut tail = v.copied();
+                // SAFETY: as above.
+                let (code, used) = unsafe { feed(self.t, unit, &mut tail, &bytes[head..], true, true) };
+                if code != WL_WHOLE {
+                    return None;
+                }
+                if hold {
+                    v = tail;
+                }
+                head + used as usize
+            }
+            _ => return None,
+        };
+        Some(Kept { view: v, bytes: bytes[..whole].to_vec(), status: WL_S_OK })
+    }
+}
+
+/// The notes behind a core.
+///
+/// # Safety
+/// The core is a mock's.
+unsafe fn notes<'a>(core: *mut wl_core) -> &'a mut Notes {
+    // SAFETY: by contract; the mock does not touch its notes while the program runs.
+    unsafe { &mut *(*core).rt.cast::<Notes>() }
+}
+
+unsafe fn joined(n: &Notes, head: wl_bytes, tail: u32) -> Vec<u8> {
+    // SAFETY: the program gives valid bytes.
+    let mut all = unsafe { head.as_slice() }.to_vec();
+    match tail {
+        WL_TAIL_REQ => all.extend_from_slice(&n.request_tail),
+        WL_TAIL_REP => all.extend_from_slice(&n.reply_tail),
+        _ => {}
+    }
+    all
+}
+
+/// Takes what was said of an answer.
+fn told(outcome: &mut u32, acts: &mut Vec<Act>) {
+    match std::mem::take(outcome) {
+        0 => {}
+        n => acts.push(Act::Outcome(n)),
+    }
+}
+
+unsafe extern "C" fn call(t: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32, c: *const wl_call) {
+    // SAFETY: called by a program that the mock runs.
+    unsafe {
+        let (n, c) = (notes((*t).core), *c);
+        let bytes = joined(n, head, tail);
+        match std::mem::take(&mut (*(*t).core).place) {
+            place if place != 0 && place >> 48 == u64::from(port) => n.acts.push(Act::Found(place)),
+            _ => {}
+        }
+        n.acts.push(Act::Call { port, index, bytes, timeout: c.timeout_ns, ctx: c.ctx });
+        n.issued.push(Issued { port, ctx: c.ctx, flags: c.flags });
+    }
+}
+
+unsafe extern "C" fn reply(t: *mut wl_task, head: wl_bytes, tail: u32, flags: u32) {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        let bytes = joined(n, head, tail);
+        n.acts.push(Act::Reply { bytes, flags });
+        told(&mut (*(*t).core).outcome, &mut n.acts);
+    }
+}
+
+unsafe extern "C" fn send(t: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32) {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        let bytes = joined(n, head, tail);
+        n.acts.push(Act::Send { port, index, bytes });
+    }
+}
+
+unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
+    // SAFETY: as for call.
+    unsafe {
+        let (n, out) = (notes(core), &mut (*core).out);
+        let used = out.p as usize - out.start as usize;
+        let size = (used + need as usize).next_power_of_two();
+        if size > OUT_MAX {
+            return 0;
+        }
+        n.out.resize(size.max(n.out.len()), 0);
+        let range = n.out.as_mut_ptr_range();
+        *out = wl_out { start: range.start, p: range.start.add(used), end: range.end };
+        1
+    }
+}
+
+unsafe extern "C" fn close(t: *mut wl_task) {
+    // SAFETY: as for call.
+    unsafe { notes((*t).core).acts.push(Act::Close) }
+}
+
+unsafe extern "C" fn keep(t: *mut wl_task, bytes: wl_bytes) -> c_int {
+    // SAFETY: as for call. Kept bytes stay to the end of the process: a test's few bytes.
+    unsafe {
+        let copy = bytes.as_slice().to_vec().leak();
+        (*t).kept = wl_bytes { p: copy.as_ptr(), n: copy.len() as u32, ..wl_bytes::default() };
+    }
+    1
+}
+
+unsafe extern "C" fn log(core: *mut wl_core, level: u32, text: wl_bytes) {
+    // SAFETY: as for call.
+    unsafe { notes(core).acts.push(Act::Log { level, text: text.as_slice().to_vec() }) }
+}
+
+unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
+    // SAFETY: as for call.
+    unsafe { notes(core).acts.push(Act::Fault { kind: kind as u16, place }) }
+}

@@ -1,0 +1,256 @@
+//! Statements and operations with effects beyond the locals: state, tables, queues, messages that
+//! are sent.
+
+use super::activation::act;
+use super::flatten::Op;
+use super::kinds::EntryKey;
+use super::{frame, match_tables, outgoing};
+use crate::eval::{internal, Env, Res};
+use crate::grammar;
+use crate::value::{from_canonical, MsgRef, Value};
+use wireloom_ir::*;
+use wireloom_runtime::abi::*;
+
+/// Statements with effects beyond the locals.
+pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
+    if let Some(t) = match_tables::table_of(env.module, s) {
+        return match_tables::effect(env, t, s, locals);
+    }
+    let a = act(env)?;
+    if super::kinds::effect(env, a, s, locals)? {
+        return Ok(());
+    }
+    let here = Env { locals, ..*env };
+    match s {
+        StmtKind::SetState(s, e) => {
+            let v = here.eval(e)?;
+            match a.data.borrow_mut().states.get_mut(s.index()) {
+                Some(at) => *at = v,
+                None => return internal("no such state"),
+            }
+        }
+        StmtKind::SetSession(s, e) => a.set_session(*s, &here.eval(e)?),
+        StmtKind::Count(c, e) => {
+            let n = here.int(e)? as u64;
+            let word = a.counter_word(*c);
+            // SAFETY: see counter_word; only this core writes it.
+            unsafe { word.write(word.read().wrapping_add(n)) }
+        }
+        StmtKind::TableGet { table, key, dst } if a.is_ring(*table) => {
+            let place = usize::try_from(here.int(key)?).unwrap_or(usize::MAX);
+            let found = a.data.borrow().rings[table.index()].get(place).cloned();
+            locals[dst.index()] = Value::Option(found.map(Box::new));
+        }
+        StmtKind::TableLen { table, dst } if a.is_ring(*table) => {
+            locals[dst.index()] = Value::Int(a.data.borrow().rings[table.index()].len() as u128);
+        }
+        StmtKind::TableNext { table, cursor, key, value, more, .. } if a.is_ring(*table) => {
+            let at = locals[cursor.index()].as_int().unwrap_or(0);
+            let found = a.data.borrow().rings[table.index()].get(at as usize).cloned();
+            locals[more.index()] = Value::Bool(found.is_some());
+            if let Some(v) = found {
+                (locals[cursor.index()], locals[key.index()], locals[value.index()]) =
+                    (Value::Int(at + 1), Value::Int(at), v);
+            } else {
+                locals[cursor.index()] = Value::Int(u64::MAX.into());
+            }
+        }
+        StmtKind::TableGet { table, key, dst } => {
+            let key = a.key(&here, key)?;
+            let mut t = a.table(*table)?;
+            let found = t.get(&key, a.now());
+            a.done(*table, t);
+            locals[dst.index()] = Value::Option(found.map(Box::new));
+        }
+        StmtKind::TablePut { table, key, value, place } => {
+            let (key, value) = (a.key(&here, key)?, here.eval(value)?);
+            let mut t = a.table(*table)?;
+            let result = a.put(*table, &mut t, &key, value, *place);
+            a.done(*table, t);
+            result?;
+        }
+        StmtKind::TableRemove { table, key, dst } => {
+            let key = a.key(&here, key)?;
+            let mut t = a.table(*table)?;
+            let was = t.remove(&key, a.now());
+            a.done(*table, t);
+            if let Some(dst) = dst {
+                locals[dst.index()] = Value::Bool(was);
+            }
+        }
+        StmtKind::TableLen { table, dst } => {
+            let mut t = a.table(*table)?;
+            locals[dst.index()] = Value::Int(t.len(a.now()) as u128);
+            a.done(*table, t);
+        }
+        StmtKind::TableNext { table, cursor, key, value, more, .. } => {
+            let at = locals[cursor.index()].as_int().unwrap_or(0) as u64;
+            let mut t = a.table(*table)?;
+            // Each core walks its own part: here all tables are shared, and the first core's.
+            let found = if a.core().index == 0 { t.step(at, a.now()) } else { None };
+            a.done(*table, t);
+            locals[cursor.index()] = Value::Int(found.as_ref().map_or(u64::MAX, |f| f.0).into());
+            locals[more.index()] = Value::Bool(found.is_some());
+            if let Some((_, k, v)) = found {
+                locals[key.index()] =
+                    from_canonical(env.module, env.module.tables[table.index()].key, &mut k.as_slice());
+                locals[value.index()] = v;
+            }
+        }
+        StmtKind::TablePush { table, value, dst } => {
+            let value = here.eval(value)?;
+            let mut data = a.data.borrow_mut();
+            let Some(ring) = data.rings.get_mut(table.index()) else { return internal("no such ring") };
+            let room = (ring.len() as u64) < env.module.tables[table.index()].capacity;
+            if room {
+                ring.push_back(value);
+            }
+            locals[dst.index()] = Value::Bool(room);
+        }
+        StmtKind::TablePop { table, dst } => {
+            let first = a.data.borrow_mut().rings.get_mut(table.index()).and_then(|r| r.pop_front());
+            locals[dst.index()] = Value::Option(first.map(Box::new));
+        }
+        StmtKind::GroupBegin { port, .. } => {
+            *a.groups.borrow_mut() = vec![Default::default(); a.port(*port)?.len as usize];
+            a.order.borrow_mut().clear();
+        }
+        StmtKind::GroupAdd { index, parts } => {
+            let i = here.int(index)? as usize;
+            let parts = parts.iter().map(|p| here.bytes(p)).collect::<Res<Vec<_>>>()?;
+            if let Some((n, bytes)) = a.groups.borrow_mut().get_mut(i) {
+                *n += 1;
+                a.order.borrow_mut().push(i);
+                parts.iter().for_each(|p| bytes.extend_from_slice(p));
+            }
+        }
+        StmtKind::GroupRun { part, bytes } => {
+            let mut runs = a.runs.borrow_mut();
+            if here.int(part)? == 0 {
+                runs.clear();
+            }
+            runs.push((here.bytes(bytes)?.to_vec(), 0));
+        }
+        StmtKind::Output { wire, mark, last, .. } => frame::output(env, a, *wire, here.eval(mark)?, *last)?,
+        StmtKind::Queue { port, index, act, dst } => {
+            let act = match act {
+                QueueAct::Pop => WL_Q_POP,
+                QueueAct::Drop => WL_Q_DROP,
+                QueueAct::Len => WL_Q_LEN,
+                QueueAct::First => WL_Q_FIRST,
+            };
+            let index = here.int(index)? as u32;
+            // SAFETY: the runtime's function, inside a call that the runtime made.
+            let answer = a.queue.map_or(0, |f| unsafe { f(a.core, port.0, index, act) });
+            locals[dst.index()] = if act <= WL_Q_DROP { Value::Bool(answer != 0) } else { Value::Int(answer.into()) };
+        }
+        StmtKind::Close => {
+            if let Some(c) = a.collect {
+                c.borrow_mut().flags |= WL_R_CLOSE;
+            } else if let Some(f) = unsafe { (*a.core().host).close } {
+                // SAFETY: as for reply.
+                unsafe { f(a.task) }
+            }
+        }
+        // SAFETY: the core that runs this activation.
+        StmtKind::Outcome(e) => unsafe { (*a.core).outcome = here.int(e)? as u32 },
+        StmtKind::Log(es) => {
+            let mut text = Vec::new();
+            for e in es {
+                a.log_text(e, &here.eval(e)?, &mut text);
+            }
+            // SAFETY: as for reply; the text lives until log() returns.
+            if let Some(f) = unsafe { (*a.core().host).log } {
+                unsafe { f(a.core, 1, wl_bytes::of(&text)) }
+            }
+        }
+        StmtKind::Parse { unit, bytes, dst, ok } => {
+            let bytes = here.bytes(bytes)?;
+            let parsed = a.parse_own(*unit, &bytes);
+            locals[ok.index()] = Value::Bool(parsed.is_some());
+            locals[dst.index()] = Value::Msg(parsed.unwrap_or(MsgRef::Absent));
+        }
+        _ => return internal("a statement where it cannot stand"),
+    }
+    Ok(())
+}
+
+/// Operations that send, wait, or run blocks of their own.
+pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
+    let a = act(env)?;
+    match op {
+        Op::Reply { msg, close } => {
+            let nothing = matches!(msg, super::flatten::Out::Nothing);
+            let ready = outgoing::build(env, a, msg, locals)?;
+            a.reply(ready, *close, nothing)
+        }
+        Op::Send { port, index, msg } => {
+            let index = Env { locals, ..*env }.int(index)? as u32;
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let head = a.head(&ready)?;
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).send } {
+                unsafe { f(a.task, port.0, index, head, ready.tail) };
+            }
+            Ok(())
+        }
+        Op::Call { port, index, msg, within, args, hold, hold_req } => {
+            let here = Env { locals, ..*env };
+            let index = here.int(index)? as u32;
+            let timeout_ns = within.as_ref().map_or(Ok(0), |e| here.int(e))? as u64;
+            let args = here.all(args)?;
+            let flags = if *hold { WL_C_HOLD } else { 0 } | if *hold_req { WL_C_HOLD_REQ } else { 0 };
+            let protocol = env.module.ports[port.index()].protocols.first().map(|p| &env.module.protocols[p.index()]);
+            let (mut ctx, mut shares) = (WL_CTX_RESPONSE, false);
+            if let Some(unit) = protocol.and_then(|p| p.response) {
+                let Unit { params, asked, .. } = env.module.unit(unit);
+                let kept = args.get(params.len() + 1..).unwrap_or_default();
+                ctx = grammar::pack(params, &args) | grammar::pack(asked, kept);
+                shares = matches!(args.get(params.len()), Some(Value::Bool(true)));
+            }
+            let flags = flags | if shares { WL_C_PIPELINE } else { 0 };
+            let call = wl_call { timeout_ns, ctx, flags, _pad: 0 };
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let head = a.head(&ready)?;
+            // SAFETY: as for reply; `call` is read before the function returns.
+            if let Some(f) = unsafe { (*a.core().host).call } {
+                unsafe { f(a.task, port.0, index, head, ready.tail, &call) };
+            }
+            Ok(())
+        }
+        Op::Render { msg, dst } => {
+            let ready = outgoing::build(env, a, msg, locals)?;
+            locals[dst.index()] = Value::bytes(ready.bytes.as_slice());
+            Ok(())
+        }
+        Op::Reread { msg, dst, ok } => {
+            let super::flatten::Out::Pass { msg: of, .. } = msg else {
+                return internal("what is read again is no changed message");
+            };
+            let of = Env { locals, ..*env }.message(*of)?;
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let again = a.reread(&of, ready.bytes.as_slice());
+            locals[ok.index()] = Value::Bool(again.is_some());
+            locals[dst.index()] = Value::Msg(again.unwrap_or(MsgRef::Absent));
+            Ok(())
+        }
+        Op::Frame(act) => frame::act(env, a, act, locals),
+        Op::SendFrame { port, index, parts } => frame::send_frame(env, a, *port, index, parts, locals),
+        Op::Update { table, key, entry, body, place } => {
+            let kind = env.module.tables[table.index()].kind;
+            let index = if kind == TableKind::Array { Env { locals, ..*env }.int(key)? } else { 0 };
+            let key = a.key(&Env { locals, ..*env }, key)?;
+            let zero = Value::zero(env.module, env.module.tables[table.index()].value);
+            let mut t = a.table(*table)?;
+            let other = super::kinds::entry(a, *table, &mut t, EntryKey { key: &key, index }, *place).transpose()?;
+            locals[entry.index()] = other.unwrap_or_else(|| t.peek(&key, a.now()).unwrap_or(zero));
+            super::run(env, body, locals, &mut 0, &mut Vec::new())?;
+            let old = t.peek(&key, a.now());
+            let value = super::kinds::merged(kind, old, locals[entry.index()].clone());
+            let result = a.put(*table, &mut t, &key, value, *place);
+            a.done(*table, t);
+            result
+        }
+        _ => internal("an operation the interpreter does not know"),
+    }
+}

@@ -1,0 +1,57 @@
+//! The interpreter beside a device that runs the handlers of frames. In: a frame. Out: what the
+//! interpreter does with it, for a comparison with the device. At the end the tables of the device
+//! are compared, as a second program sees them whose tables they are.
+
+use super::{tables, Did, FrameIn, Runner};
+use std::collections::BTreeMap;
+use wireloom_ir::Module;
+use wireloom_runtime::{App, Program};
+
+pub struct Beside<'a> {
+    module: &'a Module,
+    reference: Runner,
+    device: Runner,
+    /// Faults of the reference, by kind.
+    pub faults: BTreeMap<u16, u64>,
+}
+
+impl<'a> Beside<'a> {
+    /// `reference` has tables of its own, `device` those of the device.
+    pub fn new(
+        module: &'a Module,
+        reference: Program,
+        device: Program,
+        sets: &[(String, String)],
+    ) -> Result<Beside<'a>, String> {
+        let make = |p: Program| {
+            App::new(p, module.desc(), sets).map_err(|e| e.to_string()).and_then(|app| Runner::new(app, 42))
+        };
+        Ok(Beside { module, reference: make(reference)?, device: make(device)?, faults: BTreeMap::new() })
+    }
+
+    /// The frames that the reference sends.
+    pub fn frame(&mut self, f: &FrameIn) -> Result<Vec<(u32, Vec<u8>)>, String> {
+        let core = &mut self.reference.core;
+        (core.wl.now, core.wl.wall) = (f.time, f.time);
+        self.reference.frame(f)?;
+        let mut sent = Vec::new();
+        for did in self.reference.host.did.drain(..) {
+            match did {
+                Did::Sent { port, bytes, .. } => sent.push((port, bytes)),
+                Did::Fault { kind, .. } => *self.faults.entry(kind).or_default() += 1,
+                Did::Log { .. } => {}
+            }
+        }
+        Ok(sent)
+    }
+
+    /// A counter of the reference.
+    pub fn counter(&self, n: usize) -> u64 {
+        self.reference.core.counter(n)
+    }
+
+    /// The number of entries in all tables, or the first difference.
+    pub fn tables(&mut self) -> Result<u64, String> {
+        tables::compare(self.module, &mut self.reference, &mut self.device)
+    }
+}

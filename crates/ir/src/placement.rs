@@ -1,0 +1,410 @@
+//! Placement: which device runs a handler.
+//!
+//! In: a module whose passes have run. Out: for a handler of frames, what keeps it off a device
+//! ([`obstacles`]), from the column of devices of [`crate::ops`] and the table of statements there.
+//! The compiler reports the obstacles of a handler that names its device; `wireloom explain` shows
+//! those of the others.
+
+use crate::core_partition::{Resource, Uses};
+use crate::desc::{FrameEngine, PortKind};
+use crate::ops::{self, Device};
+use crate::*;
+
+/// What keeps a handler off a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// E0670: an operation; E0671: a type; E0672: a thing shared with the CPU; E0673: a frame's
+    /// way; E0674: the handler's port.
+    pub code: &'static str,
+    pub span: Span,
+    /// The construct and the problem, in one sentence.
+    pub what: String,
+    pub hint: String,
+}
+
+/// What becomes of a frame that the XDP hook sends to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The host's stack takes it (`XDP_PASS`).
+    Kernel,
+    /// It leaves through the port that it came from (`XDP_TX`).
+    Back,
+    /// It leaves through another interface (`XDP_REDIRECT`).
+    Redirected,
+}
+
+/// None: the hook cannot send frames to this port.
+pub fn fate(m: &Module, from: Option<PortId>, to: PortId) -> Option<Fate> {
+    let PortKind::Frames { engine, .. } = m.ports.get(to.index())?.kind else { return None };
+    match engine {
+        FrameEngine::Kernel => Some(Fate::Kernel),
+        FrameEngine::Nic if from == Some(to) => Some(Fate::Back),
+        FrameEngine::Nic => Some(Fate::Redirected),
+        _ => None,
+    }
+}
+
+/// Whether values of a type can be kept in XDP: numbers, addresses, and options, records and tuples
+/// of these.
+pub fn is_value(m: &Module, ty: TyId) -> bool {
+    match m.ty(ty) {
+        Ty::Unit | Ty::Bool | Ty::Ip | Ty::Endpoint => true,
+        Ty::UInt(bits) | Ty::Int(bits) => *bits <= 64,
+        Ty::Option(t) => is_value(m, *t),
+        Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_value(m, f.1)),
+        Ty::Tuple(ts) => ts.iter().all(|t| is_value(m, *t)),
+        Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => false,
+    }
+}
+
+/// Whether a table's keys and values have one size: no options.
+fn is_fixed(m: &Module, ty: TyId) -> bool {
+    match m.ty(ty) {
+        Ty::Option(_) => false,
+        Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_fixed(m, f.1)),
+        Ty::Tuple(ts) => ts.iter().all(|t| is_fixed(m, *t)),
+        _ => is_value(m, ty),
+    }
+}
+
+/// Bytes of a value of one size in its canonical form: integers in whole bytes, addresses in 16.
+pub fn canonical_size(m: &Module, ty: TyId) -> usize {
+    match m.ty(ty) {
+        Ty::Bool => 1,
+        Ty::UInt(bits) | Ty::Int(bits) => (*bits as usize).div_ceil(8),
+        Ty::Ip => 16,
+        Ty::Endpoint => 18,
+        Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| canonical_size(m, f.1)).sum(),
+        Ty::Tuple(ts) => ts.iter().map(|t| canonical_size(m, *t)).sum(),
+        _ => 0,
+    }
+}
+
+/// The most bytes of a table's keys, and of its values: both lie on the program's stack, which has
+/// 512.
+pub const KEY_MAX: usize = 64;
+pub const VALUE_MAX: usize = 64;
+
+/// Ranges of one test.
+const RANGES_MAX: usize = 16;
+/// Bytes of all headers of a frame: as far as the walk over them looks (`WL_AT` of
+/// `support/bpf.h`).
+const HEADERS_MAX: u64 = 16383;
+/// Of a table from which the least recently used entry goes: it is one of those that the language
+/// allows only from this capacity on.
+const LEAST_LRU: u64 = 1024;
+/// Entries of a table: its map is made whole at the start.
+pub const CAPACITY_MAX: u64 = 2 << 20;
+
+/// The pass `place`. In: a module whose passes have run. Out: each handler that has no obstacle
+/// belongs to the XDP hook.
+pub fn run(m: &mut Module) {
+    for n in 0..m.handlers.len() {
+        if matches!(m.handlers[n].on, On::Frame { .. }) && obstacles(m, HandlerId(n as u32)).is_empty() {
+            m.handlers[n].device = Device::Xdp
+        }
+    }
+}
+
+struct Search<'m> {
+    m: &'m Module,
+    h: &'m Handler,
+    port: PortId,
+    found: Vec<Obstacle>,
+}
+
+/// All that keeps a handler off the XDP hook, in the order of its statements. Empty: it runs there.
+pub fn obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
+    let h = &m.handlers[handler.index()];
+    let On::Frame { port, unit } = h.on else {
+        return vec![Obstacle {
+            code: "E0674",
+            span: h.span,
+            what: format!("`{}` does not handle the packets of a port", h.name),
+            hint: "write `on xdp` behind a handler of a port `nic(…)`".into(),
+        }];
+    };
+    let mut s = Search { m, h, port, found: Vec::new() };
+    s.port(unit);
+    s.locals();
+    s.block(&h.body.block);
+    s.frames();
+    s.shared(handler);
+    s.found
+}
+
+impl Search<'_> {
+    fn add(&mut self, code: &'static str, span: Span, what: String, hint: &str) {
+        if !self.found.iter().any(|o| o.what == what && o.span == span) {
+            self.found.push(Obstacle { code, span, what, hint: hint.into() })
+        }
+    }
+
+    fn port(&mut self, unit: UnitId) {
+        let (p, span) = (&self.m.ports[self.port.index()], self.h.span);
+        if !matches!(p.kind, PortKind::Frames { engine: FrameEngine::Nic, .. }) {
+            let what = format!("port `{}` is no network interface: XDP runs at a `nic(…)`", p.name);
+            self.add("E0674", span, what, "give it to the CPU: leave `on xdp` out");
+        }
+        if desc::is_mixed(self.m.ports.iter().map(|p| &p.kind)) {
+            let what = format!("app `{}` has ports of connections, too", self.m.app);
+            self.add("E0674", span, what, "make the packets an app of their own");
+        }
+        if self.h.segment.is_some() {
+            let what = format!("`{}` stands in a segment, which has a core of its own", self.h.name);
+            self.add("E0674", span, what, "move it out of the segment");
+        }
+        let graph = crate::parse_graph::ParseGraph::new(self.m, unit);
+        let size = |n: &u32| self.m.unit(graph.layers[*n as usize].unit).max;
+        let all = graph.needed.iter().map(size).fold(0u64, u64::saturating_add);
+        if all > HEADERS_MAX {
+            let name = &self.m.unit(unit).name;
+            let what = format!("the headers of `{name}` may have {all} bytes together: XDP looks at 16383");
+            self.add("E0674", span, what, "give the fields of varying size smaller maxima");
+        }
+        if graph.chain().is_none() {
+            let name = &self.m.unit(unit).name;
+            let what = format!("two headers of `{name}` may follow one header: XDP has no walk over these");
+            self.add("E0674", span, what, "make their conditions exclude each other");
+        }
+    }
+
+    fn locals(&mut self) {
+        for l in self.h.body.locals.iter().skip(1) {
+            if !is_value(self.m, l.ty) {
+                let what = format!("`{}` is {}, which XDP cannot keep", l.name, kind_of(self.m, l.ty));
+                self.add("E0671", self.h.span, what, "keep numbers, addresses, and records of these");
+            }
+        }
+    }
+
+    fn block(&mut self, block: &[Stmt]) {
+        for s in block {
+            self.stmt(s);
+            walk::stmt_blocks(&s.kind, &mut |b| self.block(b));
+        }
+    }
+
+    fn stmt(&mut self, s: &Stmt) {
+        let row = ops::statement(&s.kind);
+        if !row.devices.contains(&Device::Xdp) {
+            let what = format!("{} cannot run in XDP", row.what);
+            self.add("E0670", s.span, what, row.hint);
+        }
+        self.way(s);
+        if let Some(t) = s.kind.table() {
+            self.table(s, t)
+        }
+        match &s.kind {
+            StmtKind::SetState(id, _) => self.value(s.span, self.m.states[id.index()].ty, "a `state`"),
+            StmtKind::Return(Some(e)) => self.value(s.span, e.ty, "a result"),
+            _ => {}
+        }
+        walk::stmt_exprs(&s.kind, &mut |e| walk::expr(e, &mut |e| self.expr(s.span, e)));
+    }
+
+    /// The port that a frame is sent to.
+    fn way(&mut self, s: &Stmt) {
+        let StmtKind::Frame { act: FrameAct::Send { port, index, .. }, .. } = &s.kind else { return };
+        let name = &self.m.ports[port.index()].name;
+        if fate(self.m, Some(self.port), *port).is_none() {
+            let what = format!("port `{name}` cannot be reached from XDP");
+            self.add("E0673", s.span, what, "send to the port itself, to another `nic(…)`, or to `kernel`");
+        } else if !matches!(*index.kind, ExprKind::Int(0)) {
+            let what = format!("XDP sends to the first interface of port `{name}` only");
+            self.add("E0673", s.span, what, "give each interface a port of its own");
+        }
+    }
+
+    fn table(&mut self, s: &Stmt, t: TableId) {
+        let t = &self.m.tables[t.index()];
+        if t.kind != TableKind::Exact {
+            let what = format!("table `{}` is `{}`, which XDP does not have", t.name, text::table_kind(t.kind));
+            self.add("E0670", s.span, what, "use a table of exact keys");
+            return;
+        }
+        let (key, value) = (canonical_size(self.m, t.key), canonical_size(self.m, t.value));
+        if !is_fixed(self.m, t.key) || !is_fixed(self.m, t.value) || t.memory != 0 {
+            let what = format!("entries of table `{}` vary in size, which XDP cannot keep", t.name);
+            self.add("E0671", s.span, what, "use numbers, addresses, and records of these");
+        } else if t.evict_lru && t.capacity < LEAST_LRU {
+            let what = format!("XDP does not know which entry of table `{}` was used least recently", t.name);
+            self.add("E0670", s.span, what, "give it a capacity of at least 1024, or leave `evict lru` out");
+        } else if t.capacity > CAPACITY_MAX {
+            let what = format!("table `{}` is too large for XDP: {} entries", t.name, t.capacity);
+            self.add("E0671", s.span, what, "a table has at most 2097152 entries there");
+        } else if key > KEY_MAX || value > VALUE_MAX {
+            let what = format!("an entry of table `{}` is too large for XDP: {key} and {value} bytes", t.name);
+            self.add("E0671", s.span, what, "a key and a value have at most 64 bytes each");
+        }
+    }
+
+    fn value(&mut self, span: Span, ty: TyId, of: &str) {
+        if !is_value(self.m, ty) {
+            let what = format!("{of} is {}, which XDP cannot keep", kind_of(self.m, ty));
+            self.add("E0671", span, what, "keep numbers, addresses, and records of these");
+        }
+    }
+
+    fn expr(&mut self, span: Span, e: &Expr) {
+        let wide = matches!(&*e.kind, ExprKind::Cast(_)) || matches!(self.m.ty(e.ty), Ty::UInt(128));
+        if !wide && !matches!(&*e.kind, ExprKind::Local(_)) && !is_value(self.m, e.ty) {
+            let what = format!("{} cannot be read in XDP", kind_of(self.m, e.ty));
+            self.add("E0671", span, what, "read fields that are numbers or addresses");
+        }
+        if let Some((row, _)) = e.kind.operation() {
+            if !row.devices.contains(&Device::Xdp) || self.is_library(e) {
+                let name = if row.usage.is_empty() { row.name } else { row.usage };
+                self.add("E0670", span, format!("`{name}` cannot run in XDP"), "leave this handler to the CPU");
+            }
+            return;
+        }
+        if walk::path_of(e).is_some_and(|p| p.steps.iter().any(|s| matches!(s, Step::Index(_)))) {
+            self.add("E0670", span, "a list cannot be read in XDP".into(), "leave this handler to the CPU");
+        }
+        if matches!(&*e.kind, ExprKind::InRanges(_, ranges) if ranges.len() > RANGES_MAX) {
+            let what = "a test of more than 16 ranges cannot run in XDP".to_string();
+            self.add("E0670", span, what, "look the number up in a table");
+        }
+        if let Some(what) = ops::cpu_only(&e.kind) {
+            self.add("E0670", span, format!("{what} cannot be read in XDP"), "leave this handler to the CPU");
+        }
+    }
+
+    /// Arithmetic for which clang calls a function of its library, which BPF does not have.
+    fn is_library(&self, e: &Expr) -> bool {
+        let ExprKind::Binary(op, _, right) = &*e.kind else { return false };
+        let (signed, wide) = (matches!(self.m.ty(e.ty), Ty::Int(_)), matches!(self.m.ty(e.ty), Ty::UInt(65..)));
+        match op {
+            BinOp::Div | BinOp::Rem => signed || wide,
+            BinOp::Mul => wide,
+            BinOp::Shl | BinOp::Shr => wide && !matches!(*right.kind, ExprKind::Int(_)),
+            _ => false,
+        }
+    }
+
+    /// A frame leaves once, and is not changed behind that.
+    fn frames(&mut self) {
+        let mut found = Vec::new();
+        sends(&self.h.body.block, false, &mut found);
+        for span in found {
+            let what = "XDP sends a packet once, and as it then is".to_string();
+            self.add("E0673", span, what, "end the handler behind the send: `return`");
+        }
+    }
+
+    /// Things that a handler on the CPU uses, too.
+    fn shared(&mut self, handler: HandlerId) {
+        let (m, uses) = (self.m, Uses::of(self.m, self.h));
+        for (n, o) in m.handlers.iter().enumerate().filter(|(n, o)| *n != handler.index() && !o.on.is_test()) {
+            let other = Uses::of(m, o);
+            let all = uses.reads.union(&uses.changes).filter(|t| other.touches(**t));
+            for thing in all.copied().collect::<Vec<_>>() {
+                let Some(name) = self.conflict(thing, &uses, &other, o) else { continue };
+                let what = format!("{name} is used by handler `{}`, too, which the CPU runs", m.handlers[n].name);
+                self.add("E0672", self.h.span, what, "give each side a thing of its own");
+            }
+            if matches!(o.on, On::Fault) {
+                let what = "the app handles faults, which the CPU would not see".to_string();
+                self.add("E0672", self.h.span, what, "leave `on fault` out, or this handler to the CPU");
+            }
+        }
+    }
+
+    /// The name of a thing that two handlers on two devices cannot share.
+    fn conflict(&self, thing: Resource, uses: &Uses, other: &Uses, o: &Handler) -> Option<String> {
+        let m = self.m;
+        match thing {
+            Resource::State(s) => Some(format!("state `{}`", m.states[s.index()].name)),
+            Resource::Counter(c) => (uses.reads.contains(&thing) || other.reads.contains(&thing))
+                .then(|| format!("counter `{}`", m.counters[c.index()].name)),
+            Resource::Queue(q) => Some(format!("queue `{}`", m.ports[q.index()].name)),
+            Resource::Table(t) => {
+                let mut updates = false;
+                m.reached(&o.body.block, &mut |b| {
+                    walk::stmts(b, &mut |s| {
+                        updates |= matches!(&s.kind, StmtKind::TableUpdate { table, .. } if *table == t)
+                    })
+                });
+                // Each program of the hook has tables of its own.
+                let packets = matches!(o.on, On::Frame { .. });
+                (updates || packets).then(|| format!("table `{}`", m.tables[t.index()].name))
+            }
+        }
+    }
+}
+
+/// Statements that send a frame again, or change one that has been sent; whether the block may have
+/// sent it.
+fn sends(block: &[Stmt], mut sent: bool, found: &mut Vec<Span>) -> bool {
+    for s in block {
+        if let StmtKind::Frame { act, .. } = &s.kind {
+            if sent {
+                found.push(s.span)
+            }
+            sent |= matches!(act, FrameAct::Send { .. });
+            continue;
+        }
+        let mut after = sent;
+        walk::stmt_blocks(&s.kind, &mut |b| {
+            let out = sends(b, sent, found);
+            after |= out && !matches!(b.last().map(|s| &s.kind), Some(StmtKind::Return(_) | StmtKind::Fault { .. }));
+        });
+        sent = after;
+    }
+    sent
+}
+
+fn kind_of(m: &Module, ty: TyId) -> &'static str {
+    match m.ty(ty) {
+        Ty::Bytes(_) => "text or bytes",
+        Ty::List(..) => "a list",
+        Ty::Msg(_) => "a message",
+        Ty::UInt(_) | Ty::Int(_) => "a number of more than 64 bits",
+        _ => "a value with bytes or a list",
+    }
+}
+
+/// What keeps handlers off the device that the program names, by handler. `m` is lowered, its
+/// passes have not run. Parameters have their defaults.
+pub fn refused(m: &Module) -> Vec<Obstacle> {
+    let wanted = |n: &usize| m.handlers[*n].device == Device::Xdp;
+    let all: Vec<HandlerId> = (0..m.handlers.len()).filter(wanted).map(|n| HandlerId(n as u32)).collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut special = m.clone();
+    passes::run_all(&mut special);
+    let values: Vec<desc::ParamValue> = m.params.iter().map(|p| p.default.clone().unwrap_or(zero(p))).collect();
+    all.iter().for_each(|h| specialise(&mut special, *h, &values));
+    all.into_iter().flat_map(|h| obstacles(&special, h)).collect()
+}
+
+/// The value of a parameter without a default, where only its type matters.
+fn zero(p: &Param) -> desc::ParamValue {
+    use desc::{ParamType, ParamValue};
+    match p.ty {
+        ParamType::Bool => ParamValue::Bool(false),
+        ParamType::Bytes(_) => ParamValue::Bytes(Vec::new()),
+        _ => ParamValue::UInt(0),
+    }
+}
+
+/// Puts the values of parameters in the place of their names, in a handler. What follows from them
+/// is folded: branches that are not taken are not there.
+pub fn specialise(m: &mut Module, handler: HandlerId, values: &[desc::ParamValue]) {
+    use desc::ParamValue::{Bool, Bytes, Duration, UInt};
+    let types = m.types.clone();
+    let h = &mut m.handlers[handler.index()];
+    walk::block_exprs_mut(&mut h.body.block, &mut |e| {
+        let ExprKind::Param(p) = *e.kind else { return };
+        let kind = match values.get(p.index()) {
+            Some(Bool(b)) if types[e.ty.index()] == Ty::Bool => ExprKind::Bool(*b),
+            Some(UInt(n) | Duration(n)) if matches!(types[e.ty.index()], Ty::UInt(_)) => ExprKind::Int(u128::from(*n)),
+            Some(Bytes(b)) if matches!(types[e.ty.index()], Ty::Bytes(_)) => ExprKind::Bytes(b.clone()),
+            _ => return,
+        };
+        *e.kind = kind;
+    });
+    passes::fold::run(m);
+}

@@ -1,0 +1,51 @@
+//! From C to a BPF object, by clang.
+
+use crate::Error;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use wireloom_codegen_c::xdp::{XdpSource, HEADER};
+
+/// The newest clang that is here.
+pub fn clang() -> Option<String> {
+    wireloom_codegen_c::newest_clang_here()
+}
+
+/// A folder that goes when it is dropped.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn scratch() -> Result<Scratch, Error> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("wireloom-xdp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().join(name);
+    fs::create_dir(&path).map_err(|e| Error::System(format!("cannot make {}", path.display()), e))?;
+    Ok(Scratch(path))
+}
+
+/// Compiles a program to an object with BTF and line information.
+pub fn compile(source: &XdpSource) -> Result<Vec<u8>, Error> {
+    let clang = clang().ok_or(Error::NoClang)?;
+    let folder = scratch()?;
+    let write = |name: &str, text: &str| {
+        fs::write(folder.0.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))
+    };
+    write("program.bpf.c", &source.text)?;
+    write(HEADER.0, HEADER.1)?;
+    let out = Command::new(&clang)
+        .current_dir(&folder.0)
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu17", "-ffreestanding", "-fno-stack-protector"])
+        .args(["-Wall", "-Werror=implicit-function-declaration", "-c", "program.bpf.c", "-o", "program.o"])
+        .output()
+        .map_err(|e| Error::System(format!("cannot run {clang}"), e))?;
+    if !out.status.success() {
+        return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));
+    }
+    fs::read(folder.0.join("program.o")).map_err(|e| Error::System("cannot read the object".into(), e))
+}

@@ -1,0 +1,104 @@
+//! What can go wrong on the way to the hook, one sentence each.
+
+use std::fmt;
+use std::io;
+
+#[derive(Debug)]
+pub enum Error {
+    /// No clang is there.
+    NoClang,
+    /// Clang refuses the program: the generator's fault, or a clang without the BPF target.
+    Compile(String),
+    /// Capabilities that are missing.
+    Rights(Vec<&'static str>),
+    /// The kernel's release, and the oldest that will do.
+    Old(String),
+    /// The verifier refuses the program: the generator's fault. The place in the source, and the
+    /// verifier's words.
+    Refused {
+        place: Option<String>,
+        why: String,
+    },
+    NoInterface(String),
+    /// Another program is in front of the interface.
+    Taken {
+        interface: String,
+        program: Option<u32>,
+    },
+    /// The interface's driver has no such mode.
+    Mode {
+        interface: String,
+        mode: &'static str,
+        why: io::Error,
+    },
+    /// Something else, with the call that failed.
+    System(String, io::Error),
+}
+
+impl Error {
+    /// Whether it is a fault of the generator.
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Error::Compile(_) | Error::Refused { .. })
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Error::NoClang => f.write_str("XDP needs clang with the BPF target; `scripts/setup.sh` installs it"),
+            Error::Compile(said) => {
+                write!(f, "internal error: clang refuses the program for XDP; please report it\n{said}")
+            }
+            Error::Rights(list) => write!(
+                f,
+                "XDP needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; this process lacks {}",
+                list.join(" and ")
+            ),
+            Error::Old(release) => write!(f, "XDP needs Linux {}.{} or newer; this is {release}", OLDEST.0, OLDEST.1),
+            Error::Refused { place, why } => {
+                let place = place.as_ref().map_or(String::new(), |p| format!(" at {p}"));
+                write!(f, "internal error: the kernel refuses the program{place}: {why}; please report it")
+            }
+            Error::NoInterface(name) => {
+                write!(f, "there is no interface `{name}`; `ip link` shows those of this machine")
+            }
+            Error::Taken { interface, program } => {
+                let which = program.map_or(String::new(), |id| format!(", number {id}"));
+                write!(
+                    f,
+                    "another XDP program{which}, is in front of `{interface}`; end it first (`ip link show dev {interface}`)"
+                )
+            }
+            Error::Mode { interface, mode, why } => write!(f, "`{interface}` has no XDP in {mode} mode: {why}"),
+            Error::System(call, why) => write!(f, "{call}: {why}"),
+        }
+    }
+}
+
+/// The oldest kernel that has all that generated programs use (`bpf_loop`).
+pub const OLDEST: (u32, u32) = (5, 17);
+
+/// The place and the words of a verifier's log that ends with a refusal.
+pub(crate) fn refusal(log: &str) -> (Option<String>, String) {
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let end = lines.iter().position(|l| l.starts_with("processed ")).unwrap_or(lines.len());
+    let why = lines[..end].last().copied().unwrap_or("no reason is given");
+    // `; if (x) … @ app.loom:12`
+    let place =
+        lines[..end].iter().rev().find_map(|l| l.strip_prefix(';')?.rsplit_once(" @ ").map(|p| p.1.to_string()));
+    (place, why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_line_of_the_program() {
+        let log = "0: R1=ctx()\n; if p.tcp { @ a.loom:7\n12: (71) r1 = *(u8 *)(r1 +0)\nR1 invalid mem access 'scalar'\nprocessed 13 insns\n";
+        assert_eq!(refusal(log), (Some("a.loom:7".into()), "R1 invalid mem access 'scalar'".into()));
+        assert_eq!(refusal("").1, "no reason is given");
+    }
+}

@@ -1,0 +1,53 @@
+//! Tables that the hook keeps, for the interpreter.
+
+use crate::Object;
+use std::sync::{Arc, Mutex, MutexGuard};
+use wireloom_interp::OutsideTable;
+use wireloom_ir::{Module, TableId};
+
+/// A table of a program in the hook.
+struct Kept {
+    object: Arc<Mutex<Object>>,
+    table: usize,
+}
+
+impl Kept {
+    fn object(&self) -> MutexGuard<'_, Object> {
+        self.object.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl OutsideTable for Kept {
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.object().get(self.table, key)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> bool {
+        self.object().put(self.table, key, value)
+    }
+
+    fn remove(&self, key: &[u8]) -> bool {
+        self.object().remove(self.table, key)
+    }
+
+    fn len(&self) -> u64 {
+        let object = self.object();
+        object.sweep(self.table);
+        object.len(self.table)
+    }
+
+    fn next(&self, place: u64) -> Option<(u64, Vec<u8>, Vec<u8>)> {
+        self.object().next(self.table, place)
+    }
+}
+
+/// By table of a module: those that programs in the hook keep.
+pub fn tables(m: &Module, objects: &[Arc<Mutex<Object>>]) -> Vec<Option<Arc<dyn OutsideTable>>> {
+    let of = |n: usize| {
+        objects.iter().find_map(|object| {
+            let table = object.lock().unwrap_or_else(|e| e.into_inner()).table(TableId(n as u32))?;
+            Some(Arc::new(Kept { object: object.clone(), table }) as Arc<dyn OutsideTable>)
+        })
+    };
+    (0..m.tables.len()).map(of).collect()
+}

@@ -1,0 +1,140 @@
+//! What the kernel is asked besides: its release, this process's rights, its ticks, test runs.
+
+use crate::error::OLDEST;
+use crate::Error;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// The capabilities that the hook needs, by number.
+const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
+/// It includes `CAP_BPF` and `CAP_PERFMON`.
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// Fails if the kernel is too old or the process lacks rights.
+pub fn check() -> Result<(), Error> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|n| n.trim().parse::<u32>().ok());
+    let this = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if this < OLDEST {
+        return Err(Error::Old(release.trim().to_string()));
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
+    let effective = effective.unwrap_or(0);
+    let has = |n: u32| effective >> n & 1 != 0;
+    let lacks = |n: u32| !has(n) && !(n > CAP_SYS_ADMIN && has(CAP_SYS_ADMIN));
+    let missing: Vec<&'static str> = NEEDED.iter().filter(|c| lacks(c.1)).map(|c| c.0).collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Rights(missing))
+    }
+}
+
+/// Nanoseconds of a tick of the kernel, and the tick at which its monotonic clock was 0.
+pub fn ticks() -> Result<(u64, u64), Error> {
+    let first = tick_now()?;
+    std::thread::sleep(Duration::from_millis(60));
+    let second = tick_now()?;
+    let (ticks, ns) = (second.0.wrapping_sub(first.0), second.1 - first.1);
+    let wanted = ticks as f64 * 1e9 / ns.max(1) as f64;
+    let hz = [100u64, 250, 300, 1000].into_iter().min_by_key(|hz| (*hz as f64 - wanted).abs() as u64).unwrap_or(250);
+    let tick = 1_000_000_000 / hz;
+    Ok((tick, second.0.wrapping_sub(second.1 / tick)))
+}
+
+/// The tick and the monotonic clock now.
+fn tick_now() -> Result<(u64, u64), Error> {
+    let path = "/proc/timer_list";
+    let fail = |e| Error::System(format!("cannot read {path}"), e);
+    let text = fs::read_to_string(path).map_err(fail)?;
+    let number = |key: &str| {
+        text.lines().find_map(|l| l.trim().strip_prefix(key)?.split_whitespace().next()?.parse::<u64>().ok())
+    };
+    match (number("jiffies:"), number("now at")) {
+        (Some(tick), Some(ns)) => Ok((tick, ns)),
+        _ => Err(fail(io::Error::from(io::ErrorKind::InvalidData))),
+    }
+}
+
+/// `BPF_PROG_TEST_RUN` of `union bpf_attr`.
+#[repr(C)]
+#[derive(Default)]
+struct TestRun {
+    program: u32,
+    result: u32,
+    size_in: u32,
+    size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    nanoseconds: u32,
+    context: [u64; 3],
+    flags: u32,
+    cpu: u32,
+    batch: u32,
+    pad: u32,
+}
+
+const BPF_PROG_TEST_RUN: libc::c_int = 10;
+
+/// Runs a program on a frame: its result, the frame as it then is, and nanoseconds of a run.
+pub fn test_run(program: BorrowedFd, frame: &[u8], repeat: u32) -> io::Result<(u32, Vec<u8>, u32)> {
+    let mut out = vec![0u8; frame.len() + 512];
+    let mut run = TestRun {
+        program: program.as_raw_fd() as u32,
+        size_in: frame.len() as u32,
+        size_out: out.len() as u32,
+        data_in: frame.as_ptr() as u64,
+        data_out: out.as_mut_ptr() as u64,
+        repeat,
+        ..TestRun::default()
+    };
+    // SAFETY: the attribute has the kernel's layout; its pointers name living memory of these
+    // sizes.
+    let done = unsafe {
+        libc::syscall(libc::SYS_bpf, BPF_PROG_TEST_RUN, &raw mut run, std::mem::size_of::<TestRun>() as libc::c_uint)
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    out.truncate(run.size_out as usize);
+    Ok((run.result, out, run.nanoseconds))
+}
+
+/// The number of the XDP program in front of an interface, as far as `ip` tells.
+pub fn program_of(interface: &str) -> Option<u32> {
+    let out = std::process::Command::new("ip").args(["link", "show", "dev", interface]).output().ok()?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let at = text.find("prog/xdp id ")?;
+    text[at + "prog/xdp id ".len()..].split_whitespace().next()?.parse().ok()
+}
+
+/// The number of processors that the kernel may ever have.
+pub fn processors() -> u32 {
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|n| n.parse::<u32>().ok());
+    last.map_or(1, |n| n + 1)
+}
+
+/// Eight random bytes.
+pub fn random() -> Result<u64, Error> {
+    let mut bytes = [0u8; 8];
+    // SAFETY: writes eight bytes to a buffer of eight.
+    let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if n == 8 {
+        Ok(u64::from_ne_bytes(bytes))
+    } else {
+        Err(Error::System("cannot get random bytes".into(), io::Error::last_os_error()))
+    }
+}
+
+/// Nanoseconds of the monotonic clock.
+pub fn monotonic() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

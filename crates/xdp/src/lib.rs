@@ -1,0 +1,46 @@
+//! Programs in the kernel's XDP hook: compiled, loaded, attached, run for tests.
+//!
+//! In: an [`XdpSource`] of `codegen-c`. Out: an [`Object`], a program that the kernel has accepted,
+//! with its counters and tables in memory that the process shares. [`Object::attach`] puts it in
+//! front of an interface. It is detached when the process ends, however it ends, because a link
+//! holds it. [`Object::test`] runs it on a frame and gives the frame back.
+
+mod compile;
+mod error;
+mod kept;
+mod kernel;
+mod object;
+mod shared;
+
+pub use compile::{clang, compile};
+pub use error::Error;
+pub use kept::tables;
+pub use object::{Mode, Object, Ran};
+pub use wireloom_codegen_c::xdp::XdpSource;
+
+/// What becomes of a frame (`enum xdp_action` of the kernel).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    Aborted,
+    Drop,
+    /// To the host's own stack.
+    Pass,
+    /// Back out of the interface that it came from.
+    Tx,
+    Redirect,
+    /// A number that the kernel does not know.
+    Other(u32),
+}
+
+impl From<u32> for Verdict {
+    fn from(n: u32) -> Self {
+        match n {
+            0 => Verdict::Aborted,
+            1 => Verdict::Drop,
+            2 => Verdict::Pass,
+            3 => Verdict::Tx,
+            4 => Verdict::Redirect,
+            n => Verdict::Other(n),
+        }
+    }
+}

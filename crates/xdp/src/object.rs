@@ -1,0 +1,316 @@
+//! A loaded program, with its maps.
+
+use crate::error::refusal;
+use crate::kernel;
+use crate::shared::Shared;
+use crate::{compile, Error, Verdict};
+use aya::maps::DevMap;
+use aya::programs::{ProgramError, Xdp, XdpMode};
+use aya::{Ebpf, EbpfError, EbpfLoader};
+use std::io;
+use std::os::fd::AsFd;
+use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, SLOTS, STATISTICS};
+use wireloom_ir::TableId;
+
+/// Where the kernel runs a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver, or else in the network stack.
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the network stack, after the kernel has made a packet buffer: slower.
+    Generic,
+}
+
+/// The result of a test run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    pub verdict: Verdict,
+    /// The frame as it leaves.
+    pub frame: Vec<u8>,
+    /// Of a run, on average.
+    pub nanoseconds: u32,
+}
+
+pub struct Object {
+    ebpf: Ebpf,
+    source: XdpSource,
+    /// The state of each processor, one behind the other.
+    cores: Shared,
+    core_size: usize,
+    processors: u32,
+    /// The lines of each table.
+    tables: Vec<Shared>,
+}
+
+/// An entry of a table, and the place behind it.
+pub type Entry = (u64, Vec<u8>, Vec<u8>);
+
+impl Object {
+    /// Compiles and loads a program.
+    pub fn load(source: &XdpSource) -> Result<Object, Error> {
+        kernel::check()?;
+        let bytes = compile(source)?;
+        let processors = kernel::processors();
+        let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
+        let mut loader = EbpfLoader::new();
+        loader.map_max_entries("wl_cores", processors);
+        for t in &source.tables {
+            loader.map_max_entries(&t.map, t.lines);
+        }
+        let seed = kernel::random()?;
+        for (name, value) in [("wl_tick", &tick), ("wl_first_tick", &first), ("wl_seed", &seed)] {
+            loader.override_global(name, value, false);
+        }
+        let mut ebpf = loader.load(&bytes).map_err(of_loading)?;
+        for name in source.programs() {
+            program(&mut ebpf, name)?.load().map_err(of_program)?;
+        }
+        let core_size = core_size(source);
+        let map = ebpf.map("wl_cores").and_then(map_fd).ok_or_else(|| missing("wl_cores"))?;
+        let cores = Shared::new(map, core_size * processors as usize)?;
+        let lines = |t: &XdpTable| {
+            let map = ebpf.map(&t.map).and_then(map_fd).ok_or_else(|| missing(&t.map))?;
+            Shared::new(map, t.lines as usize * t.line)
+        };
+        let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
+        Ok(Object { ebpf, source: source.clone(), cores, core_size, processors, tables })
+    }
+
+    /// Runs the program on a frame of 14 to 3,520 bytes.
+    pub fn test(&self, frame: &[u8]) -> io::Result<Ran> {
+        self.test_many(frame, 1)
+    }
+
+    /// The same several times, for benches.
+    pub fn test_many(&self, frame: &[u8], repeat: u32) -> io::Result<Ran> {
+        let (verdict, frame, nanoseconds) = self.run(&self.source.name, frame, repeat)?;
+        Ok(Ran { verdict: verdict.into(), frame, nanoseconds })
+    }
+
+    fn run(&self, name: &str, data: &[u8], repeat: u32) -> io::Result<(u32, Vec<u8>, u32)> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let program = self.ebpf.program(name).ok_or_else(gone)?;
+        kernel::test_run(program.fd().map_err(|_| gone())?.as_fd(), data, repeat)
+    }
+
+    /// Puts the program in front of an interface; answers the mode.
+    pub fn attach(&mut self, interface: &str, mode: Mode) -> Result<Mode, Error> {
+        let wanted: &[(Mode, XdpMode)] = match mode {
+            Mode::Auto => &[(Mode::Native, XdpMode::Driver), (Mode::Generic, XdpMode::Skb)],
+            Mode::Native => &[(Mode::Native, XdpMode::Driver)],
+            Mode::Generic => &[(Mode::Generic, XdpMode::Skb)],
+        };
+        let mut last = None;
+        for (mode, kernel) in wanted {
+            match program(&mut self.ebpf, &self.source.name)?.attach(interface, *kernel) {
+                Ok(_) => return Ok(*mode),
+                Err(e) => {
+                    let e = of_attaching(interface, *mode, e);
+                    if !matches!(e, Error::Mode { .. }) {
+                        return Err(e);
+                    }
+                    last = Some(e)
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::NoInterface(interface.into())))
+    }
+
+    /// Makes a place of the map of ports an interface.
+    pub fn redirect(&mut self, place: u32, interface: &str) -> Result<(), Error> {
+        let gone = || Error::NoInterface(interface.into());
+        let name = std::ffi::CString::new(interface).map_err(|_| gone())?;
+        // SAFETY: a plain system call; the name is a C string.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(gone());
+        }
+        let map = self.ebpf.map_mut("wl_ports").ok_or_else(|| missing("wl_ports"))?;
+        let mut ports = DevMap::try_from(map).map_err(|e| Error::Compile(e.to_string()))?;
+        ports
+            .set(place, index, None, 0)
+            .map_err(|e| Error::System(format!("cannot send to `{interface}`"), io::Error::other(e.to_string())))
+    }
+
+    /// The sum of a word over all processors.
+    fn sum(&self, word: usize) -> u64 {
+        (0..self.processors as usize).fold(0, |a, n| a.wrapping_add(self.cores.word(n * self.core_size + 8 * word)))
+    }
+
+    /// A counter of the app.
+    pub fn counter(&self, n: usize) -> u64 {
+        self.sum(FATES + n)
+    }
+
+    /// Frames that had this fate.
+    pub fn fate(&self, verdict: Verdict) -> u64 {
+        self.sum(match verdict {
+            Verdict::Aborted => 0,
+            Verdict::Drop => 1,
+            Verdict::Pass => 2,
+            Verdict::Tx => 3,
+            Verdict::Redirect => 4,
+            Verdict::Other(n) => n as usize % FATES,
+        })
+    }
+
+    /// Faults of a kind.
+    pub fn faults(&self, kind: u16) -> u64 {
+        if (kind as usize) < self.source.faults {
+            self.sum(FATES + self.source.counters.max(1) + kind as usize)
+        } else {
+            0
+        }
+    }
+
+    /// The place of a table of the app among those of the program.
+    pub fn table(&self, table: TableId) -> Option<usize> {
+        self.source.tables.iter().position(|t| t.table == table)
+    }
+
+    /// A change of a table by its program in the kernel: the result, and the entry's value.
+    fn change(&self, table: usize, what: u64, key: &[u8], value: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+        let t = self.source.tables.get(table).ok_or(io::ErrorKind::NotFound)?;
+        let (keys, values) = (8 * t.key_words(), 8 * t.value_words());
+        let mut frame = vec![0u8; (8 + keys + values).max(16)];
+        frame[..8].copy_from_slice(&what.to_le_bytes());
+        frame[8..8 + key.len().min(keys)].copy_from_slice(&key[..key.len().min(keys)]);
+        let at = 8 + keys;
+        frame[at..at + value.len().min(values)].copy_from_slice(&value[..value.len().min(values)]);
+        let (result, out, _) = self.run(&t.program, &frame, 1)?;
+        Ok((result, out.get(at..at + t.value).unwrap_or_default().to_vec()))
+    }
+
+    /// The value of an entry; that counts as a use of it.
+    pub fn get(&self, table: usize, key: &[u8]) -> Option<Vec<u8>> {
+        self.change(table, tables::GET, key, &[]).ok().filter(|r| r.0 == 1).map(|r| r.1)
+    }
+
+    /// Adds or replaces an entry. False: there is no room.
+    pub fn put(&self, table: usize, key: &[u8], value: &[u8]) -> bool {
+        self.change(table, tables::PUT, key, value).is_ok_and(|r| r.0 == 1)
+    }
+
+    /// Removes an entry; whether it was there.
+    pub fn remove(&self, table: usize, key: &[u8]) -> bool {
+        self.change(table, tables::REMOVE, key, &[]).is_ok_and(|r| r.0 == 1)
+    }
+
+    /// The first entry from a place on, which is a number of a slot.
+    pub fn next(&self, table: usize, place: u64) -> Option<Entry> {
+        let (t, lines) = (self.source.tables.get(table)?, self.tables.get(table)?);
+        let slots = u64::from(t.lines) * SLOTS as u64;
+        for n in place..slots {
+            let at = (n / SLOTS as u64) as usize * t.line + 8 + (n % SLOTS as u64) as usize * t.slot();
+            if lines.word(at) == 0 {
+                continue;
+            }
+            let words = |from: usize, n: usize| -> Vec<u8> {
+                (0..n).flat_map(|w| lines.word(at + 8 * (from + w)).to_le_bytes()).collect()
+            };
+            let mut key = words(1, t.key_words());
+            key.truncate(t.key);
+            // As it is now, whole; it may have gone meanwhile.
+            if let Some(value) = self.get(table, &key) {
+                return Some((n + 1, key, value));
+            }
+        }
+        None
+    }
+
+    /// Entries of a table.
+    pub fn len(&self, table: usize) -> u64 {
+        let (Some(t), Some(lines)) = (self.source.tables.get(table), self.tables.get(table)) else { return 0 };
+        (0..t.lines as usize)
+            .map(|n| (0..SLOTS).filter(|s| lines.word(n * t.line + 8 + s * t.slot()) != 0).count() as u64)
+            .sum()
+    }
+
+    /// Frees what has expired. Entries expire without it, but keep their places until a packet
+    /// comes to their lines.
+    pub fn sweep(&self, table: usize) {
+        let (Some(t), Some(shared)) = (self.source.tables.get(table), self.tables.get(table)) else { return };
+        if t.idle == 0 {
+            return;
+        }
+        let now = kernel::monotonic();
+        let over = |line: u32| {
+            (0..SLOTS).any(|s| {
+                let used = shared.word(line as usize * t.line + 8 + s * t.slot());
+                used != 0 && used.saturating_add(t.idle) < now
+            })
+        };
+        for line in (0..t.lines).filter(|n| over(*n)) {
+            self.change(table, tables::SWEEP, &u64::from(line).to_le_bytes(), &[]).ok();
+        }
+    }
+
+    /// A table's statistics but for its entries: hits, misses, inserts, evictions, expired,
+    /// rejected.
+    pub fn statistics(&self, table: usize) -> [u64; 6] {
+        let first = FATES + self.source.counters.max(1) + self.source.faults + table * STATISTICS;
+        std::array::from_fn(|n| self.sum(first + n))
+    }
+
+    pub fn source(&self) -> &XdpSource {
+        &self.source
+    }
+}
+
+/// Bytes of a processor's state up to the values of the app, rounded up: the kernel tells the rest.
+fn core_size(source: &XdpSource) -> usize {
+    let words = FATES + source.counters.max(1) + source.faults + source.tables.len().max(1) * STATISTICS + 1;
+    (8 * words + source.state_bytes).next_multiple_of(64)
+}
+
+fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, Error> {
+    ebpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(|| missing(name))
+}
+
+fn map_fd(map: &aya::maps::Map) -> Option<std::os::fd::BorrowedFd<'_>> {
+    match map {
+        aya::maps::Map::Array(data) => Some(data.fd().as_fd()),
+        _ => None,
+    }
+}
+
+fn missing(name: &str) -> Error {
+    Error::Compile(format!("the object has no `{name}`"))
+}
+
+fn of_loading(e: EbpfError) -> Error {
+    match e {
+        EbpfError::ProgramError(e) => of_program(e),
+        e => Error::Compile(e.to_string()),
+    }
+}
+
+fn of_program(e: ProgramError) -> Error {
+    match e {
+        ProgramError::LoadError { verifier_log, .. } => {
+            let log = verifier_log.to_string();
+            if std::env::var_os("WIRELOOM_XDP_LOG").is_some() {
+                eprintln!("{log}");
+            }
+            let (place, why) = refusal(&log);
+            Error::Refused { place, why }
+        }
+        e => Error::Compile(e.to_string()),
+    }
+}
+
+fn of_attaching(interface: &str, mode: Mode, e: ProgramError) -> Error {
+    let mode = if mode == Mode::Native { "native" } else { "generic" };
+    match e {
+        ProgramError::UnknownInterface { .. } => Error::NoInterface(interface.into()),
+        ProgramError::SyscallError(e) => match e.io_error.raw_os_error() {
+            Some(libc::EBUSY | libc::EEXIST) => {
+                Error::Taken { interface: interface.into(), program: kernel::program_of(interface) }
+            }
+            _ => Error::Mode { interface: interface.into(), mode, why: e.io_error },
+        },
+        e => Error::Mode { interface: interface.into(), mode, why: io::Error::other(e.to_string()) },
+    }
+}

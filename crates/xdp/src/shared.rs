@@ -1,0 +1,46 @@
+//! Memory of a map that the kernel and this process share.
+
+use crate::Error;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub struct Shared {
+    at: *mut u8,
+    size: usize,
+}
+
+// SAFETY: the memory is only read here, word by word, atomically.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Maps the values of an array, which lie side by side.
+    pub fn new(map: BorrowedFd, size: usize) -> Result<Shared, Error> {
+        let size = size.next_multiple_of(4096);
+        // SAFETY: a new mapping of a descriptor that is open.
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_SHARED, map.as_raw_fd(), 0) };
+        if at == libc::MAP_FAILED {
+            return Err(Error::System("cannot map the program's memory".into(), io::Error::last_os_error()));
+        }
+        Ok(Shared { at: at.cast(), size })
+    }
+
+    /// The word at an offset in bytes; 0 behind the end.
+    pub fn word(&self, at: usize) -> u64 {
+        if at % 8 != 0 || at + 8 > self.size {
+            return 0;
+        }
+        // SAFETY: within the mapping, aligned; others write it meanwhile, atomically for readers.
+        unsafe { (*self.at.add(at).cast::<AtomicU64>()).load(Ordering::Relaxed) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this one's own.
+        unsafe { libc::munmap(self.at.cast(), self.size) };
+    }
+}

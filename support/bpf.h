@@ -1,0 +1,331 @@
+/* bpf.h: what generated programs for the kernel's XDP hook use. It takes the place of base.h,
+ * builtin.h and frame.h there.
+ *
+ * No header of the system is needed: the few types and numbers of the kernel's interface
+ * (include/uapi/linux/bpf.h) stand here. `x` is the activation in all code that includes this. */
+#ifndef WL_BPF_H
+#define WL_BPF_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- the kernel's interface ---- */
+
+struct xdp_md { uint32_t data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; };
+enum { XDP_ABORTED = 0, XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
+enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_DEVMAP = 14, BPF_F_MMAPABLE = 1024 };
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static uint32_t (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*const bpf_redirect_map)(void *map, uint64_t key, uint64_t flags) = (void *)51;
+static uint64_t (*const bpf_jiffies64)(void) = (void *)118;
+static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t flags) = (void *)181;
+#define SEC(name) __attribute__((section(name), used))
+#define WL_MAP_NUMBER(name, n) int (*name)[n]
+#define WL_MAP_TYPE(name, type) type *name
+
+/* ---- for the verifier ---- */
+
+#define WL_INLINE static inline __attribute__((always_inline))
+#define WL_LIKELY(e) __builtin_expect(!!(e), 1)
+#define WL_UNLIKELY(e) __builtin_expect(!!(e), 0)
+/* One register for the pointer that is tested and the one that is used. */
+#define WL_KEEP(v) __asm__ volatile("" : "+r"(v))
+/* 0, which the verifier cannot know: without it each way to a place of the code would be verified
+   by itself to the end. */
+extern volatile uint64_t wl_unknown;
+/* No header begins behind this place: each is there at most once, and all together are shorter. */
+#define WL_AT 16383
+
+/* Values of the wire and of tables. */
+typedef struct wl_ip { union { uint8_t b[16]; uint64_t w[2]; }; } wl_ip;
+typedef struct wl_endpoint { union { uint8_t ip[16]; uint64_t w[2]; }; uint16_t port, v4; uint32_t pad; } wl_endpoint;
+typedef struct wl_opt_uint32_t { bool has; uint32_t v; } wl_opt_uint32_t;
+typedef struct wl_opt_uint64_t { bool has; uint64_t v; } wl_opt_uint64_t;
+
+enum { WL_F_MALFORMED = 1, WL_F_TOO_LONG = 2, WL_F_TRUNCATED = 3, WL_F_CONSTRAINT = 4, WL_F_INDEX = 5, WL_F_DIVISION = 6,
+       WL_F_NONE_VALUE = 7, WL_F_OVERLOAD = 12, WL_F_FULL = 14 };
+enum { WL_T_DONE = 0, WL_T_FAULT = 2 };
+
+typedef struct wl_core { uint64_t now; } wl_core;
+/* An activation. */
+typedef struct wl_fx {
+    struct app_state *state;     /* this processor's */
+    const uint8_t *data, *end;   /* the frame */
+    wl_core *core;
+    uint32_t place;
+    uint16_t fault;
+} wl_fx;
+#define wl_state(x) ((x)->state)
+#define wl_fail(x, kind, at) do { if (!(x)->fault) { (x)->fault = (kind); (x)->place = (at); } } while (0)
+/* A header that is there but wrong: counted, and left out. */
+#define wl_header_fault(of, kind, at) do { if ((of) != NULL) x->state->fault[(kind) < WL_FAULTS ? (kind) : 0]++; } while (0)
+
+/* ---- loads ---- */
+
+/* Of bytes that have been tested. */
+#define wl_known_u8(p) (*(const uint8_t *)(p))
+#define wl_known_be16(p) __builtin_bswap16(*(const uint16_t *)(p))
+#define wl_known_be32(p) __builtin_bswap32(*(const uint32_t *)(p))
+#define wl_known_be64(p) __builtin_bswap64(*(const uint64_t *)(p))
+#define wl_known_le16(p) (*(const uint16_t *)(p))
+#define wl_known_le32(p) (*(const uint32_t *)(p))
+#define wl_known_le64(p) (*(const uint64_t *)(p))
+WL_INLINE uint64_t wl_join_be(const uint8_t *p, const unsigned n) { uint64_t v = 0; _Pragma("unroll") for (unsigned i = 0; i < n; i++) v = v << 8 | p[i]; return v; }
+WL_INLINE uint64_t wl_join_le(const uint8_t *p, const unsigned n) { uint64_t v = 0; _Pragma("unroll") for (unsigned i = n; i-- > 0;) v = v << 8 | p[i]; return v; }
+#define wl_known_be(p, n) wl_join_be((p), (n))
+#define wl_known_le(p, n) wl_join_le((p), (n))
+/* Of bytes that the walk over the headers has found: the verifier has forgotten it. Functions that
+   load have a label `lost`, which no frame reaches. */
+#define WL_LOAD(p, n, load) ({ const uint8_t *q_ = (p); WL_KEEP(q_); if (q_ + (n) > x->end) goto lost; load; })
+#define wl_u8(p) WL_LOAD(p, 1, *q_)
+#define wl_be16(p) WL_LOAD(p, 2, wl_known_be16(q_))
+#define wl_be32(p) WL_LOAD(p, 4, wl_known_be32(q_))
+#define wl_be64(p) WL_LOAD(p, 8, wl_known_be64(q_))
+#define wl_le16(p) WL_LOAD(p, 2, wl_known_le16(q_))
+#define wl_le32(p) WL_LOAD(p, 4, wl_known_le32(q_))
+#define wl_le64(p) WL_LOAD(p, 8, wl_known_le64(q_))
+#define wl_be(p, n) WL_LOAD(p, n, wl_join_be(q_, n))
+#define wl_le(p, n) WL_LOAD(p, n, wl_join_le(q_, n))
+
+/* ---- integers ---- */
+
+WL_INLINE uint32_t wl_choose(bool first, uint32_t a, uint32_t b) { return first ? a : b; }
+WL_INLINE int64_t wl_sext(uint64_t v, unsigned bits) { return (int64_t)(v << (64 - bits)) >> (64 - bits); }
+WL_INLINE uint64_t wl_add_sat(uint64_t a, uint64_t b, uint64_t max) { const uint64_t r = a + b; return r < a || r > max ? max : r; }
+WL_INLINE uint64_t wl_sub_sat(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+WL_INLINE int64_t wl_adds_sat(int64_t a, int64_t b, int64_t min, int64_t max) {
+    const int64_t r = (int64_t)((uint64_t)a + (uint64_t)b);
+    if (((a ^ r) & (b ^ r)) < 0) return a < 0 ? min : max;
+    return r < min ? min : r > max ? max : r;
+}
+WL_INLINE int64_t wl_subs_sat(int64_t a, int64_t b, int64_t min, int64_t max) {
+    const int64_t r = (int64_t)((uint64_t)a - (uint64_t)b);
+    if (((a ^ b) & (a ^ r)) < 0) return a < 0 ? min : max;
+    return r < min ? min : r > max ? max : r;
+}
+WL_INLINE uint64_t wl_udiv(uint64_t a, uint64_t b) { return b ? a / b : 0; }
+WL_INLINE uint64_t wl_urem(uint64_t a, uint64_t b) { return b ? a % b : 0; }
+WL_INLINE uint64_t wl_shl(uint64_t a, uint32_t s, uint32_t w) { return s < w ? a << s : 0; }
+WL_INLINE uint64_t wl_shr(uint64_t a, uint32_t s, uint32_t w) { return s < w ? a >> s : 0; }
+WL_INLINE int64_t wl_sar(int64_t a, uint32_t s, uint32_t w) { return s < w ? a >> s : 0; }
+WL_INLINE uint64_t wl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+WL_INLINE uint64_t wl_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+WL_INLINE int64_t wl_smin(int64_t a, int64_t b) { return a < b ? a : b; }
+WL_INLINE int64_t wl_smax(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- addresses ---- */
+
+WL_INLINE bool wl_ip_eq(wl_ip a, wl_ip b) { return ((a.w[0] ^ b.w[0]) | (a.w[1] ^ b.w[1])) == 0; }
+WL_INLINE wl_ip wl_v4_ip(uint32_t n) { return (wl_ip){.w = {0, 0xffff0000u | (uint64_t)__builtin_bswap32(n) << 32}}; }
+WL_INLINE unsigned __int128 wl_ip_u128(wl_ip a) { return (unsigned __int128)__builtin_bswap64(a.w[0]) << 64 | __builtin_bswap64(a.w[1]); }
+WL_INLINE wl_ip wl_u128_ip(unsigned __int128 n) { return (wl_ip){.w = {__builtin_bswap64((uint64_t)(n >> 64)), __builtin_bswap64((uint64_t)n)}}; }
+WL_INLINE bool wl_is_v4(wl_ip a) { return a.w[0] == 0 && (uint32_t)a.w[1] == 0xffff0000u; }
+WL_INLINE wl_endpoint wl_ep_of(wl_ip a, uint16_t port) { return (wl_endpoint){.w = {a.w[0], a.w[1]}, .port = port, .v4 = wl_is_v4(a)}; }
+WL_INLINE wl_ip wl_ip_of(wl_endpoint e) { return (wl_ip){.w = {e.w[0], e.w[1]}}; }
+WL_INLINE bool wl_ep_eq(wl_endpoint a, wl_endpoint b) { return a.port == b.port && ((a.w[0] ^ b.w[0]) | (a.w[1] ^ b.w[1])) == 0; }
+/* The order of addresses is that of their bytes. */
+WL_INLINE int wl_ip_order(wl_ip a, wl_ip b) {
+    const uint64_t x0 = __builtin_bswap64(a.w[0]), y0 = __builtin_bswap64(b.w[0]), x1 = __builtin_bswap64(a.w[1]), y1 = __builtin_bswap64(b.w[1]);
+    return x0 != y0 ? (x0 < y0 ? -1 : 1) : x1 != y1 ? (x1 < y1 ? -1 : 1) : 0;
+}
+
+/* ---- frames ---- */
+
+#ifdef WL_LAYERS
+typedef struct wl_frame { uint32_t n, wire; } wl_frame;
+typedef struct wl_view {
+    const uint8_t *p;
+    uint32_t n, end, top, miss;
+    uint64_t has;
+    uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS];
+    uint8_t net[WL_LAYERS];
+    uint16_t slot[WL_SLOTS];
+} wl_view;
+#define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
+#define WL_JOIN do { const uint64_t z_ = wl_unknown; at = (at ^ (uint32_t)z_) & WL_AT; v->has ^= z_; v->end = (v->end ^ (uint32_t)z_) & 65535; \
+    v->top ^= (uint32_t)z_; cut ^= (uint32_t)z_; net ^= (uint8_t)z_; } while (0)
+/* The end of the walk: of all headers. */
+#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; \
+    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { (v)->at[j_] ^= (uint16_t)z_; (v)->to[j_] ^= (uint16_t)z_; (v)->lim[j_] ^= (uint16_t)z_; } \
+    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] ^= (uint16_t)z_; } while (0)
+/* The end of a branch: which headers are there is asked anew. */
+#define WL_JOIN_BRANCHES(v) ((v)->has ^= wl_unknown)
+#endif
+
+/* ---- tables ---- */
+
+/* Stores the low n bytes of a number, which need no alignment. */
+WL_INLINE void wl_pack(uint8_t *d, uint64_t v, const unsigned n) { _Pragma("unroll") for (unsigned i = 0; i < n; i++) d[i] = (uint8_t)(v >> (8 * i)); }
+/* Makes the words of a value unknown to the verifier: the ways to here join. */
+#define WL_FORGET(words, n) do { const uint64_t z_ = wl_unknown; _Pragma("unroll") for (unsigned j_ = 0; j_ < (n); j_++) (words)[j_] ^= z_; } while (0)
+#define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ wl_unknown) & 1))
+/* The two lines of a key, locked. A line begins with its lock. */
+typedef struct wl_lines { void *a, *b; } wl_lines;
+struct wl_wait { uint32_t *lock; uint32_t got; };
+static long wl_try(uint32_t round, void *with) {
+    struct wl_wait *w = with;
+    (void)round;
+    w->got = __sync_val_compare_and_swap(w->lock, 0, 1) == 0;
+    return w->got;
+}
+/* A processor holds a lock for a fraction of a microsecond, unless its machine is stopped. */
+#define WL_TRIES (1u << 20)
+static __attribute__((noinline)) int wl_wait_for(uint32_t *lock) {
+    struct wl_wait w = {lock, 0};
+    if (!lock) return 0;
+    bpf_loop(WL_TRIES, wl_try, &w, 0);
+    return (int)w.got;
+}
+WL_INLINE bool wl_lock(uint32_t *lock) { return WL_LIKELY(__sync_val_compare_and_swap(lock, 0, 1) == 0) || wl_wait_for(lock); }
+WL_INLINE void wl_unlock(uint32_t *lock) { (void)__sync_lock_test_and_set(lock, 0); }
+#define wl_table_unlock(lines) do { wl_unlock((lines).a); wl_unlock((lines).b); } while (0)
+/* Words of a table's statistics. */
+enum { WL_HITS = 0, WL_MISSES = 1, WL_INSERTS = 2, WL_EVICTIONS = 3, WL_EXPIRED = 4, WL_REJECTED = 5 };
+enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4 };
+#define WL_SLOTS_OF_LINE 8
+/* The hash's secret, set at the start: no sender can choose keys that share their lines. */
+extern volatile const uint64_t wl_seed;
+
+#define WL_SAME(words, a, b) ({ uint64_t d_ = 0; _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) d_ |= (a)[j_] ^ (b)[j_]; d_ == 0; })
+
+/* The functions of a table: its number, words of a key and a value, lines, entries at most, time
+   without use (0: no end), whether the least recently used entry makes room.
+   `index` and `room` are no part of their callers for the verifier, so that the ways through them
+   do not multiply. `room` gives the number of slots without an entry, one of them, and the one that
+   is unused longest, four bits each; `over`: entries last used before are none. */
+#define WL_TABLE(map, number, keys, values, lines, capacity, idle, lru) \
+int map##_index(const struct map##_line *line, const struct map##_key *k) { \
+    if (!line || !k) return WL_SLOTS_OF_LINE; \
+    _Pragma("unroll") for (int i = 0; i < WL_SLOTS_OF_LINE; i++) \
+        if (line->slot[i].used && WL_SAME(keys, line->slot[i].key, k->w)) return i; \
+    return WL_SLOTS_OF_LINE; \
+} \
+uint64_t map##_room(const struct map##_line *line, uint64_t over) { \
+    if (!line) return 0; \
+    const uint64_t z = wl_unknown; \
+    uint64_t free = z, at = z, oldest = z, least = ~z; \
+    _Pragma("unroll") for (unsigned i = 0; i < WL_SLOTS_OF_LINE; i++) { \
+        const uint64_t used = line->slot[i].used; \
+        if (used < over) { free++; at = i ^ z; } \
+        else if (used < least) { least = used; oldest = i ^ z; } \
+    } \
+    return (free & 15) << 8 | (at & 15) << 4 | (oldest & 15); \
+} \
+WL_INLINE bool map##_lock(const struct map##_key *k, wl_lines *at) { \
+    uint64_t h = wl_seed; \
+    _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } \
+    h *= 0xbf58476d1ce4e5b9ull; \
+    const uint32_t one = (uint32_t)(h >> 32) & ((lines) - 1), other = ((uint32_t)h ^ (uint32_t)(h >> 47)) & ((lines) - 1); \
+    const uint32_t two = other == one ? one ^ 1 : other, first = one < two ? one : two, second = one < two ? two : one; \
+    at->a = bpf_map_lookup_elem(&map, &first); \
+    at->b = bpf_map_lookup_elem(&map, &second); \
+    if (!at->a || !at->b || !wl_lock(at->a)) return false; \
+    if (wl_lock(at->b)) return true; \
+    wl_unlock(at->a); \
+    return false; \
+} \
+/* Entries last used before are none. */ \
+WL_INLINE uint64_t map##_over(const wl_fx *x) { return (idle) != 0 && x->core->now + 1 > (idle) ? x->core->now + 1 - (idle) : 1; } \
+WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, wl_lines *at) { \
+    struct map##_line *line = at->a; \
+    int i = map##_index(line, k); \
+    if (i >= WL_SLOTS_OF_LINE) { line = at->b; i = map##_index(line, k); } \
+    if (i >= WL_SLOTS_OF_LINE) return NULL; \
+    struct map##_slot *s = &line->slot[i & (WL_SLOTS_OF_LINE - 1)]; \
+    if ((idle) == 0 || s->used >= map##_over(x)) return s; \
+    s->used = 0; \
+    __sync_fetch_and_add(&map##_entries, -1); \
+    x->state->table[number][WL_EXPIRED]++; \
+    return NULL; \
+} \
+WL_INLINE struct map##_slot *map##_get(wl_fx *x, const struct map##_key *k, wl_lines *at) { \
+    struct map##_slot *s = map##_find(x, k, at); \
+    if (!s) { x->state->table[number][WL_MISSES]++; return NULL; } \
+    x->state->table[number][WL_HITS]++; \
+    s->used = x->core->now + 1; \
+    return s; \
+} \
+WL_INLINE bool map##_remove(wl_fx *x, const struct map##_key *k, wl_lines *at) { \
+    struct map##_slot *s = map##_find(x, k, at); \
+    if (!s) return false; \
+    s->used = 0; \
+    __sync_fetch_and_add(&map##_entries, -1); \
+    return true; \
+} \
+/* A slot for a new entry: one without an entry, or that of the entry that makes room. */ \
+WL_INLINE struct map##_slot *map##_new(wl_fx *x, wl_lines *at) { \
+    const uint64_t over = map##_over(x), a = map##_room(at->a, over), b = map##_room(at->b, over); \
+    const bool second = (b >> 8) > (a >> 8); \
+    struct map##_line *line = second ? at->b : at->a; \
+    const uint64_t room = second ? b : a; \
+    struct map##_slot *s = &line->slot[room >> 4 & (WL_SLOTS_OF_LINE - 1)]; \
+    if (room >> 8) { \
+        if (s->used) { x->state->table[number][WL_EXPIRED]++; return s; } \
+        if (__sync_fetch_and_add(&map##_entries, 1) < (capacity)) return s; \
+        __sync_fetch_and_add(&map##_entries, -1); \
+    } \
+    s = &line->slot[room & (WL_SLOTS_OF_LINE - 1)]; \
+    if (!(lru) || !s->used) { x->state->table[number][WL_REJECTED]++; return NULL; } \
+    x->state->table[number][WL_EVICTIONS]++; \
+    return s; \
+} \
+WL_INLINE bool map##_put(wl_fx *x, const struct map##_key *k, const uint64_t *v, wl_lines *at) { \
+    struct map##_slot *s = map##_find(x, k, at); \
+    if (!s) { \
+        s = map##_new(x, at); \
+        if (!s) return false; \
+        x->state->table[number][WL_INSERTS]++; \
+        _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) s->key[i] = k->w[i]; \
+    } \
+    _Pragma("unroll") for (unsigned i = 0; i < (values); i++) s->value[i] = v[i]; \
+    s->used = x->core->now + 1; \
+    return true; \
+} \
+WL_INLINE int map##_sweep(wl_fx *x, const uint32_t number_of_line) { \
+    struct map##_line *line = bpf_map_lookup_elem(&map, &number_of_line); \
+    if (!line || !wl_lock(&line->lock)) return 0; \
+    const uint64_t over = map##_over(x); \
+    for (unsigned i = 0; i < WL_SLOTS_OF_LINE; i++) \
+        if (line->slot[i].used && line->slot[i].used < over) { \
+            line->slot[i].used = 0; \
+            __sync_fetch_and_add(&map##_entries, -1); \
+            x->state->table[number][WL_EXPIRED]++; \
+        } \
+    wl_unlock(&line->lock); \
+    return 1; \
+}
+
+/* The body of a table's program for changes: the result is 1 if the entry was there or is there
+   now, 2 if there is no room, 3 if the line could not be locked. */
+#define WL_CHANGES(map, keys, values) \
+    wl_core core = {wl_now()}; \
+    wl_fx fx = {.core = &core}, *x = &fx; \
+    uint8_t *d = (uint8_t *)(long)ctx->data; \
+    const uint32_t cpu = bpf_get_smp_processor_id(); \
+    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    if (!x->state || d + 8 * (1 + (keys) + (values)) > (const uint8_t *)(long)ctx->data_end) return 0; \
+    uint64_t *in = (uint64_t *)d, v[(values) > 0 ? (values) : 1] = {0}; \
+    struct map##_key k; \
+    _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) k.w[i] = in[1 + i]; \
+    _Pragma("unroll") for (unsigned i = 0; i < (values); i++) v[i] = in[1 + (keys) + i]; \
+    const uint64_t what = in[0]; \
+    if (what == WL_SWEEP) return map##_sweep(x, (uint32_t)k.w[0]); \
+    wl_lines at; \
+    if (!map##_lock(&k, &at)) return 3; \
+    int result = 0; \
+    if (what == WL_GET) { \
+        struct map##_slot *s = map##_get(x, &k, &at); \
+        if (s) { result = 1; _Pragma("unroll") for (unsigned i = 0; i < (values); i++) v[i] = s->value[i]; } \
+    } else if (what == WL_PUT) { \
+        result = map##_put(x, &k, v, &at) ? 1 : 2; \
+    } else if (what == WL_REMOVE) { \
+        result = map##_remove(x, &k, &at); \
+    } \
+    wl_table_unlock(at); \
+    if (what == WL_GET) { _Pragma("unroll") for (unsigned i = 0; i < (values); i++) in[1 + (keys) + i] = v[i]; } \
+    return result;
+
+/* The kernel's ticks since its start as nanoseconds; the loader sets their length and begin. */
+extern volatile const uint64_t wl_tick, wl_first_tick;
+WL_INLINE uint64_t wl_now(void) { return (bpf_jiffies64() - wl_first_tick) * wl_tick; }
+#endif
