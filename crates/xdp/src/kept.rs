@@ -30,10 +30,10 @@ impl OutsideTable for Kept {
         self.object().remove(self.table, key)
     }
 
-    fn len(&self) -> u64 {
+    fn entries(&self) -> u64 {
         let object = self.object();
         object.sweep(self.table);
-        object.len(self.table)
+        object.entries(self.table)
     }
 
     fn next(&self, place: u64) -> Option<(u64, Vec<u8>, Vec<u8>)> {

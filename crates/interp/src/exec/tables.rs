@@ -17,7 +17,7 @@ pub trait OutsideTable: Send + Sync {
     fn put(&self, key: &[u8], value: &[u8]) -> bool;
     /// Whether it was there.
     fn remove(&self, key: &[u8]) -> bool;
-    fn len(&self) -> u64;
+    fn entries(&self) -> u64;
     /// The first entry from a place on: the place behind it, key and value.
     fn next(&self, place: u64) -> Option<(u64, Vec<u8>, Vec<u8>)>;
 }
@@ -235,7 +235,7 @@ impl Table {
     /// Entries that have not expired.
     pub fn len(&mut self, now: u64) -> u64 {
         if let Some(o) = &self.outside {
-            return o.table.len();
+            return o.table.entries();
         }
         self.expire(now, usize::MAX);
         self.entries.len() as u64
