@@ -71,7 +71,7 @@ impl Outside for Beside {
         let (part, index) = find(&self.0, TableId(table as u32))?;
         let object = self.0[part].object();
         let [hits, misses, inserts, evictions, expired, rejected] = object.statistics(index);
-        let entries = object.len(index);
+        let entries = object.entries(index);
         let t = &object.source().tables[index];
         Some([entries, hits, misses, inserts, evictions, expired, rejected, entries * (t.key + t.value) as u64])
     }

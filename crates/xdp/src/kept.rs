@@ -33,7 +33,7 @@ impl OutsideTable for Kept {
     fn entries(&self) -> u64 {
         let object = self.object();
         object.sweep(self.table);
-        object.len(self.table)
+        object.entries(self.table)
     }
 
     fn next(&self, place: u64) -> Option<(u64, Vec<u8>, Vec<u8>)> {

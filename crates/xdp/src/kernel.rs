@@ -24,8 +24,8 @@ pub fn check() -> Result<(), Error> {
     let effective = status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
     let effective = effective.unwrap_or(0);
     let has = |n: u32| effective >> n & 1 != 0;
-    let may = |n: u32| has(n) || (n > CAP_SYS_ADMIN && has(CAP_SYS_ADMIN));
-    let missing: Vec<&'static str> = NEEDED.iter().filter(|c| !may(c.1)).map(|c| c.0).collect();
+    let lacks = |n: u32| !(has(n) || n > CAP_SYS_ADMIN && has(CAP_SYS_ADMIN));
+    let missing: Vec<&'static str> = NEEDED.iter().filter(|c| lacks(c.1)).map(|c| c.0).collect();
     if missing.is_empty() {
         Ok(())
     } else {

@@ -221,7 +221,7 @@ impl Object {
     }
 
     /// Entries of a table.
-    pub fn len(&self, table: usize) -> u64 {
+    pub fn entries(&self, table: usize) -> u64 {
         let (Some(t), Some(lines)) = (self.source.tables.get(table), self.tables.get(table)) else { return 0 };
         (0..t.lines as usize)
             .map(|n| (0..SLOTS).filter(|s| lines.word(n * t.line + 8 + s * t.slot()) != 0).count() as u64)
