@@ -255,6 +255,28 @@ fn a_lossy_queue_counts_what_it_discards() {
     }
 }
 
+/// A condition that never holds takes the only sender away: the receiver ends as the others do.
+#[test]
+fn a_queue_without_senders() {
+    let folder = Folder::new("segments-unsent");
+    let text = r#"
+app unsent {
+    port wire = nic("a"), out = nic("b"), side = nic("c")
+    queue q { depth 8 }
+    counter came
+    segment s on cpu(0) { on wire(p) { came += 1 if 5 < 4 { p -> q } else { p -> side } } }
+    segment t on cpu(1) { q -> out }
+}
+"#;
+    std::fs::write(folder.file("program.loom"), text).expect("the folder is writable");
+    write(&folder.file("in.pcap"), &traffic(8, 100, &[0]));
+    let ports = ["--bind", "wire=pcap:@/in.pcap", "--bind", "out=null", "--bind", "side=null"];
+    for way in [&[][..], &["--interpret"][..]] {
+        let said = folder.run("program.loom", &[&ports[..], way].concat());
+        assert!(said.contains("100 frames received"), "{said}");
+    }
+}
+
 /// Frames that lie in memory, and are shown again and again, are copied before they cross.
 #[test]
 fn frames_in_memory_cross() {

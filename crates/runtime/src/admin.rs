@@ -1,6 +1,5 @@
-//! The admin page: `/metrics` for Prometheus, `/status` as JSON, `/graph` with the pictures of the
-//! apps and their numbers, and `/signal/APP/NAME` to call an app's signals, on a thread of its own
-//! ([`page`]).
+//! The admin page: `/metrics` for Prometheus, `/status` as JSON, `/graph` with pictures of the apps.
+//! `/signal/APP/NAME` calls an app's signals. The page has a thread of its own ([`page`]).
 //!
 //! It reads the cores' counters while they run and sums them.
 

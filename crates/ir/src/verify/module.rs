@@ -231,7 +231,10 @@ impl Checker<'_> {
         for (n, p) in m.ports.iter().enumerate() {
             let crosses = placed.crossings.contains_key(&PortId(n as u32));
             let path = format!("port {}", p.name);
-            self.need(p.kind.is_crossing() == crosses, &path, "it is no queue between segments, or not called so")
+            // Its senders may have been folded away.
+            let fits =
+                if crosses { p.kind.is_crossing() } else { !p.kind.is_crossing() || !sent_to(m, PortId(n as u32)) };
+            self.need(fits, &path, "it is no queue between segments, or not called so")
         }
     }
 
@@ -503,4 +506,23 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Whether a handler of frames sends to a port.
+fn sent_to(m: &Module, to: PortId) -> bool {
+    m.handlers.iter().any(|h| {
+        let mut sent = false;
+        walk::stmts(&h.body.block, &mut |s| {
+            sent |= match &s.kind {
+                StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } | StmtKind::SendFrame { port, .. } => {
+                    *port == to
+                }
+                StmtKind::Output { wire, .. } => {
+                    matches!(m.wires.get(wire.index()).map(|w| w.to), Some(Target::Port { port, .. }) if port == to)
+                }
+                _ => false,
+            }
+        });
+        sent
+    })
 }
