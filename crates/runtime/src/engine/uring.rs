@@ -97,6 +97,8 @@ pub struct Uring {
     retry_at: u64,
     /// How many more connections each listener may accept; those without an entry, any number.
     rooms: Vec<(Token, usize)>,
+    /// Listeners that accept from the next poll on: `admit` may bound them before.
+    new_listeners: Vec<Token>,
 }
 
 impl Uring {
@@ -128,6 +130,7 @@ impl Uring {
             completions: Vec::new(),
             retry_at: 0,
             rooms: Vec::new(),
+            new_listeners: Vec::new(),
         };
         e.listen_for_bell()?;
         // Multishot receive is newer than the rest (6.0): see that the kernel takes the operations
@@ -447,7 +450,7 @@ impl Engine for Uring {
     fn listen(&mut self, addr: SocketAddr) -> io::Result<Token> {
         let fd = common::listener(addr, 0)?;
         let token = self.sockets.insert(Socket::new(fd, LISTENER, None));
-        self.accept(token);
+        self.new_listeners.push(token);
         Ok(token)
     }
 
@@ -503,6 +506,9 @@ impl Engine for Uring {
         self.aside.clear();
         self.sockets.reuse();
         events.append(&mut self.early);
+        for listener in std::mem::take(&mut self.new_listeners) {
+            self.accept(listener);
+        }
         if !self.resumed.is_empty() {
             self.deliver_held(events);
         }
