@@ -154,8 +154,8 @@ fn build(folder: &Folder, umask: u32) -> Output {
     })
 }
 
-/// An altered file is refused, for each altered part of the appended program and for each end that
-/// was cut off, also if the file has the compiler in it.
+/// An altered file is refused, whichever part of the appended program is altered or cut off. So is
+/// one that has the compiler in it.
 #[test]
 fn an_altered_file_is_told() {
     let folder = Folder::new("altered");

@@ -22,8 +22,9 @@ pub const CORES_MAX: usize = NOBODY as usize;
 /// Batches of at least so many frames are used to measure the cost of a frame: smaller ones cost
 /// more for each.
 const TELLING: usize = 16;
-/// The quickest of such batches counts: the others met cold caches or interrupts. It is believed once
-/// so many batches behind it were not quicker by an eighth, at the latest after the last of these.
+/// The quickest of such batches counts: the others met cold caches or interrupts. It is believed
+/// once so many batches behind it were not quicker by an eighth, at the latest after the last of
+/// these.
 const STEADY: u32 = 3;
 const BATCHES: u32 = 16;
 /// The least cost of a frame that is worth handing over, in ns.
@@ -47,8 +48,8 @@ pub enum Policy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not known yet: the batches measured so far, how many of them have changed nothing, and the ns
-    /// per frame of the quickest.
+    /// Not known yet: the batches measured so far, how many of them have changed nothing, and the
+    /// ns per frame of the quickest.
     Judging { batches: u32, steady: u32, least: u64 },
     /// The receiving core handles all frames.
     Kept,
