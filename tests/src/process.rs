@@ -129,11 +129,20 @@ impl Process {
     /// Processor time used so far, with that of its children that have ended, in milliseconds.
     /// Other load does not count.
     pub fn cpu_ms(&self) -> u64 {
+        self.ticks(11..15) * 10
+    }
+
+    /// The same without its children, such as the compiler.
+    pub fn own_cpu_ms(&self) -> u64 {
+        self.ticks(11..13) * 10
+    }
+
+    /// The sum of utime, stime, cutime and cstime, in ticks of 10 ms.
+    fn ticks(&self, fields: std::ops::Range<usize>) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         let after_name = stat.rsplit(')').next().unwrap_or("");
-        let field = |n: usize| after_name.split_whitespace().nth(n).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
-        // utime, stime, cutime and cstime, in ticks of 10 ms.
-        (11..15).map(field).sum::<u64>() * 10
+        let all: Vec<u64> = after_name.split_whitespace().map(|f| f.parse().unwrap_or(0)).collect();
+        all.get(fields).map_or(0, |f| f.iter().sum())
     }
 
     pub fn descriptors(&self) -> usize {

@@ -56,6 +56,13 @@ fn counts_match_the_traffic() {
     };
     assert!((0..=10).any(|far| requests == split(far)), "{requests:?}");
     assert!(backends.iter().all(|b| b["up"] == true && b["load"] == 0), "{status}");
+    // Each answer of a backend has a class, also one of several to a request.
+    for b in backends {
+        let classes = b["classes"].as_object().expect("classes");
+        let all: u64 = classes.values().filter_map(serde_json::Value::as_u64).sum();
+        assert_eq!(Some(all), b["requests"].as_u64(), "{status}");
+        assert!(classes["ok"].as_u64() > Some(0) && classes["error"] == 0, "{status}");
+    }
     admin::eventually("the program's counters", || {
         let counters = &admin::status(page)["apps"][0]["counters"];
         (&counters["gets"], &counters["multigets"], &counters["writes"]) == (&100.into(), &50.into(), &50.into())

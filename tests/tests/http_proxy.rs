@@ -35,7 +35,7 @@ fn hop_by_hop_fields_stay_on_their_hop() {
         assert!(!request.contains(gone), "{gone} was forwarded: {request}");
     }
     assert!(request.contains("x-kept: yes\r\n"), "{request}");
-    assert!(request.contains("x-forwarded-for: 9.9.9.9, 127.0.0.1\r\n"), "{request}");
+    assert!(request.contains("x-forwarded-for: 127.0.0.1\r\n") && !request.contains("9.9.9.9"), "{request}");
     server.send("HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-Kept: yes\r\nKeep-Alive: timeout=9\r\nContent-Length: 2\r\n\r\nok");
     let response = head(&mut client);
     assert!(!response.contains("x-hop") && !response.contains("keep-alive"), "{response}");

@@ -1,6 +1,9 @@
 //! RESP2 through `redis_proxy` before real servers. `PLAIN=1` asks one real server instead.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
 use wireloom_tests::memcached::{key_of, modulo_owner};
@@ -467,6 +470,62 @@ fn large_things() {
     c.send(with("MGET"));
     assert_eq!(Answer::take(&mut c), Answer::Array(names.iter().map(Answer::bulk).collect()));
     c.send(with("DEL")).expect(":5000\r\n").expect_nothing_more();
+}
+
+/// MSET with this many words and values of this size.
+fn mset(words: usize, size: usize) -> Vec<u8> {
+    let value = bulk(&vec![b'v'; size]);
+    let mut out = format!("*{words}\r\n$4\r\nMSET\r\n").into_bytes();
+    for i in 1..words {
+        if i % 2 == 1 {
+            out.extend(bulk(format!("many{i}").as_bytes()));
+        } else {
+            out.extend(&value);
+        }
+    }
+    out
+}
+
+/// MSET at the limits of words and bytes is served, or refused with Redis's errors. A neighbour is
+/// served meanwhile, and the work is proportional to the words.
+#[test]
+fn a_million_words() {
+    if plain() {
+        return;
+    }
+    let service = Service::proxy(2, &[]);
+    let (port, done) = (service.port, AtomicBool::new(false));
+    let waits = std::thread::scope(|scope| {
+        let neighbour = scope.spawn(|| {
+            let (mut c, mut waits) = (Client::connect(port), Vec::new());
+            while !done.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                c.send("PING\r\n").expect("+PONG\r\n");
+                waits.push(start.elapsed());
+            }
+            waits
+        });
+        let mut c = Client::connect(port);
+        let before = service.front.own_cpu_ms();
+        c.send(mset(1_000_001, 1)).expect("+OK\r\n");
+        c.send(mset(1_000_002, 1)).expect("-ERR wrong number of arguments for 'mset' command\r\n");
+        c.send("GET many999999\r\n").expect("$1\r\nv\r\n").expect_nothing_more();
+        let took = service.front.own_cpu_ms() - before;
+        let refused = |request: &[u8], told: &str| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it accepts");
+            // The proxy may close before all has been sent.
+            stream.write_all(request).ok();
+            Client::over(stream).expect(told).expect_closed();
+        };
+        refused(&mset(1_048_577, 1), "-ERR Protocol error: invalid multibulk length\r\n");
+        refused(&mset(20_001, 2080), "-ERR out of memory\r\n");
+        done.store(true, Ordering::Relaxed);
+        // Optimised code takes 90 ms, quick code three times as long.
+        assert!(took < 2000, "{took} ms of processor time for two million words");
+        neighbour.join().expect("the neighbour is served")
+    });
+    eprintln!("{} PINGs, the longest wait {:?}", waits.len(), waits.iter().max());
+    assert!(waits.len() > 20, "{waits:?}");
 }
 
 /// Passwords: of the servers, which a proxy says on each connection, and of its own clients.

@@ -2,6 +2,7 @@
 //! Each answer that this process made because of a failure also gets a warning.
 
 use super::app::App;
+use super::dispatch::Target;
 use super::slab::Id;
 use super::types::{BACKENDS, NO_BACKEND};
 use super::Core;
@@ -114,6 +115,18 @@ impl Core {
         }
         if let Some(note) = self.slots[slot].note.take() {
             self.write_line(slot, note, fault);
+        }
+    }
+
+    /// A backend has answered a request that asked several at once. Which class its answer has is
+    /// unknown: only the program's own answer has one.
+    #[inline]
+    pub(super) fn count_joined(&mut self, at: Target, task: Id) {
+        if self.tasks.get(task).is_some_and(|t| t.parts.len() > 1) {
+            let backend = &self.my_stats().apps[at.a].ports[at.p].backends[at.i];
+            if let Some(unknown) = backend.classes.first() {
+                unknown.add(1);
+            }
         }
     }
 
