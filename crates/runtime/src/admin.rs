@@ -1,6 +1,6 @@
-//! The admin page, on a thread of its own ([`page`]). It has `/metrics` for Prometheus, `/status` as
-//! JSON, and `/graph` with the pictures of the apps and their numbers. `/signal/APP/NAME` calls an
-//! app's signals.
+//! The admin page, on a thread of its own ([`page`]). It has `/metrics` for Prometheus, `/status`
+//! as JSON, and `/graph` with the pictures of the apps and their numbers. `/signal/APP/NAME` calls
+//! an app's signals.
 //!
 //! It reads the cores' counters while they run and sums them.
 
