@@ -18,6 +18,10 @@ use wireloom_xdp::{tables, Error, Object, Verdict};
 /// The least and the most bytes of a frame that a test run takes.
 const SIZES: std::ops::RangeInclusive<usize> = 14..=3520;
 
+/// Instructions of an app that the verifier may follow: ways through the headers that do not join
+/// are seen here long before the kernel refuses a program, at a million.
+const VERIFIED_MAX: u32 = 20_000;
+
 /// The handlers of packets of an app, with its parameters set.
 fn placed(m: &Module, sets: &[(String, String)]) -> (Module, Vec<(HandlerId, PortId)>) {
     let values = params::resolve(&m.desc(), sets).expect("the parameters have values").values.clone();
@@ -84,7 +88,12 @@ fn compare(path: &Path, sets: &[(&str, &str)], mut frames: impl FnMut(&mut dyn F
     let sets: Vec<(String, String)> = sets.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
     let (special, all) = placed(&m, &sets);
     let [(handler, port)] = all[..] else { panic!("{}: one handler of packets", m.app) };
-    let object = Arc::new(Mutex::new(load(&special, handler)?));
+    let object = load(&special, handler)?;
+    if path.starts_with(root().join("apps")) {
+        let verified = object.verified().expect("the kernel tells what it has verified");
+        assert!((1..=VERIFIED_MAX).contains(&verified), "{}: {verified} instructions verified", m.app);
+    }
+    let object = Arc::new(Mutex::new(object));
     let mut pair = Beside::new(&m, interpreted(&m), beside(&m, &object), &sets).expect("both programs start");
     let mut sum = Sum::default();
     frames(&mut |bytes| {

@@ -95,6 +95,13 @@ impl Object {
         kernel::test_run(program.fd().map_err(|_| gone())?.as_fd(), data, repeat)
     }
 
+    /// Instructions that the kernel's verifier has followed, of the program for frames. `None`: the
+    /// kernel does not tell.
+    pub fn verified(&self) -> Option<u32> {
+        let info = self.ebpf.program(&self.source.name)?.info().ok()?;
+        info.verified_instruction_count()
+    }
+
     /// Puts the program in front of an interface; answers the mode.
     pub fn attach(&mut self, interface: &str, mode: Mode) -> Result<Mode, Error> {
         let wanted: &[(Mode, XdpMode)] = match mode {

@@ -193,7 +193,7 @@ impl<'m> Gen<'m> {
              uint64_t n = (uint64_t)x->end - (uint64_t)x->data;\nWL_KEEP(n);\nif (n > 65535) n = 65535;\n\
              const wl_frame whole = {{(uint32_t)n, (uint32_t)n}}, *f = &whole;\n(void)f;\n\
              v->p = x->data;\nv->n = v->end = (uint32_t)n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\n\
-             __builtin_memset(v->at, 0, sizeof v->at);\n\
+             WL_NO_PLACES(v);\n\
              uint8_t net = 0xff;\n(void)net;\nuint32_t cut = 0;\n(void)cut;\n{body}WL_JOIN_ALL(v);\nlost:;\n}}\n\n",
             names::comment(&self.m.unit(u).name)
         ))
