@@ -58,7 +58,13 @@ typedef struct wl_fx {
 #define wl_state(x) ((x)->state)
 #define wl_fail(x, kind, at) do { if (!(x)->fault) { (x)->fault = (kind); (x)->place = (at); } } while (0)
 /* A header that is there but wrong: counted, and left out. */
-#define wl_header_fault(of, kind, at) do { if ((of) != NULL) x->state->fault[(kind) < WL_FAULTS ? (kind) : 0]++; } while (0)
+#define wl_header_fault(of, kind, at) do { if ((of) != NULL) wl_count_fault(x, kind, at); } while (0)
+/* By kind, and the language's own kinds by place. */
+#define wl_count_fault(x, kind, at) do { \
+    uint32_t kind_ = (kind), place_ = (at); \
+    (x)->state->fault[kind_ < WL_FAULTS ? kind_ : 0]++; \
+    if (kind_ < WL_KINDS && place_ < WL_PLACES) { WL_KEEP(place_); if (place_ < WL_PLACES) (x)->state->placed[place_][kind_ & (WL_KINDS - 1)]++; } \
+} while (0)
 
 /* ---- loads ---- */
 
