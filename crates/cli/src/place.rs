@@ -67,6 +67,10 @@ impl Outside for Beside {
         self.0.iter().fold(0, |a, p| a.wrapping_add(p.object().counter(counter)))
     }
 
+    fn faults(&self) -> Vec<(u32, u32, u64)> {
+        self.0.iter().flat_map(|p| p.object().faults_by_place()).collect()
+    }
+
     fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
         let (part, index) = find(&self.0, TableId(table as u32))?;
         let object = self.0[part].object();

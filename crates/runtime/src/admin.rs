@@ -71,7 +71,8 @@ fn index(view: &View) -> String {
 
 fn faults(app: &Hosted) -> Vec<(u32, u32, u64)> {
     let tables = app.parts().flat_map(|a| a.merges.iter().map(|m| &m.faults).chain([&a.faults]));
-    let mut all: Vec<(u32, u32, u64)> = tables.flat_map(FaultTable::list).collect();
+    let outside = app.app.program.outside().map(|o| o.faults()).unwrap_or_default();
+    let mut all: Vec<(u32, u32, u64)> = tables.flat_map(FaultTable::list).chain(outside).collect();
     all.sort_unstable();
     all.dedup_by(|b, a| {
         let same = (a.0, a.1) == (b.0, b.1);

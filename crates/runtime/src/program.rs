@@ -153,6 +153,9 @@ pub trait Outside: Send + Sync {
     /// What it has counted, of a counter.
     fn counter(&self, counter: usize) -> u64;
 
+    /// Kind, place and number of its faults. Without a place: [`NO_PLACE`](crate::stats::NO_PLACE).
+    fn faults(&self) -> Vec<(u32, u32, u64)>;
+
     /// The statistics of a table that it keeps: entries, hits, misses, inserts, evictions, expired,
     /// rejected, bytes.
     fn table_stats(&self, table: usize) -> Option<[u64; 8]>;

@@ -9,7 +9,7 @@ use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::io;
 use std::os::fd::AsFd;
-use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, SLOTS, STATISTICS};
+use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, KINDS, SLOTS, STATISTICS};
 use wireloom_ir::TableId;
 
 /// Where the kernel runs a program.
@@ -95,6 +95,13 @@ impl Object {
         kernel::test_run(program.fd().map_err(|_| gone())?.as_fd(), data, repeat)
     }
 
+    /// Instructions that the kernel's verifier has followed, of the program for frames. `None`: the
+    /// kernel does not tell.
+    pub fn verified(&self) -> Option<u32> {
+        let info = self.ebpf.program(&self.source.name)?.info().ok()?;
+        info.verified_instruction_count()
+    }
+
     /// Puts the program in front of an interface; answers the mode.
     pub fn attach(&mut self, interface: &str, mode: Mode) -> Result<Mode, Error> {
         let wanted: &[(Mode, XdpMode)] = match mode {
@@ -163,6 +170,30 @@ impl Object {
         } else {
             0
         }
+    }
+
+    /// Kind, place and number of the faults that occurred. Faults of the app's own kinds have no
+    /// place: `u32::MAX`.
+    pub fn faults_by_place(&self) -> Vec<(u32, u32, u64)> {
+        let first = words_of_tables(&self.source) + self.source.tables.len().max(1) * STATISTICS;
+        let mut all = Vec::new();
+        for kind in 0..self.source.faults {
+            let mut rest = self.faults(kind as u16);
+            for place in (0..self.source.places).take_while(|_| kind < KINDS) {
+                if rest == 0 {
+                    break;
+                }
+                let n = self.sum(first + place * KINDS + kind);
+                if n > 0 {
+                    all.push((kind as u32, place as u32, n));
+                }
+                rest = rest.saturating_sub(n);
+            }
+            if rest > 0 {
+                all.push((kind as u32, u32::MAX, rest));
+            }
+        }
+        all
     }
 
     /// The place of a table of the app among those of the program.
@@ -250,7 +281,7 @@ impl Object {
     /// A table's statistics but for its entries: hits, misses, inserts, evictions, expired,
     /// rejected.
     pub fn statistics(&self, table: usize) -> [u64; 6] {
-        let first = FATES + self.source.counters.max(1) + self.source.faults + table * STATISTICS;
+        let first = words_of_tables(&self.source) + table * STATISTICS;
         std::array::from_fn(|n| self.sum(first + n))
     }
 
@@ -259,9 +290,14 @@ impl Object {
     }
 }
 
+/// The word of a processor's state at which the statistics of tables begin.
+fn words_of_tables(source: &XdpSource) -> usize {
+    FATES + source.counters.max(1) + source.faults
+}
+
 /// Bytes of a processor's state up to the values of the app, rounded up: the kernel tells the rest.
 fn core_size(source: &XdpSource) -> usize {
-    let words = FATES + source.counters.max(1) + source.faults + source.tables.len().max(1) * STATISTICS + 1;
+    let words = words_of_tables(source) + source.tables.len().max(1) * STATISTICS + source.places * KINDS + 1;
     (8 * words + source.state_bytes).next_multiple_of(64)
 }
 

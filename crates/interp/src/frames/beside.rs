@@ -11,8 +11,8 @@ pub struct Beside<'a> {
     module: &'a Module,
     reference: Runner,
     device: Runner,
-    /// Faults of the reference, by kind.
-    pub faults: BTreeMap<u16, u64>,
+    /// Faults of the reference, by kind and place.
+    pub faults: BTreeMap<(u16, u32), u64>,
 }
 
 impl<'a> Beside<'a> {
@@ -38,7 +38,7 @@ impl<'a> Beside<'a> {
         for did in self.reference.host.did.drain(..) {
             match did {
                 Did::Sent { port, bytes, .. } => sent.push((port, bytes)),
-                Did::Fault { kind, .. } => *self.faults.entry(kind).or_default() += 1,
+                Did::Fault { kind, place } => *self.faults.entry((kind, place)).or_default() += 1,
                 Did::Log { .. } => {}
             }
         }
