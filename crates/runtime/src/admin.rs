@@ -1,4 +1,4 @@
-//! The admin page: `/metrics` for Prometheus, `/status` as JSON, `/graph` with pictures of the apps.
+//! The admin page: `/metrics` for Prometheus, `/status` as JSON, `/graph` with the apps' pictures.
 //! `/signal/APP/NAME` calls an app's signals. The page has a thread of its own ([`page`]).
 //!
 //! It reads the cores' counters while they run and sums them.

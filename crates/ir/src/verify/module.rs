@@ -232,8 +232,11 @@ impl Checker<'_> {
             let crosses = placed.crossings.contains_key(&PortId(n as u32));
             let path = format!("port {}", p.name);
             // Its senders may have been folded away.
-            let fits =
-                if crosses { p.kind.is_crossing() } else { !p.kind.is_crossing() || !sent_to(m, PortId(n as u32)) };
+            let port = PortId(n as u32);
+            let idle = || {
+                !sent_to(m, port) && m.handlers.iter().any(|h| matches!(h.on, On::Frame { port: p, .. } if p == port))
+            };
+            let fits = p.kind.is_crossing() == crosses || (p.kind.is_crossing() && idle());
             self.need(fits, &path, "it is no queue between segments, or not called so")
         }
     }
