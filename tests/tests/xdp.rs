@@ -147,8 +147,11 @@ fn compare(path: &Path, sets: &[(&str, &str)], mut frames: impl FnMut(&mut dyn F
     Some(sum)
 }
 
+/// Takes each frame.
+type Taker<'a> = &'a mut dyn FnMut(&[u8]);
+
 /// Every prefix and every changed byte of frames of most kinds, then random ones.
-fn hostile(random: usize) -> impl FnMut(&mut dyn FnMut(&[u8])) {
+fn hostile(random: usize) -> impl FnMut(Taker) {
     move |each| {
         let mut mutator = Mutator::new(7, samples(&[[10, 0, 0, 1]]), vec![[10, 0, 0, 1]], vec![(0, 1, true)]);
         for (bytes, _) in mutator.systematic() {
@@ -435,7 +438,7 @@ fn firewall_live() {
         assert_eq!(said.code, Some(0), "{args:?}: {}", said.text);
         said.text
     };
-    net.until("a ping is answered", &answers);
+    net.until("a ping is answered", answers);
     assert!(net.sh("a", "ip link show dev a0").contains("prog/xdp"));
     told(&["table", "networks", "insert", "net=10.8.0.0", "bits=24", "value=true"]);
     net.until("the network is blocked", || !answers());
@@ -443,7 +446,7 @@ fn firewall_live() {
     assert!(counted.to_string().contains("by_network"), "{counted}");
     assert!(told(&["table", "networks"]).contains("10.8.0.0"));
     told(&["table", "networks", "delete", "net=10.8.0.0", "bits=24"]);
-    net.until("a ping is answered again", &answers);
+    net.until("a ping is answered again", answers);
     // An IPv4 header that is cut off: the fault has its kind and place in the metrics.
     let send = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('b0', 0)); \
          s.send(bytes(12) + bytes([8, 0, 0x45, 0]))";
