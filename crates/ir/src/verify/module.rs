@@ -3,6 +3,7 @@
 use super::body::{Code, Kind};
 use super::expr::Place;
 use super::Checker;
+use crate::core_partition::Uses;
 use crate::walk::Scope;
 use crate::*;
 use desc::{PortKind, Value};
@@ -234,7 +235,8 @@ impl Checker<'_> {
             // Its senders may have been folded away.
             let port = PortId(n as u32);
             let idle = || {
-                !sent_to(m, port) && m.handlers.iter().any(|h| matches!(h.on, On::Frame { port: p, .. } if p == port))
+                !m.handlers.iter().any(|h| Uses::of(m, h).sends.contains(&port))
+                    && m.handlers.iter().any(|h| matches!(h.on, On::Frame { port: p, .. } if p == port))
             };
             let fits = p.kind.is_crossing() == crosses || (p.kind.is_crossing() && idle());
             self.need(fits, &path, "it is no queue between segments, or not called so")
@@ -509,23 +511,4 @@ impl Checker<'_> {
             }
         }
     }
-}
-
-/// Whether a handler of frames sends to a port.
-fn sent_to(m: &Module, to: PortId) -> bool {
-    m.handlers.iter().any(|h| {
-        let mut sent = false;
-        walk::stmts(&h.body.block, &mut |s| {
-            sent |= match &s.kind {
-                StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } | StmtKind::SendFrame { port, .. } => {
-                    *port == to
-                }
-                StmtKind::Output { wire, .. } => {
-                    matches!(m.wires.get(wire.index()).map(|w| w.to), Some(Target::Port { port, .. }) if port == to)
-                }
-                _ => false,
-            }
-        });
-        sent
-    })
 }
