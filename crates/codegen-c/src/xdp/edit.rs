@@ -88,7 +88,7 @@ impl<'m> Gen<'m> {
             text.push_str(&format!(
                 "if ({v}->net[{layer}] == {k} && WL_HAS({v}, {k}) && s_ != WL_NO_SUM) {{\n\
                  const uint8_t *a_ = WL_SPACE({v}->p + ({v}->at[{k}] & WL_AT), {});\n\
-                 s_ += wl_sum_few(a_ + {}, {n}) + wl_sum_few(a_ + {}, {n}) + __builtin_bswap32(n_) + ((uint64_t){protocol} << 24);\n}}\n",
+                 s_ += wl_sum_few(a_ + {}, {n}) + wl_sum_few(a_ + {}, {n}) + __builtin_bswap32(n_) + ((uint64_t){protocol} << 24);\n}}\ns_ ^= wl_unknown;\nWL_JOIN_BRANCHES({v});\n",
                 least(self.m, net),
                 at(src),
                 at(dst),
@@ -177,7 +177,7 @@ impl<'m> BodyGen<'_, 'm> {
             };
             line!(
                 self,
-                "if (WL_HAS({v}, {n}) && {v}->net[{n}] == {layer}) wl_sum_fix(WL_SPACE({v}->p + ({v}->at[{n}] & WL_AT) + {off}, 2), was_, now_, {});",
+                "if (WL_HAS({v}, {n}) && {v}->net[{n}] == {layer}) wl_sum_fix(WL_SPACE({v}->p + ({v}->at[{n}] & WL_AT) + {off}, 2), was_, now_, {});\nWL_JOIN_BRANCHES({v});",
                 is_optional(&c)
             );
         }
@@ -202,7 +202,7 @@ impl<'m> BodyGen<'_, 'm> {
         };
         line!(self, "{absent}{{");
         self.xdp_resum(f, layer);
-        line!(self, "}} }}");
+        line!(self, "}} }}\nWL_JOIN_BRANCHES({v});");
     }
 
     /// Computes a header's checksum anew.
@@ -258,7 +258,7 @@ impl<'m> BodyGen<'_, 'm> {
             if self.g.m.unit(f.header(*k)).header.covers.is_some() {
                 line!(self, "if (WL_HAS({v}, {k}) && {v}->at[{k}] < pos_ && pos_ <= {v}->lim[{k}]) {{");
                 self.xdp_covers(f, *k);
-                line!(self, "}}");
+                line!(self, "}}\nWL_JOIN_BRANCHES({v});");
             }
         }
         for k in around.iter().rev() {
@@ -284,7 +284,11 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "{{ const uint32_t pos_ = {pos}, rest_ = (uint32_t)({end}) - pos_;");
         self.xdp_parts(parts, n);
         let leave = self.leave_fault();
-        line!(self, "if (WL_UNLIKELY(!wl_gap(x, {v}, pos_, {n}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", place.0);
+        line!(
+            self,
+            "if (WL_UNLIKELY(!wl_gap(x, {v}, pos_, {n}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
+            place.0
+        );
         line!(self, "__builtin_memcpy(WL_SPACE({v}->p + pos_, {n}), built_, {n});");
         let behind = |k: &&u32| before.is_some_and(|b| **k == b || f.leads(b, **k));
         for k in f.needed.iter().filter(behind) {
@@ -293,14 +297,13 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{v}->slot[{s}] = (uint16_t)({v}->slot[{s}] + {n});")
             }
         }
-        let around: Vec<u32> =
-            f.needed.iter().copied().filter(|k| before.is_none_or(|b| f.leads(*k, b))).collect();
+        let around: Vec<u32> = f.needed.iter().copied().filter(|k| before.is_none_or(|b| f.leads(*k, b))).collect();
         for k in &around {
             line!(self, "{v}->lim[{k}] = (uint16_t)({v}->lim[{k}] + {n});");
             if m.unit(f.header(*k)).header.covers.is_some() {
                 line!(self, "if (WL_HAS({v}, {k})) {{");
                 self.xdp_covers(f, *k);
-                line!(self, "}}");
+                line!(self, "}}\nWL_JOIN_BRANCHES({v});");
             }
         }
         for k in around.iter().rev() {
@@ -328,7 +331,8 @@ impl<'m> BodyGen<'_, 'm> {
         let m = self.g.m;
         for (u, begin, end) in &headers {
             let Some(c) = m.unit(*u).header.covers else { continue };
-            let (Some(off), Some(n)) = (fixed_offset(m, *u, c.field), field_size(m, &m.unit(*u).fields[c.field.index()]))
+            let (Some(off), Some(n)) =
+                (fixed_offset(m, *u, c.field), field_size(m, &m.unit(*u).fields[c.field.index()]))
             else {
                 continue;
             };

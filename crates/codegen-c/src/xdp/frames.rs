@@ -34,7 +34,8 @@ impl BodyGen<'_, '_> {
                 let (at, text) = (self.xdp_place(port), self.expr(index));
                 line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");
                 self.check(index.may_fault());
-                let redirect = format!("i_ < {n} ? (int)bpf_redirect_map(&wl_ports, {at} + i_, XDP_ABORTED) : XDP_DROP");
+                let redirect =
+                    format!("i_ < {n} ? (int)bpf_redirect_map(&wl_ports, {at} + i_, XDP_ABORTED) : XDP_DROP");
                 match way {
                     Fate::Back => line!(self, "fate = i_ == x->instance ? XDP_TX : {redirect}; }}"),
                     _ => line!(self, "fate = {redirect}; }}"),

@@ -52,10 +52,14 @@ impl Gen<'_> {
             }
             TableKind::Bloom | TableKind::CountMin => {
                 let (words, places) = sketch(t);
-                self.types.push_str(&format!("/* Sketch {title}. */\nstruct {n}_key {{ uint64_t w[{}]; }};\n", x.key_words()));
+                self.types.push_str(&format!(
+                    "/* Sketch {title}. */\nstruct {n}_key {{ uint64_t w[{}]; }};\n",
+                    x.key_words()
+                ));
                 self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", "uint64_t", words, 0, n));
                 let kind = if t.kind == TableKind::Bloom { "BLOOM" } else { "COUNTS" };
-                self.helpers.push_str(&format!("WL_SKETCH({n}, {}, {places})\nWL_{kind}({n}, {places})\n", x.key_words()));
+                self.helpers
+                    .push_str(&format!("WL_SKETCH({n}, {}, {places})\nWL_{kind}({n}, {places})\n", x.key_words()));
             }
             TableKind::Lpm => {
                 self.types.push_str(&format!(
@@ -73,7 +77,8 @@ impl Gen<'_> {
                     x.key_words()
                 ));
                 let masks = x.masks();
-                let (key, value, mask) = (format!("struct {n}_key"), format!("struct {n}_value"), format!("struct {n}_mask"));
+                let (key, value, mask) =
+                    (format!("struct {n}_key"), format!("struct {n}_value"), format!("struct {n}_mask"));
                 self.helpers.push_str(&map("BPF_MAP_TYPE_HASH", &key, &value, t.capacity, 1, n));
                 self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", &mask, u64::from(MASKS) + 1, 0, &masks));
                 self.helpers.push_str(&format!("WL_WILDCARD({n}, {masks}, {}, {values}, {MASKS})\n", x.key_words()));
@@ -215,7 +220,11 @@ impl<'m> BodyGen<'_, 'm> {
             Ty::Ip => "__builtin_memcpy(k_.b, &key_, 16);",
             _ => "{ const uint32_t b_ = __builtin_bswap32(key_); __builtin_memcpy(k_.b, &b_, 4); }",
         };
-        line!(self, "struct {n}_key k_ = {{.bits = {}}};\n{copy}\nconst struct {n}_value *s_ = bpf_map_lookup_elem(&{n}, &k_);", 8 * x.key);
+        line!(
+            self,
+            "struct {n}_key k_ = {{.bits = {}}};\n{copy}\nconst struct {n}_value *s_ = bpf_map_lookup_elem(&{n}, &k_);",
+            8 * x.key
+        );
         line!(self, "{dst}.has = s_ != NULL;\nif (s_) {dst}.v = unpack_{codec}((const uint8_t *)s_->v); }}\nWL_FORGET_FLAG({dst}.has);");
     }
 
@@ -235,4 +244,3 @@ impl<'m> BodyGen<'_, 'm> {
 pub fn is_reversed(m: &Module, ty: TyId) -> bool {
     !matches!(m.ty(ty), Ty::Ip)
 }
-

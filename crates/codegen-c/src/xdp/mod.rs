@@ -166,7 +166,8 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     let timed = all.iter().any(|t| t.contains("x->core->") || t.contains("wl_table_unlock("));
     let looped = all.iter().any(|t| t.contains("WL_ROUND(")) || tables.iter().any(|t| t.kind == TableKind::Wildcard);
     let maps = g.xdp_maps(&programs, &ways);
-    let text = [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, code, changes].join("\n");
+    let text =
+        [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, code, changes].join("\n");
     Some(XdpSource {
         programs,
         text: gen::indent(&text),
@@ -277,7 +278,7 @@ impl<'m> Gen<'m> {
         Some(format!(
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
              WL_INLINE void {name}_parse(wl_fx *x, wl_view *v) {{\n\
-             uint64_t n = (uint64_t)x->end - (uint64_t)x->data;\nWL_KEEP(n);\nif (n > 65535) n = 65535;\n\
+             uint64_t n = (uint64_t)x->end - (uint64_t)x->data;\nWL_KEEP(n);\nif (n > 65535) n = 65535;\nn ^= wl_unknown;\n\
              const wl_frame whole = {{(uint32_t)n, (uint32_t)n}}, *f = &whole;\n(void)f;\n\
              v->p = x->data;\nv->n = v->end = (uint32_t)n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\n\
              WL_NO_PLACES(x, v);\n\

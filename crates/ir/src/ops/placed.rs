@@ -143,8 +143,9 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
         Session(_) | UnitParam(..) | Acc | HasMsg(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal | ConnId
         | ConnFlow => "a message",
-        PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..)
-        | GroupCount(_) | GroupBytes(_) => "an instance of a port",
+        PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) => {
+            "an instance of a port"
+        }
         Draining => "`draining`",
     })
 }
