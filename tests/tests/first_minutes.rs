@@ -151,8 +151,9 @@ fn who_is_killed_leaves_no_compiler() {
     let slow = folder.file(&format!("slow-{compiler}"));
     // Optimised code takes ten minutes.
     let begun = folder.name_of("begun");
-    let script =
-        format!("#!/bin/sh\ncase \"$*\" in *-O2*) echo $$ >> {begun}; exec sleep 600 ;; esac\nexec {compiler} \"$@\"\n");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *-O2*) echo $$ >> {begun}; exec sleep 600 ;; esac\nexec {compiler} \"$@\"\n"
+    );
     executable(&slow, &script);
     let mut web = Wireloom::run_with("static_web", &[], |c| {
         in_two_steps(c, &folder);
