@@ -63,7 +63,15 @@ fn is_fixed(m: &Module, ty: TyId) -> bool {
         Ty::Option(_) => false,
         Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_fixed(m, f.1)),
         Ty::Tuple(ts) => ts.iter().all(|t| is_fixed(m, *t)),
-        _ => is_value(m, ty),
+        Ty::Unit
+        | Ty::Bool
+        | Ty::UInt(_)
+        | Ty::Int(_)
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Ip
+        | Ty::List(..)
+        | Ty::Msg(_) => is_value(m, ty),
     }
 }
 
@@ -76,7 +84,7 @@ pub fn canonical_size(m: &Module, ty: TyId) -> usize {
         Ty::Endpoint => 18,
         Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| canonical_size(m, f.1)).sum(),
         Ty::Tuple(ts) => ts.iter().map(|t| canonical_size(m, *t)).sum(),
-        _ => 0,
+        Ty::Unit | Ty::Bytes(_) | Ty::Option(_) | Ty::List(..) | Ty::Msg(_) => 0,
     }
 }
 
@@ -361,7 +369,9 @@ fn kind_of(m: &Module, ty: TyId) -> &'static str {
         Ty::List(..) => "a list",
         Ty::Msg(_) => "a message",
         Ty::UInt(_) | Ty::Int(_) => "a number of more than 64 bits",
-        _ => "a value with bytes or a list",
+        Ty::Unit | Ty::Bool | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::Record(_) | Ty::Tuple(_) => {
+            "a value with bytes or a list"
+        }
     }
 }
 
@@ -386,7 +396,7 @@ fn zero(p: &Param) -> desc::ParamValue {
     match p.ty {
         ParamType::Bool => ParamValue::Bool(false),
         ParamType::Bytes(_) => ParamValue::Bytes(Vec::new()),
-        _ => ParamValue::UInt(0),
+        ParamType::UInt(_) | ParamType::Duration | ParamType::Endpoint | ParamType::Endpoints(_) => ParamValue::UInt(0),
     }
 }
 
