@@ -68,6 +68,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     marked: String,
     /// Long loops pause.
     pub pauses: bool,
+    /// Branches without a jump.
+    selects: Vec<&'m Stmt>,
     pub xdp: crate::xdp::XdpBody,
 }
 
@@ -97,6 +99,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             title: String::new(),
             marked: String::new(),
             pauses: false,
+            selects: body.selects.iter().filter_map(|at| at.find(&body.block)).collect(),
             xdp: Default::default(),
         }
     }
@@ -124,7 +127,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 Ty::List(..) => format!("{c} {name};\n{name}.n = 0;\n"),
                 Ty::Msg(u) if self.g.is_frame(*u) => format!("{c} {name} = NULL;\n"),
                 Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) => format!("{c} {name} = 0;\n"),
-                _ => format!("{c} {name} = {{0}};\n"),
+                Ty::Bytes(_) | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => {
+                    format!("{c} {name} = {{0}};\n")
+                }
             });
         }
         self.decls.push_str(&text);
@@ -279,11 +284,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::If { cond, then, other } => {
                 let c = self.condition(cond);
-                if !self.g.xdp && self.send_if(&c, then, other) {
-                    return;
-                }
-                if self.choose(&c, then, other) {
-                    return;
+                // The kernel's verifier follows branches well, and the hook sends by its result.
+                if !self.g.xdp && self.selects.iter().any(|at| std::ptr::eq(*at, s)) {
+                    return self.select(&c, then, other);
                 }
                 line!(self, "if ({}) {{", bare(&c));
                 self.block(then);
@@ -360,7 +363,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Send { port, index, msg } => self.send(*port, index, msg),
             StmtKind::Close => match self.owner {
                 Owner::Protocol { .. } => line!(self, "flags |= WL_R_CLOSE;"),
-                _ => line!(self, "if (x->task && x->conn) x->core->host->close(x->task);"),
+                Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } => {
+                    line!(self, "if (x->task && x->conn) x->core->host->close(x->task);")
+                }
             },
             StmtKind::Outcome(e) => {
                 let text = self.expr(e);
@@ -571,7 +576,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 Ty::Int(_) => format!("wl_text_i64(x, {text})"),
                 Ty::Ip => format!("wl_text_ip(x, {text})"),
                 Ty::Endpoint => format!("wl_text_endpoint(x, {text})"),
-                _ => continue,
+                Ty::Unit | Ty::Option(_) | Ty::List(..) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => continue,
             });
         }
         if texts.is_empty() {

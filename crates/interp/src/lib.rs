@@ -23,6 +23,7 @@ pub mod exec;
 pub mod frames;
 pub mod generate;
 pub mod grammar;
+mod host_table;
 pub mod merge;
 pub mod merge_table;
 pub mod program;

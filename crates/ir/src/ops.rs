@@ -310,7 +310,23 @@ impl Operation {
         match self.operands.get(n).or(self.operands.last())? {
             Kind::Many(k) => Some(**k),
             Kind::Maybe(k) if n < self.operands.len() => Some(**k),
-            k => (n < self.operands.len()).then_some(*k),
+            k @ Kind::Bool
+            | k @ Kind::Int
+            | k @ Kind::Uint
+            | k @ Kind::U(_)
+            | k @ Kind::Bytes
+            | k @ Kind::BytesOf(_)
+            | k @ Kind::Half
+            | k @ Kind::Ip
+            | k @ Kind::Endpoint
+            | k @ Kind::Address
+            | k @ Kind::Ordered
+            | k @ Kind::Plain
+            | k @ Kind::Same
+            | k @ Kind::Set
+            | k @ Kind::Room
+            | k @ Kind::Option(_)
+            | k @ Kind::Maybe(_) => (n < self.operands.len()).then_some(*k),
         }
     }
 

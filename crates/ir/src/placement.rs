@@ -276,7 +276,9 @@ fn kind_of(m: &Module, ty: TyId) -> &'static str {
         Ty::List(..) => "a list",
         Ty::Msg(_) => "a message",
         Ty::UInt(_) | Ty::Int(_) => "a number of more than 64 bits",
-        _ => "a value with bytes or a list",
+        Ty::Unit | Ty::Bool | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::Record(_) | Ty::Tuple(_) => {
+            "a value with bytes or a list"
+        }
     }
 }
 
@@ -301,7 +303,7 @@ fn zero(p: &Param) -> desc::ParamValue {
     match p.ty {
         ParamType::Bool => ParamValue::Bool(false),
         ParamType::Bytes(_) => ParamValue::Bytes(Vec::new()),
-        _ => ParamValue::UInt(0),
+        ParamType::UInt(_) | ParamType::Duration | ParamType::Endpoint | ParamType::Endpoints(_) => ParamValue::UInt(0),
     }
 }
 

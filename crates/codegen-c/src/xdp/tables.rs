@@ -144,7 +144,14 @@ impl<'m> Gen<'m> {
                     self.xdp_leaves(t, &format!("{place}.{n}"), each)
                 }
             }
-            _ => match canonical_size(self.m, ty) {
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Msg(_) => match canonical_size(self.m, ty) {
                 0 => {}
                 n => each(place, Leaf::Int, n),
             },
