@@ -4,9 +4,10 @@
 
 mod apps;
 mod edits;
+mod generated;
 mod kinds;
+mod live;
 
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -17,9 +18,8 @@ use wireloom_ir::{HandlerId, Module, On, PortId};
 use wireloom_runtime::abi::wl_param;
 use wireloom_runtime::{params, Program};
 use wireloom_tests::folder::Folder;
-use wireloom_tests::net::Net;
 use wireloom_tests::programs::{interpreted, module};
-use wireloom_tests::{root, Wireloom};
+use wireloom_tests::root;
 use wireloom_xdp::{tables, Error, Object, Settings, Verdict};
 
 /// The least and the most bytes of a frame that a test run takes.
@@ -316,182 +316,6 @@ fn obstacles_have_codes_and_lines() {
     assert_eq!(of("n += 1", "state n: u64\n every 1s { n = 0 }")[0], ("E0672", 5));
     assert_eq!(of("p -> kernel  p -> wire", "")[0], ("E0673", 4));
     assert_eq!(of("t[1] = \"a\"", "table t: u8 -> bytes<9> { capacity 9 }")[0], ("E0671", 4));
-}
-
-/// A program of what the hook has: numbers, branches, a state, counters, tables, ways.
-struct Make {
-    rng: fastrand::Rng,
-    text: String,
-    locals: usize,
-}
-
-impl Make {
-    fn pick<'t>(&mut self, all: &[&'t str]) -> &'t str {
-        all[self.rng.usize(..all.len())]
-    }
-
-    /// A number of 64 bits. `ip4`: the header is there.
-    fn number(&mut self, depth: u32) -> String {
-        if depth == 0 || self.rng.u8(..) < 90 {
-            let local = self.rng.usize(..self.locals.max(1));
-            return match self.rng.u8(..7) {
-                0 => format!("u64({})", self.rng.u64(..1 << 20)),
-                1 if self.locals > 0 => format!("v{local}"),
-                2 => "u64(p.ip4.ttl)".into(),
-                3 => "u64(p.ip4.total)".into(),
-                4 => "u64(u32(p.ip4.src))".into(),
-                5 => "turn".into(),
-                _ => "u64(p.len)".into(),
-            };
-        }
-        let (a, b) = (self.number(depth - 1), self.number(depth - 1));
-        match self.rng.u8(..9) {
-            0 => format!("({a} * {b})"),
-            1 => format!("({a} & {b})"),
-            2 => format!("({a} ^ {b})"),
-            3 => format!("({a} >> {})", self.rng.u8(..70)),
-            4 => format!("({a} << {})", self.rng.u8(..70)),
-            5 => format!("({a} / {})", self.rng.u64(1..999)),
-            6 => format!("min({a}, {b})"),
-            7 => format!("(if {} {{ {a} }} else {{ {b} }})", self.condition(depth - 1)),
-            _ => format!("({a} + {b})"),
-        }
-    }
-
-    fn condition(&mut self, depth: u32) -> String {
-        match self.rng.u8(..8) {
-            0 => "p.tcp".into(),
-            1 => "(p.udp and p.len > 60)".into(),
-            2 => "(p.ip4.dst == 10.0.0.1)".into(),
-            3 => "(p.ip4.src in 10.0.0.0/8)".into(),
-            4 => "(u32(turn) in numbers)".into(),
-            _ => {
-                let (a, b) = (self.number(depth), self.number(depth));
-                format!("({a} {} {b})", self.pick(&["<", "<=", "==", "!=", ">"]))
-            }
-        }
-    }
-
-    fn block(&mut self, depth: u32) {
-        for _ in 0..self.rng.usize(1..4) {
-            let n = self.number(2);
-            match self.rng.u8(..10) {
-                0 | 1 => {
-                    self.text += &format!("let v{} = {n}\n", self.locals);
-                    self.locals += 1;
-                }
-                2 => self.text += &format!("turn = {n}\n"),
-                3 => {
-                    let counter = self.pick(&["one", "two"]);
-                    self.text += &format!("{counter} += {n}\n")
-                }
-                4 => self.text += &format!("numbers[u32({n})] = {n}\n"),
-                5 => self.text += &format!("update hosts[p.ip.src] {{\n.times += 1\n.last = {n}\n.odd = {n} > 5\n}}\n"),
-                6 => self.text += &format!("remove numbers[u32({n})]\n"),
-                7 => self.text += &format!("if let h = hosts[p.ip.dst] {{ two += h.last }} else {{ one += {n} }}\n"),
-                _ if depth > 0 => {
-                    let (c, locals) = (self.condition(2), self.locals);
-                    self.text += &format!("if {c} {{\n");
-                    self.block(depth - 1);
-                    self.locals = locals;
-                    self.text += "} else {\n";
-                    self.block(depth - 1);
-                    self.locals = locals;
-                    self.text += "}\n";
-                }
-                _ => self.text += "two += 1\n",
-            }
-        }
-        if self.rng.u8(..) < 60 {
-            let end = self.pick(&["p -> kernel\nreturn\n", "p -> wire\nreturn\n", "return\n"]);
-            self.text += end
-        }
-    }
-}
-
-fn generated(seed: u64) -> String {
-    let mut make = Make { rng: fastrand::Rng::with_seed(seed), text: String::new(), locals: 0 };
-    make.block(3);
-    format!(
-        "record Host {{ times: u32, last: u64, odd: bool }}
-app made {{
-    port wire = nic(\"eth0\")
-    table numbers: u32 -> u64 {{ capacity 4096 }}
-    table hosts: ip -> Host {{ capacity 4096 }}
-    counter one
-    counter two
-    state turn: u64 = {}
-    on wire(p) where p.ip4 {{
-        {}
-        p -> kernel
-    }}
-}}
-",
-        seed % 9,
-        make.text
-    )
-}
-
-/// Programs at random all load, and agree with the interpreter.
-#[test]
-fn generated_programs() {
-    let folder = Folder::new("xdp-generated");
-    for seed in wireloom_tests::programs::seeds(12) {
-        let path = written(&folder, &generated(seed));
-        let Some(sum) = compare(&path, &[], hostile(300)) else { return };
-        assert!(sum.frames > 1000, "seed {seed}: {sum:?}");
-    }
-}
-
-/// The firewall in front of a real stack: its lists change while pings flow, and the hook is empty
-/// when the process has gone.
-#[test]
-fn firewall_live() {
-    if Object::load(&probe(), &Settings::default()).is_err() {
-        eprintln!("SKIPPED: no XDP here");
-        return;
-    }
-    let Some(net) = Net::new(&["a", "b"], &["ping", "curl"]) else { return };
-    net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
-    net.sh("a", "ip addr add 10.8.0.1/24 dev a0");
-    net.sh("b", "ip addr add 10.8.0.2/24 dev b0");
-    let control = net.folder.join("control").display().to_string();
-    let page = "127.0.0.1:8080";
-    let mut app = net.app("a", "xdp_firewall", &["--bind", "wire=nic:a0", "--control", &control, "--admin", page]);
-    let answers = || net.try_sh("b", "ping -n -q -c 1 -W 1 10.8.0.1").code == Some(0);
-    let told = |args: &[&str]| {
-        let said = Wireloom::command(&[args, &["--control", &control]].concat());
-        assert_eq!(said.code, Some(0), "{args:?}: {}", said.text);
-        said.text
-    };
-    net.until("a ping is answered", answers);
-    assert!(net.sh("a", "ip link show dev a0").contains("prog/xdp"));
-    told(&["table", "networks", "insert", "net=10.8.0.0", "bits=24", "value=true"]);
-    net.until("the network is blocked", || !answers());
-    let counted: Value = serde_json::from_str(&told(&["counter", "by_network", "--json"])).expect("JSON");
-    assert!(counted.to_string().contains("by_network"), "{counted}");
-    assert!(told(&["table", "networks"]).contains("10.8.0.0"));
-    told(&["table", "networks", "delete", "net=10.8.0.0", "bits=24"]);
-    net.until("a ping is answered again", answers);
-    // An IPv4 header that is cut off: the fault has its kind and place in the metrics.
-    let send = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('b0', 0)); \
-         s.send(bytes(12) + bytes([8, 0, 0x45, 0]))";
-    net.sh("b", &format!("python3 -c \"{send}\""));
-    let place = "wireloom_faults_total{app=\"xdp_firewall\",kind=\"truncated\",place=\"";
-    net.until("the fault is in the metrics", || {
-        let page = net.curl("a", "http://127.0.0.1:8080/metrics");
-        page.lines().any(|l| l.strip_prefix(place).is_some_and(|l| l.len() > "\"} 1".len() && l.ends_with(" 1")))
-    });
-    // A second program at the interface is refused, by its number.
-    let second = net.try_sh(
-        "a",
-        &format!("{} run apps/xdp_firewall.loom --bind wire=nic:a0 --control off", Wireloom::binary().display()),
-    );
-    assert_eq!(second.code, Some(1), "{}", second.text);
-    assert!(second.text.contains("another XDP program, number"), "{}", second.text);
-    app.kill();
-    net.until("the hook is empty", || !net.sh("a", "ip link show dev a0").contains("prog/xdp"));
-    assert!(answers());
 }
 
 /// A program of which only the rights to load it matter.

@@ -29,14 +29,19 @@ fn scratch() -> Result<Scratch, Error> {
     Ok(Scratch(path))
 }
 
-/// Compiles a program to an object with BTF and line information.
+/// Compiles programs to an object with BTF and line information.
 pub fn compile(source: &XdpSource) -> Result<Vec<u8>, Error> {
+    compile_text(&source.text)
+}
+
+/// The same for C that includes `bpf.h`.
+pub fn compile_text(text: &str) -> Result<Vec<u8>, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
     let folder = scratch()?;
     let write = |name: &str, text: &str| {
         fs::write(folder.0.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))
     };
-    write("program.bpf.c", &source.text)?;
+    write("program.bpf.c", text)?;
     write(HEADER.0, HEADER.1)?;
     let run = |more: &[&str]| {
         Command::new(&clang)

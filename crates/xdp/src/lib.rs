@@ -7,6 +7,7 @@
 
 mod compile;
 mod error;
+mod hand;
 mod kept;
 mod kernel;
 mod masked;
@@ -15,6 +16,7 @@ mod shared;
 
 pub use compile::{clang, compile};
 pub use error::Error;
+pub use hand::Hand;
 pub use kept::tables;
 pub use kernel::takes_tags_off;
 pub use object::{number_of, Mode, Object, Ran, Settings};

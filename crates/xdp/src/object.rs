@@ -379,14 +379,14 @@ fn missing(name: &str) -> Error {
     Error::Compile(format!("the object has no `{name}`"))
 }
 
-fn of_loading(e: EbpfError) -> Error {
+pub(crate) fn of_loading(e: EbpfError) -> Error {
     match e {
         EbpfError::ProgramError(e) => of_program(e),
         e => Error::Compile(e.to_string()),
     }
 }
 
-fn of_program(e: ProgramError) -> Error {
+pub(crate) fn of_program(e: ProgramError) -> Error {
     match e {
         ProgramError::LoadError { verifier_log, .. } => {
             let log = verifier_log.to_string();

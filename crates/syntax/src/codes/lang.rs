@@ -505,7 +505,7 @@ pub static CODES: &[Code] = &[
         "app a {\n    port wire = nic(\"eth0\")\n    state n: u64\n    on wire(p) on xdp { n += 1  p -> kernel }\n    every 1s { n = 0 }\n}\n"),
     code("E0673", "a way that a packet cannot go from XDP",
         "In XDP a packet has one fate: it goes to the host (`kernel`), back to its port, to another \
-         `nic(…)`, or it is dropped. It is sent once, as it then is.",
+         `nic(…)`, to all interfaces of a port, or it is dropped. It is sent once, as it then is.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { p -> kernel  p -> wire }\n}\n"),
     code("E0674", "a handler that XDP cannot run",
         "`on xdp` stands behind a handler of the packets of a network interface, `nic(…)`. The \
