@@ -10,6 +10,8 @@
 //! The head ends at run time, where the first field that begins the tail is reached
 //! (`wireloom_ir::grammar::tail`).
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::gen::Gen;
 use crate::names;
 use crate::scope::{Inst, Scope};
@@ -212,7 +214,21 @@ impl<'g, 'm> Parser<'g, 'm> {
                     }
                 }
                 FieldKind::Nothing => {}
-                _ => break,
+                FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::Unit { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. } => break,
             }
         }
         if let (Some(last), true) = (last, fields > 1) {

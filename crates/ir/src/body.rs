@@ -1,5 +1,7 @@
 //! Code: structured statements over typed locals; pure expressions.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -259,43 +261,6 @@ pub enum StmtKind {
         act: QueueAct,
         dst: LocalId,
     },
-}
-
-impl StmtKind {
-    /// The table that a statement is about. The body of an update has statements of its own.
-    pub fn table(&self) -> Option<TableId> {
-        self.read_table().or_else(|| self.changed_table())
-    }
-
-    /// The table that a statement only reads.
-    pub fn read_table(&self) -> Option<TableId> {
-        use StmtKind::*;
-        match self {
-            TableGet { table, .. } | TableLen { table, .. } | TableNext { table, .. } => Some(*table),
-            _ => None,
-        }
-    }
-
-    /// The table whose entries a statement may change.
-    pub fn changed_table(&self) -> Option<TableId> {
-        use StmtKind::*;
-        match self {
-            TableRemove { table, .. } | TableDelete { table, .. } | TablePop { table, .. } => Some(*table),
-            _ => self.filled_table(),
-        }
-    }
-
-    /// The table to which a statement may add an entry.
-    pub fn filled_table(&self) -> Option<TableId> {
-        use StmtKind::*;
-        match self {
-            TablePut { table, .. }
-            | TableUpdate { table, .. }
-            | TableInsert { table, .. }
-            | TablePush { table, .. } => Some(*table),
-            _ => None,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,8 @@
 //! read a counter that packets count, alone or as connections do; it then sees the sum of all
 //! cores.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::desc::{Half, PortKind};
 use crate::*;
 use std::collections::BTreeSet;

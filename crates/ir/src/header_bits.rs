@@ -1,6 +1,8 @@
 //! Headers as bits: the bits of a field in a frame, and the values of fields that decide about a
 //! header. Also the values of expressions over known fields.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::frame::{field_size, fixed_offset};
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};

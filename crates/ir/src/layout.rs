@@ -4,6 +4,8 @@
 //! memory begins with one [`TABLE_STATS`] block per table, in order. The rest of both is private to
 //! a backend. [`size`] is the measure for `explain` and for the frame's bill.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 
 /// `wl_table_stats`: eight u64 (entries, hits, misses, inserts, evictions, expired, rejected,

@@ -11,6 +11,9 @@
 //! every failure. All integers are unsigned or two's complement of the width of their type.
 //! Arithmetic wraps at that width.
 
+// A new kind of type, field or statement must not fall into a default that nobody chose for it.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod body;
 pub mod c_words;
 pub mod core_partition;
@@ -34,6 +37,7 @@ pub mod plans;
 pub mod port_options;
 pub mod segments;
 pub mod suggestions;
+mod table_stmt;
 pub mod text;
 mod unit;
 pub mod verify;
@@ -43,6 +47,7 @@ pub use body::*;
 pub use elements::{Element, Input, Target, Wire};
 pub use ops::{BinOp, Builtin, UnOp};
 pub use segments::Segment;
+pub use table_stmt::{TableEffect, TableStmt};
 pub use unit::*;
 
 use serde::{Deserialize, Serialize};
@@ -643,12 +648,12 @@ impl Handler {
     pub fn frame_use(&self) -> desc::FrameUse {
         use desc::FrameUse::{Edits, Reads, Sends};
         let mut most = Reads;
-        walk::stmts(&self.body.block, &mut |s| match &s.kind {
-            StmtKind::Frame { act, .. } => {
+        walk::stmts(&self.body.block, &mut |s| {
+            if let StmtKind::Frame { act, .. } = &s.kind {
                 most = most.max(if matches!(act, FrameAct::Send { .. }) { Sends } else { Edits })
+            } else if matches!(s.kind, StmtKind::Output { .. }) {
+                most = Edits
             }
-            StmtKind::Output { .. } => most = Edits,
-            _ => {}
         });
         most
     }
@@ -664,7 +669,8 @@ impl On {
     pub fn frame_unit(&self) -> Option<UnitId> {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
-            _ => None,
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
     }
 }
@@ -737,10 +743,8 @@ impl Module {
 
     /// The signal that a handler answers.
     pub fn signal_of(&self, on: On) -> Option<&Signal> {
-        match on {
-            On::Signal(n) => self.signals.get(n as usize),
-            _ => None,
-        }
+        let On::Signal(n) = on else { return None };
+        self.signals.get(n as usize)
     }
 
     /// The id of a type, added if it is new.

@@ -1,5 +1,7 @@
 //! Packed keys: the tables whose keys have one size without gaps, and these sizes.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 
 /// Whether a table is kept per core with packed keys: it is local, exact, and its entries have one

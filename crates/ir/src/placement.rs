@@ -5,6 +5,8 @@
 //! The compiler reports the obstacles of a handler that names its device; `wireloom explain` shows
 //! those of the others.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::core_partition::{Resource, Uses};
 use crate::desc::{FrameEngine, PortKind};
 use crate::ops::{self, Device};

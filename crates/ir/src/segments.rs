@@ -7,6 +7,8 @@
 //! Tables that only signals change do not: each segment may read them. A segment may read a
 //! counter that no other one counts.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::core_partition::{Resource, Uses};
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};

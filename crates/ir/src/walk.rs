@@ -4,6 +4,8 @@
 //! makes the functions and their `_mut` twins, so that both visit the same children. The twins call
 //! children first, which suits a rewrite.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 
 macro_rules! direct {

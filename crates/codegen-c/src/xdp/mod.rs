@@ -10,6 +10,8 @@
 //!   follow each way to the end by itself;
 //! - a frame's fate is the program's result.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 pub mod tables;
 
 use crate::body::{BodyGen, Owner};
@@ -320,11 +322,8 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "fate = {fate};");
                 true
             }
-            s if s.table().is_some() => {
-                self.xdp_table(s);
-                true
-            }
-            _ => false,
+            // All others are those of the CPU.
+            s => s.table_stmt().map(|s| self.xdp_table(s)).is_some(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The memory bill: memory taken at start, the part of each connection and request, the maximum of
 //! the pools, and the sum.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::message_view::large_lists;
 use super::{bytes, columns, count, frame_size, heading, view_bytes};
 use crate::*;

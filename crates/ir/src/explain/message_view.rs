@@ -1,6 +1,8 @@
 //! Bytes of a message's view in compiled code: an upper bound of the structs that
 //! `codegen-c/src/view.rs` and its parser define.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::memory::c_layout;
 use super::message_units;
 use crate::edited_fields::{self, EditedFields};

@@ -5,6 +5,8 @@
 //! there, until the next field waits. A message with streams must not read other bytes (E0414). A
 //! message without streams is held whole if it does.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::tail::{begins, Rule, KEPT_BYTES};
 use crate::walk::{At, Scope};
 use crate::*;

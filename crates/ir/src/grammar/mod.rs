@@ -6,6 +6,8 @@
 //! units. Stages: nesting order (a cycle ends the analysis) → [`computed`] (so does an expression
 //! that is too large) → [`measure`] → [`tail`] and [`late_reads`] → [`check`].
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 mod check;
 pub mod computed;
 pub mod late_reads;

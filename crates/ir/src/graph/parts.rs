@@ -1,6 +1,8 @@
 //! The boxes and arrows of a picture. In: a module. Out: ports, queues, handlers, elements, merges,
 //! each with its lines, its tables, and the arrows between them.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Edge, EdgeKind, End, Line, Look, Node, Parts, Side};
 use crate::*;
 use desc::{PortKind, Value};

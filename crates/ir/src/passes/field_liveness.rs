@@ -6,6 +6,8 @@
 //! of the element's unit, is itself used. A `let` without a reader is not evaluated, so fields that
 //! only it reads are not used either.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::grammar as grammars;
 use crate::walk::{At, Scope};
 use crate::*;

@@ -7,6 +7,8 @@
 //! its answer) count as an unordered pair, and steer symmetrically. [`plan`] also gives the
 //! reasons, for `explain`.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 use std::collections::BTreeMap;
 

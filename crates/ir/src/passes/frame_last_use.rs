@@ -10,6 +10,8 @@
 //!
 //! A backward data-flow analysis over the structured code, as in `liveness`.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::local_set::LocalSet;
 use super::memory::{definition, keep, lies_in, views, What, FRAME};
 use super::moves;

@@ -1,5 +1,7 @@
 //! Memory that changes while a handler runs, and the locals whose bytes may lie in it.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::local_set::LocalSet;
 use crate::*;
 

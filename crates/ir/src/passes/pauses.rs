@@ -8,6 +8,8 @@
 //!
 //! In: handlers, behind the pass `steps`. Out: [`Pause`] of each.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::steps;
 use crate::plans::Pause;
 use crate::*;

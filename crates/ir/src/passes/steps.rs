@@ -2,6 +2,8 @@
 //! builtin, a comparison or an emission may scan. Loops multiply by their bounds. Parsing is not
 //! counted, because it is linear in the bytes received.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::ops::Steps;
 use crate::walk::Scope;
 use crate::*;

@@ -6,6 +6,8 @@
 //! about their texts, such as no line end in a header. Most texts of a program are its own
 //! constants, and need no check at run time. `fold` drops the remaining statements.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 use std::collections::HashMap;
 

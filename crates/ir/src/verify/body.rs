@@ -1,5 +1,7 @@
 //! Bodies: statements, the locals that they set and read, and control flow.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::expr::Place;
 use super::Checker;
 use crate::walk::{At, Scope};

@@ -1,5 +1,7 @@
 //! Expressions: the table of types.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Checker;
 use crate::ops::Kind;
 use crate::walk::{At, Scope};

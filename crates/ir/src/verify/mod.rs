@@ -51,6 +51,8 @@
 //!   or a slot, and a table that one body reads and changes has its values copied.
 //! - After the passes: live locals are in the frame.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 mod body;
 mod expr;
 mod module;

@@ -1,5 +1,7 @@
 //! Declarations: protocols, ports, state, tables, functions, handlers, merges, tests.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::body::{Code, Kind};
 use super::expr::Place;
 use super::Checker;

@@ -1,5 +1,7 @@
 //! Units: their fields' places, sizes and expressions.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::expr::Place;
 use super::Checker;
 use crate::walk::{At, Scope};

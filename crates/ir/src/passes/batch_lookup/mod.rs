@@ -6,6 +6,8 @@
 //! the second follows a miss in the first. A backend then packs and hashes the keys of all frames
 //! and prefetches the entries. After that it runs the handler for each frame.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 mod path;
 
 use crate::plans::{BatchLookup, HeaderReuse, TableLookup};

@@ -1,6 +1,8 @@
 //! Facts that hold on the path to a statement of a handler: conditions, and values of locals over
 //! the frame alone.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::is_masked;
 use crate::packed_keys::is_core_table;
 use crate::plans::{keyed, StmtPath, TableLookup};

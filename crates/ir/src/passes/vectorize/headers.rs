@@ -1,5 +1,7 @@
 //! The headers of sixteen frames, and their fields.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::value::Value;
 use super::Vectorizer;
 use crate::frame::{field_size, fixed_offset};

@@ -1,5 +1,7 @@
 //! Values of expressions over sixteen frames, and what is computed of them.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Vectorizer;
 use crate::plans::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp};
 use crate::*;
