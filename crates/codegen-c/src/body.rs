@@ -246,6 +246,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 let (name, text) = (self.name(*l), self.expr(e));
                 line!(self, "{name} = {text};");
                 self.check_stmt(&s.kind);
+                self.join_of_values(*l, e);
             }
             StmtKind::SetField(l, path, e) => {
                 let (mut at, mut ty) = (self.name(*l), self.locals[l.index()].ty);
@@ -296,13 +297,14 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                     self.block(other);
                 }
                 line!(self, "}}");
-                self.join_of_branches();
+                self.join_of_branches(&[then, other]);
             }
             StmtKind::Switch { on, cases, default } => self.switch(on, cases, default),
             StmtKind::For { var, from, to, body, .. } => self.for_loop(*var, from, to, body, self.pauses_in(&s.kind)),
             StmtKind::Loop { max, body } => {
                 let i = self.temp("uint64_t");
-                line!(self, "for ({i} = 0; {i} < UINT64_C({max}); {i}++) {{");
+                let (first, round) = (self.first_round(), self.round());
+                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {i}++) {{\n{round}");
                 self.loop_body(&i, None, body, self.pauses_in(&s.kind));
             }
             StmtKind::Break | StmtKind::Continue => {
@@ -442,6 +444,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "default: {{");
         self.block(default);
         line!(self, "break;\n}}\n}}");
+        let all: Vec<&Block> = cases.iter().map(|c| &c.1).chain([default]).collect();
+        self.join_of_branches(&all);
     }
 
     /// A switch in which each value is the kind of its fault: the failure of a call.
@@ -474,9 +478,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let c = self.g.cty(self.locals[var.index()].ty);
         let (i, end) = (self.temp("uint64_t"), self.temp("uint64_t"));
         let (from_text, to_text) = (self.expr(from), self.expr(to));
-        line!(self, "{i} = (uint64_t)({from_text}); {end} = (uint64_t)({to_text});");
+        let first = self.first_round();
+        line!(self, "{i} = (uint64_t)({from_text}){first}; {end} = (uint64_t)({to_text}){first};");
         self.check(from.may_fault() || to.may_fault());
-        line!(self, "for (; {i} < {end}; {i}++) {{\n{name} = ({c}){i};");
+        let round = self.round();
+        line!(self, "for (; {i} < {end}; {i}++) {{\n{round}{name} = ({c}){i};");
         self.loop_body(&i, Some(&end), body, pauses);
     }
 
@@ -495,8 +501,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.block(body);
         self.loop_locks.pop();
         self.loops.truncate(depth);
-        let round = if pauses { "wl_round(x);\n" } else { "" };
-        line!(self, "next_{i}:;\n{round}}}\nbreak_{i}:;");
+        let round = if pauses { "\nwl_round(x);" } else { "" };
+        line!(self, "next_{i}:;{round}");
+        self.join_of_branches(&[body]);
+        line!(self, "}}\nbreak_{i}:;");
+        self.join_of_branches(&[body]);
     }
 
     fn ret(&mut self, e: Option<&Expr>) {

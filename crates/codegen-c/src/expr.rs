@@ -356,6 +356,8 @@ impl Gen<'_> {
         match &*e.kind {
             ExprKind::FrameLen(l) => format!("{}->n", local(s, *l)),
             ExprKind::FrameMark(_) => "mark_in".into(),
+            ExprKind::FrameInstance(_) if self.xdp => "x->instance".into(),
+            ExprKind::FrameTime(_) if self.xdp => "x->core->wall".into(),
             ExprKind::FrameInstance(l) => format!("(uint32_t){}->f->instance", local(s, *l)),
             ExprKind::FrameTime(l) => format!("{}->f->time", local(s, *l)),
             ExprKind::Payload(l, None) => format!("wl_b({0}->p + {0}->top, {0}->end - {0}->top)", local(s, *l)),
@@ -363,6 +365,7 @@ impl Gen<'_> {
                 format!("wl_b({0}->p + {0}->to[{n}], (uint32_t)({0}->lim[{n}] - {0}->to[{n}]))", local(s, *l))
             }
             ExprKind::ChecksumOk(l, n) => match self.msg_inst(s, *l) {
+                Some(i) if self.xdp => self.xdp_sum_ok(&i.at, i.unit, *n),
                 Some(i) => format!("wl_view_sum_ok({}, {}_headers, {n})", i.at, names::unit(self.m, i.unit)),
                 None => "false".into(),
             },
@@ -467,6 +470,7 @@ impl Gen<'_> {
             ExprKind::Find { list, name } => self.over_items(s, "find", list, &[name]),
             ExprKind::CountOf { list, name } => self.over_items(s, "count", list, &[name]),
             ExprKind::AnyToken { list, name, token } => self.over_items(s, "token", list, &[name, token]),
+            ExprKind::PortLen(p) if self.xdp => format!("{}u", self.instances[p.index()]),
             ExprKind::PortLen(p) => format!("x->core->port[{}].n", p.0),
             ExprKind::PortUp(p, i) => format!("(x->core->port[{}].up[{}] != 0)", p.0, self.expr(s, i)),
             ExprKind::PortLoad(p, i) => format!("x->core->port[{}].load[{}]", p.0, self.expr(s, i)),

@@ -12,6 +12,7 @@ use crate::parser::line;
 use crate::payload::View;
 use crate::scope::Scope;
 use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
+use wireloom_ir::placement::fixed_parts;
 use wireloom_ir::*;
 
 impl<'m> BodyGen<'_, 'm> {
@@ -60,7 +61,7 @@ impl<'m> BodyGen<'_, 'm> {
                 );
                 line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
             }
-            FrameAct::Insert { before, parts, place, .. } if self.fixed_size(parts).is_some() => {
+            FrameAct::Insert { before, parts, place, .. } if fixed_parts(self.g.m, parts).is_some() => {
                 self.put(frame, *before, parts, *place)
             }
             FrameAct::Insert { before, parts, place, .. } => {
@@ -192,24 +193,10 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "}}");
     }
 
-    /// Bytes of parts that are integers only, and whose checksums cover no more than their own
-    /// header.
-    fn fixed_size(&self, parts: &[Part]) -> Option<u32> {
-        let own = |u: UnitId| matches!(self.g.m.unit(u).header.checksum.map(|c| c.over), None | Some(Over::Header));
-        if !parts.iter().all(|p| p.unit.is_none_or(own)) {
-            return None;
-        }
-        let size = |s: &Stmt| match &s.kind {
-            StmtKind::Emit(Emit::UInt { bytes, .. }) => Some(u32::from(*bytes)),
-            _ => None,
-        };
-        parts.iter().flat_map(|p| &p.body).map(size).sum()
-    }
-
-    /// Builds such parts in `built_`, which the C compiler can keep in registers; opens a block, as
+    /// Builds parts of fixed size in `built_`, which the C compiler can keep in registers; opens a block, as
     /// [`Self::frame_parts`] does.
     fn fixed_parts(&mut self, parts: &'m [Part]) -> u32 {
-        let total = self.fixed_size(parts).unwrap_or(0);
+        let total = fixed_parts(self.g.m, parts).unwrap_or(0);
         line!(self, "{{ uint8_t built_[{}];", total.max(1));
         let (mut at, mut pieces, mut fallible) = (0, Vec::new(), false);
         for p in parts {
@@ -385,7 +372,7 @@ fn place_before(v: &str, layer: Option<u32>) -> (String, String) {
 }
 
 /// Writes a value into its container.
-fn store(at: &str, field: &Field, value: &str) -> String {
+pub(crate) fn store(at: &str, field: &Field, value: &str) -> String {
     match &field.kind {
         FieldKind::UInt { bytes, shift, bits, big, .. } if u32::from(*bits) == u32::from(*bytes) * 8 && *shift == 0 => {
             match (bytes, big) {

@@ -23,6 +23,8 @@ pub(crate) struct Gen<'m> {
     pub lines: bool,
     /// For the kernel's XDP hook: `support/bpf.h` takes the place of the other headers.
     pub xdp: bool,
+    /// There: instances of each port.
+    pub instances: Vec<u32>,
     /// With marks: the names that they distinguish.
     pub marks: Option<Vec<String>>,
     /// Forced by edits: extents that must be in the view.
@@ -49,6 +51,7 @@ impl<'m> Gen<'m> {
             externs: BTreeSet::new(),
             lines: false,
             xdp: false,
+            instances: Vec::new(),
             marks: None,
             extents: BTreeSet::new(),
             values: BTreeSet::new(),

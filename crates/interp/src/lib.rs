@@ -30,7 +30,7 @@ pub mod program;
 pub mod value;
 
 pub use api::{eval_test, parse_message, Parsed};
-pub use exec::tables::OutsideTable;
+pub use exec::tables::{OutsideTable, Pattern, Ranked};
 pub use merge::merge_reference;
 pub use merge_table::InterpMerges;
 pub use program::{program, program_beside, InterpProgram};

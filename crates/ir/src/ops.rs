@@ -211,7 +211,7 @@ rows! {
     /// Functions that every backend implements.
     Builtin:
     LenBytes "len_bytes" (Bytes) -> Uint, One, Pure, FPGA, "How many bytes there are.";
-    Hash "hash" (Plain) -> U(64), Bytes, Pure, FPGA,
+    Hash "hash" (Plain) -> U(64), Bytes, Pure, ALL,
         "u64 of bytes, numbers, tuples, endpoints, flows; the same in every run: FNV-1a of 64 bits over the bytes, \
          then murmur3's finaliser. Integers are little endian in whole bytes, an endpoint's port big endian",
         "hash(x)";
