@@ -599,7 +599,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             [one] => one.clone(),
             _ => format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", texts.len(), texts.join(", ")),
         };
-        // What faults is not logged.
+        // A message with a fault is not logged.
         line!(self, "{{ wl_bytes line_ = {line};");
         self.check(true);
         line!(self, "x->core->host->log(x->core, 1, line_); }}");

@@ -376,7 +376,7 @@ impl<'m> Gen<'m> {
         if let Some(f) = &frame_ty {
             let members: String = frame.iter().map(|(t, n)| format!("{t} {n};\n")).collect();
             self.types.push_str(&format!(
-                "/* What {} keeps while it is suspended. */\ntypedef struct {f} {{\n{members}}} {f};\n",
+                "/* The values of {} that it keeps while it is suspended. */\ntypedef struct {f} {{\n{members}}} {f};\n",
                 names::comment(&h.name)
             ));
         }

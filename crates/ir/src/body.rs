@@ -284,7 +284,7 @@ pub struct Part {
     pub body: Block,
 }
 
-/// What is done to a frame.
+/// An act on a frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FrameAct {
     /// Changes a header's fixed-width field in place. Checksums that cover it are updated

@@ -21,7 +21,7 @@ pub struct Partition {
     pub conflicts: Vec<Conflict>,
 }
 
-/// What keeps an app in one piece.
+/// Obstacles to a partition of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// The handler uses ports of both kinds.
@@ -65,7 +65,7 @@ pub fn of(m: &Module) -> Option<Partition> {
             (false, false) => Half::Both,
         })
         .collect();
-    // What uses things of one half only is that half's, too: a timer, a signal.
+    // A timer or a signal that uses things of one half only is that half's, too.
     while let Some(n) =
         (0..handlers.len()).find(|n| handlers[*n] == Half::Both && side(m, &uses, &handlers, *n) != Half::Both)
     {

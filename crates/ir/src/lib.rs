@@ -99,7 +99,7 @@ pub struct Module {
     pub steer: Vec<Steer>,
     pub tests: Vec<Test>,
     /// Source places for faults, in the order of the ABI's `place` indices.
-    pub places: Vec<Place>,
+    pub places: Vec<FaultPlace>,
     /// The program's own fault kinds, from `WL_F_USER` on.
     pub faults: Vec<OwnFault>,
     pub elements: Vec<Element>,
@@ -161,7 +161,7 @@ pub struct Span {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct FaultPlace {
     pub name: String,
     pub span: Span,
 }
@@ -194,7 +194,7 @@ impl FaultKind {
     pub const FULL: Self = Self(14);
     pub const CANCELLED: Self = Self(15);
     pub const NO_REPLY: Self = Self(16);
-    /// What protocols are told in the place of MALFORMED, CONSTRAINT and TOO_LONG where a handler
+    /// The faults that protocols see in the place of MALFORMED, CONSTRAINT and TOO_LONG where a handler
     /// has ended with it.
     pub const INTERNAL: Self = Self(18);
     /// An `expect` of a test that does not hold.
@@ -374,7 +374,7 @@ pub struct Protocol {
     pub stray: Option<Expr>,
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     pub ignore: Option<(Vec<u8>, u8)>,
-    /// What an answer may be counted as ([`StmtKind::Outcome`]).
+    /// The classes of answers ([`StmtKind::Outcome`]).
     pub classes: Vec<String>,
     /// A line of the access log: local 0 is the request (Msg); each `Log` gives a column.
     pub on_log: Option<Body>,
@@ -419,12 +419,12 @@ impl Protocol {
 }
 
 impl Protocol {
-    /// What is said of requests, over the request.
+    /// Conditions over a request.
     pub fn request_clauses(&self) -> [&Option<Expr>; 5] {
         [&self.close_request, &self.no_reply, &self.alone, &self.repeat, &self.private_request]
     }
 
-    /// What is said of answers, over the answer.
+    /// Conditions over an answer.
     pub fn response_clauses(&self) -> [&Option<Expr>; 6] {
         [&self.close_response, &self.interim, &self.tunnel, &self.refusal, &self.stray, &self.private_response]
     }
@@ -474,7 +474,7 @@ pub struct Handler {
     pub on: On,
     /// The segment that it belongs to. None: each core runs it.
     pub segment: Option<SegmentId>,
-    /// What runs it: as the program says, or the pass `place`.
+    /// Its device, by the program or by the pass `place`.
     pub device: ops::Device,
     /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments.
     /// For `Opened`/`Greeting`/`Probe`/`Closed`: local 0 is the instance (u32). For `Fault`: local
@@ -536,7 +536,7 @@ pub struct Signal {
     /// How arguments are written, where their types leave it open; none for the last ones: as their
     /// types say.
     pub forms: Vec<desc::Form>,
-    /// What arguments are that are left out; none for the last ones: they must be given.
+    /// Values of arguments that are left out; none for the last ones: they must be given.
     pub defaults: Vec<Option<desc::ParamValue>>,
     /// Of a table of patterns: behind each argument `x` of the key stands its mask, `x_mask`.
     pub masked: bool,
@@ -624,9 +624,9 @@ pub enum SimStep {
     Wait(u64),
     /// Runs code of the test: it must end without a fault.
     Run(HandlerId),
-    /// What the handler sends through a port comes in there.
+    /// Messages that the handler sends through a port come in there.
     Give(HandlerId),
-    /// What the handler sends through a port is what the program must have sent there next.
+    /// Messages that the handler sends through a port are those that the program must have sent there next.
     SeeSame(HandlerId),
     /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end
     /// without a fault.
@@ -665,7 +665,7 @@ impl On {
         matches!(self, On::Test(_) | On::Check { .. })
     }
 
-    /// What frame local 0 is, where it is one.
+    /// The unit of local 0, if that is a frame.
     pub fn frame_unit(&self) -> Option<UnitId> {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),

@@ -307,7 +307,7 @@ impl ExprKind {
 }
 
 impl Operation {
-    /// What an operand must be, if there may be as many.
+    /// The kind of an operand, if there may be as many.
     pub fn operand(&self, n: usize) -> Option<Kind> {
         match self.operands.get(n).or(self.operands.last())? {
             Kind::Many(k) => Some(**k),

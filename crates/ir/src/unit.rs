@@ -100,7 +100,7 @@ pub struct Unit {
     /// Set: the unit describes whole frames (`packet`); its body is one switch per layer, in the
     /// order of `layers`.
     pub frame: Option<Frame>,
-    /// What a header unit says of itself, for edits in place.
+    /// The clauses of a header unit, for edits in place.
     pub header: Header,
 }
 
@@ -242,7 +242,7 @@ pub struct Field {
     /// max) where the element is a plain value, `Unit` otherwise).
     pub ty: TyId,
     pub kind: FieldKind,
-    /// What faults in this field name.
+    /// The place that faults in this field name.
     pub place: PlaceId,
     /// Fault when it is longer than its maximum; any other mismatch is `bad`.
     pub too_long: FaultKind,

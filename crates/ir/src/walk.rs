@@ -170,7 +170,7 @@ macro_rules! direct {
     };
 }
 
-/// What a grammar expression is over.
+/// The base of a grammar expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The unit (`Root::This`).
@@ -439,7 +439,7 @@ fn expr_locals_mut(e: &mut Expr, f: &mut dyn FnMut(&mut LocalId)) {
     }
 }
 
-/// What the paths of an expression start from.
+/// The roots of the paths of an expression.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     /// `Root::This`.

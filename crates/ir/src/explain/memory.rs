@@ -237,7 +237,7 @@ fn client_memory(m: &Module, p: &Port, row: &mut AddRow) -> u64 {
         connection,
         format!("with its sessions and its message's view; {} per core: {}", count(conns), bytes(connections)),
     );
-    let kept = most(&|h| Keeps::of(h).messages()).saturating_mul(view);
+    let kept = most(&|h| HeldMessages::of(h).messages()).saturating_mul(view);
     let request = desc::REQUEST.saturating_add(most(&|h| frame_size(m, &h.body))).saturating_add(kept);
     let all = request.saturating_mul(requests);
     let views = if kept > 0 { ", its frame and the views of messages that it keeps" } else { " and its frame" };
@@ -247,7 +247,7 @@ fn client_memory(m: &Module, p: &Port, row: &mut AddRow) -> u64 {
         format!("under way, with its place{views}; {} per connection: {}", o.max_outstanding, bytes(all)),
     );
     let further = most(&|h| calls_at_once(&h.body.block)).saturating_sub(1);
-    let answer = if handlers.iter().any(|h| Keeps::of(h).answers) { view } else { 0 };
+    let answer = if handlers.iter().any(|h| HeldMessages::of(h).answers) { view } else { 0 };
     let call = if further > 0 { desc::CALL.saturating_add(answer) } else { 0 };
     let calls = call.saturating_mul(further).saturating_mul(requests);
     let views = if answer > 0 { ", each with its answer's view" } else { "" };
@@ -261,14 +261,14 @@ fn client_memory(m: &Module, p: &Port, row: &mut AddRow) -> u64 {
 }
 
 /// Messages that a handler keeps while it waits: copies with views of their own.
-struct Keeps {
+struct HeldMessages {
     request: bool,
     answers: bool,
 }
 
-impl Keeps {
-    fn of(h: &Handler) -> Keeps {
-        let mut keeps = Keeps { request: false, answers: false };
+impl HeldMessages {
+    fn of(h: &Handler) -> HeldMessages {
+        let mut keeps = HeldMessages { request: false, answers: false };
         walk::stmts(&h.body.block, &mut |s| {
             if let StmtKind::Await { hold, hold_req, .. } = &s.kind {
                 keeps.request |= hold_req;

@@ -403,7 +403,7 @@ fn handlers(m: &Module, out: &mut String) {
     }
 }
 
-/// What a handler does when its slice is used up, if it may take that long.
+/// The act of a handler whose slice is used up, if it may take that long.
 fn pauses(h: &Handler, out: &mut String) {
     use plans::Pause;
     let text = match &h.plan.pause {

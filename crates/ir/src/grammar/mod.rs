@@ -164,7 +164,7 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
         }
         _ => false,
     });
-    // What is parsed again has waited whole.
+    // A message that is parsed again has waited whole.
     let mut parsed = false;
     for h in m.handlers.iter().filter(|h| !h.on.is_test()) {
         walk::stmts(&h.body.block, &mut |s| parsed |= matches!(s.kind, StmtKind::Parse { unit: u, .. } if u == unit))

@@ -57,7 +57,7 @@ enum Side {
     Right,
 }
 
-/// What an arrow says.
+/// The kinds of arrows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EdgeKind {
     Message,

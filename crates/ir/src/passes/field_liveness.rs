@@ -108,7 +108,7 @@ fn set(marks: &mut [Vec<bool>], u: UnitId, f: FieldId) {
     }
 }
 
-/// What grammars read; of `let`s only those whose value is used so far.
+/// The fields that grammars read; of `let`s only those whose value is used so far.
 fn grammar(m: &Module, marks: &mut Marks) {
     for u in 0..m.units.len() {
         let id = UnitId(u as u32);
@@ -129,7 +129,7 @@ fn grammar(m: &Module, marks: &mut Marks) {
     }
 }
 
-/// What finds the headers of a frame, and what edits in place keep right.
+/// The fields that find the headers of a frame, and those that edits in place keep right.
 fn frame(m: &Module, id: UnitId, marks: &mut Marks) {
     for l in m.unit(id).frame.iter().flat_map(|f| &f.layers) {
         for c in l.after.iter().filter_map(|a| a.cond.as_ref()) {

@@ -87,7 +87,7 @@ fn read_behind_changes(m: &Module, frame: bool, body: &mut Body, behind: &[What]
             put_aside(m, &memory, e)
         }
     });
-    // What was put aside no longer holds the frame back.
+    // Bytes that were put aside no longer hold the frame back.
     changed_under(body, &self::memory(m, frame, body, behind), behind);
 }
 
@@ -105,7 +105,7 @@ struct Memory {
     views: LocalSet,
 }
 
-/// What a statement changes.
+/// The memory that a statement changes.
 fn changes(s: &StmtKind, behind: &[What]) -> Vec<What> {
     match s {
         StmtKind::Frame { act: FrameAct::Send { .. } | FrameAct::Save { .. }, .. } => vec![],
@@ -140,7 +140,7 @@ fn definition_mut(s: &mut StmtKind) -> Option<(LocalId, &mut Expr)> {
     }
 }
 
-/// What kept locals are made of is kept, too.
+/// The parts of kept locals are kept, too.
 fn sources(kept: &mut LocalSet, memory: &[Memory], body: &Body) {
     let is_view = |l: LocalId| memory.iter().any(|v| v.views.has(l.index()) && !(v.what == What::Frame && l == FRAME));
     loop {
@@ -252,7 +252,7 @@ impl Backward<'_> {
                 }
             }
         }
-        // What is built is built before the frame changes.
+        // A message is built before the frame changes.
         walk::stmt_blocks_mut(s, &mut |b| self.block(b, live));
     }
 

@@ -71,7 +71,7 @@ fn drop_unjoined(m: &mut Module) {
     }
 }
 
-/// What has been found out of an input whose targets have been put into it.
+/// The facts about an input whose targets have been put into it.
 #[derive(Clone, Default)]
 struct Known {
     inlined: bool,

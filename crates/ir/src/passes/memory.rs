@@ -8,7 +8,7 @@ use crate::*;
 /// The current frame of a handler of frames.
 pub(super) const FRAME: LocalId = LocalId(0);
 
-/// What changes while a handler runs.
+/// Memory that changes while a handler runs.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum What {
     Frame,

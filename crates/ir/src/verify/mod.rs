@@ -97,7 +97,7 @@ const MAX_ERRORS: usize = 100;
 
 fn run(m: &Module, passed: bool) -> Vec<Error> {
     let mut c = Checker { m, passed, errors: Vec::new(), unset: Vec::new() };
-    // What is checked later follows ids and types without looking.
+    // Later checks follow ids and types without looking.
     c.types();
     if c.errors.is_empty() {
         c.units()

@@ -6,7 +6,7 @@ use super::Vectorizer;
 use crate::plans::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp};
 use crate::*;
 
-/// What an expression is for sixteen frames.
+/// The form of an expression for sixteen frames.
 #[derive(Clone, PartialEq)]
 pub(super) enum Value {
     /// A number that is the same for all.
