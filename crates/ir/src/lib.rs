@@ -32,6 +32,7 @@ pub mod ops;
 pub mod packed_keys;
 pub mod parse_graph;
 pub mod passes;
+mod per_packet;
 pub mod placement;
 pub mod plans;
 pub mod port_options;

@@ -5,11 +5,11 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
+mod operands;
 mod placed;
 
 pub use placed::{cpu_only, statement, Statement, STATEMENTS};
 
-use crate::{Expr, ExprKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -291,18 +291,6 @@ impl Builtin {
 
     pub fn takes_scratch(self) -> bool {
         matches!(self.row().effect, Effect::Scratch | Effect::Crypto | Effect::Cipher)
-    }
-}
-
-impl ExprKind {
-    /// The row of an operator or a builtin, and its operands.
-    pub fn operation(&self) -> Option<(&'static Operation, Vec<&Expr>)> {
-        Some(match self {
-            ExprKind::Unary(op, a) => (op.row(), vec![a]),
-            ExprKind::Binary(op, a, b) => (op.row(), vec![a, b]),
-            ExprKind::Builtin(b, args) => (b.row(), args.iter().collect()),
-            _ => return None,
-        })
     }
 }
 

@@ -3,6 +3,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
+use super::c_layout::c_layout;
 use super::message_view::large_lists;
 use super::{bytes, columns, count, frame_size, heading, view_bytes};
 use crate::*;
@@ -11,32 +12,6 @@ use std::fmt::Write;
 
 /// Bookkeeping of one table entry besides key and value (hash, LRU links, expiry).
 const ENTRY_OVERHEAD: u64 = 32;
-
-/// Size and alignment of a value in C, if it has a fixed size.
-pub(super) fn c_layout(m: &Module, ty: TyId) -> Option<(u64, u64)> {
-    let all = |members: &[TyId]| {
-        let (mut size, mut align) = (0u64, 1);
-        for t in members {
-            let (n, a) = c_layout(m, *t)?;
-            size = size.next_multiple_of(a) + n;
-            align = align.max(a);
-        }
-        Some((size.next_multiple_of(align), align))
-    };
-    match m.ty(ty) {
-        Ty::Unit | Ty::Bool => Some((1, 1)),
-        Ty::UInt(b) | Ty::Int(b) => Some((layout::int_bytes(*b), layout::int_bytes(*b))),
-        Ty::Ip => Some((16, 1)),
-        Ty::Endpoint => Some((20, 2)),
-        Ty::Option(t) => {
-            let (n, a) = c_layout(m, *t)?;
-            Some(((a + n).next_multiple_of(a), a))
-        }
-        Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
-        Ty::Tuple(ts) => all(ts),
-        Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => None,
-    }
-}
 
 /// Bytes of a key as tables of one core keep it: without gaps, addresses in `ip` bytes. And whether
 /// there are addresses in it.

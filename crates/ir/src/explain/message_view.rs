@@ -3,7 +3,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
-use super::memory::c_layout;
+use super::c_layout::c_layout;
 use super::message_units;
 use crate::edited_fields::{self, EditedFields};
 use crate::*;

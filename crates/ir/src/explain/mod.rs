@@ -8,6 +8,7 @@
 //! - units with their head and tail;
 //! - the memory needed at the declared limits.
 
+mod c_layout;
 mod memory;
 mod message_view;
 

@@ -15,6 +15,7 @@ mod layers;
 mod parts;
 mod place;
 mod rows;
+mod shapes;
 
 use crate::Module;
 
