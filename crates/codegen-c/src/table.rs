@@ -31,7 +31,7 @@ struct Geometry {
 }
 
 fn geometry(m: &Module, t: &Table) -> Geometry {
-    let (inline, block, blocks) = match layout::entry_blocks(m, t) {
+    let (inline, block, blocks) = match packed_keys::entry_blocks(m, t) {
         Some(b) => (b.inline, b.data, b.count),
         None => (encoded_max(m, t.key).saturating_add(encoded_max(m, t.value)), 60, 0),
     };

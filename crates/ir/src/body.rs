@@ -9,7 +9,21 @@ pub struct Body {
     pub locals: Vec<Local>,
     pub block: Block,
     /// Branches that are carried out without a jump. Set by the pass `selects`.
-    pub selects: Vec<plans::StmtPath>,
+    pub selects: Vec<StmtPath>,
+}
+
+/// A statement of a body. Statements are numbered from 1 within their block; a nested block's
+/// statements follow the number of their statement, all blocks of one statement counted through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StmtPath(pub Vec<u32>);
+
+impl std::fmt::Display for StmtPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        for (n, part) in self.0.iter().enumerate() {
+            write!(f, "{}{part}", if n > 0 { "." } else { "" })?
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -557,18 +571,5 @@ pub enum ExprKind {
 impl Expr {
     pub fn new(ty: TyId, kind: ExprKind) -> Self {
         Expr { ty, kind: Box::new(kind) }
-    }
-
-    /// Whether it may set a fault: it calls a function or takes scratch.
-    pub fn may_fault(&self) -> bool {
-        let mut found = false;
-        walk::expr(self, &mut |e| {
-            found |= match &*e.kind {
-                ExprKind::Call(..) | ExprKind::GroupBytes(_) => true,
-                ExprKind::Builtin(b, _) => b.takes_scratch(),
-                _ => false,
-            }
-        });
-        found
     }
 }

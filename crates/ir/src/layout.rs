@@ -93,24 +93,6 @@ impl EntryBlocks {
     }
 }
 
-/// Entries of at most this many bytes lie in place, whatever `memory` says.
-const SMALL_ENTRY: u64 = 96;
-
-/// None: all entries of the table lie in place.
-pub fn entry_blocks(m: &Module, t: &Table) -> Option<EntryBlocks> {
-    let whole = encoded_max(m, t.key).saturating_add(encoded_max(m, t.value));
-    let shared = t.kind == TableKind::Exact && !packed_keys::is_core_table(m, t);
-    if t.memory == 0 || whole <= SMALL_ENTRY || !shared {
-        return None;
-    }
-    let data = match whole {
-        0..=4096 => 124,
-        4097..=65536 => 252,
-        _ => 1020,
-    };
-    Some(EntryBlocks { inline: 64, data, count: (t.memory / (data + 4)).min(u32::MAX as u64 - 2) })
-}
-
 /// Bytes of the C integer that holds so many bits.
 pub fn int_bytes(bits: u8) -> u64 {
     match bits {

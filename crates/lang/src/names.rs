@@ -52,7 +52,7 @@ pub struct Names {
 }
 
 /// The meaning of a dotted name.
-pub enum Named {
+pub enum Meaning {
     Item(ItemId),
     Module,
 }
@@ -197,11 +197,11 @@ impl Loader<'_> {
 impl Names {
     /// The meaning of a dotted name in a module: its own items first, then its imports. The second
     /// value counts the parts taken.
-    pub fn find(&mut self, module: ModId, parts: &[&str]) -> Option<(Named, usize)> {
+    pub fn find(&mut self, module: ModId, parts: &[&str]) -> Option<(Meaning, usize)> {
         let first = *parts.first()?;
         if let Some(&(id, _)) = self.modules.get(module)?.names.get(first) {
             self.items[id].used |= self.items[id].module != module;
-            return Some((Named::Item(id), 1));
+            return Some((Meaning::Item(id), 1));
         }
         let Some(at) = self.modules[module].uses.iter().position(|u| match &u.item {
             Some(item) => item == first,
@@ -212,7 +212,7 @@ impl Names {
         }) else {
             let id = self.modules.get(self.packet?)?.names.get(first)?.0;
             self.items[id].used = true;
-            return Some((Named::Item(id), 1));
+            return Some((Meaning::Item(id), 1));
         };
         let u = &mut self.modules[module].uses[at];
         u.used = true;
@@ -220,15 +220,15 @@ impl Names {
         let taken = if u.parts.last().is_some_and(|l| l == first) || item.is_some() { 1 } else { u.parts.len() };
         let in_target = |names: &Names, name: &str| names.modules[target].names.get(name).map(|&(id, _)| id);
         let (found, taken) = match (item, parts.get(taken)) {
-            (Some(item), _) => (Named::Item(in_target(self, &item)?), 1),
-            (None, Some(name)) if in_target(self, name).is_some() => (Named::Item(in_target(self, name)?), taken + 1),
+            (Some(item), _) => (Meaning::Item(in_target(self, &item)?), 1),
+            (None, Some(name)) if in_target(self, name).is_some() => (Meaning::Item(in_target(self, name)?), taken + 1),
             // A module's item of the module's own name may be called by that name: `as http`.
             (None, _) => match in_target(self, first) {
-                Some(id) if parts.len() == taken => (Named::Item(id), taken),
-                _ => (Named::Module, taken),
+                Some(id) if parts.len() == taken => (Meaning::Item(id), taken),
+                _ => (Meaning::Module, taken),
             },
         };
-        if let Named::Item(id) = found {
+        if let Meaning::Item(id) = found {
             self.items[id].used = true;
         }
         Some((found, taken))

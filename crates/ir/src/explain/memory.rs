@@ -62,7 +62,7 @@ pub(super) fn table_bytes(m: &Module, t: &Table) -> u64 {
         return t.capacity.saturating_mul(layout::size(m, t.value)).saturating_add(locks);
     }
     let whole = layout::size(m, t.key).saturating_add(layout::size(m, t.value));
-    let (entry, blocks) = match layout::entry_blocks(m, t) {
+    let (entry, blocks) = match packed_keys::entry_blocks(m, t) {
         Some(b) => (b.inline, b.count.saturating_mul(b.data + 4)),
         None => (whole, 0),
     };

@@ -1,4 +1,6 @@
-//! The row and the operands of an expression.
+//! The row and the operands of an expression, and its faults.
+
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
 use super::{Operation, Rows};
 use crate::{Expr, ExprKind};
@@ -12,5 +14,20 @@ impl ExprKind {
             ExprKind::Builtin(b, args) => (b.row(), args.iter().collect()),
             _ => return None,
         })
+    }
+}
+
+impl Expr {
+    /// Whether it may set a fault: it calls a function or takes scratch.
+    pub fn may_fault(&self) -> bool {
+        let mut found = false;
+        crate::walk::expr(self, &mut |e| {
+            found |= match &*e.kind {
+                ExprKind::Call(..) | ExprKind::GroupBytes(_) => true,
+                ExprKind::Builtin(b, _) => b.takes_scratch(),
+                _ => false,
+            }
+        });
+        found
     }
 }
