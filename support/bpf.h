@@ -40,6 +40,8 @@ extern volatile uint64_t wl_unknown;
 #define WL_ROUND(end) do { __label__ over_, on_; \
     __asm__ volatile goto("1:.byte 0xe5; .byte 0; .long ((%l[over_] - 1b - 8) / 8) & 0xffff; .short 0" : : : : over_); \
     goto on_; over_:; end; on_:; } while (0)
+/* Memory is read again, which the verifier does not know. */
+#define WL_READ_AGAIN __asm__ volatile("" : : : "memory")
 /* No header begins behind this place: each is there at most once, and all together are shorter. */
 #define WL_AT 16383
 
@@ -191,14 +193,17 @@ typedef struct wl_view {
 #ifdef WL_PLACES_KEPT
 #define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
 #else
-#define WL_NO_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) (v)->at[j_] = (uint16_t)WL_UNKNOWN(j_) & WL_AT; } while (0)
+#define WL_NO_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { \
+    (v)->at[j_] = (uint16_t)WL_UNKNOWN(j_) & WL_AT; (v)->to[j_] = (uint16_t)WL_UNKNOWN(1000 + j_); (v)->lim[j_] = (uint16_t)WL_UNKNOWN(2000 + j_); \
+    (v)->net[j_] = (uint8_t)WL_UNKNOWN(3000 + j_); } \
+    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] = (uint16_t)WL_UNKNOWN(4000 + j_); } while (0)
 #endif
 #define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
 #define WL_JOIN do { const uint64_t z_ = wl_unknown; at = (at ^ (uint32_t)z_) & WL_AT; v->has ^= z_; v->end = (v->end ^ (uint32_t)z_) & 65535; \
     v->top ^= (uint32_t)z_; cut ^= (uint32_t)z_; net ^= (uint8_t)z_; } while (0)
 /* The end of the walk: of all headers. */
 #ifdef WL_PLACES_KEPT
-#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; } while (0)
+#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; WL_READ_AGAIN; } while (0)
 #else
 #define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; \
     _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { (v)->at[j_] ^= (uint16_t)z_; (v)->to[j_] ^= (uint16_t)z_; (v)->lim[j_] ^= (uint16_t)z_; } \
@@ -235,7 +240,8 @@ WL_INLINE void wl_sum_fix(uint8_t *at, uint64_t was, uint64_t now, const bool op
     if (optional && !fresh) fresh = 0xffff;
     *(uint16_t *)at = fresh;
 }
-/* The sum over n bytes from a place of the frame. WL_NO_SUM: they do not all lie within the first
+/* The sum over n bytes from a place of the frame. As all functions that are not static, it is no
+   part of its callers for the verifier. WL_NO_SUM: they do not all lie within the first
    65,000. */
 #define WL_NO_SUM UINT64_MAX
 struct wl_summing { struct xdp_md *ctx; uint64_t sum; uint32_t at, left; };
@@ -264,7 +270,7 @@ static long wl_sum_step(uint32_t round, void *with) {
     }
     return 0;
 }
-static __attribute__((noinline, unused)) uint64_t wl_sum_far(struct xdp_md *ctx, uint32_t at, uint32_t n) {
+__attribute__((noinline)) uint64_t wl_sum_far(struct xdp_md *ctx, uint32_t at, uint32_t n) {
     struct wl_summing w = {ctx, 0, at, n};
     bpf_loop(n / 32 + 17, wl_sum_step, &w, 0);
     return w.left ? WL_NO_SUM : w.sum;
@@ -293,13 +299,19 @@ static long wl_move_step(uint32_t round, void *with) {
     if (w->up) { w->from += n; w->to += n; }
     return 0;
 }
-static __attribute__((noinline, unused)) int wl_move(struct xdp_md *ctx, uint32_t from, uint32_t to, uint32_t n) {
+__attribute__((noinline)) int wl_move(struct xdp_md *ctx, uint32_t from, uint32_t to, uint32_t n) {
     struct wl_moving w = {ctx, from, to, n, to < from};
     bpf_loop(n / 8 + 9, wl_move_step, &w, 0);
     return w.left == 0;
 }
 /* The frame's bytes have moved: all pointers to it are void. */
 #define wl_again(x, v) do { (x)->data = (uint8_t *)(long)(x)->ctx->data; (x)->end = (const uint8_t *)(long)(x)->ctx->data_end; (v)->p = (x)->data; } while (0)
+/* A place, moved if it does not lie before pos; without a branch, which the verifier would follow. */
+WL_INLINE uint32_t wl_behind(uint32_t place, uint32_t pos, uint32_t by) {
+    uint64_t behind = ((uint64_t)pos - place - 1) >> 63;
+    WL_KEEP(behind);
+    return (place + (by & (uint32_t)(0 - behind))) & 65535;
+}
 /* Moves the 14 bytes of an Ethernet header. */
 WL_INLINE void wl_move_eth(uint8_t *d, const uint8_t *s) {
     const uint64_t a = *(const uint64_t *)s;
@@ -307,40 +319,40 @@ WL_INLINE void wl_move_eth(uint8_t *d, const uint8_t *s) {
     const uint16_t c = *(const uint16_t *)(s + 12);
     *(uint64_t *)d = a; *(uint32_t *)(d + 8) = b; *(uint16_t *)(d + 12) = c;
 }
-/* Opens a gap of n bytes; false: there is no headroom. */
+/* Opens a gap of n bytes at pos; 0: there is no headroom. No part of its callers for the verifier. */
+__attribute__((noinline)) int wl_open(struct xdp_md *ctx, uint32_t pos, uint32_t n) {
+    if (n > 128 || bpf_xdp_adjust_head(ctx, -(int)n)) return 0;
+    uint8_t *p = (uint8_t *)(long)ctx->data;
+    const uint8_t *end = (const uint8_t *)(long)ctx->data_end;
+    if (pos != 14) return wl_move(ctx, n, 0, pos);
+    uint8_t *from = p + n;
+    WL_KEEP(from);
+    if (p + 14 > end || from + 14 > end) return 0;
+    wl_move_eth(p, from);
+    return 1;
+}
+/* Takes n bytes at pos out; 0: fewer than the 14 of an Ethernet header would be left. */
+__attribute__((noinline)) int wl_close(struct xdp_md *ctx, uint32_t pos, uint32_t n) {
+    if (n > WL_AT || !wl_move(ctx, 0, n, pos)) return 0;
+    return bpf_xdp_adjust_head(ctx, (int)n) == 0;
+}
 WL_INLINE bool wl_gap(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n) {
-    if (v->n + n > 65535 || bpf_xdp_adjust_head(x->ctx, -(int)n)) return false;
+    if (v->n + n > 65535 || !wl_open(x->ctx, pos, n)) return false;
     wl_again(x, v);
-    if (WL_LIKELY(pos == 14)) {
-        uint8_t *p = x->data;
-        WL_KEEP(p);
-        if (p + n + 14 > x->end) return false;
-        wl_move_eth(p, p + n);
-    } else if (pos && !wl_move(x->ctx, n, 0, pos)) {
-        return false;
-    }
-    if (v->top >= pos) v->top += n;
+    v->top = wl_behind(v->top, pos, n);
     v->end = (v->end + n) & 65535;
     v->n += n;
     return true;
 }
-/* Takes n bytes out; false: fewer than the 14 of an Ethernet header would be left. */
 WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n) {
-    if (pos && !wl_move(x->ctx, 0, n, pos)) return false;
-    if (n && bpf_xdp_adjust_head(x->ctx, (int)n)) return false;
+    if (!wl_close(x->ctx, pos, n)) return false;
     wl_again(x, v);
-    if (v->top >= pos) v->top -= n;
+    v->top = wl_behind(v->top, pos, 0 - n);
     v->end = (v->end - n) & 65535;
     v->n -= n;
     return true;
 }
-/* A place behind n bytes that were taken out at pos; without a branch, which the verifier would
-   follow. */
-WL_INLINE uint16_t wl_place_cut(uint16_t place, uint32_t pos, uint32_t n) {
-    uint64_t behind = ((uint64_t)pos - place - 1) >> 63;
-    WL_KEEP(behind);
-    return (uint16_t)(place - (n & (0 - behind)));
-}
+#define wl_place_cut(place, pos, n) ((uint16_t)wl_behind((place), (pos), 0 - (n)))
 #define wl_layer_cut(v, layer, pos, n) do { \
     const uint16_t at_ = (v)->at[layer]; \
     (v)->at[layer] = wl_place_cut(at_, pos, n); \

@@ -90,7 +90,8 @@ pub const OLDEST_LOOPED: (u32, u32) = (6, 9);
 /// The place and the words of a verifier's log that ends with a refusal.
 pub(crate) fn refusal(log: &str) -> (Option<String>, String) {
     let lines: Vec<&str> = log.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let end = lines.iter().position(|l| l.starts_with("processed ")).unwrap_or(lines.len());
+    let told = |l: &&str| ["processed ", "verification time ", "stack depth "].iter().any(|w| l.starts_with(w));
+    let end = lines.iter().position(told).unwrap_or(lines.len());
     let why = lines[..end].last().copied().unwrap_or("no reason is given");
     // `; if (x) … @ app.loom:12`
     let place =
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_line_of_the_program() {
-        let log = "0: R1=ctx()\n; if p.tcp { @ a.loom:7\n12: (71) r1 = *(u8 *)(r1 +0)\nR1 invalid mem access 'scalar'\nprocessed 13 insns\n";
+        let log = "0: R1=ctx()\n; if p.tcp { @ a.loom:7\n12: (71) r1 = *(u8 *)(r1 +0)\nR1 invalid mem access 'scalar'\nverification time 9 usec\nstack depth 8\nprocessed 13 insns\n";
         assert_eq!(refusal(log), (Some("a.loom:7".into()), "R1 invalid mem access 'scalar'".into()));
         assert_eq!(refusal("").1, "no reason is given");
     }

@@ -94,7 +94,9 @@ struct Element {
 }
 
 fn element(command: libc::c_int, map: BorrowedFd, key: &[u8], value: &[u8]) -> io::Result<()> {
-    let (map, key, value) = (map.as_raw_fd() as u32, key.as_ptr() as u64, value.as_ptr() as u64);
+    // The kernel wants 0 where a command has no value.
+    let value = if value.is_empty() { 0 } else { value.as_ptr() as u64 };
+    let (map, key) = (map.as_raw_fd() as u32, key.as_ptr() as u64);
     let mut attribute = Element { map, pad: 0, key, value, flags: 0 };
     let size = std::mem::size_of::<Element>() as libc::c_uint;
     // SAFETY: the attribute has the kernel's layout. Key and value live here, and have the sizes of

@@ -60,11 +60,8 @@ fn l4_balancer() {
 
 #[test]
 fn nat44() {
-    let folder = Folder::new("xdp-nat");
-    let path = app("nat44");
-    let _ = &folder;
     let sets = [("public", "10.0.0.1")];
-    let Some(sum) = compare(&path, &sets, hostile(10_000)) else { return };
+    let Some(sum) = compare(&app("nat44"), &sets, hostile(10_000)) else { return };
     assert!(sum.sent > 1000 && sum.entries > 100, "{sum:?}");
 }
 

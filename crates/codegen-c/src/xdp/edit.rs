@@ -88,7 +88,7 @@ impl<'m> Gen<'m> {
             text.push_str(&format!(
                 "if ({v}->net[{layer}] == {k} && WL_HAS({v}, {k}) && s_ != WL_NO_SUM) {{\n\
                  const uint8_t *a_ = WL_SPACE({v}->p + ({v}->at[{k}] & WL_AT), {});\n\
-                 s_ += wl_sum_few(a_ + {}, {n}) + wl_sum_few(a_ + {}, {n}) + __builtin_bswap32(n_) + ((uint64_t){protocol} << 24);\n}}\n",
+                 s_ += wl_sum_few(a_ + {}, {n}) + wl_sum_few(a_ + {}, {n}) + __builtin_bswap32(n_) + ((uint64_t){protocol} << 24);\n}}\ns_ ^= wl_unknown;\nWL_JOIN_BRANCHES({v});\n",
                 least(self.m, net),
                 at(src),
                 at(dst),
@@ -177,7 +177,7 @@ impl<'m> BodyGen<'_, 'm> {
             };
             line!(
                 self,
-                "if (WL_HAS({v}, {n}) && {v}->net[{n}] == {layer}) wl_sum_fix(WL_SPACE({v}->p + ({v}->at[{n}] & WL_AT) + {off}, 2), was_, now_, {});",
+                "if (WL_HAS({v}, {n}) && {v}->net[{n}] == {layer}) wl_sum_fix(WL_SPACE({v}->p + ({v}->at[{n}] & WL_AT) + {off}, 2), was_, now_, {});\nWL_JOIN_BRANCHES({v});",
                 is_optional(&c)
             );
         }
@@ -202,7 +202,7 @@ impl<'m> BodyGen<'_, 'm> {
         };
         line!(self, "{absent}{{");
         self.xdp_resum(f, layer);
-        line!(self, "}} }}");
+        line!(self, "}} }}\nWL_JOIN_BRANCHES({v});");
     }
 
     /// Computes a header's checksum anew.
@@ -258,7 +258,7 @@ impl<'m> BodyGen<'_, 'm> {
             if self.g.m.unit(f.header(*k)).header.covers.is_some() {
                 line!(self, "if (WL_HAS({v}, {k}) && {v}->at[{k}] < pos_ && pos_ <= {v}->lim[{k}]) {{");
                 self.xdp_covers(f, *k);
-                line!(self, "}}");
+                line!(self, "}}\nWL_JOIN_BRANCHES({v});");
             }
         }
         for k in around.iter().rev() {
@@ -303,7 +303,7 @@ impl<'m> BodyGen<'_, 'm> {
             if m.unit(f.header(*k)).header.covers.is_some() {
                 line!(self, "if (WL_HAS({v}, {k})) {{");
                 self.xdp_covers(f, *k);
-                line!(self, "}}");
+                line!(self, "}}\nWL_JOIN_BRANCHES({v});");
             }
         }
         for k in around.iter().rev() {

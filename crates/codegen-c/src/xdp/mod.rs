@@ -280,7 +280,7 @@ impl<'m> Gen<'m> {
         Some(format!(
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
              WL_INLINE void {name}_parse(wl_fx *x, wl_view *v) {{\n\
-             uint64_t n = (uint64_t)x->end - (uint64_t)x->data;\nWL_KEEP(n);\nif (n > 65535) n = 65535;\n\
+             uint64_t n = (uint64_t)x->end - (uint64_t)x->data;\nWL_KEEP(n);\nif (n > 65535) n = 65535;\nn ^= wl_unknown;\n\
              const wl_frame whole = {{(uint32_t)n, (uint32_t)n}}, *f = &whole;\n(void)f;\n\
              v->p = x->data;\nv->n = v->end = (uint32_t)n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\n\
              WL_NO_PLACES(x, v);\n\
