@@ -1,6 +1,6 @@
 //! Edits of frames: fields set, headers put in and taken out, checksums.
 //!
-//! What the functions of `support/frame.h` find out at run time, by going over all headers, is
+//! The facts that `support/frame.h` finds at run time, by going over all headers, are
 //! printed here for each header that it may concern: the verifier follows no loop, and a view lies
 //! in registers. A checksum over a payload is summed by `wl_sum_far`, whatever the payload's length.
 
@@ -44,7 +44,7 @@ fn is_optional(c: &Checksum) -> bool {
     matches!(c.over, Over::Transport { optional: true, .. })
 }
 
-/// What a sum begins with where its value may be 0 and that of the whole header is not: all ones
+/// The first value of a sum that may be 0 where that of the whole header is not: all ones
 /// are a zero, too.
 const NOT_ZERO: &str = "0xffff";
 
