@@ -2,9 +2,9 @@
 //!
 //! - An array's entry has a lock of its own. An entry of one word is read without it.
 //! - A sketch is an array of words, which processors change by atomic operations.
-//! - Prefixes lie in the kernel's own trie. The process changes it; an entry is exchanged as a whole.
+//! - Prefixes lie in the kernel's own trie. The process changes it, an entry as a whole.
 //! - A wildcard table has a list of masks, and one hash table for the entries of all of them. The
-//!   process changes both, in an order in which a packet finds either the old entry or the new one.
+//!   process changes both so that a packet finds either the old entry or the new one.
 
 use super::XdpTable;
 use crate::body::BodyGen;
