@@ -131,7 +131,7 @@ fn line(reader: &mut impl BufRead) -> std::io::Result<String> {
 /// answer to the wrong client shows.
 fn memcached(reader: &mut impl BufRead, writer: &mut impl Write, n: usize, round: u64) -> std::io::Result<Answer> {
     let key = format!("demo-{n}-{}", round / OPERATIONS % 100);
-    if round % OPERATIONS == 0 {
+    if round.is_multiple_of(OPERATIONS) {
         let value = format!("{key}={round}");
         write!(writer, "set {key} 0 0 {}\r\n{value}\r\n", value.len())?;
         let answer = line(reader)?;

@@ -150,7 +150,7 @@ fn what_is_wrong_is_told() {
     let entries = app.json(&["table"])[1]["entries"].as_u64().unwrap_or(0);
     assert!(out.code == Some(1) && out.text.contains("table `rules` of 512000 entries is full"), "{}", out.text);
     let each = 30 * 30 * 14;
-    assert!(entries > 0 && entries % each == 0 && entries + each > 512_000, "{entries}: {}", out.text);
+    assert!(entries > 0 && entries.is_multiple_of(each) && entries + each > 512_000, "{entries}: {}", out.text);
 }
 
 fn service(name: &str, extra: &[&str]) {

@@ -34,7 +34,7 @@ fn script(module: &Module, seed: u64, known: &[&[u8]]) -> Script {
         port(true).flat_map(|p| &p.protocols).map(|p| module.protocols[p.index()].request).collect();
     let responses: Vec<UnitId> =
         port(false).flat_map(|p| &p.protocols).filter_map(|p| module.protocols[p.index()].response).collect();
-    let damage = if seed % 2 == 0 { 0 } else { 20 };
+    let damage = if seed.is_multiple_of(2) { 0 } else { 20 };
     // A client speaks one protocol.
     let speaks: Vec<UnitId> = (0..CLIENTS).map(|_| requests[rng.below(requests.len() as u64) as usize]).collect();
     let mut say = |unit: UnitId| match known {

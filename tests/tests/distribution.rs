@@ -92,8 +92,8 @@ fn keys(n: usize) -> Vec<Vec<u8>> {
         [
             format!("k{i}:").as_bytes(),
             &pad[..i % 36],
-            if i % 5 == 0 { &b"{tag}x"[..] } else { b"" },
-            if i % 7 == 0 { "\u{e9}".as_bytes() } else { b"" },
+            if i.is_multiple_of(5) { &b"{tag}x"[..] } else { b"" },
+            if i.is_multiple_of(7) { "\u{e9}".as_bytes() } else { b"" },
         ]
         .concat()
     };

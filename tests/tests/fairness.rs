@@ -219,7 +219,7 @@ fn clients_leave_while_their_handlers_are_paused() {
             std::thread::sleep(Duration::from_millis(30));
             for (k, s) in all.iter().enumerate() {
                 // Some with a reset, some in order.
-                if (k as u32 + round) % 2 == 0 {
+                if (k as u32 + round).is_multiple_of(2) {
                     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
                     use std::os::fd::AsRawFd;
                     // SAFETY: a socket of ours, and a struct of the size that is told.

@@ -38,7 +38,7 @@ impl Make {
                 self.pick(&["", "a", "Ab", "12", "x=1,y=2", "\\0\\xff", "18446744073709551615", "a, b"])
             ),
             "u32?" => {
-                if n % 3 == 0 {
+                if n.is_multiple_of(3) {
                     "none".into()
                 } else {
                     format!("some(u32({n}))")

@@ -109,7 +109,7 @@ fn an_answer_too_many_reaches_nobody() {
     let backend = backend(move |head, _| {
         let body = path(head);
         let mut said = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        if count.fetch_add(1, Relaxed) % 3 == 0 {
+        if count.fetch_add(1, Relaxed).is_multiple_of(3) {
             said += "HTTP/1.1 200 OK\r\nSet-Cookie: forged=1\r\nContent-Length: 6\r\n\r\nforged";
         }
         said.into_bytes()

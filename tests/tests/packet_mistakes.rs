@@ -341,7 +341,7 @@ fn lying_lengths_split_no_flow() {
     let f = Files::new("lies");
     let lie = |i: u32| {
         let mut p = udp([10, 0, 0, 1], 4000 + i as u16);
-        if i % 2 == 0 {
+        if i.is_multiple_of(2) {
             p[24..26].copy_from_slice(&400u16.to_be_bytes());
         } else {
             p[24..26].copy_from_slice(&7u16.to_be_bytes());

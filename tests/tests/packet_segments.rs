@@ -219,7 +219,7 @@ fn ways_of_different_lengths_meet() {
     write(&folder.file("other.pcap"), &second);
     for (way, args) in WAYS {
         let (out, counters, discarded) = run(&folder, way, &[args, &["--bind", "other=pcap:@/other.pcap"]].concat());
-        let short = first.iter().filter(|f| sport(&f.1) % 3 != 0).map(|f| sport(&f.1));
+        let short = first.iter().filter(|f| !sport(&f.1).is_multiple_of(3)).map(|f| sport(&f.1));
         assert!(out[1].iter().map(|f| sport(&f.1)).eq(short), "{way}: the short way keeps the order");
         assert_eq!(out.iter().map(Vec::len).sum::<usize>(), first.len() + second.len(), "{way}");
         let counters: serde_json::Value = serde_json::from_str(&counters).expect("an object");

@@ -134,7 +134,7 @@ fn three_apps_share_a_capture() {
         f
     };
     let mut inside: Frames = input.iter().map(|(t, f)| (*t, less(f))).collect();
-    let mut even: Frames = input.iter().filter(|(_, f)| sport(f) % 2 == 0).cloned().collect();
+    let mut even: Frames = input.iter().filter(|(_, f)| sport(f).is_multiple_of(2)).cloned().collect();
     inside.sort();
     even.sort();
     for extra in [

@@ -124,7 +124,7 @@ impl Talker {
         let until = Instant::now() + Duration::from_secs(600);
         while self.tally.answered.load(Relaxed) < messages || self.tally.faults.load(Relaxed) < FAULTS {
             assert!(Instant::now() < until, "the run does not come to its end");
-            let (say, asked) = if self.id % 2 == 0 { self.text_batch() } else { self.binary_batch() };
+            let (say, asked) = if self.id.is_multiple_of(2) { self.text_batch() } else { self.binary_batch() };
             self.client.send(say);
             let errors = self.own_errors;
             for a in &asked {
@@ -138,7 +138,7 @@ impl Talker {
             self.tally.answered.fetch_add(asked.len() as u64, Relaxed);
         }
         // In step to the end, and nothing twice.
-        if self.id % 2 == 0 {
+        if self.id.is_multiple_of(2) {
             self.client.send("mn\r\n").expect("MN\r\n").expect_nothing_more();
         } else {
             self.client.in_step();

@@ -67,7 +67,7 @@ pub fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
 /// Pairs of hexadecimal digits, large or small.
 pub fn from_hex(b: &[u8]) -> Option<Vec<u8>> {
     let digit = |d: u8| char::from(d).to_digit(16).map(|d| d as u8);
-    if b.len() % 2 != 0 {
+    if !b.len().is_multiple_of(2) {
         return None;
     }
     b.chunks_exact(2).map(|p| Some(digit(p[0])? << 4 | digit(p[1])?)).collect()

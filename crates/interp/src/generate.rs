@@ -251,7 +251,7 @@ impl<'a> Generator<'a> {
             FieldKind::List { element, max, extent } => self.list(g, *element, *max, extent, buf)?,
             FieldKind::Switch { cases } => self.switch(g, cases, buf)?,
             FieldKind::Align { to } => {
-                while (buf.len() - g.node.start) % (*to).max(1) as usize != 0 {
+                while !(buf.len() - g.node.start).is_multiple_of((*to).max(1) as usize) {
                     buf.push(0);
                 }
             }

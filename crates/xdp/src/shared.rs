@@ -30,7 +30,7 @@ impl Shared {
 
     /// The word at an offset in bytes; 0 behind the end.
     pub fn word(&self, at: usize) -> u64 {
-        if at % 8 != 0 || at + 8 > self.size {
+        if !at.is_multiple_of(8) || at + 8 > self.size {
             return 0;
         }
         // SAFETY: within the mapping, aligned; others write it meanwhile, atomically for readers.

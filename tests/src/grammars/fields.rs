@@ -161,7 +161,7 @@ impl Maker {
         while left > 0 {
             let mut n = 1 + self.rng.below(left.min(13));
             // A width of whole bytes at the beginning would be no part of a group.
-            if left == whole && n % 8 == 0 {
+            if left == whole && n.is_multiple_of(8) {
                 n -= 1;
             }
             left -= n;

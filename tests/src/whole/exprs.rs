@@ -14,14 +14,14 @@ impl Make {
                 format!("\"{}\"", self.pick(&["", "a", "Bc", "dEf", "0123456789abcdef", "x,y", "\\0\\xff"]))
             }
             Ty::MaybeU32 => {
-                if n % 3 == 0 {
+                if n.is_multiple_of(3) {
                     "none".into()
                 } else {
                     format!("some(u32({n}))")
                 }
             }
             Ty::MaybeBytes => {
-                if n % 3 == 0 {
+                if n.is_multiple_of(3) {
                     "none".into()
                 } else {
                     format!("some({})", self.literal(Ty::Bytes))
@@ -29,7 +29,7 @@ impl Make {
             }
             Ty::Two => format!("Two {{ a: {}, b: {}, n: {n} }}", self.literal(Ty::Bytes), self.literal(Ty::Bytes)),
             Ty::MaybeTwo => {
-                if n % 3 == 0 {
+                if n.is_multiple_of(3) {
                     "none".into()
                 } else {
                     format!("some({})", self.literal(Ty::Two))

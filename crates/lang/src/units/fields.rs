@@ -425,7 +425,7 @@ impl<'c, 'a> Builder<'c, 'a> {
             *big = order;
         }
         self.seq.push(id);
-        if gathered == 0 && bits % 8 == 0 {
+        if gathered == 0 && bits.is_multiple_of(8) {
             return Ok(id);
         }
         self.bits.push(BitField { field: id, bits, signed, span: head.span });
@@ -434,7 +434,7 @@ impl<'c, 'a> Builder<'c, 'a> {
             self.bits.clear();
             return Err(self.cx.error("E0422", span, "a group of bit fields is at most 64 bits long"));
         }
-        if (gathered + bits) % 8 == 0 {
+        if (gathered + bits).is_multiple_of(8) {
             self.close_bits(order);
         }
         Ok(id)

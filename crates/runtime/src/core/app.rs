@@ -136,7 +136,7 @@ impl App {
         if let Some(stats) = self.program.outside().and_then(|o| o.table_stats(table)) {
             return Some(stats);
         }
-        if at % 8 != 0 || at + 64 > self.program.table().shared_size as usize {
+        if !at.is_multiple_of(8) || at + 64 > self.program.table().shared_size as usize {
             return None;
         }
         // SAFETY: inside the shared memory, by the check, and aligned; programs change these words

@@ -83,7 +83,7 @@ impl Core {
     /// Whether a turn ends after `done` messages.
     #[inline]
     pub(super) fn slice_over(&self, id: Id, done: u32) -> bool {
-        (done < 4 || done % 4 == 0)
+        (done < 4 || done.is_multiple_of(4))
             && self.engine.now().saturating_sub(self.stamp) + self.conns[id].debt >= self.slice(id)
     }
 

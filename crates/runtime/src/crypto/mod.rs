@@ -172,7 +172,7 @@ unsafe fn apply(op: Op, args: &[wl_bytes], out: *mut u8) -> Option<usize> {
     match op {
         Op::AesCtr | Op::AesCbcEncrypt | Op::AesCbcDecrypt => {
             let (key, iv, data) = (part(0)?, <[u8; BLOCK]>::try_from(part(1)?).ok()?, args.get(2)?);
-            if op != Op::AesCtr && data.n as usize % BLOCK != 0 {
+            if op != Op::AesCtr && !(data.n as usize).is_multiple_of(BLOCK) {
                 return None;
             }
             KEYS.with_borrow_mut(|k| {

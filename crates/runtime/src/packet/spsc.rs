@@ -97,7 +97,7 @@ impl<T: Copy> Consumer<T> {
         let item = unsafe { (*slot.get()).assume_init() };
         self.taken += 1;
         // Not each time, for the cache line's sake; and when the ring is empty.
-        if self.taken % SHOWN == 0 {
+        if self.taken.is_multiple_of(SHOWN) {
             self.ring.taken.0.store(self.taken, Release);
         }
         Some(item)

@@ -99,7 +99,7 @@ impl Inserting {
     /// After a batch.
     pub fn step(&mut self, core: &mut PacketCore) {
         self.batches += 1;
-        if self.batches % self.inserts.every.max(1) != 0 {
+        if !self.batches.is_multiple_of(self.inserts.every.max(1)) {
             return;
         }
         let Some((_, args)) = self.load.calls.get(self.next) else { return };

@@ -581,7 +581,7 @@ impl PacketCore {
         if self.blocked {
             // Others are at it; they need longer than a turn.
             self.idle += 1;
-            return if self.idle % 4 != 0 { std::thread::yield_now() } else { nap(NAP) };
+            return if !self.idle.is_multiple_of(4) { std::thread::yield_now() } else { nap(NAP) };
         }
         if self.spins() {
             return;

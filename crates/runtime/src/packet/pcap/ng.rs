@@ -55,7 +55,7 @@ impl Section {
             };
         }
         let length = u32_at(h, 4, self.big) as usize;
-        if length < 12 || length % 4 != 0 {
+        if length < 12 || !length.is_multiple_of(4) {
             return Err(format!("a block of {length} bytes"));
         }
         Ok((kind, length))
