@@ -232,6 +232,9 @@ impl<'m> Play<'m> {
             SimStep::See(at, bytes) => self.see(at, bytes)?,
             SimStep::SeeClosed(at) => {
                 let i = self.peer(at)?;
+                if self.peers[i].1.has_datagrams() {
+                    return Err("a port over UDP has no connections that end".into());
+                }
                 self.receive(i);
                 if !self.peers[i].2.is_empty() {
                     return Err(format!("expected the end, saw \"{}\"", self.peers[i].2.escape_ascii()));
@@ -289,6 +292,9 @@ impl<'m> Play<'m> {
 
     fn see(&mut self, at: &SimPort, wanted: &[u8]) -> Result<(), String> {
         let i = self.peer(at)?;
+        if self.peers[i].1.has_datagrams() {
+            return self.see_datagram(i, wanted);
+        }
         self.receive(i);
         let got = &self.peers[i].2;
         if !got.starts_with(wanted) {
@@ -298,8 +304,25 @@ impl<'m> Play<'m> {
         Ok(())
     }
 
+    /// The next datagram must be exactly this one.
+    fn see_datagram(&mut self, i: usize, wanted: &[u8]) -> Result<(), String> {
+        self.sim.settle();
+        match self.peers[i].1.datagram() {
+            Some(got) if got == wanted => Ok(()),
+            Some(got) => {
+                Err(format!("expected \"{}\"\n          saw \"{}\"", wanted.escape_ascii(), got.escape_ascii()))
+            }
+            None => Err(format!("expected \"{}\", saw no datagram", wanted.escape_ascii())),
+        }
+    }
+
     fn receive(&mut self, i: usize) {
         self.sim.settle();
+        if self.peers[i].1.has_datagrams() {
+            let Some(bytes) = self.peers[i].1.datagram() else { return };
+            self.peers[i].2 = if bytes.is_empty() { b"(an empty datagram)".to_vec() } else { bytes };
+            return;
+        }
         let bytes = self.peers[i].1.receive();
         self.peers[i].2.extend_from_slice(&bytes);
         self.sim.settle();

@@ -216,6 +216,9 @@ pub struct Port {
     pub options: desc::PortOptions,
     pub ketama: bool,
     pub maglev: bool,
+    /// Of messages: each is one UDP datagram.
+    #[serde(default)]
+    pub udp: bool,
 }
 
 /// Per core, zeroed, then set to `init` when the core starts.

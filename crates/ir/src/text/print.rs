@@ -431,8 +431,9 @@ impl Printer<'_> {
             .iter()
             .map(|p| reference(self.m.protocols.get(p.index()).map(|p| p.name.as_str()), p.0))
             .collect();
+        let udp = if port.udp { " udp" } else { "" };
         let mut text =
-            format!("port {} {word} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
+            format!("port {} {word}{udp} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
         if port.ketama {
             text.push_str(" ketama")
         }

@@ -198,6 +198,7 @@ impl Compiler<'_> {
             protocols: vec![],
             options: PortOptions::default(),
             ketama: false,
+            udp: false,
             maglev: false,
         });
         self.add(name, AppName::Port(id));

@@ -14,8 +14,8 @@ use crate::token::Tok;
 const WORDS: &[&str] =
     &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
 const MEMBERS: &[&str] = &[
-    "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "global",
-    "const", "fn", "on", "every", "signal", "segment",
+    "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "cache",
+    "global", "const", "fn", "on", "every", "signal", "segment",
 ];
 
 impl Parser<'_> {
@@ -123,8 +123,8 @@ impl Parser<'_> {
             "on" if defines => MemberKind::Handler(self.handler()?),
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,
-            "cached" if self.sign_at(1, "(") => return self.not_yet("`cached`"),
-            "cache" | "event" | "publish" | "subscribe" | "export" if defines => {
+            "cache" if defines => MemberKind::Cache(self.cache()?),
+            "event" | "publish" | "subscribe" | "export" if defines => {
                 return self.not_yet(&format!("`{word}`"));
             }
             _ if self.at_any_word() && self.sign_at(1, "=") => self.instance()?,
@@ -302,6 +302,18 @@ impl Parser<'_> {
         let name = self.name("a queue")?;
         let packet = if self.eat_word("as") { Some(self.path("a packet type")?) } else { None };
         Ok(crate::ast::Queue { name, packet, options: self.options()? })
+    }
+
+    /// `cache hot: K -> V { capacity 16K }`
+    fn cache(&mut self) -> P<crate::ast::Cache> {
+        self.bump();
+        let name = self.name("a cache")?;
+        self.colon("before the type of the keys")?;
+        self.column(Column::Type);
+        let key = self.ty()?;
+        self.expect("->")?;
+        let value = self.ty()?;
+        Ok(crate::ast::Cache { name, key, value, options: self.options()? })
     }
 
     /// `limiter fair: flow5 { rate 1000, burst 100 }`
