@@ -464,7 +464,19 @@ impl Run {
         let mut sim = Sim::new(vec![app]).expect("the app is simulated");
         let client = sim.client("client").expect("it listens");
         let model = Protocol::new(3, Broken::Nothing);
-        Run { sim, client, store: None, model, server: [0; 3], waiting: Vec::new(), next: 1, counts: [0; 3], early: Vec::new(), time: 0, since: [0; 3] }
+        Run {
+            sim,
+            client,
+            store: None,
+            model,
+            server: [0; 3],
+            waiting: Vec::new(),
+            next: 1,
+            counts: [0; 3],
+            early: Vec::new(),
+            time: 0,
+            since: [0; 3],
+        }
     }
 
     /// A client asks; the answer, if it comes from the cache.

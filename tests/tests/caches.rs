@@ -61,7 +61,12 @@ fn no_client_sees_an_old_value() {
         });
         let m = metrics(page);
         let count = |name: &str| sample(&m, &format!("wireloom_counter_total{{app=\"kv_cache\",name=\"hot.{name}\"}}"));
-        eprintln!("{threads} threads: {} hits, {} misses, {} stale", count("hits"), count("misses"), count("stale_fills"));
+        eprintln!(
+            "{threads} threads: {} hits, {} misses, {} stale",
+            count("hits"),
+            count("misses"),
+            count("stale_fills")
+        );
         assert!(count("hits") > 500 && count("misses") > 100);
     }
 }
@@ -106,9 +111,24 @@ fn other_commands_pass() {
     let mut direct = Client::connect(memcached.port);
     for _ in 0..2 {
         for request in [
-            "get none\r\n", "set a 7 0 5\r\nhello\r\n", "get a\r\n", "get a\r\n", "gets a\r\n", "get a none\r\n",
-            "append a 0 0 1\r\n!\r\n", "get a\r\n", "delete a\r\n", "get a\r\n", "delete a\r\n", "bogus\r\n",
-            "mg a v\r\n", "ms a 2\r\nhi\r\n", "get a\r\n", "touch a 0\r\n", "add a 0 0 1\r\nx\r\n", "get a\r\n",
+            "get none\r\n",
+            "set a 7 0 5\r\nhello\r\n",
+            "get a\r\n",
+            "get a\r\n",
+            "gets a\r\n",
+            "get a none\r\n",
+            "append a 0 0 1\r\n!\r\n",
+            "get a\r\n",
+            "delete a\r\n",
+            "get a\r\n",
+            "delete a\r\n",
+            "bogus\r\n",
+            "mg a v\r\n",
+            "ms a 2\r\nhi\r\n",
+            "get a\r\n",
+            "touch a 0\r\n",
+            "add a 0 0 1\r\nx\r\n",
+            "get a\r\n",
         ] {
             let mut answer = |c: &mut Client| {
                 c.send(request);

@@ -259,11 +259,6 @@ fn dns_forwarder_and_cache() {
 }
 
 #[test]
-fn syslog_relay() {
-    compare("syslog_relay", &[b"<34>Oct 11 22:14:15 mymachine su: failed", b"<191>"]);
-}
-
-#[test]
 fn memcached_udp_proxy() {
     compare(
         "memcached_udp_proxy",

@@ -618,7 +618,10 @@ impl Peer {
 
     /// Takes the bytes that the program has sent.
     pub fn receive(&self) -> Vec<u8> {
-        self.with(|l| std::mem::take(&mut l.output))
+        self.with(|l| match &mut l.datagrams {
+            Some(all) => all.drain(..).flatten().collect(),
+            None => std::mem::take(&mut l.output),
+        })
     }
 
     /// Ends our direction (half close).
