@@ -96,6 +96,27 @@ impl Process {
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
+    /// SIGSTOP, and waits until all its threads stand still: the signal alone returns before.
+    pub fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let stands = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // The state is the word behind the name, which is in brackets.
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        let until = Instant::now() + PATIENCE;
+        while !std::fs::read_dir(&tasks).expect("it runs").flatten().all(stands) {
+            assert!(Instant::now() < until, "it does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Goes on behind `stop`.
+    pub fn resume(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
     /// SIGKILL, and waits until it is gone.
     pub fn kill(&mut self) {
         self.child.kill().ok();

@@ -116,7 +116,7 @@ fn hangs(kind: Kind) {
     let load = Load::start(kind, proxy.port, 8);
     let (before, errors) = load.in_time(Duration::from_secs(1));
     assert!(before > 100 && errors == 0, "{before} {errors}");
-    backends[1].signal(libc::SIGSTOP);
+    backends[1].stop();
     eventually("it is left out", || lines(&proxy, ports[1], DOWN) == 1);
     // No client waits for it any more. A request that tried it would take `call_timeout`.
     std::thread::sleep(Duration::from_secs(2));
@@ -127,7 +127,7 @@ fn hangs(kind: Kind) {
     drop(load);
     assert_eq!(lines(&proxy, ports[1], UP), 0, "{}", proxy.output());
     // Nobody asks: its return does not need a client that would pick it.
-    backends[1].signal(libc::SIGCONT);
+    backends[1].resume();
     eventually("it is back", || lines(&proxy, ports[1], UP) == 1);
     let mut client = Client::connect(proxy.port);
     assert!((0..50).all(|n| kind.ask(&mut client, &format!("again{n}"))), "{}", proxy.output());
@@ -156,12 +156,12 @@ fn last_one(kind: Kind) {
     let proxy = kind.proxy(&[backend.port], "200ms");
     let mut client = Client::connect(proxy.port);
     assert!(kind.ask(&mut client, "a"));
-    backend.signal(libc::SIGSTOP);
+    backend.stop();
     for _ in 0..5 {
         assert!(!kind.ask(&mut client, "a"));
     }
     assert_eq!(lines(&proxy, backend.port, "is down"), 0, "{}", proxy.output());
-    backend.signal(libc::SIGCONT);
+    backend.resume();
     let begin = Instant::now();
     assert!(kind.ask(&mut client, "a") || kind.ask(&mut client, "a"), "{}", proxy.output());
     assert!(begin.elapsed() < Duration::from_secs(1));

@@ -164,17 +164,13 @@ fn a_stopped_backend_is_504() {
     client.send(GET);
     assert_eq!(status(&mut client), "200");
     client.expect("ok");
-    let signal = |s: i32| {
-        // SAFETY: signals to our own child.
-        unsafe { libc::kill(nginx.child.id() as i32, s) };
-    };
-    signal(libc::SIGSTOP);
+    nginx.stop();
     for _ in 0..2 {
         let mut late = Client::connect(proxy.port);
         late.send(GET);
         assert_eq!(status(&mut late), "504");
     }
-    signal(libc::SIGCONT);
+    nginx.resume();
     let mut again = Client::connect(proxy.port);
     again.send(GET);
     assert_eq!(status(&mut again), "200");

@@ -222,9 +222,9 @@ fn faults(mut backends: Vec<Process>, tally: &Tally, end: &AtomicBool) {
     while !end.load(Relaxed) {
         let i = random.u64(..backends.len() as u64) as usize;
         if random.u64(..3) == 0 {
-            backends[i].signal(libc::SIGSTOP);
+            backends[i].stop();
             std::thread::sleep(Duration::from_millis(random.u64(..500)));
-            backends[i].signal(libc::SIGCONT);
+            backends[i].resume();
         } else {
             let port = backends[i].port;
             backends[i].kill();

@@ -46,12 +46,21 @@ pub struct Desc {
     pub picture: String,
 }
 
-/// A part of an app with a core of its own.
+/// A part of an app with cores of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentDesc {
     pub name: String,
-    /// The core, counted from 0 among those of the run.
+    /// The first core, counted from 0 among those of the run.
     pub cpu: u32,
+    /// The number of its cores, at least 1.
+    pub cores: u32,
+}
+
+impl SegmentDesc {
+    /// The segment of each core of an app, in their order.
+    pub fn of_cores(all: &[SegmentDesc]) -> Vec<usize> {
+        all.iter().enumerate().flat_map(|(n, s)| std::iter::repeat_n(n, s.cores as usize)).collect()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

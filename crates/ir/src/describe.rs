@@ -78,7 +78,11 @@ impl crate::Module {
             per_core: self.keeps_on_core(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
             cluster: None,
-            segments: self.segments.iter().map(|s| SegmentDesc { name: s.name.clone(), cpu: s.cpu }).collect(),
+            segments: self
+                .segments
+                .iter()
+                .map(|s| SegmentDesc { name: s.name.clone(), cpu: s.cpu, cores: s.cores })
+                .collect(),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! its answer) count as an unordered pair, and steer symmetrically. [`plan`] also gives the
 //! reasons, for `explain`.
 
+use crate::core_partition::{self, Resource};
 use crate::*;
 use std::collections::BTreeMap;
 
@@ -70,13 +71,22 @@ pub fn alone(m: &mut Module) {
 
 /// Of a table that one core uses.
 fn needs_no_locks(m: &Module, t: &Table) -> bool {
-    m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t)
+    m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t) && !of_several_cores(m, t)
 }
 
-/// Of an app with segments: each table belongs to one, which has one core. Nothing is steered.
+/// Whether a segment of several cores uses a table.
+fn of_several_cores(m: &Module, t: &Table) -> bool {
+    let wide = |h: &Handler| h.segment.and_then(|s| m.segments.get(s.index())).is_some_and(|s| s.cores > 1);
+    let at = m.tables.iter().position(|o| std::ptr::eq(o, t));
+    let table = at.map(|n| Resource::Table(TableId(n as u32)));
+    m.handlers.iter().filter(|h| wide(h)).any(|h| table.is_some_and(|t| core_partition::Uses::of(m, h).touches(t)))
+}
+
+/// Of an app with segments: each table belongs to one. Nothing is steered by the runtime.
 fn segment_plan(m: &Module) -> Plan {
     let table = |t: &Table| match (t.local || needs_no_locks(m, t), m.sharing(t)) {
         (true, _) => (true, "of one segment, without locks".into()),
+        (_, TableSharing::One) if of_several_cores(m, t) => (false, "of a segment's cores, with locks".into()),
         (_, TableSharing::One) => (false, "of one segment, with locks".into()),
         (_, TableSharing::Parts) => (false, "of one segment".into()),
         (_, TableSharing::Copies) => (false, "each segment has a copy".into()),

@@ -1,6 +1,6 @@
 //! Parsing: declarations.
 
-use super::lex::{Token, ARROW};
+use super::lex::{Token, ARROW, DOTS};
 use super::names::value_of;
 use super::parser::{Parser, Res};
 use crate::plans::HandlerPlan;
@@ -121,8 +121,13 @@ impl Parser {
                 let name = self.str()?;
                 self.word("on")?;
                 self.word("cpu")?;
-                let (cpu, span) = (self.num()?, self.span()?);
-                self.m.segments.push(Segment { name, cpu, span })
+                let cpu = self.num::<u32>()?;
+                let end = if self.eat(DOTS) { self.num::<u32>()? } else { cpu.saturating_add(1) };
+                let Some(cores) = end.checked_sub(cpu).filter(|n| *n > 0) else {
+                    return self.error("a segment has at least one core");
+                };
+                let span = self.span()?;
+                self.m.segments.push(Segment { name, cpu, cores, span })
             }
             "handler" => {
                 let h = self.handler()?;

@@ -210,7 +210,7 @@ impl Printer<'_> {
             self.wire(w)
         }
         for s in &m.segments {
-            self.line(&format!("segment {} on cpu {}{}", string(&s.name), s.cpu, span(&s.span)))
+            self.line(&format!("segment {} on cpu {s}{}", string(&s.name), span(&s.span)))
         }
         for f in &m.faults {
             self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc)))

@@ -483,6 +483,11 @@ pub static CODES: &[Code] = &[
         "These words say what a sender in another segment does when the queue is full. A queue whose \
          senders are in the segment of its handler discards the packet.",
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8, lossless }\n    segment s on cpu(0) {\n        w -> q\n        q -> o\n    }\n}\n"),
+    code("E0658", "packets of a segment of several cores",
+        "A segment of several cores gets its packets from queues. Instance i of a queue goes to its core \
+         i modulo the number of cores, so a queue has at least as many instances. A port is read by one \
+         core. Packets do not change wildcard and LPM tables there, since each core has a copy.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    segment s on cpu(0..2) { w -> o }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
