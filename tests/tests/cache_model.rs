@@ -8,7 +8,7 @@
 //! schedules to a program, interpreted and compiled, and expects at each step what [`Protocol`]
 //! says.
 
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wireloom_runtime::core::app::App;
@@ -16,7 +16,7 @@ use wireloom_runtime::engine::memory::Peer;
 use wireloom_runtime::sim::Sim;
 use wireloom_runtime::Program;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::programs::twins;
+use wireloom_tests::programs::{twins, LONG};
 
 /// A part of the protocol that is left out, to see that the model notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -350,14 +350,16 @@ impl State {
 }
 
 fn world(leases: usize, broken: Broken) -> World {
-    World { leases, broken, turns: vec![2, 2, 1], losses: 1, keeps_writes: true }
+    // A long run takes minutes.
+    let turns = if std::env::var_os(LONG).is_some() { vec![2, 2, 1] } else { vec![2, 1, 1] };
+    World { leases, broken, turns, losses: 1, keeps_writes: true }
 }
 
 fn no_counterexample(world: World) {
     let checker = world.clone().checker().threads(2).spawn_dfs().join();
     assert!(checker.is_done());
     eprintln!("{} leases: {} states", world.leases, checker.unique_state_count());
-    assert!(checker.unique_state_count() > 100_000);
+    assert!(checker.unique_state_count() > 10_000);
     checker.assert_properties();
 }
 
@@ -387,7 +389,7 @@ fn without_a_part_there_is_a_counterexample() {
         Broken::WriteEndsInSilence,
         Broken::KeepOverlappingWrites,
     ] {
-        let checker = world(2, broken).checker().threads(2).spawn_bfs().join();
+        let checker = world(2, broken).checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
         let found = checker.discovery("no value older than one that is known");
         assert!(found.is_some(), "{broken:?} makes no difference");
     }

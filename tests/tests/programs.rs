@@ -9,6 +9,7 @@ mod compiler_fuzz;
 mod differential;
 mod element_graph;
 mod elements;
+mod export;
 mod framing;
 mod fuzz;
 mod generated;

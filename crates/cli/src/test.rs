@@ -146,6 +146,7 @@ fn code(module: &Module, handler: HandlerId, program: &Program) -> Result<(), St
 /// The play of one test: the connections it has opened so far.
 struct Play<'m> {
     module: &'m Module,
+    app: Arc<App>,
     sim: Sim,
     /// Per listen port and connect port: the peers by connection or instance.
     peers: Vec<(SimPort, Peer, Vec<u8>)>,
@@ -219,7 +220,8 @@ fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, 
 
 impl<'m> Play<'m> {
     fn new(module: &'m Module, app: Arc<App>) -> Result<Self, String> {
-        Ok(Play { module, sim: Sim::new(vec![app]).map_err(|e| e.to_string())?, peers: Vec::new() })
+        let sim = Sim::new(vec![app.clone()]).map_err(|e| e.to_string())?;
+        Ok(Play { module, app, sim, peers: Vec::new() })
     }
 
     fn step(&mut self, step: &SimStep) -> Result<(), String> {
@@ -263,14 +265,30 @@ impl<'m> Play<'m> {
             SimStep::Refuse(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Refuse),
             SimStep::Accept(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Accept),
             SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
-            SimStep::Run(_)
-            | SimStep::Give(_)
-            | SimStep::SeeSame(_)
-            | SimStep::Check(..)
-            | SimStep::At(..)
-            | SimStep::Repeat { .. } => return Err("this is a step of packets".into()),
+            SimStep::Run(h) => self.run(*h)?,
+            SimStep::Repeat { first, next, times, steps } => {
+                self.run(*first)?;
+                for round in 0..*times {
+                    steps.iter().try_for_each(|(_, s)| self.step(s)).map_err(|e| format!("{e}, in round {round}"))?;
+                    self.run(*next)?;
+                }
+            }
+            SimStep::Give(_) | SimStep::SeeSame(_) | SimStep::Check(..) | SimStep::At(..) => {
+                return Err("this is a step of packets".into())
+            }
         }
         Ok(())
+    }
+
+    /// Code of a test of an app without ports.
+    fn run(&mut self, h: HandlerId) -> Result<(), String> {
+        match self.sim.core.signal(0, h.0, &[]) {
+            // It answers nothing.
+            Ok(_) => Ok(()),
+            Err((kind, _)) if kind == u32::from(FaultKind::NO_REPLY.0) => Ok(()),
+            Err((kind, _)) if kind == u32::from(FaultKind::EXPECT.0) => Err("does not hold".into()),
+            Err((kind, _)) => Err(format!("fault {}", self.app.fault_name(kind))),
+        }
     }
 
     /// A backend's connection that has ended is followed by another. A client's connection stays,

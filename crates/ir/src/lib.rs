@@ -487,6 +487,9 @@ pub struct Signal {
     pub defaults: Vec<Option<desc::ParamValue>>,
     /// Of a table of patterns: behind each argument `x` of the key stands its mask, `x_mask`.
     pub masked: bool,
+    /// Called by the program that an exported app is linked with.
+    #[serde(default)]
+    pub exported: bool,
     pub result: desc::ResultType,
     /// Type of what the handler returns: bytes.
     pub ret: TyId,

@@ -276,8 +276,9 @@ pub enum MemberKind {
     /// `on client(req: memcached.text) where … { … }`, `on backends.closed(b)`, `on fault(f)`,
     /// `on start`, `every 10s { … }`
     Handler(Handler),
-    /// `signal read() -> u64 { … }`
+    /// `signal read() -> u64 { … }`; `exported`: `export segment read() -> u64 { … }`
     Signal {
+        exported: bool,
         name: Ident,
         params: Vec<Param>,
         ret: Option<Type>,

@@ -207,12 +207,12 @@ impl Parser {
         while defaults.last() == Some(&None) {
             defaults.pop();
         }
-        let masked = self.eat_word("masked");
+        let (masked, exported) = (self.eat_word("masked"), self.eat_word("exported"));
         let result = self.result_type()?;
         self.word("as")?;
         let ret = self.ty()?;
         self.word("doc")?;
-        Ok(Signal { name, args, forms, defaults, masked, result, ret, doc: self.str()?, span: self.span()? })
+        Ok(Signal { name, args, forms, defaults, masked, exported, result, ret, doc: self.str()?, span: self.span()? })
     }
 
     fn result_type(&mut self) -> Res<ResultType> {

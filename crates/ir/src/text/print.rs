@@ -295,7 +295,11 @@ impl Printer<'_> {
                     format!("{}: {}{}{default}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))
                 })
                 .collect();
-            let masked = if s.masked { "masked " } else { "" };
+            let masked = match (s.masked, s.exported) {
+                (true, _) => "masked ",
+                (_, true) => "exported ",
+                _ => "",
+            };
             self.line(&format!(
                 "signal {} ({}) {masked}{} as {} doc {}{}",
                 string(&s.name),

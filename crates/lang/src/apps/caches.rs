@@ -289,6 +289,9 @@ impl Lower<'_, '_> {
     }
 
     fn cache_free(&mut self, span: Span) -> R<()> {
+        if self.frames {
+            return Err(self.err("E0684", span, "caches are for services, not for handlers of packets"));
+        }
         match self.cache_block {
             None => Ok(()),
             Some(_) => Err(self.err("E0684", span, "blocks of caches do not stand in one another")),

@@ -532,3 +532,90 @@ impl Engine for WithDatagrams {
         self.inner.now()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{open, EngineKind};
+    use std::net::UdpSocket;
+
+    fn engines() -> Vec<WithDatagrams> {
+        let kinds = [EngineKind::Epoll, EngineKind::Uring].into_iter();
+        kinds.filter_map(|k| open(k).ok()).map(|e| WithDatagrams::new(e).expect("an epoll set")).collect()
+    }
+
+    /// Polls until there are events.
+    fn events(e: &mut WithDatagrams) -> Vec<Event> {
+        let mut all = Vec::new();
+        for _ in 0..100 {
+            e.poll(Some(Duration::from_millis(50)), &mut all).expect("a poll");
+            all.retain(|e| !matches!(e, Event::Woken));
+            if !all.is_empty() {
+                break;
+            }
+        }
+        all
+    }
+
+    fn put(e: &mut WithDatagrams, conn: Token, parts: &[&[u8]]) -> WriteResult {
+        let slices: Vec<IoSlice> = parts.iter().map(|p| IoSlice::new(p)).collect();
+        // SAFETY: a datagram is sent, or lost, before the call returns.
+        unsafe { e.write(conn, &slices) }
+    }
+
+    #[test]
+    fn an_answer_goes_to_the_sender_from_the_address_that_was_asked() {
+        for mut e in engines() {
+            for (any, asked) in [("0.0.0.0:0", "127.0.0.3"), ("[::]:0", "::1"), ("[::]:0", "127.0.0.1")] {
+                let Ok(listener) = e.listen_datagrams(any.parse().expect("an address")) else { continue };
+                let port = e.addresses(listener).expect("it is bound").0.port();
+                let at = SocketAddr::new(asked.parse().expect("an address"), port);
+                let client = UdpSocket::bind(if asked == "::1" { "[::1]:0" } else { "127.0.0.1:0" }).expect("loopback");
+                let (size, longest) = (60_000, vec![7; 60_000]);
+                client.send_to(&longest, at).expect("loopback takes datagrams");
+                client.send_to(b"", at).expect("loopback takes datagrams");
+                let mut all = events(&mut e);
+                while all.len() < 4 {
+                    all.extend(events(&mut e));
+                }
+                let [Event::Accepted { conn: a, .. }, Event::Data { start, len, .. }, Event::Accepted { conn: b, .. }, Event::Data { len: 0, .. }] =
+                    all[..]
+                else {
+                    panic!("{all:?}")
+                };
+                assert!(len == size && e.data(start, len) == &longest[..] && a != b);
+                let (local, peer) = e.addresses(a).expect("a sender");
+                assert_eq!((local, peer), (at, client.local_addr().expect("it is bound")), "{any}");
+                assert_eq!(put(&mut e, a, &[b"one ", b"answer"]), WriteResult::Done(10));
+                assert_eq!(put(&mut e, b, &[&[0; 70_000]]), WriteResult::Blocked, "no datagram is so long");
+                let mut bytes = [0; 100];
+                let (n, from) = client.recv_from(&mut bytes).expect("an answer");
+                assert_eq!((&bytes[..n], from), (&b"one answer"[..], at));
+                e.close(a, false);
+                assert_eq!(put(&mut e, a, &[b"more"]), WriteResult::Broken, "a closed one is no more");
+                e.close(b, false);
+                e.close(listener, false);
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_hears_its_peer_alone_and_that_nobody_is_there() {
+        for mut e in engines() {
+            let peer = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+            let conn = e.connect_datagrams(peer.local_addr().expect("it is bound")).expect("a socket");
+            let own = e.addresses(conn).expect("it is bound").0;
+            UdpSocket::bind("127.0.0.1:0").expect("loopback").send_to(b"forged", own).expect("loopback");
+            assert_eq!(put(&mut e, conn, &[b"hello"]), WriteResult::Done(5));
+            let (_, from) = peer.recv_from(&mut [0; 10]).expect("a request");
+            peer.send_to(b"hi", from).expect("loopback");
+            let all = events(&mut e);
+            let [Event::Data { conn: c, start, len }] = all[..] else { panic!("{all:?}") };
+            assert_eq!((c, e.data(start, len)), (conn, &b"hi"[..]));
+            drop(peer);
+            put(&mut e, conn, &[b"anyone?"]);
+            assert_eq!(events(&mut e), [Event::Broken { conn }]);
+            e.close(conn, false);
+        }
+    }
+}

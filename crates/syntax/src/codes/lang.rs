@@ -536,6 +536,9 @@ pub static CODES: &[Code] = &[
         "A cache of an app is used by `cached c[k] { … }`, `write c[k] { … }` and `uncached c { … }`. \
          These blocks do not stand in one another. `write` needs a cache with `write_through`.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    table t: u8 -> u8 { capacity 100 }\n    on c(r) { reply M { n: cached t[r.n] { 5 } } }\n}\n"),
+    code("E0685", "an exported segment out of place",
+        "An app exports segments, which other programs call. Elements have signals.",
+        "element E {\n    in x: packet\n    on x(p) { }\n    export segment f() -> u8 { 1 }\n}\napp a {\n    port w = nic(\"w\")\n    e = E()\n    w -> e\n}\n"),
     code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`.",

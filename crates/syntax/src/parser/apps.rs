@@ -15,7 +15,7 @@ const WORDS: &[&str] =
     &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
 const MEMBERS: &[&str] = &[
     "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "cache",
-    "global", "const", "fn", "on", "every", "signal", "segment",
+    "global", "const", "fn", "on", "every", "signal", "segment", "export",
 ];
 
 impl Parser<'_> {
@@ -124,6 +124,7 @@ impl Parser<'_> {
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,
             "cache" if defines => MemberKind::Cache(self.cache()?),
+            "export" if self.word_at(1, "segment") => self.signal()?,
             "event" | "publish" | "subscribe" | "export" if defines => {
                 return self.not_yet(&format!("`{word}`"));
             }
@@ -431,12 +432,22 @@ impl Parser<'_> {
         }
         let span = name.span;
         let stmt = Stmt { span, kind: StmtKind::Control { word: name.clone(), start: Vec::new() } };
-        Ok(MemberKind::Signal { name, params: Vec::new(), ret: None, body: Block { span, stmts: vec![stmt] } })
+        Ok(MemberKind::Signal {
+            exported: false,
+            name,
+            params: Vec::new(),
+            ret: None,
+            body: Block { span, stmts: vec![stmt] },
+        })
     }
 
     fn signal(&mut self) -> P<MemberKind> {
+        let exported = self.at_word("export");
+        if exported {
+            self.bump();
+        }
         self.bump();
-        let name = self.name("a signal")?;
+        let name = self.name(if exported { "a segment" } else { "a signal" })?;
         if !self.at_sign("(") {
             return self.unexpected("`(`");
         }
@@ -447,7 +458,7 @@ impl Parser<'_> {
                 d.hint("a signal's result stands in a block: `signal total() -> u64 { count }`")
             });
         }
-        Ok(MemberKind::Signal { name, params, ret, body: self.block()? })
+        Ok(MemberKind::Signal { exported, name, params, ret, body: self.block()? })
     }
 
     // ---- wiring ----
