@@ -64,14 +64,14 @@ fn no_client_sees_an_old_value() {
         let m = metrics(page);
         let count = |name: &str| sample(&m, &format!("wireloom_counter_total{{app=\"kv_cache\",name=\"hot.{name}\"}}"));
         eprintln!("cores {cores}: {} hits, {} misses, {} stale", count("hits"), count("misses"), count("stale_fills"));
-        assert!(count("hits") > 500 && count("misses") > 100);
+        assert!(count("hits") > 100 && count("misses") > 100);
     }
 }
 
 fn hammer(c: usize, port: u16, known: &[AtomicU64]) {
     let mut random = fastrand::Rng::with_seed(c as u64 + 1);
     let mut client = Client::connect(port);
-    for _ in 0..2000 {
+    for _ in 0..700 {
         let key = random.usize(0..known.len());
         let name = format!("k{key}");
         match random.u8(0..10) {
@@ -127,7 +127,7 @@ fn other_commands_pass() {
             "add a 0 0 1\r\nx\r\n",
             "get a\r\n",
         ] {
-            let mut answer = |c: &mut Client| {
+            let answer = |c: &mut Client| {
                 c.send(request);
                 c.send("mn\r\n".replace("mn", "get end-of-answer"));
                 let all = c.take_until(b"END\r\n");

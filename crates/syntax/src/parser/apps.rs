@@ -123,6 +123,7 @@ impl Parser<'_> {
             "on" if defines => MemberKind::Handler(self.handler()?),
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,
+            "cached" if self.sign_at(1, "(") => return self.not_yet("`cached`"),
             "cache" if defines => MemberKind::Cache(self.cache()?),
             "export" if self.word_at(1, "segment") => self.signal()?,
             "event" | "publish" | "subscribe" | "export" if defines => {
