@@ -15,7 +15,7 @@ use crate::names;
 use crate::scope::Scope;
 use crate::vectorize::{VectorHandler, VectorKeys};
 use std::collections::BTreeSet;
-use wireloom_ir::passes::batch_lookup::{is_masked, is_steady};
+use wireloom_ir::passes::batch_lookup::is_steady;
 use wireloom_ir::plans::{HeaderReuse, HoistedState, KeySite, TableLookup};
 use wireloom_ir::*;
 
@@ -30,6 +30,19 @@ pub(crate) struct BatchPlan<'m> {
     /// Locals of which nothing is made but these keys.
     pub unused: BTreeSet<LocalId>,
     reuse: &'m HeaderReuse,
+}
+
+/// A key where a condition holds, or does not.
+fn given(key: &Expr, cond: &Expr, holds: bool) -> Expr {
+    let mut key = key.clone();
+    walk::expr_mut(&mut key, &mut |e| {
+        if let ExprKind::If(c, yes, no) = &*e.kind {
+            if c == cond {
+                *e = if holds { yes.clone() } else { no.clone() }
+            }
+        }
+    });
+    key
 }
 
 /// What the handler may have changed goes back behind it: all else is the same for the batch.
@@ -66,13 +79,6 @@ impl<'m> Gen<'m> {
         // Such a lookup counts as a use before the handler comes to it.
         let seen = plan.sure && h.plan.vector.as_ref().is_some_and(|v| v.run.is_none());
         Some(BatchPlan { exact, masked, seen, unused, reuse: &plan.reuse })
-    }
-
-    /// Whether rules say what becomes of frames: which headers they have is then found out without
-    /// branches. Elsewhere that costs more than it saves (0.7 ns in flow_tracker, where all traffic
-    /// is UDP).
-    pub fn has_rules(&self) -> bool {
-        (0..self.m.tables.len()).any(|n| is_masked(self.m, TableId(n as u32)))
     }
 
     /// The structure in which a handler's frames wait for it, if a key is known ahead; answers its
@@ -215,42 +221,15 @@ impl<'m> Gen<'m> {
         )
     }
 
-    /// A key that depends on whether a header is there, at several places: the header, the key with
-    /// it, and without. IPv4 and IPv6 are such; TCP and UDP, whose ports are loaded in any case,
-    /// are not.
-    fn split(&mut self, scope: &Scope, key: &Expr) -> Option<(Expr, Expr, Expr)> {
-        let mut cond = None;
-        walk::expr(key, &mut |e| {
-            if let ExprKind::If(c, ..) = &*e.kind {
-                if cond.is_none() && matches!(&*c.kind, ExprKind::Case(..)) && self.either_header(scope, e).is_none() {
-                    cond = Some(c.clone())
-                }
-            }
-        });
-        let cond = cond?;
-        let with = |holds: bool| {
-            let mut e = key.clone();
-            walk::expr_mut(&mut e, &mut |e| {
-                if let ExprKind::If(c, a, b) = &*e.kind {
-                    if *c == cond {
-                        *e = if holds { a.clone() } else { b.clone() }
-                    }
-                }
-            });
-            e
-        };
-        Some((cond.clone(), with(true), with(false)))
-    }
-
     /// The key of a use: what `pack` makes of it, for frames with a header and for those without.
     fn packed_key(&mut self, u: &KeySite, scope: &Scope, pack: &dyn Fn(String) -> String) -> String {
-        match self.split(scope, u.key) {
+        match u.split {
             None => pack(self.expr(scope, u.key)),
-            Some((cond, yes, no)) => format!(
+            Some(cond) => format!(
                 "if ({}) {}else {}",
-                self.expr(scope, &cond),
-                pack(self.expr(scope, &yes)),
-                pack(self.expr(scope, &no))
+                self.expr(scope, cond),
+                pack(self.expr(scope, &given(u.key, cond, true))),
+                pack(self.expr(scope, &given(u.key, cond, false)))
             ),
         }
     }
@@ -331,7 +310,7 @@ impl<'m> Gen<'m> {
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
         let usual = match a.reuse {
             HeaderReuse::Places(_) if keys.is_some() && h.plan.specialized => Some(specialized(kept)),
-            _ => None,
+            HeaderReuse::Parse | HeaderReuse::Places(_) => None,
         };
         let one = keys.zip(a.exact.as_ref()).map(|(keys, u)| self.known_ahead(keys, u, i));
         let (keep, run) = match a.reuse {

@@ -219,7 +219,9 @@ impl<'m> Gen<'m> {
                 put(format!("(uint64_t){v}"), at, 8);
                 put(format!("(uint64_t)({v} >> 64)"), at + 8, 8);
             }
-            _ => put(format!("(uint64_t)(uint{}_t){v}", n * 8), at, n),
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => {
+                put(format!("(uint64_t)(uint{}_t){v}", n * 8), at, n)
+            }
         }
         n
     }
@@ -281,7 +283,9 @@ impl<'m> Gen<'m> {
             Ty::Endpoint => {
                 text.push_str(&format!("memcpy({v}.ip, b + {at}, 16);\nmemcpy(&{v}.port, b + {at} + 16, 2);\n"))
             }
-            _ => text.push_str(&format!("memcpy(&{v}, b + {at}, {n});\n")),
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => {
+                text.push_str(&format!("memcpy(&{v}, b + {at}, {n});\n"))
+            }
         }
         n
     }

@@ -151,7 +151,7 @@ impl<'m> BodyGen<'_, 'm> {
         let t = &self.g.m.tables[id.index()];
         let n = format!("wl_state(x)->{}", names::table(self.g.m, id));
         match t.kind {
-            TableKind::Wildcard | TableKind::Lpm => self.masked(t, id, &n, s),
+            TableKind::Wildcard | TableKind::Lpm => self.masked(t, &n, s),
             TableKind::Bloom | TableKind::CountMin => self.sketch(t, &n, id, s),
             TableKind::HyperLogLog => self.estimate(&n, s),
             TableKind::Ring => self.ring(t, &n, s),
@@ -159,10 +159,10 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    fn masked(&mut self, t: &'m Table, id: TableId, n: &str, s: &'m StmtKind) {
+    fn masked(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
         let words = words32(self.g.m, t);
         let value = format!("{n}_value[e_]");
-        let copied = layout::has_bytes(self.g.m, t.value) && self.g.rewritten.contains(&id.0);
+        let copied = layout::has_bytes(self.g.m, t.value) && t.copied;
         let load = |g: &mut Gen, at: &str| {
             let text = g.load(t.value, at);
             if copied {

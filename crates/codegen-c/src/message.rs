@@ -17,7 +17,7 @@ impl<'m> BodyGen<'_, 'm> {
         match self.owner {
             Owner::Handler { on: On::Message { .. } } => l.0 == 0,
             Owner::Protocol { msg } => l.0 == msg,
-            _ => false,
+            Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } => false,
         }
     }
 
@@ -43,7 +43,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let name = self.name(*msg);
                 format!("wl_b({name}.base, wl_held({name}))")
             }
-            _ => "wl_built(x)".into(),
+            Outgoing::Pass { .. } | Outgoing::Built { .. } => "wl_built(x)".into(),
         }
     }
 
@@ -132,7 +132,7 @@ impl<'m> BodyGen<'_, 'm> {
         let path = Path { root: Root::Local(msg), steps: path.iter().map(|f| Step::Field(*f)).collect() };
         match self.g.resolve(&self.scope, &path) {
             At::Field(i, f) => Some((i, f)),
-            _ => None,
+            At::Unit(_) | At::Item(..) => None,
         }
     }
 
@@ -197,7 +197,7 @@ impl<'m> BodyGen<'_, 'm> {
                     let (head, _) = self.parts(m);
                     line!(self, "wl_begin(x); wl_put(x, {head});");
                 }
-                _ => {}
+                Outgoing::Pass { .. } | Outgoing::Built { .. } => {}
             }
             if close {
                 line!(self, "flags |= WL_R_CLOSE;")
@@ -326,6 +326,6 @@ fn constant(e: &Emit) -> Option<Vec<u8>> {
             }
             _ => None,
         },
-        _ => None,
+        Emit::UInt { .. } | Emit::Number { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => None,
     }
 }

@@ -261,7 +261,22 @@ impl<'m> Gen<'m> {
             if let Some(ranges) = field.within.as_ref().filter(|_| !known.contains_key(&f)) {
                 let bits = match &field.kind {
                     FieldKind::UInt { bits, .. } => *bits as u32,
-                    _ => 64,
+                    FieldKind::Number { .. }
+                    | FieldKind::Varint { .. }
+                    | FieldKind::Bytes { .. }
+                    | FieldKind::Literal { .. }
+                    | FieldKind::Flag { .. }
+                    | FieldKind::Unit { .. }
+                    | FieldKind::List { .. }
+                    | FieldKind::StreamBytes { .. }
+                    | FieldKind::StreamUnit { .. }
+                    | FieldKind::Switch { .. }
+                    | FieldKind::Let { .. }
+                    | FieldKind::Require { .. }
+                    | FieldKind::Recover { .. }
+                    | FieldKind::Pass { .. }
+                    | FieldKind::Align { .. }
+                    | FieldKind::Nothing => 64,
                 };
                 let value = self.header_field(&inst, f, field.ty);
                 let test = self.in_ranges(&format!("({value})"), ranges, bits);

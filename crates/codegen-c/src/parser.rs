@@ -360,7 +360,7 @@ impl<'g, 'm> Parser<'g, 'm> {
                 self,
                 "{{ wl_opt_wl_bytes b_ = {text};\n{at}.has = b_.has;\n{at}.v = (wl_ext){{b_.has && b_.v.n ? (uint32_t)(b_.v.p - p) : 0, b_.has ? b_.v.n : 0}}; }}"
             ),
-            _ => line!(self, "{at} = {text};"),
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::List(..) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => line!(self, "{at} = {text};"),
         }
         self.check(value);
     }

@@ -37,7 +37,22 @@ impl Gen<'_> {
         match &field.kind {
             FieldKind::Bytes { .. } => "wl_ext".into(),
             FieldKind::Let { .. } if layout::has_bytes(self.m, field.ty) => "struct { bool has; wl_ext v; }".into(),
-            _ => self.cty(field.ty),
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => self.cty(field.ty),
         }
     }
 

@@ -6,6 +6,8 @@ use crate::*;
 pub struct Body {
     pub locals: Vec<Local>,
     pub block: Block,
+    /// Branches that are carried out without a jump. Set by the pass `selects`.
+    pub selects: Vec<plans::StmtPath>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -347,6 +349,10 @@ pub enum FrameAct {
         body: Block,
         max: u32,
         place: PlaceId,
+        /// The part of the new payload that may be a part of the old one: it stays in place, and
+        /// the headers move. Parts are the operands of `concat`, or the only expression. Set by the
+        /// pass `payload_in_place`.
+        keep: Option<u32>,
     },
     /// Computes a header's checksum anew.
     Checksum {

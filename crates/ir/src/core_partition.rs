@@ -99,7 +99,11 @@ pub fn of(m: &Module) -> Option<Partition> {
             Resource::Table(t) => match m.tables[t.index()].kind {
                 TableKind::Ring => true,
                 TableKind::Wildcard | TableKind::Lpm => m.changed_by_traffic(&m.tables[t.index()]),
-                _ => false,
+                TableKind::Exact
+                | TableKind::Array
+                | TableKind::Bloom
+                | TableKind::CountMin
+                | TableKind::HyperLogLog => false,
             },
         };
         if apart {
@@ -189,7 +193,7 @@ impl Uses {
             Frame { .. } | SendFrame { .. } | Queue { .. } | Output { .. } => self.frames = true,
             Send { port, .. } | Call { port, .. } => match m.ports[port.index()].kind {
                 PortKind::Frames { .. } => self.frames = true,
-                _ => self.streams = true,
+                PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,
             },
             Await { .. } => self.streams = true,
             SetSession(..) | Close => (self.streams, self.connection) = (true, true),

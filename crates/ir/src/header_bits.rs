@@ -135,7 +135,22 @@ pub fn value(m: &Module, unit: UnitId, e: &Expr, known: &Known) -> Option<u64> {
         ExprKind::Read(Path { root: Root::This, steps }) => match steps[..] {
             [Step::Field(f)] => match &m.unit(unit).fields[f.index()].kind {
                 FieldKind::Let { value: inner } => value(m, unit, inner, known),
-                _ => known.get(&f).copied(),
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::Unit { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => known.get(&f).copied(),
             },
             _ => None,
         },

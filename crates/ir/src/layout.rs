@@ -70,7 +70,7 @@ pub fn encoded_max(m: &Module, ty: TyId) -> u64 {
         Ty::List(t, n) => encoded_max(m, *t).saturating_mul(*n as u64).saturating_add(4),
         Ty::Record(r) => m.records[r.index()].fields.iter().fold(0, |a, (_, t)| a.saturating_add(encoded_max(m, *t))),
         Ty::Tuple(ts) => ts.iter().fold(0, |a, t| a.saturating_add(encoded_max(m, *t))),
-        _ => size(m, ty),
+        Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::Ip | Ty::Msg(_) => size(m, ty),
     }
 }
 

@@ -263,9 +263,30 @@ pub struct Table {
     /// So many entries are cached in front, where each core has its own part and entries have one
     /// size; 0: none. Changes no result.
     pub cache: u64,
+    /// Bytes of values are copied when an entry is read, as one body both reads and changes the
+    /// table. Set by the pass `copied_values`.
+    pub copied: bool,
 }
 
 impl Table {
+    /// A table without entries, options and annotations.
+    pub fn new(name: String, span: Span, kind: TableKind, key: TyId, value: TyId) -> Self {
+        Table {
+            name,
+            span,
+            kind,
+            local: false,
+            key,
+            value,
+            capacity: 0,
+            idle: 0,
+            evict_lru: false,
+            memory: 0,
+            cache: 0,
+            copied: false,
+        }
+    }
+
     /// Locks of an array that all cores use: place i has lock i modulo their number, a power of
     /// two.
     pub fn locks(&self) -> u64 {
@@ -363,6 +384,36 @@ pub struct Protocol {
     /// How an interim answer is passed on, which no handler sees: a reply of local 0, the answer
     /// (Msg), with the edits of `forward response`. None: as it came.
     pub on_interim: Option<Body>,
+}
+
+impl Protocol {
+    /// A protocol of requests without answers, and without other clauses.
+    pub fn new(name: String, request: UnitId, sharing: desc::Sharing) -> Self {
+        Protocol {
+            name,
+            request,
+            response: None,
+            response_args: Vec::new(),
+            sharing,
+            order_by: None,
+            close_request: None,
+            no_reply: None,
+            alone: None,
+            repeat: None,
+            private_request: None,
+            private_response: None,
+            close_response: None,
+            interim: None,
+            tunnel: None,
+            refusal: None,
+            stray: None,
+            ignore: None,
+            classes: Vec::new(),
+            on_log: None,
+            on_fault: None,
+            on_interim: None,
+        }
+    }
 }
 
 impl Protocol {

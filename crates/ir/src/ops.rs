@@ -209,7 +209,7 @@ rows! {
     /// Functions that every backend implements.
     Builtin:
     LenBytes "len_bytes" (Bytes) -> Uint, One, Pure, FPGA, "How many bytes there are.";
-    Hash "hash" (Plain) -> U(64), Bytes, Pure, FPGA,
+    Hash "hash" (Plain) -> U(64), Bytes, Pure, ALL,
         "u64 of bytes, numbers, tuples, endpoints, flows; the same in every run: FNV-1a of 64 bits over the bytes, \
          then murmur3's finaliser. Integers are little endian in whole bytes, an endpoint's port big endian",
         "hash(x)";
@@ -310,7 +310,23 @@ impl Operation {
         match self.operands.get(n).or(self.operands.last())? {
             Kind::Many(k) => Some(**k),
             Kind::Maybe(k) if n < self.operands.len() => Some(**k),
-            k => (n < self.operands.len()).then_some(*k),
+            k @ Kind::Bool
+            | k @ Kind::Int
+            | k @ Kind::Uint
+            | k @ Kind::U(_)
+            | k @ Kind::Bytes
+            | k @ Kind::BytesOf(_)
+            | k @ Kind::Half
+            | k @ Kind::Ip
+            | k @ Kind::Endpoint
+            | k @ Kind::Address
+            | k @ Kind::Ordered
+            | k @ Kind::Plain
+            | k @ Kind::Same
+            | k @ Kind::Set
+            | k @ Kind::Room
+            | k @ Kind::Option(_)
+            | k @ Kind::Maybe(_) => (n < self.operands.len()).then_some(*k),
         }
     }
 

@@ -101,7 +101,7 @@ impl<'m> Placer<'m> {
         things.retain(|t| match t {
             Resource::Counter(_) => false,
             Resource::Table(_) => changed(*t),
-            _ => true,
+            Resource::State(_) | Resource::Queue(_) => true,
         });
         let inside = |p: &PortId| self.m.ports.get(p.index()).is_some_and(|p| p.kind.is_inside());
         things.extend(u.asks.iter().copied().map(Resource::Queue));

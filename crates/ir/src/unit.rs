@@ -112,6 +112,11 @@ pub struct Frame {
     pub layers: Vec<Layer>,
     /// Which headers are looked for first.
     pub fast_path: Option<plans::FastPath>,
+    /// Headers are told apart without branches: rules say what becomes of frames, and no processor
+    /// can predict which headers the next one has. Set by the pass `packet_fast_path`.
+    pub branch_free: bool,
+    /// The fields whose places a parser notes. Set by the pass `header_slots`.
+    pub slots: Vec<plans::HeaderSlot>,
 }
 
 /// One header of a frame. `switch` is a field of the frame unit, a switch of two cases: 0, named

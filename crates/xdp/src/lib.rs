@@ -9,6 +9,7 @@ mod compile;
 mod error;
 mod kept;
 mod kernel;
+mod masked;
 mod object;
 mod shared;
 
@@ -16,7 +17,7 @@ pub use compile::{clang, compile};
 pub use error::Error;
 pub use kept::tables;
 pub use kernel::takes_tags_off;
-pub use object::{Mode, Object, Ran};
+pub use object::{number_of, Mode, Object, Ran, Settings};
 pub use wireloom_codegen_c::xdp::XdpSource;
 
 /// What becomes of a frame (`enum xdp_action` of the kernel).

@@ -2,6 +2,7 @@
 //! script.
 
 use super::view::{feed, parser, view, View};
+use crate::host_table::host_table;
 use std::os::raw::c_int;
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
@@ -127,18 +128,7 @@ impl<'a> Mock<'a> {
     pub unsafe fn new(table: *const wl_program, m: &'a Module, params: &[wl_param]) -> Mock<'a> {
         // SAFETY: by contract.
         let t = unsafe { &*table };
-        let host = Box::new(wl_host {
-            call: Some(call),
-            reply: Some(reply),
-            send: Some(send),
-            grow: Some(grow),
-            close: Some(close),
-            log: Some(log),
-            fault: Some(fault),
-            crypto: Some(wireloom_runtime::crypto::entry),
-            pause: Some(wireloom_runtime::core::stacks::run_on),
-            keep: Some(keep),
-        });
+        let host = Box::new(host_table!());
         let load = vec![0u32; INSTANCES as usize];
         let up = vec![1u8; INSTANCES as usize];
         let ring: Vec<u32> = (0..64u32)

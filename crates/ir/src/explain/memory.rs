@@ -48,7 +48,9 @@ fn packed_key(m: &Module, ty: TyId, ip: u64) -> Option<(u64, bool)> {
         Ty::Option(t) => packed_key(m, *t, 16).map(|(n, _)| (1 + n, false)),
         Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
         Ty::Tuple(ts) => all(ts),
-        _ => c_layout(m, ty).map(|(n, _)| (n, false)),
+        Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => {
+            c_layout(m, ty).map(|(n, _)| (n, false))
+        }
     }
 }
 

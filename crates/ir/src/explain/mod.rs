@@ -245,7 +245,15 @@ fn ports(m: &Module, out: &mut String) {
                     let full = match engine {
                         desc::FrameEngine::Lossless => "between segments; if it is full, its senders wait",
                         desc::FrameEngine::Lossy => "between segments; what finds it full is dropped and counted",
-                        _ => "per core; what finds it full is dropped and counted",
+                        desc::FrameEngine::Nic
+                        | desc::FrameEngine::Pcap
+                        | desc::FrameEngine::Tun
+                        | desc::FrameEngine::Tap
+                        | desc::FrameEngine::Kernel
+                        | desc::FrameEngine::Memory
+                        | desc::FrameEngine::Udp
+                        | desc::FrameEngine::Loop
+                        | desc::FrameEngine::Queue => "per core; what finds it full is dropped and counted",
                     };
                     return (p.name.clone(), queue(names), vec![full.into()]);
                 }
@@ -307,7 +315,7 @@ fn stays(m: &Module, port: &Port) -> Option<&'static str> {
     match port.kind {
         PortKind::Listen(_) if m.keeps_on_core() => Some("requests change what belongs to it"),
         PortKind::Listen(_) if m.handlers.iter().any(seen) => Some("the program looks at them as they open or close"),
-        _ => None,
+        PortKind::Listen(_) | PortKind::Connect(_) | PortKind::Frames { .. } => None,
     }
 }
 

@@ -331,7 +331,7 @@ pub(super) fn head(m: &Module, id: UnitId, rule: Rule, culprit: Option<FieldId>,
         Rule::Whole => (WHOLE_LIMIT, "E0412", "is read whole by the program and"),
         // It gives its own limit.
         Rule::Streams if unit.limit.is_some() => (WHOLE_LIMIT, "E0412", "has a head that"),
-        _ => (HEAD_LIMIT, "E0405", "has a head that"),
+        Rule::Streams | Rule::Long => (HEAD_LIMIT, "E0405", "has a head that"),
     };
     if !message || unit.head_max <= limit {
         return;

@@ -293,7 +293,7 @@ fn late_read(m: &Module, e: &Expr, ways: &[FieldPath], place: Place, depth: u32)
     let path = walk::path_of(e)?;
     let mut way = match path.root {
         Root::Item => place.item?.1,
-        _ => place.way,
+        Root::Local(_) | Root::This => place.way,
     }
     .to_vec();
     let mut last = None;

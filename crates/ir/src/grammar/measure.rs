@@ -155,7 +155,7 @@ impl Facts {
 pub fn guard_max(guard: &Guard) -> u64 {
     match guard {
         Guard::Literal { values, peek: false } => literal_fact(values).max,
-        _ => 0,
+        Guard::Literal { .. } | Guard::When(_) | Guard::Else | Guard::Fault(_) => 0,
     }
 }
 

@@ -117,7 +117,7 @@ fn natural_rule_of(m: &Module, unit: UnitId, findings: &mut Vec<Finding>) -> Rul
         _ if needed_whole(m, unit) || only_parsed(m, unit) || !late_reads::late(m, rule, unit).is_empty() => {
             Rule::Whole
         }
-        _ => rule,
+        Rule::Long | Rule::Whole => rule,
     }
 }
 

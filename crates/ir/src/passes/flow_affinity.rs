@@ -734,7 +734,16 @@ fn guarded(m: &mut Module, unit: UnitId, e: Expr) -> Expr {
             ExprKind::Cast(Expr::new(wide, ExprKind::Int(0)))
         }
         Ty::Bool => ExprKind::Bool(false),
-        _ => ExprKind::Int(0),
+        Ty::Unit
+        | Ty::UInt(_)
+        | Ty::Int(_)
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Option(_)
+        | Ty::List(..)
+        | Ty::Record(_)
+        | Ty::Tuple(_)
+        | Ty::Msg(_) => ExprKind::Int(0),
     };
     Expr::new(e.ty, ExprKind::If(cond, e.clone(), Expr::new(e.ty, zero)))
 }

@@ -34,7 +34,7 @@ pub(super) fn views(m: &Module, what: What, body: &Body) -> LocalSet {
     match what {
         What::Frame => views.add(FRAME.index()),
         What::Local(l) => views.add(l.index()),
-        _ => {}
+        What::State(_) | What::Session(_) => {}
     }
     loop {
         let before = views.clone();

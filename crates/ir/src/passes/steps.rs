@@ -129,7 +129,22 @@ impl<'a> Cost<'a> {
     fn list_max(&self, u: UnitId, f: FieldId) -> u64 {
         match &self.m.unit(u).fields[f.index()].kind {
             FieldKind::List { max, .. } => *max as u64,
-            _ => 1,
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => 1,
         }
     }
 

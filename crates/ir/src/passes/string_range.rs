@@ -38,7 +38,18 @@ pub fn run(m: &mut Module) {
     for h in &mut m.handlers {
         let arguments = match h.on {
             On::Signal(n) => signals.get(n as usize).copied().unwrap_or(u32::MAX),
-            _ => ARGUMENTS,
+            On::Message { .. }
+            | On::Frame { .. }
+            | On::Opened(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Closed(_)
+            | On::Fault
+            | On::Start
+            | On::End
+            | On::Every(_)
+            | On::Test(_)
+            | On::Check { .. } => ARGUMENTS,
         };
         let arguments = arguments.min(h.body.locals.len() as u32);
         p.simplify(&mut h.body, arguments);

@@ -13,6 +13,14 @@ pub struct FastPath {
     pub stack: Option<HeaderStack>,
 }
 
+/// A field of a header that begins, or ends, at no constant place. The parser notes where it begins
+/// and how long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HeaderSlot {
+    pub layer: u32,
+    pub field: FieldId,
+}
+
 /// Headers one behind the other, told by bits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeaderStack {

@@ -11,7 +11,7 @@ mod vector;
 
 use crate::*;
 pub use batch::{keyed, BatchLookup, HeaderReuse, KeySite, TableLookup};
-pub use fast_path::{FastPath, HeaderStack, Stage};
+pub use fast_path::{FastPath, HeaderSlot, HeaderStack, Stage};
 pub use hoisted::{Condition, Destination, HoistedState};
 pub use pause::Pause;
 pub use vector::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp, VectorPlan, VectorStep, VectorValue};

@@ -190,7 +190,21 @@ impl Parser {
         self.word("memory")?;
         let memory = self.num()?;
         let cache = if self.eat_word("cache") { self.num()? } else { 0 };
-        Ok(Table { name, kind, local, key, value, capacity, idle, evict_lru, memory, cache, span: self.span()? })
+        let copied = self.eat_word("copied");
+        Ok(Table {
+            name,
+            kind,
+            local,
+            key,
+            value,
+            capacity,
+            idle,
+            evict_lru,
+            memory,
+            cache,
+            copied,
+            span: self.span()?,
+        })
     }
 
     fn func(&mut self) -> Res<Func> {

@@ -672,8 +672,11 @@ impl<'a> Flow<'a, '_, '_> {
                 self.parts(here, parts, state);
                 (*layer, None)
             }
-            FrameAct::Payload { layer, body, place, .. } => {
+            FrameAct::Payload { layer, body, place, keep, .. } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *place);
+                if let Some(why) = keep.and_then(|keep| passes::payload_in_place::illegal(body, keep)) {
+                    self.c.error(path, why)
+                }
                 (*layer, Some(body))
             }
             FrameAct::Save { .. } | FrameAct::Restore { .. } => (None, None),

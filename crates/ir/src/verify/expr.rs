@@ -66,7 +66,17 @@ impl Checker<'_> {
                 .and_then(|u| u.frame.as_ref())
                 .map(|f| f.layers.len())
                 .ok_or_else(|| "a message that is no frame".into()),
-            _ => Err("a local that is no frame".into()),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_) => Err("a local that is no frame".into()),
         }
     }
 
@@ -77,12 +87,31 @@ impl Checker<'_> {
         match &*e.kind {
             K::Int(n) => match ty {
                 Ty::UInt(bits) | Ty::Int(bits) => ok(*bits >= 128 || n >> bits == 0, "a number does not fit its type"),
-                _ => fail("a number's type is not an integer"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::Bytes(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Option(_)
+                | Ty::List(..)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("a number's type is not an integer"),
             },
             K::Bool(_) => ok(*ty == Ty::Bool, "a bool's type is not bool"),
             K::Bytes(b) => match ty {
                 Ty::Bytes(n) => ok(b.len() as u64 <= *n, "a constant is longer than its type"),
-                _ => fail("the type of bytes is not bytes"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Option(_)
+                | Ty::List(..)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("the type of bytes is not bytes"),
             },
             K::Local(l) => self.is(e.ty, self.local_ty(*l, at)?),
             K::Param(p) => self.is(e.ty, m.params.get(p.index()).ok_or("a parameter does not exist")?.value_ty),
@@ -161,7 +190,17 @@ impl Checker<'_> {
             }
             K::Some(a) => match ty {
                 Ty::Option(t) => ok(self.fits(a.ty, *t), "`some` of another type"),
-                _ => fail("`some` that is no option"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Bytes(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::List(..)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("`some` that is no option"),
             },
             K::None => ok(matches!(ty, Ty::Option(_)), "`none` that is no option"),
             K::IsSome(a) => {
@@ -170,7 +209,17 @@ impl Checker<'_> {
             }
             K::Unwrap(a) => match self.ty(a.ty) {
                 Ty::Option(t) => self.is(e.ty, *t),
-                _ => fail("`unwrap` of what is no option"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Bytes(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::List(..)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("`unwrap` of what is no option"),
             },
             K::Make(list) if *ty == Ty::Endpoint => match list.as_slice() {
                 [ip, port] => ok(
@@ -199,7 +248,17 @@ impl Checker<'_> {
                     list.len() as u64 <= *max as u64 && list.iter().all(|e| self.fits(e.ty, *t)),
                     "the items do not fit the list's type",
                 ),
-                _ => fail("`make_list` of what is no list"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Bytes(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Option(_)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("`make_list` of what is no list"),
             },
             K::ListLen(a) => {
                 ok(matches!(self.ty(a.ty), Ty::List(..)), "the length of what is no list")?;
@@ -209,7 +268,17 @@ impl Checker<'_> {
                 ok(self.is_uint(n.ty), "an index is not an unsigned integer")?;
                 match self.ty(a.ty) {
                     Ty::List(t, _) => self.is(e.ty, *t),
-                    _ => fail("an item of what is no list"),
+                    Ty::Unit
+                    | Ty::Bool
+                    | Ty::UInt(_)
+                    | Ty::Int(_)
+                    | Ty::Bytes(_)
+                    | Ty::Endpoint
+                    | Ty::Ip
+                    | Ty::Option(_)
+                    | Ty::Record(_)
+                    | Ty::Tuple(_)
+                    | Ty::Msg(_) => fail("an item of what is no list"),
                 }
             }
             K::Call(f, args) => {
@@ -382,7 +451,21 @@ impl Checker<'_> {
                     (ExprKind::Int(n), Ty::Bytes(max)) => *n <= u128::from(*max),
                     _ => false,
                 },
-                kind => self.is_of(kind, a.ty, first),
+                kind @ Kind::Bool
+                | kind @ Kind::Int
+                | kind @ Kind::Uint
+                | kind @ Kind::U(_)
+                | kind @ Kind::Bytes
+                | kind @ Kind::BytesOf(_)
+                | kind @ Kind::Half
+                | kind @ Kind::Ip
+                | kind @ Kind::Endpoint
+                | kind @ Kind::Address
+                | kind @ Kind::Ordered
+                | kind @ Kind::Plain
+                | kind @ Kind::Option(_)
+                | kind @ Kind::Maybe(_)
+                | kind @ Kind::Many(_) => self.is_of(kind, a.ty, first),
             };
             ok(right, &format!("operand {} of `{}` is {} where {kind} is due", n + 1, row.name, self.name(a.ty)))?;
         }

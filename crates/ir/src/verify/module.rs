@@ -317,7 +317,13 @@ impl Checker<'_> {
                     true,
                 ),
                 On::Opened(_) | On::Closed(_) | On::Fault => (None, true),
-                _ => (None, false),
+                On::Frame { .. }
+                | On::Start
+                | On::End
+                | On::Every(_)
+                | On::Signal(_)
+                | On::Test(_)
+                | On::Check { .. } => (None, false),
             };
             let message = matches!(h.on, On::Message { .. } | On::Greeting(_) | On::Probe(_));
             let code = Code {
@@ -342,6 +348,31 @@ impl Checker<'_> {
             if let Some(why) = why {
                 self.error(&format!("unit {}: fast_path", u.name), why)
             }
+        }
+    }
+
+    /// Which header fields a parser notes the places of.
+    pub fn slots(&mut self) {
+        for (n, u) in self.m.units.iter().enumerate() {
+            let (id, Some(f)) = (UnitId(n as u32), &u.frame) else { continue };
+            let path = format!("unit {}: slots", u.name);
+            if let Some(why) = passes::header_slots::illegal(self.m, id, &f.slots) {
+                self.error(&path, why)
+            } else if self.passed && passes::header_slots::lacks(self.m, id, &f.slots) {
+                self.error(&path, "a field that is read has none although its place is not constant")
+            }
+        }
+    }
+
+    /// Which branches a choice may take the place of.
+    pub fn selects(&mut self) {
+        for why in passes::selects::illegal(self.m) {
+            self.error("selects", why)
+        }
+        let copied = passes::copied_values::plan(self.m);
+        let lacks = |id: &TableId| !self.m.tables[id.index()].copied;
+        if self.passed && copied.iter().any(lacks) {
+            self.error("tables", "the values of a table that one body reads and changes are not copied")
         }
     }
 
@@ -486,7 +517,20 @@ impl Checker<'_> {
                     );
                     &**step
                 }
-                s => s,
+                s @ SimStep::Send(..)
+                | s @ SimStep::See(..)
+                | s @ SimStep::SeeClosed(_)
+                | s @ SimStep::SeeNothing(_)
+                | s @ SimStep::Close(_)
+                | s @ SimStep::Reset(_)
+                | s @ SimStep::Refuse(_)
+                | s @ SimStep::Accept(_)
+                | s @ SimStep::Wait(_)
+                | s @ SimStep::Run(_)
+                | s @ SimStep::Give(_)
+                | s @ SimStep::SeeSame(_)
+                | s @ SimStep::Check(..)
+                | s @ SimStep::Repeat { .. } => s,
             };
             match s {
                 SimStep::Send(p, _)

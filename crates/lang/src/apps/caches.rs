@@ -161,6 +161,7 @@ impl Compiler<'_> {
             evict_lru: true,
             memory: 0,
             cache: 0,
+            copied: false,
         }
     }
 

@@ -434,7 +434,11 @@ impl Compiler<'_> {
         let current = ir::Expr::new(crate::compiler::T_U64, K::State(state));
         let sp = self.span(span);
         let set = |cx: &mut Self, e: ir::Expr| {
-            let body = ir::Body { locals: vec![], block: vec![build::stmt(sp, StmtKind::SetState(state, e))] };
+            let body = ir::Body {
+                locals: vec![],
+                block: vec![build::stmt(sp, StmtKind::SetState(state, e))],
+                ..Default::default()
+            };
             cx.add_step(span, body)
         };
         let first = set(self, build::u64(from));

@@ -471,19 +471,7 @@ impl Compiler<'_> {
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         let span = self.span(t.name.span);
         let kind = self.table_kind(t, &key, &value)?;
-        let mut table = ir::Table {
-            name: t.name.name.clone(),
-            span,
-            kind,
-            local: false,
-            key: k,
-            value: v,
-            capacity: 0,
-            idle: 0,
-            evict_lru: false,
-            memory: 0,
-            cache: 0,
-        };
+        let mut table = ir::Table::new(t.name.name.clone(), span, kind, k, v);
         for (name, e) in &t.options {
             let _ = self.table_option(module, &mut table, name, e.as_ref());
         }

@@ -502,7 +502,8 @@ impl Compiler<'_> {
         let made = l.function_body(info);
         l.leave();
         let impure = l.impure;
-        let body = ir::Body { locals: std::mem::take(&mut l.locals), block: std::mem::take(&mut l.out) };
+        let body =
+            ir::Body { locals: std::mem::take(&mut l.locals), block: std::mem::take(&mut l.out), ..Default::default() };
         match made {
             Err(_) => How::Failed,
             Ok(()) if impure => How::Inline,

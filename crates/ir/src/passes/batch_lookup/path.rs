@@ -153,7 +153,7 @@ impl PathState {
             return None;
         }
         let key = over_frame(key, &self.known)?;
-        Some((TableLookup { table, site: StmtPath(at), key, guard: self.guard.clone() }, dst))
+        Some((TableLookup { table, site: StmtPath(at), key, guard: self.guard.clone(), split: None }, dst))
     }
 
     /// Whether a condition asks for what an exact table has answered.
