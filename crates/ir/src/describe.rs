@@ -95,6 +95,7 @@ fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings
         protocols: p.protocols.iter().map(|p| p.0).collect(),
         options: p.options.clone(),
         ketama: p.ketama,
+        udp: p.udp,
         maglev: p.maglev,
         sent: is_sent_to(m, n),
         senders: senders.map(|s| s.0).collect(),

@@ -222,6 +222,9 @@ pub struct Port {
     pub options: desc::PortOptions,
     pub ketama: bool,
     pub maglev: bool,
+    /// Of messages: each is one UDP datagram.
+    #[serde(default)]
+    pub udp: bool,
 }
 
 /// Per core, zeroed, then set to `init` when the core starts.
@@ -541,6 +544,9 @@ pub struct Signal {
     pub defaults: Vec<Option<desc::ParamValue>>,
     /// Of a table of patterns: behind each argument `x` of the key stands its mask, `x_mask`.
     pub masked: bool,
+    /// Called by the program that an exported app is linked with.
+    #[serde(default)]
+    pub exported: bool,
     pub result: desc::ResultType,
     /// Type of what the handler returns: bytes.
     pub ret: TyId,
