@@ -81,7 +81,7 @@ fn flood() -> String {
     )
 }
 
-/// What was dropped, and the CPU time in seconds.
+/// The frames that were dropped, and the CPU time in seconds.
 #[derive(Clone, Copy)]
 struct Sample {
     dropped: u64,

@@ -77,7 +77,7 @@ fn beside(m: &Arc<Module>, object: &Arc<Mutex<Object>>) -> Program {
     }
 }
 
-/// What ran, so that a test can see that frames reached the program.
+/// The devices that ran handlers, so that a test can see that frames reached the program.
 #[derive(Default, Debug)]
 struct Sum {
     frames: u64,
@@ -303,7 +303,7 @@ app kept {
     assert!(sum.entries > 100, "{sum:?}");
 }
 
-/// What cannot be placed is named, with its line.
+/// A handler that cannot be placed is named, with its line.
 #[test]
 fn obstacles_have_codes_and_lines() {
     let folder = Folder::new("xdp-obstacles");

@@ -50,7 +50,7 @@ fn sweep(object: Arc<Mutex<Object>>) {
     engine::without_signals(|| std::thread::Builder::new().name("sweep".into()).spawn(work).ok());
 }
 
-/// What the hook does for the app, for the runtime.
+/// The hook's part of the app, for the runtime.
 struct Beside(Arc<Mutex<Object>>);
 
 impl Outside for Beside {
@@ -166,7 +166,7 @@ fn interfaces(m: &Module, port: PortId, names: &[String], bind: &[(String, Strin
     }
 }
 
-/// What a run places where.
+/// The handlers of a run, by device.
 struct Run<'a> {
     m: &'a Module,
     /// The module with the values of parameters.
@@ -289,7 +289,7 @@ impl Placed {
             .collect()
     }
 
-    /// What is left for the CPU.
+    /// The handlers that are left for the CPU.
     pub fn rest(&self, program: Program, mut desc: Desc) -> (Program, Desc) {
         if self.parts.is_empty() {
             return (program, desc);

@@ -19,7 +19,7 @@ use wireloom_ir::passes::batch_lookup::is_steady;
 use wireloom_ir::plans::{HeaderReuse, HoistedState, KeySite, TableLookup};
 use wireloom_ir::*;
 
-/// What is known of a handler's tables before it runs: the plan of the IR
+/// The lookups that are made before a handler runs: the plan of the IR
 /// ([`wireloom_ir::plans::BatchLookup`]), beside the statements that it is about.
 pub(crate) struct BatchPlan<'m> {
     pub exact: Option<KeySite<'m>>,
@@ -45,7 +45,7 @@ fn given(key: &Expr, cond: &Expr, holds: bool) -> Expr {
     key
 }
 
-/// What the handler may have changed goes back behind it: all else is the same for the batch.
+/// Values that the handler may have changed go back behind it: all else is the same for the batch.
 pub(crate) fn hoisted_back(kept: &HoistedState) -> String {
     let counters = kept.counters.iter().map(|c| format!("keep->c{0} = kept.c{0};\n", c.0));
     counters
@@ -346,7 +346,7 @@ impl<'m> Gen<'m> {
         } else {
             ("", "", "void", "")
         };
-        // What is wrong in a frame that is opened twice is counted the second time.
+        // A fault of a frame that is parsed twice is counted the second time.
         let counted = match a.reuse {
             HeaderReuse::Parse => "NULL",
             HeaderReuse::Places(_) => "x",
@@ -371,7 +371,7 @@ impl<'m> Gen<'m> {
             ),
             None => (String::new(), String::new(), "for (uint32_t k = 0; k < m; k++) {\n"),
             Some(l) => {
-                // What an exact table has an entry for is not looked up; lanes are for an empty
+                // A frame with an entry in an exact table is not looked up; lanes are for an empty
                 // one.
                 let empty = if a.exact.is_some() { "!any && " } else { "" };
                 let first = group(o, "k", l.plan.least, &l.ready);
@@ -463,7 +463,7 @@ impl<'m> Gen<'m> {
         )
     }
 
-    /// What is known ahead of a frame of the shape that most have, whose key is short.
+    /// The lookup of a frame of the most common stack, whose key is short.
     fn known_ahead(&self, keys: &VectorKeys, u: &KeySite, i: usize) -> String {
         let name = names::table(self.m, u.table);
         let slot = if keys.seen {
@@ -520,7 +520,7 @@ struct BatchEmitter<'a> {
     kept: &'a HoistedState,
     kept_begin: String,
     kept_end: String,
-    /// What follows each run.
+    /// The code behind each run.
     serve: &'static str,
     /// It may fault or take scratch.
     scratch: bool,
@@ -585,7 +585,7 @@ impl VectorKeys<'_> {
         format!("{{{}}}", (0..self.plan.pairs()).map(|w| format!("words[{w}][k]")).collect::<Vec<_>>().join(", "))
     }
 
-    /// What the handler sees of a frame of the shape that most have: all places are constants.
+    /// The view of a frame of the most common stack: all places are constants.
     fn see(&self, places: &[u32]) -> String {
         let either: String = self.plan.last_headers().iter().map(|n| format!(" | (is_{n} >> k & 1) << {n}")).collect();
         let at: String = places.iter().map(|n| format!("v->at[{n}] = {};\n", self.at.get(n).unwrap_or(&0))).collect();
@@ -594,7 +594,7 @@ impl VectorKeys<'_> {
 }
 
 impl VectorHandler<'_> {
-    /// What is summed up in vectors.
+    /// The sums that vectors hold.
     fn begin(&self) -> String {
         let left = if self.plan.output().is_some() {
             "wl_lanes_left left = {.bytes = wl_lanes_set(0)};\nuint64_t uncounted = 0; /* frames of other shapes may leave, too */\n"

@@ -5,6 +5,8 @@
 //! declaration. At an `Await` the live ones are stored in the task's frame, together with the
 //! bounds of the loops around it. They are loaded again behind it.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::batch_lookup::BatchPlan;
 use crate::gen::Gen;
 use crate::names;
@@ -332,7 +334,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             | StmtKind::TableInsert { .. }
             | StmtKind::TableDelete { .. }
             | StmtKind::TablePush { .. }
-            | StmtKind::TablePop { .. } => self.table(&s.kind),
+            | StmtKind::TablePop { .. } => s.kind.table_stmt().into_iter().for_each(|s| self.table(s)),
             StmtKind::GroupBegin { port, .. } => {
                 line!(self, "wl_group_begin(x, x->core->port[{}].n);", port.0);
                 self.check(true);
@@ -417,7 +419,17 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let text = self.condition(on);
         let unsigned = match self.g.m.ty(on.ty) {
             Ty::Int(b) => format!("(uint{}_t)", crate::types::int_width(*b)),
-            _ => String::new(),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => String::new(),
         };
         line!(self, "switch ({unsigned}({text})) {{");
         for (values, block) in cases {
@@ -587,7 +599,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             [one] => one.clone(),
             _ => format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", texts.len(), texts.join(", ")),
         };
-        // What faults is not logged.
+        // A message with a fault is not logged.
         line!(self, "{{ wl_bytes line_ = {line};");
         self.check(true);
         line!(self, "x->core->host->log(x->core, 1, line_); }}");

@@ -1,5 +1,7 @@
 //! Expressions: pure, so each becomes one C expression.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::gen::Gen;
 use crate::names;
 use crate::scope::{At, Head, Inst, Item, Scope};
@@ -105,13 +107,41 @@ impl Gen<'_> {
                     head: None,
                 }),
                 FieldKind::Switch { .. } => Some(i.clone()),
-                _ => None,
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => None,
             },
             At::Item(i, element, item) => match &self.m.unit(i.unit).fields[element.index()].kind {
                 FieldKind::Unit { unit, .. } => {
                     Some(Inst { unit: *unit, at: format!("{item}.v"), base: i.base.clone(), head: None })
                 }
-                _ => None,
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => None,
             },
         }
     }
@@ -280,7 +310,15 @@ impl Gen<'_> {
                     w => format!("(uint{w}_t){n}"),
                 }
             }
-            _ => self.zero(ty),
+            Ty::Unit
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => self.zero(ty),
         }
     }
 
@@ -536,7 +574,7 @@ impl Gen<'_> {
                     | Ty::Msg(_) => format!("({x} {sign} {y})"),
                 };
             }
-            _ => {}
+            Add | Sub | Mul | Div | Rem | AddSat | SubSat | BitAnd | BitOr | BitXor | Shl | Shr => {}
         }
         let Some((bits, signed)) = int_of(self.m, ty) else { return self.zero(ty) };
         let wide = bits > 64;

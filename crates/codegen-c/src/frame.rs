@@ -72,7 +72,22 @@ impl<'m> Gen<'m> {
                         let inner = Scope { this: Some(i.clone()), ..Scope::default() };
                         format!("({})", self.expr(&inner, value))
                     }
-                    _ => self.zero(ty),
+                    FieldKind::UInt { .. }
+                    | FieldKind::Number { .. }
+                    | FieldKind::Varint { .. }
+                    | FieldKind::Bytes { .. }
+                    | FieldKind::Literal { .. }
+                    | FieldKind::Flag { .. }
+                    | FieldKind::Unit { .. }
+                    | FieldKind::List { .. }
+                    | FieldKind::StreamBytes { .. }
+                    | FieldKind::StreamUnit { .. }
+                    | FieldKind::Switch { .. }
+                    | FieldKind::Require { .. }
+                    | FieldKind::Recover { .. }
+                    | FieldKind::Pass { .. }
+                    | FieldKind::Align { .. }
+                    | FieldKind::Nothing => self.zero(ty),
                 }
             }
         };
@@ -89,7 +104,21 @@ impl<'m> Gen<'m> {
                 let inner = Scope { this: Some(i.clone()), ..Scope::default() };
                 format!("({})", self.expr(&inner, value))
             }
-            _ => self.zero(ty),
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => self.zero(ty),
         }
     }
 

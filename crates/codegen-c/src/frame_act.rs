@@ -1,6 +1,8 @@
 //! Acts on frames: fields set in place, headers inserted and removed, frames sent. Also the
 //! function that runs a handler over a batch.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::BodyGen;
 use crate::frame_facts::Offset;
 use crate::gen::Gen;

@@ -1,5 +1,7 @@
 //! Outgoing messages: passed on as their own bytes, edited in wire order, or built.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::{BodyGen, Owner};
 use crate::names;
 use crate::parser::line;

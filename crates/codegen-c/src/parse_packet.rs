@@ -330,7 +330,20 @@ impl<'m> Gen<'m> {
                     let nested = Inst { unit: *unit, base: format!("h + {at}"), ..inst.clone() };
                     text.push_str(&self.nested_rules(&nested, miss));
                 }
-                _ => {}
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => {}
             }
             let advance = step(m, field);
             match &mut fixed {

@@ -4,6 +4,8 @@
 //! a check at run time finds it in the payload, it stays in place, and the headers move. Otherwise
 //! it is copied.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::BodyGen;
 use crate::expr::crypto_op;
 use crate::parser::line;

@@ -81,7 +81,16 @@ impl Gen<'_> {
         match self.m.ty(ty) {
             Ty::Record(r) => self.m.records[r.index()].fields.iter().map(|(n, t)| (ident(n), *t)).collect(),
             Ty::Tuple(ts) => ts.iter().enumerate().map(|(i, t)| (format!("e{i}"), *t)).collect(),
-            _ => Vec::new(),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Msg(_) => Vec::new(),
         }
     }
 
@@ -123,7 +132,16 @@ impl Gen<'_> {
                             let e = self.equal(t, "a.v[i]", "b.v[i]");
                             format!("if (a.n != b.n) return false;\nfor (uint32_t i = 0; i < a.n; i++) if (!{e}) return false;\nreturn true;")
                         }
-                        _ => {
+                        Ty::Unit
+                        | Ty::Bool
+                        | Ty::UInt(_)
+                        | Ty::Int(_)
+                        | Ty::Bytes(_)
+                        | Ty::Endpoint
+                        | Ty::Ip
+                        | Ty::Record(_)
+                        | Ty::Tuple(_)
+                        | Ty::Msg(_) => {
                             let parts: Vec<_> = self
                                 .members(ty)
                                 .iter()
@@ -199,7 +217,15 @@ impl Gen<'_> {
                 let s = self.stored(t);
                 (format!("s_list_{}_{max}", mangle(&s)), format!("uint32_t n; {s} v[{}];", max.max(1)))
             }
-            _ => {
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => {
                 let parts: Vec<_> = self.members(ty).iter().map(|(n, t)| (n.clone(), self.stored(*t))).collect();
                 let tag = match self.m.ty(ty) {
                     Ty::Record(r) => format!("s_{}", names::record(self.m, *r)),
@@ -286,7 +312,15 @@ impl Gen<'_> {
                         self.load(t, "d->v[i]")
                     )
                 }
-                _ => {
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => {
                     let sets: String = self
                         .members(ty)
                         .iter()

@@ -7,6 +7,8 @@
 //! read a counter that packets count, alone or as connections do; it then sees the sum of all
 //! cores.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::desc::{Half, PortKind};
 use crate::*;
 use std::collections::BTreeSet;
@@ -19,7 +21,7 @@ pub struct Partition {
     pub conflicts: Vec<Conflict>,
 }
 
-/// What keeps an app in one piece.
+/// Obstacles to a partition of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// The handler uses ports of both kinds.
@@ -63,7 +65,7 @@ pub fn of(m: &Module) -> Option<Partition> {
             (false, false) => Half::Both,
         })
         .collect();
-    // What uses things of one half only is that half's, too: a timer, a signal.
+    // A timer or a signal that uses things of one half only is that half's, too.
     while let Some(n) =
         (0..handlers.len()).find(|n| handlers[*n] == Half::Both && side(m, &uses, &handlers, *n) != Half::Both)
     {

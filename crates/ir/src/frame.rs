@@ -1,5 +1,7 @@
 //! Sizes and offsets in frames that all backends share.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 use std::collections::BTreeSet;
 

@@ -1,15 +1,12 @@
 //! Headers as bits: the bits of a field in a frame, and the values of fields that decide about a
 //! header. Also the values of expressions over known fields.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::frame::{field_size, fixed_offset};
+pub use crate::plans::{Bits, Known};
 use crate::*;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// By place in the frame: a mask of a byte, and the value of its bits.
-pub type Bits = BTreeMap<u32, (u8, u8)>;
-
-/// Values of a header's fields.
-pub type Known = BTreeMap<FieldId, u64>;
+use std::collections::BTreeSet;
 
 /// The parts of a condition that ask the last header for one value, as bits of the frame; the
 /// others.

@@ -3,11 +3,13 @@
 //! text form, operands, result, steps, effect, devices, and its line in the pages. The enums are
 //! made from the rows.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+mod operands;
 mod placed;
 
 pub use placed::{cpu_only, statement, Statement, STATEMENTS};
 
-use crate::{Expr, ExprKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -292,20 +294,8 @@ impl Builtin {
     }
 }
 
-impl ExprKind {
-    /// The row of an operator or a builtin, and its operands.
-    pub fn operation(&self) -> Option<(&'static Operation, Vec<&Expr>)> {
-        Some(match self {
-            ExprKind::Unary(op, a) => (op.row(), vec![a]),
-            ExprKind::Binary(op, a, b) => (op.row(), vec![a, b]),
-            ExprKind::Builtin(b, args) => (b.row(), args.iter().collect()),
-            _ => return None,
-        })
-    }
-}
-
 impl Operation {
-    /// What an operand must be, if there may be as many.
+    /// The kind of an operand, if there may be as many.
     pub fn operand(&self, n: usize) -> Option<Kind> {
         match self.operands.get(n).or(self.operands.last())? {
             Kind::Many(k) => Some(**k),

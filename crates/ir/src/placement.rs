@@ -5,6 +5,8 @@
 //! The compiler reports the obstacles of a handler that names its device; `wireloom explain` shows
 //! those of the others.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 mod frames;
 mod sharing;
 mod tables;
@@ -18,7 +20,7 @@ use crate::ops::{self, Device};
 use crate::*;
 use std::collections::BTreeSet;
 
-/// What keeps a handler off a device.
+/// An obstacle between a handler and a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     /// E0670: an operation; E0671: a type; E0672: a thing shared with the CPU; E0673: a frame's
@@ -30,7 +32,7 @@ pub struct Obstacle {
     pub hint: String,
 }
 
-/// What becomes of a frame that the XDP hook sends to a port.
+/// The fate of a frame that the XDP hook sends to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The host's stack takes it (`XDP_PASS`).
@@ -93,7 +95,7 @@ struct Search<'m> {
     found: Vec<Obstacle>,
 }
 
-/// All that keeps a handler off the XDP hook, in the order of its statements. Empty: it runs there.
+/// The obstacles between a handler and the XDP hook, in the order of its statements. Empty: it runs there.
 pub fn obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
     obstacles_among(m, handler, &candidates(m))
 }
@@ -107,7 +109,7 @@ pub fn obstacles_among(m: &Module, handler: HandlerId, candidates: &[HandlerId])
     found
 }
 
-/// What keeps a handler off the hook by itself.
+/// The obstacles in a handler by itself.
 fn own_obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
     let h = &m.handlers[handler.index()];
     let On::Frame { port, unit } = h.on else {
@@ -282,7 +284,7 @@ fn kind_of(m: &Module, ty: TyId) -> &'static str {
     }
 }
 
-/// What keeps handlers off the device that the program names, by handler. `m` is lowered, its
+/// The obstacles between handlers and the device that the program names, by handler. `m` is lowered, its
 /// passes have not run. Parameters have their defaults.
 pub fn refused(m: &Module) -> Vec<Obstacle> {
     let wanted = |n: &usize| m.handlers[*n].device == Device::Xdp;

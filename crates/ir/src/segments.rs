@@ -8,6 +8,8 @@
 //! counter that no other one counts. A segment of several cores gets its packets from queues,
 //! whose instances are dealt out to its cores.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::core_partition::{Resource, Uses};
 use crate::desc::{ParamValue, PortKind, Value};
 use crate::*;
@@ -45,7 +47,7 @@ pub struct Placement {
     pub conflicts: Vec<Conflict>,
 }
 
-/// What keeps an app from being divided. Handlers are named by their index.
+/// Obstacles to the division of an app. Handlers are named by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// The app has ports of connections.
@@ -79,7 +81,7 @@ struct Placer<'m> {
     m: &'m Module,
     uses: Vec<Uses>,
     handlers: Vec<Option<SegmentId>>,
-    /// What belongs to one segment, by handler.
+    /// Things that belong to one segment, by handler.
     things: Vec<BTreeSet<Resource>>,
 }
 
@@ -91,7 +93,7 @@ impl<'m> Placer<'m> {
         p
     }
 
-    /// What a handler uses, and no other segment may.
+    /// Things that a handler uses, and no other segment may.
     fn owned(&self, n: usize) -> BTreeSet<Resource> {
         let u = &self.uses[n];
         let changed = |t: Resource| {
@@ -217,12 +219,12 @@ impl<'m> Placer<'m> {
         (all.len() < cores).then_some(Conflict::Few { queue, instances: all.len() })
     }
 
-    /// What belongs to one segment, and is used by two.
+    /// Things that belong to one segment, and are used by two.
     fn shared(&self, crossings: &Crossings, conflicts: &mut Vec<Conflict>) {
         let mut first: BTreeMap<Resource, usize> = BTreeMap::new();
         let mut told = BTreeSet::new();
         for (n, h) in self.m.handlers.iter().enumerate().filter(|(_, h)| !h.on.is_test()) {
-            // What every core runs would send to a queue that some have no way to.
+            // A handler of every core would send to a queue that some have no way to.
             let sends = self.uses[n].sends.iter().filter(|q| on_all(h) && crossings.contains_key(q));
             conflicts.extend(sends.filter_map(|q| {
                 Some(Conflict::Resource { thing: Resource::Queue(*q), first: self.handler_of(*q)?, second: n })

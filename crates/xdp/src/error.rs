@@ -1,4 +1,4 @@
-//! What can go wrong on the way to the hook, one sentence each.
+//! The errors on the way to the hook, one sentence each.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! What the kernel is asked besides: its release, this process's rights, its ticks, test runs.
+//! Other questions to the kernel: its release, this process's rights, its ticks, test runs.
 
 use crate::error::{OLDEST, OLDEST_LOOPED};
 use crate::Error;
@@ -168,7 +168,7 @@ pub fn random() -> Result<u64, Error> {
     }
 }
 
-/// What the clock of the day is ahead of the monotonic one, in nanoseconds.
+/// The lead of the clock of the day over the monotonic one, in nanoseconds.
 pub fn wall_offset() -> u64 {
     let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     (wall.map_or(0, |d| d.as_nanos()) as u64).wrapping_sub(monotonic())

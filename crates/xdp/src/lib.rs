@@ -22,7 +22,7 @@ pub use kernel::takes_tags_off;
 pub use object::{number_of, Mode, Object, Ran, Settings};
 pub use wireloom_codegen_c::xdp::XdpSource;
 
-/// What becomes of a frame (`enum xdp_action` of the kernel).
+/// The fate of a frame (`enum xdp_action` of the kernel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     Aborted,

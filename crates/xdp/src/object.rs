@@ -48,7 +48,7 @@ pub struct Object {
     masks: Vec<Masks>,
 }
 
-/// What programs are loaded for.
+/// The values for which programs are loaded.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Interfaces of ports with several instances, by number.
@@ -268,7 +268,7 @@ impl Object {
         self.change(table, tables::REMOVE, key, &[]).is_ok_and(|r| r.0 == 1)
     }
 
-    /// What a key and a mask of prefixes or of a wildcard table stand for from now on. False: there
+    /// The value of a key and a mask of prefixes or of a wildcard table from now on. False: there
     /// is no room.
     pub fn stand_for(&mut self, table: usize, pattern: Pattern, entry: Option<Ranked>) -> bool {
         let Some(mut masks) = self.masks.get_mut(table).map(std::mem::take) else { return false };

@@ -44,7 +44,7 @@ fn is_optional(c: &Checksum) -> bool {
     matches!(c.over, Over::Transport { optional: true, .. })
 }
 
-/// What a sum begins with where its value may be 0 and that of the whole header is not: all ones
+/// The first value of a sum that may be 0 where that of the whole header is not: all ones
 /// are a zero, too.
 const NOT_ZERO: &str = "0xffff";
 

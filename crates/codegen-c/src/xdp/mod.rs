@@ -11,6 +11,8 @@
 //!   follow each way to the end by itself;
 //! - a frame's fate is the program's result.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 mod edit;
 mod frames;
 mod functions;
@@ -220,7 +222,7 @@ pub const FATES: usize = 8;
 pub const STATISTICS: usize = 8;
 
 impl<'m> Gen<'m> {
-    /// What stands at a join of ways through the headers.
+    /// The code at a join of ways through the headers.
     pub(crate) fn join_of_ways(&self) -> &'static str {
         if self.xdp {
             "WL_JOIN;\n"
@@ -417,7 +419,7 @@ pub(crate) struct XdpBody {
 }
 
 impl<'m> BodyGen<'_, 'm> {
-    /// What stands behind branches: the verifier knows no more which one was taken, by the values
+    /// The code behind branches: the verifier knows no more which one was taken, by the values
     /// that they set.
     pub(crate) fn join_of_branches(&mut self, blocks: &[&Block]) {
         if !self.g.xdp {

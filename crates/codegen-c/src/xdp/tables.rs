@@ -244,10 +244,11 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     pub(super) fn xdp_table(&mut self, s: &'m StmtKind) {
-        let Some(t) = s.table() else { return };
+        let Some(stmt) = s.table_stmt() else { return };
+        let t = stmt.table();
         let x = self.g.xdp_of(t);
         match x.kind {
-            TableKind::Exact => self.xdp_exact(t, s),
+            TableKind::Exact => self.xdp_exact(t, stmt),
             TableKind::Array => self.xdp_array(&x, s),
             TableKind::Lpm => self.xdp_prefix(&x, s),
             TableKind::Wildcard => self.xdp_wildcard(&x, s),
@@ -255,17 +256,17 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    fn xdp_exact(&mut self, t: TableId, s: &'m StmtKind) {
+    fn xdp_exact(&mut self, t: TableId, s: TableStmt<'m>) {
         let (map, table) = self.xdp_map(t);
         let value = self.g.xdp_codec(table.value);
         let words = canonical_size(self.g.m, table.value).div_ceil(8);
         match s {
-            StmtKind::TableGet { key, dst, .. } => {
+            TableStmt::Get { key, dst, .. } => {
                 let (at, dst) = (self.xdp_key(t, key), self.name(*dst));
                 line!(self, "struct {map}_slot *s_ = {map}_get(x, &k_, &{at});\n{dst}.has = s_ != NULL;");
                 line!(self, "if (s_) {dst}.v = unpack_{value}(s_->value);\nwl_table_unlock({at}); }}\nWL_FORGET_FLAG({dst}.has);");
             }
-            StmtKind::TablePut { key, value: new, place, .. } => {
+            TableStmt::Put { key, value: new, place, .. } => {
                 let text = self.expr(new);
                 let c = self.g.cty(table.value);
                 line!(self, "{{ const {c} new_ = {text};");
@@ -275,12 +276,12 @@ impl<'m> BodyGen<'_, 'm> {
                 self.xdp_store(any, "new_", *place);
                 line!(self, "}} }}");
             }
-            StmtKind::TableRemove { key, dst, .. } => {
+            TableStmt::Remove { key, dst, .. } => {
                 let at = self.xdp_key(t, key);
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
                 line!(self, "{set}{map}_remove(x, &k_, &{at});\nwl_table_unlock({at}); }}");
             }
-            StmtKind::TableUpdate { key, entry, body, place, .. } => {
+            TableStmt::Update { key, entry, body, place, .. } => {
                 let zero = self.g.zero(table.value);
                 let at = self.xdp_key(t, key);
                 let name = self.name(*entry);
@@ -293,7 +294,13 @@ impl<'m> BodyGen<'_, 'm> {
                 self.xdp_store(found, &name, *place);
                 line!(self, "}}");
             }
-            _ => {}
+            // `placement` keeps handlers with these off the hook.
+            TableStmt::Len { .. }
+            | TableStmt::Next { .. }
+            | TableStmt::Insert { .. }
+            | TableStmt::Delete { .. }
+            | TableStmt::Push { .. }
+            | TableStmt::Pop { .. } => {}
         }
     }
 

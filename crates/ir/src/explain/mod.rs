@@ -8,6 +8,7 @@
 //! - units with their head and tail;
 //! - the memory needed at the declared limits.
 
+mod c_layout;
 mod memory;
 mod message_view;
 
@@ -58,7 +59,7 @@ pub fn bytes(n: u64) -> String {
         return "unbounded".into();
     }
     match STEPS.iter().find(|(step, _)| n >= *step) {
-        Some((step, unit)) if n % step == 0 => format!("{} {unit}", n / step),
+        Some((step, unit)) if n.is_multiple_of(*step) => format!("{} {unit}", n / step),
         Some((step, unit)) => format!("{:.1} {unit}", n as f64 / *step as f64),
         None => format!("{n} B"),
     }
@@ -69,7 +70,7 @@ pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(' ')
         }
         out.push(c);
@@ -80,7 +81,7 @@ pub fn count(n: u64) -> String {
 pub fn duration(ns: u64) -> String {
     const STEPS: [(u64, &str); 5] =
         [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    match STEPS.iter().find(|(step, _)| ns >= *step && ns % step == 0) {
+    match STEPS.iter().find(|(step, _)| ns >= *step && ns.is_multiple_of(*step)) {
         Some((step, unit)) => format!("{}{unit}", ns / step),
         None => format!("{ns}ns"),
     }
@@ -403,7 +404,7 @@ fn handlers(m: &Module, out: &mut String) {
     }
 }
 
-/// What a handler does when its slice is used up, if it may take that long.
+/// The act of a handler whose slice is used up, if it may take that long.
 fn pauses(h: &Handler, out: &mut String) {
     use plans::Pause;
     let text = match &h.plan.pause {

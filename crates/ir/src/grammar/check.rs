@@ -1,5 +1,7 @@
 //! Findings of the grammar analysis: forms that a grammar must not have.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::late_reads;
 use super::measure::{digit_set, Facts};
 use super::tail::{self, Rule};

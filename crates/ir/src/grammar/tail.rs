@@ -6,6 +6,8 @@
 //! and lists whose elements may have such bytes. If the program must see the tail before the
 //! message is handled, the message has no tail. It is then parsed whole.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::walk::At;
 use crate::*;
 

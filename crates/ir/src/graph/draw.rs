@@ -1,7 +1,8 @@
 //! The document. In: the parts of a picture and their places. Out: SVG, in the viewer's light or
 //! dark colours.
 
-use super::place::{Continuation, Placed, Point, Rect, LEFT, LINE, LINE_MAX, TITLE_MAX};
+use super::place::LEFT;
+use super::shapes::{Continuation, Placed, Point, Rect, LINE, LINE_MAX, TITLE_MAX};
 use super::{Edge, EdgeKind, Look, Node, Parts};
 use std::fmt::Write;
 

@@ -4,7 +4,7 @@
 //! Two layouts are made. The first has messages only. It tells the last column, behind which the
 //! ports at the right stand. It also tells on which side of a box the tables stand that it uses.
 
-use super::place::{whole_height, width, Point, Rect};
+use super::shapes::{whole_height, width, Point, Rect};
 use super::{Edge, EdgeKind, Parts, Side};
 use dagre::graph::{Graph, GraphOptions};
 use dagre::{layout::types::LabelPos, EdgeLabel, LayoutOptions, NodeLabel, RankDir};

@@ -15,6 +15,7 @@ mod layers;
 mod parts;
 mod place;
 mod rows;
+mod shapes;
 
 use crate::Module;
 
@@ -57,7 +58,7 @@ enum Side {
     Right,
 }
 
-/// What an arrow says.
+/// The kinds of arrows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EdgeKind {
     Message,

@@ -1,11 +1,13 @@
 //! The boxes and arrows of a picture. In: a module. Out: ports, queues, handlers, elements, merges,
 //! each with its lines, its tables, and the arrows between them.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Edge, EdgeKind, End, Line, Look, Node, Parts, Side};
 use crate::*;
 use desc::{PortKind, Value};
 
-/// What a box stands for.
+/// The things that boxes stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     /// A port at the left, where it is read, or at the right.
@@ -210,7 +212,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What a block sends to, and the tables and counters that it uses.
+    /// The targets of a block, and the tables and counters that it uses.
     fn block(&mut self, this: usize, block: &Block) {
         let m = self.m;
         let (mut to, mut tables, mut counters, mut queues) = (vec![], vec![], vec![], vec![]);

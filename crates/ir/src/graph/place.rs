@@ -5,85 +5,15 @@
 //! picture. Boxes without arrows stand below the others.
 
 use super::layers::{layers, Column, Layers};
-use super::{rows, Edge, EdgeKind, End, Line, Look, Node, Parts};
+use super::shapes::{below, box_height, whole_height, width, Placed, Point, Rect};
+use super::{rows, Edge, EdgeKind, End, Parts};
 
-/// Height of a box with one line; a line more.
-const HEIGHT: i64 = 52;
-pub const LINE: i64 = 16;
-/// Height of a table, and its distance from the box above it.
-const TABLE: i64 = 44;
-const BELOW: i64 = 8;
-/// A table begins so far to the right of its box's left edge.
-const INDENT: i64 = 14;
 const TOP: i64 = 78;
 pub const LEFT: i64 = 30;
 /// Between boxes that have no arrows, and above them.
 const GAP: i64 = 26;
 /// Arrows that lead back, and uses of tables, begin so far below the middle of a box.
 const LOWER: i64 = 12;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rect {
-    pub x: i64,
-    pub y: i64,
-    pub width: i64,
-    pub height: i64,
-}
-
-impl Rect {
-    pub fn right(&self) -> i64 {
-        self.x + self.width
-    }
-
-    pub fn bottom(&self) -> i64 {
-        self.y + self.height
-    }
-
-    pub fn middle(&self) -> i64 {
-        self.y + self.height / 2
-    }
-
-    pub fn center(&self) -> i64 {
-        self.x + self.width / 2
-    }
-
-    pub fn moved(&self, (x, y): (i64, i64)) -> Rect {
-        Rect { x: self.x + x, y: self.y + y, ..*self }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
-    pub x: i64,
-    pub y: i64,
-}
-
-impl Point {
-    pub fn moved(&self, (x, y): (i64, i64)) -> Point {
-        Point { x: self.x + x, y: self.y + y }
-    }
-}
-
-/// Where an arrow ends in one row, or goes on in the next: a number that both places have.
-pub struct Continuation {
-    pub at: Point,
-    pub text: String,
-    pub goes_on: bool,
-}
-
-pub struct Placed {
-    /// The boxes.
-    pub boxes: Vec<Rect>,
-    /// The tables below each box.
-    pub tables: Vec<Vec<Rect>>,
-    /// The pieces of each arrow, one for each row.
-    pub ways: Vec<Vec<Vec<Point>>>,
-    /// The pieces of each segment's frame, one for each row.
-    pub segments: Vec<Vec<Rect>>,
-    pub continuations: Vec<Continuation>,
-    pub width: i64,
-    pub height: i64,
-}
 
 pub fn place(parts: &Parts) -> Placed {
     let linked = linked(parts);
@@ -116,19 +46,6 @@ fn flat(parts: &Parts, layers: &Layers) -> Placed {
     let ways = parts.edges.iter().enumerate().map(|(n, e)| way(n, e)).collect();
     let segments = layers.segments.iter().map(|s| s.iter().copied().collect()).collect();
     Placed { boxes, tables, ways, segments, continuations: vec![], width: 0, height: 0 }
-}
-
-fn box_height(n: &Node) -> i64 {
-    HEIGHT + LINE * (n.lines.len() as i64 - 1).max(0)
-}
-
-pub fn whole_height(n: &Node) -> i64 {
-    box_height(n) + n.tables.len() as i64 * (TABLE + BELOW)
-}
-
-fn below(n: &Node, b: &Rect) -> Vec<Rect> {
-    let at = |t: usize| b.bottom() + BELOW + t as i64 * (TABLE + BELOW);
-    (0..n.tables.len()).map(|t| Rect { x: b.x + INDENT, y: at(t), width: b.width - INDENT, height: TABLE }).collect()
 }
 
 /// From side to side, level through the columns between.
@@ -211,32 +128,4 @@ fn put_on_paper(placed: &mut Placed) {
     placed.shift((LEFT, TOP));
     let (right, bottom) = extent(placed);
     (placed.width, placed.height) = (right + LEFT, bottom + 2 * GAP)
-}
-
-impl Placed {
-    fn shift(&mut self, by: (i64, i64)) {
-        let tables = self.tables.iter_mut().flatten();
-        let segments = self.segments.iter_mut().flatten();
-        self.boxes.iter_mut().chain(tables).chain(segments).for_each(|r| *r = r.moved(by));
-        self.ways.iter_mut().flatten().flatten().for_each(|p| *p = p.moved(by));
-        self.continuations.iter_mut().for_each(|c| c.at = c.at.moved(by))
-    }
-}
-
-/// Room for the bars of a queue.
-const BARS: i64 = 24;
-/// Characters of a title and of a line that a box shows.
-pub const TITLE_MAX: usize = 34;
-pub const LINE_MAX: usize = 40;
-
-fn own_width(n: &Node) -> i64 {
-    let chars = |t: &str, most: usize| t.chars().count().min(most) as i64;
-    let line = |l: &Line| chars(&l.text, LINE_MAX) * 7 + if l.live.is_some() { 70 } else { 0 };
-    let lines = n.lines.iter().map(line).max().unwrap_or(0);
-    (chars(&n.title, TITLE_MAX) * 9).max(lines) + 28 + if n.look == Look::Queue { BARS } else { 0 }
-}
-
-/// The width of a box and its tables.
-pub fn width(n: &Node) -> i64 {
-    n.tables.iter().map(|t| own_width(t) + INDENT).chain([own_width(n)]).max().unwrap_or(0)
 }

@@ -2,7 +2,7 @@
 //! between columns. An arrow that is cut has the same number at both ends of the cut.
 
 use super::layers::Column;
-use super::place::{Continuation, Placed, Point, Rect};
+use super::shapes::{Continuation, Placed, Point, Rect};
 
 /// The width of a row.
 const WIDTH: i64 = 2200;

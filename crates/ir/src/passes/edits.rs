@@ -4,7 +4,7 @@
 
 use crate::*;
 
-/// What a removal's key ends with.
+/// The end of a removal's key.
 const REMOVAL: u8 = 0;
 
 pub fn run(m: &mut Module) {

@@ -1,12 +1,14 @@
 //! Memory that changes while a handler runs, and the locals whose bytes may lie in it.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::local_set::LocalSet;
 use crate::*;
 
 /// The current frame of a handler of frames.
 pub(super) const FRAME: LocalId = LocalId(0);
 
-/// What changes while a handler runs.
+/// Memory that changes while a handler runs.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum What {
     Frame,

@@ -21,6 +21,7 @@ pub mod liveness;
 mod local_set;
 mod memory;
 mod moves;
+mod on_request;
 pub mod packet_fast_path;
 pub mod pauses;
 pub mod payload_in_place;
@@ -32,6 +33,7 @@ pub mod vectorize;
 pub mod zero_init;
 
 use crate::{verify, Module};
+pub use on_request::{find, ON_REQUEST};
 
 pub struct Pass {
     pub name: &'static str,
@@ -124,17 +126,6 @@ pub const TABLE: &[Pass] = &[
         run: vectorize::run,
     },
 ];
-
-/// Passes that run only where they are asked for.
-pub const ON_REQUEST: &[Pass] = &[Pass {
-    name: "place",
-    doc: "gives the handlers of packets that can run there to the XDP hook",
-    run: crate::placement::run,
-}];
-
-pub fn find(name: &str) -> Option<&'static Pass> {
-    TABLE.iter().chain(ON_REQUEST).find(|p| p.name == name)
-}
 
 /// Runs all passes. In debug builds the verifier follows each: on a module that was sound before,
 /// its complaint is a bug of that pass.

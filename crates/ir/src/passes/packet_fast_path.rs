@@ -65,7 +65,7 @@ pub fn illegal(m: &Module, unit: UnitId, plan: &FastPath) -> Option<&'static str
     None
 }
 
-/// What is asked of a header that follows another.
+/// The demands on a header that follows another.
 pub struct Demands<'m> {
     /// Bits that must be there, at its own fields or at those of the header before it.
     pub bits: Bits,
@@ -165,7 +165,7 @@ impl<'m> ParseGraph<'m> {
                 return Some(stack);
             }
         }
-        // What may follow the last header would have to be looked for.
+        // A header behind the last one would have to be looked for.
         let end = chain.get(&from.map(|f| f.0)).is_none_or(Vec::is_empty);
         (end && !stack.stages.is_empty()).then_some(stack)
     }
@@ -196,7 +196,7 @@ impl<'m> ParseGraph<'m> {
         !self.layers.iter().any(|other| other.after.iter().any(|a| a.layer == Some(n)))
     }
 
-    /// What is asked of a header at a place. `from`: the header before it, and where that begins.
+    /// The demands on a header at a place. `from`: the header before it, and where that begins.
     pub fn demands(&self, x: &Next<'m>, from: Option<(u32, u32)>, at: u32) -> Demands<'m> {
         let (m, unit) = (self.m, self.layers[x.layer as usize].unit);
         let (mut bits, mut rest) = (Bits::new(), Vec::new());

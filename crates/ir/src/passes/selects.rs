@@ -8,6 +8,8 @@
 //! - A branch that only sets integers and counts, in a handler whose rules decide about frames. (The
 //!   result of an exact lookup can be predicted: a choice would only make the rest wait for it.)
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::plans::{HandlerPlan, StmtPath};
 use crate::*;
 

@@ -6,6 +6,8 @@
 //! about their texts, such as no line end in a header. Most texts of a program are its own
 //! constants, and need no check at run time. `fold` drops the remaining statements.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 use std::collections::HashMap;
 
@@ -63,7 +65,7 @@ pub fn run(m: &mut Module) {
     m.types = types;
 }
 
-/// What a bytes value is made of.
+/// The parts of a value of bytes.
 #[derive(Clone, Copy, PartialEq)]
 struct Made {
     of: ByteSet,
@@ -104,7 +106,7 @@ impl Program<'_> {
     }
 }
 
-/// What a body's locals are made of; of those that are not listed nothing is known.
+/// The parts of a body's locals; of those that are not listed nothing is known.
 struct Known<'a> {
     program: &'a Program<'a>,
     locals: HashMap<LocalId, Made>,

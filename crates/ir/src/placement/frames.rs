@@ -1,4 +1,4 @@
-//! What the XDP hook does with frames: it sends one once, or to all interfaces of a port, and puts
+//! Frames in the XDP hook. It sends one once, or to all interfaces of a port, and puts
 //! headers of fixed size in.
 
 use super::{fate, Search};

@@ -1,5 +1,7 @@
 //! Lookups that are done for a whole batch of frames.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::StmtPath;
 use crate::*;
 

@@ -1,7 +1,13 @@
 //! The headers that are looked for first in a frame.
 
-use crate::header_bits::{Bits, Known};
 use crate::*;
+use std::collections::BTreeMap;
+
+/// By place in the frame: a mask of a byte, and the value of its bits.
+pub type Bits = BTreeMap<u32, (u8, u8)>;
+
+/// Values of a header's fields.
+pub type Known = BTreeMap<FieldId, u64>;
 
 /// Where the headers of most frames are looked for first. Set by the pass `packet_fast_path`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

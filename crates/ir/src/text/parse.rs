@@ -45,7 +45,7 @@ impl Parser {
                 self.m.faults.push(OwnFault { name, doc })
             }
             "place" => {
-                let place = Place { name: self.str()?, span: self.span()? };
+                let place = FaultPlace { name: self.str()?, span: self.span()? };
                 self.m.places.push(place)
             }
             "type" => self.type_declaration()?,

@@ -151,7 +151,7 @@ impl Parser {
                 let Some(kind) = forms::read_stmt(&word, self)? else {
                     return self.error(format!("unknown statement `{word}`"));
                 };
-                // What has a block ends with it.
+                // A statement with a block ends with it.
                 let braced =
                     matches!(kind, StmtKind::Frame { act: FrameAct::Insert { .. } | FrameAct::Payload { .. }, .. });
                 Ok(Stmt { kind, span: if braced { self.span()? } else { self.end()? } })

@@ -1,4 +1,4 @@
-//! What all parts of the parser use: tokens, references, lists, types. Recursive descent; nesting
+//! The base of all parts of the parser: tokens, references, lists, types. Recursive descent; nesting
 //! is limited, so no input can exhaust the stack.
 
 use super::lex::{tokens, Token, DOTS};

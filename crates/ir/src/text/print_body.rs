@@ -1,5 +1,7 @@
 //! Printing: bodies, statements, expressions.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::forms;
 use super::print::{bytes, reference, span, string, Printer};
 use crate::walk::{At, Scope};

@@ -21,7 +21,7 @@ enum Break {
     Text,
 }
 
-/// What stays together, and whether a line may end behind it.
+/// A text that stays together, and whether a line may end behind it.
 struct Atom {
     from: usize,
     to: usize,

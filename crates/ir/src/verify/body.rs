@@ -1,6 +1,8 @@
 //! Bodies: statements, the locals that they set and read, and control flow.
 
-use super::expr::Place;
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+use super::expr::ExprPlace;
 use super::Checker;
 use crate::walk::{At, Scope};
 use crate::*;
@@ -14,7 +16,7 @@ pub(super) enum Kind {
     OnFault,
 }
 
-/// What a body is part of.
+/// The owner of a body.
 #[derive(Clone, Copy)]
 pub(super) struct Code {
     pub kind: Kind,
@@ -50,7 +52,7 @@ struct StmtPlace<'a> {
     path: &'a str,
 }
 
-/// What is known on every path to a point.
+/// Facts that hold on every path to a point.
 #[derive(Clone)]
 struct State {
     set: Vec<bool>,
@@ -104,7 +106,7 @@ impl<'a> Flow<'a, '_, '_> {
         for s in block {
             *number += 1;
             let at = if at.is_empty() { number.to_string() } else { format!("{at}.{number}") };
-            // What is never reached is still checked, as if everything were set.
+            // A statement that is never reached is still checked, as if everything were set.
             let known = state.clone().unwrap_or_else(|| State {
                 set: vec![true; self.locals.len()],
                 calls: false,
@@ -116,8 +118,8 @@ impl<'a> Flow<'a, '_, '_> {
         state
     }
 
-    fn place(&self) -> Place<'a> {
-        Place { scope: Scope::locals(self.locals), acc: false, conn: self.code.conn }
+    fn place(&self) -> ExprPlace<'a> {
+        ExprPlace { scope: Scope::locals(self.locals), acc: false, conn: self.code.conn }
     }
 
     fn error(&mut self, path: &str, message: &str) {

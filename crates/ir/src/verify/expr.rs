@@ -1,5 +1,7 @@
 //! Expressions: the table of types.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Checker;
 use crate::ops::Kind;
 use crate::walk::{At, Scope};
@@ -7,7 +9,7 @@ use crate::*;
 
 /// Where an expression stands.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ExprPlace<'a> {
     pub scope: Scope<'a>,
     /// The accumulator of a fold is there.
     pub acc: bool,
@@ -15,14 +17,14 @@ pub(super) struct Place<'a> {
     pub conn: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ExprPlace<'a> {
     pub fn scope(scope: Scope<'a>) -> Self {
-        Place { scope, acc: false, conn: false }
+        ExprPlace { scope, acc: false, conn: false }
     }
 }
 
 impl Checker<'_> {
-    pub fn expr(&mut self, path: &str, e: &Expr, at: Place) {
+    pub fn expr(&mut self, path: &str, e: &Expr, at: ExprPlace) {
         if self.m.types.get(e.ty.index()).is_none() {
             return self.error(path, "an expression's type does not exist");
         }
@@ -38,13 +40,13 @@ impl Checker<'_> {
         }
     }
 
-    pub fn condition(&mut self, path: &str, e: &Expr, at: Place) {
+    pub fn condition(&mut self, path: &str, e: &Expr, at: ExprPlace) {
         self.expr(path, e, at);
         self.need(self.is_bool(e.ty), path, "a condition is not a bool");
     }
 
     /// An expression whose value is stored where `to` is wanted.
-    pub fn into(&mut self, path: &str, e: &Expr, to: TyId, at: Place) {
+    pub fn into(&mut self, path: &str, e: &Expr, to: TyId, at: ExprPlace) {
         self.expr(path, e, at);
         if !self.fits(e.ty, to) {
             let message = format!("a {} is given where a {} is wanted", self.name(e.ty), self.name(to));
@@ -52,12 +54,12 @@ impl Checker<'_> {
         }
     }
 
-    fn local_ty(&self, l: LocalId, at: Place) -> Result<TyId, String> {
+    fn local_ty(&self, l: LocalId, at: ExprPlace) -> Result<TyId, String> {
         at.scope.locals.get(l.index()).map(|l| l.ty).ok_or_else(|| "a local does not exist".into())
     }
 
     /// How many headers a frame local has.
-    fn frame_of(&self, l: LocalId, at: Place) -> Result<usize, String> {
+    fn frame_of(&self, l: LocalId, at: ExprPlace) -> Result<usize, String> {
         match self.ty(self.local_ty(l, at)?) {
             Ty::Msg(u) => self
                 .m
@@ -80,7 +82,7 @@ impl Checker<'_> {
         }
     }
 
-    fn rule(&self, e: &Expr, at: Place) -> Result<(), String> {
+    fn rule(&self, e: &Expr, at: ExprPlace) -> Result<(), String> {
         use ExprKind as K;
         let m = self.m;
         let ty = self.ty(e.ty);
@@ -377,7 +379,7 @@ impl Checker<'_> {
         }
     }
 
-    fn path_rule(&self, e: &Expr, at: Place) -> Result<(), String> {
+    fn path_rule(&self, e: &Expr, at: ExprPlace) -> Result<(), String> {
         use ExprKind as K;
         let m = self.m;
         let Some(path) = walk::path_of(e) else { return Ok(()) };
@@ -506,6 +508,6 @@ fn fail<T>(message: &str) -> Result<T, String> {
     Err(message.into())
 }
 
-fn has_conn(at: Place) -> Result<(), String> {
+fn has_conn(at: ExprPlace) -> Result<(), String> {
     ok(at.conn, "there is no connection here")
 }

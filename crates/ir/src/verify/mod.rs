@@ -51,6 +51,8 @@
 //!   or a slot, and a table that one body reads and changes has its values copied.
 //! - After the passes: live locals are in the frame.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 mod body;
 mod expr;
 mod module;
@@ -95,7 +97,7 @@ const MAX_ERRORS: usize = 100;
 
 fn run(m: &Module, passed: bool) -> Vec<Error> {
     let mut c = Checker { m, passed, errors: Vec::new(), unset: Vec::new() };
-    // What is checked later follows ids and types without looking.
+    // Later checks follow ids and types without looking.
     c.types();
     if c.errors.is_empty() {
         c.units()

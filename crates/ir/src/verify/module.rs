@@ -1,7 +1,9 @@
 //! Declarations: protocols, ports, state, tables, functions, handlers, merges, tests.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::body::{Code, Kind};
-use super::expr::Place;
+use super::expr::ExprPlace;
 use super::Checker;
 use crate::core_partition::Uses;
 use crate::walk::Scope;
@@ -44,11 +46,11 @@ impl Checker<'_> {
         if p.request.index() >= units || p.response.is_some_and(|u| u.index() >= units) {
             return self.error(&path, "a message's unit does not exist");
         }
-        let request = Place::scope(Scope::this(p.request));
+        let request = ExprPlace::scope(Scope::this(p.request));
         for e in p.request_clauses().into_iter().flatten() {
             self.condition(&path, e, request)
         }
-        let response = Place::scope(Scope { this: p.response, ..Scope::NONE });
+        let response = ExprPlace::scope(Scope { this: p.response, ..Scope::NONE });
         for e in p.response_clauses().into_iter().flatten() {
             self.condition(&path, e, response)
         }
@@ -142,7 +144,7 @@ impl Checker<'_> {
             let path = format!("state {}", s.name);
             self.need(s.ty.index() < m.types.len() && self.storable(s.ty), &path, "it cannot be stored");
             if let Some(e) = &s.init {
-                self.into(&path, e, s.ty, Place::scope(Scope::NONE))
+                self.into(&path, e, s.ty, ExprPlace::scope(Scope::NONE))
             }
         }
         for s in &m.sessions {
@@ -371,7 +373,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What backends may do for a whole batch.
+    /// The plans of a handler for whole batches.
     fn plan(&mut self, path: &str, h: &Handler) {
         let (m, plan) = (self.m, &h.plan);
         let all = [
@@ -388,7 +390,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What backends may do for groups of frames: it rests on the header stacks of
+    /// The plans for groups of frames. They rest on the header stacks of
     /// [`Self::fast_paths`] and on the other plans.
     pub fn vectors(&mut self) {
         for h in &self.m.handlers {
@@ -470,7 +472,7 @@ impl Checker<'_> {
             };
             let local = |l: LocalId| g.locals.get(l.index()).is_some_and(|l| self.same(l.ty, field.ty));
             self.need(local(v.a) && local(v.b), &path, "a value's locals are not of its field's type");
-            self.into(&path, &v.combined, field.ty, Place::scope(Scope::locals(&g.locals)));
+            self.into(&path, &v.combined, field.ty, ExprPlace::scope(Scope::locals(&g.locals)));
         }
         for h in [m.before(g), m.behind(g)].into_iter().flatten() {
             let mut astray = false;

@@ -494,7 +494,7 @@ impl Compiler<'_> {
     fn within_table(&mut self, table: &ir::Table, span: Span) -> R<()> {
         let size = |ty| ir::layout::size(&self.m, ty);
         let show = |n| if n == u64::MAX { "more than 16 EiB".to_string() } else { ir::explain::bytes(n) };
-        let (entry, more) = match ir::layout::entry_blocks(&self.m, table) {
+        let (entry, more) = match ir::packed_keys::entry_blocks(&self.m, table) {
             Some(blocks) => (blocks.inline, table.memory),
             None => (size(table.key).saturating_add(size(table.value)), 0),
         };

@@ -6,6 +6,8 @@
 //! the second follows a miss in the first. A backend then packs and hashes the keys of all frames
 //! and prefetches the entries. After that it runs the handler for each frame.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 mod path;
 
 use crate::plans::{BatchLookup, HeaderReuse, TableLookup};
@@ -151,7 +153,7 @@ fn sites<'b>(body: &'b Body, lookups: impl Iterator<Item = &'b TableLookup>) -> 
     lookups.filter_map(|l| plans::keyed(&l.site.find(&body.block)?.kind)).map(|found| found.1).collect()
 }
 
-/// What a handler reads of its frame, the keys set aside.
+/// The parts of its frame that a handler reads, the keys set aside.
 fn header_reuse(m: &Module, unit: UnitId, body: &Body, sites: &[&Expr], unused: &BTreeSet<LocalId>) -> HeaderReuse {
     let mut reads = Reads { m, unit, sites, places: BTreeSet::new(), all: false };
     walk::stmts(&body.block, &mut |s| {

@@ -1,5 +1,7 @@
 //! Expressions over sixteen frames.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::value::{constant, span, zero, Value};
 use super::Vectorizer;
 use crate::layout::int_of;

@@ -1,5 +1,7 @@
 //! Statements over sixteen frames.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::value::{members, number, zero, Value};
 use super::Vectorizer;
 use crate::packed_keys::packed;

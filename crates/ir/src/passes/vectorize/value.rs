@@ -1,10 +1,12 @@
 //! Values of expressions over sixteen frames, and what is computed of them.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Vectorizer;
 use crate::plans::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp};
 use crate::*;
 
-/// What an expression is for sixteen frames.
+/// The form of an expression for sixteen frames.
 #[derive(Clone, PartialEq)]
 pub(super) enum Value {
     /// A number that is the same for all.
