@@ -4,7 +4,8 @@
 //! completion:
 //!
 //! ```text
-//! bytes ─ input ─ message ─ task ─ call ─ backend connection ─ reply ─ task ─ slot ─ client connection ─ flush
+//! bytes ─ input ─ message ─ task ─ call ─ backend connection ─ reply ─ task ─ slot ─ client
+//! connection ─ flush
 //! ```
 //!
 //! `input` cuts bytes into messages in the engine's own buffer. `client` starts tasks and keeps
