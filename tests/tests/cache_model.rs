@@ -24,8 +24,8 @@ enum Broken {
     Nothing,
     /// A value is kept without a look at its lease.
     FillWithoutLease,
-    /// Values are kept while a write is under way.
-    FillDuringWrites,
+    /// Values are kept, and served, while a write is under way.
+    BlindToWrites,
     /// An entry counts whatever its version.
     HitWithoutVersion,
     /// A write voids leases when it ends only.
@@ -76,18 +76,19 @@ impl Protocol {
     fn hit(&self, entry: Option<(u8, u8)>, lease: &Lease) -> Option<u8> {
         let (version, value) = entry?;
         let current = version == lease.version || self.broken == Broken::HitWithoutVersion;
-        (current && lease.quiet()).then_some(value)
+        let quiet = lease.quiet() || self.broken == Broken::BlindToWrites;
+        (current && quiet).then_some(value)
     }
 
     /// The lease of a miss.
     fn take(&self, lease: &Lease) -> Option<u8> {
-        (lease.quiet() || self.broken == Broken::FillDuringWrites).then_some(lease.version)
+        (lease.quiet() || self.broken == Broken::BlindToWrites).then_some(lease.version)
     }
 
     fn may_fill(&self, taken: Option<u8>, now: &Lease) -> bool {
         match self.broken {
             Broken::FillWithoutLease => true,
-            Broken::FillDuringWrites => taken == Some(now.version),
+            Broken::BlindToWrites => taken == Some(now.version),
             _ => taken == Some(now.version) && now.quiet(),
         }
     }
@@ -158,6 +159,7 @@ struct State {
     /// Keys of writes that were given up, and may still be applied.
     astray: Vec<u8>,
     losses: u8,
+    strict: bool,
     wrong: bool,
 }
 
@@ -181,6 +183,9 @@ struct World {
     /// How many reads and writes each client makes.
     turns: Vec<u8>,
     losses: u8,
+    /// A value that a client has read is known, too: reads do not go back. That holds where no write
+    /// is given up, as one that is may be applied at any time later.
+    strict: bool,
     /// Whether what is written is kept.
     keeps_writes: bool,
 }
@@ -197,6 +202,7 @@ impl Model for World {
             clients: self.turns.iter().map(|n| (*n, At::Idle)).collect(),
             astray: Vec::new(),
             losses: self.losses,
+            strict: self.strict,
             wrong: false,
         }]
     }
@@ -296,8 +302,12 @@ impl State {
         }
     }
 
-    fn reads(&mut self, floor: u8, value: u8) -> At {
+    fn reads(&mut self, key: u8, floor: u8, value: u8) -> At {
         self.wrong |= value < floor;
+        if self.strict {
+            let known = &mut self.known[usize::from(key)];
+            *known = (*known).max(value);
+        }
         At::Idle
     }
 
@@ -312,7 +322,7 @@ impl State {
                     None => At::Asks { key, floor, lease: self.cache.take(&lease), message: Message::Request },
                 }
             }
-            At::Hits { floor, value, .. } => self.reads(floor, value),
+            At::Hits { key, floor, value } => self.reads(key, floor, value),
             At::Asks { key, floor, lease, message: Message::Answer(value) } => {
                 At::Fills { key, floor, lease, value, may: None }
             }
@@ -325,7 +335,7 @@ impl State {
                     let version = lease.unwrap_or_else(|| self.cache.lease(key).version);
                     self.cache.put(key, version, value);
                 }
-                self.reads(floor, value)
+                self.reads(key, floor, value)
             }
             At::Begins { key, mine } => {
                 self.cache.remove(key);
@@ -352,7 +362,7 @@ impl State {
 fn world(leases: usize, broken: Broken) -> World {
     // A long run takes minutes.
     let turns = if std::env::var_os(LONG).is_some() { vec![2, 2, 1] } else { vec![2, 1, 1] };
-    World { leases, broken, turns, losses: 1, keeps_writes: true }
+    World { leases, broken, turns, losses: 1, strict: false, keeps_writes: true }
 }
 
 fn no_counterexample(world: World) {
@@ -361,6 +371,20 @@ fn no_counterexample(world: World) {
     eprintln!("{} leases: {} states", world.leases, checker.unique_state_count());
     assert!(checker.unique_state_count() > 10_000);
     checker.assert_properties();
+}
+
+/// Without losses: no client reads an older value than another has read before.
+fn strict(leases: usize, broken: Broken) -> World {
+    World { losses: 0, strict: true, ..world(leases, broken) }
+}
+
+#[test]
+fn reads_do_not_go_back() {
+    for leases in [1, 2] {
+        let checker = strict(leases, Broken::Nothing).checker().threads(2).spawn_dfs().join();
+        assert!(checker.is_done() && checker.unique_state_count() > 1000);
+        checker.assert_no_discovery("no value older than one that is known");
+    }
 }
 
 #[test]
@@ -383,13 +407,14 @@ fn all_interleavings_without_kept_writes() {
 fn without_a_part_there_is_a_counterexample() {
     for broken in [
         Broken::FillWithoutLease,
-        Broken::FillDuringWrites,
+        Broken::BlindToWrites,
         Broken::HitWithoutVersion,
         Broken::WriteBeginsInSilence,
         Broken::WriteEndsInSilence,
         Broken::KeepOverlappingWrites,
     ] {
-        let checker = world(2, broken).checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+        let world = if broken == Broken::BlindToWrites { strict(2, broken) } else { world(2, broken) };
+        let checker = world.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
         let found = checker.discovery("no value older than one that is known");
         assert!(found.is_some(), "{broken:?} makes no difference");
     }

@@ -20,7 +20,7 @@ fn line(client: &mut Client, request: &str) -> String {
 
 /// The value of a `get`; none if there is none.
 fn get(client: &mut Client, key: &str) -> Option<u64> {
-    client.send(&format!("get {key}\r\n"));
+    client.send(format!("get {key}\r\n"));
     let head = String::from_utf8(client.take_until(b"\r\n")).expect("text");
     if head == "END\r\n" {
         return None;
@@ -149,7 +149,7 @@ fn other_commands_pass() {
         }
     }
     let value = "v".repeat(2000);
-    c.send(&format!("set big 0 0 2000\r\n{value}\r\n"));
+    c.send(format!("set big 0 0 2000\r\n{value}\r\n"));
     c.take_until(b"STORED\r\n");
     for _ in 0..3 {
         c.send("get big\r\n");

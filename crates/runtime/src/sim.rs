@@ -65,8 +65,8 @@ impl Sim {
     /// closed.
     pub fn client(&mut self, port: &str) -> Option<Peer> {
         let addr = self.address(port, 0)?;
-        if let Some(peer) = self.net.datagrams(addr).filter(|_| self.is_udp(port)) {
-            return Some(peer);
+        if self.is_udp(port) {
+            return self.net.datagrams(addr);
         }
         let peer = self.net.connect(SocketAddr::from(([10, 0, 0, 1], addr.port())));
         let peer = match peer {

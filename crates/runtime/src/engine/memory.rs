@@ -549,8 +549,8 @@ impl Network {
     /// A client that sends datagrams to the program; None when it does not listen there.
     pub fn datagrams(&self, addr: SocketAddr) -> Option<Peer> {
         let mut w = self.world.borrow_mut();
-        let from = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), w.port());
         let target = w.socket(addr)?;
+        let from = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), w.port());
         w.lines.push(Link { target: Some(target), ..Link::of_datagrams(addr, from) });
         Some(Peer { world: self.world.clone(), line: w.lines.len() - 1 })
     }
