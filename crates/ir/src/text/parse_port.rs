@@ -110,6 +110,7 @@ impl Parser {
             on_log: None,
             on_fault: None,
             on_interim: None,
+            on_answer: None,
         };
         self.braces(|s| {
             let word = s.any_word()?;
@@ -118,6 +119,7 @@ impl Parser {
                 "class" => p.classes.push(s.str()?),
                 "on_fault" => return s.body().map(|b| p.on_fault = Some(b)),
                 "on_interim" => return s.body().map(|b| p.on_interim = Some(b)),
+                "on_answer" => return s.body().map(|b| p.on_answer = Some(b)),
                 "request" => p.request = UnitId(s.index()?),
                 "response" => p.response = Some(UnitId(s.index()?)),
                 "sharing" => {
