@@ -13,9 +13,11 @@
 
 struct xdp_md { uint32_t data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; };
 enum { XDP_ABORTED = 0, XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
-enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_DEVMAP = 14, BPF_F_MMAPABLE = 1024 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_F_MMAPABLE = 1024 };
+enum { BPF_F_BROADCAST = 8, BPF_F_EXCLUDE_INGRESS = 16 };
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static uint32_t (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*const bpf_xdp_adjust_head)(struct xdp_md *ctx, int delta) = (void *)44;
 static long (*const bpf_redirect_map)(void *map, uint64_t key, uint64_t flags) = (void *)51;
 static uint64_t (*const bpf_jiffies64)(void) = (void *)118;
 static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t flags) = (void *)181;
@@ -33,6 +35,13 @@ static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t 
 /* 0, which the verifier cannot know: without it each way to a place of the code would be verified
    by itself to the end. */
 extern volatile uint64_t wl_unknown;
+/* A round of a loop: the kernel counts them, and ends the loop at its limit of 8 million (may_goto,
+   Linux 6.9). So the verifier needs no proof that the loop ends. */
+#define WL_ROUND(end) do { __label__ over_, on_; \
+    __asm__ volatile goto("1:.byte 0xe5; .byte 0; .long ((%l[over_] - 1b - 8) / 8) & 0xffff; .short 0" : : : : over_); \
+    goto on_; over_:; end; on_:; } while (0)
+/* Memory is read again, which the verifier does not know. */
+#define WL_READ_AGAIN __asm__ volatile("" : : : "memory")
 /* No header begins behind this place: each is there at most once, and all together are shorter. */
 #define WL_AT 16383
 
@@ -46,24 +55,26 @@ enum { WL_F_MALFORMED = 1, WL_F_TOO_LONG = 2, WL_F_TRUNCATED = 3, WL_F_CONSTRAIN
        WL_F_NONE_VALUE = 7, WL_F_OVERLOAD = 12, WL_F_FULL = 14 };
 enum { WL_T_DONE = 0, WL_T_FAULT = 2 };
 
-typedef struct wl_core { uint64_t now; } wl_core;
+typedef struct wl_core { uint64_t now, wall; } wl_core;
 /* An activation. */
 typedef struct wl_fx {
     struct app_state *state;     /* this processor's */
-    const uint8_t *data, *end;   /* the frame */
+    struct xdp_md *ctx;
+    uint8_t *data;               /* the frame */
+    const uint8_t *end;
     wl_core *core;
-    uint32_t place;
+    uint32_t place, instance;    /* of a fault; of the port */
     uint16_t fault;
 } wl_fx;
 #define wl_state(x) ((x)->state)
 #define wl_fail(x, kind, at) do { if (!(x)->fault) { (x)->fault = (kind); (x)->place = (at); } } while (0)
 /* A header that is there but wrong: counted, and left out. */
 #define wl_header_fault(of, kind, at) do { if ((of) != NULL) wl_count_fault(x, kind, at); } while (0)
-/* By kind, and the language's own kinds by place. */
+/* By kind, and by place. */
 #define wl_count_fault(x, kind, at) do { \
     uint32_t kind_ = (kind), place_ = (at); \
     (x)->state->fault[kind_ < WL_FAULTS ? kind_ : 0]++; \
-    if (kind_ < WL_KINDS && place_ < WL_PLACES) { WL_KEEP(place_); if (place_ < WL_PLACES) (x)->state->placed[place_][kind_ & (WL_KINDS - 1)]++; } \
+    if (kind_ < WL_KINDS) { WL_KEEP(place_); if (place_ < WL_PLACES) { WL_KEEP(kind_); if (kind_ < WL_KINDS) (x)->state->placed[place_][kind_]++; } } \
 } while (0)
 
 /* ---- loads ---- */
@@ -92,6 +103,26 @@ WL_INLINE uint64_t wl_join_le(const uint8_t *p, const unsigned n) { uint64_t v =
 #define wl_le64(p) WL_LOAD(p, 8, wl_known_le64(q_))
 #define wl_be(p, n) WL_LOAD(p, n, wl_join_be(q_, n))
 #define wl_le(p, n) WL_LOAD(p, n, wl_join_le(q_, n))
+
+/* The same for stores: a pointer. */
+#define WL_SPACE(p, n) ({ uint8_t *q_ = (uint8_t *)(p); WL_KEEP(q_); if (q_ + (n) > x->end) goto lost; q_; })
+/* Copies of a constant size that is a power of two: one load and one store. */
+#define memcpy(d, s, n) __builtin_memcpy(__builtin_assume_aligned((d), (n)), (s), (n))
+/* Stores the low n bytes of a number. */
+WL_INLINE void wl_put_at(uint8_t *d, unsigned __int128 v, const unsigned n, const bool big) { _Pragma("unroll") for (unsigned i = 0; i < n; i++) d[big ? n - 1 - i : i] = (uint8_t)(v >> (8 * i)); }
+
+/* ---- hashes: as builtin.h has them ---- */
+
+#define WL_FNV64 UINT64_C(0xcbf29ce484222325)
+WL_INLINE uint64_t wl_h_int(uint64_t h, uint64_t v, const unsigned n) { _Pragma("unroll") for (unsigned i = 0; i < n; i++) h = (h ^ (v >> (8 * i) & 255)) * UINT64_C(0x100000001b3); return h; }
+WL_INLINE uint64_t wl_h_u128(uint64_t h, unsigned __int128 v) { return wl_h_int(wl_h_int(h, (uint64_t)v, 8), (uint64_t)(v >> 64), 8); }
+WL_INLINE uint64_t wl_h_ip(uint64_t h, wl_ip a) { return wl_h_int(wl_h_int(h, a.w[0], 8), a.w[1], 8); }
+WL_INLINE uint64_t wl_h_endpoint(uint64_t h, wl_endpoint e) { return wl_h_int(wl_h_int(wl_h_int(h, e.w[0], 8), e.w[1], 8), __builtin_bswap16(e.port), 2); }
+WL_INLINE uint64_t wl_fmix64(uint64_t k) {
+    k ^= k >> 33; k *= UINT64_C(0xff51afd7ed558ccd);
+    k ^= k >> 33; k *= UINT64_C(0xc4ceb9fe1a85ec53);
+    return k ^ k >> 33;
+}
 
 /* ---- integers ---- */
 
@@ -139,29 +170,199 @@ WL_INLINE int wl_ip_order(wl_ip a, wl_ip b) {
 
 #ifdef WL_LAYERS
 typedef struct wl_frame { uint32_t n, wire; } wl_frame;
+/* Where headers are. With WL_PLACES_KEPT they lie in the state of the processor, else on the stack,
+   which has 512 bytes: or in registers, if the program is small. */
+struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; } __attribute__((aligned(8)));
 typedef struct wl_view {
     const uint8_t *p;
     uint32_t n, end, top, miss;
     uint64_t has;
-    uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS];
+#ifdef WL_PLACES_KEPT
+    uint16_t *at, *to, *lim, *slot;
+    uint8_t *net;
+#else
+    uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS];
     uint8_t net[WL_LAYERS];
-    uint16_t slot[WL_SLOTS];
+#endif
 } wl_view;
 /* 0, too. Each n gives a value of its own, and what is not used costs nothing. */
 #define WL_UNKNOWN(n) ({ uint64_t z_; __asm__("%0 = *(u64 *)(%1 + 0)" : "=r"(z_) : "r"(&wl_unknown), "i"(n)); z_; })
 /* The beginning of the walk: no header has a place. A plain 0 there, or one unknown value for all,
    would keep ways apart that differ only in the headers that they have met: 40,000 instructions to
    verify instead of 8,000. */
-#define WL_NO_PLACES(v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) (v)->at[j_] = (uint16_t)WL_UNKNOWN(j_) & WL_AT; } while (0)
+#ifdef WL_PLACES_KEPT
+#define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
+#else
+#define WL_NO_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { \
+    (v)->at[j_] = (uint16_t)WL_UNKNOWN(j_) & WL_AT; (v)->to[j_] = (uint16_t)WL_UNKNOWN(1000 + j_); (v)->lim[j_] = (uint16_t)WL_UNKNOWN(2000 + j_); \
+    (v)->net[j_] = (uint8_t)WL_UNKNOWN(3000 + j_); } \
+    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] = (uint16_t)WL_UNKNOWN(4000 + j_); } while (0)
+#endif
 #define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
 #define WL_JOIN do { const uint64_t z_ = wl_unknown; at = (at ^ (uint32_t)z_) & WL_AT; v->has ^= z_; v->end = (v->end ^ (uint32_t)z_) & 65535; \
     v->top ^= (uint32_t)z_; cut ^= (uint32_t)z_; net ^= (uint8_t)z_; } while (0)
 /* The end of the walk: of all headers. */
+#ifdef WL_PLACES_KEPT
+#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; WL_READ_AGAIN; } while (0)
+#else
 #define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; \
     _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { (v)->at[j_] ^= (uint16_t)z_; (v)->to[j_] ^= (uint16_t)z_; (v)->lim[j_] ^= (uint16_t)z_; } \
     _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] ^= (uint16_t)z_; } while (0)
+#endif
 /* The end of a branch: which headers are there is asked anew. */
 #define WL_JOIN_BRANCHES(v) ((v)->has ^= wl_unknown)
+
+/* ---- edits ---- */
+
+/* Sums for checksums (RFC 1071, 1624), as frame.h has them. */
+WL_INLINE uint64_t wl_sum_few(const uint8_t *p, const unsigned n) {
+    uint64_t s = 0;
+    unsigned i = 0;
+    _Pragma("unroll") for (; i + 4 <= n; i += 4) s += wl_known_le32(p + i);
+    if (i + 2 <= n) { s += wl_known_le16(p + i); i += 2; }
+    return i < n ? s + p[i] : s;
+}
+/* Of bytes on the stack, at any place. */
+WL_INLINE uint64_t wl_sum_bytes(const uint8_t *p, const unsigned n) {
+    uint64_t s = 0;
+    _Pragma("unroll") for (unsigned i = 0; i < n; i++) s += (uint64_t)p[i] << (i & 1 ? 8 : 0);
+    return s;
+}
+WL_INLINE uint16_t wl_fold(uint64_t s) {
+    const uint32_t half = (uint32_t)((s + (s >> 32 | s << 32)) >> 32);
+    return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
+}
+/* Corrects a checksum; `optional`: 0 stays 0. */
+WL_INLINE void wl_sum_fix(uint8_t *at, uint64_t was, uint64_t now, const bool optional) {
+    const uint16_t old = wl_known_le16(at);
+    if (optional && !old) return;
+    uint16_t fresh = (uint16_t)~wl_fold((uint16_t)~old + (uint64_t)(uint16_t)~wl_fold(was) + wl_fold(now));
+    if (optional && !fresh) fresh = 0xffff;
+    *(uint16_t *)at = fresh;
+}
+/* The sum over n bytes from a place of the frame. As all functions that are not static, it is no
+   part of its callers for the verifier. WL_NO_SUM: they do not all lie within the first
+   65,000. */
+#define WL_NO_SUM UINT64_MAX
+struct wl_summing { struct xdp_md *ctx; uint64_t sum; uint32_t at, left; };
+static long wl_sum_step(uint32_t round, void *with) {
+    struct wl_summing *w = with;
+    const uint8_t *p = (const uint8_t *)(long)w->ctx->data, *end = (const uint8_t *)(long)w->ctx->data_end;
+    uint64_t at = w->at;
+    (void)round;
+    WL_KEEP(at);
+    if (!w->left || at > 65000) return 1;
+    p += at;
+    WL_KEEP(p);
+    if (w->left >= 32) {
+        if (p + 32 > end) return 1;
+        w->sum += (uint64_t)wl_known_le32(p) + wl_known_le32(p + 4) + wl_known_le32(p + 8) + wl_known_le32(p + 12)
+            + wl_known_le32(p + 16) + wl_known_le32(p + 20) + wl_known_le32(p + 24) + wl_known_le32(p + 28);
+        w->at += 32; w->left -= 32;
+    } else if (w->left >= 2) {
+        if (p + 2 > end) return 1;
+        w->sum += wl_known_le16(p);
+        w->at += 2; w->left -= 2;
+    } else {
+        if (p + 1 > end) return 1;
+        w->sum += *p;
+        w->at++; w->left--;
+    }
+    return 0;
+}
+__attribute__((noinline)) uint64_t wl_sum_far(struct xdp_md *ctx, uint32_t at, uint32_t n) {
+    struct wl_summing w = {ctx, 0, at, n};
+    bpf_loop(n / 32 + 17, wl_sum_step, &w, 0);
+    return w.left ? WL_NO_SUM : w.sum;
+}
+/* Moves bytes of the frame from one place to another: from the first one on, or from the last. */
+struct wl_moving { struct xdp_md *ctx; uint32_t from, to, left, up; };
+static long wl_move_step(uint32_t round, void *with) {
+    struct wl_moving *w = with;
+    uint8_t *p = (uint8_t *)(long)w->ctx->data;
+    const uint8_t *end = (const uint8_t *)(long)w->ctx->data_end;
+    (void)round;
+    if (!w->left) return 1;
+    const uint32_t n = w->left >= 8 ? 8 : 1;
+    uint64_t from = (w->up ? w->from : w->from + w->left - n) & 32767, to = (w->up ? w->to : w->to + w->left - n) & 32767;
+    WL_KEEP(from); WL_KEEP(to);
+    uint8_t *s = p + from, *d = p + to;
+    WL_KEEP(s); WL_KEEP(d);
+    if (n == 8) {
+        if (s + 8 > end || d + 8 > end) return 1;
+        *(uint64_t *)d = *(const uint64_t *)s;
+    } else {
+        if (s + 1 > end || d + 1 > end) return 1;
+        *d = *s;
+    }
+    w->left -= n;
+    if (w->up) { w->from += n; w->to += n; }
+    return 0;
+}
+__attribute__((noinline)) int wl_move(struct xdp_md *ctx, uint32_t from, uint32_t to, uint32_t n) {
+    struct wl_moving w = {ctx, from, to, n, to < from};
+    bpf_loop(n / 8 + 9, wl_move_step, &w, 0);
+    return w.left == 0;
+}
+/* The frame's bytes have moved: all pointers to it are void. */
+#define wl_again(x, v) do { (x)->data = (uint8_t *)(long)(x)->ctx->data; (x)->end = (const uint8_t *)(long)(x)->ctx->data_end; (v)->p = (x)->data; } while (0)
+/* A place, moved if it does not lie before pos; without a branch, which the verifier would follow. */
+WL_INLINE uint32_t wl_behind(uint32_t place, uint32_t pos, uint32_t by) {
+    uint64_t behind = ((uint64_t)pos - place - 1) >> 63;
+    WL_KEEP(behind);
+    return (place + (by & (uint32_t)(0 - behind))) & 65535;
+}
+/* Moves the 14 bytes of an Ethernet header. */
+WL_INLINE void wl_move_eth(uint8_t *d, const uint8_t *s) {
+    const uint64_t a = *(const uint64_t *)s;
+    const uint32_t b = *(const uint32_t *)(s + 8);
+    const uint16_t c = *(const uint16_t *)(s + 12);
+    *(uint64_t *)d = a; *(uint32_t *)(d + 8) = b; *(uint16_t *)(d + 12) = c;
+}
+/* Opens a gap of n bytes at pos; 0: there is no headroom. No part of its callers for the verifier. */
+__attribute__((noinline)) int wl_open(struct xdp_md *ctx, uint32_t pos, uint32_t n) {
+    if (n > 128 || bpf_xdp_adjust_head(ctx, -(int)n)) return 0;
+    uint8_t *p = (uint8_t *)(long)ctx->data;
+    const uint8_t *end = (const uint8_t *)(long)ctx->data_end;
+    if (pos != 14) return wl_move(ctx, n, 0, pos);
+    uint8_t *from = p + n;
+    WL_KEEP(from);
+    if (p + 14 > end || from + 14 > end) return 0;
+    wl_move_eth(p, from);
+    return 1;
+}
+/* Takes n bytes at pos out; 0: fewer than the 14 of an Ethernet header would be left. */
+__attribute__((noinline)) int wl_close(struct xdp_md *ctx, uint32_t pos, uint32_t n) {
+    if (n > WL_AT || !wl_move(ctx, 0, n, pos)) return 0;
+    return bpf_xdp_adjust_head(ctx, (int)n) == 0;
+}
+WL_INLINE bool wl_gap(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n) {
+    if (v->n + n > 65535 || !wl_open(x->ctx, pos, n)) return false;
+    wl_again(x, v);
+    v->top = wl_behind(v->top, pos, n);
+    v->end = (v->end + n) & 65535;
+    v->n += n;
+    return true;
+}
+WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n) {
+    if (!wl_close(x->ctx, pos, n)) return false;
+    wl_again(x, v);
+    v->top = wl_behind(v->top, pos, 0 - n);
+    v->end = (v->end - n) & 65535;
+    v->n -= n;
+    return true;
+}
+#define wl_place_cut(place, pos, n) ((uint16_t)wl_behind((place), (pos), 0 - (n)))
+#define wl_layer_cut(v, layer, pos, n) do { \
+    const uint16_t at_ = (v)->at[layer]; \
+    (v)->at[layer] = wl_place_cut(at_, pos, n); \
+    (v)->to[layer] = (uint16_t)((v)->to[layer] - (at_ - (v)->at[layer])); \
+    (v)->lim[layer] = wl_place_cut((v)->lim[layer], pos, n); \
+} while (0)
+#define wl_layer_moved(v, layer, n) do { \
+    (v)->at[layer] = (uint16_t)((v)->at[layer] + (n)); (v)->to[layer] = (uint16_t)((v)->to[layer] + (n)); \
+    (v)->lim[layer] = (uint16_t)((v)->lim[layer] + (n)); \
+} while (0)
 #endif
 
 /* ---- tables ---- */
@@ -190,7 +391,11 @@ static __attribute__((noinline)) int wl_wait_for(uint32_t *lock) {
 }
 WL_INLINE bool wl_lock(uint32_t *lock) { return WL_LIKELY(__sync_val_compare_and_swap(lock, 0, 1) == 0) || wl_wait_for(lock); }
 WL_INLINE void wl_unlock(uint32_t *lock) { (void)__sync_lock_test_and_set(lock, 0); }
-#define wl_table_unlock(lines) do { wl_unlock((lines).a); wl_unlock((lines).b); } while (0)
+WL_INLINE void wl_unlock_lines(wl_lines at) { wl_unlock(at.a); wl_unlock(at.b); }
+/* The locked entry of an array. */
+typedef struct wl_slot { uint32_t *lock; } wl_slot;
+WL_INLINE void wl_unlock_slot(wl_slot at) { wl_unlock(at.lock); }
+#define wl_table_unlock(at) _Generic((at), wl_lines: wl_unlock_lines, wl_slot: wl_unlock_slot)(at)
 /* Words of a table's statistics. */
 enum { WL_HITS = 0, WL_MISSES = 1, WL_INSERTS = 2, WL_EVICTIONS = 3, WL_EXPIRED = 4, WL_REJECTED = 5 };
 enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4 };
@@ -310,7 +515,7 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t number_of_line) { \
 /* The body of a table's program for changes: the result is 1 if the entry was there or is there
    now, 2 if there is no room, 3 if the line could not be locked. */
 #define WL_CHANGES(map, keys, values) \
-    wl_core core = {wl_now()}; \
+    wl_core core = {.now = wl_now()}; \
     wl_fx fx = {.core = &core}, *x = &fx; \
     uint8_t *d = (uint8_t *)(long)ctx->data; \
     const uint32_t cpu = bpf_get_smp_processor_id(); \
@@ -337,7 +542,127 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t number_of_line) { \
     if (what == WL_GET) { _Pragma("unroll") for (unsigned i = 0; i < (values); i++) in[1 + (keys) + i] = v[i]; } \
     return result;
 
-/* The kernel's ticks since its start as nanoseconds; the loader sets their length and begin. */
-extern volatile const uint64_t wl_tick, wl_first_tick;
-WL_INLINE uint64_t wl_now(void) { return (bpf_jiffies64() - wl_first_tick) * wl_tick; }
+/* The same for an array. */
+#define WL_ARRAY_CHANGES(map, values, capacity) \
+    uint64_t *in = (uint64_t *)(long)ctx->data; \
+    if ((uint8_t *)in + 8 * (2 + (values)) > (const uint8_t *)(long)ctx->data_end || in[1] >= (capacity)) return 0; \
+    const uint64_t what = in[0]; \
+    const uint32_t at = (uint32_t)in[1]; \
+    struct map##_slot *s = bpf_map_lookup_elem(&map, &at); \
+    if (!s || !wl_lock(&s->lock)) return 3; \
+    if (what == WL_GET) { _Pragma("unroll") for (unsigned i = 0; i < (values); i++) in[2 + i] = s->value[i]; } \
+    if (what == WL_PUT) { _Pragma("unroll") for (unsigned i = 0; i < (values); i++) s->value[i] = in[2 + i]; } \
+    if (what == WL_REMOVE) { _Pragma("unroll") for (unsigned i = 0; i < (values); i++) s->value[i] = 0; } \
+    wl_unlock(&s->lock); \
+    return 1;
+
+/* ---- sketches: as sketch.h has them ---- */
+
+/* The upper half of a product with a number below 2^32. */
+WL_INLINE uint64_t wl_scale(uint64_t x, uint64_t n) { return ((x >> 32) * n + ((x & 0xffffffffu) * n >> 32)) >> 32; }
+#define WL_SKETCH(map, keys, places) \
+WL_INLINE uint64_t map##_hash(const struct map##_key *k) { \
+    uint64_t h = wl_seed; \
+    _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } \
+    return wl_fmix64(h); \
+} \
+WL_INLINE uint64_t map##_place(uint64_t h, const unsigned i) { \
+    return wl_scale((h + i * (h >> 32 | h << 32 | 1)) * UINT64_C(0xd6e8feb86659fd93), places); \
+} \
+WL_INLINE uint64_t *map##_word(uint64_t at) { const uint32_t n = (uint32_t)at; return bpf_map_lookup_elem(&map, &n); }
+#define WL_COUNTS(map, places) \
+WL_INLINE uint64_t map##_get(uint64_t h) { \
+    uint64_t least = UINT64_MAX; \
+    _Pragma("unroll") for (unsigned i = 0; i < 4; i++) { \
+        const uint64_t *w = map##_word((uint64_t)i * (places) + map##_place(h, i)); \
+        const uint64_t n = w ? *w : 0; \
+        least = n < least ? n : least; \
+    } \
+    return least ^ wl_unknown; \
+} \
+WL_INLINE void map##_add(uint64_t h, uint64_t by) { \
+    _Pragma("unroll") for (unsigned i = 0; i < 4; i++) { \
+        uint64_t *w = map##_word((uint64_t)i * (places) + map##_place(h, i)); \
+        if (w) __sync_fetch_and_add(w, by); \
+    } \
+}
+#define WL_BLOOM(map, places) \
+WL_INLINE bool map##_get(uint64_t h) { \
+    uint64_t all = 1; \
+    _Pragma("unroll") for (unsigned i = 0; i < 7; i++) { \
+        const uint64_t b = map##_place(h, i), *w = map##_word(b >> 6); \
+        all &= w ? *w >> (b & 63) : 0; \
+    } \
+    return (all ^ wl_unknown) & 1; \
+} \
+WL_INLINE void map##_add(uint64_t h) { \
+    _Pragma("unroll") for (unsigned i = 0; i < 7; i++) { \
+        const uint64_t b = map##_place(h, i); \
+        uint64_t *w = map##_word(b >> 6); \
+        if (w) __sync_fetch_and_or(w, UINT64_C(1) << (b & 63)); \
+    } \
+}
+/* Changes of sketches from outside. */
+#define WL_SKETCH_KEY(map, keys) \
+    uint64_t *in = (uint64_t *)(long)ctx->data; \
+    struct map##_key k; \
+    if ((uint8_t *)in + 8 * (2 + (keys)) > (const uint8_t *)(long)ctx->data_end) return 0; \
+    _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) k.w[i] = in[1 + i]; \
+    const uint64_t h = map##_hash(&k);
+#define WL_BLOOM_CHANGES(map, keys) \
+    WL_SKETCH_KEY(map, keys) \
+    if (in[0] == WL_PUT && (in[1 + (keys)] & 1)) map##_add(h); \
+    in[1 + (keys)] = map##_get(h); \
+    return 1;
+#define WL_COUNTS_CHANGES(map, keys) \
+    WL_SKETCH_KEY(map, keys) \
+    const uint64_t is = map##_get(h), to = in[1 + (keys)]; \
+    if (in[0] == WL_PUT && to > is) map##_add(h, to - is); \
+    in[1 + (keys)] = map##_get(h); \
+    return 1;
+
+/* ---- wildcard tables ---- */
+
+/* The best entry that a key fits: 1 if there is one. `priority` and `top` are one above the number
+   that the program has; place 0 of the masks has their number. No part of its callers for the
+   verifier. */
+#define WL_WILDCARD(map, masks, keys, values, most) \
+int map##_find(const struct map##_key *k, struct map##_found *found) { \
+    const uint32_t zero = 0; \
+    if (!k || !found) return 0; \
+    const struct map##_mask *m = bpf_map_lookup_elem(&masks, &zero); \
+    if (!m) return 0; \
+    const uint64_t count = m->top; \
+    uint64_t best = wl_unknown; \
+    for (uint64_t i = 1 + wl_unknown; i <= count; i++) { \
+        WL_ROUND({ return best != 0; }); \
+        const uint32_t n = (uint32_t)i; \
+        m = bpf_map_lookup_elem(&masks, &n); \
+        if (!m) break; \
+        if (m->top <= best) continue; \
+        struct map##_key at; \
+        _Pragma("unroll") for (unsigned j = 0; j < (keys); j++) at.w[j] = k->w[j] & m->w[j]; \
+        at.mask = i; \
+        const struct map##_value *s = bpf_map_lookup_elem(&map, &at); \
+        if (s && s->priority > best) { \
+            best = s->priority; \
+            _Pragma("unroll") for (unsigned j = 0; j < (values); j++) found->v[j] = s->v[j]; \
+        } \
+        best ^= wl_unknown; \
+    } \
+    return best != 0; \
+}
+
+/* The kernel's ticks since its start as nanoseconds; the loader sets their length and begin, and
+   what lies between this clock and that of the day. With `wl_manual` a test sets the time. */
+extern volatile const uint64_t wl_tick, wl_first_tick, wl_wall, wl_manual;
+struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, uint64_t); WL_MAP_NUMBER(max_entries, 1); } wl_clock SEC(".maps");
+WL_INLINE uint64_t wl_now(void) {
+    if (wl_manual) {
+        const uint32_t zero = 0;
+        const uint64_t *set = bpf_map_lookup_elem(&wl_clock, &zero);
+        return set ? *set : 0;
+    }
+    return (bpf_jiffies64() - wl_first_tick) * wl_tick;
+}
 #endif

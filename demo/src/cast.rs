@@ -16,6 +16,8 @@ pub struct Actor {
     pub name: String,
     pub port: u16,
     pub admin: Option<u16>,
+    /// The network namespace that it runs in.
+    namespace: Option<String>,
     args: Vec<String>,
     child: Option<Child>,
     /// How often it was started.
@@ -32,14 +34,15 @@ pub struct Side {
 pub struct Cast {
     pub memcached: Side,
     pub http: Side,
-    folder: PathBuf,
+    /// Logs, and programs that are written for the demo.
+    pub folder: PathBuf,
 }
 
 fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-fn binary() -> std::io::Result<PathBuf> {
+pub fn binary() -> std::io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     Ok(own.with_file_name("wireloom"))
 }
@@ -48,6 +51,12 @@ fn binary() -> std::io::Result<PathBuf> {
 fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.parent().map_or(here.clone(), PathBuf::from)
+}
+
+/// The kernel's unit of CPU time.
+pub fn ticks_per_second() -> f64 {
+    // SAFETY: a query without arguments that could be wrong.
+    unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64
 }
 
 impl Actor {
@@ -62,14 +71,36 @@ impl Actor {
             args.extend(["--admin".to_string(), format!("127.0.0.1:{admin}")]);
         }
         let log = folder.join(format!("{name}.log"));
-        Ok(Actor { name, port, admin, args, child: None, lives: 0, log })
+        Ok(Actor { name, port, admin, namespace: None, args, child: None, lives: 0, log })
+    }
+
+    /// `wireloom` with these arguments in a network namespace.
+    pub fn inside(folder: &std::path::Path, name: &str, namespace: &str, args: &[&str]) -> Actor {
+        Actor {
+            name: name.into(),
+            port: 0,
+            admin: None,
+            namespace: Some(namespace.into()),
+            args: args.iter().map(|a| a.to_string()).collect(),
+            child: None,
+            lives: 0,
+            log: folder.join(format!("{name}.log")),
+        }
     }
 
     pub fn start(&mut self) -> Result<(), String> {
         let binary = binary().map_err(|e| e.to_string())?;
         let log = File::options().create(true).append(true).open(&self.log).map_err(|e| e.to_string())?;
         let errors = log.try_clone().map_err(|e| e.to_string())?;
-        let child = Command::new(&binary)
+        let mut command = match &self.namespace {
+            None => Command::new(&binary),
+            Some(name) => {
+                let mut ip = Command::new("ip");
+                ip.args(["netns", "exec", name]).arg(&binary);
+                ip
+            }
+        };
+        let child = command
             .current_dir(root())
             .args(&self.args)
             .stdin(Stdio::null())
@@ -147,9 +178,7 @@ impl Actor {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
         let rest = text.rsplit_once(") ").map_or("", |(_, r)| r);
         let ticks: u64 = rest.split(' ').skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
-        // SAFETY: a query without arguments that could be wrong.
-        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1);
-        ticks as f64 / per_second as f64
+        ticks as f64 / ticks_per_second()
     }
 
     /// The proxy's own status page.

@@ -1,13 +1,14 @@
 //! `make demo`: the memcached proxy and the HTTP balancer on real traffic, with faults in the
-//! middle.
+//! middle; then a filter of packets on the CPU and in the kernel's XDP hook.
 //!
 //! In: the built `wireloom` binary and `apps/`. Out: a live picture in the terminal (or a line a
 //! second where there is none), then a summary. It ends by itself, with exit code 0 if all went as
 //! it should. Stages: [`cast`] starts the programs, all of them written in Wireloom; [`load`]
 //! drives traffic from clients of its own; [`plot`] is the script of the faults; [`stage`] watches
-//! and draws.
+//! and draws; [`filter`] has the packets.
 
 mod cast;
+mod filter;
 mod load;
 mod plot;
 mod signals;

@@ -1,7 +1,8 @@
 //! The script: traffic, a backend of each proxy killed, traffic without it, the backends back,
-//! drain, summary.
+//! drain, summary. Then the filter of packets on two devices.
 
 use crate::cast::Cast;
+use crate::filter;
 use crate::load::{self, Kind, Meter};
 use crate::stage::{Act, Frame, SideFrame, Stage};
 use std::process::ExitCode;
@@ -67,7 +68,9 @@ pub fn perform(mut cast: Cast) -> ExitCode {
     };
     let bad_exits = cast.stop();
     if whole {
-        return summary(&stories, &bad_exits);
+        let good = summary(&stories, &bad_exits) & filter::perform(&cast.folder);
+        println!("{}", if good { "\nAll as it should be." } else { "\nNot as it should be: see above." });
+        return if good { ExitCode::SUCCESS } else { ExitCode::from(1) };
     }
     println!("demo: stopped before its end");
     bad_exits.iter().for_each(|bad| println!("  {bad}"));
@@ -136,7 +139,8 @@ fn run(cast: &mut Cast, stories: &mut [Story; 2], stage: &mut Stage) -> Result<b
     Ok(begin.elapsed() >= END_AT)
 }
 
-fn summary(stories: &[Story; 2], bad_exits: &[String]) -> ExitCode {
+/// Whether all was as it should be.
+fn summary(stories: &[Story; 2], bad_exits: &[String]) -> bool {
     let mut good = bad_exits.is_empty();
     println!(
         "\nSummary: {:.0} s of traffic, one backend of each proxy killed at {} s and started again at {} s.\n",
@@ -176,10 +180,5 @@ fn summary(stories: &[Story; 2], bad_exits: &[String]) -> ExitCode {
     if bad_exits.is_empty() {
         println!("  SIGTERM: every program drained and exited 0.");
     }
-    println!("{}", if good { "\nAll as it should be." } else { "\nNot as it should be: see above." });
-    if good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    }
+    good
 }

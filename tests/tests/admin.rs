@@ -85,6 +85,8 @@ fn the_picture_of_a_running_app() {
     assert!(html.contains("fetch('/status')"), "{html}");
     let counters = status["apps"][0]["counters"].as_object().expect("counters");
     let mut places: Vec<String> = counters.keys().map(|c| format!("counter {c}")).collect();
+    let tables = status["apps"][0]["tables"].as_object().expect("tables");
+    places.extend(tables.keys().map(|t| format!("table {t} entries")));
     places.push("port client requests".into());
     for place in places {
         assert!(html.contains(&format!("data-live=\"{place}\"")), "{place}: {html}")
@@ -103,6 +105,8 @@ fn counters_of_the_interpreter_are_shown_too() {
         let counters = &admin::status(page)["apps"][0]["counters"];
         (&counters["gets"], &counters["sets"]) == (&2.into(), &1.into())
     });
+    let tables = &admin::status(page)["apps"][0]["tables"];
+    assert!(tables.as_object().expect("tables").values().any(|t| t["entries"] == 1), "{tables}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use wireloom_tests::admin::eventually;
 use wireloom_tests::folder::{gone, left_behind, Folder};
 use wireloom_tests::{finish, free_port, root, thrice, Client, Output, Process, Wireloom};
 
@@ -140,6 +141,29 @@ fn who_ends_early_does_not_wait_for_the_compiler() {
     assert_eq!(web.exit(), Some(0), "{}", web.output());
     assert!(!folder.file("late").exists());
     assert!(kept(&folder).iter().all(|n| n.ends_with(".so") || n.ends_with(".c")), "{:?}", kept(&folder));
+}
+
+/// A service that is killed takes the compiler along, too.
+#[test]
+fn who_is_killed_leaves_no_compiler() {
+    let folder = Folder::new("killed-early");
+    let (compiler, _) = wireloom_codegen_c::find_compiler(None).expect("a C compiler");
+    let slow = folder.file(&format!("slow-{compiler}"));
+    // Optimised code takes ten minutes.
+    let begun = folder.name_of("begun");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *-O2*) echo $$ >> {begun}; exec sleep 600 ;; esac\nexec {compiler} \"$@\"\n"
+    );
+    executable(&slow, &script);
+    let mut web = Wireloom::run_with("static_web", &[], |c| {
+        in_two_steps(c, &folder);
+        c.env("WIRELOOM_CC", &slow);
+    });
+    let compilers = || std::fs::read_to_string(&begun).unwrap_or_default();
+    eventually("the compiler is at work", || !compilers().is_empty());
+    web.kill();
+    let alive = |pid: &str| Path::new("/proc").join(pid).join("exe").exists();
+    eventually("the compiler has ended", || !compilers().lines().any(alive));
 }
 
 fn build(folder: &Folder, umask: u32) -> Output {

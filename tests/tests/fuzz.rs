@@ -63,6 +63,7 @@ const APPS: &[(&str, &[&str])] = &[
     ("pfabric_scheduler", &[]),
     ("port_knocking", &[]),
     ("xdp_firewall", &["otherwise=drop"]),
+    ("ddos_filter", &["rate=100", "burst=5", "syn_rate=5", "sample=2"]),
 ];
 
 /// Those whose code is compiled with the sanitizers, which takes several times as long: ones that

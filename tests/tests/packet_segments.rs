@@ -230,6 +230,78 @@ fn ways_of_different_lengths_meet() {
     }
 }
 
+/// A segment of two cores, to which the packets of a source always come by the same instance.
+const WIDE: &str = r#"
+app wide {
+    port wire = nic("a"), out = nic("b"), side = nic("c"), rest = nic("d")
+    queue parsed { depth DEPTH, instances 3, lossless }
+    queue done { depth DEPTH, lossless }
+    counter seen, worked, ended
+    state turn: u32
+    table flows: u16 -> u32 { capacity 8K }
+    table words: bytes<8> -> u32 { capacity 8 }
+    segment rx on cpu(0) {
+        on wire(p) where p.udp {
+            seen += 1
+            p -> steer parsed by p.udp.src & 15
+        }
+    }
+    segment work on cpu(0..2) {
+        on parsed[i](p) where p.udp {
+            worked += 1
+            turn += 1
+            flows[p.udp.src & 15] += 1
+            words["all"] += 1
+            p.mark = (flows[p.udp.src & 15] else 0) << 8 | i
+            p -> done
+        }
+        on end { if turn > 0 { ended += 1 } }
+    }
+    segment tx on cpu(1) {
+        on done(p) where p.eth and p.ip4 {
+            p.eth.type = u16(p.mark >> 8)
+            p.ip4.id = u16(p.mark & 0xff)
+            p -> out
+        }
+    }
+}
+"#;
+
+/// The cores of one segment share its tables, and each has a state. Its packets meet again in the
+/// order of their times.
+#[test]
+fn a_segment_of_two_cores() {
+    let frames = traffic(21, 4000, &[1, 100, 700, 20_000]);
+    for depth in ["64", "2"] {
+        let out = alike("segments-wide", &WIDE.replace("DEPTH", depth), &frames);
+        assert!(out[0].iter().map(|f| f.0).is_sorted() && out[0].len() == frames.len());
+        let mut counts = std::collections::BTreeMap::new();
+        let mut instances = std::collections::BTreeMap::new();
+        for ((_, before), (_, f)) in frames.iter().zip(&out[0]) {
+            assert_eq!(sport(before), sport(f), "the order of times");
+            let key = sport(f) & 15;
+            let count: &mut u16 = counts.entry(key).or_default();
+            *count += 1;
+            assert_eq!(u16::from_be_bytes([f[12], f[13]]), *count, "no update is lost");
+            let instance = u16::from_be_bytes([f[18], f[19]]);
+            assert_eq!(*instances.entry(key).or_insert(instance), instance, "a key has one instance");
+        }
+        let used: std::collections::BTreeSet<u16> = instances.into_values().collect();
+        assert_eq!(used.len(), 3, "all instances are used");
+    }
+    let folder = Folder::new("segments-wide-end");
+    std::fs::write(folder.file("program.loom"), WIDE.replace("DEPTH", "64")).expect("the folder is writable");
+    write(&folder.file("in.pcap"), &frames);
+    for (way, args) in WAYS {
+        let words = format!("words=@/words-{way}.json");
+        let (_, counters, _) = run(&folder, way, &[args, &["--dump", &words]].concat());
+        let counters: serde_json::Value = serde_json::from_str(&counters).expect("an object");
+        assert_eq!((&counters["worked"], &counters["ended"]), (&frames.len().into(), &2.into()), "{way}: {counters}");
+        let words = std::fs::read_to_string(folder.file(&format!("words-{way}.json"))).expect("the table");
+        assert!(words.contains(&frames.len().to_string()), "{way}: both cores change one entry: {words}");
+    }
+}
+
 /// Frames of more than a page, which few buffers hold, cross as well as others do.
 #[test]
 fn large_frames_cross() {

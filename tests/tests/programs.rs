@@ -4,6 +4,7 @@
 //! One binary: `cargo test -p wireloom-tests --test programs -- NAME::` runs one file of it.
 
 mod apps_sim;
+mod circles;
 mod compiler_fuzz;
 mod differential;
 mod element_graph;

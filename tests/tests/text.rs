@@ -147,20 +147,98 @@ fn sentences_are_short() {
 /// A sentence of a page or of a program names its subject: a packet, a core, a backend.
 #[test]
 fn sentences_of_pages_have_subjects() {
+    let pages = |p: &Path| p.extension().is_some_and(|e| e == "md" || e == "loom");
+    let found = vague(pages, |text| text.split_inclusive(". ").map(str::trim).collect());
+    assert!(found.is_empty(), "{} sentences lack a subject\n{}", found.len(), found.join("\n"));
+}
+
+/// So does the first sentence of a comment.
+#[test]
+fn comments_begin_with_subjects() {
+    let sources = |p: &Path| p.extension().is_some_and(|e| e == "rs" || e == "h");
+    let found = vague(sources, |text| vec![text]);
+    assert!(found.is_empty(), "{} comments lack a subject\n{}", found.len(), found.join("\n"));
+}
+
+/// Sentences of some files that begin with no thing.
+fn vague(among: impl Fn(&Path) -> bool, sentences: impl Fn(&str) -> Vec<&str>) -> Vec<String> {
+    const VAGUE: [&str; 5] = ["What ", "Who ", "Whoever ", "Whatever ", "All that "];
     let mut found = Vec::new();
-    for path in files().iter().filter(|p| p.extension().is_some_and(|e| e == "md" || e == "loom")) {
+    for path in files().iter().filter(|p| among(p)) {
         let text = std::fs::read_to_string(path).expect("a text");
         for (number, text) in paragraphs(path, &text) {
-            for sentence in text.split_inclusive(". ").map(str::trim) {
-                let vague =
-                    ["What ", "Who ", "Whoever ", "Whatever ", "All that "].iter().any(|w| sentence.starts_with(w));
-                if vague && !sentence.contains('?') {
+            for sentence in sentences(&text) {
+                if VAGUE.iter().any(|w| sentence.starts_with(w)) && !sentence.contains('?') {
                     found.push(format!("{}:{number}: {sentence}", path.display()));
                 }
             }
         }
     }
-    assert!(found.is_empty(), "{} sentences lack a subject\n{}", found.len(), found.join("\n"));
+    found
+}
+
+/// The words of the tree: as many as a newcomer reads, each used.
+#[test]
+fn the_glossary_is_short_and_used() {
+    let page = std::fs::read_to_string(root().join("docs/glossary.md")).expect("the glossary");
+    let rows: Vec<&str> =
+        page.lines().filter_map(|l| l.strip_prefix("| ")).filter(|l| !l.starts_with("term |")).collect();
+    assert!((60..=100).contains(&rows.len()), "{} terms", rows.len());
+    let tree: Vec<String> = files()
+        .iter()
+        .filter(|p| !p.ends_with("docs/glossary.md"))
+        .map(|p| std::fs::read_to_string(p).expect("a text").to_lowercase().replace(['_', '-', '\n'], " "))
+        .collect();
+    let is_used = |term: &str| tree.iter().any(|text| text.contains(&term.to_lowercase()));
+    let terms = rows.iter().flat_map(|r| r.split(" |").next().unwrap_or("").split(", "));
+    // A term in brackets says of which of two meanings its row is.
+    let unused: Vec<&str> =
+        terms.map(|t| t.split(" (").next().unwrap_or(t)).filter(|t| !is_used(&t.replace('-', " "))).collect();
+    assert!(unused.is_empty(), "nothing in the tree is called {unused:?}");
+}
+
+/// Words that the field has another word for, as names of files and of types.
+#[test]
+fn old_names_are_gone() {
+    const FILES: &[&str] = &[
+        "ahead.rs",
+        "usual.rs",
+        "open.rs",
+        "keyed.rs",
+        "last.rs",
+        "holds.rs",
+        "used.rs",
+        "init.rs",
+        "steer.rs",
+        "halves.rs",
+        "near.rs",
+        "x.rs",
+        "facts.rs",
+        "rows.rs",
+        "trust.rs",
+        "pace.rs",
+        "end.rs",
+        "mesh.rs",
+        "fan.rs",
+        "wild.h",
+        "flow.h",
+        "lanes.h",
+    ];
+    const TYPES: &[&str] = &["Ahead", "Keeps", "Way", "Asks", "Lane", "Truth", "Halves", "Thing"];
+    let mut found = Vec::new();
+    for path in files() {
+        if FILES.iter().any(|f| path.ends_with(f)) {
+            found.push(format!("{} is a file", path.display()))
+        }
+        let text = std::fs::read_to_string(&path).expect("a text");
+        if path.extension().is_some_and(|e| e == "rs") {
+            let named =
+                |word: &str, t: &str| text.contains(&format!("{word} {t} ")) || text.contains(&format!("{word} {t}<"));
+            let types = TYPES.iter().filter(|t| named("struct", t) || named("enum", t));
+            found.extend(types.map(|t| format!("{} has a type `{t}`", path.display())))
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]

@@ -297,9 +297,9 @@ pub struct Run {
     #[arg(long)]
     pub optimized: bool,
     /// Give handlers of packets to a device: `xdp` is the kernel's hook in front of an interface.
-    /// What cannot run there stays on the CPU.
+    /// Handlers that cannot run there stay on the CPU.
     #[arg(long, value_enum, value_name = "DEVICE")]
-    pub place: Option<Place>,
+    pub place: Option<PlacementDevice>,
     /// Where the kernel runs programs in the hook: in the driver, or in the network stack; `auto`:
     /// in the driver if it can.
     #[arg(long, value_enum, default_value_t = XdpMode::Auto)]
@@ -307,7 +307,7 @@ pub struct Run {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Place {
+pub enum PlacementDevice {
     Xdp,
 }
 
@@ -387,7 +387,7 @@ pub struct Emit {
     pub set: Vec<String>,
     /// With `ir`: give handlers of packets to this device, as `run` does.
     #[arg(long, value_enum, value_name = "DEVICE")]
-    pub place: Option<Place>,
+    pub place: Option<PlacementDevice>,
 }
 
 #[derive(Args)]
@@ -414,7 +414,7 @@ pub struct Explain {
     pub set: Vec<String>,
     /// Show instead which handlers this device can run, and what keeps the others off it.
     #[arg(long, value_enum, value_name = "DEVICE")]
-    pub place: Option<Place>,
+    pub place: Option<PlacementDevice>,
 }
 
 #[derive(Args)]

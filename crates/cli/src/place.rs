@@ -9,71 +9,65 @@ use crate::{engine, serve, Failure};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use wireloom_codegen_c::xdp::{emit, XdpSource};
+use wireloom_codegen_c::xdp::emit;
 use wireloom_interp::OutsideTable;
 use wireloom_ir::core_partition::Uses;
 use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind};
 use wireloom_ir::ops::Device;
 use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
-use wireloom_ir::{HandlerId, Module, On, PortId, Span, TableId};
+use wireloom_ir::{HandlerId, Module, On, PortId, Span, TableId, TableKind};
 use wireloom_runtime::{params, Outside, Program};
-use wireloom_xdp::{Mode, Object, Verdict};
+use wireloom_xdp::{Mode, Object, Settings, Verdict};
 
 /// A handler that runs in the hook.
 struct Part {
     handler: HandlerId,
-    interface: String,
-    object: Arc<Mutex<Object>>,
+    /// In the order of the port's instances.
+    interfaces: Vec<String>,
 }
 
-impl Part {
-    fn object(&self) -> MutexGuard<'_, Object> {
-        self.object.lock().unwrap_or_else(|e| e.into_inner())
-    }
-}
-
-/// The handlers of a run that the hook runs.
+/// The handlers of a run that the hook runs, and their programs.
 #[derive(Default)]
 pub struct Placed {
-    parts: Arc<Vec<Part>>,
+    parts: Vec<Part>,
+    object: Option<Arc<Mutex<Object>>>,
 }
 
-/// The program that keeps a table, and the table's number there.
-fn find(parts: &[Part], table: TableId) -> Option<(usize, usize)> {
-    parts.iter().enumerate().find_map(|(n, p)| Some((n, p.object().table(table)?)))
+fn locked(object: &Mutex<Object>) -> MutexGuard<'_, Object> {
+    object.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// Frees expired entries now and then, for as long as the process lives.
-fn sweep(parts: Arc<Vec<Part>>) {
-    let expire = |p: &Part| p.object().source().tables.iter().any(|t| t.idle > 0);
-    if !parts.iter().any(expire) {
+fn sweep(object: Arc<Mutex<Object>>) {
+    if !locked(&object).source().tables.iter().any(|t| t.idle > 0) {
         return;
     }
     let work = move || loop {
         std::thread::sleep(Duration::from_secs(1));
-        for p in parts.iter() {
-            let tables = p.object().source().tables.len();
-            (0..tables).for_each(|t| p.object().sweep(t));
-        }
+        let tables = locked(&object).source().tables.len();
+        (0..tables).for_each(|t| locked(&object).sweep(t));
     };
     engine::without_signals(|| std::thread::Builder::new().name("sweep".into()).spawn(work).ok());
 }
 
-/// What the hook does for the app, for the runtime.
-struct Beside(Arc<Vec<Part>>);
+/// The hook's part of the app, for the runtime.
+struct Beside(Arc<Mutex<Object>>);
 
 impl Outside for Beside {
     fn counter(&self, counter: usize) -> u64 {
-        self.0.iter().fold(0, |a, p| a.wrapping_add(p.object().counter(counter)))
+        locked(&self.0).counter(counter)
     }
 
     fn faults(&self) -> Vec<(u32, u32, u64)> {
-        self.0.iter().flat_map(|p| p.object().faults_by_place()).collect()
+        locked(&self.0).faults_by_place()
     }
 
     fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
-        let (part, index) = find(&self.0, TableId(table as u32))?;
-        let object = self.0[part].object();
+        let object = locked(&self.0);
+        let index = object.table(TableId(table as u32))?;
+        if object.source().tables[index].kind != TableKind::Exact {
+            return None;
+        }
         let [hits, misses, inserts, evictions, expired, rejected] = object.statistics(index);
         let entries = object.entries(index);
         let t = &object.source().tables[index];
@@ -122,21 +116,24 @@ pub fn ir(m: &Module, set: &[String]) -> Result<String, Failure> {
 /// `wireloom emit bpf`.
 pub fn text(m: &Module, set: &[String]) -> Result<String, Failure> {
     let special = with_values(m, &settings(m, set)?)?;
-    let (mut all, mut why) = (Vec::new(), String::new());
+    let mut why = String::new();
     for (h, _) in handlers(&special) {
-        let found = obstacles(&special, h);
-        if found.is_empty() {
-            all.extend(emit(&special, h).map(|s| s.text));
-        }
-        for o in &found {
+        for o in &obstacles(&special, h) {
             let _ = write!(why, "\n  {}", line_of(&special, o));
         }
     }
-    match all.is_empty() {
-        true if why.is_empty() => Err(Failure::Said(format!("app `{}` has no handler of packets", m.app))),
-        true => Err(Failure::Said(format!("no handler of app `{}` can run in XDP:{why}", m.app))),
-        false => Ok(all.join("\n")),
+    let all = placement::together(&special, &placement::candidates(&special));
+    let names = settings_of_ports(m, set)?;
+    let instances = |p: PortId| names.ports[p.index()].names.len() as u32;
+    match emit(&special, &all, &instances).filter(|_| !all.is_empty()) {
+        Some(source) => Ok(source.text),
+        None if why.is_empty() => Err(Failure::Said(format!("app `{}` has no handler of packets", m.app))),
+        None => Err(Failure::Said(format!("no handler of app `{}` can run in XDP:{why}", m.app))),
     }
+}
+
+fn settings_of_ports(m: &Module, set: &[String]) -> Result<params::Settings, Failure> {
+    Ok(params::resolve(&m.desc(), &settings(m, set)?)?)
 }
 
 /// `wireloom explain --place xdp`: for each handler of packets, what keeps it on the CPU.
@@ -155,17 +152,92 @@ pub fn report(m: &Module, set: &[String]) -> Result<String, Failure> {
     Ok(out)
 }
 
-/// The interface that a port is bound to. `Err`: what it is bound to instead.
-fn interface(m: &Module, port: PortId, names: &[String], bind: &[(String, String)]) -> Result<String, String> {
+/// The interfaces that a port is bound to. `Err`: what it is bound to instead.
+fn interfaces(m: &Module, port: PortId, names: &[String], bind: &[(String, String)]) -> Result<Vec<String>, String> {
     let p = &m.ports[port.index()];
     let text = match bind.iter().rev().find(|b| b.0 == p.name) {
         Some((_, text)) => text.strip_prefix("nic:").ok_or_else(|| text.clone())?.to_string(),
         None => names.join(","),
     };
-    if text.contains(',') || text.is_empty() {
-        return Err(format!("`{text}`, not one interface"));
+    let all: Vec<String> = text.split(',').map(str::to_string).collect();
+    match all.iter().any(String::is_empty) {
+        true => Err(format!("`{text}`, no interface")),
+        false => Ok(all),
     }
-    Ok(text)
+}
+
+/// The handlers of a run, by device.
+struct Run<'a> {
+    m: &'a Module,
+    /// The module with the values of parameters.
+    special: &'a Module,
+    ports: params::Settings,
+    bind: Vec<(String, String)>,
+}
+
+impl Run<'_> {
+    fn interfaces(&self, port: PortId) -> Result<Vec<String>, String> {
+        interfaces(self.m, port, &self.ports.ports[port.index()].names, &self.bind)
+    }
+
+    fn instances(&self, port: PortId) -> u32 {
+        let names = self.ports.ports[port.index()].names.len();
+        self.interfaces(port).map_or(names, |all| all.len()) as u32
+    }
+
+    /// The handlers that go to the hook. `every`: those that name no device, too. The others are
+    /// named.
+    fn choose(&self, every: bool) -> Result<Vec<Part>, Failure> {
+        let (m, special) = (self.m, self.special);
+        let asked = |h: HandlerId| m.handlers[h.index()].device == Device::Xdp;
+        let mut parts = Vec::new();
+        for (handler, port) in handlers(special).filter(|h| every || asked(h.0)) {
+            match self.interfaces(port) {
+                Ok(interfaces) => parts.push(Part { handler, interfaces }),
+                Err(other) => {
+                    let name = &special.handlers[handler.index()].name;
+                    eprintln!("wireloom: on {name} stays on the CPU: its port is bound to {other}");
+                }
+            }
+        }
+        let candidates: Vec<HandlerId> = parts.iter().map(|p| p.handler).collect();
+        for h in &candidates {
+            let Some(first) = placement::obstacles_among(special, *h, &candidates).into_iter().next() else { continue };
+            if asked(*h) {
+                return Err(Failure::Said(line_of(special, &first)));
+            }
+            let name = &special.handlers[h.index()].name;
+            eprintln!("wireloom: on {name} stays on the CPU: {}", line_of(special, &first));
+            parts.retain(|p| p.handler != *h);
+        }
+        Ok(parts)
+    }
+
+    /// Compiles and loads the programs of handlers.
+    fn load(&self, parts: &[Part]) -> Result<Object, Failure> {
+        let all: Vec<HandlerId> = parts.iter().map(|p| p.handler).collect();
+        let source =
+            emit(self.special, &all, &|p| self.instances(p)).ok_or("internal error: a handler without a port")?;
+        let mut settings = Settings::default();
+        for (part, p) in parts.iter().zip(&source.programs).filter(|(_, p)| p.instances > 1) {
+            let numbers = part.interfaces.iter().map(|name| wireloom_xdp::number_of(name));
+            settings.interfaces.push((p.port, numbers.collect::<Result<_, _>>()?));
+        }
+        let mut object = Object::load(&source, &settings)?;
+        let found = |port: PortId| {
+            let name = &self.m.ports[port.index()].name;
+            self.interfaces(port).map_err(|other| Failure::Said(format!("port `{name}` is bound to {other}")))
+        };
+        for (n, (port, instance)) in source.ports.iter().enumerate() {
+            object.redirect(None, n as u32, &found(*port)?[*instance as usize])?;
+        }
+        for port in &source.broadcasts {
+            for (n, name) in found(*port)?.iter().enumerate() {
+                object.redirect(Some(*port), n as u32, name)?;
+            }
+        }
+        Ok(object)
+    }
 }
 
 /// Loads the programs of all handlers that can run in the hook; the others are named.
@@ -180,55 +252,16 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
         ));
     };
     let special = with_values(m, sets)?;
-    let bind = serve::frames(&args.serve)?.bind;
-    let ports = params::resolve(&m.desc(), sets)?;
-    let mut parts = Vec::new();
-    for (h, port) in handlers(&special) {
-        let (name, asked) = (&special.handlers[h.index()].name, m.handlers[h.index()].device == Device::Xdp);
-        if !asked && args.place.is_none() {
-            continue;
-        }
-        if let Some(first) = obstacles(&special, h).first() {
-            if asked {
-                return Err(Failure::Said(line_of(&special, first)));
-            }
-            eprintln!("wireloom: on {name} stays on the CPU: {}", line_of(&special, first));
-            continue;
-        }
-        let interface = match interface(m, port, &ports.ports[port.index()].names, &bind) {
-            Ok(name) => name,
-            Err(other) => {
-                eprintln!("wireloom: on {name} stays on the CPU: its port is bound to {other}");
-                continue;
-            }
-        };
-        let Some(source) = emit(&special, h) else { continue };
-        let mut object = Object::load(&source)?;
-        redirect(m, &source, &mut object, &bind, &ports)?;
-        parts.push(Part { handler: h, interface, object: Arc::new(Mutex::new(object)) });
-    }
-    let placed = Placed { parts: Arc::new(parts) };
-    for (port, binding) in placed.unread(m, &bind) {
+    let (bind, ports) = (serve::frames(&args.serve)?.bind, params::resolve(&m.desc(), sets)?);
+    let run = Run { m, special: &special, ports, bind };
+    let parts = run.choose(args.place.is_some())?;
+    let object = if parts.is_empty() { None } else { Some(Arc::new(Mutex::new(run.load(&parts)?))) };
+    let placed = Placed { parts, object };
+    for (port, binding) in placed.unread(m, &run.bind) {
         args.serve.bind.retain(|b| b.split_once('=').is_none_or(|b| b.0 != port));
         args.serve.bind.push(binding);
     }
     Ok(placed)
-}
-
-/// Tells the program the interfaces of the ports that it sends to.
-fn redirect(
-    m: &Module,
-    source: &XdpSource,
-    object: &mut Object,
-    bind: &[(String, String)],
-    settings: &params::Settings,
-) -> Result<(), Failure> {
-    for (n, port) in source.ports.iter().enumerate() {
-        let name = interface(m, *port, &settings.ports[port.index()].names, bind)
-            .map_err(|other| format!("port `{}` is bound to {other}", m.ports[port.index()].name))?;
-        object.redirect(n as u32, &name)?;
-    }
-    Ok(())
 }
 
 impl Placed {
@@ -256,7 +289,7 @@ impl Placed {
             .collect()
     }
 
-    /// What is left for the CPU.
+    /// The handlers that are left for the CPU.
     pub fn rest(&self, program: Program, mut desc: Desc) -> (Program, Desc) {
         if self.parts.is_empty() {
             return (program, desc);
@@ -266,63 +299,67 @@ impl Placed {
                 h.on = HandlerOn::Elsewhere
             }
         }
-        (program.with_outside(Arc::new(Beside(self.parts.clone()))), desc)
+        match &self.object {
+            Some(object) => (program.with_outside(Arc::new(Beside(object.clone()))), desc),
+            None => (program, desc),
+        }
     }
 
     /// The tables that the hook keeps, by their number. None: there are none.
     pub fn tables(&self, m: &Module) -> Option<Vec<Option<Arc<dyn OutsideTable>>>> {
-        let objects: Vec<_> = self.parts.iter().map(|p| p.object.clone()).collect();
-        let all = wireloom_xdp::tables(m, &objects);
+        let all = wireloom_xdp::tables(m, self.object.as_slice());
         all.iter().any(Option::is_some).then_some(all)
     }
 
     /// Puts the programs in front of their interfaces; a failure ends the process.
     pub fn attach(&self, mode: XdpMode) -> impl FnOnce() + Send + 'static {
-        let (parts, mode) = (
-            self.parts.clone(),
-            match mode {
-                XdpMode::Auto => Mode::Auto,
-                XdpMode::Native => Mode::Native,
-                XdpMode::Generic => Mode::Generic,
-            },
-        );
+        let interfaces: Vec<Vec<String>> = self.parts.iter().map(|p| p.interfaces.clone()).collect();
+        let object = self.object.clone();
+        let mode = match mode {
+            XdpMode::Auto => Mode::Auto,
+            XdpMode::Native => Mode::Native,
+            XdpMode::Generic => Mode::Generic,
+        };
         move || {
-            sweep(parts.clone());
-            for p in parts.iter() {
-                if wireloom_xdp::takes_tags_off(&p.interface) {
-                    eprintln!(
-                        "wireloom: {0} takes VLAN tags off frames: XDP does not see them (`ethtool -K {0} rxvlan off`)",
-                        p.interface
-                    );
-                }
-                let attached = p.object().attach(&p.interface, mode);
-                match attached {
-                    Ok(Mode::Generic) => eprintln!(
-                        "wireloom: {} runs in XDP at {} in generic mode, which is slower than native",
-                        p.object().source().name,
-                        p.interface
-                    ),
-                    Ok(_) => eprintln!("wireloom: {} runs in XDP at {}", p.object().source().name, p.interface),
-                    Err(e) => {
-                        eprintln!("wireloom: {e}");
-                        std::process::exit(1)
-                    }
-                }
+            let Some(object) = object else { return };
+            sweep(object.clone());
+            for (n, names) in interfaces.iter().enumerate() {
+                names.iter().for_each(|name| attach(&mut locked(&object), n, name, mode))
             }
         }
     }
 
     /// Tells at the end how many frames were handled.
     pub fn tell(&self) {
-        for p in self.parts.iter() {
-            let o = p.object();
-            let (passed, dropped) = (o.fate(Verdict::Pass), o.fate(Verdict::Drop) + o.fate(Verdict::Aborted));
-            let sent = o.fate(Verdict::Tx) + o.fate(Verdict::Redirect);
-            let faults: u64 = (0..o.source().faults as u16).map(|k| o.faults(k)).sum();
-            eprintln!(
-                "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {dropped} dropped, {faults} faults",
-                p.interface, passed + sent + dropped
-            );
+        let Some(object) = &self.object else { return };
+        let (o, mut names) = (locked(object), Vec::new());
+        self.parts.iter().for_each(|p| names.extend(p.interfaces.iter().map(String::as_str)));
+        let (passed, dropped) = (o.fate(Verdict::Pass), o.fate(Verdict::Drop) + o.fate(Verdict::Aborted));
+        let sent = o.fate(Verdict::Tx) + o.fate(Verdict::Redirect);
+        let faults: u64 = (0..o.source().faults as u16).map(|k| o.faults(k)).sum();
+        eprintln!(
+            "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {dropped} dropped, {faults} faults",
+            names.join(", "), passed + sent + dropped
+        );
+    }
+}
+
+/// Puts a program in front of an interface; a failure ends the process.
+fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) {
+    if wireloom_xdp::takes_tags_off(interface) {
+        eprintln!(
+            "wireloom: {interface} takes VLAN tags off frames: XDP does not see them (`ethtool -K {interface} rxvlan off`)"
+        );
+    }
+    let name = object.source().programs[program].name.clone();
+    match object.attach(program, interface, mode) {
+        Ok(Mode::Generic) => {
+            eprintln!("wireloom: {name} runs in XDP at {interface} in generic mode, which is slower than native")
+        }
+        Ok(_) => eprintln!("wireloom: {name} runs in XDP at {interface}"),
+        Err(e) => {
+            eprintln!("wireloom: {e}");
+            std::process::exit(1)
         }
     }
 }

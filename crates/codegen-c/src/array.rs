@@ -131,12 +131,12 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    pub fn array(&mut self, id: TableId, s: &'m StmtKind) {
+    pub fn array(&mut self, id: TableId, s: TableStmt<'m>) {
         let t = &self.g.m.tables[id.index()];
         let (cap, places) = (t.capacity, self.places(id));
         let bytes = layout::has_bytes(self.g.m, t.value);
         match s {
-            StmtKind::TableGet { key, dst, .. } => {
+            TableStmt::Get { key, dst, .. } => {
                 let (text, dst) = (self.expr(key), self.name(*dst));
                 line!(self, "{{ uint64_t i_ = {text};");
                 self.check(key.may_fault());
@@ -144,7 +144,7 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{dst}.has = i_ < {cap};\nif ({dst}.has) {{ {read}}}\n}}");
                 self.check(bytes);
             }
-            StmtKind::TablePut { key, value: v, place, .. } => {
+            TableStmt::Put { key, value: v, place, .. } => {
                 let (c, text, val) = (self.g.cty(t.value), self.expr(key), self.expr(v));
                 line!(self, "{{ uint64_t i_ = {text};\n{c} val_ = {val};");
                 self.check(key.may_fault() || v.may_fault());
@@ -152,11 +152,11 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "if (WL_UNLIKELY(i_ >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
                 line!(self, "{}}}", places.guarded("i_", &format!("{store}\n")));
             }
-            StmtKind::TableUpdate { key, entry, body, place, .. } => {
+            TableStmt::Update { key, entry, body, place, .. } => {
                 let at = EntryUpdate { key, entry: *entry, cap, place: *place };
                 self.update_place(&places, at, body)
             }
-            StmtKind::TableRemove { key, dst, .. } => {
+            TableStmt::Remove { key, dst, .. } => {
                 let (text, at) = (self.expr(key), places.at("i_"));
                 let set = dst.map(|d| format!("{} = i_ < {cap};\n", self.name(d))).unwrap_or_default();
                 line!(self, "{{ uint64_t i_ = {text};");
@@ -167,18 +167,19 @@ impl<'m> BodyGen<'_, 'm> {
                     places.guarded("i_", &format!("memset(&{at}, 0, sizeof {at});\n"))
                 );
             }
-            StmtKind::TableLen { dst, .. } => {
+            TableStmt::Len { dst, .. } => {
                 let dst = self.name(*dst);
                 line!(self, "{dst} = {cap};")
             }
-            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
+            TableStmt::Next { cursor, key, value: v, more, .. } => {
                 let c = self.g.cty(t.key);
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
                 let read = places.read(self.g, "i_", &v);
                 line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ uint64_t i_ = {cursor}++; {key} = ({c})i_; {read}}} else {cursor} = UINT64_MAX;");
                 self.check(bytes);
             }
-            _ => {}
+            // Such tables have no other entries: `lang` refuses these.
+            TableStmt::Insert { .. } | TableStmt::Delete { .. } | TableStmt::Push { .. } | TableStmt::Pop { .. } => {}
         }
     }
 

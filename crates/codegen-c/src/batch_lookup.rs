@@ -15,11 +15,11 @@ use crate::names;
 use crate::scope::Scope;
 use crate::vectorize::{VectorHandler, VectorKeys};
 use std::collections::BTreeSet;
-use wireloom_ir::passes::batch_lookup::{is_masked, is_steady};
+use wireloom_ir::passes::batch_lookup::is_steady;
 use wireloom_ir::plans::{HeaderReuse, HoistedState, KeySite, TableLookup};
 use wireloom_ir::*;
 
-/// What is known of a handler's tables before it runs: the plan of the IR
+/// The lookups that are made before a handler runs: the plan of the IR
 /// ([`wireloom_ir::plans::BatchLookup`]), beside the statements that it is about.
 pub(crate) struct BatchPlan<'m> {
     pub exact: Option<KeySite<'m>>,
@@ -32,7 +32,20 @@ pub(crate) struct BatchPlan<'m> {
     reuse: &'m HeaderReuse,
 }
 
-/// What the handler may have changed goes back behind it: all else is the same for the batch.
+/// A key where a condition holds, or does not.
+fn given(key: &Expr, cond: &Expr, holds: bool) -> Expr {
+    let mut key = key.clone();
+    walk::expr_mut(&mut key, &mut |e| {
+        if let ExprKind::If(c, yes, no) = &*e.kind {
+            if c == cond {
+                *e = if holds { yes.clone() } else { no.clone() }
+            }
+        }
+    });
+    key
+}
+
+/// Values that the handler may have changed go back behind it: all else is the same for the batch.
 pub(crate) fn hoisted_back(kept: &HoistedState) -> String {
     let counters = kept.counters.iter().map(|c| format!("keep->c{0} = kept.c{0};\n", c.0));
     counters
@@ -66,13 +79,6 @@ impl<'m> Gen<'m> {
         // Such a lookup counts as a use before the handler comes to it.
         let seen = plan.sure && h.plan.vector.as_ref().is_some_and(|v| v.run.is_none());
         Some(BatchPlan { exact, masked, seen, unused, reuse: &plan.reuse })
-    }
-
-    /// Whether rules say what becomes of frames: which headers they have is then found out without
-    /// branches. Elsewhere that costs more than it saves (0.7 ns in flow_tracker, where all traffic
-    /// is UDP).
-    pub fn has_rules(&self) -> bool {
-        (0..self.m.tables.len()).any(|n| is_masked(self.m, TableId(n as u32)))
     }
 
     /// The structure in which a handler's frames wait for it, if a key is known ahead; answers its
@@ -215,42 +221,15 @@ impl<'m> Gen<'m> {
         )
     }
 
-    /// A key that depends on whether a header is there, at several places: the header, the key with
-    /// it, and without. IPv4 and IPv6 are such; TCP and UDP, whose ports are loaded in any case,
-    /// are not.
-    fn split(&mut self, scope: &Scope, key: &Expr) -> Option<(Expr, Expr, Expr)> {
-        let mut cond = None;
-        walk::expr(key, &mut |e| {
-            if let ExprKind::If(c, ..) = &*e.kind {
-                if cond.is_none() && matches!(&*c.kind, ExprKind::Case(..)) && self.either_header(scope, e).is_none() {
-                    cond = Some(c.clone())
-                }
-            }
-        });
-        let cond = cond?;
-        let with = |holds: bool| {
-            let mut e = key.clone();
-            walk::expr_mut(&mut e, &mut |e| {
-                if let ExprKind::If(c, a, b) = &*e.kind {
-                    if *c == cond {
-                        *e = if holds { a.clone() } else { b.clone() }
-                    }
-                }
-            });
-            e
-        };
-        Some((cond.clone(), with(true), with(false)))
-    }
-
     /// The key of a use: what `pack` makes of it, for frames with a header and for those without.
     fn packed_key(&mut self, u: &KeySite, scope: &Scope, pack: &dyn Fn(String) -> String) -> String {
-        match self.split(scope, u.key) {
+        match u.split {
             None => pack(self.expr(scope, u.key)),
-            Some((cond, yes, no)) => format!(
+            Some(cond) => format!(
                 "if ({}) {}else {}",
-                self.expr(scope, &cond),
-                pack(self.expr(scope, &yes)),
-                pack(self.expr(scope, &no))
+                self.expr(scope, cond),
+                pack(self.expr(scope, &given(u.key, cond, true))),
+                pack(self.expr(scope, &given(u.key, cond, false)))
             ),
         }
     }
@@ -331,7 +310,7 @@ impl<'m> Gen<'m> {
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
         let usual = match a.reuse {
             HeaderReuse::Places(_) if keys.is_some() && h.plan.specialized => Some(specialized(kept)),
-            _ => None,
+            HeaderReuse::Parse | HeaderReuse::Places(_) => None,
         };
         let one = keys.zip(a.exact.as_ref()).map(|(keys, u)| self.known_ahead(keys, u, i));
         let (keep, run) = match a.reuse {
@@ -367,7 +346,7 @@ impl<'m> Gen<'m> {
         } else {
             ("", "", "void", "")
         };
-        // What is wrong in a frame that is opened twice is counted the second time.
+        // A fault of a frame that is parsed twice is counted the second time.
         let counted = match a.reuse {
             HeaderReuse::Parse => "NULL",
             HeaderReuse::Places(_) => "x",
@@ -392,7 +371,7 @@ impl<'m> Gen<'m> {
             ),
             None => (String::new(), String::new(), "for (uint32_t k = 0; k < m; k++) {\n"),
             Some(l) => {
-                // What an exact table has an entry for is not looked up; lanes are for an empty
+                // A frame with an entry in an exact table is not looked up; lanes are for an empty
                 // one.
                 let empty = if a.exact.is_some() { "!any && " } else { "" };
                 let first = group(o, "k", l.plan.least, &l.ready);
@@ -484,7 +463,7 @@ impl<'m> Gen<'m> {
         )
     }
 
-    /// What is known ahead of a frame of the shape that most have, whose key is short.
+    /// The lookup of a frame of the most common stack, whose key is short.
     fn known_ahead(&self, keys: &VectorKeys, u: &KeySite, i: usize) -> String {
         let name = names::table(self.m, u.table);
         let slot = if keys.seen {
@@ -541,7 +520,7 @@ struct BatchEmitter<'a> {
     kept: &'a HoistedState,
     kept_begin: String,
     kept_end: String,
-    /// What follows each run.
+    /// The code behind each run.
     serve: &'static str,
     /// It may fault or take scratch.
     scratch: bool,
@@ -606,7 +585,7 @@ impl VectorKeys<'_> {
         format!("{{{}}}", (0..self.plan.pairs()).map(|w| format!("words[{w}][k]")).collect::<Vec<_>>().join(", "))
     }
 
-    /// What the handler sees of a frame of the shape that most have: all places are constants.
+    /// The view of a frame of the most common stack: all places are constants.
     fn see(&self, places: &[u32]) -> String {
         let either: String = self.plan.last_headers().iter().map(|n| format!(" | (is_{n} >> k & 1) << {n}")).collect();
         let at: String = places.iter().map(|n| format!("v->at[{n}] = {};\n", self.at.get(n).unwrap_or(&0))).collect();
@@ -615,7 +594,7 @@ impl VectorKeys<'_> {
 }
 
 impl VectorHandler<'_> {
-    /// What is summed up in vectors.
+    /// The sums that vectors hold.
     fn begin(&self) -> String {
         let left = if self.plan.output().is_some() {
             "wl_lanes_left left = {.bytes = wl_lanes_set(0)};\nuint64_t uncounted = 0; /* frames of other shapes may leave, too */\n"

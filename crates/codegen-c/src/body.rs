@@ -5,6 +5,8 @@
 //! declaration. At an `Await` the live ones are stored in the task's frame, together with the
 //! bounds of the loops around it. They are loaded again behind it.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::batch_lookup::BatchPlan;
 use crate::gen::Gen;
 use crate::names;
@@ -68,6 +70,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     marked: String,
     /// Long loops pause.
     pub pauses: bool,
+    /// Branches without a jump.
+    selects: Vec<&'m Stmt>,
     pub xdp: crate::xdp::XdpBody,
 }
 
@@ -97,6 +101,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             title: String::new(),
             marked: String::new(),
             pauses: false,
+            selects: body.selects.iter().filter_map(|at| at.find(&body.block)).collect(),
             xdp: Default::default(),
         }
     }
@@ -124,7 +129,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 Ty::List(..) => format!("{c} {name};\n{name}.n = 0;\n"),
                 Ty::Msg(u) if self.g.is_frame(*u) => format!("{c} {name} = NULL;\n"),
                 Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) => format!("{c} {name} = 0;\n"),
-                _ => format!("{c} {name} = {{0}};\n"),
+                Ty::Bytes(_) | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => {
+                    format!("{c} {name} = {{0}};\n")
+                }
             });
         }
         self.decls.push_str(&text);
@@ -239,6 +246,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 let (name, text) = (self.name(*l), self.expr(e));
                 line!(self, "{name} = {text};");
                 self.check_stmt(&s.kind);
+                self.join_of_values(*l, e);
             }
             StmtKind::SetField(l, path, e) => {
                 let (mut at, mut ty) = (self.name(*l), self.locals[l.index()].ty);
@@ -278,11 +286,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::If { cond, then, other } => {
                 let c = self.condition(cond);
-                if !self.g.xdp && self.send_if(&c, then, other) {
-                    return;
-                }
-                if self.choose(&c, then, other) {
-                    return;
+                // The kernel's verifier follows branches well, and the hook sends by its result.
+                if !self.g.xdp && self.selects.iter().any(|at| std::ptr::eq(*at, s)) {
+                    return self.select(&c, then, other);
                 }
                 line!(self, "if ({}) {{", bare(&c));
                 self.block(then);
@@ -291,13 +297,14 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                     self.block(other);
                 }
                 line!(self, "}}");
-                self.join_of_branches();
+                self.join_of_branches(&[then, other]);
             }
             StmtKind::Switch { on, cases, default } => self.switch(on, cases, default),
             StmtKind::For { var, from, to, body, .. } => self.for_loop(*var, from, to, body, self.pauses_in(&s.kind)),
             StmtKind::Loop { max, body } => {
                 let i = self.temp("uint64_t");
-                line!(self, "for ({i} = 0; {i} < UINT64_C({max}); {i}++) {{");
+                let (first, round) = (self.first_round(), self.round());
+                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {i}++) {{\n{round}");
                 self.loop_body(&i, None, body, self.pauses_in(&s.kind));
             }
             StmtKind::Break | StmtKind::Continue => {
@@ -327,7 +334,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             | StmtKind::TableInsert { .. }
             | StmtKind::TableDelete { .. }
             | StmtKind::TablePush { .. }
-            | StmtKind::TablePop { .. } => self.table(&s.kind),
+            | StmtKind::TablePop { .. } => s.kind.table_stmt().into_iter().for_each(|s| self.table(s)),
             StmtKind::GroupBegin { port, .. } => {
                 line!(self, "wl_group_begin(x, x->core->port[{}].n);", port.0);
                 self.check(true);
@@ -358,7 +365,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Send { port, index, msg } => self.send(*port, index, msg),
             StmtKind::Close => match self.owner {
                 Owner::Protocol { .. } => line!(self, "flags |= WL_R_CLOSE;"),
-                _ => line!(self, "if (x->task && x->conn) x->core->host->close(x->task);"),
+                Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } => {
+                    line!(self, "if (x->task && x->conn) x->core->host->close(x->task);")
+                }
             },
             StmtKind::Outcome(e) => {
                 let text = self.expr(e);
@@ -410,7 +419,17 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let text = self.condition(on);
         let unsigned = match self.g.m.ty(on.ty) {
             Ty::Int(b) => format!("(uint{}_t)", crate::types::int_width(*b)),
-            _ => String::new(),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => String::new(),
         };
         line!(self, "switch ({unsigned}({text})) {{");
         for (values, block) in cases {
@@ -425,6 +444,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "default: {{");
         self.block(default);
         line!(self, "break;\n}}\n}}");
+        let all: Vec<&Block> = cases.iter().map(|c| &c.1).chain([default]).collect();
+        self.join_of_branches(&all);
     }
 
     /// A switch in which each value is the kind of its fault: the failure of a call.
@@ -457,9 +478,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let c = self.g.cty(self.locals[var.index()].ty);
         let (i, end) = (self.temp("uint64_t"), self.temp("uint64_t"));
         let (from_text, to_text) = (self.expr(from), self.expr(to));
-        line!(self, "{i} = (uint64_t)({from_text}); {end} = (uint64_t)({to_text});");
+        let first = self.first_round();
+        line!(self, "{i} = (uint64_t)({from_text}){first}; {end} = (uint64_t)({to_text}){first};");
         self.check(from.may_fault() || to.may_fault());
-        line!(self, "for (; {i} < {end}; {i}++) {{\n{name} = ({c}){i};");
+        let round = self.round();
+        line!(self, "for (; {i} < {end}; {i}++) {{\n{round}{name} = ({c}){i};");
         self.loop_body(&i, Some(&end), body, pauses);
     }
 
@@ -478,8 +501,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.block(body);
         self.loop_locks.pop();
         self.loops.truncate(depth);
-        let round = if pauses { "wl_round(x);\n" } else { "" };
-        line!(self, "next_{i}:;\n{round}}}\nbreak_{i}:;");
+        let round = if pauses { "\nwl_round(x);" } else { "" };
+        line!(self, "next_{i}:;{round}");
+        self.join_of_branches(&[body]);
+        line!(self, "}}\nbreak_{i}:;");
+        self.join_of_branches(&[body]);
     }
 
     fn ret(&mut self, e: Option<&Expr>) {
@@ -562,7 +588,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 Ty::Int(_) => format!("wl_text_i64(x, {text})"),
                 Ty::Ip => format!("wl_text_ip(x, {text})"),
                 Ty::Endpoint => format!("wl_text_endpoint(x, {text})"),
-                _ => continue,
+                Ty::Unit | Ty::Option(_) | Ty::List(..) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => continue,
             });
         }
         if texts.is_empty() {
@@ -573,7 +599,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             [one] => one.clone(),
             _ => format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", texts.len(), texts.join(", ")),
         };
-        // What faults is not logged.
+        // A message with a fault is not logged.
         line!(self, "{{ wl_bytes line_ = {line};");
         self.check(true);
         line!(self, "x->core->host->log(x->core, 1, line_); }}");

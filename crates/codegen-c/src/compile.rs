@@ -372,10 +372,17 @@ impl<'a> Job<'a> {
         let mut command = Command::new(self.cc);
         let folder = self.folder.raw();
         let niceness = if self.beside.is_some() { BESIDE } else { 0 };
+        let parent = std::process::id() as i32;
         // SAFETY: system calls that are safe after `fork`; the descriptor is open as long as
         // `self`.
         unsafe {
             command.pre_exec(move || {
+                // A parent that is killed takes the compiler along. The thread that starts it waits
+                // for its end.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                if libc::getppid() != parent {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
                 libc::umask(0o077);
                 libc::nice(niceness);
                 // Threads that leave signals to others start compilers, too, which must be stopped

@@ -219,7 +219,9 @@ impl<'m> Gen<'m> {
                 put(format!("(uint64_t){v}"), at, 8);
                 put(format!("(uint64_t)({v} >> 64)"), at + 8, 8);
             }
-            _ => put(format!("(uint64_t)(uint{}_t){v}", n * 8), at, n),
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => {
+                put(format!("(uint64_t)(uint{}_t){v}", n * 8), at, n)
+            }
         }
         n
     }
@@ -281,7 +283,9 @@ impl<'m> Gen<'m> {
             Ty::Endpoint => {
                 text.push_str(&format!("memcpy({v}.ip, b + {at}, 16);\nmemcpy(&{v}.port, b + {at} + 16, 2);\n"))
             }
-            _ => text.push_str(&format!("memcpy(&{v}, b + {at}, {n});\n")),
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => {
+                text.push_str(&format!("memcpy(&{v}, b + {at}, {n});\n"))
+            }
         }
         n
     }
@@ -328,9 +332,9 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    pub fn flow(&mut self, s: &'m StmtKind) {
+    pub fn flow(&mut self, s: TableStmt<'m>) {
         match s {
-            StmtKind::TableGet { table, key, dst } => {
+            TableStmt::Get { table, key, dst } => {
                 let dst = self.name(*dst);
                 self.flow_key(*table, key);
                 let any = if self.is_ahead(key) && self.kept.filled == Some(*table) { "kept.filled && " } else { "" };
@@ -342,7 +346,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.flow_asked(*table, key, &format!("{dst}.has"));
                 line!(self, "}}");
             }
-            StmtKind::TablePut { table, key, value: e, place } => {
+            TableStmt::Put { table, key, value: e, place } => {
                 let (c, text) = (self.value_type(*table), self.expr(e));
                 line!(self, "{{ {c} val_ = {text};");
                 self.check(e.may_fault());
@@ -355,20 +359,18 @@ impl<'m> BodyGen<'_, 'm> {
                     place.0
                 );
             }
-            StmtKind::TableRemove { table, key, dst } => {
+            TableStmt::Remove { table, key, dst } => {
                 self.flow_key(*table, key);
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
                 line!(self, "{set}wl_flow_remove(ft_, g_, part_, k_, h_, now_); }}");
             }
-            StmtKind::TableUpdate { table, key, entry, body, place } => {
-                self.flow_update(*table, key, *entry, body, *place)
-            }
-            StmtKind::TableLen { table, dst } => {
+            TableStmt::Update { table, key, entry, body, place } => self.flow_update(*table, key, *entry, body, *place),
+            TableStmt::Len { table, dst } => {
                 let (name, dst, shift) =
                     (names::table(self.g.m, *table), self.name(*dst), tick_shift(&self.g.m.tables[table.index()]));
                 line!(self, "{dst} = wl_flow_len(&wl_state(x)->{name}, {name}_shape, wl_tick(x->core, {shift}));");
             }
-            StmtKind::TableNext { table, cursor, key, value, more, .. } => {
+            TableStmt::Next { table, cursor, key, value, more, .. } => {
                 let t = &self.g.m.tables[table.index()];
                 let (name, unpack, c, shift) = (
                     names::table(self.g.m, *table),
@@ -381,7 +383,8 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ unsigned part_;\nconst wl_shape *const g_ = {name}_shape;\nconst uint8_t *s_ = wl_flow_next(&wl_state(x)->{name}, g_, &{cursor}, &part_, wl_tick(x->core, {shift}));\n{more} = s_ != NULL;");
                 line!(self, "if (s_) {{ uint64_t k_[{}]; wl_slot_key(s_, g_[part_], k_); {key} = {unpack}(k_, part_); {value} = *(const {c} *)(const void *)(s_ + g_[part_].value); }} }}", self.g.words(t));
             }
-            _ => {}
+            // Such tables have no other entries: `lang` refuses these.
+            TableStmt::Insert { .. } | TableStmt::Delete { .. } | TableStmt::Push { .. } | TableStmt::Pop { .. } => {}
         }
     }
 

@@ -1,5 +1,7 @@
 //! Expressions: pure, so each becomes one C expression.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::gen::Gen;
 use crate::names;
 use crate::scope::{At, Head, Inst, Item, Scope};
@@ -73,7 +75,7 @@ impl Gen<'_> {
                         let item = format!("{}.{}.at[{i}]", inst.at, names::field(self.m, inst.unit, f));
                         At::Item(inst, element, item)
                     }
-                    other => other,
+                    other @ At::Unit(_) | other @ At::Item(..) => other,
                 },
             };
         }
@@ -105,13 +107,41 @@ impl Gen<'_> {
                     head: None,
                 }),
                 FieldKind::Switch { .. } => Some(i.clone()),
-                _ => None,
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => None,
             },
             At::Item(i, element, item) => match &self.m.unit(i.unit).fields[element.index()].kind {
                 FieldKind::Unit { unit, .. } => {
                     Some(Inst { unit: *unit, at: format!("{item}.v"), base: i.base.clone(), head: None })
                 }
-                _ => None,
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => None,
             },
         }
     }
@@ -121,7 +151,22 @@ impl Gen<'_> {
             At::Unit(..) => self.zero(ty),
             At::Item(i, f, item) => match self.m.unit(i.unit).fields[f.index()].kind {
                 FieldKind::Bytes { .. } => format!("wl_at({}, {item}.v)", i.base),
-                _ => format!("{item}.v"),
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::Unit { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => format!("{item}.v"),
             },
             At::Field(i @ Inst { head: Some(Head::Header { .. }), .. }, f) => self.header_field(&i, f, ty),
             At::Field(i, f) => {
@@ -136,12 +181,35 @@ impl Gen<'_> {
                     }
                     FieldKind::Let { .. } if layout::has_bytes(m, field.ty) => match m.ty(field.ty) {
                         Ty::Bytes(_) => format!("wl_at({}, {}.{name}.v)", i.base, i.at),
-                        _ => format!("(wl_opt_wl_bytes){{{0}.{name}.has, wl_at({1}, {0}.{name}.v)}}", i.at, i.base),
+                        Ty::Unit
+                        | Ty::Bool
+                        | Ty::UInt(_)
+                        | Ty::Int(_)
+                        | Ty::Endpoint
+                        | Ty::Ip
+                        | Ty::Option(_)
+                        | Ty::List(..)
+                        | Ty::Record(_)
+                        | Ty::Tuple(_)
+                        | Ty::Msg(_) => {
+                            format!("(wl_opt_wl_bytes){{{0}.{name}.has, wl_at({1}, {0}.{name}.v)}}", i.at, i.base)
+                        }
                     },
                     FieldKind::List { element, .. } => self.list_value(&i, f, *element, ty),
                     FieldKind::Switch { .. } => format!("{}.{name}__case", i.at),
                     FieldKind::Literal { .. } | FieldKind::StreamBytes { .. } => self.raw(&At::Field(i, f)),
-                    _ => format!("{}.{name}", i.at),
+                    FieldKind::UInt { .. }
+                    | FieldKind::Number { .. }
+                    | FieldKind::Varint { .. }
+                    | FieldKind::Flag { .. }
+                    | FieldKind::Unit { .. }
+                    | FieldKind::StreamUnit { .. }
+                    | FieldKind::Let { .. }
+                    | FieldKind::Require { .. }
+                    | FieldKind::Recover { .. }
+                    | FieldKind::Pass { .. }
+                    | FieldKind::Align { .. }
+                    | FieldKind::Nothing => format!("{}.{name}", i.at),
                 }
             }
         }
@@ -158,7 +226,22 @@ impl Gen<'_> {
         if self.first(&name) {
             let item = match m.unit(i.unit).fields[element.index()].kind {
                 FieldKind::Bytes { .. } => "wl_at(p, l->at[i].v)",
-                _ => "l->at[i].v",
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::Unit { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => "l->at[i].v",
             };
             let Ty::List(_, max) = m.ty(ty) else { return self.zero(ty) };
             self.helpers.push_str(&format!(
@@ -227,7 +310,15 @@ impl Gen<'_> {
                     w => format!("(uint{w}_t){n}"),
                 }
             }
-            _ => self.zero(ty),
+            Ty::Unit
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => self.zero(ty),
         }
     }
 
@@ -245,7 +336,15 @@ impl Gen<'_> {
             Ty::Int(b) if [8, 16, 32, 64].contains(b) => format!("(int{b}_t)({text})"),
             Ty::Int(b) => format!("(int{}_t)wl_sext((uint64_t)({text}), {b})", int_width(*b)),
             Ty::Bool => format!("(bool)({text})"),
-            _ => text,
+            Ty::Unit
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => text,
         }
     }
 
@@ -257,6 +356,8 @@ impl Gen<'_> {
         match &*e.kind {
             ExprKind::FrameLen(l) => format!("{}->n", local(s, *l)),
             ExprKind::FrameMark(_) => "mark_in".into(),
+            ExprKind::FrameInstance(_) if self.xdp => "x->instance".into(),
+            ExprKind::FrameTime(_) if self.xdp => "x->core->wall".into(),
             ExprKind::FrameInstance(l) => format!("(uint32_t){}->f->instance", local(s, *l)),
             ExprKind::FrameTime(l) => format!("{}->f->time", local(s, *l)),
             ExprKind::Payload(l, None) => format!("wl_b({0}->p + {0}->top, {0}->end - {0}->top)", local(s, *l)),
@@ -264,6 +365,7 @@ impl Gen<'_> {
                 format!("wl_b({0}->p + {0}->to[{n}], (uint32_t)({0}->lim[{n}] - {0}->to[{n}]))", local(s, *l))
             }
             ExprKind::ChecksumOk(l, n) => match self.msg_inst(s, *l) {
+                Some(i) if self.xdp => self.xdp_sum_ok(&i.at, i.unit, *n),
                 Some(i) => format!("wl_view_sum_ok({}, {}_headers, {n})", i.at, names::unit(self.m, i.unit)),
                 None => "false".into(),
             },
@@ -287,7 +389,7 @@ impl Gen<'_> {
             ExprKind::Read(p) => self.read(s, p, e.ty),
             ExprKind::Count(p) => match self.resolve(s, p) {
                 At::Field(i, f) => format!("{}.{}.n", i.at, names::field(self.m, i.unit, f)),
-                _ => "0u".into(),
+                At::Unit(_) | At::Item(..) => "0u".into(),
             },
             ExprKind::Raw(p) => {
                 let at = self.resolve(s, p);
@@ -301,7 +403,7 @@ impl Gen<'_> {
                     }
                 }
                 At::Field(i, f) => format!("({}.{}__case == {n})", i.at, names::field(self.m, i.unit, f)),
-                _ => "false".into(),
+                At::Unit(_) | At::Item(..) => "false".into(),
             },
             ExprKind::Acc => s.acc.clone().unwrap_or_else(|| "0".into()),
             ExprKind::HasMsg(l) => {
@@ -368,6 +470,7 @@ impl Gen<'_> {
             ExprKind::Find { list, name } => self.over_items(s, "find", list, &[name]),
             ExprKind::CountOf { list, name } => self.over_items(s, "count", list, &[name]),
             ExprKind::AnyToken { list, name, token } => self.over_items(s, "token", list, &[name, token]),
+            ExprKind::PortLen(p) if self.xdp => format!("{}u", self.instances[p.index()]),
             ExprKind::PortLen(p) => format!("x->core->port[{}].n", p.0),
             ExprKind::PortUp(p, i) => format!("(x->core->port[{}].up[{}] != 0)", p.0, self.expr(s, i)),
             ExprKind::PortLoad(p, i) => format!("x->core->port[{}].load[{}]", p.0, self.expr(s, i)),
@@ -376,7 +479,17 @@ impl Gen<'_> {
             ExprKind::Ketama(p, k) => {
                 let key = match self.m.ty(k.ty) {
                     Ty::Bytes(_) => format!("wl_md5_u32({})", self.expr(s, k)),
-                    _ => self.expr(s, k),
+                    Ty::Unit
+                    | Ty::Bool
+                    | Ty::UInt(_)
+                    | Ty::Int(_)
+                    | Ty::Endpoint
+                    | Ty::Ip
+                    | Ty::Option(_)
+                    | Ty::List(..)
+                    | Ty::Record(_)
+                    | Ty::Tuple(_)
+                    | Ty::Msg(_) => self.expr(s, k),
                 };
                 format!("wl_ketama(x->core, {}, {key})", p.0)
             }
@@ -401,7 +514,7 @@ impl Gen<'_> {
             Ty::Bytes(_) => format!("{at}.b"),
             // Only the length of a list of endpoints is known to a program.
             Ty::List(..) => format!("({}){{.n = (uint32_t){at}.u}}", self.cty(ty)),
-            _ => self.zero(ty),
+            Ty::Unit | Ty::Ip | Ty::Option(_) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => self.zero(ty),
         }
     }
 
@@ -449,10 +562,19 @@ impl Gen<'_> {
                     Ty::Bytes(_) => format!("(wl_cmp({x}, {y}) {sign} 0)"),
                     Ty::Ip if self.xdp => format!("(wl_ip_order({x}, {y}) {sign} 0)"),
                     Ty::Ip => format!("(memcmp({x}.b, {y}.b, 16) {sign} 0)"),
-                    _ => format!("({x} {sign} {y})"),
+                    Ty::Unit
+                    | Ty::Bool
+                    | Ty::UInt(_)
+                    | Ty::Int(_)
+                    | Ty::Endpoint
+                    | Ty::Option(_)
+                    | Ty::List(..)
+                    | Ty::Record(_)
+                    | Ty::Tuple(_)
+                    | Ty::Msg(_) => format!("({x} {sign} {y})"),
                 };
             }
-            _ => {}
+            Add | Sub | Mul | Div | Rem | AddSat | SubSat | BitAnd | BitOr | BitXor | Shl | Shr => {}
         }
         let Some((bits, signed)) = int_of(self.m, ty) else { return self.zero(ty) };
         let wide = bits > 64;
@@ -494,7 +616,7 @@ impl Gen<'_> {
             Shl => format!("wl_shl((uint64_t)({x}), {y}, {bits})"),
             Shr if signed => format!("wl_sar({x}, {y}, {bits})"),
             Shr => format!("wl_shr({x}, {y}, {bits})"),
-            _ => x,
+            And | Or | Eq | Ne | Lt | Le | Gt | Ge | EqCase => x,
         };
         self.fit(text, ty)
     }

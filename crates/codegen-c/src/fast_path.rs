@@ -74,7 +74,8 @@ impl<'m> Gen<'m> {
         let mut body =
             |most| self.usual_from(u, chain, &steps, HeaderPath { from: None, at: 0, size: Size::Open, most });
         let (usual, most) = (body(false), body(true));
-        let other = Some(most).filter(|most| *most != usual && self.has_rules());
+        let branch_free = self.m.unit(u).frame.as_ref().is_some_and(|f| f.branch_free);
+        let other = Some(most).filter(|most| *most != usual && branch_free);
         Some((usual, other))
     }
 

@@ -10,7 +10,7 @@ use crate::frame_facts::Offset;
 use crate::gen::Gen;
 use crate::scope::{At, Head, Inst, Scope};
 use std::collections::{BTreeMap, BTreeSet};
-use wireloom_ir::frame::{field_size, fixed_offset};
+use wireloom_ir::frame::{field_size, fixed_offset, HeaderField, HeaderReads};
 use wireloom_ir::parse_graph::{layers, ParseGraph};
 use wireloom_ir::*;
 
@@ -30,52 +30,20 @@ impl<'m> Gen<'m> {
         ParseGraph { m: self.m, unit: u, layers: layers(self.m, u), asked, needed }
     }
 
-    /// Finds the layers that the program asks for, and gives slots to fields behind ones of
-    /// variable size.
+    /// Finds the layers that the program asks for, and numbers the slots of all frame units.
     pub fn plan_frames(&mut self) {
         let m = self.m;
-        let mut moved = false;
-        m.bodies(&mut |b| {
-            walk::stmts(&b.block, &mut |s| {
-                moved |= matches!(
-                    &s.kind,
-                    StmtKind::Frame {
-                        act: FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. },
-                        ..
-                    }
-                );
-            })
-        });
-        self.frames.moved = moved;
         for u in 0..m.units.len() {
             let id = UnitId(u as u32);
-            if !self.is_frame(id) {
-                continue;
-            }
+            let Some(frame) = &m.unit(id).frame else { continue };
             let (asked, needed) = wireloom_ir::frame::needed_layers(m, id);
             self.frames.asked.insert(id.0, asked);
-            self.frames.layers = self.frames.layers.max(self.layers(id).len());
-            for (n, l) in self.layers(id).to_vec().iter().enumerate() {
-                if needed.contains(&(n as u32)) {
-                    self.plan_slots(id, n as u32, l.unit)
-                }
-            }
             self.frames.needed.insert(id.0, needed);
-        }
-    }
-
-    fn plan_slots(&mut self, frame: UnitId, layer: u32, header: UnitId) {
-        let m = self.m;
-        let mut fixed = true;
-        for f in &m.unit(header).body {
-            let field = &m.unit(header).fields[f.index()];
-            let varies = field_size(m, field).is_none();
-            let read = field.value_used || field.extent_used;
-            if read && (varies || !fixed) {
-                self.frames.slots.insert((frame.0, layer, f.0), 2 * self.frames.slot_layers.len() as u32);
-                self.frames.slot_layers.push(layer);
+            self.frames.layers = self.frames.layers.max(frame.layers.len());
+            for s in &frame.slots {
+                self.frames.slots.insert((id.0, s.layer, s.field.0), 2 * self.frames.slot_layers.len() as u32);
+                self.frames.slot_layers.push(s.layer)
             }
-            fixed &= !varies;
         }
     }
 
@@ -104,7 +72,22 @@ impl<'m> Gen<'m> {
                         let inner = Scope { this: Some(i.clone()), ..Scope::default() };
                         format!("({})", self.expr(&inner, value))
                     }
-                    _ => self.zero(ty),
+                    FieldKind::UInt { .. }
+                    | FieldKind::Number { .. }
+                    | FieldKind::Varint { .. }
+                    | FieldKind::Bytes { .. }
+                    | FieldKind::Literal { .. }
+                    | FieldKind::Flag { .. }
+                    | FieldKind::Unit { .. }
+                    | FieldKind::List { .. }
+                    | FieldKind::StreamBytes { .. }
+                    | FieldKind::StreamUnit { .. }
+                    | FieldKind::Switch { .. }
+                    | FieldKind::Require { .. }
+                    | FieldKind::Recover { .. }
+                    | FieldKind::Pass { .. }
+                    | FieldKind::Align { .. }
+                    | FieldKind::Nothing => self.zero(ty),
                 }
             }
         };
@@ -121,67 +104,41 @@ impl<'m> Gen<'m> {
                 let inner = Scope { this: Some(i.clone()), ..Scope::default() };
                 format!("({})", self.expr(&inner, value))
             }
-            _ => self.zero(ty),
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => self.zero(ty),
         }
     }
 
     /// A field of whichever of several headers is there, at the same place in each (TCP's ports and
     /// UDP's): one load for all of them. None: it is another expression.
     pub fn either_header(&mut self, s: &Scope, e: &Expr) -> Option<String> {
-        let ExprKind::If(_, yes, _) = &*e.kind else { return None };
-        if !self.has_rules() {
-            return None;
-        }
-        let (_, view, at, kind) = self.fixed_read(s, yes)?;
-        let field = UIntField::of(&kind)?;
-        let (mut list, mut rest) = (Vec::new(), e);
-        while let ExprKind::If(cond, yes, no) = &*rest.kind {
-            let Some(found) = self.fixed_read(s, yes).filter(|f| f.1 == view && f.2 == at && f.3 == kind) else {
-                break;
-            };
-            if self.asks_for(s, cond) != Some((found.0, view.clone())) {
-                break;
-            }
-            list.push(found.0);
-            rest = no;
-        }
-        // The last one may be known to be there if none of the others is.
-        let last = self.fixed_read(s, rest).filter(|f| f.1 == view && f.2 == at && f.3 == kind).map(|f| f.0);
-        let there: Vec<String> = list.iter().map(|n| format!("WL_HAS({view}, {n})")).collect();
-        list.extend(last);
-        if there.is_empty() || list.len() < 2 {
-            return None;
-        }
+        let either = wireloom_ir::frame::either_header(self.m, &mut ScopeReads { g: self, s }, e)?;
+        let (view, field) = (&either.view, UIntField::of(&either.field)?);
+        let there: Vec<String> = either.layers.iter().map(|n| format!("WL_HAS({view}, {n})")).collect();
+        // The last one is known to be there if none of the others is.
+        let list: Vec<u32> = either.layers.iter().copied().chain(either.last).collect();
         let first = list.iter().rev().skip(1).fold(format!("{view}->at[{}]", list[list.len() - 1]), |text, n| {
             format!("wl_choose(WL_HAS({view}, {n}), {view}->at[{n}], {text})")
         });
-        let place = self.place_at(&view, &first);
-        let load = self.load_uint(&format!("({place} + {at})"), field, e.ty);
-        Some(if last.is_some() {
-            load
-        } else {
-            format!("(({}) ? {load} : {})", there.join(" || "), self.expr(s, rest))
+        let place = self.place_at(view, &first);
+        let load = self.load_uint(&format!("({place} + {})", either.at), field, e.ty);
+        Some(match either.last {
+            Some(_) => load,
+            None => format!("(({}) ? {load} : {})", there.join(" || "), self.expr(s, either.rest)),
         })
-    }
-
-    /// A field at a fixed place of a header: the header, the view, the place and the field.
-    fn fixed_read(&mut self, s: &Scope, e: &Expr) -> Option<(u32, String, u32, FieldKind)> {
-        let ExprKind::Read(path) = &*e.kind else { return None };
-        let At::Field(Inst { head: Some(Head::Header { view, frame, layer }), unit, .. }, f) = self.resolve(s, path)
-        else {
-            return None;
-        };
-        let Offset::Fixed(at) = self.offset(frame, layer, unit, f) else { return None };
-        let own = self.layers(frame)[layer as usize].unit == unit;
-        own.then(|| (layer, view, at, self.m.unit(unit).fields[f.index()].kind.clone()))
-    }
-
-    /// The header that a condition asks for, and its view.
-    fn asks_for(&mut self, s: &Scope, cond: &Expr) -> Option<(u32, String)> {
-        let ExprKind::Case(switch, 0) = &*cond.kind else { return None };
-        let At::Field(whole @ Inst { head: Some(Head::Frame), .. }, f) = self.resolve(s, switch) else { return None };
-        let layer = self.layers(whole.unit).iter().position(|l| l.switch == f)?;
-        Some((layer as u32, whole.at))
     }
 
     /// The unit nested in a header, all before it being of fixed size.
@@ -258,6 +215,33 @@ impl<'m> Gen<'m> {
             off(h.checksum.map(|c| c.field)), off(h.addresses.map(|a| a.0)), off(h.addresses.map(|a| a.1)), off(covers), bytes(h.addresses.map(|a| a.0)),
             u8::from(optional), bytes(covers), u8::from(h.covers.is_some_and(|c| c.own))
         )
+    }
+}
+
+/// The frames that a scope names, by the C expressions of their views.
+struct ScopeReads<'g, 'm> {
+    g: &'g mut Gen<'m>,
+    s: &'g Scope,
+}
+
+impl HeaderReads for ScopeReads<'_, '_> {
+    type View = String;
+
+    fn header_field(&mut self, path: &Path) -> Option<HeaderField<String>> {
+        let At::Field(Inst { head: Some(Head::Header { view, frame, layer }), unit, .. }, field) =
+            self.g.resolve(self.s, path)
+        else {
+            return None;
+        };
+        let own = self.g.layers(frame)[layer as usize].unit == unit;
+        own.then_some(HeaderField { view, frame, layer, field })
+    }
+
+    fn frame_field(&mut self, path: &Path) -> Option<(String, UnitId, FieldId)> {
+        match self.g.resolve(self.s, path) {
+            At::Field(Inst { head: Some(Head::Frame), unit, at, .. }, f) => Some((at, unit, f)),
+            At::Unit(_) | At::Field(..) | At::Item(..) => None,
+        }
     }
 }
 

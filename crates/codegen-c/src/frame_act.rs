@@ -1,6 +1,8 @@
 //! Acts on frames: fields set in place, headers inserted and removed, frames sent. Also the
 //! function that runs a handler over a batch.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::BodyGen;
 use crate::frame_facts::Offset;
 use crate::gen::Gen;
@@ -10,13 +12,24 @@ use crate::parser::line;
 use crate::payload::View;
 use crate::scope::Scope;
 use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
+use wireloom_ir::placement::fixed_parts;
 use wireloom_ir::*;
 
 impl<'m> BodyGen<'_, 'm> {
     fn frame_unit_of(&self, l: LocalId) -> UnitId {
         match self.g.m.ty(self.locals[l.index()].ty) {
             Ty::Msg(u) => *u,
-            _ => UnitId(0),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_) => UnitId(0),
         }
     }
 
@@ -48,7 +61,7 @@ impl<'m> BodyGen<'_, 'm> {
                 );
                 line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
             }
-            FrameAct::Insert { before, parts, place, .. } if self.fixed_size(parts).is_some() => {
+            FrameAct::Insert { before, parts, place, .. } if fixed_parts(self.g.m, parts).is_some() => {
                 self.put(frame, *before, parts, *place)
             }
             FrameAct::Insert { before, parts, place, .. } => {
@@ -57,12 +70,12 @@ impl<'m> BodyGen<'_, 'm> {
                 let leave = self.leave_fault();
                 line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {args}, {pos}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
             }
-            FrameAct::Payload { layer, body, place, .. } => {
+            FrameAct::Payload { layer, body, place, keep, .. } => {
                 let (pos, end) = match layer {
                     Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")),
                     None => (format!("{v}->top"), format!("{v}->end")),
                 };
-                self.payload(&View { v, headers, layers, pos, end }, body, *place);
+                self.payload(&View { v, headers, layers, pos, end }, body, *keep, *place);
             }
             FrameAct::Send { port, index, mark, last } => {
                 let text = self.expr(index);
@@ -87,19 +100,24 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// A branch that only sends a frame as it is: without a jump, because the fate of a frame
-    /// cannot be predicted. False: it is another branch.
-    pub fn send_if(&mut self, cond: &str, then: &'m Block, other: &Block) -> bool {
-        let ([Stmt { kind: StmtKind::Frame { frame, act: FrameAct::Send { port, index, last: true, .. } }, .. }], []) =
-            (&then[..], &other[..])
-        else {
-            return false;
-        };
-        let ExprKind::Int(instance) = *index.kind else { return false };
-        if self.g.frames.moved || self.g.m.is_queue(*port) {
-            return false;
+    /// A branch without a jump, as the pass `selects` has it: of a frame that is only sent, or of
+    /// values that are chosen.
+    pub fn select(&mut self, cond: &str, then: &'m Block, other: &'m Block) {
+        if let [Stmt { kind: StmtKind::Frame { frame, act: FrameAct::Send { port, index, .. } }, .. }] = &then[..] {
+            return self.send_if(cond, *frame, *port, index);
         }
-        let v = self.name(*frame);
+        line!(self, "{{ const uint64_t if_ = wl_whole((bool)({cond}));");
+        self.chosen(then, "if_");
+        if !other.is_empty() {
+            line!(self, "const uint64_t else_ = if_ ^ 1;\n(void)else_;")
+        }
+        self.chosen(other, "else_");
+        line!(self, "}}");
+    }
+
+    fn send_if(&mut self, cond: &str, frame: LocalId, port: PortId, index: &Expr) {
+        let ExprKind::Int(instance) = *index.kind else { return };
+        let v = self.name(frame);
         match self.kept.output {
             None => line!(self, "wl_view_pass_if({v}, {cond}, {}, {instance});", port.0),
             Some(_) => {
@@ -111,52 +129,6 @@ impl<'m> BodyGen<'_, 'm> {
                 )
             }
         }
-        true
-    }
-
-    /// A branch that only sets integers and counts, in a handler whose rules decide the fate of
-    /// frames. Each value is chosen, without a jump, because that cannot be predicted. (The result
-    /// of an exact lookup can be predicted: a choice would only make the rest wait for it.) False:
-    /// it is another branch.
-    pub fn choose(&mut self, cond: &str, then: &'m Block, other: &'m Block) -> bool {
-        let mut size = 0;
-        if self.ahead.as_ref().is_none_or(|a| a.masked.is_none()) {
-            return false;
-        }
-        if !self.is_choice(then, &mut size) || !self.is_choice(other, &mut size) || size > CHOSEN {
-            return false;
-        }
-        line!(self, "{{ const uint64_t if_ = wl_whole((bool)({cond}));");
-        self.chosen(then, "if_");
-        if !other.is_empty() {
-            line!(self, "const uint64_t else_ = if_ ^ 1;\n(void)else_;")
-        }
-        self.chosen(other, "else_");
-        line!(self, "}}");
-        true
-    }
-
-    fn is_choice(&self, block: &Block, size: &mut usize) -> bool {
-        let m = self.g.m;
-        let number = |e: &Expr| matches!(m.ty(e.ty), Ty::Bool | Ty::UInt(1..=64));
-        block.iter().all(|s| {
-            *size += 1;
-            match &s.kind {
-                StmtKind::Set(l, e) => {
-                    number(e)
-                        && is_cheap(e)
-                        && !self.is_unused(*l)
-                        && matches!(m.ty(self.locals[l.index()].ty), Ty::Bool | Ty::UInt(1..=64))
-                }
-                StmtKind::Count(c, e) => is_cheap(e) && self.kept.counters.contains(c),
-                StmtKind::If { cond, then, other } => {
-                    (self.kept.condition(cond).is_some() || is_cheap(cond))
-                        && other.is_empty()
-                        && self.is_choice(then, size)
-                }
-                _ => false,
-            }
-        })
     }
 
     fn chosen(&mut self, block: &'m Block, when: &str) {
@@ -221,24 +193,10 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "}}");
     }
 
-    /// Bytes of parts that are integers only, and whose checksums cover no more than their own
-    /// header.
-    fn fixed_size(&self, parts: &[Part]) -> Option<u32> {
-        let own = |u: UnitId| matches!(self.g.m.unit(u).header.checksum.map(|c| c.over), None | Some(Over::Header));
-        if !parts.iter().all(|p| p.unit.is_none_or(own)) {
-            return None;
-        }
-        let size = |s: &Stmt| match &s.kind {
-            StmtKind::Emit(Emit::UInt { bytes, .. }) => Some(u32::from(*bytes)),
-            _ => None,
-        };
-        parts.iter().flat_map(|p| &p.body).map(size).sum()
-    }
-
-    /// Builds such parts in `built_`, which the C compiler can keep in registers; opens a block, as
+    /// Builds parts of fixed size in `built_`, which the C compiler can keep in registers; opens a block, as
     /// [`Self::frame_parts`] does.
     fn fixed_parts(&mut self, parts: &'m [Part]) -> u32 {
-        let total = self.fixed_size(parts).unwrap_or(0);
+        let total = fixed_parts(self.g.m, parts).unwrap_or(0);
         line!(self, "{{ uint8_t built_[{}];", total.max(1));
         let (mut at, mut pieces, mut fallible) = (0, Vec::new(), false);
         for p in parts {
@@ -352,7 +310,7 @@ impl<'m> BodyGen<'_, 'm> {
             {
                 Some(n & 1)
             }
-            _ => None,
+            Offset::Fixed(_) | Offset::Slot(_) | Offset::Unknown => None,
         };
         let place = from.clone();
         let (at, from) = match pair {
@@ -367,7 +325,7 @@ impl<'m> BodyGen<'_, 'm> {
         }
         let own_length = match self.g.offset(u, layer, header, f) {
             Offset::Slot(s) if field_size(m, field).is_none() => Some(format!("{v}->slot[{}]", s + 1)),
-            _ => None,
+            Offset::Fixed(_) | Offset::Slot(_) | Offset::Unknown => None,
         };
         let store = match &own_length {
             Some(n) => format!("if (val_.n == {n}) memmove({at}, val_.p, val_.n);"),
@@ -405,42 +363,6 @@ impl<'m> BodyGen<'_, 'm> {
     }
 }
 
-/// So many statements are carried out, and their results chosen from.
-const CHOSEN: usize = 4;
-
-/// An expression that may be worked out whether it is needed or not: no more than a few registers.
-fn is_cheap(e: &Expr) -> bool {
-    let (mut cheap, mut size) = (!e.may_fault(), 0);
-    walk::expr(e, &mut |e| {
-        size += 1;
-        cheap &= matches!(
-            &*e.kind,
-            ExprKind::Int(_)
-                | ExprKind::Bool(_)
-                | ExprKind::Local(_)
-                | ExprKind::Cast(_)
-                | ExprKind::Get(..)
-                | ExprKind::Unwrap(_)
-                | ExprKind::IsSome(_)
-                | ExprKind::Unary(UnOp::Not, _)
-                | ExprKind::Binary(
-                    BinOp::Eq
-                        | BinOp::Ne
-                        | BinOp::Lt
-                        | BinOp::Le
-                        | BinOp::Gt
-                        | BinOp::Ge
-                        | BinOp::Add
-                        | BinOp::Sub
-                        | BinOp::BitAnd
-                        | BinOp::BitOr,
-                    ..
-                )
-        );
-    });
-    cheap && size <= 6
-}
-
 /// Offset of a header and end of its payload; without one, the bytes behind all headers.
 fn place_before(v: &str, layer: Option<u32>) -> (String, String) {
     match layer {
@@ -450,7 +372,7 @@ fn place_before(v: &str, layer: Option<u32>) -> (String, String) {
 }
 
 /// Writes a value into its container.
-fn store(at: &str, field: &Field, value: &str) -> String {
+pub(crate) fn store(at: &str, field: &Field, value: &str) -> String {
     match &field.kind {
         FieldKind::UInt { bytes, shift, bits, big, .. } if u32::from(*bits) == u32::from(*bytes) * 8 && *shift == 0 => {
             match (bytes, big) {
@@ -475,7 +397,22 @@ fn store(at: &str, field: &Field, value: &str) -> String {
                 index("i_")
             )
         }
-        _ => format!("if ({value}.n == {n}) memcpy({at}, {value}.p, {n});", n = "sizeof_field_")
+        FieldKind::Number { .. }
+        | FieldKind::Varint { .. }
+        | FieldKind::Bytes { .. }
+        | FieldKind::Literal { .. }
+        | FieldKind::Flag { .. }
+        | FieldKind::Unit { .. }
+        | FieldKind::List { .. }
+        | FieldKind::StreamBytes { .. }
+        | FieldKind::StreamUnit { .. }
+        | FieldKind::Switch { .. }
+        | FieldKind::Let { .. }
+        | FieldKind::Require { .. }
+        | FieldKind::Recover { .. }
+        | FieldKind::Pass { .. }
+        | FieldKind::Align { .. }
+        | FieldKind::Nothing => format!("if ({value}.n == {n}) memcpy({at}, {value}.p, {n});", n = "sizeof_field_")
             .replace("sizeof_field_", &field_len(field)),
     }
 }
@@ -486,7 +423,23 @@ fn field_len(field: &Field) -> String {
             ExprKind::Int(n) => n.to_string(),
             _ => "0".into(),
         },
-        _ => "0".into(),
+        FieldKind::UInt { .. }
+        | FieldKind::Number { .. }
+        | FieldKind::Varint { .. }
+        | FieldKind::Bytes { .. }
+        | FieldKind::Literal { .. }
+        | FieldKind::Flag { .. }
+        | FieldKind::Unit { .. }
+        | FieldKind::List { .. }
+        | FieldKind::StreamBytes { .. }
+        | FieldKind::StreamUnit { .. }
+        | FieldKind::Switch { .. }
+        | FieldKind::Let { .. }
+        | FieldKind::Require { .. }
+        | FieldKind::Recover { .. }
+        | FieldKind::Pass { .. }
+        | FieldKind::Align { .. }
+        | FieldKind::Nothing => "0".into(),
     }
 }
 
@@ -590,7 +543,7 @@ impl Gen<'_> {
                 text.push_str(&match m.ty(k.ty) {
                     Ty::Ip => format!("{{ wl_ip a = {value}; h = wl_mix(h ^ wl_le64(a.b), wl_le64(a.b + 8) ^ UINT64_C(0x9e3779b97f4a7c15)); }}\n"),
                     Ty::UInt(b) if *b > 64 => format!("{{ unsigned __int128 a = {value}; h = wl_mix(h ^ (uint64_t)a, (uint64_t)(a >> 64) ^ UINT64_C(0x9e3779b97f4a7c15)); }}\n"),
-                    _ => format!("h = wl_mix(h ^ (uint64_t)({value}), UINT64_C(0xd6e8feb86659fd93));\n"),
+                    Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::Option(_) | Ty::List(..) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => format!("h = wl_mix(h ^ (uint64_t)({value}), UINT64_C(0xd6e8feb86659fd93));\n"),
                 });
             }
             cases.push_str(&format!("{text}break;\n}}\n"));

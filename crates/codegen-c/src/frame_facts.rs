@@ -21,8 +21,6 @@ pub(crate) struct Frames {
     pub slot_layers: Vec<u32>,
     /// Most layers of a unit.
     pub layers: usize,
-    /// Some handler moves the bytes of a frame, or changes its length.
-    pub moved: bool,
 }
 
 /// Where a field of a header begins.

@@ -23,6 +23,8 @@ pub(crate) struct Gen<'m> {
     pub lines: bool,
     /// For the kernel's XDP hook: `support/bpf.h` takes the place of the other headers.
     pub xdp: bool,
+    /// There: instances of each port.
+    pub instances: Vec<u32>,
     /// With marks: the names that they distinguish.
     pub marks: Option<Vec<String>>,
     /// Forced by edits: extents that must be in the view.
@@ -31,9 +33,6 @@ pub(crate) struct Gen<'m> {
     pub values: BTreeSet<(u32, u32)>,
     /// List fields whose items must be in the view.
     pub items: BTreeSet<(u32, u32)>,
-    /// Tables with masks that one body both reads and changes: bytes of their values are copied
-    /// when they are read.
-    pub rewritten: BTreeSet<u32>,
     pub frames: Frames,
     /// Which functions pause in their long loops.
     pub pauses: Vec<bool>,
@@ -52,11 +51,11 @@ impl<'m> Gen<'m> {
             externs: BTreeSet::new(),
             lines: false,
             xdp: false,
+            instances: Vec::new(),
             marks: None,
             extents: BTreeSet::new(),
             values: BTreeSet::new(),
             items: BTreeSet::new(),
-            rewritten: rewritten(m),
             frames: Frames::default(),
             pauses: passes::pauses::funcs(m),
         }
@@ -111,20 +110,6 @@ impl<'m> Gen<'m> {
     pub fn has_extent(&self, u: UnitId, f: FieldId) -> bool {
         self.m.unit(u).fields[f.index()].extent_used || self.extents.contains(&(u.0, f.0))
     }
-}
-
-fn rewritten(m: &Module) -> BTreeSet<u32> {
-    let mut all = BTreeSet::new();
-    m.bodies(&mut |body| {
-        let (mut read, mut changed) = (BTreeSet::new(), BTreeSet::new());
-        walk::stmts(&body.block, &mut |s| match &s.kind {
-            StmtKind::TableGet { table, .. } | StmtKind::TableNext { table, .. } => drop(read.insert(table.0)),
-            StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } => drop(changed.insert(table.0)),
-            _ => {}
-        });
-        all.extend(read.intersection(&changed));
-    });
-    all
 }
 
 /// The mark, on a cache line of its own: read by another thread.

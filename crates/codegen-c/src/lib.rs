@@ -11,6 +11,9 @@
 //! - the program's function table: [`program`];
 //! - the C compiler, with results cached by content: [`compile`](mod@compile).
 
+// A new kind of type, field or statement must not fall into a default that nobody chose for it.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod array;
 mod batch_lookup;
 mod body;

@@ -147,11 +147,11 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "uint64_t {name}[2] = {{{a}, {b}}};");
     }
 
-    pub fn keyed(&mut self, id: TableId, s: &'m StmtKind) {
+    pub fn keyed(&mut self, id: TableId, s: TableStmt<'m>) {
         let t = &self.g.m.tables[id.index()];
         let n = format!("wl_state(x)->{}", names::table(self.g.m, id));
         match t.kind {
-            TableKind::Wildcard | TableKind::Lpm => self.masked(t, id, &n, s),
+            TableKind::Wildcard | TableKind::Lpm => self.masked(t, &n, s),
             TableKind::Bloom | TableKind::CountMin => self.sketch(t, &n, id, s),
             TableKind::HyperLogLog => self.estimate(&n, s),
             TableKind::Ring => self.ring(t, &n, s),
@@ -159,10 +159,10 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    fn masked(&mut self, t: &'m Table, id: TableId, n: &str, s: &'m StmtKind) {
+    fn masked(&mut self, t: &'m Table, n: &str, s: TableStmt<'m>) {
         let words = words32(self.g.m, t);
         let value = format!("{n}_value[e_]");
-        let copied = layout::has_bytes(self.g.m, t.value) && self.g.rewritten.contains(&id.0);
+        let copied = layout::has_bytes(self.g.m, t.value) && t.copied;
         let load = |g: &mut Gen, at: &str| {
             let text = g.load(t.value, at);
             if copied {
@@ -172,7 +172,7 @@ impl<'m> BodyGen<'_, 'm> {
             }
         };
         match s {
-            StmtKind::TableGet { key, dst, .. } => {
+            TableStmt::Get { key, dst, .. } => {
                 let (dst, load) = (self.name(*dst), load(self.g, &value));
                 line!(self, "{{");
                 let (has, small) = (format!("{dst}.has"), packed(self.g.m, t.value).is_some_and(|n| n <= 16));
@@ -195,7 +195,7 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "if ({dst}.has) {{ {dst}.v = {load}; {n}.stats.hits++; }} else {n}.stats.misses++;\n}}");
                 self.check(copied);
             }
-            StmtKind::TableInsert { key, mask, priority, value: v, place, .. } => {
+            TableStmt::Insert { key, mask, priority, value: v, place, .. } => {
                 let (c, text, prio) = (self.g.cty(t.value), self.expr(v), self.expr(priority));
                 line!(self, "{{ {c} val_ = {text};\nuint32_t prio_ = {prio};\n(void)prio_;");
                 self.check(v.may_fault() || priority.may_fault());
@@ -209,7 +209,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let store = self.g.store(t.value, &value, "val_");
                 line!(self, "{store}\n}}");
             }
-            StmtKind::TableDelete { key, mask, priority, dst, .. } => {
+            TableStmt::Delete { key, mask, priority, dst, .. } => {
                 let prio = self.expr(priority);
                 line!(self, "{{ uint32_t prio_ = {prio};\n(void)prio_;");
                 self.words(t, key, "k_");
@@ -219,11 +219,11 @@ impl<'m> BodyGen<'_, 'm> {
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
                 line!(self, "{set}wl_wild_delete(&{n}, (const uint32_t *)(const void *)k_, (const uint32_t *)(const void *)m_, {prio}); }}");
             }
-            StmtKind::TableLen { dst, .. } => {
+            TableStmt::Len { dst, .. } => {
                 let dst = self.name(*dst);
                 line!(self, "{dst} = {n}.used;")
             }
-            StmtKind::TableNext { cursor, key, value: v, more, masked, .. } => {
+            TableStmt::Next { cursor, key, value: v, more, masked, .. } => {
                 let (unpack, load, all) = (self.g.unpacker(t.key), load(self.g, &value), self.g.words(t));
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
                 line!(self, "{{ uint32_t e_ = wl_wild_next(&{n}, &{cursor});\n{more} = e_ != UINT32_MAX;\nif ({more}) {{ uint64_t k_[{all}] = {{0}};");
@@ -235,13 +235,18 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "}} }}");
                 self.check(copied);
             }
-            _ => {}
+            // Such tables have no other entries: `lang` refuses these.
+            TableStmt::Put { .. }
+            | TableStmt::Remove { .. }
+            | TableStmt::Update { .. }
+            | TableStmt::Push { .. }
+            | TableStmt::Pop { .. } => {}
         }
     }
 
     /// Bytes of values that are taken or looked at are copied: the place may be filled anew before
     /// they are used.
-    fn ring(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
+    fn ring(&mut self, t: &'m Table, n: &str, s: TableStmt<'m>) {
         let (cap, value) = (t.capacity, format!("{n}_value[i_]"));
         let load = self.g.load(t.value, &value);
         let c = self.g.cty(t.value);
@@ -252,7 +257,7 @@ impl<'m> BodyGen<'_, 'm> {
             }
         };
         match s {
-            StmtKind::TablePush { value: v, dst, .. } => {
+            TableStmt::Push { value: v, dst, .. } => {
                 let (text, dst) = (self.expr(v), self.name(*dst));
                 line!(self, "{{ {c} val_ = {text};");
                 self.check(v.may_fault());
@@ -262,14 +267,14 @@ impl<'m> BodyGen<'_, 'm> {
                     "uint64_t i_ = wl_ring_push(&{n}, {cap});\n{dst} = i_ != UINT64_MAX;\nif ({dst}) {{ {store} }}\n}}"
                 );
             }
-            StmtKind::TablePop { dst, .. } => {
+            TableStmt::Pop { dst, .. } => {
                 let dst = self.name(*dst);
                 line!(self, "{{ uint64_t i_ = wl_ring_pop(&{n}, {cap});\n{dst}.has = i_ != UINT64_MAX;\nif ({dst}.has) {{ {dst}.v = {load};");
                 keep(self, &format!("{dst}.v"));
                 line!(self, "}}\n}}");
                 self.check(layout::has_bytes(self.g.m, t.value));
             }
-            StmtKind::TableGet { key, dst, .. } => {
+            TableStmt::Get { key, dst, .. } => {
                 let (text, dst) = (self.expr(key), self.name(*dst));
                 line!(self, "{{ uint64_t i_ = {text};");
                 self.check(key.may_fault());
@@ -278,11 +283,11 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "}}\n}}");
                 self.check(layout::has_bytes(self.g.m, t.value));
             }
-            StmtKind::TableLen { dst, .. } => {
+            TableStmt::Len { dst, .. } => {
                 let dst = self.name(*dst);
                 line!(self, "{dst} = {n}.n;")
             }
-            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
+            TableStmt::Next { cursor, key, value: v, more, .. } => {
                 let k = self.g.cty(t.key);
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
                 line!(self, "{{ uint64_t i_ = wl_ring_at(&{n}, {cursor}, {cap});\n{more} = i_ != UINT64_MAX;\nif (!{more}) {cursor} = UINT64_MAX;\nelse {{ {key} = ({k}){cursor}++; {v} = {load};");
@@ -290,14 +295,19 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "}} }}");
                 self.check(layout::has_bytes(self.g.m, t.value));
             }
-            _ => {}
+            // Such tables have no other entries: `lang` refuses these.
+            TableStmt::Put { .. }
+            | TableStmt::Remove { .. }
+            | TableStmt::Update { .. }
+            | TableStmt::Insert { .. }
+            | TableStmt::Delete { .. } => {}
         }
     }
 
     /// Keys are hashed as `hash` does: equal everywhere, so that estimates can be compared.
-    fn estimate(&mut self, n: &str, s: &'m StmtKind) {
+    fn estimate(&mut self, n: &str, s: TableStmt<'m>) {
         match s {
-            StmtKind::TablePut { key, .. } => {
+            TableStmt::Put { key, .. } => {
                 let number = self.g.m.types.iter().position(|t| *t == Ty::UInt(64)).map_or(TyId(0), |n| TyId(n as u32));
                 let hash = Expr::new(number, ExprKind::Builtin(Builtin::Hash, vec![key.clone()]));
                 let text = self.expr(&hash);
@@ -305,15 +315,23 @@ impl<'m> BodyGen<'_, 'm> {
                 self.check(key.may_fault());
                 line!(self, "wl_hll_add(&{n}, h_); }}");
             }
-            StmtKind::TableLen { dst, .. } => {
+            TableStmt::Len { dst, .. } => {
                 let dst = self.name(*dst);
                 line!(self, "{dst} = wl_hll_estimate(&{n});")
             }
-            _ => {}
+            // Such tables have no other entries: `lang` refuses these.
+            TableStmt::Get { .. }
+            | TableStmt::Remove { .. }
+            | TableStmt::Update { .. }
+            | TableStmt::Next { .. }
+            | TableStmt::Insert { .. }
+            | TableStmt::Delete { .. }
+            | TableStmt::Push { .. }
+            | TableStmt::Pop { .. } => {}
         }
     }
 
-    fn sketch(&mut self, t: &'m Table, n: &str, id: TableId, s: &'m StmtKind) {
+    fn sketch(&mut self, t: &'m Table, n: &str, id: TableId, s: TableStmt<'m>) {
         let shared = self.g.m.sharing(t) == TableSharing::One;
         let hash = format!(
             "const uint64_t h_ = wl_sketch_hash(&{n}, k_, {});",
@@ -321,7 +339,7 @@ impl<'m> BodyGen<'_, 'm> {
         );
         let bloom = t.kind == TableKind::Bloom;
         match s {
-            StmtKind::TableGet { key, dst, .. } => {
+            TableStmt::Get { key, dst, .. } => {
                 let dst = self.name(*dst);
                 line!(self, "{{");
                 self.words(t, key, "k_");
@@ -331,18 +349,18 @@ impl<'m> BodyGen<'_, 'm> {
                     if bloom { "wl_bloom_has" } else { "wl_cms_get" }
                 );
             }
-            StmtKind::TablePut { key, .. } if bloom => {
+            TableStmt::Put { key, .. } if bloom => {
                 line!(self, "{{");
                 self.words(t, key, "k_");
                 line!(self, "{hash}\nwl_bloom_add(&{n}, h_, {shared});\n}}");
             }
-            StmtKind::TablePut { key, value, .. } => {
+            TableStmt::Put { key, value, .. } => {
                 let text = self.expr(value);
                 line!(self, "{{ uint64_t val_ = {text};");
                 self.words(t, key, "k_");
                 line!(self, "{hash}\nwl_cms_raise(&{n}, h_, val_, {shared});\n}}");
             }
-            StmtKind::TableUpdate { key, entry, body, .. } => {
+            TableStmt::Update { key, entry, body, .. } => {
                 let (name, h, before) = (self.name(*entry), self.temp("uint64_t"), self.temp("uint64_t"));
                 line!(self, "{{");
                 self.words(t, key, "k_");
@@ -358,12 +376,12 @@ impl<'m> BodyGen<'_, 'm> {
                     line!(self, "wl_cms_count(&{n}, {h}, {before}, {name}, {shared});")
                 }
             }
-            StmtKind::TableRemove { dst: Some(d), .. } => {
+            TableStmt::Remove { dst: Some(d), .. } => {
                 let d = self.name(*d);
                 line!(self, "{d} = false;")
             }
             // The published count, and the changes since.
-            StmtKind::TableLen { dst, .. } => {
+            TableStmt::Len { dst, .. } => {
                 let dst = self.name(*dst);
                 line!(
                     self,
@@ -371,11 +389,16 @@ impl<'m> BodyGen<'_, 'm> {
                     id.0
                 )
             }
-            StmtKind::TableNext { more, cursor, .. } => {
+            TableStmt::Next { more, cursor, .. } => {
                 let (more, cursor) = (self.name(*more), self.name(*cursor));
                 line!(self, "{more} = false;\n{cursor} = UINT64_MAX;")
             }
-            _ => {}
+            // Such tables have no other entries: `lang` refuses these.
+            TableStmt::Remove { .. }
+            | TableStmt::Insert { .. }
+            | TableStmt::Delete { .. }
+            | TableStmt::Push { .. }
+            | TableStmt::Pop { .. } => {}
         }
     }
 }

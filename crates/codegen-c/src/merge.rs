@@ -297,7 +297,23 @@ impl Gen<'_> {
                 }
                 Some(LineField { delimiter, stops: vec![delimiter], code })
             }
-            _ => None,
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => None,
         }
     }
 

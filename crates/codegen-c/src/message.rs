@@ -1,5 +1,7 @@
 //! Outgoing messages: passed on as their own bytes, edited in wire order, or built.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::{BodyGen, Owner};
 use crate::names;
 use crate::parser::line;
@@ -17,7 +19,7 @@ impl<'m> BodyGen<'_, 'm> {
         match self.owner {
             Owner::Handler { on: On::Message { .. } } => l.0 == 0,
             Owner::Protocol { msg } => l.0 == msg,
-            _ => false,
+            Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } => false,
         }
     }
 
@@ -43,7 +45,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let name = self.name(*msg);
                 format!("wl_b({name}.base, wl_held({name}))")
             }
-            _ => "wl_built(x)".into(),
+            Outgoing::Pass { .. } | Outgoing::Built { .. } => "wl_built(x)".into(),
         }
     }
 
@@ -132,7 +134,7 @@ impl<'m> BodyGen<'_, 'm> {
         let path = Path { root: Root::Local(msg), steps: path.iter().map(|f| Step::Field(*f)).collect() };
         match self.g.resolve(&self.scope, &path) {
             At::Field(i, f) => Some((i, f)),
-            _ => None,
+            At::Unit(_) | At::Item(..) => None,
         }
     }
 
@@ -197,7 +199,7 @@ impl<'m> BodyGen<'_, 'm> {
                     let (head, _) = self.parts(m);
                     line!(self, "wl_begin(x); wl_put(x, {head});");
                 }
-                _ => {}
+                Outgoing::Pass { .. } | Outgoing::Built { .. } => {}
             }
             if close {
                 line!(self, "flags |= WL_R_CLOSE;")
@@ -326,6 +328,6 @@ fn constant(e: &Emit) -> Option<Vec<u8>> {
             }
             _ => None,
         },
-        _ => None,
+        Emit::UInt { .. } | Emit::Number { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => None,
     }
 }

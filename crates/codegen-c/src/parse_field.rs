@@ -81,7 +81,7 @@ impl Parser<'_, '_> {
                 line!(self, "}}");
                 self.phase = Phase::Either;
             }
-            _ => self.whole_run(field, b, &run, None),
+            Phase::Head | Phase::Either => self.whole_run(field, b, &run, None),
         }
     }
 
@@ -508,7 +508,7 @@ impl Parser<'_, '_> {
                 self.check(init);
                 Some(acc)
             }
-            _ => None,
+            ListExtent::Count(_) | ListExtent::Until(_) | ListExtent::ToEnd => None,
         };
         if let ListExtent::Count(e) = kind {
             let count = self.expr(&s, e);
@@ -579,7 +579,22 @@ impl Parser<'_, '_> {
             FieldKind::Unit { unit, .. } => {
                 Item::Unit(Inst { unit: *unit, at: format!("{item}.v"), base: inst.base.clone(), head: None })
             }
-            _ => Item::Plain(inst.clone(), element, item.to_string()),
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => Item::Plain(inst.clone(), element, item.to_string()),
         }
     }
 
@@ -593,7 +608,21 @@ impl Parser<'_, '_> {
             FieldKind::List { .. } | FieldKind::Switch { .. } => {
                 format!("{item}.{}", names::field(self.g.m, inst.unit, element))
             }
-            _ => value.clone(),
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => value.clone(),
         };
         self.ensured = 0;
         self.field(inst, element, &member, store.then_some(value.as_str()), extent.as_deref());

@@ -261,7 +261,22 @@ impl<'m> Gen<'m> {
             if let Some(ranges) = field.within.as_ref().filter(|_| !known.contains_key(&f)) {
                 let bits = match &field.kind {
                     FieldKind::UInt { bits, .. } => *bits as u32,
-                    _ => 64,
+                    FieldKind::Number { .. }
+                    | FieldKind::Varint { .. }
+                    | FieldKind::Bytes { .. }
+                    | FieldKind::Literal { .. }
+                    | FieldKind::Flag { .. }
+                    | FieldKind::Unit { .. }
+                    | FieldKind::List { .. }
+                    | FieldKind::StreamBytes { .. }
+                    | FieldKind::StreamUnit { .. }
+                    | FieldKind::Switch { .. }
+                    | FieldKind::Let { .. }
+                    | FieldKind::Require { .. }
+                    | FieldKind::Recover { .. }
+                    | FieldKind::Pass { .. }
+                    | FieldKind::Align { .. }
+                    | FieldKind::Nothing => 64,
                 };
                 let value = self.header_field(&inst, f, field.ty);
                 let test = self.in_ranges(&format!("({value})"), ranges, bits);
@@ -315,7 +330,20 @@ impl<'m> Gen<'m> {
                     let nested = Inst { unit: *unit, base: format!("h + {at}"), ..inst.clone() };
                     text.push_str(&self.nested_rules(&nested, miss));
                 }
-                _ => {}
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => {}
             }
             let advance = step(m, field);
             match &mut fixed {

@@ -10,6 +10,8 @@
 //! The head ends at run time, where the first field that begins the tail is reached
 //! (`wireloom_ir::grammar::tail`).
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::gen::Gen;
 use crate::names;
 use crate::scope::{Inst, Scope};
@@ -159,7 +161,7 @@ impl<'g, 'm> Parser<'g, 'm> {
         self.ensured = 0;
     }
 
-    /// What stands before this point is accepted: it is passed on. Where only a part of it is,
+    /// The bytes before this point are accepted: they are passed on. Where only a part of it is,
     /// piece by piece.
     pub fn commit(&mut self) {
         if self.phase == Phase::Head {
@@ -212,7 +214,21 @@ impl<'g, 'm> Parser<'g, 'm> {
                     }
                 }
                 FieldKind::Nothing => {}
-                _ => break,
+                FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::Unit { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Let { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. } => break,
             }
         }
         if let (Some(last), true) = (last, fields > 1) {
@@ -360,7 +376,7 @@ impl<'g, 'm> Parser<'g, 'm> {
                 self,
                 "{{ wl_opt_wl_bytes b_ = {text};\n{at}.has = b_.has;\n{at}.v = (wl_ext){{b_.has && b_.v.n ? (uint32_t)(b_.v.p - p) : 0, b_.has ? b_.v.n : 0}}; }}"
             ),
-            _ => line!(self, "{at} = {text};"),
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::List(..) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => line!(self, "{at} = {text};"),
         }
         self.check(value);
     }
@@ -590,7 +606,7 @@ impl<'g, 'm> Parser<'g, 'm> {
         line!(self, "RETURN(WL_WHOLE)");
     }
 
-    /// What was held is accepted, but not all of it is passed on: the runtime is given it piece by
+    /// The bytes that were held are accepted, but not all are passed on: the runtime gets them piece by
     /// piece.
     fn release_code(&mut self) {
         self.passes &= self.phase != Phase::Head;
@@ -667,7 +683,7 @@ impl Gen<'_> {
             (p.out.clone(), p.next_labels(), p.slots.clone(), p.uses_fx, p.has_recover, p.counts);
         let (passes, cuts) = (p.passes, p.cuts.max(1));
         let mut view = format!(
-            "/* What the parser of {} keeps. */\ntypedef struct {name}_view {{\nwl_parser p;\nuint32_t from;\n",
+            "/* The state of a parser of {}. */\ntypedef struct {name}_view {{\nwl_parser p;\nuint32_t from;\n",
             names::comment(&unit.name)
         );
         if passes {
@@ -713,7 +729,7 @@ impl Gen<'_> {
         self.code.push_str(&apart(&[parse, tail], &text));
     }
 
-    /// What a parser does with its view before the first byte: all but `wl_parser` becomes zero.
+    /// The view before the first byte: all but `wl_parser` is zero.
     /// The items of the unit's own lists are left out: they are most of a view, and none beyond a
     /// list's `n` is ever read.
     fn clear_view(&self, u: UnitId) -> String {

@@ -1,12 +1,15 @@
 //! Replacing a frame's payload.
 //!
-//! The new payload may be made of a part of the old one: a slice of it, bytes before and behind it,
-//! a cipher over it. Then the part stays in place, and the headers move. A check at run time finds
-//! such a part, so a `let` may name it. Bytes from elsewhere are copied.
+//! The pass `payload_in_place` says which part of the new payload may be a part of the old one. If
+//! a check at run time finds it in the payload, it stays in place, and the headers move. Otherwise
+//! it is copied.
+
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
 use crate::body::BodyGen;
 use crate::expr::crypto_op;
 use crate::parser::line;
+use wireloom_ir::passes::payload_in_place::{parts, uncast};
 use wireloom_ir::*;
 
 /// A frame's view and the payload in it, as C expressions.
@@ -28,34 +31,16 @@ struct Layout<'m> {
 /// Bytes that a GCM tag takes.
 const TAG: u32 = 16;
 
-/// The part that may stay: the one that can be the longest.
-fn layout<'m>(m: &Module, body: &'m Block) -> Option<Layout<'m>> {
-    let [Stmt { kind: StmtKind::Emit(Emit::Bytes(e)), .. }] = body.as_slice() else { return None };
-    let e = uncast(e);
-    let parts = match &*e.kind {
-        ExprKind::Builtin(Builtin::Concat, parts) => parts.as_slice(),
-        _ => std::slice::from_ref(e),
-    };
-    let may_stay = |p: &Expr| match &*uncast(p).kind {
-        ExprKind::Payload(..) | ExprKind::Local(_) | ExprKind::Builtin(Builtin::Slice, _) => true,
-        ExprKind::Builtin(b, _) => b.is_cipher(),
-        _ => false,
-    };
-    let at = (0..parts.len()).filter(|i| may_stay(&parts[*i])).max_by_key(|i| layout::bytes_in(m, parts[*i].ty))?;
-    Some(Layout { before: &parts[..at], core: uncast(&parts[at]), behind: &parts[at + 1..] })
-}
-
-/// Another maximum of bytes is no other value.
-fn uncast(e: &Expr) -> &Expr {
-    match &*e.kind {
-        ExprKind::Cast(inner) => uncast(inner),
-        _ => e,
+impl<'m> Layout<'m> {
+    fn of(body: &'m Block, keep: u32) -> Option<Self> {
+        let (parts, at) = (parts(body)?, keep as usize);
+        Some(Layout { before: parts.get(..at)?, core: uncast(parts.get(at)?), behind: &parts[at + 1..] })
     }
 }
 
 impl<'m> BodyGen<'_, 'm> {
-    pub fn payload(&mut self, to: &View, body: &'m Block, place: PlaceId) {
-        match layout(self.g.m, body) {
+    pub fn payload(&mut self, to: &View, body: &'m Block, keep: Option<u32>, place: PlaceId) {
+        match keep.and_then(|keep| Layout::of(body, keep)) {
             Some(l) => self.lay(to, &l, place),
             None => {
                 line!(self, "wl_begin(x);");

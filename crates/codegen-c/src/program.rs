@@ -1,5 +1,7 @@
 //! The whole file: state, functions, handlers, fault replies, and the table that the runtime gets.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::batch_lookup::hoisted_back;
 use crate::body::{BodyGen, Owner};
 use crate::gen::Gen;
@@ -342,7 +344,17 @@ impl<'m> Gen<'m> {
                             let ty = b.locals[i].ty;
                             format!("({})", b.g.cty(ty))
                         }
-                        _ => String::new(),
+                        Ty::Unit
+                        | Ty::Bool
+                        | Ty::Int(_)
+                        | Ty::Bytes(_)
+                        | Ty::Endpoint
+                        | Ty::Ip
+                        | Ty::Option(_)
+                        | Ty::List(..)
+                        | Ty::Record(_)
+                        | Ty::Tuple(_)
+                        | Ty::Msg(_) => String::new(),
                     };
                     first(
                         i as u32,
@@ -373,7 +385,7 @@ impl<'m> Gen<'m> {
         if let Some(f) = &frame_ty {
             let members: String = frame.iter().map(|(t, n)| format!("{t} {n};\n")).collect();
             self.types.push_str(&format!(
-                "/* What {} keeps while it is suspended. */\ntypedef struct {f} {{\n{members}}} {f};\n",
+                "/* The values of {} that it keeps while it is suspended. */\ntypedef struct {f} {{\n{members}}} {f};\n",
                 names::comment(&h.name)
             ));
         }

@@ -1,4 +1,4 @@
-//! What C expressions can name: locals, units and their fields, headers of frames.
+//! The names of C expressions: locals, units and their fields, headers of frames.
 
 use crate::names;
 use wireloom_ir::*;
@@ -13,7 +13,7 @@ pub(crate) struct Inst {
     pub head: Option<Head>,
 }
 
-/// What an expression can name.
+/// The names of an expression.
 #[derive(Clone, Default)]
 pub(crate) struct Scope {
     /// C name and type of each local.

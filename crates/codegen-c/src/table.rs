@@ -31,7 +31,7 @@ struct Geometry {
 }
 
 fn geometry(m: &Module, t: &Table) -> Geometry {
-    let (inline, block, blocks) = match layout::entry_blocks(m, t) {
+    let (inline, block, blocks) = match packed_keys::entry_blocks(m, t) {
         Some(b) => (b.inline, b.data, b.count),
         None => (encoded_max(m, t.key).saturating_add(encoded_max(m, t.value)), 60, 0),
     };
@@ -205,7 +205,15 @@ impl Gen<'_> {
                     self.members(ty).into_iter().filter(|(_, t)| layout::has_bytes(self.m, *t)).collect();
                 parts.into_iter().map(|(n, t)| format!("v.{n} = {}(v.{n}, x);\n", self.copier(t))).collect()
             }
-            _ => String::new(),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Msg(_) => String::new(),
         };
         self.helpers
             .push_str(&format!("static inline {c} {name}({c} v, wl_fx *x) {{\n(void)x;\n{body}return v;\n}}\n"));
@@ -233,9 +241,9 @@ impl<'m> BodyGen<'_, 'm> {
         format!("&wl_shared(x)->{}.t", names::table(self.g.m, t))
     }
 
-    pub fn table(&mut self, s: &'m StmtKind) {
+    pub fn table(&mut self, s: TableStmt<'m>) {
         let m = self.g.m;
-        let Some(table) = &s.table() else { return };
+        let table = &s.table();
         let t = &m.tables[table.index()];
         if t.kind == TableKind::Array {
             return self.array(*table, s);
@@ -247,11 +255,11 @@ impl<'m> BodyGen<'_, 'm> {
             return self.flow(s);
         }
         match s {
-            StmtKind::TableGet { table, key, dst } => {
+            TableStmt::Get { table, key, dst } => {
                 let dst = self.name(*dst);
                 self.find_entry(*table, key, &format!("{dst}.has"), &format!("{dst}.v"));
             }
-            StmtKind::TablePut { table, key, value, place } => {
+            TableStmt::Put { table, key, value, place } => {
                 let t = &m.tables[table.index()];
                 let (at, text) = (self.table_at(*table), self.expr(value));
                 self.key(t, key);
@@ -263,15 +271,15 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "}}");
                 self.check(true);
             }
-            StmtKind::TableRemove { table, key, dst } => {
+            TableStmt::Remove { table, key, dst } => {
                 let t = &m.tables[table.index()];
                 let at = self.table_at(*table);
                 self.key(t, key);
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
                 line!(self, "{set}wl_table_remove({at}, kb_, kn_, x->core->now); }}");
             }
-            StmtKind::TableUpdate { table, key, entry, body, place } => self.update(*table, key, *entry, body, *place),
-            StmtKind::TableNext { table, cursor, key, value, more, .. } => {
+            TableStmt::Update { table, key, entry, body, place } => self.update(*table, key, *entry, body, *place),
+            TableStmt::Next { table, cursor, key, value, more, .. } => {
                 let t = &m.tables[table.index()];
                 let (at, keys, values) = (self.table_at(*table), self.g.codec(t.key), self.g.codec(t.value));
                 let (cursor, key, value, more) =
@@ -281,11 +289,12 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "if (e_) {{ wl_cursor c_ = wl_entry_bytes({at}, e_); {key} = dec_{keys}(&c_, x); {value} = dec_{values}(&c_, x); wl_table_unlock(s_); }} }}");
                 self.check(layout::has_bytes(m, t.key) || layout::has_bytes(m, t.value));
             }
-            StmtKind::TableLen { table, dst } => {
+            TableStmt::Len { table, dst } => {
                 let (at, dst) = (self.table_at(*table), self.name(*dst));
                 line!(self, "{dst} = wl_table_len({at}, x->core->now);");
             }
-            _ => {}
+            // Such tables have no other entries: `lang` refuses these.
+            TableStmt::Insert { .. } | TableStmt::Delete { .. } | TableStmt::Push { .. } | TableStmt::Pop { .. } => {}
         }
     }
 

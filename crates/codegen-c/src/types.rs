@@ -81,7 +81,16 @@ impl Gen<'_> {
         match self.m.ty(ty) {
             Ty::Record(r) => self.m.records[r.index()].fields.iter().map(|(n, t)| (ident(n), *t)).collect(),
             Ty::Tuple(ts) => ts.iter().enumerate().map(|(i, t)| (format!("e{i}"), *t)).collect(),
-            _ => Vec::new(),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Msg(_) => Vec::new(),
         }
     }
 
@@ -91,7 +100,14 @@ impl Gen<'_> {
         match self.m.ty(ty) {
             Ty::Msg(u) if self.is_frame(*u) => "NULL".into(),
             Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) => format!("({c})0"),
-            _ => format!("({c}){{0}}"),
+            Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => format!("({c}){{0}}"),
         }
     }
 
@@ -104,7 +120,7 @@ impl Gen<'_> {
             Ty::Endpoint => format!("wl_ep_eq({a}, {b})"),
             Ty::Ip => format!("wl_ip_eq({a}, {b})"),
             Ty::Msg(_) => "false".into(),
-            kind => {
+            kind @ Ty::Option(_) | kind @ Ty::List(..) | kind @ Ty::Record(_) | kind @ Ty::Tuple(_) => {
                 let c = self.cty(ty);
                 let name = format!("eq_{}", mangle(&c));
                 if self.first(&name) {
@@ -116,7 +132,16 @@ impl Gen<'_> {
                             let e = self.equal(t, "a.v[i]", "b.v[i]");
                             format!("if (a.n != b.n) return false;\nfor (uint32_t i = 0; i < a.n; i++) if (!{e}) return false;\nreturn true;")
                         }
-                        _ => {
+                        Ty::Unit
+                        | Ty::Bool
+                        | Ty::UInt(_)
+                        | Ty::Int(_)
+                        | Ty::Bytes(_)
+                        | Ty::Endpoint
+                        | Ty::Ip
+                        | Ty::Record(_)
+                        | Ty::Tuple(_)
+                        | Ty::Msg(_) => {
                             let parts: Vec<_> = self
                                 .members(ty)
                                 .iter()
@@ -142,7 +167,7 @@ impl Gen<'_> {
             Ty::Bytes(_) => format!("wl_h_bytes({h}, {v})"),
             Ty::Endpoint => format!("wl_h_endpoint({h}, {v})"),
             Ty::Ip => format!("wl_h_ip({h}, {v})"),
-            kind => {
+            kind @ Ty::Option(_) | kind @ Ty::List(..) | kind @ Ty::Record(_) | kind @ Ty::Tuple(_) => {
                 let c = self.cty(ty);
                 let name = format!("hash_{}", mangle(&c));
                 if self.first(&name) {
@@ -153,7 +178,16 @@ impl Gen<'_> {
                         Ty::List(t, _) => {
                             format!("for (uint32_t i = 0; i < v.n; i++) h = {};\n", self.hash(t, "h", "v.v[i]"))
                         }
-                        _ => self
+                        Ty::Unit
+                        | Ty::Bool
+                        | Ty::UInt(_)
+                        | Ty::Int(_)
+                        | Ty::Bytes(_)
+                        | Ty::Endpoint
+                        | Ty::Ip
+                        | Ty::Record(_)
+                        | Ty::Tuple(_)
+                        | Ty::Msg(_) => self
                             .members(ty)
                             .iter()
                             .map(|(n, t)| format!("h = {};\n", self.hash(*t, "h", &format!("v.{n}"))))
@@ -183,11 +217,29 @@ impl Gen<'_> {
                 let s = self.stored(t);
                 (format!("s_list_{}_{max}", mangle(&s)), format!("uint32_t n; {s} v[{}];", max.max(1)))
             }
-            _ => {
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => {
                 let parts: Vec<_> = self.members(ty).iter().map(|(n, t)| (n.clone(), self.stored(*t))).collect();
                 let tag = match self.m.ty(ty) {
                     Ty::Record(r) => format!("s_{}", names::record(self.m, *r)),
-                    _ => format!(
+                    Ty::Unit
+                    | Ty::Bool
+                    | Ty::UInt(_)
+                    | Ty::Int(_)
+                    | Ty::Bytes(_)
+                    | Ty::Endpoint
+                    | Ty::Ip
+                    | Ty::Option(_)
+                    | Ty::List(..)
+                    | Ty::Tuple(_)
+                    | Ty::Msg(_) => format!(
                         "s_tup{}_{}",
                         parts.len(),
                         parts.iter().map(|(_, s)| mangle(s)).collect::<Vec<_>>().join("_")
@@ -221,7 +273,15 @@ impl Gen<'_> {
                     "for (uint32_t i = 0; i < v.n; i++) {{ {} }}\nd->n = v.n;\n",
                     self.store(t, "d->v[i]", "v.v[i]")
                 ),
-                _ => self
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => self
                     .members(ty)
                     .iter()
                     .map(|(n, t)| self.store(*t, &format!("d->{n}"), &format!("v.{n}")) + "\n")
@@ -252,7 +312,15 @@ impl Gen<'_> {
                         self.load(t, "d->v[i]")
                     )
                 }
-                _ => {
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => {
                     let sets: String = self
                         .members(ty)
                         .iter()

@@ -27,7 +27,17 @@ impl Gen<'_> {
             | FieldKind::Flag { .. }
             | FieldKind::Bytes { .. } => field.value_used || self.values.contains(&(u.0, f.0)),
             FieldKind::Let { .. } => field.value_used && !grammar::computed::again(self.m, field),
-            _ => false,
+            FieldKind::Literal { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => false,
         }
     }
 
@@ -37,7 +47,22 @@ impl Gen<'_> {
         match &field.kind {
             FieldKind::Bytes { .. } => "wl_ext".into(),
             FieldKind::Let { .. } if layout::has_bytes(self.m, field.ty) => "struct { bool has; wl_ext v; }".into(),
-            _ => self.cty(field.ty),
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => self.cty(field.ty),
         }
     }
 
@@ -100,7 +125,19 @@ impl Gen<'_> {
                 let c = self.stored_in_view(u, f);
                 text.push_str(&format!("{c} {name};\n"));
             }
-            _ => {}
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => {}
         }
     }
 
@@ -125,7 +162,20 @@ impl Gen<'_> {
                 let c = self.stored_in_view(u, element);
                 item.push_str(&format!("{c} v; "));
             }
-            _ => {}
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => {}
         }
         if self.has_extent(u, element) {
             item.push_str("wl_ext x; ")

@@ -23,13 +23,14 @@ pub mod exec;
 pub mod frames;
 pub mod generate;
 pub mod grammar;
+mod host_table;
 pub mod merge;
 pub mod merge_table;
 pub mod program;
 pub mod value;
 
 pub use api::{eval_test, parse_message, Parsed};
-pub use exec::tables::OutsideTable;
+pub use exec::tables::{OutsideTable, Pattern, Ranked};
 pub use merge::merge_reference;
 pub use merge_table::InterpMerges;
 pub use program::{program, program_beside, InterpProgram};

@@ -298,7 +298,7 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
                     },
                     idle: t.idle,
                     evict_lru: t.evict_lru,
-                    blocks: layout::entry_blocks(m, t),
+                    blocks: packed_keys::entry_blocks(m, t),
                 });
                 let outside = inner.outside.get(n).cloned().flatten();
                 table.outside = outside.map(|table| Outside { table, module: m.clone(), value: t.value });

@@ -2,7 +2,7 @@
 
 use wireloom_interp::builtin::{crc32, crc32c, fmix64, fnv1a32, fnv1a64, has_token, ring_lookup};
 use wireloom_interp::exec::tables::{Limits, Table};
-use wireloom_interp::grammar::scan::{delimiter, literal, Found, Match};
+use wireloom_interp::grammar::scan::{delimiter, literal, DelimiterSearch, Match};
 use wireloom_interp::value::Value;
 use wireloom_ir::ByteSet;
 use wireloom_runtime::hashing::md5;
@@ -65,14 +65,14 @@ fn rejects_when_full_and_expires() {
 fn undecided_is_more() {
     let crlf = [b"\r\n".to_vec()];
     let find = |b: &[u8], max| delimiter(b, &crlf, max, None);
-    assert_eq!(find(b"ab\r", 9), Found::More(2));
-    assert_eq!(find(b"ab\r\n", 9), Found::At(2, 2));
-    assert_eq!(find(b"abc\r", 2), Found::TooLong);
-    assert_eq!(find(b"ab\r", 2), Found::More(2));
-    assert_eq!(find(b"ab", 2), Found::More(2));
+    assert_eq!(find(b"ab\r", 9), DelimiterSearch::More(2));
+    assert_eq!(find(b"ab\r\n", 9), DelimiterSearch::At(2, 2));
+    assert_eq!(find(b"abc\r", 2), DelimiterSearch::TooLong);
+    assert_eq!(find(b"ab\r", 2), DelimiterSearch::More(2));
+    assert_eq!(find(b"ab", 2), DelimiterSearch::More(2));
     let lower = ByteSet::range(b'a', b'z');
-    assert_eq!(delimiter(b"aB", &crlf, 9, Some(&lower)), Found::Illegal(1));
-    assert_eq!(delimiter(b"ab\r", &crlf, 9, Some(&lower)), Found::More(2));
+    assert_eq!(delimiter(b"aB", &crlf, 9, Some(&lower)), DelimiterSearch::Illegal(1));
+    assert_eq!(delimiter(b"ab\r", &crlf, 9, Some(&lower)), DelimiterSearch::More(2));
     assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], false), Match::More);
     assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], true), Match::Yes(2));
 }

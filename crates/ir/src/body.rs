@@ -1,11 +1,29 @@
 //! Code: structured statements over typed locals; pure expressions.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Body {
     pub locals: Vec<Local>,
     pub block: Block,
+    /// Branches that are carried out without a jump. Set by the pass `selects`.
+    pub selects: Vec<StmtPath>,
+}
+
+/// A statement of a body. Statements are numbered from 1 within their block; a nested block's
+/// statements follow the number of their statement, all blocks of one statement counted through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StmtPath(pub Vec<u32>);
+
+impl std::fmt::Display for StmtPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        for (n, part) in self.0.iter().enumerate() {
+            write!(f, "{}{part}", if n > 0 { "." } else { "" })?
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -259,43 +277,6 @@ pub enum StmtKind {
     },
 }
 
-impl StmtKind {
-    /// The table that a statement is about. The body of an update has statements of its own.
-    pub fn table(&self) -> Option<TableId> {
-        self.read_table().or_else(|| self.changed_table())
-    }
-
-    /// The table that a statement only reads.
-    pub fn read_table(&self) -> Option<TableId> {
-        use StmtKind::*;
-        match self {
-            TableGet { table, .. } | TableLen { table, .. } | TableNext { table, .. } => Some(*table),
-            _ => None,
-        }
-    }
-
-    /// The table whose entries a statement may change.
-    pub fn changed_table(&self) -> Option<TableId> {
-        use StmtKind::*;
-        match self {
-            TableRemove { table, .. } | TableDelete { table, .. } | TablePop { table, .. } => Some(*table),
-            _ => self.filled_table(),
-        }
-    }
-
-    /// The table to which a statement may add an entry.
-    pub fn filled_table(&self) -> Option<TableId> {
-        use StmtKind::*;
-        match self {
-            TablePut { table, .. }
-            | TableUpdate { table, .. }
-            | TableInsert { table, .. }
-            | TablePush { table, .. } => Some(*table),
-            _ => None,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueAct {
     /// The oldest frame is handled by the queue's handler once the handler at hand has ended; bool:
@@ -317,7 +298,7 @@ pub struct Part {
     pub body: Block,
 }
 
-/// What is done to a frame.
+/// An act on a frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FrameAct {
     /// Changes a header's fixed-width field in place. Checksums that cover it are updated
@@ -347,6 +328,10 @@ pub enum FrameAct {
         body: Block,
         max: u32,
         place: PlaceId,
+        /// The part of the new payload that may be a part of the old one: it stays in place, and
+        /// the headers move. Parts are the operands of `concat`, or the only expression. Set by the
+        /// pass `payload_in_place`.
+        keep: Option<u32>,
     },
     /// Computes a header's checksum anew.
     Checksum {
@@ -586,18 +571,5 @@ pub enum ExprKind {
 impl Expr {
     pub fn new(ty: TyId, kind: ExprKind) -> Self {
         Expr { ty, kind: Box::new(kind) }
-    }
-
-    /// Whether it may set a fault: it calls a function or takes scratch.
-    pub fn may_fault(&self) -> bool {
-        let mut found = false;
-        walk::expr(self, &mut |e| {
-            found |= match &*e.kind {
-                ExprKind::Call(..) | ExprKind::GroupBytes(_) => true,
-                ExprKind::Builtin(b, _) => b.takes_scratch(),
-                _ => false,
-            }
-        });
-        found
     }
 }

@@ -7,6 +7,8 @@
 //! read a counter that packets count, alone or as connections do; it then sees the sum of all
 //! cores.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::desc::{Half, PortKind};
 use crate::*;
 use std::collections::BTreeSet;
@@ -19,7 +21,7 @@ pub struct Partition {
     pub conflicts: Vec<Conflict>,
 }
 
-/// What keeps an app in one piece.
+/// Obstacles to a partition of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// The handler uses ports of both kinds.
@@ -63,7 +65,7 @@ pub fn of(m: &Module) -> Option<Partition> {
             (false, false) => Half::Both,
         })
         .collect();
-    // What uses things of one half only is that half's, too: a timer, a signal.
+    // A timer or a signal that uses things of one half only is that half's, too.
     while let Some(n) =
         (0..handlers.len()).find(|n| handlers[*n] == Half::Both && side(m, &uses, &handlers, *n) != Half::Both)
     {
@@ -99,7 +101,11 @@ pub fn of(m: &Module) -> Option<Partition> {
             Resource::Table(t) => match m.tables[t.index()].kind {
                 TableKind::Ring => true,
                 TableKind::Wildcard | TableKind::Lpm => m.changed_by_traffic(&m.tables[t.index()]),
-                _ => false,
+                TableKind::Exact
+                | TableKind::Array
+                | TableKind::Bloom
+                | TableKind::CountMin
+                | TableKind::HyperLogLog => false,
             },
         };
         if apart {
@@ -189,7 +195,7 @@ impl Uses {
             Frame { .. } | SendFrame { .. } | Queue { .. } | Output { .. } => self.frames = true,
             Send { port, .. } | Call { port, .. } => match m.ports[port.index()].kind {
                 PortKind::Frames { .. } => self.frames = true,
-                _ => self.streams = true,
+                PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,
             },
             Await { .. } => self.streams = true,
             SetSession(..) | Close => (self.streams, self.connection) = (true, true),

@@ -27,7 +27,7 @@ pub struct Desc {
     pub faults: Vec<crate::OwnFault>,
     /// `merge` nodes (FLICK's foldt).
     pub merges: Vec<MergeDesc>,
-    /// What can be called while the app runs.
+    /// The signals, which can be called while the app runs.
     #[serde(default)]
     pub signals: Vec<SignalDesc>,
     /// Requests leave something on their core: their connections stay there.
@@ -46,12 +46,21 @@ pub struct Desc {
     pub picture: String,
 }
 
-/// A part of an app with a core of its own.
+/// A part of an app with cores of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentDesc {
     pub name: String,
-    /// The core, counted from 0 among those of the run.
+    /// The first core, counted from 0 among those of the run.
     pub cpu: u32,
+    /// The number of its cores, at least 1.
+    pub cores: u32,
+}
+
+impl SegmentDesc {
+    /// The segment of each core of an app, in their order.
+    pub fn of_cores(all: &[SegmentDesc]) -> Vec<usize> {
+        all.iter().enumerate().flat_map(|(n, s)| std::iter::repeat_n(n, s.cores as usize)).collect()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -328,7 +337,7 @@ impl Reuse {
         &[(Reuse::Safe, "safe"), (Reuse::Never, "never"), (Reuse::Always, "always")];
 }
 
-/// What becomes of a request whose server is down or cannot be reached.
+/// The fate of a request whose server is down or cannot be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failover {
     /// It fails.
@@ -383,7 +392,7 @@ pub struct ProtocolDesc {
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     #[serde(default)]
     pub ignore: Option<(Vec<u8>, u8)>,
-    /// What answers are counted as.
+    /// The classes that answers are counted as.
     #[serde(default)]
     pub classes: Vec<String>,
     /// Whether its requests have columns of their own in the access log.
@@ -442,7 +451,7 @@ pub struct HandlerDesc {
     pub segment: Option<u32>,
 }
 
-/// What the frames of a handler begin with, as its packet type says.
+/// The first header of a handler's frames, as its packet type says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Begins {
     /// A header of the program's own, or nothing in particular.
@@ -616,7 +625,7 @@ impl Desc {
         is_mixed(self.ports.iter().map(|p| &p.kind))
     }
 
-    /// What one half runs; numbers stay what they are.
+    /// The handlers of one half; numbers stay the same.
     pub fn half(&self, half: Half) -> Desc {
         let mut d = self.clone();
         for h in d.handlers.iter_mut().filter(|h| h.half != Half::Both && h.half != half) {

@@ -20,7 +20,7 @@ impl crate::Module {
         keeps
     }
 
-    /// What the runtime must know of this program. Its grammars have been analysed and its passes
+    /// The description of this program for the runtime. Its grammars have been analysed and its passes
     /// run. Handlers of `test` blocks come last in a module and are left out: the runtime never
     /// starts them.
     pub fn desc(&self) -> Desc {
@@ -78,7 +78,11 @@ impl crate::Module {
             per_core: self.keeps_on_core(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
             cluster: None,
-            segments: self.segments.iter().map(|s| SegmentDesc { name: s.name.clone(), cpu: s.cpu }).collect(),
+            segments: self
+                .segments
+                .iter()
+                .map(|s| SegmentDesc { name: s.name.clone(), cpu: s.cpu, cores: s.cores })
+                .collect(),
         }
     }
 }
@@ -255,7 +259,7 @@ fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32
         })
 }
 
-fn place_desc(m: &crate::Module, p: &crate::Place) -> PlaceDesc {
+fn place_desc(m: &crate::Module, p: &crate::FaultPlace) -> PlaceDesc {
     PlaceDesc {
         name: p.name.clone(),
         file: m.files.get(p.span.file as usize).cloned().unwrap_or_default(),

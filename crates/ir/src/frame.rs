@@ -1,5 +1,7 @@
 //! Sizes and offsets in frames that all backends share.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 use std::collections::BTreeSet;
 
@@ -149,7 +151,22 @@ pub fn step(m: &Module, f: &Field) -> u32 {
                 0
             }
         }
-        _ => field_size(m, f).unwrap_or(0),
+        FieldKind::Number { .. }
+        | FieldKind::Varint { .. }
+        | FieldKind::Bytes { .. }
+        | FieldKind::Literal { .. }
+        | FieldKind::Flag { .. }
+        | FieldKind::Unit { .. }
+        | FieldKind::List { .. }
+        | FieldKind::StreamBytes { .. }
+        | FieldKind::StreamUnit { .. }
+        | FieldKind::Switch { .. }
+        | FieldKind::Let { .. }
+        | FieldKind::Require { .. }
+        | FieldKind::Recover { .. }
+        | FieldKind::Pass { .. }
+        | FieldKind::Align { .. }
+        | FieldKind::Nothing => field_size(m, f).unwrap_or(0),
     }
 }
 
@@ -282,4 +299,84 @@ fn demands<'e>(e: &'e Expr, out: &mut Vec<(&'e Path, Vec<(u64, u64)>)>) {
 
 fn disjoint(a: &[(u64, u64)], b: &[(u64, u64)]) -> bool {
     a.iter().all(|x| b.iter().all(|y| x.1 < y.0 || y.1 < x.0))
+}
+
+/// The fields of frames that expressions read, as their owner names them.
+pub trait HeaderReads {
+    /// Names a frame.
+    type View: PartialEq;
+
+    /// The field of a header that a path leads to.
+    fn header_field(&mut self, path: &Path) -> Option<HeaderField<Self::View>>;
+
+    /// The field of a whole frame that a path leads to, and the frame's unit.
+    fn frame_field(&mut self, path: &Path) -> Option<(Self::View, UnitId, FieldId)>;
+}
+
+/// A field of a header, of a unit of frames.
+pub struct HeaderField<V> {
+    pub view: V,
+    pub frame: UnitId,
+    pub layer: u32,
+    pub field: FieldId,
+}
+
+/// An integer that is the same field of whichever of several headers is there.
+pub struct EitherHeader<'e, V> {
+    pub view: V,
+    /// Offset in each of the headers.
+    pub at: u32,
+    pub field: FieldKind,
+    /// The headers that are asked for.
+    pub layers: Vec<u32>,
+    /// The header that is there if none of the others is.
+    pub last: Option<u32>,
+    /// The value if none of the headers is there.
+    pub rest: &'e Expr,
+}
+
+/// A field at one offset in each of several headers, such as the ports of TCP and UDP. One load
+/// reads whichever is there, without a branch. None: it is another expression, or the frame's unit
+/// is not `branch_free`.
+pub fn either_header<'e, R: HeaderReads>(m: &Module, reads: &mut R, e: &'e Expr) -> Option<EitherHeader<'e, R::View>> {
+    let ExprKind::If(_, yes, _) = &*e.kind else { return None };
+    let (_, view, at, field) = fixed_read(m, reads, yes)?;
+    if !matches!(field, FieldKind::UInt { .. }) || !is_branch_free(m, reads, yes) {
+        return None;
+    }
+    let (mut list, mut rest) = (Vec::new(), e);
+    while let ExprKind::If(cond, yes, no) = &*rest.kind {
+        let same = fixed_read(m, reads, yes).filter(|f| (&f.1, f.2, &f.3) == (&view, at, &field));
+        match same.zip(asked_for(m, reads, cond)) {
+            Some(((layer, ..), (other, of))) if layer == other && of == view => list.push(layer),
+            _ => break,
+        }
+        rest = no
+    }
+    let last = fixed_read(m, reads, rest).filter(|f| (&f.1, f.2, &f.3) == (&view, at, &field)).map(|f| f.0);
+    let enough = !list.is_empty() && list.len() + usize::from(last.is_some()) >= 2;
+    enough.then_some(EitherHeader { view, at, field, layers: list, last, rest })
+}
+
+fn is_branch_free<R: HeaderReads>(m: &Module, reads: &mut R, e: &Expr) -> bool {
+    let ExprKind::Read(path) = &*e.kind else { return false };
+    let frame = reads.header_field(path).map(|f| f.frame);
+    frame.and_then(|u| m.unit(u).frame.as_ref()).is_some_and(|f| f.branch_free)
+}
+
+/// A field at a constant offset of a header: the header, the frame, the offset and the field.
+fn fixed_read<R: HeaderReads>(m: &Module, reads: &mut R, e: &Expr) -> Option<(u32, R::View, u32, FieldKind)> {
+    let ExprKind::Read(path) = &*e.kind else { return None };
+    let HeaderField { view, frame, layer, field } = reads.header_field(path)?;
+    let header = layers(m, frame).get(layer as usize)?.unit;
+    let at = fixed_offset(m, header, field)?;
+    Some((layer, view, at, m.unit(header).fields[field.index()].kind.clone()))
+}
+
+/// The header that a condition asks for.
+fn asked_for<R: HeaderReads>(m: &Module, reads: &mut R, cond: &Expr) -> Option<(u32, R::View)> {
+    let ExprKind::Case(switch, 0) = &*cond.kind else { return None };
+    let (view, frame, f) = reads.frame_field(switch)?;
+    let layer = layers(m, frame).iter().position(|l| l.switch == f)?;
+    Some((layer as u32, view))
 }

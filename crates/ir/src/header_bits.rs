@@ -1,15 +1,12 @@
 //! Headers as bits: the bits of a field in a frame, and the values of fields that decide about a
 //! header. Also the values of expressions over known fields.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::frame::{field_size, fixed_offset};
+pub use crate::plans::{Bits, Known};
 use crate::*;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// By place in the frame: a mask of a byte, and the value of its bits.
-pub type Bits = BTreeMap<u32, (u8, u8)>;
-
-/// Values of a header's fields.
-pub type Known = BTreeMap<FieldId, u64>;
+use std::collections::BTreeSet;
 
 /// The parts of a condition that ask the last header for one value, as bits of the frame; the
 /// others.
@@ -135,7 +132,22 @@ pub fn value(m: &Module, unit: UnitId, e: &Expr, known: &Known) -> Option<u64> {
         ExprKind::Read(Path { root: Root::This, steps }) => match steps[..] {
             [Step::Field(f)] => match &m.unit(unit).fields[f.index()].kind {
                 FieldKind::Let { value: inner } => value(m, unit, inner, known),
-                _ => known.get(&f).copied(),
+                FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+                | FieldKind::Literal { .. }
+                | FieldKind::Flag { .. }
+                | FieldKind::Unit { .. }
+                | FieldKind::List { .. }
+                | FieldKind::StreamBytes { .. }
+                | FieldKind::StreamUnit { .. }
+                | FieldKind::Switch { .. }
+                | FieldKind::Require { .. }
+                | FieldKind::Recover { .. }
+                | FieldKind::Pass { .. }
+                | FieldKind::Align { .. }
+                | FieldKind::Nothing => known.get(&f).copied(),
             },
             _ => None,
         },

@@ -4,6 +4,8 @@
 //! memory begins with one [`TABLE_STATS`] block per table, in order. The rest of both is private to
 //! a backend. [`size`] is the measure for `explain` and for the frame's bill.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 
 /// `wl_table_stats`: eight u64 (entries, hits, misses, inserts, evictions, expired, rejected,
@@ -70,7 +72,7 @@ pub fn encoded_max(m: &Module, ty: TyId) -> u64 {
         Ty::List(t, n) => encoded_max(m, *t).saturating_mul(*n as u64).saturating_add(4),
         Ty::Record(r) => m.records[r.index()].fields.iter().fold(0, |a, (_, t)| a.saturating_add(encoded_max(m, *t))),
         Ty::Tuple(ts) => ts.iter().fold(0, |a, t| a.saturating_add(encoded_max(m, *t))),
-        _ => size(m, ty),
+        Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::Ip | Ty::Msg(_) => size(m, ty),
     }
 }
 
@@ -89,24 +91,6 @@ impl EntryBlocks {
     pub fn of(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(self.inline).div_ceil(self.data)
     }
-}
-
-/// Entries of at most this many bytes lie in place, whatever `memory` says.
-const SMALL_ENTRY: u64 = 96;
-
-/// None: all entries of the table lie in place.
-pub fn entry_blocks(m: &Module, t: &Table) -> Option<EntryBlocks> {
-    let whole = encoded_max(m, t.key).saturating_add(encoded_max(m, t.value));
-    let shared = t.kind == TableKind::Exact && !packed_keys::is_core_table(m, t);
-    if t.memory == 0 || whole <= SMALL_ENTRY || !shared {
-        return None;
-    }
-    let data = match whole {
-        0..=4096 => 124,
-        4097..=65536 => 252,
-        _ => 1020,
-    };
-    Some(EntryBlocks { inline: 64, data, count: (t.memory / (data + 4)).min(u32::MAX as u64 - 2) })
 }
 
 /// Bytes of the C integer that holds so many bits.

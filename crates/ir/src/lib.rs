@@ -11,6 +11,9 @@
 //! every failure. All integers are unsigned or two's complement of the width of their type.
 //! Arithmetic wraps at that width.
 
+// A new kind of type, field or statement must not fall into a default that nobody chose for it.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod body;
 pub mod c_words;
 pub mod core_partition;
@@ -29,11 +32,13 @@ pub mod ops;
 pub mod packed_keys;
 pub mod parse_graph;
 pub mod passes;
+mod per_packet;
 pub mod placement;
 pub mod plans;
 pub mod port_options;
 pub mod segments;
 pub mod suggestions;
+mod table_stmt;
 pub mod text;
 mod unit;
 pub mod verify;
@@ -43,6 +48,7 @@ pub use body::*;
 pub use elements::{Element, Input, Target, Wire};
 pub use ops::{BinOp, Builtin, UnOp};
 pub use segments::Segment;
+pub use table_stmt::{TableEffect, TableStmt};
 pub use unit::*;
 
 use serde::{Deserialize, Serialize};
@@ -94,7 +100,7 @@ pub struct Module {
     pub steer: Vec<Steer>,
     pub tests: Vec<Test>,
     /// Source places for faults, in the order of the ABI's `place` indices.
-    pub places: Vec<Place>,
+    pub places: Vec<FaultPlace>,
     /// The program's own fault kinds, from `WL_F_USER` on.
     pub faults: Vec<OwnFault>,
     pub elements: Vec<Element>,
@@ -156,7 +162,7 @@ pub struct Span {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct FaultPlace {
     pub name: String,
     pub span: Span,
 }
@@ -189,7 +195,7 @@ impl FaultKind {
     pub const FULL: Self = Self(14);
     pub const CANCELLED: Self = Self(15);
     pub const NO_REPLY: Self = Self(16);
-    /// What protocols are told in the place of MALFORMED, CONSTRAINT and TOO_LONG where a handler
+    /// The faults that protocols see in the place of MALFORMED, CONSTRAINT and TOO_LONG where a handler
     /// has ended with it.
     pub const INTERNAL: Self = Self(18);
     /// An `expect` of a test that does not hold.
@@ -260,9 +266,30 @@ pub struct Table {
     /// So many entries are cached in front, where each core has its own part and entries have one
     /// size; 0: none. Changes no result.
     pub cache: u64,
+    /// Bytes of values are copied when an entry is read, as one body both reads and changes the
+    /// table. Set by the pass `copied_values`.
+    pub copied: bool,
 }
 
 impl Table {
+    /// A table without entries, options and annotations.
+    pub fn new(name: String, span: Span, kind: TableKind, key: TyId, value: TyId) -> Self {
+        Table {
+            name,
+            span,
+            kind,
+            local: false,
+            key,
+            value,
+            capacity: 0,
+            idle: 0,
+            evict_lru: false,
+            memory: 0,
+            cache: 0,
+            copied: false,
+        }
+    }
+
     /// Locks of an array that all cores use: place i has lock i modulo their number, a power of
     /// two.
     pub fn locks(&self) -> u64 {
@@ -348,7 +375,7 @@ pub struct Protocol {
     pub stray: Option<Expr>,
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     pub ignore: Option<(Vec<u8>, u8)>,
-    /// What an answer may be counted as ([`StmtKind::Outcome`]).
+    /// The classes of answers ([`StmtKind::Outcome`]).
     pub classes: Vec<String>,
     /// A line of the access log: local 0 is the request (Msg); each `Log` gives a column.
     pub on_log: Option<Body>,
@@ -373,12 +400,43 @@ impl Protocol {
 }
 
 impl Protocol {
-    /// What is said of requests, over the request.
+    /// A protocol of requests without answers, and without other clauses.
+    pub fn new(name: String, request: UnitId, sharing: desc::Sharing) -> Self {
+        Protocol {
+            name,
+            request,
+            response: None,
+            response_args: Vec::new(),
+            sharing,
+            order_by: None,
+            close_request: None,
+            no_reply: None,
+            alone: None,
+            repeat: None,
+            private_request: None,
+            private_response: None,
+            close_response: None,
+            interim: None,
+            tunnel: None,
+            refusal: None,
+            stray: None,
+            ignore: None,
+            classes: Vec::new(),
+            on_log: None,
+            on_fault: None,
+            on_interim: None,
+            on_answer: None,
+        }
+    }
+}
+
+impl Protocol {
+    /// Conditions over a request.
     pub fn request_clauses(&self) -> [&Option<Expr>; 5] {
         [&self.close_request, &self.no_reply, &self.alone, &self.repeat, &self.private_request]
     }
 
-    /// What is said of answers, over the answer.
+    /// Conditions over an answer.
     pub fn response_clauses(&self) -> [&Option<Expr>; 6] {
         [&self.close_response, &self.interim, &self.tunnel, &self.refusal, &self.stray, &self.private_response]
     }
@@ -428,7 +486,7 @@ pub struct Handler {
     pub on: On,
     /// The segment that it belongs to. None: each core runs it.
     pub segment: Option<SegmentId>,
-    /// What runs it: as the program says, or the pass `place`.
+    /// Its device, by the program or by the pass `place`.
     pub device: ops::Device,
     /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments.
     /// For `Opened`/`Greeting`/`Probe`/`Closed`: local 0 is the instance (u32). For `Fault`: local
@@ -490,7 +548,7 @@ pub struct Signal {
     /// How arguments are written, where their types leave it open; none for the last ones: as their
     /// types say.
     pub forms: Vec<desc::Form>,
-    /// What arguments are that are left out; none for the last ones: they must be given.
+    /// Values of arguments that are left out; none for the last ones: they must be given.
     pub defaults: Vec<Option<desc::ParamValue>>,
     /// Of a table of patterns: behind each argument `x` of the key stands its mask, `x_mask`.
     pub masked: bool,
@@ -596,9 +654,9 @@ pub enum SimStep {
     Wait(u64),
     /// Runs code of the test: it must end without a fault.
     Run(HandlerId),
-    /// What the handler sends through a port comes in there.
+    /// Messages that the handler sends through a port come in there.
     Give(HandlerId),
-    /// What the handler sends through a port is what the program must have sent there next.
+    /// Messages that the handler sends through a port are those that the program must have sent there next.
     SeeSame(HandlerId),
     /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end
     /// without a fault.
@@ -620,12 +678,12 @@ impl Handler {
     pub fn frame_use(&self) -> desc::FrameUse {
         use desc::FrameUse::{Edits, Reads, Sends};
         let mut most = Reads;
-        walk::stmts(&self.body.block, &mut |s| match &s.kind {
-            StmtKind::Frame { act, .. } => {
+        walk::stmts(&self.body.block, &mut |s| {
+            if let StmtKind::Frame { act, .. } = &s.kind {
                 most = most.max(if matches!(act, FrameAct::Send { .. }) { Sends } else { Edits })
+            } else if matches!(s.kind, StmtKind::Output { .. }) {
+                most = Edits
             }
-            StmtKind::Output { .. } => most = Edits,
-            _ => {}
         });
         most
     }
@@ -637,11 +695,12 @@ impl On {
         matches!(self, On::Test(_) | On::Check { .. })
     }
 
-    /// What frame local 0 is, where it is one.
+    /// The unit of local 0, if that is a frame.
     pub fn frame_unit(&self) -> Option<UnitId> {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
-            _ => None,
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
     }
 }
@@ -714,10 +773,8 @@ impl Module {
 
     /// The signal that a handler answers.
     pub fn signal_of(&self, on: On) -> Option<&Signal> {
-        match on {
-            On::Signal(n) => self.signals.get(n as usize),
-            _ => None,
-        }
+        let On::Signal(n) = on else { return None };
+        self.signals.get(n as usize)
     }
 
     /// The id of a type, added if it is new.

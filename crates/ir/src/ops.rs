@@ -3,11 +3,13 @@
 //! text form, operands, result, steps, effect, devices, and its line in the pages. The enums are
 //! made from the rows.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+mod operands;
 mod placed;
 
 pub use placed::{cpu_only, statement, Statement, STATEMENTS};
 
-use crate::{Expr, ExprKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -209,7 +211,7 @@ rows! {
     /// Functions that every backend implements.
     Builtin:
     LenBytes "len_bytes" (Bytes) -> Uint, One, Pure, FPGA, "How many bytes there are.";
-    Hash "hash" (Plain) -> U(64), Bytes, Pure, FPGA,
+    Hash "hash" (Plain) -> U(64), Bytes, Pure, ALL,
         "u64 of bytes, numbers, tuples, endpoints, flows; the same in every run: FNV-1a of 64 bits over the bytes, \
          then murmur3's finaliser. Integers are little endian in whole bytes, an endpoint's port big endian",
         "hash(x)";
@@ -292,25 +294,29 @@ impl Builtin {
     }
 }
 
-impl ExprKind {
-    /// The row of an operator or a builtin, and its operands.
-    pub fn operation(&self) -> Option<(&'static Operation, Vec<&Expr>)> {
-        Some(match self {
-            ExprKind::Unary(op, a) => (op.row(), vec![a]),
-            ExprKind::Binary(op, a, b) => (op.row(), vec![a, b]),
-            ExprKind::Builtin(b, args) => (b.row(), args.iter().collect()),
-            _ => return None,
-        })
-    }
-}
-
 impl Operation {
-    /// What an operand must be, if there may be as many.
+    /// The kind of an operand, if there may be as many.
     pub fn operand(&self, n: usize) -> Option<Kind> {
         match self.operands.get(n).or(self.operands.last())? {
             Kind::Many(k) => Some(**k),
             Kind::Maybe(k) if n < self.operands.len() => Some(**k),
-            k => (n < self.operands.len()).then_some(*k),
+            k @ Kind::Bool
+            | k @ Kind::Int
+            | k @ Kind::Uint
+            | k @ Kind::U(_)
+            | k @ Kind::Bytes
+            | k @ Kind::BytesOf(_)
+            | k @ Kind::Half
+            | k @ Kind::Ip
+            | k @ Kind::Endpoint
+            | k @ Kind::Address
+            | k @ Kind::Ordered
+            | k @ Kind::Plain
+            | k @ Kind::Same
+            | k @ Kind::Set
+            | k @ Kind::Room
+            | k @ Kind::Option(_)
+            | k @ Kind::Maybe(_) => (n < self.operands.len()).then_some(*k),
         }
     }
 

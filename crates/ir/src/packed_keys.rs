@@ -1,5 +1,7 @@
 //! Packed keys: the tables whose keys have one size without gaps, and these sizes.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 
 /// Whether a table is kept per core with packed keys: it is local, exact, and its entries have one
@@ -52,4 +54,22 @@ pub enum Form {
     Whole,
     /// 4 bytes each: all are IPv4.
     Short,
+}
+
+/// Entries of at most this many bytes lie in place, whatever `memory` says.
+const SMALL_ENTRY: u64 = 96;
+
+/// None: all entries of the table lie in place.
+pub fn entry_blocks(m: &Module, t: &Table) -> Option<layout::EntryBlocks> {
+    let whole = layout::encoded_max(m, t.key).saturating_add(layout::encoded_max(m, t.value));
+    let shared = t.kind == TableKind::Exact && !is_core_table(m, t);
+    if t.memory == 0 || whole <= SMALL_ENTRY || !shared {
+        return None;
+    }
+    let data = match whole {
+        0..=4096 => 124,
+        4097..=65536 => 252,
+        _ => 1020,
+    };
+    Some(layout::EntryBlocks { inline: 64, data, count: (t.memory / (data + 4)).min(u32::MAX as u64 - 2) })
 }

@@ -1,6 +1,8 @@
 //! The parse graph of a frame unit: which header may follow which, among the headers that a program
 //! uses.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::frame::{contradict, exclusive, has_alternative, leads_to, needed_layers, step};
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};

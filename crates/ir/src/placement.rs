@@ -5,12 +5,22 @@
 //! The compiler reports the obstacles of a handler that names its device; `wireloom explain` shows
 //! those of the others.
 
-use crate::core_partition::{Resource, Uses};
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+mod frames;
+mod sharing;
+mod tables;
+
+pub use frames::{broadcast, fixed_parts};
+pub use sharing::together;
+pub use tables::{canonical_size, CAPACITY_MAX, KEY_MAX, VALUE_MAX};
+
 use crate::desc::{FrameEngine, PortKind};
 use crate::ops::{self, Device};
 use crate::*;
+use std::collections::BTreeSet;
 
-/// What keeps a handler off a device.
+/// An obstacle between a handler and a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     /// E0670: an operation; E0671: a type; E0672: a thing shared with the CPU; E0673: a frame's
@@ -22,7 +32,7 @@ pub struct Obstacle {
     pub hint: String,
 }
 
-/// What becomes of a frame that the XDP hook sends to a port.
+/// The fate of a frame that the XDP hook sends to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The host's stack takes it (`XDP_PASS`).
@@ -57,64 +67,50 @@ pub fn is_value(m: &Module, ty: TyId) -> bool {
     }
 }
 
-/// Whether a table's keys and values have one size: no options.
-fn is_fixed(m: &Module, ty: TyId) -> bool {
-    match m.ty(ty) {
-        Ty::Option(_) => false,
-        Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_fixed(m, f.1)),
-        Ty::Tuple(ts) => ts.iter().all(|t| is_fixed(m, *t)),
-        _ => is_value(m, ty),
-    }
-}
-
-/// Bytes of a value of one size in its canonical form: integers in whole bytes, addresses in 16.
-pub fn canonical_size(m: &Module, ty: TyId) -> usize {
-    match m.ty(ty) {
-        Ty::Bool => 1,
-        Ty::UInt(bits) | Ty::Int(bits) => (*bits as usize).div_ceil(8),
-        Ty::Ip => 16,
-        Ty::Endpoint => 18,
-        Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| canonical_size(m, f.1)).sum(),
-        Ty::Tuple(ts) => ts.iter().map(|t| canonical_size(m, *t)).sum(),
-        _ => 0,
-    }
-}
-
-/// The most bytes of a table's keys, and of its values: both lie on the program's stack, which has
-/// 512.
-pub const KEY_MAX: usize = 64;
-pub const VALUE_MAX: usize = 64;
-
 /// Ranges of one test.
 const RANGES_MAX: usize = 16;
 /// Bytes of all headers of a frame: as far as the walk over them looks (`WL_AT` of
 /// `support/bpf.h`).
 const HEADERS_MAX: u64 = 16383;
-/// Of a table from which the least recently used entry goes: it is one of those that the language
-/// allows only from this capacity on.
-const LEAST_LRU: u64 = 1024;
-/// Entries of a table: its map is made whole at the start.
-pub const CAPACITY_MAX: u64 = 2 << 20;
-
 /// The pass `place`. In: a module whose passes have run. Out: each handler that has no obstacle
 /// belongs to the XDP hook.
 pub fn run(m: &mut Module) {
-    for n in 0..m.handlers.len() {
-        if matches!(m.handlers[n].on, On::Frame { .. }) && obstacles(m, HandlerId(n as u32)).is_empty() {
-            m.handlers[n].device = Device::Xdp
-        }
+    for h in together(m, &candidates(m)) {
+        m.handlers[h.index()].device = Device::Xdp
     }
+}
+
+/// The handlers of packets.
+pub fn candidates(m: &Module) -> Vec<HandlerId> {
+    let frames = |n: &usize| matches!(m.handlers[*n].on, On::Frame { .. });
+    (0..m.handlers.len()).filter(frames).map(|n| HandlerId(n as u32)).collect()
 }
 
 struct Search<'m> {
     m: &'m Module,
     h: &'m Handler,
     port: PortId,
+    /// Functions that have been looked at.
+    called: BTreeSet<FuncId>,
     found: Vec<Obstacle>,
 }
 
-/// All that keeps a handler off the XDP hook, in the order of its statements. Empty: it runs there.
+/// The obstacles between a handler and the XDP hook, in the order of its statements. Empty: it runs there.
 pub fn obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
+    obstacles_among(m, handler, &candidates(m))
+}
+
+/// The same where only some handlers may run in the hook: the others stay on the CPU.
+pub fn obstacles_among(m: &Module, handler: HandlerId, candidates: &[HandlerId]) -> Vec<Obstacle> {
+    let mut found = own_obstacles(m, handler);
+    let mut beside = together(m, candidates);
+    beside.push(handler);
+    found.extend(sharing::conflicts(m, handler, &beside));
+    found
+}
+
+/// The obstacles in a handler by itself.
+fn own_obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
     let h = &m.handlers[handler.index()];
     let On::Frame { port, unit } = h.on else {
         return vec![Obstacle {
@@ -124,12 +120,11 @@ pub fn obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
             hint: "write `on xdp` behind a handler of a port `nic(…)`".into(),
         }];
     };
-    let mut s = Search { m, h, port, found: Vec::new() };
+    let mut s = Search { m, h, port, called: BTreeSet::new(), found: Vec::new() };
     s.port(unit);
-    s.locals();
+    s.locals(&h.body.locals[1..]);
     s.block(&h.body.block);
     s.frames();
-    s.shared(handler);
     s.found
 }
 
@@ -169,8 +164,8 @@ impl Search<'_> {
         }
     }
 
-    fn locals(&mut self) {
-        for l in self.h.body.locals.iter().skip(1) {
+    fn locals(&mut self, locals: &[Local]) {
+        for l in locals {
             if !is_value(self.m, l.ty) {
                 let what = format!("`{}` is {}, which XDP cannot keep", l.name, kind_of(self.m, l.ty));
                 self.add("E0671", self.h.span, what, "keep numbers, addresses, and records of these");
@@ -180,8 +175,15 @@ impl Search<'_> {
 
     fn block(&mut self, block: &[Stmt]) {
         for s in block {
+            if broadcast(self.m, &s.kind).is_some() {
+                self.way(s);
+                continue;
+            }
             self.stmt(s);
-            walk::stmt_blocks(&s.kind, &mut |b| self.block(b));
+            match &s.kind {
+                StmtKind::Frame { act: FrameAct::Insert { parts, .. }, .. } => self.parts(s.span, parts),
+                kind => walk::stmt_blocks(kind, &mut |b| self.block(b)),
+            }
         }
     }
 
@@ -203,39 +205,22 @@ impl Search<'_> {
         walk::stmt_exprs(&s.kind, &mut |e| walk::expr(e, &mut |e| self.expr(s.span, e)));
     }
 
-    /// The port that a frame is sent to.
-    fn way(&mut self, s: &Stmt) {
-        let StmtKind::Frame { act: FrameAct::Send { port, index, .. }, .. } = &s.kind else { return };
-        let name = &self.m.ports[port.index()].name;
-        if fate(self.m, Some(self.port), *port).is_none() {
-            let what = format!("port `{name}` cannot be reached from XDP");
-            self.add("E0673", s.span, what, "send to the port itself, to another `nic(…)`, or to `kernel`");
-        } else if !matches!(*index.kind, ExprKind::Int(0)) {
-            let what = format!("XDP sends to the first interface of port `{name}` only");
-            self.add("E0673", s.span, what, "give each interface a port of its own");
-        }
-    }
-
-    fn table(&mut self, s: &Stmt, t: TableId) {
-        let t = &self.m.tables[t.index()];
-        if t.kind != TableKind::Exact {
-            let what = format!("table `{}` is `{}`, which XDP does not have", t.name, text::table_kind(t.kind));
-            self.add("E0670", s.span, what, "use a table of exact keys");
+    /// A function that is called: its statements run in the hook, too.
+    fn function(&mut self, span: Span, f: FuncId) {
+        if !self.called.insert(f) {
             return;
         }
-        let (key, value) = (canonical_size(self.m, t.key), canonical_size(self.m, t.value));
-        if !is_fixed(self.m, t.key) || !is_fixed(self.m, t.value) || t.memory != 0 {
-            let what = format!("entries of table `{}` vary in size, which XDP cannot keep", t.name);
-            self.add("E0671", s.span, what, "use numbers, addresses, and records of these");
-        } else if t.evict_lru && t.capacity < LEAST_LRU {
-            let what = format!("XDP does not know which entry of table `{}` was used least recently", t.name);
-            self.add("E0670", s.span, what, "give it a capacity of at least 1024, or leave `evict lru` out");
-        } else if t.capacity > CAPACITY_MAX {
-            let what = format!("table `{}` is too large for XDP: {} entries", t.name, t.capacity);
-            self.add("E0671", s.span, what, "a table has at most 2097152 entries there");
-        } else if key > KEY_MAX || value > VALUE_MAX {
-            let what = format!("an entry of table `{}` is too large for XDP: {key} and {value} bytes", t.name);
-            self.add("E0671", s.span, what, "a key and a value have at most 64 bytes each");
+        let f = &self.m.funcs[f.index()];
+        match &f.body {
+            FuncBody::Body(body) => {
+                self.locals(&body.locals);
+                self.value(span, f.ret, "a result");
+                self.block(&body.block);
+            }
+            FuncBody::Extern { .. } => {
+                let what = format!("`{}` is a function in C, which XDP cannot call", f.name);
+                self.add("E0670", span, what, "leave this handler to the CPU");
+            }
         }
     }
 
@@ -258,6 +243,9 @@ impl Search<'_> {
                 self.add("E0670", span, format!("`{name}` cannot run in XDP"), "leave this handler to the CPU");
             }
             return;
+        }
+        if let ExprKind::Call(f, _) = &*e.kind {
+            self.function(span, *f)
         }
         if walk::path_of(e).is_some_and(|p| p.steps.iter().any(|s| matches!(s, Step::Index(_)))) {
             self.add("E0670", span, "a list cannot be read in XDP".into(), "leave this handler to the CPU");
@@ -282,77 +270,6 @@ impl Search<'_> {
             _ => false,
         }
     }
-
-    /// A frame leaves once, and is not changed behind that.
-    fn frames(&mut self) {
-        let mut found = Vec::new();
-        sends(&self.h.body.block, false, &mut found);
-        for span in found {
-            let what = "XDP sends a packet once, and as it then is".to_string();
-            self.add("E0673", span, what, "end the handler behind the send: `return`");
-        }
-    }
-
-    /// Things that a handler on the CPU uses, too.
-    fn shared(&mut self, handler: HandlerId) {
-        let (m, uses) = (self.m, Uses::of(self.m, self.h));
-        for (n, o) in m.handlers.iter().enumerate().filter(|(n, o)| *n != handler.index() && !o.on.is_test()) {
-            let other = Uses::of(m, o);
-            let all = uses.reads.union(&uses.changes).filter(|t| other.touches(**t));
-            for thing in all.copied().collect::<Vec<_>>() {
-                let Some(name) = self.conflict(thing, &uses, &other, o) else { continue };
-                let what = format!("{name} is used by handler `{}`, too, which the CPU runs", m.handlers[n].name);
-                self.add("E0672", self.h.span, what, "give each side a thing of its own");
-            }
-            if matches!(o.on, On::Fault) {
-                let what = "the app handles faults, which the CPU would not see".to_string();
-                self.add("E0672", self.h.span, what, "leave `on fault` out, or this handler to the CPU");
-            }
-        }
-    }
-
-    /// The name of a thing that two handlers on two devices cannot share.
-    fn conflict(&self, thing: Resource, uses: &Uses, other: &Uses, o: &Handler) -> Option<String> {
-        let m = self.m;
-        match thing {
-            Resource::State(s) => Some(format!("state `{}`", m.states[s.index()].name)),
-            Resource::Counter(c) => (uses.reads.contains(&thing) || other.reads.contains(&thing))
-                .then(|| format!("counter `{}`", m.counters[c.index()].name)),
-            Resource::Queue(q) => Some(format!("queue `{}`", m.ports[q.index()].name)),
-            Resource::Table(t) => {
-                let mut updates = false;
-                m.reached(&o.body.block, &mut |b| {
-                    walk::stmts(b, &mut |s| {
-                        updates |= matches!(&s.kind, StmtKind::TableUpdate { table, .. } if *table == t)
-                    })
-                });
-                // Each program of the hook has tables of its own.
-                let packets = matches!(o.on, On::Frame { .. });
-                (updates || packets).then(|| format!("table `{}`", m.tables[t.index()].name))
-            }
-        }
-    }
-}
-
-/// Statements that send a frame again, or change one that has been sent; whether the block may have
-/// sent it.
-fn sends(block: &[Stmt], mut sent: bool, found: &mut Vec<Span>) -> bool {
-    for s in block {
-        if let StmtKind::Frame { act, .. } = &s.kind {
-            if sent {
-                found.push(s.span)
-            }
-            sent |= matches!(act, FrameAct::Send { .. });
-            continue;
-        }
-        let mut after = sent;
-        walk::stmt_blocks(&s.kind, &mut |b| {
-            let out = sends(b, sent, found);
-            after |= out && !matches!(b.last().map(|s| &s.kind), Some(StmtKind::Return(_) | StmtKind::Fault { .. }));
-        });
-        sent = after;
-    }
-    sent
 }
 
 fn kind_of(m: &Module, ty: TyId) -> &'static str {
@@ -361,11 +278,13 @@ fn kind_of(m: &Module, ty: TyId) -> &'static str {
         Ty::List(..) => "a list",
         Ty::Msg(_) => "a message",
         Ty::UInt(_) | Ty::Int(_) => "a number of more than 64 bits",
-        _ => "a value with bytes or a list",
+        Ty::Unit | Ty::Bool | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::Record(_) | Ty::Tuple(_) => {
+            "a value with bytes or a list"
+        }
     }
 }
 
-/// What keeps handlers off the device that the program names, by handler. `m` is lowered, its
+/// The obstacles between handlers and the device that the program names, by handler. `m` is lowered, its
 /// passes have not run. Parameters have their defaults.
 pub fn refused(m: &Module) -> Vec<Obstacle> {
     let wanted = |n: &usize| m.handlers[*n].device == Device::Xdp;
@@ -377,7 +296,7 @@ pub fn refused(m: &Module) -> Vec<Obstacle> {
     passes::run_all(&mut special);
     let values: Vec<desc::ParamValue> = m.params.iter().map(|p| p.default.clone().unwrap_or(zero(p))).collect();
     all.iter().for_each(|h| specialise(&mut special, *h, &values));
-    all.into_iter().flat_map(|h| obstacles(&special, h)).collect()
+    all.iter().flat_map(|h| obstacles_among(&special, *h, &all)).collect()
 }
 
 /// The value of a parameter without a default, where only its type matters.
@@ -386,17 +305,16 @@ fn zero(p: &Param) -> desc::ParamValue {
     match p.ty {
         ParamType::Bool => ParamValue::Bool(false),
         ParamType::Bytes(_) => ParamValue::Bytes(Vec::new()),
-        _ => ParamValue::UInt(0),
+        ParamType::UInt(_) | ParamType::Duration | ParamType::Endpoint | ParamType::Endpoints(_) => ParamValue::UInt(0),
     }
 }
 
-/// Puts the values of parameters in the place of their names, in a handler. What follows from them
-/// is folded: branches that are not taken are not there.
+/// Puts the values of parameters in the place of their names, in a handler and in functions. What
+/// follows from them is folded: branches that are not taken are not there.
 pub fn specialise(m: &mut Module, handler: HandlerId, values: &[desc::ParamValue]) {
     use desc::ParamValue::{Bool, Bytes, Duration, UInt};
     let types = m.types.clone();
-    let h = &mut m.handlers[handler.index()];
-    walk::block_exprs_mut(&mut h.body.block, &mut |e| {
+    let mut value = |e: &mut Expr| {
         let ExprKind::Param(p) = *e.kind else { return };
         let kind = match values.get(p.index()) {
             Some(Bool(b)) if types[e.ty.index()] == Ty::Bool => ExprKind::Bool(*b),
@@ -405,6 +323,12 @@ pub fn specialise(m: &mut Module, handler: HandlerId, values: &[desc::ParamValue
             _ => return,
         };
         *e.kind = kind;
-    });
+    };
+    walk::block_exprs_mut(&mut m.handlers[handler.index()].body.block, &mut value);
+    for f in &mut m.funcs {
+        if let FuncBody::Body(body) = &mut f.body {
+            walk::block_exprs_mut(&mut body.block, &mut value)
+        }
+    }
     passes::fold::run(m);
 }

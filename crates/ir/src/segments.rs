@@ -1,23 +1,39 @@
-//! Segments: parts of an app with a core of their own, and the queues between them.
+//! Segments: parts of an app with cores of their own, and the queues between them.
 //!
 //! In: a lowered module, in which the handlers that stand in a segment name it. Out:
 //! [`Placement`]: the segment of each other handler, the queues that lead from one segment to
 //! another, and the conflicts, which the compiler reports. A handler outside of the segments goes
 //! to the segment that has what it uses. States, tables and queues belong to one segment each.
 //! Tables that only signals change do not: each segment may read them. A segment may read a
-//! counter that no other one counts.
+//! counter that no other one counts. A segment of several cores gets its packets from queues,
+//! whose instances are dealt out to its cores.
+
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
 use crate::core_partition::{Resource, Uses};
+use crate::desc::{ParamValue, PortKind, Value};
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A part of an app with a core of its own.
+/// A part of an app with cores of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
     pub name: String,
-    /// The core, counted from 0 among those of the run.
+    /// The first core, counted from 0 among those of the run.
     pub cpu: u32,
+    /// The number of its cores, at least 1.
+    pub cores: u32,
     pub span: Span,
+}
+
+impl std::fmt::Display for Segment {
+    /// Its cores: `0`, or `0..2` for two.
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self.cores {
+            0 | 1 => write!(f, "{}", self.cpu),
+            n => write!(f, "{}..{}", self.cpu, u64::from(self.cpu) + u64::from(n)),
+        }
+    }
 }
 
 /// The queues that lead from one segment to another, with their senders.
@@ -31,7 +47,7 @@ pub struct Placement {
     pub conflicts: Vec<Conflict>,
 }
 
-/// What keeps an app from being divided. Handlers are named by their index.
+/// Obstacles to the division of an app. Handlers are named by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// The app has ports of connections.
@@ -42,6 +58,12 @@ pub enum Conflict {
     Resource { thing: Resource, first: usize, second: usize },
     /// A queue between segments is asked for its packets.
     Asked { queue: PortId, handler: usize },
+    /// A segment of several cores handles the packets of a port.
+    Several { handler: usize },
+    /// The packets of a segment of several cores change a table of which each core has a copy.
+    Copied { table: TableId, handler: usize },
+    /// A queue to a segment of several cores has fewer instances than these.
+    Few { queue: PortId, instances: usize },
     /// Queues lead in a circle.
     Circle(Vec<PortId>),
 }
@@ -59,7 +81,7 @@ struct Placer<'m> {
     m: &'m Module,
     uses: Vec<Uses>,
     handlers: Vec<Option<SegmentId>>,
-    /// What belongs to one segment, by handler.
+    /// Things that belong to one segment, by handler.
     things: Vec<BTreeSet<Resource>>,
 }
 
@@ -71,7 +93,7 @@ impl<'m> Placer<'m> {
         p
     }
 
-    /// What a handler uses, and no other segment may.
+    /// Things that a handler uses, and no other segment may.
     fn owned(&self, n: usize) -> BTreeSet<Resource> {
         let u = &self.uses[n];
         let changed = |t: Resource| {
@@ -81,7 +103,7 @@ impl<'m> Placer<'m> {
         things.retain(|t| match t {
             Resource::Counter(_) => false,
             Resource::Table(_) => changed(*t),
-            _ => true,
+            Resource::State(_) | Resource::Queue(_) => true,
         });
         let inside = |p: &PortId| self.m.ports.get(p.index()).is_some_and(|p| p.kind.is_inside());
         things.extend(u.asks.iter().copied().map(Resource::Queue));
@@ -138,6 +160,7 @@ impl<'m> Placer<'m> {
                 conflicts.push(Conflict::Asked { queue: *queue, handler: n });
             }
         }
+        self.several(&crossings, &mut conflicts);
         self.shared(&crossings, &mut conflicts);
         self.counted(&mut conflicts);
         conflicts.extend(self.circle(&crossings).map(Conflict::Circle));
@@ -159,12 +182,49 @@ impl<'m> Placer<'m> {
         found
     }
 
-    /// What belongs to one segment, and is used by two.
+    /// Limits of segments of several cores.
+    fn several(&self, crossings: &Crossings, conflicts: &mut Vec<Conflict>) {
+        for (n, h) in self.m.handlers.iter().enumerate().filter(|(_, h)| !h.on.is_test()) {
+            let Some(s) = self.handlers[n].and_then(|s| self.m.segments.get(s.index())).filter(|s| s.cores > 1) else {
+                continue;
+            };
+            if let On::Frame { port, .. } = h.on {
+                match crossings.contains_key(&port) {
+                    true => conflicts.extend(self.few(port, s.cores as usize)),
+                    false if !self.m.ports[port.index()].kind.is_inside() => {
+                        conflicts.push(Conflict::Several { handler: n })
+                    }
+                    false => {}
+                }
+            }
+            let copied = |t: &TableId| {
+                let t = &self.m.tables[t.index()];
+                matches!(t.kind, TableKind::Wildcard | TableKind::Lpm) && self.m.changed_by_traffic(t)
+            };
+            let tables = self.uses[n].changes.iter().filter_map(|r| match r {
+                Resource::Table(t) => Some(*t),
+                Resource::State(_) | Resource::Counter(_) | Resource::Queue(_) => None,
+            });
+            conflicts.extend(tables.filter(copied).map(|table| Conflict::Copied { table, handler: n }));
+        }
+    }
+
+    /// Whether a queue has fewer instances than the cores that it leads to.
+    fn few(&self, queue: PortId, cores: usize) -> Option<Conflict> {
+        let PortKind::Frames { names: Value::Const(ParamValue::Endpoints(all)), .. } =
+            &self.m.ports[queue.index()].kind
+        else {
+            return None;
+        };
+        (all.len() < cores).then_some(Conflict::Few { queue, instances: all.len() })
+    }
+
+    /// Things that belong to one segment, and are used by two.
     fn shared(&self, crossings: &Crossings, conflicts: &mut Vec<Conflict>) {
         let mut first: BTreeMap<Resource, usize> = BTreeMap::new();
         let mut told = BTreeSet::new();
         for (n, h) in self.m.handlers.iter().enumerate().filter(|(_, h)| !h.on.is_test()) {
-            // What every core runs would send to a queue that some have no way to.
+            // A handler of every core would send to a queue that some have no way to.
             let sends = self.uses[n].sends.iter().filter(|q| on_all(h) && crossings.contains_key(q));
             conflicts.extend(sends.filter_map(|q| {
                 Some(Conflict::Resource { thing: Resource::Queue(*q), first: self.handler_of(*q)?, second: n })

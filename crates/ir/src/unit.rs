@@ -100,7 +100,7 @@ pub struct Unit {
     /// Set: the unit describes whole frames (`packet`); its body is one switch per layer, in the
     /// order of `layers`.
     pub frame: Option<Frame>,
-    /// What a header unit says of itself, for edits in place.
+    /// The clauses of a header unit, for edits in place.
     pub header: Header,
 }
 
@@ -112,6 +112,11 @@ pub struct Frame {
     pub layers: Vec<Layer>,
     /// Which headers are looked for first.
     pub fast_path: Option<plans::FastPath>,
+    /// Headers are told apart without branches: rules say what becomes of frames, and no processor
+    /// can predict which headers the next one has. Set by the pass `packet_fast_path`.
+    pub branch_free: bool,
+    /// The fields whose places a parser notes. Set by the pass `header_slots`.
+    pub slots: Vec<plans::HeaderSlot>,
 }
 
 /// One header of a frame. `switch` is a field of the frame unit, a switch of two cases: 0, named
@@ -152,34 +157,6 @@ pub struct Header {
     pub per_packet: Vec<FieldId>,
     /// The links whose frames begin with such a header.
     pub link: crate::desc::Begins,
-}
-
-impl Unit {
-    /// Whether a field differs between the packets of a flow.
-    pub fn is_per_packet(&self, field: FieldId) -> bool {
-        let h = &self.header;
-        let mut differs: Vec<bool> = Vec::with_capacity(field.index() + 1);
-        for (n, f) in self.fields.iter().enumerate().take(field.index() + 1) {
-            let id = FieldId(n as u32);
-            let itself = h.per_packet.contains(&id)
-                || h.checksum.is_some_and(|c| c.field == id)
-                || h.covers.is_some_and(|c| c.field == id);
-            differs.push(itself || matches!(&f.kind, FieldKind::Let { value } if reads_one_of(value, &differs)));
-        }
-        differs.last() == Some(&true)
-    }
-}
-
-/// Whether a computed field reads one of the marked fields before it.
-fn reads_one_of(value: &Expr, marked: &[bool]) -> bool {
-    let mut found = false;
-    crate::walk::expr(value, &mut |e| {
-        let Some(Path { root: Root::This, steps }) = crate::walk::path_of(e) else { return };
-        if let Some(Step::Field(f)) = steps.first() {
-            found |= marked.get(f.index()) == Some(&true)
-        }
-    });
-    found
 }
 
 /// An Internet checksum (RFC 1071), in a field of 16 bits.
@@ -237,7 +214,7 @@ pub struct Field {
     /// max) where the element is a plain value, `Unit` otherwise).
     pub ty: TyId,
     pub kind: FieldKind,
-    /// What faults in this field name.
+    /// The place that faults in this field name.
     pub place: PlaceId,
     /// Fault when it is longer than its maximum; any other mismatch is `bad`.
     pub too_long: FaultKind,

@@ -4,6 +4,8 @@
 //! makes the functions and their `_mut` twins, so that both visit the same children. The twins call
 //! children first, which suits a rewrite.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 
 macro_rules! direct {
@@ -168,7 +170,7 @@ macro_rules! direct {
     };
 }
 
-/// What a grammar expression is over.
+/// The base of a grammar expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The unit (`Root::This`).
@@ -437,7 +439,7 @@ fn expr_locals_mut(e: &mut Expr, f: &mut dyn FnMut(&mut LocalId)) {
     }
 }
 
-/// What the paths of an expression start from.
+/// The roots of the paths of an expression.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     /// `Root::This`.

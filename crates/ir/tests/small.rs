@@ -84,6 +84,7 @@ fn set_to(parts: [u32; 2]) -> Expr {
     let body = Body {
         locals: Vec::new(),
         block: vec![Stmt { span: Span::default(), kind: StmtKind::SetState(StateId(0), value) }],
+        ..Body::default()
     };
     m.handlers.push(Handler {
         name: "start".into(),

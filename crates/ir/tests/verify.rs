@@ -363,7 +363,7 @@ fn segments() {
     wrong("  frame %p#0 send last out", "  queue pop q#2 [0:u32] -> %ok#1;\n  frame %p#0 send last out", "taken from");
 }
 
-/// What passes have made of a case in `tests/passes`, with `from` replaced by `to`.
+/// The result of passes over a case in `tests/passes`, with `from` replaced by `to`.
 fn planned(name: &str, from: &str, to: &str) -> Vec<verify::Error> {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/passes/{name}.out"));
     let source = std::fs::read_to_string(file).expect("the case is there");

@@ -1,7 +1,7 @@
 //! State that the whole compilation shares: modules, the IR module under construction, and the
 //! results of resolved items.
 
-use crate::names::{self, Found, ItemId, ModId, Names};
+use crate::names::{self, ItemId, Meaning, ModId, Names};
 use crate::ty::{self, Ty};
 use crate::units::UnitInfo;
 use crate::val::{Val, Vk};
@@ -261,7 +261,7 @@ impl<'a> Compiler<'a> {
         let next = ir::PlaceId(self.m.places.len() as u32);
         let places = &mut self.m.places;
         *self.place_ids.entry((name.clone(), span)).or_insert_with(|| {
-            places.push(ir::Place { name, span });
+            places.push(ir::FaultPlace { name, span });
             next
         })
     }
@@ -326,12 +326,12 @@ impl<'a> Compiler<'a> {
 
     /// The item that a path names as a whole.
     pub fn path_item(&mut self, module: ModId, path: &ast::Path, what: &str) -> R<ItemId> {
-        if let Some(Found::Item(id)) = self.type_name(module, path).transpose()? {
+        if let Some(Meaning::Item(id)) = self.type_name(module, path).transpose()? {
             return Ok(id);
         }
         let parts: Vec<&str> = path.parts.iter().map(|p| p.name.as_str()).collect();
         match self.names.find(module, &parts) {
-            Some((Found::Item(id), n)) if n == parts.len() => Ok(id),
+            Some((Meaning::Item(id), n)) if n == parts.len() => Ok(id),
             _ => Err(self.unknown(module, &parts.join("."), path.span, what, &[])),
         }
     }
@@ -348,7 +348,7 @@ impl<'a> Compiler<'a> {
     }
 
     pub fn find_fault(&mut self, module: ModId, name: &str) -> Option<ir::FaultKind> {
-        if let Some((Found::Item(id), 1)) = self.names.find(module, &[name]) {
+        if let Some((Meaning::Item(id), 1)) = self.names.find(module, &[name]) {
             if let ItemKind::Fault(_) = self.names.items[id].item.kind {
                 return Some(self.user_fault(id, name));
             }

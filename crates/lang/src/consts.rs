@@ -174,13 +174,13 @@ impl Compiler<'_> {
         let parts = dotted(e)?;
         if let [one] = parts.as_slice() {
             let path = ast::Path { parts: vec![(*one).clone()], span: one.span };
-            if let Some(Ok(crate::names::Found::Item(id))) = self.type_name(module, &path) {
+            if let Some(Ok(crate::names::Meaning::Item(id))) = self.type_name(module, &path) {
                 return Some(id);
             }
         }
         let parts: Vec<&str> = parts.iter().map(|i| i.name.as_str()).collect();
         match self.names.find(module, &parts) {
-            Some((crate::names::Found::Item(id), n)) if n == parts.len() => Some(id),
+            Some((crate::names::Meaning::Item(id), n)) if n == parts.len() => Some(id),
             _ => None,
         }
     }

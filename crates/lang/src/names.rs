@@ -21,11 +21,11 @@ pub struct Module {
     /// Dotted names by which it is used; for messages: the last part.
     pub name: String,
     pub names: HashMap<String, (ItemId, Span)>,
-    pub uses: Vec<Use>,
+    pub uses: Vec<Import>,
 }
 
 #[derive(Clone)]
-pub struct Use {
+pub struct Import {
     /// `std`, `memcached`: all parts that name the module.
     pub parts: Vec<String>,
     pub module: ModId,
@@ -52,7 +52,7 @@ pub struct Names {
 }
 
 /// The meaning of a dotted name.
-pub enum Found {
+pub enum Meaning {
     Item(ItemId),
     Module,
 }
@@ -190,18 +190,18 @@ impl Loader<'_> {
             }
         }
         let parts = parts[..taken].iter().map(|s| s.to_string()).collect();
-        self.names.modules[module].uses.push(Use { parts, module: target, item, span: path.span, used: false });
+        self.names.modules[module].uses.push(Import { parts, module: target, item, span: path.span, used: false });
     }
 }
 
 impl Names {
     /// The meaning of a dotted name in a module: its own items first, then its imports. The second
     /// value counts the parts taken.
-    pub fn find(&mut self, module: ModId, parts: &[&str]) -> Option<(Found, usize)> {
+    pub fn find(&mut self, module: ModId, parts: &[&str]) -> Option<(Meaning, usize)> {
         let first = *parts.first()?;
         if let Some(&(id, _)) = self.modules.get(module)?.names.get(first) {
             self.items[id].used |= self.items[id].module != module;
-            return Some((Found::Item(id), 1));
+            return Some((Meaning::Item(id), 1));
         }
         let Some(at) = self.modules[module].uses.iter().position(|u| match &u.item {
             Some(item) => item == first,
@@ -212,7 +212,7 @@ impl Names {
         }) else {
             let id = self.modules.get(self.packet?)?.names.get(first)?.0;
             self.items[id].used = true;
-            return Some((Found::Item(id), 1));
+            return Some((Meaning::Item(id), 1));
         };
         let u = &mut self.modules[module].uses[at];
         u.used = true;
@@ -220,15 +220,15 @@ impl Names {
         let taken = if u.parts.last().is_some_and(|l| l == first) || item.is_some() { 1 } else { u.parts.len() };
         let in_target = |names: &Names, name: &str| names.modules[target].names.get(name).map(|&(id, _)| id);
         let (found, taken) = match (item, parts.get(taken)) {
-            (Some(item), _) => (Found::Item(in_target(self, &item)?), 1),
-            (None, Some(name)) if in_target(self, name).is_some() => (Found::Item(in_target(self, name)?), taken + 1),
+            (Some(item), _) => (Meaning::Item(in_target(self, &item)?), 1),
+            (None, Some(name)) if in_target(self, name).is_some() => (Meaning::Item(in_target(self, name)?), taken + 1),
             // A module's item of the module's own name may be called by that name: `as http`.
             (None, _) => match in_target(self, first) {
-                Some(id) if parts.len() == taken => (Found::Item(id), taken),
-                _ => (Found::Module, taken),
+                Some(id) if parts.len() == taken => (Meaning::Item(id), taken),
+                _ => (Meaning::Module, taken),
             },
         };
-        if let Found::Item(id) = found {
+        if let Meaning::Item(id) = found {
             self.items[id].used = true;
         }
         Some((found, taken))

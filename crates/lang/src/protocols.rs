@@ -38,31 +38,8 @@ impl Compiler<'_> {
         let no_reply = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Flag { flag: FlagKind::NoReply, .. }));
         let stateless = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Stateless));
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
-        self.m.protocols.push(ir::Protocol {
-            name,
-            request,
-            response,
-            response_args: vec![],
-            sharing: ir::desc::Sharing::Exclusive,
-            order_by: None,
-            close_request: None,
-            no_reply: None,
-            alone: None,
-            repeat: None,
-            private_request: None,
-            private_response: None,
-            close_response: None,
-            interim: None,
-            tunnel: None,
-            refusal: None,
-            stray: None,
-            ignore: None,
-            classes: vec![],
-            on_log: None,
-            on_fault: None,
-            on_interim: None,
-            on_answer: None,
-        });
+        let protocol = ir::Protocol::new(name, request, ir::desc::Sharing::Exclusive);
+        self.m.protocols.push(ir::Protocol { response, ..protocol });
         let asked = (0, vec![]);
         self.protocols.push(ProtocolInfo {
             module,

@@ -127,8 +127,15 @@ fn app_status(a: &Hosted) -> Value {
         "merges": merges,
         "faults": faults,
         "counters": counters,
+        "tables": tables_status(a),
         "latency_us": { "p50": us(0.5), "p90": us(0.9), "p99": us(0.99), "p999": us(0.999) },
     })
+}
+
+/// How many entries each table holds, as its own statistics say.
+fn tables_status(a: &Hosted) -> serde_json::Map<String, Value> {
+    let tables = a.desc().tables.iter().enumerate();
+    tables.filter_map(|(n, t)| Some((t.name.clone(), json!({ "entries": a.app.table_stats(n)?[0] })))).collect()
 }
 
 fn merge_status(a: &Hosted, m: usize) -> Value {

@@ -148,9 +148,9 @@ pub struct Program {
     outside: Option<std::sync::Arc<dyn Outside>>,
 }
 
-/// What another device does for the program.
+/// The part of the program that another device runs.
 pub trait Outside: Send + Sync {
-    /// What it has counted, of a counter.
+    /// Its count of a counter.
     fn counter(&self, counter: usize) -> u64;
 
     /// Kind, place and number of its faults. Without a place: [`NO_PLACE`](crate::stats::NO_PLACE).

@@ -259,7 +259,7 @@ pub enum MemberKind {
     Queue(Queue),
     /// `limiter fair: flow5 { rate 1000, burst 100, capacity 64K }`, `meter m { … }`
     Gauge(Gauge),
-    /// `segment rx on cpu(0) { … }`. The members that its span encloses come next in the list.
+    /// `segment rx on cpu(0) { … }`, `cpu(0..2)`. The members that its span encloses come next in the list.
     Segment {
         name: Ident,
         cpu: Expr,

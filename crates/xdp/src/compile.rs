@@ -29,21 +29,33 @@ fn scratch() -> Result<Scratch, Error> {
     Ok(Scratch(path))
 }
 
-/// Compiles a program to an object with BTF and line information.
+/// Compiles programs to an object with BTF and line information.
 pub fn compile(source: &XdpSource) -> Result<Vec<u8>, Error> {
+    compile_text(&source.text)
+}
+
+/// The same for C that includes `bpf.h`.
+pub fn compile_text(text: &str) -> Result<Vec<u8>, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
     let folder = scratch()?;
     let write = |name: &str, text: &str| {
         fs::write(folder.0.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))
     };
-    write("program.bpf.c", &source.text)?;
+    write("program.bpf.c", text)?;
     write(HEADER.0, HEADER.1)?;
-    let out = Command::new(&clang)
-        .current_dir(&folder.0)
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu17", "-ffreestanding", "-fno-stack-protector"])
-        .args(["-Wall", "-Werror=implicit-function-declaration", "-c", "program.bpf.c", "-o", "program.o"])
-        .output()
-        .map_err(|e| Error::System(format!("cannot run {clang}"), e))?;
+    let run = |more: &[&str]| {
+        Command::new(&clang)
+            .current_dir(&folder.0)
+            .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu17", "-ffreestanding", "-fno-stack-protector"])
+            .args(["-Wall", "-Werror=implicit-function-declaration", "-c", "program.bpf.c", "-o", "program.o"])
+            .args(more)
+            .output()
+            .map_err(|e| Error::System(format!("cannot run {clang}"), e))
+    };
+    let mut out = run(&[])?;
+    if String::from_utf8_lossy(&out.stderr).contains("BPF stack limit") {
+        out = run(&["-DWL_PLACES_KEPT"])?;
+    }
     if !out.status.success() {
         return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));
     }

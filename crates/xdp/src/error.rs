@@ -1,4 +1,4 @@
-//! What can go wrong on the way to the hook, one sentence each.
+//! The errors on the way to the hook, one sentence each.
 
 use std::fmt;
 use std::io;
@@ -11,8 +11,11 @@ pub enum Error {
     Compile(String),
     /// Capabilities that are missing.
     Rights(Vec<&'static str>),
-    /// The kernel's release, and the oldest that will do.
-    Old(String),
+    /// The oldest kernel that will do, and this one's release.
+    Old {
+        oldest: (u32, u32),
+        release: String,
+    },
     /// The verifier refuses the program: the generator's fault. The place in the source, and the
     /// verifier's words.
     Refused {
@@ -56,7 +59,9 @@ impl fmt::Display for Error {
                 "XDP needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; this process lacks {}",
                 list.join(" and ")
             ),
-            Error::Old(release) => write!(f, "XDP needs Linux {}.{} or newer; this is {release}", OLDEST.0, OLDEST.1),
+            Error::Old { oldest: (major, minor), release } => {
+                write!(f, "XDP needs Linux {major}.{minor} or newer for this app; this is {release}")
+            }
             Error::Refused { place, why } => {
                 let place = place.as_ref().map_or(String::new(), |p| format!(" at {p}"));
                 write!(f, "internal error: the kernel refuses the program{place}: {why}; please report it")
@@ -79,11 +84,14 @@ impl fmt::Display for Error {
 
 /// The oldest kernel that has all that generated programs use (`bpf_loop`).
 pub const OLDEST: (u32, u32) = (5, 17);
+/// The same for programs with loops (`may_goto`).
+pub const OLDEST_LOOPED: (u32, u32) = (6, 9);
 
 /// The place and the words of a verifier's log that ends with a refusal.
 pub(crate) fn refusal(log: &str) -> (Option<String>, String) {
     let lines: Vec<&str> = log.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let end = lines.iter().position(|l| l.starts_with("processed ")).unwrap_or(lines.len());
+    let told = |l: &&str| ["processed ", "verification time ", "stack depth "].iter().any(|w| l.starts_with(w));
+    let end = lines.iter().position(told).unwrap_or(lines.len());
     let why = lines[..end].last().copied().unwrap_or("no reason is given");
     // `; if (x) … @ app.loom:12`
     let place =
@@ -97,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_line_of_the_program() {
-        let log = "0: R1=ctx()\n; if p.tcp { @ a.loom:7\n12: (71) r1 = *(u8 *)(r1 +0)\nR1 invalid mem access 'scalar'\nprocessed 13 insns\n";
+        let log = "0: R1=ctx()\n; if p.tcp { @ a.loom:7\n12: (71) r1 = *(u8 *)(r1 +0)\nR1 invalid mem access 'scalar'\nverification time 9 usec\nstack depth 8\nprocessed 13 insns\n";
         assert_eq!(refusal(log), (Some("a.loom:7".into()), "R1 invalid mem access 'scalar'".into()));
         assert_eq!(refusal("").1, "no reason is given");
     }

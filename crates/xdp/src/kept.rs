@@ -2,7 +2,7 @@
 
 use crate::Object;
 use std::sync::{Arc, Mutex, MutexGuard};
-use wireloom_interp::OutsideTable;
+use wireloom_interp::{OutsideTable, Pattern, Ranked};
 use wireloom_ir::{Module, TableId};
 
 /// A table of a program in the hook.
@@ -38,6 +38,10 @@ impl OutsideTable for Kept {
 
     fn next(&self, place: u64) -> Option<(u64, Vec<u8>, Vec<u8>)> {
         self.object().next(self.table, place)
+    }
+
+    fn stand_for(&self, pattern: Pattern, entry: Option<Ranked>) -> bool {
+        self.object().stand_for(self.table, pattern, entry)
     }
 }
 

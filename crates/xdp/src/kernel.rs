@@ -1,6 +1,6 @@
-//! What the kernel is asked besides: its release, this process's rights, its ticks, test runs.
+//! Other questions to the kernel: its release, this process's rights, its ticks, test runs.
 
-use crate::error::OLDEST;
+use crate::error::{OLDEST, OLDEST_LOOPED};
 use crate::Error;
 use std::fs;
 use std::io;
@@ -12,13 +12,14 @@ const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("
 /// It includes `CAP_BPF` and `CAP_PERFMON`.
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// Fails if the kernel is too old or the process lacks rights.
-pub fn check() -> Result<(), Error> {
+/// Fails if the kernel is too old or the process lacks rights. `looped`: the programs have loops.
+pub fn check(looped: bool) -> Result<(), Error> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|n| n.trim().parse::<u32>().ok());
     let this = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if this < OLDEST {
-        return Err(Error::Old(release.trim().to_string()));
+    let oldest = if looped { OLDEST_LOOPED } else { OLDEST };
+    if this < oldest {
+        return Err(Error::Old { oldest, release: release.trim().to_string() });
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
@@ -79,6 +80,42 @@ struct TestRun {
 }
 
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
+const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
+
+/// `BPF_MAP_*_ELEM` of `union bpf_attr`.
+#[repr(C)]
+struct Element {
+    map: u32,
+    pad: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+fn element(command: libc::c_int, map: BorrowedFd, key: &[u8], value: &[u8]) -> io::Result<()> {
+    // The kernel wants 0 where a command has no value.
+    let value = if value.is_empty() { 0 } else { value.as_ptr() as u64 };
+    let (map, key) = (map.as_raw_fd() as u32, key.as_ptr() as u64);
+    let mut attribute = Element { map, pad: 0, key, value, flags: 0 };
+    let size = std::mem::size_of::<Element>() as libc::c_uint;
+    // SAFETY: the attribute has the kernel's layout. Key and value live here, and have the sizes of
+    // the map's, which the callers know from its table.
+    match unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut attribute, size) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Adds or replaces an entry of a map. Key and value have the map's sizes.
+pub fn map_update(map: BorrowedFd, key: &[u8], value: &[u8]) -> io::Result<()> {
+    element(BPF_MAP_UPDATE_ELEM, map, key, value)
+}
+
+/// Removes an entry of a map.
+pub fn map_delete(map: BorrowedFd, key: &[u8]) -> io::Result<()> {
+    element(BPF_MAP_DELETE_ELEM, map, key, &[])
+}
 
 /// Runs a program on a frame: its result, the frame as it then is, and nanoseconds of a run.
 pub fn test_run(program: BorrowedFd, frame: &[u8], repeat: u32) -> io::Result<(u32, Vec<u8>, u32)> {
@@ -129,6 +166,12 @@ pub fn random() -> Result<u64, Error> {
     } else {
         Err(Error::System("cannot get random bytes".into(), io::Error::last_os_error()))
     }
+}
+
+/// The lead of the clock of the day over the monotonic one, in nanoseconds.
+pub fn wall_offset() -> u64 {
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    (wall.map_or(0, |d| d.as_nanos()) as u64).wrapping_sub(monotonic())
 }
 
 /// Nanoseconds of the monotonic clock.

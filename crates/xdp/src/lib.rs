@@ -7,19 +7,22 @@
 
 mod compile;
 mod error;
+mod hand;
 mod kept;
 mod kernel;
+mod masked;
 mod object;
 mod shared;
 
 pub use compile::{clang, compile};
 pub use error::Error;
+pub use hand::Hand;
 pub use kept::tables;
 pub use kernel::takes_tags_off;
-pub use object::{Mode, Object, Ran};
+pub use object::{number_of, Mode, Object, Ran, Settings};
 pub use wireloom_codegen_c::xdp::XdpSource;
 
-/// What becomes of a frame (`enum xdp_action` of the kernel).
+/// The fate of a frame (`enum xdp_action` of the kernel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     Aborted,

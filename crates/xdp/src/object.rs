@@ -2,15 +2,17 @@
 
 use crate::error::refusal;
 use crate::kernel;
+use crate::masked::Masks;
 use crate::shared::Shared;
 use crate::{compile, Error, Verdict};
-use aya::maps::DevMap;
+use aya::maps::{DevMap, Map};
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::io;
 use std::os::fd::AsFd;
-use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, KINDS, SLOTS, STATISTICS};
-use wireloom_ir::TableId;
+use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, SLOTS, STATISTICS};
+use wireloom_interp::{Pattern, Ranked};
+use wireloom_ir::{PortId, TableId, TableKind};
 
 /// Where the kernel runs a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,53 +42,93 @@ pub struct Object {
     cores: Shared,
     core_size: usize,
     processors: u32,
-    /// The lines of each table.
-    tables: Vec<Shared>,
+    /// The lines of each exact table.
+    tables: Vec<Option<Shared>>,
+    /// By table: the masks of wildcard tables.
+    masks: Vec<Masks>,
+}
+
+/// The values for which programs are loaded.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Interfaces of ports with several instances, by number.
+    pub interfaces: Vec<(PortId, Vec<u32>)>,
+    /// The time is what [`Object::set_time`] says: for tests.
+    pub manual_time: bool,
 }
 
 /// An entry of a table, and the place behind it.
 pub type Entry = (u64, Vec<u8>, Vec<u8>);
 
 impl Object {
-    /// Compiles and loads a program.
-    pub fn load(source: &XdpSource) -> Result<Object, Error> {
-        kernel::check()?;
+    /// Compiles and loads programs.
+    pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
+        kernel::check(source.looped)?;
         let bytes = compile(source)?;
         let processors = kernel::processors();
         let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
         let mut loader = EbpfLoader::new();
         loader.map_max_entries("wl_cores", processors);
-        for t in &source.tables {
+        for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
             loader.map_max_entries(&t.map, t.lines);
         }
-        let seed = kernel::random()?;
-        for (name, value) in [("wl_tick", &tick), ("wl_first_tick", &first), ("wl_seed", &seed)] {
+        let (seed, wall, manual) = (kernel::random()?, kernel::wall_offset(), u64::from(settings.manual_time));
+        let numbers = [
+            ("wl_tick", &tick),
+            ("wl_first_tick", &first),
+            ("wl_seed", &seed),
+            ("wl_wall", &wall),
+            ("wl_manual", &manual),
+        ];
+        for (name, value) in numbers {
             loader.override_global(name, value, false);
         }
+        let interfaces = source.programs.iter().filter_map(|p| Some((p.interfaces()?, p.port)));
+        let interfaces: Vec<(String, &Vec<u32>)> = interfaces
+            .filter_map(|(name, port)| Some((name, &settings.interfaces.iter().find(|i| i.0 == port)?.1)))
+            .collect();
+        for (name, numbers) in &interfaces {
+            loader.override_global(name, numbers.as_slice(), false);
+        }
         let mut ebpf = loader.load(&bytes).map_err(of_loading)?;
-        for name in source.programs() {
+        for name in source.names() {
             program(&mut ebpf, name)?.load().map_err(of_program)?;
         }
         let core_size = core_size(source);
         let map = ebpf.map("wl_cores").and_then(map_fd).ok_or_else(|| missing("wl_cores"))?;
         let cores = Shared::new(map, core_size * processors as usize)?;
         let lines = |t: &XdpTable| {
+            if t.kind != TableKind::Exact {
+                return Ok(None);
+            }
             let map = ebpf.map(&t.map).and_then(map_fd).ok_or_else(|| missing(&t.map))?;
-            Shared::new(map, t.lines as usize * t.line)
+            Shared::new(map, t.lines as usize * t.line).map(Some)
         };
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
-        Ok(Object { ebpf, source: source.clone(), cores, core_size, processors, tables })
+        let masks = source.tables.iter().map(|_| Masks::default()).collect();
+        Ok(Object { ebpf, source: source.clone(), cores, core_size, processors, tables, masks })
     }
 
-    /// Runs the program on a frame of 14 to 3,520 bytes.
-    pub fn test(&self, frame: &[u8]) -> io::Result<Ran> {
-        self.test_many(frame, 1)
+    /// Runs a program, by its place among those of the source, on a frame of 14 to 3,520 bytes that
+    /// comes from the interface number 1.
+    pub fn test(&self, program: usize, frame: &[u8]) -> io::Result<Ran> {
+        self.test_many(program, frame, 1)
     }
 
     /// The same several times, for benches.
-    pub fn test_many(&self, frame: &[u8], repeat: u32) -> io::Result<Ran> {
-        let (verdict, frame, nanoseconds) = self.run(&self.source.name, frame, repeat)?;
+    pub fn test_many(&self, program: usize, frame: &[u8], repeat: u32) -> io::Result<Ran> {
+        let program = self.source.programs.get(program).ok_or(io::ErrorKind::NotFound)?;
+        let (verdict, frame, nanoseconds) = self.run(&program.name, frame, repeat)?;
         Ok(Ran { verdict: verdict.into(), frame, nanoseconds })
+    }
+
+    /// Sets the time of programs that were loaded with [`Settings::manual_time`], in nanoseconds.
+    pub fn set_time(&self, now: u64) -> io::Result<()> {
+        kernel::map_update(self.map("wl_clock")?, &0u32.to_ne_bytes(), &now.to_ne_bytes())
+    }
+
+    pub(crate) fn map(&self, name: &str) -> io::Result<std::os::fd::BorrowedFd<'_>> {
+        self.ebpf.map(name).and_then(map_fd).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn run(&self, name: &str, data: &[u8], repeat: u32) -> io::Result<(u32, Vec<u8>, u32)> {
@@ -95,23 +137,24 @@ impl Object {
         kernel::test_run(program.fd().map_err(|_| gone())?.as_fd(), data, repeat)
     }
 
-    /// Instructions that the kernel's verifier has followed, of the program for frames. `None`: the
-    /// kernel does not tell.
+    /// Instructions that the kernel's verifier has followed, of the largest program for frames.
+    /// `None`: the kernel does not tell.
     pub fn verified(&self) -> Option<u32> {
-        let info = self.ebpf.program(&self.source.name)?.info().ok()?;
-        info.verified_instruction_count()
+        let of = |name: &str| self.ebpf.program(name)?.info().ok()?.verified_instruction_count();
+        self.source.programs.iter().map(|p| of(&p.name)).collect::<Option<Vec<u32>>>()?.into_iter().max()
     }
 
-    /// Puts the program in front of an interface; answers the mode.
-    pub fn attach(&mut self, interface: &str, mode: Mode) -> Result<Mode, Error> {
+    /// Puts a program in front of an interface; answers the mode.
+    pub fn attach(&mut self, program_number: usize, interface: &str, mode: Mode) -> Result<Mode, Error> {
         let wanted: &[(Mode, XdpMode)] = match mode {
             Mode::Auto => &[(Mode::Native, XdpMode::Driver), (Mode::Generic, XdpMode::Skb)],
             Mode::Native => &[(Mode::Native, XdpMode::Driver)],
             Mode::Generic => &[(Mode::Generic, XdpMode::Skb)],
         };
         let mut last = None;
+        let name = self.source.programs.get(program_number).map_or(String::new(), |p| p.name.clone());
         for (mode, kernel) in wanted {
-            match program(&mut self.ebpf, &self.source.name)?.attach(interface, *kernel) {
+            match program(&mut self.ebpf, &name)?.attach(interface, *kernel) {
                 Ok(_) => return Ok(*mode),
                 Err(e) => {
                     let e = of_attaching(interface, *mode, e);
@@ -125,16 +168,12 @@ impl Object {
         Err(last.unwrap_or_else(|| Error::NoInterface(interface.into())))
     }
 
-    /// Makes a place of the map of ports an interface.
-    pub fn redirect(&mut self, place: u32, interface: &str) -> Result<(), Error> {
-        let gone = || Error::NoInterface(interface.into());
-        let name = std::ffi::CString::new(interface).map_err(|_| gone())?;
-        // SAFETY: a plain system call; the name is a C string.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(gone());
-        }
-        let map = self.ebpf.map_mut("wl_ports").ok_or_else(|| missing("wl_ports"))?;
+    /// Makes a place of a map of interfaces an interface. `None`: of the map of ports; else of the
+    /// map of all interfaces of a port.
+    pub fn redirect(&mut self, all_of: Option<PortId>, place: u32, interface: &str) -> Result<(), Error> {
+        let index = number_of(interface)?;
+        let name = all_of.map_or("wl_ports".to_string(), XdpSource::broadcast_map);
+        let map = self.ebpf.map_mut(&name).ok_or_else(|| missing(&name))?;
         let mut ports = DevMap::try_from(map).map_err(|e| Error::Compile(e.to_string()))?;
         ports
             .set(place, index, None, 0)
@@ -172,18 +211,17 @@ impl Object {
         }
     }
 
-    /// Kind, place and number of the faults that occurred. Faults of the app's own kinds have no
-    /// place: `u32::MAX`.
+    /// Kind, place and number of the faults that occurred.
     pub fn faults_by_place(&self) -> Vec<(u32, u32, u64)> {
         let first = words_of_tables(&self.source) + self.source.tables.len().max(1) * STATISTICS;
         let mut all = Vec::new();
         for kind in 0..self.source.faults {
             let mut rest = self.faults(kind as u16);
-            for place in (0..self.source.places).take_while(|_| kind < KINDS) {
+            for place in 0..self.source.places {
                 if rest == 0 {
                     break;
                 }
-                let n = self.sum(first + place * KINDS + kind);
+                let n = self.sum(first + place * self.source.faults + kind);
                 if n > 0 {
                     all.push((kind as u32, place as u32, n));
                 }
@@ -210,7 +248,8 @@ impl Object {
         frame[8..8 + key.len().min(keys)].copy_from_slice(&key[..key.len().min(keys)]);
         let at = 8 + keys;
         frame[at..at + value.len().min(values)].copy_from_slice(&value[..value.len().min(values)]);
-        let (result, out, _) = self.run(&t.program, &frame, 1)?;
+        let program = t.program.as_deref().ok_or(io::ErrorKind::NotFound)?;
+        let (result, out, _) = self.run(program, &frame, 1)?;
         Ok((result, out.get(at..at + t.value).unwrap_or_default().to_vec()))
     }
 
@@ -229,9 +268,18 @@ impl Object {
         self.change(table, tables::REMOVE, key, &[]).is_ok_and(|r| r.0 == 1)
     }
 
+    /// The value of a key and a mask of prefixes or of a wildcard table from now on. False: there
+    /// is no room.
+    pub fn stand_for(&mut self, table: usize, pattern: Pattern, entry: Option<Ranked>) -> bool {
+        let Some(mut masks) = self.masks.get_mut(table).map(std::mem::take) else { return false };
+        let done = masks.set(self, table, pattern, entry);
+        self.masks[table] = masks;
+        done.is_ok()
+    }
+
     /// The first entry from a place on, which is a number of a slot.
     pub fn next(&self, table: usize, place: u64) -> Option<Entry> {
-        let (t, lines) = (self.source.tables.get(table)?, self.tables.get(table)?);
+        let (t, lines) = (self.source.tables.get(table)?, self.lines(table)?);
         let slots = u64::from(t.lines) * SLOTS as u64;
         for n in place..slots {
             let at = (n / SLOTS as u64) as usize * t.line + 8 + (n % SLOTS as u64) as usize * t.slot();
@@ -251,9 +299,13 @@ impl Object {
         None
     }
 
-    /// Entries of a table.
+    fn lines(&self, table: usize) -> Option<&Shared> {
+        self.tables.get(table)?.as_ref()
+    }
+
+    /// Entries of an exact table.
     pub fn entries(&self, table: usize) -> u64 {
-        let (Some(t), Some(lines)) = (self.source.tables.get(table), self.tables.get(table)) else { return 0 };
+        let (Some(t), Some(lines)) = (self.source.tables.get(table), self.lines(table)) else { return 0 };
         (0..t.lines as usize)
             .map(|n| (0..SLOTS).filter(|s| lines.word(n * t.line + 8 + s * t.slot()) != 0).count() as u64)
             .sum()
@@ -262,7 +314,7 @@ impl Object {
     /// Frees what has expired. Entries expire without it, but keep their places until a packet
     /// comes to their lines.
     pub fn sweep(&self, table: usize) {
-        let (Some(t), Some(shared)) = (self.source.tables.get(table), self.tables.get(table)) else { return };
+        let (Some(t), Some(shared)) = (self.source.tables.get(table), self.lines(table)) else { return };
         if t.idle == 0 {
             return;
         }
@@ -297,7 +349,7 @@ fn words_of_tables(source: &XdpSource) -> usize {
 
 /// Bytes of a processor's state up to the values of the app, rounded up: the kernel tells the rest.
 fn core_size(source: &XdpSource) -> usize {
-    let words = words_of_tables(source) + source.tables.len().max(1) * STATISTICS + source.places * KINDS + 1;
+    let words = words_of_tables(source) + source.tables.len().max(1) * STATISTICS + source.places * source.faults + 1;
     (8 * words + source.state_bytes).next_multiple_of(64)
 }
 
@@ -305,9 +357,20 @@ fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, Error> {
     ebpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(|| missing(name))
 }
 
-fn map_fd(map: &aya::maps::Map) -> Option<std::os::fd::BorrowedFd<'_>> {
+/// The number of an interface.
+pub fn number_of(interface: &str) -> Result<u32, Error> {
+    let gone = || Error::NoInterface(interface.into());
+    let name = std::ffi::CString::new(interface).map_err(|_| gone())?;
+    // SAFETY: a plain system call; the name is a C string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(gone()),
+        index => Ok(index),
+    }
+}
+
+fn map_fd(map: &Map) -> Option<std::os::fd::BorrowedFd<'_>> {
     match map {
-        aya::maps::Map::Array(data) => Some(data.fd().as_fd()),
+        Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data) => Some(data.fd().as_fd()),
         _ => None,
     }
 }
@@ -316,14 +379,14 @@ fn missing(name: &str) -> Error {
     Error::Compile(format!("the object has no `{name}`"))
 }
 
-fn of_loading(e: EbpfError) -> Error {
+pub(crate) fn of_loading(e: EbpfError) -> Error {
     match e {
         EbpfError::ProgramError(e) => of_program(e),
         e => Error::Compile(e.to_string()),
     }
 }
 
-fn of_program(e: ProgramError) -> Error {
+pub(crate) fn of_program(e: ProgramError) -> Error {
     match e {
         ProgramError::LoadError { verifier_log, .. } => {
             let log = verifier_log.to_string();

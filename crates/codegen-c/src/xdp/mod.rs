@@ -1,7 +1,8 @@
-//! The dialect for the kernel's XDP hook: a handler of frames as a BPF program.
+//! The dialect for the kernel's XDP hook: handlers of frames as BPF programs.
 //!
-//! In: a module, and a handler that [`wireloom_ir::placement`] has placed there. Out:
-//! [`XdpSource`], one C file for `clang -target bpf`. Expressions, statements and the walk over the
+//! In: a module, and the handlers that [`wireloom_ir::placement`] has placed there. Out:
+//! [`XdpSource`], one C file for `clang -target bpf`, with a program for each handler: they share
+//! tables and counters. Expressions, statements and the walk over the
 //! headers are printed by the same code as for the CPU; `support/bpf.h` gives their functions
 //! another body. What differs stands here:
 //!
@@ -10,43 +11,76 @@
 //!   follow each way to the end by itself;
 //! - a frame's fate is the program's result.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+mod edit;
+mod frames;
+mod functions;
+pub mod keyed;
 pub mod tables;
 
 use crate::body::{BodyGen, Owner};
 use crate::gen::{self, Gen};
 use crate::names;
 use crate::parser::line;
-use tables::xdp_changes;
-use wireloom_ir::placement::Fate;
 use wireloom_ir::*;
 
 /// The header that generated programs include: name and text.
 pub const HEADER: (&str, &str) = ("bpf.h", include_str!("../../../../support/bpf.h"));
 
-/// A generated program for the XDP hook.
+/// Generated programs for the XDP hook.
 #[derive(Clone, Debug)]
 pub struct XdpSource {
-    /// Of the program in the kernel: that of the port, cut to what the kernel allows.
-    pub name: String,
+    /// One for each handler.
+    pub programs: Vec<XdpProgram>,
     pub text: String,
     /// Counters of the app, and kinds of faults, in the state of each processor.
     pub counters: usize,
     pub faults: usize,
-    /// Places of faults: for each, the first [`KINDS`] kinds are counted by themselves.
+    /// Places of faults.
     pub places: usize,
     pub tables: Vec<XdpTable>,
-    /// Bytes of the app's states, at most, in the state of each processor.
+    /// Bytes of the app's states, at most, and of places of headers, in the state of each processor.
     pub state_bytes: usize,
-    /// The program reads the time.
+    /// The programs read the time.
     pub timed: bool,
-    /// Ports that frames are redirected to, by their place in the map `wl_ports`.
-    pub ports: Vec<PortId>,
+    /// The programs have loops, for which the kernel must be newer.
+    pub looped: bool,
+    /// Interfaces that frames are redirected to, by their place in the map `wl_ports`: port and
+    /// instance.
+    pub ports: Vec<(PortId, u32)>,
+    /// Ports to all of whose interfaces frames are sent, each with a map of its own.
+    pub broadcasts: Vec<PortId>,
+}
+
+/// A handler's program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpProgram {
+    pub handler: HandlerId,
+    pub port: PortId,
+    /// In the kernel: that of the port, cut to what the kernel allows.
+    pub name: String,
+    /// Instances of the port.
+    pub instances: u32,
+}
+
+impl XdpProgram {
+    /// The constant with the numbers of the port's interfaces, where there are several.
+    pub fn interfaces(&self) -> Option<String> {
+        (self.instances > 1).then(|| format!("wl_at_{}", self.port.0))
+    }
 }
 
 impl XdpSource {
-    /// The names of all programs: that for frames first.
-    pub fn programs(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.name.as_str()).chain(self.tables.iter().map(|t| t.program.as_str()))
+    /// The names of all programs: those for frames first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let changes = self.tables.iter().filter_map(|t| t.program.as_deref());
+        self.programs.iter().map(|p| p.name.as_str()).chain(changes)
+    }
+
+    /// The map of all interfaces of a port.
+    pub fn broadcast_map(port: PortId) -> String {
+        format!("wl_all_{}", port.0)
     }
 }
 
@@ -54,17 +88,21 @@ impl XdpSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpTable {
     pub table: TableId,
-    /// Its map, and its program for changes from outside.
+    pub kind: TableKind,
+    /// Its map, and its program for changes from outside, if the process does not change the map
+    /// by itself.
     pub map: String,
-    pub program: String,
+    pub program: Option<String>,
     /// Bytes of a key and a value in their canonical form.
     pub key: usize,
     pub value: usize,
     /// Nanoseconds after which an entry without use expires; 0: it does not.
     pub idle: u64,
-    /// Lines of the map, and bytes of each.
+    /// Of an exact table: lines of the map, and bytes of each.
     pub lines: u32,
     pub line: usize,
+    /// Of prefixes: the map has the bytes of a key in the opposite order.
+    pub reversed: bool,
 }
 
 /// Slots of a line.
@@ -79,57 +117,103 @@ impl XdpTable {
         self.value.div_ceil(8)
     }
 
+    /// The map of a wildcard table's masks.
+    pub fn masks(&self) -> String {
+        format!("m{}", &self.map[1..])
+    }
+
     /// Bytes of a slot: the time of the last use, key and value.
     pub fn slot(&self) -> usize {
         8 * (1 + self.key_words() + self.value_words())
     }
 }
 
-/// Makes the program of a handler. `None`: the handler is no handler of frames.
-pub fn emit(m: &Module, handler: HandlerId) -> Option<XdpSource> {
-    let h = &m.handlers[handler.index()];
-    let On::Frame { port, unit } = h.on else { return None };
+/// Makes the programs of handlers. `instances`: of a port. `None`: one is no handler of frames.
+pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u32) -> Option<XdpSource> {
     let mut g = Gen::new(m);
     (g.xdp, g.lines) = (true, true);
+    g.instances = m.ports.iter().enumerate().map(|(n, _)| instances(PortId(n as u32)).max(1)).collect();
     g.plan_frames();
-    let name: String = names::ident(&m.ports[port.index()].name).chars().take(15).collect();
-    let tables = g.xdp_tables(h);
-    let walk = g.xdp_walk(unit)?;
-    let (body, ports) = g.xdp_handler(h, port, &name);
+    let programs = programs(&g, handlers)?;
+    let bodies: Vec<&Body> = handlers.iter().map(|h| &m.handlers[h.index()].body).collect();
+    let called = functions::reached(m, &bodies);
+    let blocks: Vec<&Block> = bodies.iter().copied().chain(called.iter().map(|f| f.1)).map(|b| &b.block).collect();
+    let tables = g.xdp_tables(&blocks);
+    let functions = g.xdp_functions(&called);
+    let mut ways = frames::Ways::default();
+    let mut code = String::new();
+    for p in &programs {
+        let On::Frame { unit, .. } = m.handlers[p.handler.index()].on else { return None };
+        if g.first(&format!("walk {}", unit.0)) {
+            code.push_str(&g.xdp_walk(unit)?)
+        }
+        code.push_str(&g.xdp_handler(p, &mut ways, &functions));
+    }
     let state = g.xdp_state(&tables);
     let faults = WORDS_OF_FAULTS.max(FaultKind::USER as usize + m.faults.len());
     let places = m.places.len().max(1);
     let head = format!(
         "/* {} : generated by Wireloom for the XDP hook; do not edit. */\n#define WL_LAYERS {}\n#define WL_SLOTS {}\n\
-         #define WL_FAULTS {faults}\n#define WL_KINDS {KINDS}\n#define WL_PLACES {places}\n#define WL_PORTS {}\n#include \"bpf.h\"\n\n\
+         #define WL_FAULTS {faults}\n#define WL_KINDS {faults}\n#define WL_PLACES {places}\n#define WL_PORTS {}\n{}#include \"bpf.h\"\n\n\
          #pragma clang diagnostic ignored \"-Wunused-label\"\n#pragma clang diagnostic ignored \"-Wunused-function\"\n\
          #pragma clang diagnostic ignored \"-Wunused-variable\"\n#pragma clang diagnostic ignored \"-Wunused-but-set-variable\"\n\n",
         names::comment(&m.app),
         g.frames.layers.max(1),
         (2 * g.frames.slot_layers.len()).max(1),
-        ports.len().max(1)
+        ways.ports.len().max(1),
+        if moves(&bodies) { "#define WL_PLACES_KEPT\n" } else { "" }
     );
-    let changes: String = tables.iter().map(xdp_changes).collect();
-    let timed = body.contains("wl_now()");
-    let text = [head, g.types.clone(), state, g.data.clone(), g.helpers.clone(), walk, body, changes].join("\n");
+    let changes: String = tables.iter().map(|t| tables::xdp_changes(m, t)).collect();
+    let all = [&functions, &code];
+    let timed = all.iter().any(|t| t.contains("x->core->") || t.contains("wl_table_unlock("));
+    let looped = all.iter().any(|t| t.contains("WL_ROUND(")) || tables.iter().any(|t| t.kind == TableKind::Wildcard);
+    let maps = g.xdp_maps(&programs, &ways);
+    let text =
+        [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, code, changes].join("\n");
     Some(XdpSource {
-        name,
+        programs,
         text: gen::indent(&text),
         counters: m.counters.len(),
         faults,
         places,
         tables,
-        state_bytes: g.xdp_state_bytes(),
+        state_bytes: g.xdp_state_bytes() + g.xdp_places_bytes(),
         timed,
-        ports,
+        looped,
+        ports: ways.ports,
+        broadcasts: ways.broadcasts,
     })
+}
+
+/// Whether bodies put headers in or take them out: then the places of all headers change.
+fn moves(bodies: &[&Body]) -> bool {
+    let mut found = false;
+    for b in bodies {
+        walk::stmts(&b.block, &mut |s| {
+            let StmtKind::Frame { act, .. } = &s.kind else { return };
+            found |= matches!(act, FrameAct::Insert { .. } | FrameAct::Remove { .. })
+        })
+    }
+    found
+}
+
+/// The programs of handlers, with names that differ.
+fn programs(g: &Gen, handlers: &[HandlerId]) -> Option<Vec<XdpProgram>> {
+    let mut all: Vec<XdpProgram> = Vec::new();
+    for h in handlers {
+        let On::Frame { port, .. } = g.m.handlers[h.index()].on else { return None };
+        let full = names::ident(&g.m.ports[port.index()].name);
+        let mut name: String = full.chars().take(15).collect();
+        if all.iter().any(|p| p.name == name) {
+            name = format!("{}_{}", full.chars().take(10).collect::<String>(), h.0 % 1000);
+        }
+        all.push(XdpProgram { handler: *h, port, name, instances: g.instances[port.index()] });
+    }
+    Some(all)
 }
 
 /// Faults of the language, and more than most programs add.
 const WORDS_OF_FAULTS: usize = 64;
-
-/// Kinds of faults that are counted by place: those of the language.
-pub const KINDS: usize = 16;
 
 /// Words at the beginning of a processor's state: frames by fate.
 pub const FATES: usize = 8;
@@ -138,7 +222,7 @@ pub const FATES: usize = 8;
 pub const STATISTICS: usize = 8;
 
 impl<'m> Gen<'m> {
-    /// What stands at a join of ways through the headers.
+    /// The code at a join of ways through the headers.
     pub(crate) fn join_of_ways(&self) -> &'static str {
         if self.xdp {
             "WL_JOIN;\n"
@@ -194,13 +278,12 @@ impl<'m> Gen<'m> {
         let body = self.open_chain(u, &chain);
         let name = names::unit(self.m, u);
         Some(format!(
-            "volatile uint64_t wl_unknown SEC(\".data\") = 0;\n\
-             /* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
+            "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
              WL_INLINE void {name}_parse(wl_fx *x, wl_view *v) {{\n\
-             uint64_t n = (uint64_t)x->end - (uint64_t)x->data;\nWL_KEEP(n);\nif (n > 65535) n = 65535;\n\
+             uint64_t n = (uint64_t)x->end - (uint64_t)x->data;\nWL_KEEP(n);\nif (n > 65535) n = 65535;\nn ^= wl_unknown;\n\
              const wl_frame whole = {{(uint32_t)n, (uint32_t)n}}, *f = &whole;\n(void)f;\n\
              v->p = x->data;\nv->n = v->end = (uint32_t)n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\n\
-             WL_NO_PLACES(v);\n\
+             WL_NO_PLACES(x, v);\n\
              uint8_t net = 0xff;\n(void)net;\nuint32_t cut = 0;\n(void)cut;\n{body}WL_JOIN_ALL(v);\nlost:;\n}}\n\n",
             names::comment(&self.m.unit(u).name)
         ))
@@ -219,15 +302,19 @@ impl<'m> Gen<'m> {
         let room = (self.xdp_state_bytes() / 8).max(1);
         format!(
             "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t counter[{}];\n\
-             uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nuint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
+             uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\nuint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
              struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct app_state); \
-             WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} wl_cores SEC(\".maps\");\n\
-             struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_DEVMAP); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, uint32_t); \
-             WL_MAP_NUMBER(max_entries, WL_PORTS); }} wl_ports SEC(\".maps\");\n",
+             WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} wl_cores SEC(\".maps\");\n",
             m.counters.len().max(1),
             tables.len().max(1),
             room
         )
+    }
+
+    /// Bytes of the places of headers: `struct wl_places`.
+    fn xdp_places_bytes(&self) -> usize {
+        let (layers, slots) = (self.frames.layers.max(1), (2 * self.frames.slot_layers.len()).max(1));
+        (2 * (3 * layers + slots) + layers).next_multiple_of(8)
     }
 
     /// Room for the values of all states: enough for whatever padding C puts between them.
@@ -236,31 +323,70 @@ impl<'m> Gen<'m> {
         self.m.states.iter().filter(|s| placement::is_value(self.m, s.ty)).map(of).sum::<usize>().max(8)
     }
 
-    /// The program, and the ports that it redirects frames to.
-    fn xdp_handler(&mut self, h: &'m Handler, port: PortId, name: &str) -> (String, Vec<PortId>) {
+    /// The maps of interfaces, and the constants that the loader sets.
+    fn xdp_maps(&self, programs: &[XdpProgram], ways: &frames::Ways) -> String {
+        let mut text = String::from(
+            "volatile uint64_t wl_unknown SEC(\".data\") = 0;\n\
+             volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_first_tick SEC(\".rodata\") = 0, wl_seed SEC(\".rodata\") = 0;\n\
+             volatile const uint64_t wl_wall SEC(\".rodata\") = 0, wl_manual SEC(\".rodata\") = 0;\n",
+        );
+        let map = |kind: &str, name: &str, n: usize| {
+            format!(
+                "struct {{ WL_MAP_NUMBER(type, {kind}); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, uint32_t); \
+                 WL_MAP_NUMBER(max_entries, {n}); }} {name} SEC(\".maps\");\n"
+            )
+        };
+        text.push_str(&map("BPF_MAP_TYPE_DEVMAP", "wl_ports", ways.ports.len().max(1)));
+        for port in &ways.broadcasts {
+            let n = self.instances[port.index()] as usize;
+            text.push_str(&map("BPF_MAP_TYPE_DEVMAP", &XdpSource::broadcast_map(*port), n));
+        }
+        let mut told = Vec::new();
+        for p in programs {
+            let Some(name) = p.interfaces().filter(|n| !told.contains(n)) else { continue };
+            text.push_str(&format!("volatile const uint32_t {name}[{}] SEC(\".rodata\") = {{0}};\n", p.instances));
+            told.push(name);
+        }
+        text
+    }
+
+    /// A handler's program.
+    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut frames::Ways, functions: &str) -> String {
         let m = self.m;
-        let On::Frame { unit, .. } = h.on else { return (String::new(), Vec::new()) };
-        let (first, parse) = (names::local(&h.body.locals[0], 0), names::unit(m, unit));
+        let h = &m.handlers[p.handler.index()];
+        let On::Frame { unit, .. } = h.on else { return String::new() };
+        let (first, parse) = (names::local(&h.body.locals[0], 0), edit::walk_of(m, unit));
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
-        b.xdp.port = Some(port);
+        b.xdp.port = Some(p.port);
+        b.xdp.ways = std::mem::take(ways);
         b.declare(1);
         b.block(&h.body.block);
-        let (decls, out, ports) = (b.decls, b.out, b.xdp.ports);
+        let (decls, out) = (b.decls, b.out);
+        *ways = b.xdp.ways;
         let init = self.xdp_begin();
-        let timed = format!("{decls}{out}").contains("x->core->now") || out.contains("wl_table_unlock");
+        let uses = |what: &str| out.contains(what) || decls.contains(what) || functions.contains(what);
+        let timed = uses("x->core->") || uses("wl_table_unlock(");
         let time = if timed { "core.now = wl_now();\n" } else { "" };
-        let text = format!(
-            "volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_first_tick SEC(\".rodata\") = 0, wl_seed SEC(\".rodata\") = 0;\n\
-             /* {} */\nSEC(\"xdp\") int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core}}, *x = &fx;\n\
-             x->data = (const uint8_t *)(long)ctx->data;\nx->end = (const uint8_t *)(long)ctx->data_end;\n\
+        let wall = if uses("x->core->wall") { "core.wall = wl_manual ? core.now : core.now + wl_wall;\n" } else { "" };
+        let instance = match p.interfaces() {
+            Some(name) if uses("x->instance") => format!(
+                "_Pragma(\"unroll\") for (uint32_t j_ = 0; j_ < {}; j_++) if ({name}[j_] == ctx->ingress_ifindex) x->instance = j_;\nx->instance ^= (uint32_t)wl_unknown;\n",
+                p.instances
+            ),
+            _ => String::new(),
+        };
+        format!(
+            "/* {} */\nSEC(\"xdp\") int {}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx}}, *x = &fx;\n\
+             x->data = (uint8_t *)(long)ctx->data;\nx->end = (const uint8_t *)(long)ctx->data_end;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = bpf_map_lookup_elem(&wl_cores, &cpu);\n\
-             if (!x->state) return XDP_ABORTED;\n{time}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}_parse(x, {first});\n(void){first};\n{decls}{out}\
+             if (!x->state) return XDP_ABORTED;\n{time}{wall}{instance}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}(x, {first});\n(void){first};\n{decls}{out}\
              goto done;\nlost:;\nfault:;\nwl_count_fault(x, x->fault, x->place);\nfate = XDP_DROP;\ndone:;\nx->state->fate[fate & {}]++;\nreturn fate;\n}}\n\
-             char _license[] SEC(\"license\") = \"GPL\";\n",
+             {}",
             names::comment(&h.name),
+            p.name,
             FATES - 1,
-        );
-        (text, ports)
+            if self.first("license") { "char _license[] SEC(\"license\") = \"GPL\";\n" } else { "" },
+        )
     }
 
     /// The first values of states, set by the first frame of a processor.
@@ -288,43 +414,91 @@ impl<'m> Gen<'m> {
 pub(crate) struct XdpBody {
     /// The port whose frames the program handles.
     port: Option<PortId>,
-    ports: Vec<PortId>,
+    ways: frames::Ways,
     temps: u32,
 }
 
 impl<'m> BodyGen<'_, 'm> {
-    /// What stands behind a branch.
-    pub(crate) fn join_of_branches(&mut self) {
+    /// The code behind branches: the verifier knows no more which one was taken, by the values
+    /// that they set.
+    pub(crate) fn join_of_branches(&mut self, blocks: &[&Block]) {
+        if !self.g.xdp {
+            return;
+        }
+        let mut set = std::collections::BTreeSet::new();
+        for b in blocks {
+            walk::stmts(b, &mut |s| {
+                if let StmtKind::Set(l, _) = &s.kind {
+                    set.insert(*l);
+                }
+            })
+        }
+        let text: String = set.into_iter().filter_map(|l| self.forget(l)).collect();
+        let view = match self.owner {
+            Owner::Frame => format!("WL_JOIN_BRANCHES({});", self.name(LocalId(0))),
+            _ => String::new(),
+        };
+        if !text.is_empty() || !view.is_empty() {
+            line!(self, "{text}{view}")
+        }
+    }
+
+    /// Makes a local's value unknown to the verifier.
+    fn forget(&self, l: LocalId) -> Option<String> {
+        let name = self.name(l);
+        match self.g.m.ty(self.locals[l.index()].ty) {
+            Ty::Bool => Some(format!("WL_FORGET_FLAG({name}); ")),
+            Ty::UInt(..=64) | Ty::Int(_) => Some(format!("{name} ^= (__typeof__({name}))wl_unknown; ")),
+            Ty::Option(_) => Some(format!("WL_FORGET_FLAG({name}.has); ")),
+            _ => None,
+        }
+    }
+
+    /// Behind the setting of a local: where its value comes from branches within an expression, the
+    /// verifier would follow each by itself.
+    pub(crate) fn join_of_values(&mut self, l: LocalId, e: &Expr) {
+        if !self.g.xdp {
+            return;
+        }
+        let mut branches = matches!(self.g.m.ty(e.ty), Ty::Bool | Ty::Option(_))
+            && !matches!(&*e.kind, ExprKind::Local(_) | ExprKind::Bool(_));
+        walk::expr(e, &mut |e| branches |= matches!(&*e.kind, ExprKind::If(..) | ExprKind::Call(..)));
+        if branches {
+            if let Some(text) = self.forget(l) {
+                line!(self, "{text}")
+            }
+        }
+    }
+
+    /// A round of a loop begins: the verifier need not see that there is an end, and rounds beyond
+    /// the kernel's limit are a fault.
+    pub(crate) fn round(&mut self) -> String {
+        match self.g.xdp {
+            true => format!("WL_ROUND({{ wl_fail(x, WL_F_OVERLOAD, 0); {} }});\n", self.leave_fault()),
+            false => String::new(),
+        }
+    }
+
+    /// The beginning of a loop's counter: the verifier must not follow round by round.
+    pub(crate) fn first_round(&self) -> &'static str {
         if self.g.xdp {
-            let v = self.name(LocalId(0));
-            line!(self, "WL_JOIN_BRANCHES({v});")
+            " ^ wl_unknown"
+        } else {
+            ""
         }
     }
 
     /// A statement that has another form here. False: it has the same.
     pub(crate) fn xdp_stmt(&mut self, s: &'m StmtKind) -> bool {
         match s {
-            StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } => {
-                let fate = match placement::fate(self.g.m, self.xdp.port, *port) {
-                    Some(Fate::Kernel) => "XDP_PASS".to_string(),
-                    Some(Fate::Back) => "XDP_TX".to_string(),
-                    Some(Fate::Redirected) => {
-                        let at = self.xdp.ports.iter().position(|p| p == port).unwrap_or_else(|| {
-                            self.xdp.ports.push(*port);
-                            self.xdp.ports.len() - 1
-                        });
-                        format!("(int)bpf_redirect_map(&wl_ports, {at}, XDP_ABORTED)")
-                    }
-                    None => "XDP_DROP".to_string(),
-                };
-                line!(self, "fate = {fate};");
-                true
-            }
-            s if s.table().is_some() => {
-                self.xdp_table(s);
-                true
-            }
-            _ => false,
+            StmtKind::Frame { act: FrameAct::Send { port, index, .. }, .. } => self.xdp_send(*port, index),
+            StmtKind::Frame { frame, act } => self.xdp_act(*frame, act),
+            s if s.table().is_some() => self.xdp_table(s),
+            s => match placement::broadcast(self.g.m, s) {
+                Some((port, others)) => self.xdp_broadcast(port, others),
+                None => return false,
+            },
         }
+        true
     }
 }

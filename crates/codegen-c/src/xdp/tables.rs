@@ -6,7 +6,7 @@
 //! second processor may be about the same entry. A program of its own makes changes from outside
 //! ([`XdpTable::program`]), so that no thread of the process ever holds such a lock.
 
-use super::{XdpTable, SLOTS};
+use super::{keyed, XdpTable, SLOTS};
 use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
@@ -33,29 +33,35 @@ pub fn line_bytes(m: &Module, t: &Table) -> usize {
 }
 
 impl<'m> Gen<'m> {
-    /// The tables that a handler uses; their types and functions are printed.
-    pub(super) fn xdp_tables(&mut self, h: &Handler) -> Vec<XdpTable> {
+    /// A table as the hook has it.
+    pub(super) fn xdp_of(&self, id: TableId) -> XdpTable {
+        let t = &self.m.tables[id.index()];
+        let name: String = names::ident(&t.name).chars().take(9).collect();
+        let kept = matches!(t.kind, TableKind::Lpm | TableKind::Wildcard);
+        XdpTable {
+            table: id,
+            kind: t.kind,
+            map: format!("t{}_{name}", id.0),
+            program: (!kept).then(|| format!("c{}_{name}", id.0)),
+            key: canonical_size(self.m, t.key),
+            value: canonical_size(self.m, t.value),
+            idle: t.idle,
+            lines: lines(t) as u32,
+            line: line_bytes(self.m, t),
+            reversed: t.kind == TableKind::Lpm && keyed::is_reversed(self.m, t.key),
+        }
+    }
+
+    /// The tables that blocks use; their types and functions are printed.
+    pub(super) fn xdp_tables(&mut self, blocks: &[&Block]) -> Vec<XdpTable> {
         let mut used = std::collections::BTreeSet::new();
-        walk::stmts(&h.body.block, &mut |s| used.extend(s.kind.table()));
-        let all: Vec<XdpTable> = used
-            .into_iter()
-            .map(|id| {
-                let t = &self.m.tables[id.index()];
-                let name: String = names::ident(&t.name).chars().take(9).collect();
-                XdpTable {
-                    table: id,
-                    map: format!("t{}_{name}", id.0),
-                    program: format!("c{}_{name}", id.0),
-                    key: canonical_size(self.m, t.key),
-                    value: canonical_size(self.m, t.value),
-                    idle: t.idle,
-                    lines: lines(t) as u32,
-                    line: line_bytes(self.m, t),
-                }
-            })
-            .collect();
+        blocks.iter().for_each(|b| walk::stmts(b, &mut |s| used.extend(s.kind.table())));
+        let all: Vec<XdpTable> = used.into_iter().map(|id| self.xdp_of(id)).collect();
         for (n, t) in all.iter().enumerate() {
-            self.xdp_table_code(n, t)
+            match t.kind {
+                TableKind::Exact => self.xdp_table_code(n, t),
+                _ => self.xdp_keyed_code(t),
+            }
         }
         all
     }
@@ -88,7 +94,7 @@ impl<'m> Gen<'m> {
     }
 
     /// Defines `pack_…` and `unpack_…` of a type; answers the suffix of their names.
-    fn xdp_codec(&mut self, ty: TyId) -> String {
+    pub(super) fn xdp_codec(&mut self, ty: TyId) -> String {
         let c = self.cty(ty);
         let name = mangle(&c);
         if !self.first(&format!("xdp codec {name}")) {
@@ -138,7 +144,14 @@ impl<'m> Gen<'m> {
                     self.xdp_leaves(t, &format!("{place}.{n}"), each)
                 }
             }
-            _ => match canonical_size(self.m, ty) {
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Msg(_) => match canonical_size(self.m, ty) {
                 0 => {}
                 n => each(place, Leaf::Int, n),
             },
@@ -146,14 +159,12 @@ impl<'m> Gen<'m> {
     }
 }
 
-/// The program for changes of a table from outside.
-pub(super) fn xdp_changes(x: &XdpTable) -> String {
+/// The program for changes of a table from outside; empty: the process changes the map by itself.
+pub(super) fn xdp_changes(m: &Module, x: &XdpTable) -> String {
+    let Some(program) = &x.program else { return String::new() };
     format!(
-        "/* Changes from outside: what, a key and a value come in as a frame. */\nSEC(\"xdp\") int {}(struct xdp_md *ctx) {{\nWL_CHANGES({}, {}, {})\n}}\n",
-        x.program,
-        x.map,
-        x.key_words(),
-        x.value_words()
+        "/* Changes from outside: what, a key and a value come in as a frame. */\nSEC(\"xdp\") int {program}(struct xdp_md *ctx) {{\n{}\n}}\n",
+        keyed::changes(x.kind, x, m.tables[x.table.index()].capacity)
     )
 }
 
@@ -166,9 +177,7 @@ enum Leaf {
 
 impl<'m> BodyGen<'_, 'm> {
     fn xdp_map(&self, t: TableId) -> (String, &'m Table) {
-        let (m, table) = (self.g.m, &self.g.m.tables[t.index()]);
-        let name: String = names::ident(&m.tables[t.index()].name).chars().take(9).collect();
-        (format!("t{}_{name}", t.0), table)
+        (self.g.xdp_of(t).map, &self.g.m.tables[t.index()])
     }
 
     /// Opens a block with the packed key `k_` and its two lines, locked; answers the name of these.
@@ -179,45 +188,59 @@ impl<'m> BodyGen<'_, 'm> {
         let at = format!("lines{}", self.xdp_temp());
         self.decls.push_str(&format!("wl_lines {at} = {{0}};\n"));
         let leave = self.leave_fault();
-        self.join_of_branches();
+        self.join_of_branches(&[]);
         line!(
             self,
             "{{ struct {map}_key k_ = {{0}};\npack_{codec}((uint8_t *)&k_, {text});\nWL_FORGET(k_.w, {words});"
         );
+        self.check(key.may_fault());
         line!(self, "if (WL_UNLIKELY(!{map}_lock(&k_, &{at}))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}");
         at
     }
 
-    fn xdp_temp(&mut self) -> u32 {
+    pub(super) fn xdp_temp(&mut self) -> u32 {
         self.xdp.temps += 1;
         self.xdp.temps
     }
 
     pub(super) fn xdp_table(&mut self, s: &'m StmtKind) {
-        let Some(t) = s.table() else { return };
+        let Some(stmt) = s.table_stmt() else { return };
+        let t = stmt.table();
+        let x = self.g.xdp_of(t);
+        match x.kind {
+            TableKind::Exact => self.xdp_exact(t, stmt),
+            TableKind::Array => self.xdp_array(&x, s),
+            TableKind::Lpm => self.xdp_prefix(&x, s),
+            TableKind::Wildcard => self.xdp_wildcard(&x, s),
+            _ => self.xdp_sketch(&x, s),
+        }
+    }
+
+    fn xdp_exact(&mut self, t: TableId, s: TableStmt<'m>) {
         let (map, table) = self.xdp_map(t);
         let value = self.g.xdp_codec(table.value);
         let words = canonical_size(self.g.m, table.value).div_ceil(8);
         match s {
-            StmtKind::TableGet { key, dst, .. } => {
+            TableStmt::Get { key, dst, .. } => {
                 let (at, dst) = (self.xdp_key(t, key), self.name(*dst));
                 line!(self, "struct {map}_slot *s_ = {map}_get(x, &k_, &{at});\n{dst}.has = s_ != NULL;");
                 line!(self, "if (s_) {dst}.v = unpack_{value}((const uint8_t *)s_->value);\nwl_table_unlock({at}); }}\nWL_FORGET_FLAG({dst}.has);");
             }
-            StmtKind::TablePut { key, value: new, place, .. } => {
+            TableStmt::Put { key, value: new, place, .. } => {
                 let text = self.expr(new);
                 let c = self.g.cty(table.value);
                 line!(self, "{{ const {c} new_ = {text};");
+                self.check(new.may_fault());
                 let at = self.xdp_key(t, key);
                 self.xdp_store(&map, &value, words, &at, "new_", *place);
                 line!(self, "}} }}");
             }
-            StmtKind::TableRemove { key, dst, .. } => {
+            TableStmt::Remove { key, dst, .. } => {
                 let at = self.xdp_key(t, key);
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
                 line!(self, "{set}{map}_remove(x, &k_, &{at});\nwl_table_unlock({at}); }}");
             }
-            StmtKind::TableUpdate { key, entry, body, place, .. } => {
+            TableStmt::Update { key, entry, body, place, .. } => {
                 let zero = self.g.zero(table.value);
                 let at = self.xdp_key(t, key);
                 let name = self.name(*entry);
@@ -229,7 +252,13 @@ impl<'m> BodyGen<'_, 'm> {
                 self.xdp_store(&map, &value, words, &at, &name, *place);
                 line!(self, "}}");
             }
-            _ => {}
+            // `placement` keeps handlers with these off the hook.
+            TableStmt::Len { .. }
+            | TableStmt::Next { .. }
+            | TableStmt::Insert { .. }
+            | TableStmt::Delete { .. }
+            | TableStmt::Push { .. }
+            | TableStmt::Pop { .. } => {}
         }
     }
 

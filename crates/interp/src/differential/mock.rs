@@ -2,6 +2,7 @@
 //! script.
 
 use super::view::{feed, parser, view, View};
+use crate::host_table::host_table;
 use std::os::raw::c_int;
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
@@ -58,13 +59,13 @@ pub enum Answer {
 }
 
 /// A message as the mock runtime keeps it: view and all bytes.
-struct Kept {
+struct HeldMessage {
     view: View,
     bytes: Vec<u8>,
     status: u32,
 }
 
-impl Kept {
+impl HeldMessage {
     fn msg(&mut self) -> wl_msg {
         if self.status != WL_S_OK {
             return wl_msg { status: self.status, ..wl_msg::default() };
@@ -113,7 +114,7 @@ pub struct Mock<'a> {
     notes: Box<Notes>,
     pub session: Vec<u64>,
     /// Replies of the current message: its handler may read them to its end.
-    kept: Vec<(Vec<Kept>, Vec<wl_msg>)>,
+    kept: Vec<(Vec<HeldMessage>, Vec<wl_msg>)>,
 }
 
 /// Instances of every connect port of the mock.
@@ -127,18 +128,7 @@ impl<'a> Mock<'a> {
     pub unsafe fn new(table: *const wl_program, m: &'a Module, params: &[wl_param]) -> Mock<'a> {
         // SAFETY: by contract.
         let t = unsafe { &*table };
-        let host = Box::new(wl_host {
-            call: Some(call),
-            reply: Some(reply),
-            send: Some(send),
-            grow: Some(grow),
-            close: Some(close),
-            log: Some(log),
-            fault: Some(fault),
-            crypto: Some(wireloom_runtime::crypto::entry),
-            pause: Some(wireloom_runtime::core::stacks::run_on),
-            keep: Some(keep),
-        });
+        let host = Box::new(host_table!());
         let load = vec![0u32; INSTANCES as usize];
         let up = vec![1u8; INSTANCES as usize];
         let ring: Vec<u32> = (0..64u32)
@@ -283,9 +273,9 @@ impl<'a> Mock<'a> {
                 break;
             }
             let issued = std::mem::take(&mut self.notes.issued);
-            let mut kept: Vec<Kept> = issued.iter().map(|i| self.answer(i, answers, &mut given)).collect();
+            let mut kept: Vec<HeldMessage> = issued.iter().map(|i| self.answer(i, answers, &mut given)).collect();
             self.notes.reply_tail = kept.first().map(|k| k.tail().to_vec()).unwrap_or_default();
-            let mut parts: Vec<wl_msg> = kept.iter_mut().map(Kept::msg).collect();
+            let mut parts: Vec<wl_msg> = kept.iter_mut().map(HeldMessage::msg).collect();
             task.part = parts.as_mut_ptr();
             task.parts = parts.len() as u32;
             task.rep = parts.first().copied().unwrap_or_default();
@@ -296,14 +286,14 @@ impl<'a> Mock<'a> {
     }
 
     /// The request's columns in the access log, where its protocol has some.
-    fn log_request(&mut self, protocol: u32, req: &mut Kept) {
+    fn log_request(&mut self, protocol: u32, req: &mut HeldMessage) {
         let (Some(note), Some(_)) = (self.t.note, &self.m.protocols[protocol as usize].on_log) else { return };
         let msg = req.msg();
         // SAFETY: the core and the message are whole.
         unsafe { note(self.t.self_, &mut *self.core, protocol, &msg) }
     }
 
-    fn faulted(&mut self, task: &wl_task, protocol: u32, req: &mut Kept) {
+    fn faulted(&mut self, task: &wl_task, protocol: u32, req: &mut HeldMessage) {
         self.notes.acts.push(Act::Fault { kind: task.fault, place: task.place });
         let f = wl_fault { kind: task.fault, side: 1, place: task.place, ..wl_fault::default() };
         let msg = req.msg();
@@ -323,8 +313,8 @@ impl<'a> Mock<'a> {
         told(&mut self.core.outcome, &mut self.notes.acts);
     }
 
-    fn answer(&mut self, call: &Issued, answers: &[Answer], given: &mut usize) -> Kept {
-        let lost = |status| Kept { view: View::new(8), bytes: Vec::new(), status };
+    fn answer(&mut self, call: &Issued, answers: &[Answer], given: &mut usize) -> HeldMessage {
+        let lost = |status| HeldMessage { view: View::new(8), bytes: Vec::new(), status };
         let answer = if answers.is_empty() { None } else { answers.get(*given % answers.len()) };
         *given += 1;
         let protocol = self.m.ports[call.port as usize].protocols[0];
@@ -338,7 +328,7 @@ impl<'a> Mock<'a> {
     }
 
     /// Parses a message that is there as a whole. `hold`: to its end, else its head only.
-    fn keep(&self, unit: u32, ctx: u64, bytes: &[u8], hold: bool) -> Option<Kept> {
+    fn keep(&self, unit: u32, ctx: u64, bytes: &[u8], hold: bool) -> Option<HeldMessage> {
         let mut v = view(self.t, unit, ctx);
         // SAFETY: the table is valid.
         let (mut code, _) = unsafe { feed(self.t, unit, &mut v, bytes, false, false) };
@@ -364,7 +354,7 @@ impl<'a> Mock<'a> {
             }
             _ => return None,
         };
-        Some(Kept { view: v, bytes: bytes[..whole].to_vec(), status: WL_S_OK })
+        Some(HeldMessage { view: v, bytes: bytes[..whole].to_vec(), status: WL_S_OK })
     }
 }
 
@@ -451,7 +441,7 @@ unsafe extern "C" fn close(t: *mut wl_task) {
 }
 
 unsafe extern "C" fn keep(t: *mut wl_task, bytes: wl_bytes) -> c_int {
-    // SAFETY: as for call. Kept bytes stay to the end of the process: a test's few bytes.
+    // SAFETY: as for call. HeldMessage bytes stay to the end of the process: a test's few bytes.
     unsafe {
         let copy = bytes.as_slice().to_vec().leak();
         (*t).kept = wl_bytes { p: copy.as_ptr(), n: copy.len() as u32, ..wl_bytes::default() };

@@ -2,6 +2,7 @@
 //! entries one by one.
 
 use super::activation::{act, Activation};
+use super::tables::{Pattern, Ranked};
 use crate::eval::{Env, Res, Stop};
 use crate::value::{canonical, from_canonical, Value};
 use wireloom_ir::*;
@@ -43,6 +44,21 @@ fn and(a: &[u8], b: &[u8]) -> Vec<u8> {
 impl MatchTable {
     fn find(&self, key: &[u8]) -> Option<&Value> {
         self.masked.iter().filter(|e| and(key, &e.mask) == e.key).max_by_key(|e| e.priority).map(|e| &e.value)
+    }
+
+    /// Tells the device that keeps the table, if one does, what a key and a mask stand for now.
+    /// False: it has no room.
+    fn tell(&self, env: &Env, id: TableId, key: &[u8], mask: &[u8]) -> Res<bool> {
+        let table = act(env)?.table(id)?;
+        let Some(outside) = &table.outside else { return Ok(true) };
+        let alike = self.masked.iter().filter(|e| e.key == key && e.mask == mask);
+        let mut value = Vec::new();
+        let best = alike.max_by_key(|e| e.priority).map(|e| {
+            canonical(env.module, outside.value, &e.value, true, &mut value);
+            e.priority
+        });
+        let entry = best.map(|priority| Ranked { priority, value: &value });
+        Ok(outside.table.stand_for(Pattern { key, mask }, entry))
     }
 
     fn place(&self, key: &[u8], mask: &[u8], priority: u128) -> Option<usize> {
@@ -89,11 +105,20 @@ fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut MatchTable) -> Res<Vec
             let (mask, value) = (bytes(here, mask)?, here.eval(value)?);
             let (key, priority) = (and(&bytes(here, key)?, &mask), rank(here, t, &mask, priority)?);
             match k.place(&key, &mask, priority) {
-                Some(i) => k.masked[i].value = value,
+                Some(i) => {
+                    k.masked[i].value = value;
+                    k.tell(here, id, &key, &mask)?;
+                }
                 None if k.masked.len() as u64 >= t.capacity => {
                     return Err(Stop::Fault { kind: FaultKind::FULL, place: *place })
                 }
-                None => k.masked.push(Masked { key, mask, priority, value }),
+                None => {
+                    k.masked.push(Masked { key: key.clone(), mask: mask.clone(), priority, value });
+                    if !k.tell(here, id, &key, &mask)? {
+                        k.masked.pop();
+                        return Err(Stop::Fault { kind: FaultKind::FULL, place: *place });
+                    }
+                }
             }
             vec![]
         }
@@ -103,6 +128,7 @@ fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut MatchTable) -> Res<Vec
             let at = k.place(&key, &mask, priority);
             if let Some(i) = at {
                 k.masked.remove(i);
+                k.tell(here, id, &key, &mask)?;
             }
             dst.map(|d| (d, Value::Bool(at.is_some()))).into_iter().collect()
         }

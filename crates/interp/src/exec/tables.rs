@@ -22,6 +22,23 @@ pub trait OutsideTable: Send + Sync {
     fn entries(&self) -> u64;
     /// The first entry from a place on: the place behind it, key and value.
     fn next(&self, place: u64) -> Option<(u64, Vec<u8>, Vec<u8>)>;
+    /// Of a table whose entries have masks, which the program keeps, too: a key and a mask stand
+    /// for this from now on. False: there is no room.
+    fn stand_for(&self, pattern: Pattern, entry: Option<Ranked>) -> bool;
+}
+
+/// A key and a mask, in their canonical form.
+#[derive(Clone, Copy)]
+pub struct Pattern<'a> {
+    pub key: &'a [u8],
+    pub mask: &'a [u8],
+}
+
+/// A value, and its priority: of a prefix its length.
+#[derive(Clone, Copy)]
+pub struct Ranked<'a> {
+    pub priority: u128,
+    pub value: &'a [u8],
 }
 
 /// One of these, and the type of its values.

@@ -4,7 +4,9 @@
 
 use super::{tables, Did, FrameIn, Runner};
 use std::collections::BTreeMap;
+use wireloom_ir::desc::HandlerOn;
 use wireloom_ir::Module;
+use wireloom_runtime::abi::wl_param;
 use wireloom_runtime::{App, Program};
 
 pub struct Beside<'a> {
@@ -16,7 +18,7 @@ pub struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    /// `reference` has tables of its own, `device` those of the device.
+    /// `reference` has tables of its own, `device` those of the device. `on start` runs in both.
     pub fn new(
         module: &'a Module,
         reference: Program,
@@ -26,23 +28,45 @@ impl<'a> Beside<'a> {
         let make = |p: Program| {
             App::new(p, module.desc(), sets).map_err(|e| e.to_string()).and_then(|app| Runner::new(app, 42))
         };
-        Ok(Beside { module, reference: make(reference)?, device: make(device)?, faults: BTreeMap::new() })
+        let (mut reference, mut device) = (make(reference)?, make(device)?);
+        for r in [&mut reference, &mut device] {
+            let start = r.core.app.desc.handlers.iter().position(|h| h.on == HandlerOn::Start);
+            if let Some(n) = start {
+                r.run(n as u32)
+            }
+        }
+        Ok(Beside { module, reference, device, faults: BTreeMap::new() })
     }
 
-    /// The frames that the reference sends.
-    pub fn frame(&mut self, f: &FrameIn) -> Result<Vec<(u32, Vec<u8>)>, String> {
-        let core = &mut self.reference.core;
-        (core.wl.now, core.wl.wall) = (f.time, f.time);
+    /// The frames that the reference sends: port, instance, bytes.
+    pub fn frame(&mut self, f: &FrameIn) -> Result<Vec<(u32, u32, Vec<u8>)>, String> {
+        for core in [&mut self.reference.core, &mut self.device.core] {
+            (core.wl.now, core.wl.wall) = (f.time, f.time);
+        }
         self.reference.frame(f)?;
         let mut sent = Vec::new();
         for did in self.reference.host.did.drain(..) {
             match did {
-                Did::Sent { port, bytes, .. } => sent.push((port, bytes)),
+                Did::Sent { port, instance, bytes } => sent.push((port, instance, bytes)),
                 Did::Fault { kind, place } => *self.faults.entry((kind, place)).or_default() += 1,
                 Did::Log { .. } => {}
             }
         }
         Ok(sent)
+    }
+
+    /// Runs a signal in both; the answers, that of the reference first.
+    pub fn signal(&mut self, name: &str, args: &[wl_param]) -> Result<[Vec<u8>; 2], String> {
+        let both = [&mut self.reference, &mut self.device];
+        let answers: [Result<Vec<u8>, String>; 2] = both.map(|r| {
+            let signal = r.core.app.desc.signals.iter().find(|s| s.name == name);
+            let handler = signal.ok_or_else(|| format!("there is no signal {name}"))?.handler;
+            r.host.result.clear();
+            r.task(handler, args);
+            Ok(r.host.result.clone())
+        });
+        let [a, b] = answers;
+        Ok([a?, b?])
     }
 
     /// A counter of the reference.

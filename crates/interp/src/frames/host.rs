@@ -5,6 +5,7 @@
 //! popped frame when the current handler has ended, as in the runtime.
 
 use super::{Did, FrameIn};
+use crate::host_table::host_table;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::raw::c_void;
 use wireloom_ir::desc::{FrameEngine, PortKind};
@@ -229,18 +230,7 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
 
 /// The functions that a runner's programs call.
 pub fn table() -> wl_host {
-    wl_host {
-        call: Some(call),
-        reply: Some(reply),
-        send: Some(send),
-        grow: Some(grow),
-        close: Some(close),
-        log: Some(log),
-        fault: Some(fault),
-        crypto: Some(wireloom_runtime::crypto::entry),
-        pause: Some(wireloom_runtime::core::stacks::run_on),
-        keep: Some(keep),
-    }
+    host_table!()
 }
 
 unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {

@@ -1,7 +1,7 @@
 //! Runs a tail program over the available bytes. Its whole memory is [`State`], which a view holds.
 
 use super::parse::{stopped, Halt, Parser, Recovery};
-use super::scan::{self, Found, Match};
+use super::scan::{self, DelimiterSearch, Match};
 use super::tail::{Captures, Op, Program, Run, Slot};
 use super::tree::Node;
 use super::view::Extra;
@@ -314,21 +314,23 @@ impl Machine<'_> {
         let rest = self.rest(*pos);
         let room = self.room(r, s);
         match scan::delimiter(rest, &u.delimiters, room, r.class.as_ref()) {
-            Found::At(n, _) if s.extra.run + (n as u64) < r.min => Err(Step::Fault { kind: r.bad, place: r.place }),
-            Found::At(n, delimiter) => {
+            DelimiterSearch::At(n, _) if s.extra.run + (n as u64) < r.min => {
+                Err(Step::Fault { kind: r.bad, place: r.place })
+            }
+            DelimiterSearch::At(n, delimiter) => {
                 s.extra.run += n as u64;
                 *pos += n + if u.peek { 0 } else { delimiter };
                 Ok(())
             }
-            Found::TooLong => {
+            DelimiterSearch::TooLong => {
                 *pos += room;
                 Err(Step::Fault { kind: r.too_long, place: r.place })
             }
-            Found::Illegal(at) => {
+            DelimiterSearch::Illegal(at) => {
                 *pos += at;
                 Err(Step::Fault { kind: r.bad, place: r.place })
             }
-            Found::More(n) => {
+            DelimiterSearch::More(n) => {
                 s.extra.run += n as u64;
                 *pos += n;
                 Err(Step::More)

@@ -293,8 +293,8 @@ impl Grammar {
         let held = v.parser.left.min(buf.len() as u64) as usize;
         v.parser.left -= held as u64;
         match scan::delimiter(&buf[held..], &u.delimiters, usize::MAX, None) {
-            scan::Found::At(n, delimiter) => (Answer::Bad, held + n + delimiter),
-            scan::Found::More(n) if !eof => (Answer::More, held + n),
+            scan::DelimiterSearch::At(n, delimiter) => (Answer::Bad, held + n + delimiter),
+            scan::DelimiterSearch::More(n) if !eof => (Answer::More, held + n),
             _ => self.lost_step(v, buf.len()),
         }
     }

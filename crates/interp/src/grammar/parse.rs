@@ -3,7 +3,7 @@
 //! It answers [`Halt::More`] where the available bytes do not decide. Its result never depends on
 //! how they were cut.
 
-use super::scan::{self, Found, Match};
+use super::scan::{self, DelimiterSearch, Match};
 use super::tree::{Content, FieldNode, Node};
 use crate::eval::{Env, Item, Seen, Stop};
 use crate::value::{int_type, mask, signed, Value};
@@ -220,10 +220,10 @@ impl<'a> Parser<'a> {
         class: Option<&ByteSet>,
     ) -> Parsed<(usize, usize)> {
         match scan::delimiter(self.rest(pos), &until.delimiters, usize::try_from(max).unwrap_or(usize::MAX), class) {
-            Found::At(at, n) => Ok((at, if until.peek { 0 } else { n })),
-            Found::TooLong => too_long(field, pos),
-            Found::Illegal(_) => bad(field, pos),
-            Found::More(_) => Err(Halt::More(field.place)),
+            DelimiterSearch::At(at, n) => Ok((at, if until.peek { 0 } else { n })),
+            DelimiterSearch::TooLong => too_long(field, pos),
+            DelimiterSearch::Illegal(_) => bad(field, pos),
+            DelimiterSearch::More(_) => Err(Halt::More(field.place)),
         }
     }
 

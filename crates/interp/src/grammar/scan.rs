@@ -27,7 +27,7 @@ pub fn literal(b: &[u8], values: &[Vec<u8>], last: bool) -> Match {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum DelimiterSearch {
     /// Offset of the delimiter and its length.
     At(usize, usize),
     /// None within the first `max + 1` positions.
@@ -40,17 +40,17 @@ pub enum Found {
 
 /// The first delimiter at one of the offsets 0 to `max`, with only bytes of the class before it.
 /// The bytes decide in their order: whichever of delimiter, illegal byte and maximum comes first.
-pub fn delimiter(b: &[u8], delimiters: &[Vec<u8>], max: usize, class: Option<&ByteSet>) -> Found {
+pub fn delimiter(b: &[u8], delimiters: &[Vec<u8>], max: usize, class: Option<&ByteSet>) -> DelimiterSearch {
     for at in 0..=b.len() {
         match literal(&b[at..], delimiters, false) {
-            Match::Yes(n) if n > 0 => return Found::At(at, n),
-            Match::More => return Found::More(at),
-            _ if at >= max => return Found::TooLong,
+            Match::Yes(n) if n > 0 => return DelimiterSearch::At(at, n),
+            Match::More => return DelimiterSearch::More(at),
+            _ if at >= max => return DelimiterSearch::TooLong,
             _ => {}
         }
         if at < b.len() && class.is_some_and(|c| !c.has(b[at])) {
-            return Found::Illegal(at);
+            return DelimiterSearch::Illegal(at);
         }
     }
-    Found::More(b.len())
+    DelimiterSearch::More(b.len())
 }

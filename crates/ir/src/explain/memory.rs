@@ -1,6 +1,9 @@
 //! The memory bill: memory taken at start, the part of each connection and request, the maximum of
 //! the pools, and the sum.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+use super::c_layout::c_layout;
 use super::message_view::large_lists;
 use super::{bytes, columns, count, frame_size, heading, view_bytes};
 use crate::*;
@@ -9,32 +12,6 @@ use std::fmt::Write;
 
 /// Bookkeeping of one table entry besides key and value (hash, LRU links, expiry).
 const ENTRY_OVERHEAD: u64 = 32;
-
-/// Size and alignment of a value in C, if it has a fixed size.
-pub(super) fn c_layout(m: &Module, ty: TyId) -> Option<(u64, u64)> {
-    let all = |members: &[TyId]| {
-        let (mut size, mut align) = (0u64, 1);
-        for t in members {
-            let (n, a) = c_layout(m, *t)?;
-            size = size.next_multiple_of(a) + n;
-            align = align.max(a);
-        }
-        Some((size.next_multiple_of(align), align))
-    };
-    match m.ty(ty) {
-        Ty::Unit | Ty::Bool => Some((1, 1)),
-        Ty::UInt(b) | Ty::Int(b) => Some((layout::int_bytes(*b), layout::int_bytes(*b))),
-        Ty::Ip => Some((16, 1)),
-        Ty::Endpoint => Some((20, 2)),
-        Ty::Option(t) => {
-            let (n, a) = c_layout(m, *t)?;
-            Some(((a + n).next_multiple_of(a), a))
-        }
-        Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
-        Ty::Tuple(ts) => all(ts),
-        Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => None,
-    }
-}
 
 /// Bytes of a key as tables of one core keep it: without gaps, addresses in `ip` bytes. And whether
 /// there are addresses in it.
@@ -48,7 +25,9 @@ fn packed_key(m: &Module, ty: TyId, ip: u64) -> Option<(u64, bool)> {
         Ty::Option(t) => packed_key(m, *t, 16).map(|(n, _)| (1 + n, false)),
         Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
         Ty::Tuple(ts) => all(ts),
-        _ => c_layout(m, ty).map(|(n, _)| (n, false)),
+        Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => {
+            c_layout(m, ty).map(|(n, _)| (n, false))
+        }
     }
 }
 
@@ -83,7 +62,7 @@ pub(super) fn table_bytes(m: &Module, t: &Table) -> u64 {
         return t.capacity.saturating_mul(layout::size(m, t.value)).saturating_add(locks);
     }
     let whole = layout::size(m, t.key).saturating_add(layout::size(m, t.value));
-    let (entry, blocks) = match layout::entry_blocks(m, t) {
+    let (entry, blocks) = match packed_keys::entry_blocks(m, t) {
         Some(b) => (b.inline, b.count.saturating_mul(b.data + 4)),
         None => (whole, 0),
     };
@@ -234,7 +213,7 @@ fn client_memory(m: &Module, p: &Port, row: &mut AddRow) -> u64 {
         connection,
         format!("with its sessions and its message's view; {} per core: {}", count(conns), bytes(connections)),
     );
-    let kept = most(&|h| Keeps::of(h).messages()).saturating_mul(view);
+    let kept = most(&|h| HeldMessages::of(h).messages()).saturating_mul(view);
     let request = desc::REQUEST.saturating_add(most(&|h| frame_size(m, &h.body))).saturating_add(kept);
     let all = request.saturating_mul(requests);
     let views = if kept > 0 { ", its frame and the views of messages that it keeps" } else { " and its frame" };
@@ -244,7 +223,7 @@ fn client_memory(m: &Module, p: &Port, row: &mut AddRow) -> u64 {
         format!("under way, with its place{views}; {} per connection: {}", o.max_outstanding, bytes(all)),
     );
     let further = most(&|h| calls_at_once(&h.body.block)).saturating_sub(1);
-    let answer = if handlers.iter().any(|h| Keeps::of(h).answers) { view } else { 0 };
+    let answer = if handlers.iter().any(|h| HeldMessages::of(h).answers) { view } else { 0 };
     let call = if further > 0 { desc::CALL.saturating_add(answer) } else { 0 };
     let calls = call.saturating_mul(further).saturating_mul(requests);
     let views = if answer > 0 { ", each with its answer's view" } else { "" };
@@ -258,14 +237,14 @@ fn client_memory(m: &Module, p: &Port, row: &mut AddRow) -> u64 {
 }
 
 /// Messages that a handler keeps while it waits: copies with views of their own.
-struct Keeps {
+struct HeldMessages {
     request: bool,
     answers: bool,
 }
 
-impl Keeps {
-    fn of(h: &Handler) -> Keeps {
-        let mut keeps = Keeps { request: false, answers: false };
+impl HeldMessages {
+    fn of(h: &Handler) -> HeldMessages {
+        let mut keeps = HeldMessages { request: false, answers: false };
         walk::stmts(&h.body.block, &mut |s| {
             if let StmtKind::Await { hold, hold_req, .. } = &s.kind {
                 keeps.request |= hold_req;

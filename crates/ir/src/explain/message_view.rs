@@ -1,7 +1,9 @@
 //! Bytes of a message's view in compiled code: an upper bound of the structs that
 //! `codegen-c/src/view.rs` and its parser define.
 
-use super::memory::c_layout;
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+use super::c_layout::c_layout;
 use super::message_units;
 use crate::edited_fields::{self, EditedFields};
 use crate::*;

@@ -8,6 +8,7 @@
 //! - units with their head and tail;
 //! - the memory needed at the declared limits.
 
+mod c_layout;
 mod memory;
 mod message_view;
 
@@ -58,7 +59,7 @@ pub fn bytes(n: u64) -> String {
         return "unbounded".into();
     }
     match STEPS.iter().find(|(step, _)| n >= *step) {
-        Some((step, unit)) if n % step == 0 => format!("{} {unit}", n / step),
+        Some((step, unit)) if n.is_multiple_of(*step) => format!("{} {unit}", n / step),
         Some((step, unit)) => format!("{:.1} {unit}", n as f64 / *step as f64),
         None => format!("{n} B"),
     }
@@ -69,7 +70,7 @@ pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(' ')
         }
         out.push(c);
@@ -80,7 +81,7 @@ pub fn count(n: u64) -> String {
 pub fn duration(ns: u64) -> String {
     const STEPS: [(u64, &str); 5] =
         [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    match STEPS.iter().find(|(step, _)| ns >= *step && ns % step == 0) {
+    match STEPS.iter().find(|(step, _)| ns >= *step && ns.is_multiple_of(*step)) {
         Some((step, unit)) => format!("{}{unit}", ns / step),
         None => format!("{ns}ns"),
     }
@@ -245,7 +246,15 @@ fn ports(m: &Module, out: &mut String) {
                     let full = match engine {
                         desc::FrameEngine::Lossless => "between segments; if it is full, its senders wait",
                         desc::FrameEngine::Lossy => "between segments; what finds it full is dropped and counted",
-                        _ => "per core; what finds it full is dropped and counted",
+                        desc::FrameEngine::Nic
+                        | desc::FrameEngine::Pcap
+                        | desc::FrameEngine::Tun
+                        | desc::FrameEngine::Tap
+                        | desc::FrameEngine::Kernel
+                        | desc::FrameEngine::Memory
+                        | desc::FrameEngine::Udp
+                        | desc::FrameEngine::Loop
+                        | desc::FrameEngine::Queue => "per core; what finds it full is dropped and counted",
                     };
                     return (p.name.clone(), queue(names), vec![full.into()]);
                 }
@@ -290,7 +299,7 @@ fn stays(m: &Module, port: &Port) -> Option<&'static str> {
     match port.kind {
         PortKind::Listen(_) if m.keeps_on_core() => Some("requests change what belongs to it"),
         PortKind::Listen(_) if m.handlers.iter().any(seen) => Some("the program looks at them as they open or close"),
-        _ => None,
+        PortKind::Listen(_) | PortKind::Connect(_) | PortKind::Frames { .. } => None,
     }
 }
 
@@ -303,7 +312,7 @@ fn segments(m: &Module, out: &mut String) {
     let row = |(n, s): (usize, &Segment)| {
         let of = |h: &&Handler| h.segment == Some(SegmentId(n as u32)) && !h.on.is_test();
         let handlers: Vec<&str> = m.handlers.iter().filter(of).map(|h| h.name.as_str()).collect();
-        (s.name.clone(), format!("on cpu({}): {}", s.cpu, handlers.join(", ")), Vec::new())
+        (s.name.clone(), format!("on cpu({s}): {}", handlers.join(", ")), Vec::new())
     };
     entries(out, &m.segments.iter().enumerate().map(row).collect::<Vec<_>>());
 }
@@ -395,7 +404,7 @@ fn handlers(m: &Module, out: &mut String) {
     }
 }
 
-/// What a handler does when its slice is used up, if it may take that long.
+/// The act of a handler whose slice is used up, if it may take that long.
 fn pauses(h: &Handler, out: &mut String) {
     use plans::Pause;
     let text = match &h.plan.pause {

@@ -1,5 +1,7 @@
 //! Findings of the grammar analysis: forms that a grammar must not have.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::late_reads;
 use super::measure::{digit_set, Facts};
 use super::tail::{self, Rule};
@@ -331,7 +333,7 @@ pub(super) fn head(m: &Module, id: UnitId, rule: Rule, culprit: Option<FieldId>,
         Rule::Whole => (WHOLE_LIMIT, "E0412", "is read whole by the program and"),
         // It gives its own limit.
         Rule::Streams if unit.limit.is_some() => (WHOLE_LIMIT, "E0412", "has a head that"),
-        _ => (HEAD_LIMIT, "E0405", "has a head that"),
+        Rule::Streams | Rule::Long => (HEAD_LIMIT, "E0405", "has a head that"),
     };
     if !message || unit.head_max <= limit {
         return;

@@ -5,6 +5,8 @@
 //! copied into each reader. Headers of frames have no view, so all their computed fields are copied
 //! in this way.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Finding;
 use crate::walk::{At, Scope};
 use crate::*;

@@ -5,6 +5,8 @@
 //! there, until the next field waits. A message with streams must not read other bytes (E0414). A
 //! message without streams is held whole if it does.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::tail::{begins, Rule, KEPT_BYTES};
 use crate::walk::{At, Scope};
 use crate::*;
@@ -93,14 +95,14 @@ impl There {
 
 /// Where an expression stands.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ReadPlace<'a> {
     unit: UnitId,
     /// From the unit whose ways are known to this one.
     way: &'a [FieldId],
     item: Option<(At, &'a [FieldId])>,
 }
 
-impl Place<'_> {
+impl ReadPlace<'_> {
     fn scope(&self) -> Scope<'static> {
         Scope { this: Some(self.unit), item: self.item.map(|i| i.0), locals: &[] }
     }
@@ -239,15 +241,15 @@ impl Seek<'_> {
     }
 
     fn read(&mut self, unit: UnitId, reader: FieldId, e: &Expr, there: &There) {
-        self.read_at(reader, e, there, Place { unit, way: &[], item: None });
+        self.read_at(reader, e, there, ReadPlace { unit, way: &[], item: None });
     }
 
     /// An expression over an item (`Root::Item`), whose fields are reached by `item.1`.
     fn read_item(&mut self, unit: UnitId, reader: FieldId, e: &Expr, there: &There, item: (At, &[FieldId])) {
-        self.read_at(reader, e, there, Place { unit, way: &[], item: Some(item) });
+        self.read_at(reader, e, there, ReadPlace { unit, way: &[], item: Some(item) });
     }
 
-    fn read_at(&mut self, reader: FieldId, e: &Expr, there: &There, place: Place) {
+    fn read_at(&mut self, reader: FieldId, e: &Expr, there: &There, place: ReadPlace) {
         let There::Only(ways) = there else { return };
         if let Some(read) = late_in(self.m, e, ways, place, 0) {
             let late = Late { unit: place.unit, reader, read };
@@ -259,7 +261,7 @@ impl Seek<'_> {
 }
 
 /// The first field in an expression whose bytes may not be there.
-fn late_in(m: &Module, e: &Expr, ways: &[FieldPath], place: Place, depth: u32) -> Option<(UnitId, FieldId)> {
+fn late_in(m: &Module, e: &Expr, ways: &[FieldPath], place: ReadPlace, depth: u32) -> Option<(UnitId, FieldId)> {
     if is_length(m, e, place) {
         return None;
     }
@@ -273,7 +275,7 @@ fn late_in(m: &Module, e: &Expr, ways: &[FieldPath], place: Place, depth: u32) -
 }
 
 /// `len(field)`: where a field lies and how long it is are in the view.
-fn is_length(m: &Module, e: &Expr, place: Place) -> bool {
+fn is_length(m: &Module, e: &Expr, place: ReadPlace) -> bool {
     let ExprKind::Builtin(Builtin::LenBytes, args) = &*e.kind else { return false };
     let [Expr { kind, .. }] = &args[..] else { return false };
     let ExprKind::Read(path) = &**kind else { return false };
@@ -289,11 +291,11 @@ fn reads_bytes(m: &Module, e: &Expr) -> bool {
     }
 }
 
-fn late_read(m: &Module, e: &Expr, ways: &[FieldPath], place: Place, depth: u32) -> Option<(UnitId, FieldId)> {
+fn late_read(m: &Module, e: &Expr, ways: &[FieldPath], place: ReadPlace, depth: u32) -> Option<(UnitId, FieldId)> {
     let path = walk::path_of(e)?;
     let mut way = match path.root {
         Root::Item => place.item?.1,
-        _ => place.way,
+        Root::Local(_) | Root::This => place.way,
     }
     .to_vec();
     let mut last = None;
@@ -310,7 +312,7 @@ fn late_read(m: &Module, e: &Expr, ways: &[FieldPath], place: Place, depth: u32)
         // A computed value with bytes is computed again, or kept as a place.
         (FieldKind::Let { value }, ExprKind::Read(_)) if !indexed && depth <= layout::MAX_DEPTH => {
             way.pop();
-            late_in(m, value, ways, Place { unit, way: &way, item: None }, depth + 1)
+            late_in(m, value, ways, ReadPlace { unit, way: &way, item: None }, depth + 1)
         }
         // The raw bytes of a field are not kept for its value's sake.
         (FieldKind::Bytes { .. }, ExprKind::Raw(_)) => Some((unit, field)),

@@ -1,5 +1,7 @@
 //! Sizes and first bytes of units: bottom-up, every nested unit before the units that contain it.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 
 /// The facts about a field, a sequence of fields or a unit.
@@ -155,7 +157,7 @@ impl Facts {
 pub fn guard_max(guard: &Guard) -> u64 {
     match guard {
         Guard::Literal { values, peek: false } => literal_fact(values).max,
-        _ => 0,
+        Guard::Literal { .. } | Guard::When(_) | Guard::Else | Guard::Fault(_) => 0,
     }
 }
 

@@ -6,6 +6,8 @@
 //! units. Stages: nesting order (a cycle ends the analysis) → [`computed`] (so does an expression
 //! that is too large) → [`measure`] → [`tail`] and [`late_reads`] → [`check`].
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 mod check;
 pub mod computed;
 pub mod late_reads;
@@ -115,7 +117,7 @@ fn natural_rule_of(m: &Module, unit: UnitId, findings: &mut Vec<Finding>) -> Rul
         _ if needed_whole(m, unit) || only_parsed(m, unit) || !late_reads::late(m, rule, unit).is_empty() => {
             Rule::Whole
         }
-        _ => rule,
+        Rule::Long | Rule::Whole => rule,
     }
 }
 
@@ -165,7 +167,7 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
         }
         _ => false,
     });
-    // What is parsed again has waited whole.
+    // A message that is parsed again has waited whole.
     let mut parsed = false;
     for h in m.handlers.iter().filter(|h| !h.on.is_test()) {
         walk::stmts(&h.body.block, &mut |s| parsed |= matches!(s.kind, StmtKind::Parse { unit: u, .. } if u == unit))

@@ -6,6 +6,8 @@
 //! and lists whose elements may have such bytes. If the program must see the tail before the
 //! message is handled, the message has no tail. It is then parsed whole.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::walk::At;
 use crate::*;
 
@@ -81,7 +83,20 @@ fn reaches(m: &Module, rule: Rule, unit: UnitId, field: FieldId, seen: &mut [boo
             }
             _ => false,
         },
-        _ => begins(m, rule, unit, field),
+        FieldKind::UInt { .. }
+        | FieldKind::Number { .. }
+        | FieldKind::Varint { .. }
+        | FieldKind::Bytes { .. }
+        | FieldKind::Literal { .. }
+        | FieldKind::Flag { .. }
+        | FieldKind::StreamBytes { .. }
+        | FieldKind::StreamUnit { .. }
+        | FieldKind::Let { .. }
+        | FieldKind::Require { .. }
+        | FieldKind::Recover { .. }
+        | FieldKind::Pass { .. }
+        | FieldKind::Align { .. }
+        | FieldKind::Nothing => begins(m, rule, unit, field),
     }
 }
 
@@ -111,7 +126,22 @@ pub(super) fn at_once(m: &Module, facts: &super::measure::Facts, unit: UnitId, l
     let inside = match &m.unit(unit).fields[list.index()].kind {
         FieldKind::List { element, .. } => match &m.unit(unit).fields[element.index()].kind {
             FieldKind::Unit { unit, .. } => has(m, *unit, &flows),
-            _ => has(m, unit, &flows),
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => has(m, unit, &flows),
         },
         _ => true,
     };
@@ -262,7 +292,21 @@ impl Heads<'_> {
                     ended: a.ended.max(part.ended.saturating_add(guard)),
                 }
             }),
-            _ => Part { through: Some(self.facts.field(m, unit, field).max), ended: 0 },
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => Part { through: Some(self.facts.field(m, unit, field).max), ended: 0 },
         }
     }
 

@@ -1,8 +1,9 @@
 //! The document. In: the parts of a picture and their places. Out: SVG, in the viewer's light or
 //! dark colours.
 
-use super::place::{Placed, Rect, LEFT, LINE, LINE_MAX, TITLE_MAX};
-use super::{Edge, EdgeKind, End, Look, Node, Parts};
+use super::place::LEFT;
+use super::shapes::{Continuation, Placed, Point, Rect, LINE, LINE_MAX, TITLE_MAX};
+use super::{Edge, EdgeKind, Look, Node, Parts};
 use std::fmt::Write;
 
 pub(super) fn document(name: &str, parts: &Parts, placed: &Placed) -> String {
@@ -16,16 +17,13 @@ pub(super) fn document(name: &str, parts: &Parts, placed: &Placed) -> String {
     out.push_str(STYLE);
     let _ = writeln!(out, r#"<rect class="paper" width="{width}" height="{height}"/>"#);
     let _ = writeln!(out, r#"<text class="app" x="{LEFT}" y="38">{}</text>"#, escape(name));
-    for (title, frame) in parts.segments.iter().zip(&placed.segments) {
-        if let Some(r) = frame {
-            segment(title, r, &mut out)
-        }
+    for (title, frames) in parts.segments.iter().zip(&placed.segments) {
+        frames.iter().for_each(|r| segment(title, r, &mut out))
     }
-    let mut lane = 0;
-    for (n, e) in parts.edges.iter().enumerate() {
-        lane += usize::from(placed.around[n].is_some());
-        edge(placed, n, e, lane, &mut out)
+    for (e, pieces) in parts.edges.iter().zip(&placed.ways) {
+        edge(e, pieces, &mut out)
     }
+    placed.continuations.iter().for_each(|c| continuation(c, &mut out));
     for (n, node) in parts.nodes.iter().enumerate() {
         draw_box(node, &placed.boxes[n], &mut out);
         for (t, r) in node.tables.iter().zip(&placed.tables[n]) {
@@ -46,6 +44,8 @@ const STYLE: &str = r##"<defs>
 .title { font: 600 14px system-ui, sans-serif; fill: #1d2733 }
 .sub, .live { font: 11px ui-monospace, monospace; fill: #4d5c6d }
 .live { font-weight: 600; fill: #1d2733; text-anchor: end }
+.cut { font: 600 12px ui-monospace, monospace; fill: #5b6b7d }
+.from { text-anchor: end }
 .box { stroke-width: 1.4 }
 .port { fill: #e8f1fb; stroke: #3a7bbf }
 .queue { fill: #e6f5f4; stroke: #23807a }
@@ -73,7 +73,7 @@ const STYLE: &str = r##"<defs>
 .bars { stroke: #4fb5ad }
 .edge { stroke: #a3b1c0 }
 .uses { stroke: #d8a64c }
-.head { fill: #a3b1c0 }
+.head, .cut { fill: #a3b1c0 }
 }
 </style>
 "##;
@@ -146,76 +146,37 @@ fn draw_box(n: &Node, r: &Rect, out: &mut String) {
     out.push_str("</g>\n");
 }
 
-fn rect(placed: &Placed, end: End) -> Rect {
-    end.table.map_or(placed.boxes[end.node], |t| placed.tables[end.node][t])
-}
-
-fn edge(placed: &Placed, n: usize, e: &Edge, lane: usize, out: &mut String) {
-    let (a, b) = (rect(placed, e.from), rect(placed, e.to));
-    let (class, marks) = match e.kind {
-        EdgeKind::Message => ("edge", r##" marker-end="url(#head)""##),
-        EdgeKind::Exchange => ("edge", r##" marker-start="url(#head)" marker-end="url(#head)""##),
-        EdgeKind::Uses => ("edge uses", ""),
+fn edge(e: &Edge, pieces: &[Vec<Point>], out: &mut String) {
+    let (class, heads) = match e.kind {
+        EdgeKind::Message => ("edge", (false, true)),
+        EdgeKind::Exchange => ("edge", (true, true)),
+        EdgeKind::Uses => ("edge uses", (false, false)),
     };
-    let way = if let Some(top) = placed.around[n] {
-        around(&a, &b, top, lane as i64)
-    } else if e.kind == EdgeKind::Uses {
-        uses(&a, &b)
-    } else {
-        along(&a, &b, &placed.through[n])
-    };
-    let _ = writeln!(out, r#"<path class="{class}" d="{way}"{marks}/>"#);
-}
-
-/// From the right of one box to the left of another, level through the places between.
-fn along(a: &Rect, b: &Rect, through: &[Rect]) -> String {
-    let mut way = format!("M{} {}", a.right(), a.middle());
-    let mut at = (a.right(), a.middle());
-    let mut curve = |to: (i64, i64), way: &mut String| {
-        let bend = (to.0 - at.0) / 2;
-        let _ = write!(way, " C{} {} {} {} {} {}", at.0 + bend, at.1, to.0 - bend, to.1, to.0, to.1);
-        at = to
-    };
-    for r in through {
-        curve((r.x, r.middle()), &mut way);
-        curve((r.right(), r.middle()), &mut way)
+    for (n, piece) in pieces.iter().enumerate() {
+        let start = if heads.0 && n == 0 { r##" marker-start="url(#head)""## } else { "" };
+        let end = if heads.1 && n + 1 == pieces.len() { r##" marker-end="url(#head)""## } else { "" };
+        let _ = writeln!(out, r#"<path class="{class}" d="{}"{start}{end}/>"#, curve(piece));
     }
-    curve((b.x, b.middle()), &mut way);
+}
+
+/// Level at each point.
+fn curve(points: &[Point]) -> String {
+    let mut way = points.first().map_or(String::new(), |p| format!("M{} {}", p.x, p.y));
+    for pair in points.windows(2) {
+        let (a, b) = (pair[0], pair[1]);
+        let bend = (b.x - a.x) / 2;
+        let _ = match a.y == b.y {
+            true => write!(way, " H{}", b.x),
+            false => write!(way, " C{} {} {} {} {} {}", a.x + bend, a.y, b.x - bend, b.y, b.x, b.y),
+        };
+    }
     way
 }
 
-/// To a table of another box: from the side that is nearer.
-fn uses(a: &Rect, b: &Rect) -> String {
-    let (x1, x2, bend) = if a.right() <= b.x {
-        (a.right(), b.x, (b.x - a.right()) / 2)
-    } else if b.right() <= a.x {
-        (a.x, b.right(), (b.right() - a.x) / 2)
-    } else {
-        (a.right(), b.right(), 40)
-    };
-    let (y1, y2) = (a.middle() + 8, b.middle());
-    format!(
-        "M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}",
-        x1 + bend,
-        if a.right() <= b.x || b.right() <= a.x { x2 - bend } else { x2 + bend }
-    )
-}
-
-/// Back, or to another row: in a lane of its own above the row or below both boxes, and into the
-/// left side of the second.
-fn around(a: &Rect, b: &Rect, top: i64, lane: i64) -> String {
-    let shift = 4 * (lane % 4);
-    let (out, into) = (a.right() + 12 + shift, b.x - 14 - shift);
-    let below = if a.bottom() < top { top - 14 - shift } else { a.bottom().max(b.bottom()) + 10 + shift };
-    format!(
-        "M{} {} L{out} {} L{out} {below} L{into} {below} L{into} {} L{} {}",
-        a.right(),
-        a.middle(),
-        a.middle(),
-        b.middle(),
-        b.x,
-        b.middle()
-    )
+/// The number of an arrow that goes on in another row.
+fn continuation(c: &Continuation, out: &mut String) {
+    let (x, class) = if c.goes_on { (c.at.x - 5, "cut from") } else { (c.at.x + 5, "cut") };
+    let _ = writeln!(out, r#"<text class="{class}" x="{x}" y="{}">{}</text>"#, c.at.y + 4, escape(&c.text));
 }
 
 fn legend(y: i64, out: &mut String) {

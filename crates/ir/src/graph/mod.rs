@@ -2,16 +2,20 @@
 //!
 //! In: a module whose graph of elements is as it was lowered ([`crate::passes::run_on_graph`]).
 //! The picture is that of a whiteboard: ports at the sides, handlers and elements between them,
-//! arrows for messages. [`parts`] finds boxes and arrows, [`place`] gives each box its place,
-//! [`draw`] writes the document. A table stands below the first box that uses it. A segment is a
-//! frame around its boxes. Signals that every table has are left out.
+//! arrows for messages. [`parts`] finds boxes and arrows. [`place`] gives each box its place, by
+//! the columns that [`layers`] has of the library `dagre`. [`draw`] writes the document. A table
+//! stands below the first box that uses it. A segment is a frame around its boxes. Signals that
+//! every table has are left out.
 //!
-//! Nothing here depends on a layout program. The picture is the same for the same module. Texts
-//! with `data-live` are empty places for numbers of a running app, which the admin page fills in.
+//! The picture is the same for the same module. Texts with `data-live` are empty places for numbers
+//! of a running app, which the admin page fills in.
 
 mod draw;
+mod layers;
 mod parts;
 mod place;
+mod rows;
+mod shapes;
 
 use crate::Module;
 
@@ -54,7 +58,7 @@ enum Side {
     Right,
 }
 
-/// What an arrow says.
+/// The kinds of arrows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EdgeKind {
     Message,

@@ -1,11 +1,13 @@
 //! The boxes and arrows of a picture. In: a module. Out: ports, queues, handlers, elements, merges,
 //! each with its lines, its tables, and the arrows between them.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Edge, EdgeKind, End, Line, Look, Node, Parts, Side};
 use crate::*;
 use desc::{PortKind, Value};
 
-/// What a box stands for.
+/// The things that boxes stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     /// A port at the left, where it is read, or at the right.
@@ -50,10 +52,10 @@ pub(super) fn of(m: &Module, live: bool) -> Parts {
     all.counters();
     all.spread_segments();
     if !live {
-        let is_fixed = |l: &Line| l.live.as_ref().is_none_or(|of| of.starts_with("counter "));
+        let is_fixed = |l: &Line| l.live.as_ref().is_none_or(|of| !of.starts_with("port "));
         all.nodes.iter_mut().for_each(|n| n.lines.retain(is_fixed));
     }
-    let segments = m.segments.iter().map(|s| format!("segment {} on cpu({})", s.name, s.cpu)).collect();
+    let segments = m.segments.iter().map(|s| format!("segment {} on cpu({s})", s.name)).collect();
     Parts { nodes: all.nodes, edges: all.edges, segments }
 }
 
@@ -113,7 +115,7 @@ impl Maker<'_> {
         if p.kind.is_queue() {
             let depth = match &p.kind {
                 PortKind::Frames { engine: desc::FrameEngine::Lossless, .. } => "queue, lossless",
-                _ => "queue",
+                PortKind::Listen(_) | PortKind::Connect(_) | PortKind::Frames { .. } => "queue",
             };
             let live = Some(format!("port {} discarded", p.name));
             let lines = vec![line(depth), Line { text: "discarded".into(), live }];
@@ -176,7 +178,12 @@ impl Maker<'_> {
                 On::Test(_) | On::Check { .. } => continue,
                 On::Signal(_) if m.signal_of(h.on).is_some_and(|s| of_table(m, &s.name)) => continue,
                 On::Every(_) | On::Start | On::End | On::Signal(_) | On::Fault => Look::Event,
-                _ => Look::Handler,
+                On::Message { .. }
+                | On::Frame { .. }
+                | On::Opened(_)
+                | On::Greeting(_)
+                | On::Probe(_)
+                | On::Closed(_) => Look::Handler,
             };
             let protocol = explain::handler_protocol(m, h).map(|p| line(format!("as {p}")));
             let steps = line(format!("at most {} steps", explain::count(h.steps)));
@@ -205,7 +212,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What a block sends to, and the tables and counters that it uses.
+    /// The targets of a block, and the tables and counters that it uses.
     fn block(&mut self, this: usize, block: &Block) {
         let m = self.m;
         let (mut to, mut tables, mut counters, mut queues) = (vec![], vec![], vec![], vec![]);
@@ -295,9 +302,16 @@ impl Maker<'_> {
             let Some(owner) = users.iter().find(|u| !is_event(u)).or(users.first()).copied() else { continue };
             let kind = match t.kind {
                 TableKind::Exact => "table".to_string(),
-                kind => text::table_kind(kind).replace('_', " "),
+                kind @ TableKind::Wildcard
+                | kind @ TableKind::Lpm
+                | kind @ TableKind::Array
+                | kind @ TableKind::Bloom
+                | kind @ TableKind::CountMin
+                | kind @ TableKind::HyperLogLog
+                | kind @ TableKind::Ring => text::table_kind(kind).replace('_', " "),
             };
-            let lines = vec![line(format!("{kind}, {}", explain::count(t.capacity)))];
+            let live = Some(format!("table {} entries", t.name));
+            let lines = vec![Line { text: format!("{kind}, {}", explain::count(t.capacity)), live }];
             let table = Node {
                 title: t.name.clone(),
                 lines,

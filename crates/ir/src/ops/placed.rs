@@ -35,13 +35,14 @@ statements! {
     Put         "setting an entry"                   XDP "";
     Update      "`update` of an entry"               XDP "";
     Remove      "removing an entry"                  XDP "";
-    Loop        "a loop"                             CPU "leave this handler to the CPU";
+    Loop        "a loop"                             XDP "";
     Walk        "a walk over a table, or its length" CPU "do it in a timer: `every`";
     Masked      "inserting into a table of patterns" CPU "insert from outside: `wireloom table`";
     Ring        "a ring"                             CPU "leave this handler to the CPU";
-    Edit        "setting a header's field"           CPU "leave this handler to the CPU";
-    Resize      "changing a packet's length"         CPU "leave this handler to the CPU";
-    Checksum    "`update_checksum`"                  CPU "leave this handler to the CPU";
+    Edit        "setting a header's field"           XDP "";
+    Resize      "inserting and removing headers"     XDP "";
+    Checksum    "`update_checksum`"                  XDP "";
+    Payload     "replacing a packet's payload"       CPU "leave this handler to the CPU";
     Copy        "an element with a packet of its own" CPU "send the packet to one element only";
     New         "sending a new packet"               CPU "leave this handler to the CPU";
     Queue       "a queue of packets"                 CPU "leave this handler to the CPU";
@@ -71,7 +72,8 @@ fn row(s: &StmtKind) -> Row {
         Frame { act, .. } => match act {
             FrameAct::Send { .. } => Row::Send,
             FrameAct::Set { .. } => Row::Edit,
-            FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. } => Row::Resize,
+            FrameAct::Insert { .. } | FrameAct::Remove { .. } => Row::Resize,
+            FrameAct::Payload { .. } => Row::Payload,
             FrameAct::Checksum { .. } => Row::Checksum,
             FrameAct::Save { .. } | FrameAct::Restore { .. } => Row::Copy,
         },
@@ -126,21 +128,24 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         | Make(_)
         | Get(..)
         | FrameLen(_)
-        | FrameMark(_) => return Option::None,
+        | FrameMark(_)
+        | FrameTime(_)
+        | FrameInstance(_)
+        | PortLen(_)
+        | ChecksumOk(..)
+        | Call(..)
+        | Now => return Option::None,
         Bytes(_) => "text or bytes",
         Param(_) => "a parameter of this type",
         Counter(_) => "a counter",
-        Call(..) => "a function's result",
         Raw(_) | Payload(..) => "the bytes of a packet",
-        FrameTime(_) => "the time of a packet",
-        Now => "`now`",
-        ChecksumOk(..) => "`checksum_ok`",
         Random(_) => "`random`",
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
         Session(_) | UnitParam(..) | Acc | HasMsg(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal | ConnId
         | ConnFlow => "a message",
-        FrameInstance(_) | PortLen(_) | PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..)
-        | GroupCount(_) | GroupBytes(_) => "an instance of a port",
+        PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) => {
+            "an instance of a port"
+        }
         Draining => "`draining`",
     })
 }

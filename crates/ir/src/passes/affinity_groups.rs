@@ -214,7 +214,7 @@ fn words(m: &Module, plan: &Plan) -> String {
     }
 }
 
-/// What two apps both read.
+/// Ports that two apps both read.
 pub fn shared(bound: &Bound, a: usize, b: usize) -> Vec<&str> {
     let things = |n: usize| bound.get(n).into_iter().flatten().flat_map(|(_, to)| to);
     things(a).filter(|t| things(b).any(|u| u == *t)).map(String::as_str).collect()

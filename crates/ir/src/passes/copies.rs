@@ -4,6 +4,8 @@
 //! behind it ([`FrameAct::Save`], [`FrameAct::Restore`]). Out: both are dropped where no later
 //! statement uses the saved frame. So a chain of elements copies nothing.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 use std::collections::HashSet;
 

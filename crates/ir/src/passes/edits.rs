@@ -4,7 +4,7 @@
 
 use crate::*;
 
-/// What a removal's key ends with.
+/// The end of a removal's key.
 const REMOVAL: u8 = 0;
 
 pub fn run(m: &mut Module) {
@@ -13,7 +13,7 @@ pub fn run(m: &mut Module) {
     let types = std::mem::take(&mut m.types);
     let view = Module { units, types, ..Module::default() };
     m.bodies_mut(&mut |body| {
-        let Body { locals, block } = body;
+        let Body { locals, block, .. } = body;
         walk::stmts_mut(block, &mut |s| {
             if let Some(Outgoing::Pass { msg, edits }) = walk::outgoing_mut(&mut s.kind) {
                 let Some(Ty::Msg(unit)) = locals.get(msg.index()).and_then(|l| view.types.get(l.ty.index())) else {

@@ -6,6 +6,8 @@
 //! of the element's unit, is itself used. A `let` without a reader is not evaluated, so fields that
 //! only it reads are not used either.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::grammar as grammars;
 use crate::walk::{At, Scope};
 use crate::*;
@@ -106,7 +108,7 @@ fn set(marks: &mut [Vec<bool>], u: UnitId, f: FieldId) {
     }
 }
 
-/// What grammars read; of `let`s only those whose value is used so far.
+/// The fields that grammars read; of `let`s only those whose value is used so far.
 fn grammar(m: &Module, marks: &mut Marks) {
     for u in 0..m.units.len() {
         let id = UnitId(u as u32);
@@ -127,7 +129,7 @@ fn grammar(m: &Module, marks: &mut Marks) {
     }
 }
 
-/// What finds the headers of a frame, and what edits in place keep right.
+/// The fields that find the headers of a frame, and those that edits in place keep right.
 fn frame(m: &Module, id: UnitId, marks: &mut Marks) {
     for l in m.unit(id).frame.iter().flat_map(|f| &f.layers) {
         for c in l.after.iter().filter_map(|a| a.cond.as_ref()) {

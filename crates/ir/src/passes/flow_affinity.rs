@@ -7,10 +7,13 @@
 //! its answer) count as an unordered pair, and steer symmetrically. [`plan`] also gives the
 //! reasons, for `explain`.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+use crate::core_partition::{self, Resource};
 use crate::*;
 use std::collections::BTreeMap;
 
-/// What is steered by, and per table whether it is local and why.
+/// The steering key, and per table whether it is local and why.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub unit: Option<UnitId>,
@@ -70,13 +73,22 @@ pub fn alone(m: &mut Module) {
 
 /// Of a table that one core uses.
 fn needs_no_locks(m: &Module, t: &Table) -> bool {
-    m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t)
+    m.sharing(t) == TableSharing::One && fixed(m, t) && !is_exact(t) && !of_several_cores(m, t)
 }
 
-/// Of an app with segments: each table belongs to one, which has one core. Nothing is steered.
+/// Whether a segment of several cores uses a table.
+fn of_several_cores(m: &Module, t: &Table) -> bool {
+    let wide = |h: &Handler| h.segment.and_then(|s| m.segments.get(s.index())).is_some_and(|s| s.cores > 1);
+    let at = m.tables.iter().position(|o| std::ptr::eq(o, t));
+    let table = at.map(|n| Resource::Table(TableId(n as u32)));
+    m.handlers.iter().filter(|h| wide(h)).any(|h| table.is_some_and(|t| core_partition::Uses::of(m, h).touches(t)))
+}
+
+/// Of an app with segments: each table belongs to one. Nothing is steered by the runtime.
 fn segment_plan(m: &Module) -> Plan {
     let table = |t: &Table| match (t.local || needs_no_locks(m, t), m.sharing(t)) {
         (true, _) => (true, "of one segment, without locks".into()),
+        (_, TableSharing::One) if of_several_cores(m, t) => (false, "of a segment's cores, with locks".into()),
         (_, TableSharing::One) => (false, "of one segment, with locks".into()),
         (_, TableSharing::Parts) => (false, "of one segment".into()),
         (_, TableSharing::Copies) => (false, "each segment has a copy".into()),
@@ -103,7 +115,7 @@ pub(super) fn by(m: &mut Module, plan: Plan, everywhere: bool) {
         for e in outer {
             own.push(guarded(m, unit, e))
         }
-        // What comes by a loop stays on the core that sent it.
+        // A frame from a loop stays on the core that sent it.
         let loops = m.handlers.iter().any(|h| matches!(h.on, On::Frame { port, .. } if is_loop(m, port)));
         for h in &m.handlers {
             let On::Frame { port, unit: u } = h.on else { continue };
@@ -193,7 +205,7 @@ pub fn plan(m: &Module) -> Plan {
     if !m.segments.is_empty() {
         return segment_plan(m);
     }
-    let mut uses = Uses {
+    let mut uses = TableUses {
         m,
         unit: None,
         mixed: false,
@@ -255,7 +267,7 @@ pub fn plan(m: &Module) -> Plan {
     Plan { unit: uses.unit, parts, tables, one_core }
 }
 
-/// What a shared table costs at each use.
+/// The cost of a shared table at each use.
 fn cost(t: &Table) -> &'static str {
     match t.kind {
         TableKind::Exact | TableKind::Array => " (on several cores a lock at each use)",
@@ -272,7 +284,7 @@ fn for_one_core(m: &Module) -> Option<TableId> {
     m.tables.iter().position(copied).map(|n| TableId(n as u32))
 }
 
-struct Uses<'m> {
+struct TableUses<'m> {
     m: &'m Module,
     /// The packet type of all frame handlers.
     unit: Option<UnitId>,
@@ -285,7 +297,7 @@ struct Uses<'m> {
     walked: Vec<(TableId, LocalId)>,
 }
 
-impl Uses<'_> {
+impl TableUses<'_> {
     /// No key is known at the uses of tables in a block.
     fn unknown(&mut self, block: &Block, why: &'static str) {
         walk::stmts(block, &mut |s| {
@@ -300,7 +312,7 @@ impl Uses<'_> {
         self.m.handlers.iter().map(|h| &h.body).chain(self.m.inputs.iter().filter_map(|i| i.body.as_ref())).any(changes)
     }
 
-    /// What an element is joined to with: its senders' frames, which may have been changed.
+    /// The frames of an element that is joined to: its senders', which may have been changed.
     fn input(&mut self, i: &Input) {
         let Some(body) = &i.body else { return };
         self.walked = walked(&body.block);
@@ -320,7 +332,7 @@ impl Uses<'_> {
     fn handler(&mut self, h: &Handler) {
         self.walked = walked(&h.body.block);
         let all = |this: &mut Self, why| this.unknown(&h.body.block, why);
-        // What comes back into the program was steered as another frame may be.
+        // A frame that comes back into the program was steered as another one may be.
         let unit = match h.on {
             On::Frame { unit, port } if !is_loop(self.m, port) => Some((unit, port)),
             _ => None,
@@ -338,7 +350,7 @@ impl Uses<'_> {
             }
             return;
         };
-        // What comes out of a queue is on the core of what went in; changed on the way, it has
+        // A frame from a queue is on the core of the one that went in; changed on the way, it has
         // another key.
         if self.m.is_queue(port) && self.changes() {
             return all(self, "it is also used behind a queue, where packets may have been changed");
@@ -381,7 +393,7 @@ impl Uses<'_> {
             match &s.kind {
                 StmtKind::Set(l, e) => {
                     let value = resolve(e, known);
-                    // What was read before an edit stays what it was.
+                    // A value that was read before an edit stays the same.
                     let value = from_frame(&value, changed).then(|| rooted(value, FRAME, Root::This));
                     known.entry(*l).and_modify(|v| *v = None).or_insert(value);
                 }
@@ -645,7 +657,7 @@ fn same_part(a: &Part, b: &Part) -> Option<Part> {
     }
 }
 
-/// What both have.
+/// The parts that both have.
 fn meet(a: &[Part], b: &[Part]) -> Vec<Part> {
     a.iter().filter_map(|p| b.iter().find_map(|q| same_part(p, q))).collect()
 }
@@ -724,7 +736,16 @@ fn guarded(m: &mut Module, unit: UnitId, e: Expr) -> Expr {
             ExprKind::Cast(Expr::new(wide, ExprKind::Int(0)))
         }
         Ty::Bool => ExprKind::Bool(false),
-        _ => ExprKind::Int(0),
+        Ty::Unit
+        | Ty::UInt(_)
+        | Ty::Int(_)
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Option(_)
+        | Ty::List(..)
+        | Ty::Record(_)
+        | Ty::Tuple(_)
+        | Ty::Msg(_) => ExprKind::Int(0),
     };
     Expr::new(e.ty, ExprKind::If(cond, e.clone(), Expr::new(e.ty, zero)))
 }

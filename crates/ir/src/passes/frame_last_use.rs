@@ -10,6 +10,8 @@
 //!
 //! A backward data-flow analysis over the structured code, as in `liveness`.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::local_set::LocalSet;
 use super::memory::{definition, keep, lies_in, views, What, FRAME};
 use super::moves;
@@ -85,7 +87,7 @@ fn read_behind_changes(m: &Module, frame: bool, body: &mut Body, behind: &[What]
             put_aside(m, &memory, e)
         }
     });
-    // What was put aside no longer holds the frame back.
+    // Bytes that were put aside no longer hold the frame back.
     changed_under(body, &self::memory(m, frame, body, behind), behind);
 }
 
@@ -103,7 +105,7 @@ struct Memory {
     views: LocalSet,
 }
 
-/// What a statement changes.
+/// The memory that a statement changes.
 fn changes(s: &StmtKind, behind: &[What]) -> Vec<What> {
     match s {
         StmtKind::Frame { act: FrameAct::Send { .. } | FrameAct::Save { .. }, .. } => vec![],
@@ -138,7 +140,7 @@ fn definition_mut(s: &mut StmtKind) -> Option<(LocalId, &mut Expr)> {
     }
 }
 
-/// What kept locals are made of is kept, too.
+/// The parts of kept locals are kept, too.
 fn sources(kept: &mut LocalSet, memory: &[Memory], body: &Body) {
     let is_view = |l: LocalId| memory.iter().any(|v| v.views.has(l.index()) && !(v.what == What::Frame && l == FRAME));
     loop {
@@ -250,7 +252,7 @@ impl Backward<'_> {
                 }
             }
         }
-        // What is built is built before the frame changes.
+        // A message is built before the frame changes.
         walk::stmt_blocks_mut(s, &mut |b| self.block(b, live));
     }
 

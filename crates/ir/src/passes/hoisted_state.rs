@@ -4,6 +4,8 @@
 //! and hits that are written back behind the batch, and conditions that are evaluated before it. In
 //! C no store to a frame or a table can touch them meanwhile, so compilers keep them in registers.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::batch_lookup::is_steady;
 use super::specialize::{size, SMALL};
 use crate::plans::{Condition, Destination, HoistedState, TableLookup};

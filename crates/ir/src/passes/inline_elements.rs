@@ -10,6 +10,8 @@
 //! A target has the packet for itself: where it changes the frame, it stands between a
 //! [`FrameAct::Save`] and a [`FrameAct::Restore`]. The `copies` pass drops those that nobody needs.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::elements::changes_frame;
 use crate::*;
 
@@ -69,7 +71,7 @@ fn drop_unjoined(m: &mut Module) {
     }
 }
 
-/// What has been found out of an input whose targets have been put into it.
+/// The facts about an input whose targets have been put into it.
 #[derive(Clone, Default)]
 struct Known {
     inlined: bool,

@@ -4,6 +4,8 @@
 //! It needs the key only for a new flow, because the others were looked up before it ran. Then the
 //! fields are not even loaded.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::batch_lookup::{changes_frame, over_frame};
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};

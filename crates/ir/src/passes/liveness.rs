@@ -11,6 +11,8 @@
 //! changes. Afterwards one forward walk counts the calls that may be outstanding at each
 //! suspension.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::local_set::LocalSet;
 use crate::*;
 

@@ -1,12 +1,14 @@
 //! Memory that changes while a handler runs, and the locals whose bytes may lie in it.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::local_set::LocalSet;
 use crate::*;
 
 /// The current frame of a handler of frames.
 pub(super) const FRAME: LocalId = LocalId(0);
 
-/// What changes while a handler runs.
+/// Memory that changes while a handler runs.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum What {
     Frame,
@@ -34,7 +36,7 @@ pub(super) fn views(m: &Module, what: What, body: &Body) -> LocalSet {
     match what {
         What::Frame => views.add(FRAME.index()),
         What::Local(l) => views.add(l.index()),
-        _ => {}
+        What::State(_) | What::Session(_) => {}
     }
     loop {
         let before = views.clone();

@@ -6,12 +6,14 @@
 
 pub mod affinity_groups;
 pub mod batch_lookup;
+pub mod copied_values;
 pub mod copies;
 pub mod edits;
 pub mod field_liveness;
 pub mod flow_affinity;
 pub mod fold;
 pub mod frame_last_use;
+pub mod header_slots;
 pub mod hoisted_state;
 pub mod inline_elements;
 pub mod late_keys;
@@ -19,8 +21,11 @@ pub mod liveness;
 mod local_set;
 mod memory;
 mod moves;
+mod on_request;
 pub mod packet_fast_path;
 pub mod pauses;
+pub mod payload_in_place;
+pub mod selects;
 pub mod specialize;
 pub mod steps;
 pub mod string_range;
@@ -28,6 +33,7 @@ pub mod vectorize;
 pub mod zero_init;
 
 use crate::{verify, Module};
+pub use on_request::{find, ON_REQUEST};
 
 pub struct Pass {
     pub name: &'static str,
@@ -75,6 +81,16 @@ pub const TABLE: &[Pass] = &[
         run: frame_last_use::run,
     },
     Pass {
+        name: "copied_values",
+        doc: "tables whose values are copied when they are read, as the same body changes them",
+        run: copied_values::run,
+    },
+    Pass {
+        name: "payload_in_place",
+        doc: "the part of a new payload that stays where it is",
+        run: payload_in_place::run,
+    },
+    Pass {
         name: "liveness",
         doc: "live locals at suspensions; which messages are held across them",
         run: liveness::run,
@@ -82,6 +98,7 @@ pub const TABLE: &[Pass] = &[
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
     Pass { name: "pauses", doc: "which handlers pause between two rounds of a long loop", run: pauses::run },
     Pass { name: "packet_fast_path", doc: "which header stacks are looked for first", run: packet_fast_path::run },
+    Pass { name: "header_slots", doc: "the header fields whose places a parser notes", run: header_slots::run },
     Pass {
         name: "batch_lookup",
         doc: "which lookups are done ahead for a batch of frames, with which keys",
@@ -102,23 +119,13 @@ pub const TABLE: &[Pass] = &[
         doc: "which small handlers are compiled again for the most common header stack",
         run: specialize::run,
     },
+    Pass { name: "selects", doc: "branches that are carried out without a jump", run: selects::run },
     Pass {
         name: "vectorize",
         doc: "which handlers, or keys of lookups, are computed for sixteen frames at a time, and how",
         run: vectorize::run,
     },
 ];
-
-/// Passes that run only where they are asked for.
-pub const ON_REQUEST: &[Pass] = &[Pass {
-    name: "place",
-    doc: "gives the handlers of packets that can run there to the XDP hook",
-    run: crate::placement::run,
-}];
-
-pub fn find(name: &str) -> Option<&'static Pass> {
-    TABLE.iter().chain(ON_REQUEST).find(|p| p.name == name)
-}
 
 /// Runs all passes. In debug builds the verifier follows each: on a module that was sound before,
 /// its complaint is a bug of that pass.
@@ -147,9 +154,16 @@ pub fn run_both(m: &mut Module) -> Module {
 
 /// Makes the plans anew: they depend on where tables lie, and on which headers are asked for.
 pub(crate) fn replan(m: &mut Module) {
-    for pass in
-        [packet_fast_path::run, batch_lookup::run, hoisted_state::run, late_keys::run, specialize::run, vectorize::run]
-    {
+    for pass in [
+        packet_fast_path::run,
+        header_slots::run,
+        batch_lookup::run,
+        hoisted_state::run,
+        late_keys::run,
+        specialize::run,
+        selects::run,
+        vectorize::run,
+    ] {
         pass(m)
     }
 }

@@ -6,6 +6,8 @@
 //! place (all others in `r.a = "x"`), or from elsewhere, is left alone. Places in a task's frame,
 //! which keep locals over suspensions, are handled in the same way ([`suspend`]).
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::local_set::LocalSet;
 use super::memory::{definition, keep, lies_in, views, What};
 use crate::*;

@@ -2,10 +2,11 @@
 //! options.
 //!
 //! In: the frame units, behind the passes that change the uses of frames. Out:
-//! [`Frame::fast_path`]. A backend looks for the headers of its steps first, at constant offsets.
+//! [`Frame::fast_path`] and [`Frame::branch_free`]. A backend looks for the headers of its steps first, at constant offsets.
 //! Other frames take the walk over the whole parse graph. If bits identify the most common stack,
 //! they decide, and all offsets in such a frame are constants.
 
+use super::batch_lookup;
 use crate::frame::{exclusive, field_size};
 use crate::header_bits::{demands, field_bits, merge, options, usual_values, value, zero_bits, Bits, Known};
 use crate::parse_graph::{least, Chain, Next, ParseGraph};
@@ -21,11 +22,18 @@ pub type Steps = BTreeSet<(Option<u32>, u32)>;
 
 pub fn run(m: &mut Module) {
     let plans: Vec<_> = (0..m.units.len()).map(|u| plan(m, UnitId(u as u32))).collect();
+    let rules = has_rules(m);
     for (u, plan) in m.units.iter_mut().zip(plans) {
         if let Some(f) = &mut u.frame {
-            f.fast_path = plan
+            (f.fast_path, f.branch_free) = (plan, rules)
         }
     }
+}
+
+/// Whether rules say what becomes of frames. Only then headers are told apart without branches:
+/// where most frames have the same headers, that costs more than it saves.
+fn has_rules(m: &Module) -> bool {
+    (0..m.tables.len()).any(|n| batch_lookup::is_masked(m, TableId(n as u32)))
 }
 
 /// The plan of a frame unit; None: headers are tried one by one, or none is asked for.
@@ -57,7 +65,7 @@ pub fn illegal(m: &Module, unit: UnitId, plan: &FastPath) -> Option<&'static str
     None
 }
 
-/// What is asked of a header that follows another.
+/// The demands on a header that follows another.
 pub struct Demands<'m> {
     /// Bits that must be there, at its own fields or at those of the header before it.
     pub bits: Bits,
@@ -157,7 +165,7 @@ impl<'m> ParseGraph<'m> {
                 return Some(stack);
             }
         }
-        // What may follow the last header would have to be looked for.
+        // A header behind the last one would have to be looked for.
         let end = chain.get(&from.map(|f| f.0)).is_none_or(Vec::is_empty);
         (end && !stack.stages.is_empty()).then_some(stack)
     }
@@ -188,7 +196,7 @@ impl<'m> ParseGraph<'m> {
         !self.layers.iter().any(|other| other.after.iter().any(|a| a.layer == Some(n)))
     }
 
-    /// What is asked of a header at a place. `from`: the header before it, and where that begins.
+    /// The demands on a header at a place. `from`: the header before it, and where that begins.
     pub fn demands(&self, x: &Next<'m>, from: Option<(u32, u32)>, at: u32) -> Demands<'m> {
         let (m, unit) = (self.m, self.layers[x.layer as usize].unit);
         let (mut bits, mut rest) = (Bits::new(), Vec::new());

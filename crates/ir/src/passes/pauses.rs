@@ -12,6 +12,8 @@
 //!
 //! In: handlers, behind the pass `steps`. Out: [`Pause`] of each.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::steps;
 use crate::plans::Pause;
 use crate::*;
@@ -252,7 +254,7 @@ impl<'m> Funcs<'m> {
         }
     }
 
-    /// What an expression itself uses, but for sessions.
+    /// The thing that an expression itself uses, but for sessions.
     fn reads(&self, e: &Expr) -> Option<String> {
         match &*e.kind {
             ExprKind::State(s) => self.m.states.get(s.index()).map(|s| format!("state `{}`", s.name)),
@@ -281,7 +283,8 @@ fn reach(m: &Module, block: &Block, to: &mut [bool]) {
     }
 }
 
-/// What a statement changes, or reads by itself, that others use too; sessions are not meant.
+/// The thing, but for sessions, that a statement changes, or reads by itself, and that others use
+/// too.
 fn writes(m: &Module, s: &StmtKind, counts: bool) -> Option<String> {
     use StmtKind::*;
     match s {
@@ -304,7 +307,7 @@ fn reads_in_place(m: &Module, s: &StmtKind) -> bool {
         .is_none_or(|t| t.kind != TableKind::Exact && (layout::has_bytes(m, t.value) || layout::has_bytes(m, t.key)))
 }
 
-/// What may have happened since the last call, on some way to a place.
+/// Events since the last call, on some way to a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct At {
     /// Some way leads here.

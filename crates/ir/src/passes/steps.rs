@@ -2,6 +2,8 @@
 //! builtin, a comparison or an emission may scan. Loops multiply by their bounds. Parsing is not
 //! counted, because it is linear in the bytes received.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::ops::Steps;
 use crate::walk::Scope;
 use crate::*;
@@ -98,7 +100,7 @@ impl<'a> Cost<'a> {
                 Emit::Bytes(b) => sum(own, layout::bytes_in(self.m, b.ty)),
                 Emit::UInt { .. } | Emit::Number { .. } | Emit::Varint(_) => own,
                 Emit::Items { bytes, .. } => sum(own, layout::bytes_in(self.m, bytes.ty).saturating_mul(2)),
-                // What a message that is built may have.
+                // The most bytes of a message that is built.
                 Emit::InOrder { .. } => sum(own, 2 * (16 << 20)),
             },
             StmtKind::Output { wire, .. } => sum(own, self.m.input_of(*wire).map_or(0, |i| self.input(i))),
@@ -129,7 +131,22 @@ impl<'a> Cost<'a> {
     fn list_max(&self, u: UnitId, f: FieldId) -> u64 {
         match &self.m.unit(u).fields[f.index()].kind {
             FieldKind::List { max, .. } => *max as u64,
-            _ => 1,
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => 1,
         }
     }
 

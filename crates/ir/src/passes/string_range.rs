@@ -6,6 +6,8 @@
 //! about their texts, such as no line end in a header. Most texts of a program are its own
 //! constants, and need no check at run time. `fold` drops the remaining statements.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 use std::collections::HashMap;
 
@@ -38,7 +40,18 @@ pub fn run(m: &mut Module) {
     for h in &mut m.handlers {
         let arguments = match h.on {
             On::Signal(n) => signals.get(n as usize).copied().unwrap_or(u32::MAX),
-            _ => ARGUMENTS,
+            On::Message { .. }
+            | On::Frame { .. }
+            | On::Opened(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Closed(_)
+            | On::Fault
+            | On::Start
+            | On::End
+            | On::Every(_)
+            | On::Test(_)
+            | On::Check { .. } => ARGUMENTS,
         };
         let arguments = arguments.min(h.body.locals.len() as u32);
         p.simplify(&mut h.body, arguments);
@@ -52,7 +65,7 @@ pub fn run(m: &mut Module) {
     m.types = types;
 }
 
-/// What a bytes value is made of.
+/// The parts of a value of bytes.
 #[derive(Clone, Copy, PartialEq)]
 struct Made {
     of: ByteSet,
@@ -93,7 +106,7 @@ impl Program<'_> {
     }
 }
 
-/// What a body's locals are made of; of those that are not listed nothing is known.
+/// The parts of a body's locals; of those that are not listed nothing is known.
 struct Known<'a> {
     program: &'a Program<'a>,
     locals: HashMap<LocalId, Made>,

@@ -55,7 +55,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
             On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => 1,
             On::Fault => 2,
             On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()),
-            _ => 0,
+            On::Frame { .. } | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => 0,
         };
         all.push((h.body.clone(), preset));
     }

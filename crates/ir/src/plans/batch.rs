@@ -1,5 +1,7 @@
 //! Lookups that are done for a whole batch of frames.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::StmtPath;
 use crate::*;
 
@@ -30,6 +32,9 @@ pub struct TableLookup {
     pub key: Expr,
     /// All conditions that lead there, over the same. Each may rely on those before it.
     pub guard: Vec<Expr>,
+    /// A condition of the key: whether a header is there. With it and without it the key is packed
+    /// by code of its own.
+    pub split: Option<Expr>,
 }
 
 /// The handler's needs of a frame's headers, besides its keys.
@@ -50,13 +55,15 @@ pub struct KeySite<'m> {
     pub key: &'m Expr,
     /// All conditions that lead there, over the frame alone.
     pub guard: &'m [Expr],
+    /// The condition that splits the key.
+    pub split: Option<&'m Expr>,
 }
 
 impl<'m> KeySite<'m> {
     /// None: the body has no such statement.
     pub fn of(lookup: &'m TableLookup, body: &'m Body) -> Option<Self> {
         let (table, site) = keyed(&lookup.site.find(&body.block)?.kind)?;
-        Some(KeySite { table, site, key: &lookup.key, guard: &lookup.guard })
+        Some(KeySite { table, site, key: &lookup.key, guard: &lookup.guard, split: lookup.split.as_ref() })
     }
 
     /// Whether an expression is the key in that statement.

@@ -1,7 +1,13 @@
 //! The headers that are looked for first in a frame.
 
-use crate::header_bits::{Bits, Known};
 use crate::*;
+use std::collections::BTreeMap;
+
+/// By place in the frame: a mask of a byte, and the value of its bits.
+pub type Bits = BTreeMap<u32, (u8, u8)>;
+
+/// Values of a header's fields.
+pub type Known = BTreeMap<FieldId, u64>;
 
 /// Where the headers of most frames are looked for first. Set by the pass `packet_fast_path`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,6 +17,14 @@ pub struct FastPath {
     pub steps: Vec<(Option<u32>, u32)>,
     /// The stack that most frames have, if bits tell it.
     pub stack: Option<HeaderStack>,
+}
+
+/// A field of a header that begins, or ends, at no constant place. The parser notes where it begins
+/// and how long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HeaderSlot {
+    pub layer: u32,
+    pub field: FieldId,
 }
 
 /// Headers one behind the other, told by bits.

@@ -2,7 +2,7 @@
 
 use crate::*;
 
-/// What a handler of frames keeps in registers for the length of a batch. No store to a frame or a
+/// Values that a handler of frames keeps in registers for the length of a batch. No store to a frame or a
 /// table can touch it there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HoistedState {

@@ -9,9 +9,10 @@ mod hoisted;
 mod pause;
 mod vector;
 
+pub use crate::StmtPath;
 use crate::*;
 pub use batch::{keyed, BatchLookup, HeaderReuse, KeySite, TableLookup};
-pub use fast_path::{FastPath, HeaderStack, Stage};
+pub use fast_path::{Bits, FastPath, HeaderSlot, HeaderStack, Known, Stage};
 pub use hoisted::{Condition, Destination, HoistedState};
 pub use pause::Pause;
 pub use vector::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp, VectorPlan, VectorStep, VectorValue};
@@ -33,20 +34,6 @@ pub struct HandlerPlan {
     pub specialized: bool,
     /// Set by the pass `vectorize`.
     pub vector: Option<VectorPlan>,
-}
-
-/// A statement of a body. Statements are numbered from 1 within their block; a nested block's
-/// statements follow the number of their statement, all blocks of one statement counted through.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StmtPath(pub Vec<u32>);
-
-impl std::fmt::Display for StmtPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        for (n, part) in self.0.iter().enumerate() {
-            write!(f, "{}{part}", if n > 0 { "." } else { "" })?
-        }
-        Ok(())
-    }
 }
 
 impl StmtPath {

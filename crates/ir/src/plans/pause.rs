@@ -2,7 +2,7 @@
 
 use crate::*;
 
-/// What a handler does when its slice is used up.
+/// The act of a handler whose slice is used up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pause {
     /// It has no long loop.

@@ -77,7 +77,7 @@ impl Parser {
         tokens(text).try_for_each(|t| match t {
             Token::Word(w) => self.word(&w),
             Token::Sign(c) => self.sign(c),
-            _ => Ok(()),
+            Token::Int(_) | Token::Str(_) | Token::Bytes(_) | Token::End => Ok(()),
         })
     }
 

@@ -4,7 +4,7 @@ use crate::desc::FrameEngine;
 use crate::plans::{BinaryOp, Compare};
 use crate::{QueueAct, TableKind};
 
-/// What the text form has one word for, each.
+/// Things that the text form has one word for, each.
 pub trait Word: Copy + 'static {
     const WORDS: &'static [(Self, &'static str)];
 

@@ -1,6 +1,6 @@
 //! Parsing: declarations.
 
-use super::lex::{Token, ARROW};
+use super::lex::{Token, ARROW, DOTS};
 use super::names::value_of;
 use super::parser::{Parser, Res};
 use crate::plans::HandlerPlan;
@@ -45,7 +45,7 @@ impl Parser {
                 self.m.faults.push(OwnFault { name, doc })
             }
             "place" => {
-                let place = Place { name: self.str()?, span: self.span()? };
+                let place = FaultPlace { name: self.str()?, span: self.span()? };
                 self.m.places.push(place)
             }
             "type" => self.type_declaration()?,
@@ -121,8 +121,13 @@ impl Parser {
                 let name = self.str()?;
                 self.word("on")?;
                 self.word("cpu")?;
-                let (cpu, span) = (self.num()?, self.span()?);
-                self.m.segments.push(Segment { name, cpu, span })
+                let cpu = self.num::<u32>()?;
+                let end = if self.eat(DOTS) { self.num::<u32>()? } else { cpu.saturating_add(1) };
+                let Some(cores) = end.checked_sub(cpu).filter(|n| *n > 0) else {
+                    return self.error("a segment has at least one core");
+                };
+                let span = self.span()?;
+                self.m.segments.push(Segment { name, cpu, cores, span })
             }
             "handler" => {
                 let h = self.handler()?;
@@ -185,7 +190,21 @@ impl Parser {
         self.word("memory")?;
         let memory = self.num()?;
         let cache = if self.eat_word("cache") { self.num()? } else { 0 };
-        Ok(Table { name, kind, local, key, value, capacity, idle, evict_lru, memory, cache, span: self.span()? })
+        let copied = self.eat_word("copied");
+        Ok(Table {
+            name,
+            kind,
+            local,
+            key,
+            value,
+            capacity,
+            idle,
+            evict_lru,
+            memory,
+            cache,
+            copied,
+            span: self.span()?,
+        })
     }
 
     fn func(&mut self) -> Res<Func> {

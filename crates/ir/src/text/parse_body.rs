@@ -17,6 +17,9 @@ impl Parser {
         self.braces(|p| {
             if p.is_word("local") {
                 body.locals.push(p.local_declaration(body.locals.len())?)
+            } else if p.eat_word("selects") {
+                body.selects = p.list(Self::stmt_path)?;
+                p.sign(';')?
             } else if !other(p)? {
                 body.block.push(p.stmt()?)
             }
@@ -148,7 +151,7 @@ impl Parser {
                 let Some(kind) = forms::read_stmt(&word, self)? else {
                     return self.error(format!("unknown statement `{word}`"));
                 };
-                // What has a block ends with it.
+                // A statement with a block ends with it.
                 let braced =
                     matches!(kind, StmtKind::Frame { act: FrameAct::Insert { .. } | FrameAct::Payload { .. }, .. });
                 Ok(Stmt { kind, span: if braced { self.span()? } else { self.end()? } })
@@ -207,7 +210,8 @@ impl Parser {
         self.word("max")?;
         let (max, place) = (self.num()?, self.place()?);
         Ok(if word == "payload" {
-            FrameAct::Payload { layer: at, body: self.block()?, max, place }
+            let keep = if self.eat_word("keep") { Some(self.num()?) } else { None };
+            FrameAct::Payload { layer: at, body: self.block()?, max, place, keep }
         } else {
             FrameAct::Insert { before: at, parts: self.parts()?, max, place }
         })
@@ -299,7 +303,7 @@ impl Parser {
             Token::Int(_) => return self.int().map(ExprKind::Int),
             Token::Bytes(_) => return self.bytes().map(ExprKind::Bytes),
             Token::Sign('%') => return self.local().map(ExprKind::Local),
-            _ => {}
+            Token::Word(_) | Token::Str(_) | Token::Sign(_) | Token::End => {}
         }
         let word = self.any_word()?;
         if let Some(kind) = self.operation(&word)? {

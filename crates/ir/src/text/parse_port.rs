@@ -87,31 +87,7 @@ impl Parser {
     }
 
     pub fn protocol(&mut self) -> Res<Protocol> {
-        let mut p = Protocol {
-            name: self.str()?,
-            request: UnitId(0),
-            response: None,
-            response_args: Vec::new(),
-            sharing: Sharing::Pipelined,
-            order_by: None,
-            close_request: None,
-            no_reply: None,
-            alone: None,
-            repeat: None,
-            private_request: None,
-            private_response: None,
-            close_response: None,
-            interim: None,
-            tunnel: None,
-            refusal: None,
-            stray: None,
-            ignore: None,
-            classes: Vec::new(),
-            on_log: None,
-            on_fault: None,
-            on_interim: None,
-            on_answer: None,
-        };
+        let mut p = Protocol::new(self.str()?, UnitId(0), Sharing::Pipelined);
         self.braces(|s| {
             let word = s.any_word()?;
             match word.as_str() {

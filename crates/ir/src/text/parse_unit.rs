@@ -69,6 +69,12 @@ impl Parser {
                     u.frame.get_or_insert_default().layers.push(l)
                 }
                 "no_layers" => drop(u.frame.get_or_insert_default()),
+                "branch_free" => u.frame.get_or_insert_default().branch_free = true,
+                "slot" => {
+                    let layer = p.index()?;
+                    let slot = plans::HeaderSlot { layer, field: FieldId(p.index()?) };
+                    u.frame.get_or_insert_default().slots.push(slot)
+                }
                 "measure" => {
                     p.word("tail")?;
                     u.tail = p.num()?;

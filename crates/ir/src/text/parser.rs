@@ -1,4 +1,4 @@
-//! What all parts of the parser use: tokens, references, lists, types. Recursive descent; nesting
+//! The base of all parts of the parser: tokens, references, lists, types. Recursive descent; nesting
 //! is limited, so no input can exhaust the stack.
 
 use super::lex::{tokens, Token, DOTS};
@@ -93,14 +93,18 @@ impl Parser {
     pub fn any_word(&mut self) -> Res<String> {
         match self.bump() {
             Token::Word(w) => Ok(w),
-            t => self.error(format!("expected a word, found {t:?}")),
+            t @ Token::Int(_) | t @ Token::Str(_) | t @ Token::Bytes(_) | t @ Token::Sign(_) | t @ Token::End => {
+                self.error(format!("expected a word, found {t:?}"))
+            }
         }
     }
 
     pub fn int(&mut self) -> Res<u128> {
         match self.bump() {
             Token::Int(n) => Ok(n),
-            t => self.error(format!("expected a number, found {t:?}")),
+            t @ Token::Word(_) | t @ Token::Str(_) | t @ Token::Bytes(_) | t @ Token::Sign(_) | t @ Token::End => {
+                self.error(format!("expected a number, found {t:?}"))
+            }
         }
     }
 
@@ -112,14 +116,18 @@ impl Parser {
     pub fn str(&mut self) -> Res<String> {
         match self.bump() {
             Token::Str(s) => Ok(s),
-            t => self.error(format!("expected a string, found {t:?}")),
+            t @ Token::Word(_) | t @ Token::Int(_) | t @ Token::Bytes(_) | t @ Token::Sign(_) | t @ Token::End => {
+                self.error(format!("expected a string, found {t:?}"))
+            }
         }
     }
 
     pub fn bytes(&mut self) -> Res<Vec<u8>> {
         match self.bump() {
             Token::Bytes(b) => Ok(b),
-            t => self.error(format!("expected bytes, found {t:?}")),
+            t @ Token::Word(_) | t @ Token::Int(_) | t @ Token::Str(_) | t @ Token::Sign(_) | t @ Token::End => {
+                self.error(format!("expected bytes, found {t:?}"))
+            }
         }
     }
 

@@ -4,8 +4,8 @@ use super::lex::ARROW;
 use super::parser::{Parser, Res};
 use super::print::{reference, string, Printer};
 use crate::plans::{
-    BatchLookup, Condition, Destination, FastPath, HandlerPlan, HeaderReuse, HeaderStack, HoistedState, Pause, Stage,
-    StmtPath, TableLookup,
+    BatchLookup, Condition, Destination, FastPath, HandlerPlan, HeaderReuse, HeaderSlot, HeaderStack, HoistedState,
+    Pause, Stage, StmtPath, TableLookup,
 };
 use crate::*;
 
@@ -91,16 +91,26 @@ impl Printer<'_> {
 
     fn lookup(&mut self, word: &str, l: &TableLookup, locals: &[Local]) {
         let guard: String = l.guard.iter().map(|c| format!(" if {}", self.expr_of(c, locals))).collect();
-        let line = format!("{word} {} at {} [{}]{guard};", self.table(l.table), l.site, self.expr_of(&l.key, locals));
-        self.line(&line)
+        let split = l.split.as_ref().map_or(String::new(), |c| format!(" split {}", self.expr_of(c, locals)));
+        let (table, key) = (self.table(l.table), self.expr_of(&l.key, locals));
+        self.line(&format!("{word} {table} at {} [{key}]{guard}{split};", l.site))
+    }
+
+    pub fn slot(&mut self, unit: UnitId, s: &HeaderSlot) {
+        let header = self.m.unit(unit).frame.as_ref().and_then(|f| f.layers.get(s.layer as usize)).map(|l| l.unit);
+        let field = self.field_ref(header, s.field);
+        self.line(&format!("slot {} {field};", self.layer_ref(unit, s.layer)))
+    }
+
+    /// A layer, by the name of its header.
+    fn layer_ref(&self, unit: UnitId, n: u32) -> String {
+        let field = self.m.unit(unit).frame.as_ref().and_then(|f| f.layers.get(n as usize)).map(|l| l.header);
+        let name = field.and_then(|f| self.m.unit(unit).fields.get(f.index())).and_then(|f| f.name.as_deref());
+        reference(name, n)
     }
 
     pub fn fast_path(&mut self, unit: UnitId, f: &FastPath) {
-        let layer = |p: &Self, n: u32| {
-            let field = p.m.unit(unit).frame.as_ref().and_then(|f| f.layers.get(n as usize)).map(|l| l.header);
-            let name = field.and_then(|f| p.m.unit(unit).fields.get(f.index())).and_then(|f| f.name.as_deref());
-            reference(name, n)
-        };
+        let layer = |p: &Self, n: u32| p.layer_ref(unit, n);
         self.braces("fast_path", "", &mut |p| {
             for (from, to) in &f.steps {
                 let from = from.map_or("start".into(), |n| layer(p, n));
@@ -199,16 +209,22 @@ impl Parser {
     fn lookup(&mut self) -> Res<TableLookup> {
         let table = self.table()?;
         self.word("at")?;
-        let mut site = vec![self.num()?];
-        while self.eat('.') {
-            site.push(self.num()?)
-        }
+        let site = self.stmt_path()?;
         let key = self.key()?;
         let mut guard = Vec::new();
         while self.eat_word("if") {
             guard.push(self.expr()?)
         }
-        Ok(TableLookup { table, site: StmtPath(site), key, guard })
+        let split = if self.eat_word("split") { Some(self.expr()?) } else { None };
+        Ok(TableLookup { table, site, key, guard, split })
+    }
+
+    pub fn stmt_path(&mut self) -> Res<StmtPath> {
+        let mut path = vec![self.num()?];
+        while self.eat('.') {
+            path.push(self.num()?)
+        }
+        Ok(StmtPath(path))
     }
 
     pub fn fast_path(&mut self) -> Res<FastPath> {

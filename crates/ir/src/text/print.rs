@@ -210,7 +210,7 @@ impl Printer<'_> {
             self.wire(w)
         }
         for s in &m.segments {
-            self.line(&format!("segment {} on cpu {}{}", string(&s.name), s.cpu, span(&s.span)))
+            self.line(&format!("segment {} on cpu {s}{}", string(&s.name), span(&s.span)))
         }
         for f in &m.faults {
             self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc)))
@@ -269,8 +269,9 @@ impl Printer<'_> {
             let kind = t.kind.word();
             let local = if t.local { " local" } else { "" };
             let cache = if t.cache == 0 { String::new() } else { format!(" cache {}", t.cache) };
+            let copied = if t.copied { " copied" } else { "" };
             self.line(&format!(
-                "table {}: {kind}{local} {} -> {} capacity {} idle {} {} memory {}{cache}{}",
+                "table {}: {kind}{local} {} -> {} capacity {} idle {} {} memory {}{cache}{copied}{}",
                 string(&t.name),
                 self.ty(t.key),
                 self.ty(t.value),
@@ -321,6 +322,7 @@ impl Printer<'_> {
             self.braces(&head, &span(&h.span), &mut |p| {
                 p.locals(&h.body.locals);
                 p.plan(&h.plan, &h.body.locals);
+                p.selects(&h.body.selects);
                 p.block(&h.body.block, &h.body.locals);
             });
         }

@@ -1,5 +1,7 @@
 //! Printing: bodies, statements, expressions.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::forms;
 use super::print::{bytes, reference, span, string, Printer};
 use crate::walk::{At, Scope};
@@ -25,7 +27,15 @@ impl Printer<'_> {
 
     pub fn body(&mut self, b: &Body) {
         self.locals(&b.locals);
+        self.selects(&b.selects);
         self.block(&b.block, &b.locals);
+    }
+
+    pub fn selects(&mut self, list: &[plans::StmtPath]) {
+        if !list.is_empty() {
+            let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+            self.line(&format!("selects ({});", list.join(", ")))
+        }
     }
 
     pub fn expr(&self, e: &Expr) -> String {
@@ -125,9 +135,11 @@ impl Printer<'_> {
                     format!("send_frame {} [{}] at {}", self.port_ref(*port), self.expr_of(index, locals), place.0);
                 self.braces(&head, &end, &mut |p| p.parts(parts, locals));
             }
-            StmtKind::Frame { frame, act: FrameAct::Payload { layer, body, max, place } } => {
+            StmtKind::Frame { frame, act: FrameAct::Payload { layer, body, max, place, keep } } => {
                 let layer = layer.map_or("end".into(), |n| n.to_string());
-                let head = format!("frame {} payload {layer} max {max} at {}", self.local(*frame, locals), place.0);
+                let keep = keep.map_or(String::new(), |n| format!(" keep {n}"));
+                let frame = self.local(*frame, locals);
+                let head = format!("frame {frame} payload {layer} max {max} at {}{keep}", place.0);
                 self.braces(&head, &end, &mut |p| p.block(body, locals));
             }
             other => {

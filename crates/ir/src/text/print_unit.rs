@@ -27,6 +27,12 @@ impl Printer<'_> {
             if let Some(f) = u.frame.as_ref().and_then(|f| f.fast_path.as_ref()) {
                 p.fast_path(id, f)
             }
+            if u.frame.as_ref().is_some_and(|f| f.branch_free) {
+                p.line("branch_free;")
+            }
+            for s in u.frame.iter().flat_map(|f| &f.slots) {
+                p.slot(id, s)
+            }
             p.line(&format!(
                 "measure tail {}{} min {} max {} head_max {} first {};",
                 u.tail,

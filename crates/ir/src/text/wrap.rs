@@ -21,7 +21,7 @@ enum Break {
     Text,
 }
 
-/// What stays together, and whether a line may end behind it.
+/// A text that stays together, and whether a line may end behind it.
 struct Atom {
     from: usize,
     to: usize,
@@ -49,7 +49,7 @@ pub fn push(out: &mut String, indent: usize, text: &str) {
         let atom = &atoms[first + last];
         match atom.then {
             Break::Text => add(&format!("{}\\", &text[atoms[first].from..atom.to]), blank),
-            _ => add(text[atoms[first].from..atom.to].trim_end(), blank),
+            Break::No | Break::Space | Break::Open => add(text[atoms[first].from..atom.to].trim_end(), blank),
         }
         first += last + 1;
         (blank, width) = (indent + DEEPER, WIDTH - (indent + DEEPER).min(WIDTH / 2));
@@ -71,7 +71,7 @@ fn last_of_line(text: &str, atoms: &[Atom], width: usize) -> Option<usize> {
         let fits = match a.then {
             Break::Space => columns <= width + 1,
             Break::Text => columns < width,
-            _ => columns <= width,
+            Break::No | Break::Open => columns <= width,
         };
         if !fits && best.is_some() {
             return best.map(|(n, _)| n);

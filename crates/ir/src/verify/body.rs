@@ -1,6 +1,8 @@
 //! Bodies: statements, the locals that they set and read, and control flow.
 
-use super::expr::Place;
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+use super::expr::ExprPlace;
 use super::Checker;
 use crate::walk::{At, Scope};
 use crate::*;
@@ -14,7 +16,7 @@ pub(super) enum Kind {
     OnFault,
 }
 
-/// What a body is part of.
+/// The owner of a body.
 #[derive(Clone, Copy)]
 pub(super) struct Code {
     pub kind: Kind,
@@ -76,7 +78,7 @@ struct StmtPlace<'a> {
     path: &'a str,
 }
 
-/// What is known on every path to a point.
+/// Facts that hold on every path to a point.
 #[derive(Clone)]
 struct State {
     set: Vec<bool>,
@@ -130,7 +132,7 @@ impl<'a> Flow<'a, '_, '_> {
         for s in block {
             *number += 1;
             let at = if at.is_empty() { number.to_string() } else { format!("{at}.{number}") };
-            // What is never reached is still checked, as if everything were set.
+            // A statement that is never reached is still checked, as if everything were set.
             let known = state.clone().unwrap_or_else(|| State {
                 set: vec![true; self.locals.len()],
                 calls: false,
@@ -142,8 +144,8 @@ impl<'a> Flow<'a, '_, '_> {
         state
     }
 
-    fn place(&self) -> Place<'a> {
-        Place { scope: Scope::locals(self.locals), acc: false, conn: self.code.conn }
+    fn place(&self) -> ExprPlace<'a> {
+        ExprPlace { scope: Scope::locals(self.locals), acc: false, conn: self.code.conn }
     }
 
     fn error(&mut self, path: &str, message: &str) {
@@ -698,8 +700,11 @@ impl<'a> Flow<'a, '_, '_> {
                 self.parts(here, parts, state);
                 (*layer, None)
             }
-            FrameAct::Payload { layer, body, place, .. } => {
+            FrameAct::Payload { layer, body, place, keep, .. } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *place);
+                if let Some(why) = keep.and_then(|keep| passes::payload_in_place::illegal(body, keep)) {
+                    self.c.error(path, why)
+                }
                 (*layer, Some(body))
             }
             FrameAct::Save { .. } | FrameAct::Restore { .. } => (None, None),

@@ -1,5 +1,7 @@
 //! Expressions: the table of types.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Checker;
 use crate::ops::Kind;
 use crate::walk::{At, Scope};
@@ -7,7 +9,7 @@ use crate::*;
 
 /// Where an expression stands.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ExprPlace<'a> {
     pub scope: Scope<'a>,
     /// The accumulator of a fold is there.
     pub acc: bool,
@@ -15,14 +17,14 @@ pub(super) struct Place<'a> {
     pub conn: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ExprPlace<'a> {
     pub fn scope(scope: Scope<'a>) -> Self {
-        Place { scope, acc: false, conn: false }
+        ExprPlace { scope, acc: false, conn: false }
     }
 }
 
 impl Checker<'_> {
-    pub fn expr(&mut self, path: &str, e: &Expr, at: Place) {
+    pub fn expr(&mut self, path: &str, e: &Expr, at: ExprPlace) {
         if self.m.types.get(e.ty.index()).is_none() {
             return self.error(path, "an expression's type does not exist");
         }
@@ -38,13 +40,13 @@ impl Checker<'_> {
         }
     }
 
-    pub fn condition(&mut self, path: &str, e: &Expr, at: Place) {
+    pub fn condition(&mut self, path: &str, e: &Expr, at: ExprPlace) {
         self.expr(path, e, at);
         self.need(self.is_bool(e.ty), path, "a condition is not a bool");
     }
 
     /// An expression whose value is stored where `to` is wanted.
-    pub fn into(&mut self, path: &str, e: &Expr, to: TyId, at: Place) {
+    pub fn into(&mut self, path: &str, e: &Expr, to: TyId, at: ExprPlace) {
         self.expr(path, e, at);
         if !self.fits(e.ty, to) {
             let message = format!("a {} is given where a {} is wanted", self.name(e.ty), self.name(to));
@@ -52,12 +54,12 @@ impl Checker<'_> {
         }
     }
 
-    fn local_ty(&self, l: LocalId, at: Place) -> Result<TyId, String> {
+    fn local_ty(&self, l: LocalId, at: ExprPlace) -> Result<TyId, String> {
         at.scope.locals.get(l.index()).map(|l| l.ty).ok_or_else(|| "a local does not exist".into())
     }
 
     /// How many headers a frame local has.
-    fn frame_of(&self, l: LocalId, at: Place) -> Result<usize, String> {
+    fn frame_of(&self, l: LocalId, at: ExprPlace) -> Result<usize, String> {
         match self.ty(self.local_ty(l, at)?) {
             Ty::Msg(u) => self
                 .m
@@ -66,23 +68,52 @@ impl Checker<'_> {
                 .and_then(|u| u.frame.as_ref())
                 .map(|f| f.layers.len())
                 .ok_or_else(|| "a message that is no frame".into()),
-            _ => Err("a local that is no frame".into()),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_) => Err("a local that is no frame".into()),
         }
     }
 
-    fn rule(&self, e: &Expr, at: Place) -> Result<(), String> {
+    fn rule(&self, e: &Expr, at: ExprPlace) -> Result<(), String> {
         use ExprKind as K;
         let m = self.m;
         let ty = self.ty(e.ty);
         match &*e.kind {
             K::Int(n) => match ty {
                 Ty::UInt(bits) | Ty::Int(bits) => ok(*bits >= 128 || n >> bits == 0, "a number does not fit its type"),
-                _ => fail("a number's type is not an integer"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::Bytes(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Option(_)
+                | Ty::List(..)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("a number's type is not an integer"),
             },
             K::Bool(_) => ok(*ty == Ty::Bool, "a bool's type is not bool"),
             K::Bytes(b) => match ty {
                 Ty::Bytes(n) => ok(b.len() as u64 <= *n, "a constant is longer than its type"),
-                _ => fail("the type of bytes is not bytes"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Option(_)
+                | Ty::List(..)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("the type of bytes is not bytes"),
             },
             K::Local(l) => self.is(e.ty, self.local_ty(*l, at)?),
             K::Param(p) => self.is(e.ty, m.params.get(p.index()).ok_or("a parameter does not exist")?.value_ty),
@@ -161,7 +192,17 @@ impl Checker<'_> {
             }
             K::Some(a) => match ty {
                 Ty::Option(t) => ok(self.fits(a.ty, *t), "`some` of another type"),
-                _ => fail("`some` that is no option"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Bytes(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::List(..)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("`some` that is no option"),
             },
             K::None => ok(matches!(ty, Ty::Option(_)), "`none` that is no option"),
             K::IsSome(a) => {
@@ -170,7 +211,17 @@ impl Checker<'_> {
             }
             K::Unwrap(a) => match self.ty(a.ty) {
                 Ty::Option(t) => self.is(e.ty, *t),
-                _ => fail("`unwrap` of what is no option"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Bytes(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::List(..)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("`unwrap` of what is no option"),
             },
             K::Make(list) if *ty == Ty::Endpoint => match list.as_slice() {
                 [ip, port] => ok(
@@ -199,7 +250,17 @@ impl Checker<'_> {
                     list.len() as u64 <= *max as u64 && list.iter().all(|e| self.fits(e.ty, *t)),
                     "the items do not fit the list's type",
                 ),
-                _ => fail("`make_list` of what is no list"),
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Bytes(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Option(_)
+                | Ty::Record(_)
+                | Ty::Tuple(_)
+                | Ty::Msg(_) => fail("`make_list` of what is no list"),
             },
             K::ListLen(a) => {
                 ok(matches!(self.ty(a.ty), Ty::List(..)), "the length of what is no list")?;
@@ -209,7 +270,17 @@ impl Checker<'_> {
                 ok(self.is_uint(n.ty), "an index is not an unsigned integer")?;
                 match self.ty(a.ty) {
                     Ty::List(t, _) => self.is(e.ty, *t),
-                    _ => fail("an item of what is no list"),
+                    Ty::Unit
+                    | Ty::Bool
+                    | Ty::UInt(_)
+                    | Ty::Int(_)
+                    | Ty::Bytes(_)
+                    | Ty::Endpoint
+                    | Ty::Ip
+                    | Ty::Option(_)
+                    | Ty::Record(_)
+                    | Ty::Tuple(_)
+                    | Ty::Msg(_) => fail("an item of what is no list"),
                 }
             }
             K::Call(f, args) => {
@@ -308,7 +379,7 @@ impl Checker<'_> {
         }
     }
 
-    fn path_rule(&self, e: &Expr, at: Place) -> Result<(), String> {
+    fn path_rule(&self, e: &Expr, at: ExprPlace) -> Result<(), String> {
         use ExprKind as K;
         let m = self.m;
         let Some(path) = walk::path_of(e) else { return Ok(()) };
@@ -382,7 +453,21 @@ impl Checker<'_> {
                     (ExprKind::Int(n), Ty::Bytes(max)) => *n <= u128::from(*max),
                     _ => false,
                 },
-                kind => self.is_of(kind, a.ty, first),
+                kind @ Kind::Bool
+                | kind @ Kind::Int
+                | kind @ Kind::Uint
+                | kind @ Kind::U(_)
+                | kind @ Kind::Bytes
+                | kind @ Kind::BytesOf(_)
+                | kind @ Kind::Half
+                | kind @ Kind::Ip
+                | kind @ Kind::Endpoint
+                | kind @ Kind::Address
+                | kind @ Kind::Ordered
+                | kind @ Kind::Plain
+                | kind @ Kind::Option(_)
+                | kind @ Kind::Maybe(_)
+                | kind @ Kind::Many(_) => self.is_of(kind, a.ty, first),
             };
             ok(right, &format!("operand {} of `{}` is {} where {kind} is due", n + 1, row.name, self.name(a.ty)))?;
         }
@@ -423,6 +508,6 @@ fn fail<T>(message: &str) -> Result<T, String> {
     Err(message.into())
 }
 
-fn has_conn(at: Place) -> Result<(), String> {
+fn has_conn(at: ExprPlace) -> Result<(), String> {
     ok(at.conn, "there is no connection here")
 }

@@ -46,8 +46,13 @@
 //!   keeps every header field that its handler reads. Steps of a fast path follow one another in
 //!   the parse graph, and its stack is that of its steps. No other handler can observe a pause. The
 //!   program does not read hoisted counters, and no frame changes hoisted conditions. A late local
-//!   has one value wherever it is used. A vector plan is the one that its pass makes.
+//!   has one value wherever it is used. A vector plan is the one that its pass makes. The part of a
+//!   payload that is kept may be a part of the old one. A branch that is selected has no other
+//!   effect than its choice. After the passes every header field that is read has a constant place
+//!   or a slot, and a table that one body reads and changes has its values copied.
 //! - After the passes: live locals are in the frame.
+
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
 mod body;
 mod expr;
@@ -93,7 +98,7 @@ const MAX_ERRORS: usize = 100;
 
 fn run(m: &Module, passed: bool) -> Vec<Error> {
     let mut c = Checker { m, passed, errors: Vec::new(), unset: Vec::new() };
-    // What is checked later follows ids and types without looking.
+    // Later checks follow ids and types without looking.
     c.types();
     if c.errors.is_empty() {
         c.units()
@@ -102,7 +107,9 @@ fn run(m: &Module, passed: bool) -> Vec<Error> {
         c.declarations()
     }
     if c.errors.is_empty() {
-        c.fast_paths()
+        c.fast_paths();
+        c.slots();
+        c.selects()
     }
     if c.errors.is_empty() {
         c.vectors()
@@ -224,7 +231,7 @@ impl Checker<'_> {
             Ty::Record(r) => {
                 self.m.records.get(r.index()).is_some_and(|r| r.fields.iter().all(|(_, t)| self.storable(*t)))
             }
-            _ => true,
+            Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::Ip => true,
         }
     }
 }

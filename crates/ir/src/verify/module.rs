@@ -1,7 +1,9 @@
 //! Declarations: protocols, ports, state, tables, functions, handlers, merges, tests.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::body::{Code, Kind};
-use super::expr::Place;
+use super::expr::ExprPlace;
 use super::Checker;
 use crate::core_partition::Uses;
 use crate::walk::Scope;
@@ -44,11 +46,11 @@ impl Checker<'_> {
         if p.request.index() >= units || p.response.is_some_and(|u| u.index() >= units) {
             return self.error(&path, "a message's unit does not exist");
         }
-        let request = Place::scope(Scope::this(p.request));
+        let request = ExprPlace::scope(Scope::this(p.request));
         for e in p.request_clauses().into_iter().flatten() {
             self.condition(&path, e, request)
         }
-        let response = Place::scope(Scope { this: p.response, ..Scope::NONE });
+        let response = ExprPlace::scope(Scope { this: p.response, ..Scope::NONE });
         for e in p.response_clauses().into_iter().flatten() {
             self.condition(&path, e, response)
         }
@@ -143,7 +145,7 @@ impl Checker<'_> {
             let path = format!("state {}", s.name);
             self.need(s.ty.index() < m.types.len() && self.storable(s.ty), &path, "it cannot be stored");
             if let Some(e) = &s.init {
-                self.into(&path, e, s.ty, Place::scope(Scope::NONE))
+                self.into(&path, e, s.ty, ExprPlace::scope(Scope::NONE))
             }
         }
         for s in &m.sessions {
@@ -313,7 +315,13 @@ impl Checker<'_> {
                     true,
                 ),
                 On::Opened(_) | On::Closed(_) | On::Fault => (None, true),
-                _ => (None, false),
+                On::Frame { .. }
+                | On::Start
+                | On::End
+                | On::Every(_)
+                | On::Signal(_)
+                | On::Test(_)
+                | On::Check { .. } => (None, false),
             };
             let message = matches!(h.on, On::Message { .. } | On::Greeting(_) | On::Probe(_));
             let code = Code {
@@ -341,7 +349,32 @@ impl Checker<'_> {
         }
     }
 
-    /// What backends may do for a whole batch.
+    /// Which header fields a parser notes the places of.
+    pub fn slots(&mut self) {
+        for (n, u) in self.m.units.iter().enumerate() {
+            let (id, Some(f)) = (UnitId(n as u32), &u.frame) else { continue };
+            let path = format!("unit {}: slots", u.name);
+            if let Some(why) = passes::header_slots::illegal(self.m, id, &f.slots) {
+                self.error(&path, why)
+            } else if self.passed && passes::header_slots::lacks(self.m, id, &f.slots) {
+                self.error(&path, "a field that is read has none although its place is not constant")
+            }
+        }
+    }
+
+    /// Which branches a choice may take the place of.
+    pub fn selects(&mut self) {
+        for why in passes::selects::illegal(self.m) {
+            self.error("selects", why)
+        }
+        let copied = passes::copied_values::plan(self.m);
+        let lacks = |id: &TableId| !self.m.tables[id.index()].copied;
+        if self.passed && copied.iter().any(lacks) {
+            self.error("tables", "the values of a table that one body reads and changes are not copied")
+        }
+    }
+
+    /// The plans of a handler for whole batches.
     fn plan(&mut self, path: &str, h: &Handler) {
         let (m, plan) = (self.m, &h.plan);
         let all = [
@@ -358,7 +391,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What backends may do for groups of frames: it rests on the header stacks of
+    /// The plans for groups of frames. They rest on the header stacks of
     /// [`Self::fast_paths`] and on the other plans.
     pub fn vectors(&mut self) {
         for h in &self.m.handlers {
@@ -441,7 +474,7 @@ impl Checker<'_> {
             };
             let local = |l: LocalId| g.locals.get(l.index()).is_some_and(|l| self.same(l.ty, field.ty));
             self.need(local(v.a) && local(v.b), &path, "a value's locals are not of its field's type");
-            self.into(&path, &v.combined, field.ty, Place::scope(Scope::locals(&g.locals)));
+            self.into(&path, &v.combined, field.ty, ExprPlace::scope(Scope::locals(&g.locals)));
         }
         for h in [m.before(g), m.behind(g)].into_iter().flatten() {
             let mut astray = false;
@@ -483,7 +516,20 @@ impl Checker<'_> {
                     );
                     &**step
                 }
-                s => s,
+                s @ SimStep::Send(..)
+                | s @ SimStep::See(..)
+                | s @ SimStep::SeeClosed(_)
+                | s @ SimStep::SeeNothing(_)
+                | s @ SimStep::Close(_)
+                | s @ SimStep::Reset(_)
+                | s @ SimStep::Refuse(_)
+                | s @ SimStep::Accept(_)
+                | s @ SimStep::Wait(_)
+                | s @ SimStep::Run(_)
+                | s @ SimStep::Give(_)
+                | s @ SimStep::SeeSame(_)
+                | s @ SimStep::Check(..)
+                | s @ SimStep::Repeat { .. } => s,
             };
             match s {
                 SimStep::Send(p, _)

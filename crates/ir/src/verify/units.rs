@@ -1,6 +1,8 @@
 //! Units: their fields' places, sizes and expressions.
 
-use super::expr::Place;
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+use super::expr::ExprPlace;
 use super::Checker;
 use crate::walk::{At, Scope};
 use crate::*;
@@ -99,7 +101,7 @@ impl Checker<'_> {
                 "a layer does not come after earlier ones",
             );
             for c in l.after.iter().filter_map(|a| a.cond.as_ref()) {
-                self.condition(&path, c, Place::scope(Scope::this(id)))
+                self.condition(&path, c, ExprPlace::scope(Scope::this(id)))
             }
         }
     }
@@ -137,7 +139,7 @@ impl Checker<'_> {
             _ => None,
         };
         let fold = matches!(&field.kind, FieldKind::List { extent: ListExtent::Fold { .. }, .. });
-        let at = |role| Place {
+        let at = |role| ExprPlace {
             scope: Scope { item: if role == walk::Role::Item { item } else { None }, ..own_scope },
             acc: fold,
             conn: false,

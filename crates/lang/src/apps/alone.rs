@@ -141,7 +141,7 @@ impl Compiler<'_> {
     fn pass_value(&mut self, module: ModId, e: &ast::Element, to: ast::Node, ty: &ast::Type) -> R<()> {
         let t = self.ty_in(&super::type_params::any_types(module, e), module, ty)?;
         let Ty::Msg(unit) = t else { return Ok(()) };
-        // What an answer must be, only the port says from which the request comes.
+        // Only the port from which the request comes says which unit an answer has.
         if format!("{:?}", e.members).contains("Reply {") {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use super::{AppName, AppScope};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Item, Reported, R};
 use crate::ir_builder as build;
-use crate::names::{Found, ModId};
+use crate::names::{Meaning, ModId};
 use crate::ty::{Ty, U64};
 use crate::val::Val;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
@@ -57,7 +57,7 @@ impl Compiler<'_> {
                 continue;
             }
             let parts: Vec<&str> = path.parts.iter().map(|p| p.name.as_str()).collect();
-            if let Some((Found::Item(found), n)) = self.names.find(0, &parts) {
+            if let Some((Meaning::Item(found), n)) = self.names.find(0, &parts) {
                 if n == parts.len() && matches!(self.names.items[found].item.kind, ItemKind::Element(_)) {
                     all.push(id);
                 }
@@ -431,7 +431,11 @@ impl Compiler<'_> {
         let current = ir::Expr::new(crate::compiler::T_U64, K::State(state));
         let sp = self.span(span);
         let set = |cx: &mut Self, e: ir::Expr| {
-            let body = ir::Body { locals: vec![], block: vec![build::stmt(sp, StmtKind::SetState(state, e))] };
+            let body = ir::Body {
+                locals: vec![],
+                block: vec![build::stmt(sp, StmtKind::SetState(state, e))],
+                ..Default::default()
+            };
             cx.add_step(span, body)
         };
         let first = set(self, build::u64(from));

@@ -4,7 +4,7 @@ use super::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Item, Reported, R};
 use crate::ir_builder as build;
-use crate::names::{Found, ModId};
+use crate::names::{Meaning, ModId};
 use crate::ty::Ty;
 use crate::val::Val;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
@@ -287,7 +287,7 @@ impl Compiler<'_> {
         let [one] = path.parts.as_slice() else { return false };
         one.name == "packet"
             && args.is_empty()
-            && matches!((self.names.find(module, &["packet"]), self.names.packet), (Some((Found::Item(id), _)), Some(m)) if self.names.items[id].module == m)
+            && matches!((self.names.find(module, &["packet"]), self.names.packet), (Some((Meaning::Item(id), _)), Some(m)) if self.names.items[id].module == m)
     }
 }
 

@@ -55,19 +55,7 @@ impl Compiler<'_> {
         let value = Ty::Tuple(vec![U64; parts]);
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         let span = self.span(g.name.span);
-        let mut table = ir::Table {
-            name: g.name.name.clone(),
-            span,
-            kind: TableKind::Exact,
-            local: false,
-            key: k,
-            value: v,
-            capacity: 0,
-            idle: 0,
-            evict_lru: false,
-            memory: 0,
-            cache: 0,
-        };
+        let mut table = ir::Table::new(g.name.name.clone(), span, TableKind::Exact, k, v);
         let words: &[&str] = if meter { &["cir", "cbs", "pir", "pbs"] } else { &["rate", "burst"] };
         let mut given: Vec<Option<X>> = vec![None; words.len()];
         for (name, e) in &g.options {

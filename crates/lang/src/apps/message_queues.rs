@@ -58,19 +58,8 @@ impl Compiler<'_> {
         let (name, span) = (q.name.name.clone(), self.span(q.name.span));
         let (key, value) = (U32, Ty::Bytes(longest));
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
-        self.m.tables.push(ir::Table {
-            name: name.clone(),
-            span,
-            kind: ir::TableKind::Ring,
-            local: false,
-            key: k,
-            value: v,
-            capacity: depth,
-            idle: 0,
-            evict_lru: false,
-            memory: 0,
-            cache: 0,
-        });
+        let table = ir::Table::new(name.clone(), span, ir::TableKind::Ring, k, v);
+        self.m.tables.push(ir::Table { capacity: depth, ..table });
         self.tables.push(TableTy { key, value });
         let doc = "Messages that a full queue did not take, or that were too long for it.".into();
         self.m.counters.push(ir::Counter { name: format!("{name}.discarded"), doc });

@@ -467,19 +467,7 @@ impl Compiler<'_> {
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         let span = self.span(t.name.span);
         let kind = self.table_kind(t, &key, &value)?;
-        let mut table = ir::Table {
-            name: t.name.name.clone(),
-            span,
-            kind,
-            local: false,
-            key: k,
-            value: v,
-            capacity: 0,
-            idle: 0,
-            evict_lru: false,
-            memory: 0,
-            cache: 0,
-        };
+        let mut table = ir::Table::new(t.name.name.clone(), span, kind, k, v);
         for (name, e) in &t.options {
             let _ = self.table_option(module, &mut table, name, e.as_ref());
         }
@@ -506,7 +494,7 @@ impl Compiler<'_> {
     fn within_table(&mut self, table: &ir::Table, span: Span) -> R<()> {
         let size = |ty| ir::layout::size(&self.m, ty);
         let show = |n| if n == u64::MAX { "more than 16 EiB".to_string() } else { ir::explain::bytes(n) };
-        let (entry, more) = match ir::layout::entry_blocks(&self.m, table) {
+        let (entry, more) = match ir::packed_keys::entry_blocks(&self.m, table) {
             Some(blocks) => (blocks.inline, table.memory),
             None => (size(table.key).saturating_add(size(table.value)), 0),
         };

@@ -38,14 +38,30 @@ impl Compiler<'_> {
         if self.m.segments.iter().any(|s| s.name == name.name) {
             return Err(self.error("E0203", name.span, format!("segment `{}` is defined twice", name.name)));
         }
-        let number = self.number_in_app(module, cpu)?;
-        if number >= CPUS {
-            return Err(self.error("E0304", cpu.span, format!("a core's number is below {CPUS}")));
-        }
+        let (first, cores) = self.cores(module, cpu)?;
         let span = self.span(name.span);
-        self.m.segments.push(ir::Segment { name: name.name.clone(), cpu: number as u32, span });
+        self.m.segments.push(ir::Segment { name: name.name.clone(), cpu: first, cores, span });
         self.segment_spans.push(whole);
         Ok(())
+    }
+
+    /// `cpu(2)`, `cpu(0..2)`: the first core, and the number of cores.
+    fn cores(&mut self, module: ModId, cpu: &ast::Expr) -> R<(u32, u32)> {
+        let (first, end) = match &*cpu.kind {
+            ast::ExprKind::Range(first, end, inclusive) => (
+                self.number_in_app(module, first)?,
+                self.number_in_app(module, end)?.saturating_add(u64::from(*inclusive)),
+            ),
+            _ => self.number_in_app(module, cpu).map(|n| (n, n.saturating_add(1)))?,
+        };
+        if end > CPUS {
+            return Err(self.error("E0304", cpu.span, format!("a core's number is below {CPUS}")));
+        }
+        if first >= end {
+            let d = Diagnostic::error("E0304", cpu.span, "a segment has at least one core");
+            return Err(self.report(d.hint("`0..2` are the cores 0 and 1")));
+        }
+        Ok((first as u32, (end - first) as u32))
     }
 
     fn segment_at(&self, at: Span) -> Option<SegmentId> {
@@ -134,6 +150,32 @@ impl Compiler<'_> {
                     .label("asked here")
                     .note("such a queue gives its packets to its handler by itself")
                     .hint("leave out `pop`, `discard`, `first` and `len`, or keep its senders in the segment")
+            }
+            Conflict::Several { handler } => {
+                let text = "a segment of several cores gets its packets from queues only";
+                Diagnostic::error("E0658", self.at(handler), text)
+                    .label("the packets of a port")
+                    .note("a port is read by one core")
+                    .hint(
+                        "read the port in a segment of one core, and send its packets to a queue: \
+                         `p -> steer q by p.pair`",
+                    )
+            }
+            Conflict::Copied { table, handler } => {
+                let name = &self.m.tables[table.index()].name;
+                let text = format!("the packets of a segment of several cores cannot change `{name}`");
+                Diagnostic::error("E0658", self.at(handler), text)
+                    .label(format!("`{name}` is changed here"))
+                    .note("each core has a copy of a wildcard or LPM table")
+                    .hint("change it in a signal or a timer, or give the segment one core")
+            }
+            Conflict::Few { queue, instances } => {
+                let port = &self.m.ports[queue.index()];
+                let at = super::handlers::at(&port.span);
+                let text = format!("`{}` has {instances} instances, fewer than the cores that it leads to", port.name);
+                Diagnostic::error("E0658", at, text.replace(" 1 instances", " 1 instance"))
+                    .label("some cores would have nothing to do")
+                    .hint("`instances 2` for two cores: instance i goes to core i of the segment")
             }
             Conflict::Circle(queues) => {
                 let at = |q: &PortId| super::handlers::at(&self.m.ports[q.index()].span);

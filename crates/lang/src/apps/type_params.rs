@@ -2,7 +2,7 @@
 
 use super::{AppName, AppScope};
 use crate::compiler::{Compiler, Item, Reported, R};
-use crate::names::{Found, ItemId, ModId};
+use crate::names::{ItemId, Meaning, ModId};
 use crate::ty::Ty;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Path, Span, TypeKind};
 use wireloom_syntax::Diagnostic;
@@ -96,7 +96,7 @@ impl Compiler<'_> {
     pub fn type_params(&mut self, module: ModId, e: &ast::Element) {
         let _ = self.distinct(e.types.iter().map(|(n, _)| n));
         for (n, _) in &e.types {
-            if let Some((Found::Item(id), 1)) = self.names.find(module, &[&n.name]) {
+            if let Some((Meaning::Item(id), 1)) = self.names.find(module, &[&n.name]) {
                 let first = self.names.items[id].item.span;
                 let d = Diagnostic::error("E0203", n.span, format!("`{}` is defined twice", n.name))
                     .label("defined again here")
@@ -107,11 +107,11 @@ impl Compiler<'_> {
     }
 
     /// The meaning of a name that is a type parameter.
-    pub fn type_name(&self, module: ModId, path: &Path) -> Option<R<Found>> {
+    pub fn type_name(&self, module: ModId, path: &Path) -> Option<R<Meaning>> {
         let [one] = path.parts.as_slice() else { return None };
         match self.app.get(&one.name)? {
             AppName::Type(t) if t.module == module => Some(match &t.what {
-                Named::Unit(id) => Ok(Found::Item(*id)),
+                Named::Unit(id) => Ok(Meaning::Item(*id)),
                 Named::Type(_) => return None,
                 Named::Unknown => Err(Reported),
             }),

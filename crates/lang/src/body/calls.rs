@@ -8,7 +8,7 @@ use crate::apps::AppName;
 use crate::compiler::{Compiler, FnInfo, How, Item, Reported, R};
 use crate::consts;
 use crate::ir_builder as build;
-use crate::names::Found;
+use crate::names::Meaning;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use ir::StmtKind;
@@ -61,7 +61,7 @@ impl Lower<'_, '_> {
                     }
                 }
                 let found = self.cx.names.find(self.module, &[&n.name]);
-                if let Some((Found::Item(id), 1)) = found {
+                if let Some((Meaning::Item(id), 1)) = found {
                     match self.cx.item(id, n.span)? {
                         Item::Fn(f) => return Ok(Callee::Fn(f)),
                         Item::Enum(e) => return Ok(Callee::Convert(Ty::Enum(e))),
@@ -87,7 +87,7 @@ impl Lower<'_, '_> {
                     }
                     if let Some(parts) = consts::dotted(f) {
                         let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();
-                        if let Some((Found::Module, n)) = self.cx.names.find(self.module, &names) {
+                        if let Some((Meaning::Module, n)) = self.cx.names.find(self.module, &names) {
                             let what = format!("module `{}` has no function `{}`", names[..n].join("."), name.name);
                             let d = Diagnostic::error("E0201", f.span, what);
                             if !self.cx.has_hints() {
@@ -502,7 +502,8 @@ impl Compiler<'_> {
         let made = l.function_body(info);
         l.leave();
         let impure = l.impure;
-        let body = ir::Body { locals: std::mem::take(&mut l.locals), block: std::mem::take(&mut l.out) };
+        let body =
+            ir::Body { locals: std::mem::take(&mut l.locals), block: std::mem::take(&mut l.out), ..Default::default() };
         match made {
             Err(_) => How::Failed,
             Ok(()) if impure => How::Inline,

@@ -5,7 +5,7 @@ use crate::apps::AppName;
 use crate::compiler::{Item, Reported, R, T_U32, T_U64};
 use crate::consts;
 use crate::ir_builder as build;
-use crate::names::Found;
+use crate::names::Meaning;
 use crate::ty::{Elem, Ty, U16, U64, U8};
 use crate::val::{Val, Vk};
 use ir::{BinOp, Builtin, ExprKind as X, FaultKind, StmtKind};
@@ -114,7 +114,7 @@ impl Lower<'_, '_> {
                 return v;
             }
         }
-        if let Some((Found::Item(id), 1)) = self.cx.names.find(self.module, &[&n.name]) {
+        if let Some((Meaning::Item(id), 1)) = self.cx.names.find(self.module, &[&n.name]) {
             match self.cx.item(id, n.span)? {
                 Item::Const(v) => return Ok(v),
                 Item::Fault => {}
@@ -316,7 +316,7 @@ impl Lower<'_, '_> {
         }
         let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();
         let (found, taken) = self.cx.names.find(self.module, &names)?;
-        let Found::Item(id) = found else {
+        let Meaning::Item(id) = found else {
             let of = names[..taken].join(".");
             let d = Diagnostic::error(
                 "E0201",

@@ -538,7 +538,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             };
             self.out.insert(0, build::stmt(span, StmtKind::Set(mark, first)));
         }
-        ir::Body { locals: self.locals, block: self.out }
+        ir::Body { locals: self.locals, block: self.out, ..Default::default() }
     }
 }
 

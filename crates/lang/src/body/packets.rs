@@ -498,7 +498,7 @@ impl Lower<'_, '_> {
         let sp = self.cx.span(span);
         let body = vec![build::stmt(sp, StmtKind::Emit(Emit::Bytes(bytes)))];
         let place = self.place_id(span);
-        self.act(frame, FrameAct::Payload { layer, body, max, place }, span)?;
+        self.act(frame, FrameAct::Payload { layer, body, max, place, keep: None }, span)?;
         let layers = self.layers(u);
         let there =
             |k: u32| build::case(build::step(&build::msg(frame), ir::Step::Field(layers[k as usize].switch)), 0);

@@ -3,7 +3,7 @@
 use super::Lower;
 use crate::compiler::{Item, Reported, R};
 use crate::ir_builder as build;
-use crate::names::Found;
+use crate::names::Meaning;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use wireloom_ir as ir;
@@ -63,7 +63,7 @@ impl Lower<'_, '_> {
             Ty::Option(_) if n.name == "none" => return Ok(self.is_there(v).map(build::not)),
             _ => {}
         }
-        if let Some((Found::Item(id), 1)) = self.cx.names.find(self.module, &[&n.name]) {
+        if let Some((Meaning::Item(id), 1)) = self.cx.names.find(self.module, &[&n.name]) {
             if let Item::Const(c) = self.cx.item(id, n.span)? {
                 return self.equal(BinOp::Eq, v.clone(), c, n.span).map(Some);
             }

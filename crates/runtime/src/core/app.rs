@@ -517,7 +517,7 @@ impl AppCore {
         }
     }
 
-    /// What another device has counted. The first core tells it.
+    /// The count of another device. The first core tells it.
     pub fn counted_outside(&self, counter: usize) -> u64 {
         if self.wl.index == 0 {
             self.app.program.outside().map_or(0, |o| o.counter(counter))

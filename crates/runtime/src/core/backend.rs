@@ -3,7 +3,7 @@
 use super::app::IdField;
 use super::dispatch::{own_id, Target};
 use super::health::Why;
-use super::input::{Found, Parsed};
+use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
 use super::types::{flag, Mode, Sink};
 use super::{Core, Raw};
@@ -15,7 +15,7 @@ use wireloom_ir::desc::Reuse;
 struct Answer {
     call: Id,
     rest: Raw,
-    m: Found,
+    m: FoundMessage,
     /// The handler reads it as a whole.
     hold: bool,
 }
@@ -234,7 +234,7 @@ impl Core {
 
     /// An answer with a fault from which its grammar recovers. Its client gets the fault, and the
     /// rest of the answer is skipped. The connection serves the other calls.
-    fn bad_answer_in_step(&mut self, id: Id, call: Id, m: &Found) {
+    fn bad_answer_in_step(&mut self, id: Id, call: Id, m: &FoundMessage) {
         // SAFETY: the view is live until `end_message`.
         let (kind, place) = unsafe { (u32::from((*m.view).fault), (*m.view).place) };
         let at = self.target_of(id);
@@ -272,7 +272,7 @@ impl Core {
 
     /// A response that another one follows: goes to the client if its turn has come and it reads
     /// such responses, else is dropped.
-    fn interim(&mut self, id: Id, task: Id, rest: Raw, m: &Found) {
+    fn interim(&mut self, id: Id, task: Id, rest: Raw, m: &FoundMessage) {
         let Some(t) = self.tasks.get(task) else { return };
         let (slot, alone) = (t.slot, t.parts.len() == 1);
         let Some(s) = self.slots.get(slot) else { return };

@@ -56,15 +56,8 @@ impl Core {
             if !self.tasks.alive(k.task) {
                 self.free_call(call);
             } else if !self.unanswered_conn(at).is_some_and(|conn| self.send_barrier(at, conn, call)) {
-                let sent = self.own_connection(at).and_then(|conn| {
-                    let kept = Raw::of(self.calls[call].kept.as_slice());
-                    self.bind(conn, call, kept, Raw::of(&[]))
-                });
-                match sent {
-                    Err(WL_F_REFUSED) if self.fail_over(at, call) => {}
-                    Err(kind) => self.fail_call(call, kind),
-                    Ok(()) => {}
-                }
+                let conn = self.own_connection(at);
+                self.send_copy(at, call, conn)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::app::{Front, NO_HANDLER};
 use super::fault::Start;
-use super::input::{Found, Parsed};
+use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
 use super::types::{flag, Conn, Mode, Side, Sink, NO_BACKEND, NO_PROTO};
 use super::{Core, Raw, HIGH, REPLY_BUDGET, STORED_MAX};
@@ -209,7 +209,7 @@ impl Core {
         alt != 255
     }
 
-    fn client_message(&mut self, id: Id, rest: Raw, m: Found) {
+    fn client_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
         if flags & WL_M_IN_STEP != 0 {
@@ -260,7 +260,7 @@ impl Core {
     }
 
     /// A message with a fault that the grammar recovers from is dropped to its end, then answered.
-    fn bad_in_step(&mut self, id: Id, rest: Raw, m: Found) {
+    fn bad_in_step(&mut self, id: Id, rest: Raw, m: FoundMessage) {
         let start = Start::of(Raw { n: m.have, ..rest });
         if m.whole {
             self.in_step_fault(id, m.view, start);

@@ -50,7 +50,7 @@ impl Core {
         sent.is_some()
     }
 
-    /// What a handler has to say on a connection; none if it fails.
+    /// The messages of a handler for a connection; none if it fails.
     pub(super) fn spoken(&mut self, id: Id, handler: u32) -> (Vec<u8>, Option<u16>) {
         let a = self.conns[id].app as usize;
         (self.result, self.last_fault) = (None, (0, 0));

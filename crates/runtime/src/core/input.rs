@@ -8,7 +8,7 @@ use crate::program::{Unit, Verdict};
 
 /// A message that was found at the front of some bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct FoundMessage {
     pub view: *mut wl_parser,
     pub head: usize,
     /// Head and the part of the tail that is there.
@@ -19,7 +19,7 @@ pub(super) struct Found {
 pub(super) enum Parsed {
     More,
     Bad { kind: u32, place: u32 },
-    Message(Found),
+    Message(FoundMessage),
 }
 
 /// The part of a view that every parser has.
@@ -230,7 +230,7 @@ impl Core {
                         return Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE };
                     }
                     if verdict == Verdict::Whole {
-                        return Parsed::Message(Found { view, head, have: head, whole: true });
+                        return Parsed::Message(FoundMessage { view, head, have: head, whole: true });
                     }
                     tail_used = 0;
                 }
@@ -244,11 +244,11 @@ impl Core {
             // A fault the grammar recovers from: its end has been reached, the next message
             // follows. SAFETY: as above.
             Verdict::Bad if have > 0 && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => {
-                Parsed::Message(Found { view, head, have, whole: true })
+                Parsed::Message(FoundMessage { view, head, have, whole: true })
             }
             Verdict::Bad => bad(view),
             Verdict::Whole if have == 0 => Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE },
-            Verdict::Whole => Parsed::Message(Found { view, head, have, whole: true }),
+            Verdict::Whole => Parsed::Message(FoundMessage { view, head, have, whole: true }),
             _ => {
                 let view = self.save_view(id, saved);
                 // SAFETY: as above.
@@ -284,7 +284,7 @@ impl Core {
                     let c = &mut self.conns[id];
                     c.clear(flag::HEAD_DONE);
                     c.tail_used = 0;
-                    return Parsed::Message(Found { view, head, have, whole: false });
+                    return Parsed::Message(FoundMessage { view, head, have, whole: false });
                 }
                 let c = &mut self.conns[id];
                 c.set(flag::HEAD_DONE);

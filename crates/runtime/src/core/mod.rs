@@ -329,7 +329,7 @@ impl Core {
             polled = self.part(Some(Duration::ZERO), self.engine.now());
         }
         if self.has_queued() {
-            // What is ready does not wait for the slices of others.
+            // An answer that is ready does not wait for the slices of others.
             self.flush_finished();
         }
         self.run_queues();

@@ -294,7 +294,14 @@ impl Core {
             b.waiters.push_back(call);
             return self.arm_waiters(at, deadline);
         }
-        let sent = self.connect(at).and_then(|conn| {
+        let conn = self.connect(at);
+        self.send_copy(at, call, conn)
+    }
+
+    /// Sends a call by its copy of the request on a connection. Without one the call goes to another
+    /// server, or fails.
+    pub(super) fn send_copy(&mut self, at: Target, call: Id, conn: Result<Id, u32>) {
+        let sent = conn.and_then(|conn| {
             let kept = Raw::of(self.calls[call].kept.as_slice());
             self.bind(conn, call, kept, Raw::of(&[]))
         });

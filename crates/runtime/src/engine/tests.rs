@@ -461,7 +461,7 @@ fn thousands_of_connections() {
     }
 }
 
-/// What has come on a connection since the last poll is told before the next, of many as of one.
+/// Bytes on a connection since the last poll are told before the next, of many as of one.
 #[test]
 fn input_that_waits_is_seen_before_a_write() {
     let _g = DESCRIPTORS.read().unwrap_or_else(|e| e.into_inner());

@@ -32,7 +32,7 @@ use crate::params;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-use wireloom_ir::desc::{self, Begins, Desc};
+use wireloom_ir::desc::{self, Begins, Desc, SegmentDesc};
 use wireloom_ir::passes::affinity_groups::Bound;
 
 /// The ports of one core.
@@ -389,7 +389,14 @@ impl Opening<'_> {
     /// The core that alone reads a port: that of its handler's segment.
     fn home(&self, p: usize) -> Option<usize> {
         let handler = frame_handler(&self.app.desc, p)?;
-        self.app.desc.handlers[handler as usize].segment.map(|s| s as usize)
+        let segment = self.app.desc.handlers[handler as usize].segment?;
+        self.cores_of(segment).next()
+    }
+
+    /// The cores of a segment.
+    fn cores_of(&self, segment: u32) -> impl Iterator<Item = usize> + Clone {
+        let of = SegmentDesc::of_cores(&self.app.desc.segments);
+        (0..of.len()).filter(move |n| of[*n] == segment as usize)
     }
 
     fn input(&mut self, core: usize, at: PortInstance, end: Box<dyn FramePort>, steered: bool) -> usize {
@@ -490,11 +497,15 @@ impl Opening<'_> {
         }
     }
 
-    /// A ring from each segment that sends to the queue.
+    /// A ring from each core of a segment that sends to the queue. The instances are dealt out to
+    /// the cores of its handler's segment.
     fn open_crossing(&mut self, p: usize, i: usize) {
-        let Some(home) = self.home(p) else { return };
         let Some(plan) = crossing::Plan::of(self.app, p).and_then(|plans| plans.into_iter().nth(i)) else { return };
-        for from in self.app.desc.ports[p].senders.iter().map(|s| *s as usize) {
+        let Some(segment) = self.app.desc.handlers[plan.handler as usize].segment else { return };
+        let homes = self.cores_of(segment);
+        let Some(home) = homes.clone().nth(i % homes.count().max(1)) else { return };
+        let senders: Vec<usize> = self.app.desc.ports[p].senders.iter().flat_map(|s| self.cores_of(*s)).collect();
+        for from in senders {
             let mut all: Vec<&mut Crossings> = self.plans.iter_mut().map(|plan| &mut plan.crossings).collect();
             let k = Crossings::join(&mut all, from, home, &plan);
             self.plans[from].routes[p][i] = Route::Segment(k);

@@ -180,7 +180,8 @@ fn cpus_of(segments: &[SegmentDesc], cpus: &[usize]) -> Vec<Option<usize>> {
     if segments.is_empty() {
         return (0..cpus.len().max(1)).map(|n| cpus.get(n).copied()).collect();
     }
-    segments.iter().map(|s| cpus.get(s.cpu as usize % cpus.len().max(1)).copied()).collect()
+    let places = segments.iter().flat_map(|s| (0..s.cores).map(|k| s.cpu.saturating_add(k) as usize));
+    places.map(|n| cpus.get(n % cpus.len().max(1)).copied()).collect()
 }
 
 /// The core that receives all frames of a process with one app, if there is one, and other cores.
@@ -209,7 +210,7 @@ fn cores_of(
         let (region, shared) = (pool.region().clone(), mesh.shared.clone());
         let mut core = |number: usize, pool, mesh, others| {
             let (app, a) = (&apps[number], &mut plan.apps[number]);
-            let segment = (!app.desc.segments.is_empty()).then_some(index as u32);
+            let segment = SegmentDesc::of_cores(&app.desc.segments).get(index).map(|s| *s as u32);
             let CorePlan { ends, inputs, routes, crossings } = std::mem::take(&mut a.cores[index]);
             // An app with services, too, has one clock: theirs.
             let capture = a.capture.filter(|_| app.half == Half::Both);

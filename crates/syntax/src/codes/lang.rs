@@ -483,6 +483,11 @@ pub static CODES: &[Code] = &[
         "These words say what a sender in another segment does when the queue is full. A queue whose \
          senders are in the segment of its handler discards the packet.",
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8, lossless }\n    segment s on cpu(0) {\n        w -> q\n        q -> o\n    }\n}\n"),
+    code("E0658", "packets of a segment of several cores",
+        "A segment of several cores gets its packets from queues. Instance i of a queue goes to its core \
+         i modulo the number of cores, so a queue has at least as many instances. A port is read by one \
+         core. Packets do not change wildcard and LPM tables there, since each core has a copy.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    segment s on cpu(0..2) { w -> o }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
@@ -500,7 +505,7 @@ pub static CODES: &[Code] = &[
         "app a {\n    port wire = nic(\"eth0\")\n    state n: u64\n    on wire(p) on xdp { n += 1  p -> kernel }\n    every 1s { n = 0 }\n}\n"),
     code("E0673", "a way that a packet cannot go from XDP",
         "In XDP a packet has one fate: it goes to the host (`kernel`), back to its port, to another \
-         `nic(…)`, or it is dropped. It is sent once, as it then is.",
+         `nic(…)`, to all interfaces of a port, or it is dropped. It is sent once, as it then is.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { p -> kernel  p -> wire }\n}\n"),
     code("E0674", "a handler that XDP cannot run",
         "`on xdp` stands behind a handler of the packets of a network interface, `nic(…)`. The \

@@ -6,6 +6,8 @@
 //! the second follows a miss in the first. A backend then packs and hashes the keys of all frames
 //! and prefetches the entries. After that it runs the handler for each frame.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 mod path;
 
 use crate::plans::{BatchLookup, HeaderReuse, TableLookup};
@@ -34,6 +36,8 @@ pub fn plan(m: &Module, h: &Handler) -> Option<BatchLookup> {
         let masked = way.missed.and_then(|_| way.first_use(m, Goal::Any, first.rest)).map(|found| found.lookup);
         (Some(first.lookup), masked)
     };
+    let (mut exact, mut masked) = (exact, masked);
+    exact.iter_mut().chain(&mut masked).for_each(|l| l.split = split(m, unit, &l.key));
     let sites = sites(&h.body, exact.iter().chain(&masked));
     let unused = unused(&h.body, &sites);
     let reuse = header_reuse(m, unit, &h.body, &sites, &unused);
@@ -56,8 +60,12 @@ pub fn illegal(m: &Module, h: &Handler, plan: &BatchLookup) -> Option<&'static s
         let Some(found) = way.first_use(m, Goal::At(&lookup.site), rest) else {
             return Some("a lookup is not made where it says, or its key is not known ahead");
         };
-        if is_masked(m, found.lookup.table) != masked || found.lookup != *lookup {
+        let same = TableLookup { split: lookup.split.clone(), ..found.lookup };
+        if is_masked(m, same.table) != masked || same != *lookup {
             return Some("a lookup's table, key or guard is not that of its statement");
+        }
+        if lookup.split.as_ref().is_some_and(|c| !has_condition(&lookup.key, c)) {
+            return Some("a key does not depend on the condition that splits it");
         }
         sure.get_or_insert(!way.faults);
         way.missed = found.dst.filter(|_| is_steady(m, lookup.table));
@@ -93,12 +101,59 @@ pub fn is_masked(m: &Module, id: TableId) -> bool {
     matches!(m.tables[id.index()].kind, TableKind::Wildcard | TableKind::Lpm) && !m.has_queues() && is_steady(m, id)
 }
 
+/// A condition over headers on which a key depends, at several places of it. IPv4 and IPv6 are such
+/// headers. TCP and UDP, whose ports are loaded in any case, are not.
+fn split(m: &Module, unit: UnitId, key: &Expr) -> Option<Expr> {
+    let mut found = None;
+    walk::expr(key, &mut |e| {
+        if let ExprKind::If(c, ..) = &*e.kind {
+            let header = found.is_none() && matches!(&*c.kind, ExprKind::Case(..));
+            if header && frame::either_header(m, &mut OfHandler { m, unit }, e).is_none() {
+                found = Some(c.clone())
+            }
+        }
+    });
+    found
+}
+
+fn has_condition(key: &Expr, cond: &Expr) -> bool {
+    let mut found = false;
+    walk::expr(key, &mut |e| found |= matches!(&*e.kind, ExprKind::If(c, ..) if c == cond));
+    found
+}
+
+/// Reads of the frame that a handler gets: local 0.
+struct OfHandler<'m> {
+    m: &'m Module,
+    unit: UnitId,
+}
+
+impl frame::HeaderReads for OfHandler<'_> {
+    type View = ();
+
+    fn header_field(&mut self, path: &Path) -> Option<frame::HeaderField<()>> {
+        let (Root::Local(LocalId(0)), [Step::Field(h), Step::Field(field)]) = (path.root, &path.steps[..]) else {
+            return None;
+        };
+        let layers = &self.m.unit(self.unit).frame.as_ref()?.layers;
+        let layer = layers.iter().position(|l| l.header == *h)? as u32;
+        Some(frame::HeaderField { view: (), frame: self.unit, layer, field: *field })
+    }
+
+    fn frame_field(&mut self, path: &Path) -> Option<((), UnitId, FieldId)> {
+        match (path.root, &path.steps[..]) {
+            (Root::Local(LocalId(0)), [Step::Field(f)]) => Some(((), self.unit, *f)),
+            _ => None,
+        }
+    }
+}
+
 /// The keys as they stand in the statements.
 fn sites<'b>(body: &'b Body, lookups: impl Iterator<Item = &'b TableLookup>) -> Vec<&'b Expr> {
     lookups.filter_map(|l| plans::keyed(&l.site.find(&body.block)?.kind)).map(|found| found.1).collect()
 }
 
-/// What a handler reads of its frame, the keys set aside.
+/// The parts of its frame that a handler reads, the keys set aside.
 fn header_reuse(m: &Module, unit: UnitId, body: &Body, sites: &[&Expr], unused: &BTreeSet<LocalId>) -> HeaderReuse {
     let mut reads = Reads { m, unit, sites, places: BTreeSet::new(), all: false };
     walk::stmts(&body.block, &mut |s| {

@@ -1,13 +1,15 @@
 //! Facts that hold on the path to a statement of a handler: conditions, and values of locals over
 //! the frame alone.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::is_masked;
 use crate::packed_keys::is_core_table;
 use crate::plans::{keyed, StmtPath, TableLookup};
 use crate::*;
 use std::collections::BTreeMap;
 
-/// What is known of locals: what each has been set to; None: it depends.
+/// The values that locals have been set to; None: it depends.
 type Known = BTreeMap<LocalId, Option<Expr>>;
 
 pub(super) struct PathState {
@@ -19,7 +21,7 @@ pub(super) struct PathState {
     changed: bool,
     /// A fault may have ended the handler.
     pub faults: bool,
-    /// What an exact table has answered: only what a miss leads to is looked at, up to a table of
+    /// The answer of an exact table: only the way behind a miss is looked at, up to a table of
     /// masks.
     pub missed: Option<LocalId>,
 }
@@ -66,18 +68,18 @@ impl<'b> Rest<'b> {
     }
 }
 
-pub(super) struct Found<'b> {
+pub(super) struct FirstUse<'b> {
     pub lookup: TableLookup,
     /// The local that it sets, if it is a lookup.
     pub dst: Option<LocalId>,
-    /// What follows in its block.
+    /// The rest of its block.
     pub rest: Rest<'b>,
 }
 
 impl PathState {
     /// Looks for the use, statement by statement; leaves the state as it is there, or behind the
     /// block.
-    pub fn first_use<'b>(&mut self, m: &Module, goal: Goal, rest: Rest<'b>) -> Option<Found<'b>> {
+    pub fn first_use<'b>(&mut self, m: &Module, goal: Goal, rest: Rest<'b>) -> Option<FirstUse<'b>> {
         for (n, s) in rest.stmts.iter().enumerate() {
             let faults = ends_by_fault(s);
             self.faults |= faults && matches!(s.kind, StmtKind::If { .. });
@@ -93,7 +95,7 @@ impl PathState {
                     let found = self.usable(m, kind, rest.path(n));
                     if let Some((lookup, dst)) = found.filter(|(l, _)| goal.is(&l.site)) {
                         let rest = Rest { stmts: &rest.stmts[n + 1..], at: rest.path(n + 1) };
-                        return Some(Found { lookup, dst, rest });
+                        return Some(FirstUse { lookup, dst, rest });
                     }
                     self.forget(s)
                 }
@@ -113,7 +115,7 @@ impl PathState {
                         self.exact = exact;
                     }
                     self.forget(s);
-                    // What the branches that leave say of those that go on.
+                    // A branch that leaves says something of the one that goes on.
                     match (leaves(then), leaves(other)) {
                         (Leaves::Never, Leaves::Never) => {}
                         (Leaves::Always, Leaves::Never) => self.add(not),
@@ -153,7 +155,7 @@ impl PathState {
             return None;
         }
         let key = over_frame(key, &self.known)?;
-        Some((TableLookup { table, site: StmtPath(at), key, guard: self.guard.clone() }, dst))
+        Some((TableLookup { table, site: StmtPath(at), key, guard: self.guard.clone(), split: None }, dst))
     }
 
     /// Whether a condition asks for what an exact table has answered.
@@ -169,7 +171,7 @@ impl PathState {
         }
     }
 
-    /// What a statement sets is not known behind it.
+    /// Locals that a statement sets are not known behind it.
     fn forget(&mut self, s: &Stmt) {
         each(s, &mut |s| {
             let mut set = |l: LocalId| {

@@ -1,5 +1,7 @@
 //! Expressions over sixteen frames.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::value::{constant, span, zero, Value};
 use super::Vectorizer;
 use crate::layout::int_of;
@@ -26,7 +28,12 @@ impl<'a> Vectorizer<'a> {
         }
         match self.expr(e)? {
             Value::Mask(t) => Some(t),
-            _ => None,
+            Value::Const(_)
+            | Value::Number { .. }
+            | Value::Wide(_)
+            | Value::Maybe(..)
+            | Value::Record(_)
+            | Value::Unknown => None,
         }
     }
 
@@ -90,18 +97,33 @@ impl<'a> Vectorizer<'a> {
             E::None => zero(self.m, e.ty),
             E::IsSome(a) => match self.expr(a)? {
                 Value::Maybe(has, _) => Value::Mask(has),
-                _ => return None,
+                Value::Const(_)
+                | Value::Number { .. }
+                | Value::Wide(_)
+                | Value::Mask(_)
+                | Value::Record(_)
+                | Value::Unknown => return None,
             },
             E::Unwrap(a) => match self.expr(a)? {
                 Value::Maybe(_, v) => *v,
-                _ => return None,
+                Value::Const(_)
+                | Value::Number { .. }
+                | Value::Wide(_)
+                | Value::Mask(_)
+                | Value::Record(_)
+                | Value::Unknown => return None,
             },
             E::Make(list) if *self.m.ty(e.ty) != Ty::Endpoint => {
                 Value::Record(list.iter().map(|e| self.expr(e)).collect::<Option<_>>()?)
             }
             E::Get(a, n) => match self.expr(a)? {
                 Value::Record(list) => list.get(*n as usize)?.clone(),
-                _ => return None,
+                Value::Const(_)
+                | Value::Number { .. }
+                | Value::Wide(_)
+                | Value::Mask(_)
+                | Value::Maybe(..)
+                | Value::Unknown => return None,
             },
             _ => return None,
         };

@@ -1,5 +1,7 @@
 //! The headers of sixteen frames, and their fields.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::value::Value;
 use super::Vectorizer;
 use crate::frame::{field_size, fixed_offset};
@@ -77,7 +79,7 @@ impl<'a> Vectorizer<'a> {
         for f in header.body.clone() {
             let field = &header.fields[f.index()];
             if let Some(ranges) = field.within.as_ref().filter(|_| !s.known.contains_key(&f)) {
-                // What is read here has not been checked yet.
+                // The bytes that are read here have not been checked yet.
                 let value = self.field(unit, s.at, f, false)?;
                 let within = self.in_ranges(&value, ranges)?;
                 is = self.and(is, within);

@@ -54,7 +54,12 @@ impl<'a> Vectorizer<'a> {
             let w = w as u32;
             self.steps.push(match word {
                 Value::Const(v) => VectorStep::Even(w, u32::try_from(*v).ok()?),
-                word => VectorStep::Column(w, number(word)?),
+                word @ Value::Number { .. }
+                | word @ Value::Wide(_)
+                | word @ Value::Mask(_)
+                | word @ Value::Maybe(..)
+                | word @ Value::Record(_)
+                | word @ Value::Unknown => VectorStep::Column(w, number(word)?),
             })
         }
         self.steps.push(VectorStep::Asks(who));

@@ -1,5 +1,7 @@
 //! Statements over sixteen frames.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::value::{members, number, zero, Value};
 use super::Vectorizer;
 use crate::packed_keys::packed;
@@ -61,7 +63,12 @@ impl<'a> Vectorizer<'a> {
         }
         let step = match self.expr(e)? {
             Value::Const(n) => VectorStep::Count(c, u64::try_from(n).ok()?, when),
-            value => VectorStep::Sum(c, number(&value)?, when),
+            value @ Value::Number { .. }
+            | value @ Value::Wide(_)
+            | value @ Value::Mask(_)
+            | value @ Value::Maybe(..)
+            | value @ Value::Record(_)
+            | value @ Value::Unknown => VectorStep::Sum(c, number(&value)?, when),
         };
         self.steps.push(step);
         Some(())
@@ -106,7 +113,16 @@ impl<'a> Vectorizer<'a> {
             Ty::Record(_) | Ty::Tuple(_) => {
                 Value::Record(members(m, ty).into_iter().enumerate().map(|(n, t)| load(Some(n as u32), t)).collect())
             }
-            _ => load(None, ty),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Msg(_) => load(None, ty),
         }
     }
 }

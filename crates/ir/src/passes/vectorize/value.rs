@@ -1,10 +1,12 @@
 //! Values of expressions over sixteen frames, and what is computed of them.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Vectorizer;
 use crate::plans::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp};
 use crate::*;
 
-/// What an expression is for sixteen frames.
+/// The form of an expression for sixteen frames.
 #[derive(Clone, PartialEq)]
 pub(super) enum Value {
     /// A number that is the same for all.
@@ -205,7 +207,12 @@ impl Vectorizer<'_> {
         match v {
             _ if by == 0 => return Some(v.clone()),
             Value::Const(v) => return Some(Value::Const(v << by & 0xffff_ffff)),
-            _ => {}
+            Value::Number { .. }
+            | Value::Wide(_)
+            | Value::Mask(_)
+            | Value::Maybe(..)
+            | Value::Record(_)
+            | Value::Unknown => {}
         }
         let (of, (least, most)) = (number(v)?, span(v)?);
         let fits = most << by <= u64::from(u32::MAX);
@@ -217,7 +224,12 @@ impl Vectorizer<'_> {
         match v {
             _ if by == 0 => return Some(v.clone()),
             Value::Const(v) => return Some(Value::Const(v >> by)),
-            _ => {}
+            Value::Number { .. }
+            | Value::Wide(_)
+            | Value::Mask(_)
+            | Value::Maybe(..)
+            | Value::Record(_)
+            | Value::Unknown => {}
         }
         let (of, (least, most)) = (number(v)?, span(v)?);
         Some(self.number(VectorOp::Bits { of, shift: by, mask: None }, least >> by, most >> by))
@@ -308,7 +320,12 @@ impl Vectorizer<'_> {
                     let op = VectorOp::Binary(BinaryOp::Sub, number(v)?, NumberRef::Const(*low as u32), None);
                     self.number(op, 0, u64::from(u32::MAX))
                 }
-                _ => v.clone(),
+                Value::Number { .. }
+                | Value::Wide(_)
+                | Value::Mask(_)
+                | Value::Maybe(..)
+                | Value::Record(_)
+                | Value::Unknown => v.clone(),
             };
             let within = self.compare(Compare::Le, &from, &Value::Const(u128::from(high - low)))?;
             any = self.or(any, within);

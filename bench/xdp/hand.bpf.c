@@ -1,0 +1,108 @@
+/* Programs by hand that generated ones are measured beside. Short IPv4 keys, no options, no tags:
+ * what somebody writes who knows all frames. */
+#define WL_FAULTS 1
+#include "bpf.h"
+
+#pragma clang diagnostic ignored "-Wunused-function"
+
+char _license[] SEC("license") = "GPL";
+struct app_state { uint64_t unused; };
+volatile uint64_t wl_unknown SEC(".data") = 0;
+volatile const uint64_t wl_tick SEC(".rodata") = 1, wl_first_tick SEC(".rodata") = 0, wl_seed SEC(".rodata") = 0,
+    wl_wall SEC(".rodata") = 0, wl_manual SEC(".rodata") = 0;
+
+struct count { uint64_t packets, bytes; };
+struct frame { uint8_t *p; uint64_t n; };
+
+WL_INLINE bool udp(struct xdp_md *ctx, struct frame *f) {
+    uint8_t *d = (uint8_t *)(long)ctx->data, *e = (uint8_t *)(long)ctx->data_end;
+    uint64_t n = (uint64_t)(long)e - (uint64_t)(long)d;
+    WL_KEEP(n);
+    if (d + 42 > e || wl_known_le16(d + 12) != 8 || d[14] != 0x45) return false;
+    f->p = d;
+    f->n = n;
+    return true;
+}
+
+SEC("xdp") int empty(struct xdp_md *ctx) { (void)ctx; return XDP_DROP; }
+
+/* ---- parse and count ---- */
+
+struct count per_cpu[64][8] __attribute__((aligned(64)));
+SEC("xdp") int parse_count(struct xdp_md *ctx) {
+    struct frame f;
+    if (!udp(ctx, &f)) return XDP_PASS;
+    struct count *c = &per_cpu[bpf_get_smp_processor_id() & 63][f.p[23] == 17];
+    c->packets++;
+    c->bytes += f.n;
+    return XDP_DROP;
+}
+
+/* ---- flows: the frame of the next run has other ports ---- */
+
+struct flow { uint32_t src, dst, ports, proto; };
+WL_INLINE void next(struct frame *f, uint32_t ports) {
+    const uint32_t n = (wl_known_be32(f->p + 34) + 1) & ports;
+    *(uint32_t *)(f->p + 34) = __builtin_bswap32(n);
+}
+static long (*const update)(void *map, const void *key, const void *value, uint64_t flags) = (void *)2;
+struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_HASH); WL_MAP_TYPE(key, struct flow); WL_MAP_TYPE(value, struct count); WL_MAP_NUMBER(max_entries, 2097152); } hashed SEC(".maps");
+WL_INLINE int kernel_hash(struct xdp_md *ctx, uint32_t ports) {
+    struct frame f;
+    if (!udp(ctx, &f)) return XDP_PASS;
+    const struct flow k = {wl_known_le32(f.p + 26), wl_known_le32(f.p + 30), wl_known_le32(f.p + 34), f.p[23]};
+    struct count *c = bpf_map_lookup_elem(&hashed, &k);
+    if (c) {
+        c->packets++;
+        c->bytes += f.n;
+    } else {
+        const struct count first = {1, f.n};
+        update(&hashed, &k, &first, 1);
+    }
+    next(&f, ports);
+    return XDP_DROP;
+}
+SEC("xdp") int hash_1k(struct xdp_md *ctx) { return kernel_hash(ctx, 1023); }
+SEC("xdp") int hash_1m(struct xdp_md *ctx) { return kernel_hash(ctx, (1 << 20) - 1); }
+
+/* Lines of two slots, each processor its own, no locks, no expiry. */
+#define LINES (1u << 20)
+struct slot { uint64_t a, b, packets, bytes; };
+struct line { struct slot s[2]; };
+struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct line); WL_MAP_NUMBER(max_entries, 2097152); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); } lines SEC(".maps");
+WL_INLINE int own_lines(struct xdp_md *ctx, uint32_t ports) {
+    struct frame f;
+    if (!udp(ctx, &f)) return XDP_PASS;
+    const uint64_t a = wl_known_le64(f.p + 26), b = wl_known_le32(f.p + 34) | (uint64_t)f.p[23] << 32 | 1ull << 63;
+    uint64_t h = a * 0x9e3779b97f4a7c15ull;
+    h ^= h >> 29;
+    h = (h ^ b) * 0xbf58476d1ce4e5b9ull;
+    h ^= h >> 32;
+    const uint32_t base = (bpf_get_smp_processor_id() & 1) * LINES;
+    for (uint32_t t = 0; t < 8; t++) {
+        const uint32_t at = base + (((uint32_t)h + t) & (LINES - 1));
+        struct line *l = bpf_map_lookup_elem(&lines, &at);
+        if (!l) return XDP_PASS;
+        for (int j = 0; j < 2; j++) {
+            struct slot *s = &l->s[j];
+            if (s->b && (s->b != b || s->a != a)) continue;
+            s->a = a;
+            s->b = b;
+            s->packets++;
+            s->bytes += f.n;
+            next(&f, ports);
+            return XDP_DROP;
+        }
+    }
+    return XDP_PASS;
+}
+SEC("xdp") int lines_1k(struct xdp_md *ctx) { return own_lines(ctx, 1023); }
+SEC("xdp") int lines_1m(struct xdp_md *ctx) { return own_lines(ctx, (1 << 20) - 1); }
+
+/* What the change of the ports costs alone. */
+SEC("xdp") int change(struct xdp_md *ctx) {
+    struct frame f;
+    if (!udp(ctx, &f)) return XDP_PASS;
+    next(&f, 1023);
+    return XDP_DROP;
+}

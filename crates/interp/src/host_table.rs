@@ -1,0 +1,21 @@
+//! The table of functions that programs call, for hosts that are no runtime.
+
+/// A `wl_host` of the functions of these names where it stands. Ciphers and stacks are the runtime's.
+macro_rules! host_table {
+    () => {
+        wl_host {
+            call: Some(call),
+            reply: Some(reply),
+            send: Some(send),
+            grow: Some(grow),
+            close: Some(close),
+            log: Some(log),
+            fault: Some(fault),
+            crypto: Some(wireloom_runtime::crypto::entry),
+            pause: Some(wireloom_runtime::core::stacks::run_on),
+            keep: Some(keep),
+        }
+    };
+}
+
+pub(crate) use host_table;

@@ -1,0 +1,126 @@
+//! Frames in the XDP hook. It sends one once, or to all interfaces of a port, and puts
+//! headers of fixed size in.
+
+use super::{fate, Search};
+use crate::desc::{FrameEngine, PortKind};
+use crate::*;
+
+/// A loop that does nothing but send the frame through all instances of a port. `true`: but for the
+/// one that it came from.
+pub fn broadcast(m: &Module, s: &StmtKind) -> Option<(PortId, bool)> {
+    let StmtKind::For { var, from, to, body, .. } = s else { return None };
+    let (ExprKind::Int(0), ExprKind::PortLen(port)) = (&*from.kind, &*to.kind) else { return None };
+    let is_var = |e: &Expr| matches!(&*e.kind, ExprKind::Local(l) if l == var);
+    let sends = |b: &[Stmt]| match b {
+        [Stmt { kind: StmtKind::Frame { act: FrameAct::Send { port: to, index, .. }, .. }, .. }] => {
+            to == port && is_var(index)
+        }
+        _ => false,
+    };
+    let nic = matches!(m.ports[port.index()].kind, PortKind::Frames { engine: FrameEngine::Nic, .. });
+    match &body[..] {
+        _ if !nic => None,
+        body if sends(body) => Some((*port, false)),
+        [Stmt { kind: StmtKind::If { cond, then, other }, .. }] if sends(then) && other.is_empty() => {
+            let ExprKind::Binary(BinOp::Ne, a, b) = &*cond.kind else { return None };
+            let came = |e: &Expr| matches!(&*e.kind, ExprKind::FrameInstance(_));
+            (is_var(a) && came(b) || came(a) && is_var(b)).then_some((*port, true))
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of new headers that have one size, and whose checksums cover no more than themselves.
+/// `None`: they are others.
+pub fn fixed_parts(m: &Module, parts: &[Part]) -> Option<u32> {
+    let own = |u: UnitId| matches!(m.unit(u).header.checksum.map(|c| c.over), None | Some(Over::Header));
+    if !parts.iter().all(|p| p.unit.is_none_or(own)) {
+        return None;
+    }
+    let size = |s: &Stmt| match &s.kind {
+        StmtKind::Emit(Emit::UInt { bytes, .. }) => Some(u32::from(*bytes)),
+        _ => None,
+    };
+    parts.iter().flat_map(|p| &p.body).map(size).sum()
+}
+
+/// Bytes that one insertion may add: they lie on the program's stack meanwhile.
+const INSERTED_MAX: u32 = 128;
+
+impl Search<'_> {
+    /// The port that a frame is sent to.
+    pub(super) fn way(&mut self, s: &Stmt) {
+        let port = match &s.kind {
+            StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } => *port,
+            kind => match broadcast(self.m, kind) {
+                Some((port, _)) => port,
+                None => return,
+            },
+        };
+        if fate(self.m, Some(self.port), port).is_none() {
+            let what = format!("port `{}` cannot be reached from XDP", self.m.ports[port.index()].name);
+            self.add("E0673", s.span, what, "send to the port itself, to another `nic(…)`, or to `kernel`");
+        }
+    }
+
+    /// Headers that are put in.
+    pub(super) fn parts(&mut self, span: Span, parts: &[Part]) {
+        match fixed_parts(self.m, parts) {
+            Some(n) if n <= INSERTED_MAX => {
+                for s in parts.iter().flat_map(|p| &p.body) {
+                    walk::stmt_exprs(&s.kind, &mut |e| walk::expr(e, &mut |e| self.expr(span, e)));
+                }
+            }
+            Some(n) => {
+                let what = format!("XDP cannot insert {n} bytes at a time");
+                self.add("E0670", span, what, "insert at most 128 bytes at a time");
+            }
+            None => {
+                let what = "XDP inserts headers of one size only, without a checksum over their payload";
+                self.add("E0670", span, what.into(), "leave this handler to the CPU");
+            }
+        }
+    }
+
+    /// A frame leaves once, and is not changed behind that.
+    pub(super) fn frames(&mut self) {
+        let mut found = Vec::new();
+        sends(self.m, &self.h.body.block, false, &mut found);
+        for span in found {
+            let what = "XDP sends a packet once, and as it then is".to_string();
+            self.add("E0673", span, what, "end the handler behind the send: `return`");
+        }
+    }
+}
+
+/// Statements that send a frame again, or change one that has been sent; whether the block may have
+/// sent it.
+fn sends(m: &Module, block: &[Stmt], mut sent: bool, found: &mut Vec<Span>) -> bool {
+    for s in block {
+        let send = matches!(&s.kind, StmtKind::Frame { act: FrameAct::Send { .. }, .. });
+        if matches!(s.kind, StmtKind::Frame { .. }) || broadcast(m, &s.kind).is_some() {
+            if sent {
+                found.push(s.span)
+            }
+            sent |= send || !matches!(s.kind, StmtKind::Frame { .. });
+            continue;
+        }
+        let mut after = sent;
+        let again = matches!(s.kind, StmtKind::For { .. } | StmtKind::Loop { .. });
+        walk::stmt_blocks(&s.kind, &mut |b| {
+            let out = sends(m, b, sent, found) && !leaves(b);
+            // A second round.
+            if again && out && !sent {
+                sends(m, b, true, found);
+            }
+            after |= out;
+        });
+        sent = after;
+    }
+    sent
+}
+
+/// Whether a block ends its handler.
+fn leaves(block: &[Stmt]) -> bool {
+    matches!(block.last().map(|s| &s.kind), Some(StmtKind::Return(_) | StmtKind::Fault { .. }))
+}

@@ -1,0 +1,84 @@
+//! Which tables the XDP hook keeps.
+
+use super::{is_value, kind_of, Search};
+use crate::*;
+
+/// Whether a table's keys and values have one size: no options.
+pub(super) fn is_fixed(m: &Module, ty: TyId) -> bool {
+    match m.ty(ty) {
+        Ty::Option(_) => false,
+        Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_fixed(m, f.1)),
+        Ty::Tuple(ts) => ts.iter().all(|t| is_fixed(m, *t)),
+        _ => is_value(m, ty),
+    }
+}
+
+/// Bytes of a value of one size in its canonical form: integers in whole bytes, addresses in 16.
+pub fn canonical_size(m: &Module, ty: TyId) -> usize {
+    match m.ty(ty) {
+        Ty::Bool => 1,
+        Ty::UInt(bits) | Ty::Int(bits) => (*bits as usize).div_ceil(8),
+        Ty::Ip => 16,
+        Ty::Endpoint => 18,
+        Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| canonical_size(m, f.1)).sum(),
+        Ty::Tuple(ts) => ts.iter().map(|t| canonical_size(m, *t)).sum(),
+        _ => 0,
+    }
+}
+
+/// The most bytes of a table's keys, and of its values: both lie on the program's stack, which has
+/// 512.
+pub const KEY_MAX: usize = 64;
+pub const VALUE_MAX: usize = 64;
+
+/// Of a table from which the least recently used entry goes: it is one of those that the language
+/// allows only from this capacity on.
+const LEAST_LRU: u64 = 1024;
+/// Entries of a table: its map is made whole at the start.
+pub const CAPACITY_MAX: u64 = 32 << 20;
+
+/// Whether a statement is about a table of this kind as the hook has it.
+fn has(kind: TableKind, s: &StmtKind) -> bool {
+    use StmtKind::*;
+    match kind {
+        TableKind::Exact | TableKind::Array => {
+            matches!(s, TableGet { .. } | TablePut { .. } | TableUpdate { .. } | TableRemove { .. })
+        }
+        TableKind::Wildcard | TableKind::Lpm => matches!(s, TableGet { .. }),
+        TableKind::Bloom => matches!(s, TableGet { .. } | TablePut { .. } | TableUpdate { .. }),
+        TableKind::CountMin => matches!(s, TableGet { .. } | TableUpdate { .. }),
+        TableKind::HyperLogLog | TableKind::Ring => false,
+    }
+}
+
+impl Search<'_> {
+    pub(super) fn table(&mut self, s: &Stmt, t: TableId) {
+        let t = &self.m.tables[t.index()];
+        let kind = text::table_kind(t.kind);
+        if matches!(t.kind, TableKind::HyperLogLog | TableKind::Ring) {
+            let what = format!("table `{}` is `{kind}`, which XDP does not have", t.name);
+            return self.add("E0670", s.span, what, "leave this handler to the CPU");
+        }
+        if !has(t.kind, &s.kind) && ops::statement(&s.kind).devices.contains(&ops::Device::Xdp) {
+            let what = format!("XDP cannot change table `{}` in this way: it is `{kind}`", t.name);
+            return self.add("E0670", s.span, what, "leave this handler to the CPU");
+        }
+        let (key, value) = (canonical_size(self.m, t.key), canonical_size(self.m, t.value));
+        if !is_fixed(self.m, t.key) || !is_fixed(self.m, t.value) || t.memory != 0 {
+            let what = format!("entries of table `{}` vary in size, which XDP cannot keep", t.name);
+            self.add("E0671", s.span, what, "use numbers, addresses, and records of these");
+        } else if t.evict_lru && t.capacity < LEAST_LRU {
+            let what = format!("XDP does not know which entry of table `{}` was used least recently", t.name);
+            self.add("E0670", s.span, what, "give it a capacity of at least 1024, or leave `evict lru` out");
+        } else if t.capacity > CAPACITY_MAX {
+            let what = format!("table `{}` is too large for XDP: {} entries", t.name, t.capacity);
+            self.add("E0671", s.span, what, "a table has at most 33554432 entries there");
+        } else if key > KEY_MAX || value > VALUE_MAX {
+            let what = format!("an entry of table `{}` is too large for XDP: {key} and {value} bytes", t.name);
+            self.add("E0671", s.span, what, "a key and a value have at most 64 bytes each");
+        } else if t.kind == TableKind::Lpm && !matches!(self.m.ty(t.key), Ty::Ip | Ty::UInt(32)) {
+            let what = format!("the keys of table `{}` are {}", t.name, kind_of(self.m, t.key));
+            self.add("E0671", s.span, what, "use addresses: `ip4` or `ip`");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `bench/xdp/run.sh`: generated programs for the XDP hook beside ones written by hand.
+//!
+//! Each round runs all programs, one after the other, so that what the machine does besides meets
+//! all of them. A figure is the median of the rounds, in nanoseconds above an empty program.
+//!
+//!     xdp_bench [ROUNDS]
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use wireloom_codegen_c::xdp::emit;
+use wireloom_interp::Pattern;
+use wireloom_interp::Ranked;
+use wireloom_ir::placement::candidates;
+use wireloom_tests::programs::module;
+use wireloom_tests::root;
+use wireloom_xdp::{Hand, Object, Settings};
+
+/// A row of the table: ours, what it is measured beside, and what is to be reached.
+struct Job {
+    title: &'static str,
+    ours: &'static str,
+    peer: Peer,
+    must: f64,
+    aim: f64,
+}
+
+enum Peer {
+    /// Nothing: nanoseconds above an empty program.
+    Above,
+    /// A program by hand: the ratio of what lies above the floor.
+    Hand { name: &'static str, floor: &'static str },
+}
+
+const JOBS: &[Job] = &[
+    Job {
+        title: "parse and count, ns above an empty program",
+        ours: "parse_count",
+        peer: Peer::Above,
+        must: 4.0,
+        aim: 2.0,
+    },
+    Job { title: "whole walk, ns above an empty program", ours: "whole_walk", peer: Peer::Above, must: 12.0, aim: 9.0 },
+    Job {
+        title: "1K flows, beside the kernel's HASH",
+        ours: "flows_1k",
+        peer: Peer::Hand { name: "hash_1k", floor: "empty" },
+        must: 0.70,
+        aim: 0.62,
+    },
+    Job {
+        title: "1M flows, beside the kernel's HASH",
+        ours: "flows_1m",
+        peer: Peer::Hand { name: "hash_1m", floor: "empty" },
+        must: 0.75,
+        aim: 0.68,
+    },
+    Job {
+        title: "parse and count, beside the one by hand",
+        ours: "parse_count",
+        peer: Peer::Hand { name: "parse_count", floor: "empty" },
+        must: 1.2,
+        aim: 1.05,
+    },
+    Job {
+        title: "1K flows, beside own lines by hand",
+        ours: "flows_1k",
+        peer: Peer::Hand { name: "lines_1k", floor: "empty" },
+        must: 1.2,
+        aim: 1.05,
+    },
+    Job {
+        title: "1M flows, beside own lines by hand",
+        ours: "flows_1m",
+        peer: Peer::Hand { name: "lines_1m", floor: "empty" },
+        must: 1.2,
+        aim: 1.05,
+    },
+];
+
+const HAND: &[&str] = &["empty", "parse_count", "hash_1k", "hash_1m", "lines_1k", "lines_1m", "change"];
+const OURS: &[&str] = &["parse_count", "whole_walk", "flows_1k", "flows_1m", "rules"];
+
+/// Runs of a measurement: for a million flows so many that each is met.
+fn repeat(name: &str) -> u32 {
+    match name.ends_with("_1m") {
+        true => 4 << 20,
+        false => 1 << 20,
+    }
+}
+
+fn frame() -> Vec<u8> {
+    let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    f.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    f.extend([0, 0, 0, 53, 0, 26, 0, 0]);
+    f.resize(60, 0);
+    f
+}
+
+fn load(name: &str) -> Object {
+    let path: PathBuf = root().join(format!("bench/xdp/{name}.loom"));
+    let m = module(&path);
+    let source = emit(&m, &candidates(&m), &|_| 1).expect("a handler of frames");
+    Object::load(&source, &Settings::default()).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// 1,000 rules under 12 masks, none of which fits the frame but the last one.
+fn fill(object: &mut Object) {
+    let masks: Vec<[u8; 11]> = (0..12u8)
+        .map(|n| {
+            let (src, dst) = (u32::MAX << (2 * (n % 4)), u32::MAX << (4 * (n / 4)));
+            let mut mask = [0xff; 11];
+            mask[..4].copy_from_slice(&src.to_le_bytes());
+            mask[4..8].copy_from_slice(&dst.to_le_bytes());
+            mask
+        })
+        .collect();
+    for n in 0..1000u32 {
+        let mask = masks[n as usize % 12];
+        let mut key = [0u8; 11];
+        key[..4].copy_from_slice(&(0x0b00_0000 + (n << 8)).to_le_bytes());
+        key[4..8].copy_from_slice(&0x0a00_0002u32.to_le_bytes());
+        key[8..10].copy_from_slice(&53u16.to_le_bytes());
+        key[10] = 17;
+        if n == 999 {
+            key[..4].copy_from_slice(&0x0a00_0001u32.to_le_bytes());
+        }
+        let key: Vec<u8> = key.iter().zip(mask).map(|(a, b)| a & b).collect();
+        let entry = Ranked { priority: u128::from(n), value: &[1] };
+        assert!(object.stand_for(0, Pattern { key: &key, mask: &mask }, Some(entry)), "a rule has no room");
+    }
+}
+
+fn median(all: &mut [u32]) -> f64 {
+    all.sort_unstable();
+    f64::from(all[all.len() / 2])
+}
+
+fn main() {
+    let rounds: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(7);
+    let text = std::fs::read_to_string(root().join("bench/xdp/hand.bpf.c")).expect("the programs by hand");
+    let hand = Hand::load(&text).unwrap_or_else(|e| panic!("{e}"));
+    let ours: Vec<Arc<Mutex<Object>>> = OURS.iter().map(|n| Arc::new(Mutex::new(load(n)))).collect();
+    fill(&mut ours[OURS.len() - 1].lock().unwrap());
+    let (mut of_hand, mut of_ours) = (vec![Vec::new(); HAND.len()], vec![Vec::new(); OURS.len()]);
+    let frame = frame();
+    for round in 0..=rounds {
+        for (n, name) in HAND.iter().enumerate() {
+            let ns = hand.run(name, &frame, repeat(name)).expect("the program runs");
+            // The first round fills tables.
+            if round > 0 {
+                of_hand[n].push(ns)
+            }
+        }
+        for (n, name) in OURS.iter().enumerate() {
+            let ran = ours[n].lock().unwrap().test_many(0, &frame, repeat(name)).expect("the program runs");
+            if round > 0 {
+                of_ours[n].push(ran.nanoseconds)
+            }
+        }
+    }
+    let by_hand =
+        |name: &str| HAND.iter().position(|n| *n == name).map(|n| median(&mut of_hand[n].clone())).expect("measured");
+    let by_us =
+        |name: &str| OURS.iter().position(|n| *n == name).map(|n| median(&mut of_ours[n].clone())).expect("measured");
+    let empty = by_hand("empty");
+    println!("empty program: {empty} ns; {rounds} rounds\n");
+    println!("| job | result | must | aim | |\n|---|---|---|---|---|");
+    for j in JOBS {
+        let own = by_us(j.ours) - empty;
+        let result = match j.peer {
+            Peer::Above => own,
+            Peer::Hand { name, floor } => own / (by_hand(name) - by_hand(floor)).max(0.5),
+        };
+        let word = if result <= j.aim {
+            "aim"
+        } else if result <= j.must {
+            "must"
+        } else {
+            "missed"
+        };
+        println!("| {} | {result:.2} | {} | {} | {word} |", j.title, j.must, j.aim);
+    }
+    println!("\n| program | ns | verified |\n|---|---|---|");
+    for (n, name) in OURS.iter().enumerate() {
+        let verified = ours[n].lock().unwrap().verified().map_or("-".into(), |v| v.to_string());
+        println!("| {name}.loom | {} | {verified} |", by_us(name));
+    }
+    for name in HAND {
+        println!("| {name}, by hand | {} | |", by_hand(name));
+    }
+}

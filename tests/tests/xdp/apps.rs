@@ -1,0 +1,94 @@
+//! Apps of the tree in the hook.
+
+use super::*;
+
+#[test]
+fn flow_tracker() {
+    let Some(sum) = compare(&app("flow_tracker"), &[], hostile(20_000)) else { return };
+    assert!(sum.entries > 1000, "{sum:?}");
+}
+
+#[test]
+fn port_knocking() {
+    let Some(sum) = compare(&app("port_knocking"), &[], hostile(20_000)) else { return };
+    assert!(sum.frames > 20_000, "{sum:?}");
+}
+
+/// Four knocks and a login, as the app's own tests have them.
+#[test]
+fn port_knocking_opens() {
+    let knock = |port: u16| {
+        let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+        f.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 9]);
+        f.extend(4000u16.to_be_bytes());
+        f.extend(port.to_be_bytes());
+        f.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]);
+        f
+    };
+    let ports = [22, 5123, 6234, 7345, 8456, 22, 22, 80, 5123, 7345, 6234, 22];
+    let run = |each: &mut dyn FnMut(&[u8])| ports.iter().for_each(|p| each(&knock(*p)));
+    let Some(sum) = compare(&app("port_knocking"), &[], run) else { return };
+    // The login, the packet behind it, and the last one.
+    assert_eq!((sum.sent, sum.entries), (3, 1), "{sum:?}");
+}
+
+#[test]
+fn xdp_firewall() {
+    let Some(sum) = compare(&app("xdp_firewall"), &[("otherwise", "drop")], hostile(5_000)) else { return };
+    assert!(sum.counted > 1000, "{sum:?}");
+}
+
+/// A copy of an app with smaller tables: maps are made whole at the start.
+fn smaller(folder: &Folder, name: &str, table: (&str, &str)) -> PathBuf {
+    let text = std::fs::read_to_string(app(name)).expect("the app is there");
+    assert!(text.contains(table.0));
+    written(folder, &text.replace(table.0, table.1))
+}
+
+/// All three encapsulations, with and without a gateway.
+#[test]
+fn l4_balancer() {
+    let folder = Folder::new("xdp-balancer");
+    let path = smaller(&folder, "l4_balancer", ("capacity 33554432", "capacity 1M"));
+    for (encap, gateway) in [("ipip", "0"), ("gre", "1"), ("nvgre", "0"), ("nvgre", "1")] {
+        let gateway = format!("00:00:00:00:00:0{gateway}");
+        let sets = [("vip", "10.0.0.1"), ("dips", "10.1.0.1,10.1.0.2"), ("encap", encap), ("gateway", &gateway)];
+        let Some(sum) = compare(&path, &sets, hostile(3_000)) else { return };
+        assert!(sum.sent > 1000 && sum.entries > 16381, "{encap}: {sum:?}");
+    }
+}
+
+#[test]
+fn nat44() {
+    let sets = [("public", "10.0.0.1")];
+    let Some(sum) = compare(&app("nat44"), &sets, hostile(10_000)) else { return };
+    assert!(sum.sent > 1000 && sum.entries > 100, "{sum:?}");
+}
+
+#[test]
+fn learning_switch() {
+    let run = |both: &mut Both| hostile(10_000)(&mut |bytes| both.frame(bytes));
+    let Some(sum) = beside_it(&app("learning_switch"), &[], 50_000_000, run) else { return };
+    assert!(sum.sent > 1000 && sum.entries > 10, "{sum:?}");
+}
+
+#[test]
+fn openflow_firewall() {
+    let Some(sum) = compare(&app("openflow_firewall"), &[("otherwise", "accept")], hostile(5_000)) else { return };
+    assert!(sum.sent > 1000, "{sum:?}");
+}
+
+/// Few flows: the interpreter's sketch has true counts.
+#[test]
+fn flow_classifier() {
+    let Some(sum) = compare(&app("flow_classifier"), &[("least", "500")], hostile(1_000)) else { return };
+    assert!(sum.frames > 1000 && sum.entries > 3, "{sum:?}");
+}
+
+#[test]
+fn ddos_filter() {
+    let sets = [("rate", "1000"), ("burst", "20"), ("syn_rate", "10"), ("block", "1s"), ("sample", "3")];
+    let run = |both: &mut Both| hostile(10_000)(&mut |bytes| both.frame(bytes));
+    let Some(sum) = beside_it(&app("ddos_filter"), &sets, 200_000, run) else { return };
+    assert!(sum.sent > 1000 && sum.counted > 1000, "{sum:?}");
+}

@@ -1,0 +1,159 @@
+//! Fields that are set, headers that are put in and taken out, checksums.
+
+use super::*;
+
+#[test]
+fn fields_and_their_checksums() {
+    let folder = Folder::new("xdp-fields");
+    let path = written(
+        &folder,
+        "app fields {
+    port wire = nic(\"eth0\")
+    counter right
+    counter wrong
+    on wire(p) where p.eth {
+        let mac = p.eth.src
+        p.eth.src = p.eth.dst
+        p.eth.dst = mac
+        if p.ip4 {
+            if checksum_ok(p.ip4) { right += 1 } else { wrong += 1 }
+            if p.ip4.ttl < 2 { return }
+            p.ip4.ttl -= 1
+            p.ip4.dscp = 11
+            p.ip4.id = p.ip4.id ^ 0xffff
+            let src = p.ip4.src
+            p.ip4.src = p.ip4.dst
+            p.ip4.dst = src
+            if u32(p.ip4.src) & 1 == 1 { p.ip4.dst = 192.0.2.77 }
+        }
+        if p.ip6 {
+            p.ip6.hops = 9
+            p.ip6.label = 0x12345
+        }
+        if p.tcp {
+            let port = p.tcp.src
+            p.tcp.src = p.tcp.dst
+            p.tcp.dst = port
+            p.tcp.seq += 5
+            p.tcp.window = 0
+            p.tcp.psh = 1
+        }
+        if p.udp { p.udp.dst = 53 }
+        p -> wire
+    }
+}
+",
+    );
+    let Some(sum) = compare(&path, &[], hostile(20_000)) else { return };
+    assert!(sum.sent > 5000 && sum.counted > 1000, "{sum:?}");
+}
+
+#[test]
+fn checksums_made_anew() {
+    let folder = Folder::new("xdp-sums");
+    let path = written(
+        &folder,
+        "app sums {
+    port wire = nic(\"eth0\")
+    counter right
+    on wire(p) {
+        if p.tcp and checksum_ok(p.tcp) { right += 1 }
+        if p.udp and checksum_ok(p.udp) { right += 1 }
+        if p.icmp and checksum_ok(p.icmp) { right += 1 }
+        if p.ip4 { update_checksum(p.ip4) }
+        if p.tcp { update_checksum(p.tcp) }
+        if p.udp { update_checksum(p.udp) }
+        if p.icmp { update_checksum(p.icmp) }
+        p -> wire
+    }
+}
+",
+    );
+    let Some(sum) = compare(&path, &[], hostile(20_000)) else { return };
+    assert!(sum.sent > 5000 && sum.counted > 100, "{sum:?}");
+}
+
+#[test]
+fn headers_put_in() {
+    let folder = Folder::new("xdp-insert");
+    let path = written(
+        &folder,
+        "unit Tag { order big  vid: u16  type: u16 }
+app tunnel {
+    port wire = nic(\"eth0\")
+    on wire(p) where p.eth {
+        if p.ip4 {
+            if p.ip4.ttl > 100 {
+                insert Ipv4 { version: 4, ihl: 5, ttl: 64, proto: 4, src: 10.0.0.1, dst: 10.0.0.2 } before p.ip4
+            } else {
+                insert [
+                    Ethernet { dst: p.eth.dst, src: p.eth.src, type: 0x0800 },
+                    Ipv4 { version: 4, ihl: 5, ttl: p.ip4.ttl, proto: 47, src: 10.0.0.1, dst: 10.0.0.2 },
+                    Tag { vid: 7, type: 0x6558 }
+                ] before p.eth
+            }
+            p.ip4.id = 4711
+        } else if p.udp {
+            insert Tag { vid: 1, type: 2 } before p.udp
+        }
+        p -> wire
+    }
+}
+",
+    );
+    let Some(sum) = compare(&path, &[], hostile(20_000)) else { return };
+    assert!(sum.sent > 5000, "{sum:?}");
+}
+
+#[test]
+fn headers_taken_out() {
+    let folder = Folder::new("xdp-remove");
+    let path = written(
+        &folder,
+        "app untag {
+    port wire = nic(\"eth0\")
+    counter bytes
+    on wire(p) where p.eth {
+        if p.vlan { remove p.vlan }
+        if p.ip4 and p.inner_ip4 {
+            remove p.ip4
+            p.inner_ip4.ttl = 5
+        }
+        bytes += u64(p.len)
+        if p.udp { p.udp.src = 99 }
+        p -> wire
+    }
+}
+",
+    );
+    let Some(sum) = compare(&path, &[], hostile(20_000)) else { return };
+    assert!(sum.sent > 5000, "{sum:?}");
+}
+
+/// Headroom is used up: a counted fault, and the frame is gone.
+#[test]
+fn headroom_gone() {
+    let folder = Folder::new("xdp-headroom");
+    let path = written(
+        &folder,
+        "unit Block { order big  a: u64  b: u64  c: u64  d: u64  e: u64  f: u64  g: u64  h: u64 }
+app pad {
+    port wire = nic(\"eth0\")
+    on wire(p) where p.eth {
+        insert [Block { a: 1 }] before p.eth
+        insert [Block { a: 2 }] before p.eth
+        insert [Block { a: 3 }] before p.eth
+        insert [Block { a: 4 }] before p.eth
+        p -> wire
+    }
+}
+",
+    );
+    let (m, all) = placed(&module(&path), &[]);
+    let Some(object) = load(&m, &all, &[]) else { return };
+    let ran = object.test(0, &[7; 64]).expect("the kernel runs it");
+    assert_eq!(ran.verdict, Verdict::Drop);
+    let faults = object.faults_by_place();
+    assert_eq!(faults.iter().map(|f| (f.0, f.2)).collect::<Vec<_>>(), [(12, 1)], "overload: {faults:?}");
+    assert_eq!(m.places[faults[0].1 as usize].span.line, 8, "the fourth insertion");
+}

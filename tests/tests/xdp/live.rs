@@ -1,0 +1,198 @@
+//! Programs in the hook of real interfaces, in namespaces.
+
+use super::*;
+use serde_json::Value;
+use wireloom_tests::net::Net;
+use wireloom_tests::Wireloom;
+
+/// The firewall in front of a real stack: its lists change while pings flow, and the hook is empty
+/// when the process has gone.
+#[test]
+fn firewall_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["a", "b"], &["ping", "curl"]) else { return };
+    net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
+    net.sh("a", "ip addr add 10.8.0.1/24 dev a0");
+    net.sh("b", "ip addr add 10.8.0.2/24 dev b0");
+    let control = net.folder.join("control").display().to_string();
+    let page = "127.0.0.1:8080";
+    let mut app = net.app("a", "xdp_firewall", &["--bind", "wire=nic:a0", "--control", &control, "--admin", page]);
+    let answers = || net.try_sh("b", "ping -n -q -c 1 -W 1 10.8.0.1").code == Some(0);
+    let told = |args: &[&str]| {
+        let said = Wireloom::command(&[args, &["--control", &control]].concat());
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.text);
+        said.text
+    };
+    net.until("a ping is answered", answers);
+    assert!(net.sh("a", "ip link show dev a0").contains("prog/xdp"));
+    told(&["table", "networks", "insert", "key=10.8.0.0/24", "value=true"]);
+    net.until("the network is blocked", || !answers());
+    let counted: Value = serde_json::from_str(&told(&["counter", "by_network", "--json"])).expect("JSON");
+    assert!(counted.to_string().contains("by_network"), "{counted}");
+    assert!(told(&["table", "networks"]).contains("10.8.0.0"));
+    told(&["table", "networks", "delete", "key=10.8.0.0/24"]);
+    net.until("a ping is answered again", answers);
+    // An IPv4 header that is cut off: the fault has its kind and place in the metrics.
+    let send = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('b0', 0)); \
+         s.send(bytes(12) + bytes([8, 0, 0x45, 0]))";
+    net.sh("b", &format!("python3 -c \"{send}\""));
+    let place = "wireloom_faults_total{app=\"xdp_firewall\",kind=\"truncated\",place=\"";
+    net.until("the fault is in the metrics", || {
+        let page = net.curl("a", "http://127.0.0.1:8080/metrics");
+        page.lines().any(|l| l.strip_prefix(place).is_some_and(|l| l.len() > "\"} 1".len() && l.ends_with(" 1")))
+    });
+    // A second program at the interface is refused, by its number.
+    let second = net.try_sh(
+        "a",
+        &format!("{} run apps/xdp_firewall.loom --bind wire=nic:a0 --control off", Wireloom::binary().display()),
+    );
+    assert_eq!(second.code, Some(1), "{}", second.text);
+    assert!(second.text.contains("another XDP program, number"), "{}", second.text);
+    app.kill();
+    net.until("the hook is empty", || !net.sh("a", "ip link show dev a0").contains("prog/xdp"));
+    assert!(answers());
+}
+
+/// Whether programs can be loaded here; if not, it is said loudly.
+fn has_xdp() -> bool {
+    let here = Object::load(&probe(), &Settings::default()).is_ok();
+    if !here {
+        eprintln!("SKIPPED: no XDP here");
+    }
+    here
+}
+
+const TOOLS: [&str; 4] = ["ping", "curl", "ethtool", "python3"];
+
+/// What XDP sends to a veth is lost unless its other end has GRO. And a host leaves checksums to a
+/// veth, which XDP would see unfinished.
+fn ready(net: &Net, ends: &[(&str, &str)]) {
+    for (ns, device) in ends {
+        net.sh(ns, &format!("ethtool -K {device} gro on tx off"));
+    }
+}
+
+/// Three hosts at a switch: floods, and what it has learned.
+#[test]
+fn switch_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["sw", "a", "b", "c"], &TOOLS) else { return };
+    for (i, h) in ["a", "b", "c"].iter().enumerate() {
+        let (near, far) = (format!("02:00:00:00:01:0{i}"), format!("02:00:00:00:00:0{}", i + 1));
+        net.link(("sw", &format!("to_{h}"), &near), (h, "eth0", &far));
+        net.sh(h, &format!("ip addr add 10.7.0.{}/24 dev eth0", i + 1));
+        ready(&net, &[(h, "eth0")]);
+    }
+    let mut app =
+        net.app("sw", "learning_switch", &["--place", "xdp", "--bind", "ports=nic:to_a,to_b,to_c", "--control", "off"]);
+    net.ping("a", "10.7.0.2", 20, 56);
+    net.ping("c", "10.7.0.1", 20, 1000);
+    let before = net.received("c", "eth0");
+    net.ping("a", "10.7.0.2", 20, 56);
+    // Frames to a station that is known go there only.
+    assert!(net.received("c", "eth0") < before + 10);
+    let server = net.http("b", 80);
+    assert_eq!(net.curl("a", "http://10.7.0.2/"), "b");
+    drop(server);
+    app.kill();
+}
+
+/// Hosts behind one address: pings and a connection, both ways.
+#[test]
+fn nat_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["h", "nat", "s"], &TOOLS) else { return };
+    net.link(("h", "eth0", "02:00:00:00:00:01"), ("nat", "lan", "02:00:00:00:00:02"));
+    net.link(("nat", "wan", "02:00:00:00:00:03"), ("s", "eth0", "02:00:00:00:00:04"));
+    net.sh("h", "ip addr add 203.0.113.7/24 dev eth0");
+    net.sh("s", "ip addr add 203.0.113.2/24 dev eth0");
+    ready(&net, &[("h", "eth0"), ("s", "eth0")]);
+    let args = ["--place", "xdp", "--bind", "lan=nic:lan", "--bind", "wan=nic:wan", "--control", "off"];
+    let mut app = net.app("nat", "nat44", &[&args[..], &["--set", "public=203.0.113.1"]].concat());
+    net.ping("h", "203.0.113.2", 20, 56);
+    let server = net.http("s", 80);
+    assert_eq!(net.curl("h", "http://203.0.113.2/"), "s");
+    assert_eq!(net.curl("h", "http://203.0.113.2/big -o /dev/null -w %{size_download}"), "1048576");
+    drop(server);
+    let neighbours = net.sh("s", "ip neigh");
+    assert!(
+        neighbours.contains("203.0.113.1")
+            && !neighbours.contains("203.0.113.7 dev eth0 lladdr 02:00:00:00:00:01 REACHABLE"),
+        "{neighbours}"
+    );
+    app.kill();
+}
+
+/// A packet to the balancer's address leaves in a tunnel.
+#[test]
+fn balancer_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["c", "lb", "s"], &TOOLS) else { return };
+    net.link(("c", "eth0", "02:00:00:00:00:01"), ("lb", "wire", "02:00:00:00:00:02"));
+    net.link(("lb", "out", "02:00:00:00:00:03"), ("s", "eth0", "02:00:00:00:00:04"));
+    net.sh("c", "ip addr add 10.6.0.2/24 dev eth0; ip neigh add 10.6.0.1 lladdr 02:00:00:00:00:02 dev eth0");
+    ready(&net, &[("c", "eth0"), ("s", "eth0")]);
+    let folder = Folder::new("xdp-balancer-live");
+    let text = std::fs::read_to_string(app("l4_balancer")).expect("the app is there");
+    let path = written(&folder, &text.replace("capacity 33554432", "capacity 64K")).display().to_string();
+    let args = ["--place", "xdp", "--bind", "wire=nic:wire", "--bind", "out=nic:out", "--control", "off"];
+    let sets = ["--set", "vip=10.6.0.1", "--set", "dips=10.6.1.1,10.6.1.2", "--set", "gateway=02:00:00:00:00:04"];
+    let mut app = net.app("lb", &path, &[&args[..], &sets].concat());
+    let seen = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x800)); s.bind(('eth0', 0x800)); \
+         print('listening', flush=True); \
+         f = next(f for f in iter(lambda: s.recv(2000), b'') if f[23] == 4); print(f[30:33].hex(), f[34] >> 4, f[46:54].hex(), flush=True)";
+    let log = net.folder.join("seen");
+    net.sh("s", &format!("python3 -c \"{seen}\" > {} 2>&1 &", log.display()));
+    let told = || std::fs::read_to_string(&log).unwrap_or_default();
+    net.until("somebody listens", || told().contains("listening"));
+    net.sh(
+        "c",
+        "python3 -c \"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('10.6.0.1', 53))\"",
+    );
+    // To a server, in an outer header; the inner one is that of the client.
+    net.until("the packet comes in a tunnel", || told().contains("0a0601 4 0a0600020a060001"));
+    app.kill();
+}
+
+/// A source that is too fast is held up, another one is not; prefixes change while it runs.
+#[test]
+fn ddos_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["a", "b"], &TOOLS) else { return };
+    net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
+    net.sh("a", "ip addr add 10.8.0.1/24 dev a0");
+    net.sh("b", "ip addr add 10.8.0.2/24 dev b0; ip addr add 10.8.0.3/24 dev b0");
+    let control = net.folder.join("control").display().to_string();
+    let sets = ["--set", "rate=5", "--set", "burst=3"];
+    let args = ["--bind", "wire=nic:a0", "--bind", "samples=nic:a0", "--control", &control];
+    let mut app = net.app("a", "ddos_filter", &[&args[..], &sets].concat());
+    let fast = |source: &str| {
+        let said = net.try_sh("b", &format!("ping -n -q -c 30 -i 0.01 -W 1 -I {source} 10.8.0.1")).text;
+        let received = said.split(" received").next().and_then(|t| t.split_whitespace().last()?.parse::<u32>().ok());
+        received.unwrap_or_else(|| panic!("{said}"))
+    };
+    let answered = fast("10.8.0.2");
+    assert!((2..20).contains(&answered), "{answered} of 30");
+    assert_eq!(net.try_sh("b", "ping -n -q -c 1 -W 1 -I 10.8.0.3 10.8.0.1").code, Some(0));
+    let told = |args: &[&str]| {
+        let said = Wireloom::command(&[args, &["--control", &control]].concat());
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.text);
+        said.text
+    };
+    told(&["table", "allowed", "insert", "key=10.8.0.2/32", "value=true"]);
+    assert_eq!(fast("10.8.0.2"), 30);
+    told(&["table", "denied", "insert", "key=10.8.0.0/24", "value=true"]);
+    assert_ne!(net.try_sh("b", "ping -n -q -c 1 -W 1 -I 10.8.0.3 10.8.0.1").code, Some(0));
+    assert!(told(&["counter", "by_rate", "--json"]).contains("by_rate"));
+    app.kill();
+}
