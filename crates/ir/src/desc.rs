@@ -247,6 +247,9 @@ pub const REQUEST: u64 = 1024;
 /// Handlers of a core that may be paused at a time, and the part of a stack that each uses besides
 /// its locals.
 pub const PAUSED: u64 = 256;
+/// The most of them in a program whose handlers may need more scratch than this each.
+pub const PAUSED_LARGE: u64 = 16;
+pub const LARGE_SCRATCH: u64 = 1 << 20;
 pub const PAUSED_STACK: u64 = 32 << 10;
 /// The same of each further call that a request makes at once, with its answer's places in the
 /// request's lists (which grow by doubling).
@@ -447,6 +450,9 @@ pub struct HandlerDesc {
     /// It may pause in a long loop, where its program can: if its request has so many bytes.
     #[serde(default)]
     pub pauses: Option<u32>,
+    /// Such a request is handled alone on its connection.
+    #[serde(default)]
+    pub alone: bool,
     /// Of frames: what they begin with.
     #[serde(default)]
     pub begins: Begins,

@@ -212,6 +212,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         on,
         steps: h.steps,
         pauses,
+        alone: pauses.is_some() && h.plan.pause.alone(),
         begins: begins(m, h.on.frame_unit()),
         frames: h.frame_use(),
         sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()),

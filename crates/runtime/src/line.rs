@@ -274,6 +274,7 @@ fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
         interim: Some(interim),
         cancel: None,
         note: None,
+        answer: None,
     }));
     // SAFETY: leaked, so valid for the process.
     let program = unsafe { Program::from_table(table) }.unwrap();
@@ -297,6 +298,7 @@ fn desc(exclusive: bool) -> Desc {
         on,
         steps: 1,
         pauses: None,
+        alone: false,
         begins: Begins::Any,
         frames: FrameUse::Edits,
         sends: true,

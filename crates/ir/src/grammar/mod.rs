@@ -157,7 +157,10 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
                 || p.on_fault.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(2)))))
             || (p.response == Some(unit)
                 && (needs(response)
-                    || p.on_interim.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
+                    || [&p.on_interim, &p.on_answer]
+                        .into_iter()
+                        .flatten()
+                        .any(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
     });
     let handlers = m.handlers.iter().any(|h| match h.on {
         On::Message { protocol, .. } => {

@@ -96,6 +96,7 @@ impl Parser {
                 "class" => p.classes.push(s.str()?),
                 "on_fault" => return s.body().map(|b| p.on_fault = Some(b)),
                 "on_interim" => return s.body().map(|b| p.on_interim = Some(b)),
+                "on_answer" => return s.body().map(|b| p.on_answer = Some(b)),
                 "request" => p.request = UnitId(s.index()?),
                 "response" => p.response = Some(UnitId(s.index()?)),
                 "sharing" => {

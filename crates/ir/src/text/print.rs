@@ -501,7 +501,7 @@ impl Printer<'_> {
             for l in &lines {
                 printer.line(&format!("{l};"))
             }
-            for (name, body) in [("on_log", &p.on_log), ("on_fault", &p.on_fault), ("on_interim", &p.on_interim)] {
+            for (name, body) in ["on_log", "on_fault", "on_interim", "on_answer"].into_iter().zip(p.bodies()) {
                 if let Some(body) = body {
                     printer.braces(name, "", &mut |printer| printer.body(body))
                 }

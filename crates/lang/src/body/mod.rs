@@ -139,6 +139,8 @@ pub struct Lower<'c, 'a> {
     /// Saw something that a function of the IR cannot do.
     pub impure: bool,
     pub depth: u32,
+    /// It has been told that something is nested too deeply.
+    too_deep: bool,
     pub loops: u32,
     pub decision: bool,
     /// Something was in error: what is missing may be missing because of it.
@@ -231,6 +233,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             cache_block: None,
             impure: false,
             depth: 0,
+            too_deep: false,
             loops: 0,
             decision: false,
             failed: false,
@@ -487,12 +490,17 @@ impl<'c, 'a> Lower<'c, 'a> {
 
     /// Stops at nesting that would exhaust the stack.
     pub fn deeper<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
+        // What lies beside it is too deep as well: that is told once.
+        if self.too_deep {
+            return Err(Reported);
+        }
         if self.depth >= MAX_DEPTH {
+            self.too_deep = true;
             return Err(self.cx.report(
                 Diagnostic::error("E0504", span, "this is nested too deeply").hint("split it with functions or `let`"),
             ));
         }
-        self.cx.descend(span, 1)?;
+        self.cx.descend(span, 1).inspect_err(|_| self.too_deep = true)?;
         self.depth += 1;
         let r = f(self);
         self.depth -= 1;

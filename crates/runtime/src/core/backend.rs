@@ -199,7 +199,7 @@ impl Core {
                 // It has streams and cannot be held; half of it must not pass for the whole.
                 self.complete_part(task, part, WL_F_OVERLOAD, None);
             } else {
-                self.count_joined(at, task);
+                self.count_joined(at, self.conns[id].proto, task, &msg);
                 self.complete_part(task, part, WL_S_OK, Some((msg, m.have as u32, hold)));
             }
         }

@@ -118,7 +118,7 @@ impl Core {
             }
             Parsed::Message(m) => {
                 // SAFETY: the view is live until `end_message`.
-                let alone = unsafe { (*m.view).flags } & WL_M_ALONE != 0;
+                let alone = unsafe { (*m.view).flags } & WL_M_ALONE != 0 || self.handled_alone(id, m.head);
                 // One that is still arriving goes on a connection of its own, where it could
                 // overtake those before it.
                 if alone || hold && !m.whole {
@@ -135,6 +135,15 @@ impl Core {
                 Some(m.have)
             }
         }
+    }
+
+    /// Whether a request of so many bytes is handled alone, so that its handler may pause.
+    #[inline]
+    fn handled_alone(&self, id: Id, bytes: usize) -> bool {
+        let c = &self.conns[id];
+        let app = &self.apps[c.app as usize];
+        let handler = app.ports[c.port as usize].handlers[c.alt as usize];
+        app.alone.get(handler as usize).is_some_and(|least| bytes >= *least as usize)
     }
 
     /// Whether the bytes in front of a request are such as its protocol drops.

@@ -97,6 +97,7 @@ pub fn desc(mode: u64) -> Desc {
         on,
         steps: 1,
         pauses: None,
+        alone: false,
         begins: Begins::Any,
         frames,
         sends: true,

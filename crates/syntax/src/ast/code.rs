@@ -171,6 +171,17 @@ pub enum Pattern {
     Or(Vec<Pattern>, Span),
 }
 
+impl Pattern {
+    pub fn span(&self) -> Span {
+        match self {
+            Pattern::Name(n) => n.span,
+            Pattern::Any(span) | Pattern::Tuple(_, span) | Pattern::Or(_, span) => *span,
+            Pattern::Value(e) => e.span,
+            Pattern::Variant { path, .. } => path.span,
+        }
+    }
+}
+
 // ---- expressions ----
 
 #[derive(Clone, Debug, PartialEq)]

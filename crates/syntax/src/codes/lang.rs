@@ -609,7 +609,8 @@ pub static CODES: &[Code] = &[
         "Remove the `use`.",
         "use std.kv\n"),
     code("W0904", "never reached",
-        "The statement before this one always leaves.",
+        "The statement before this one always leaves, or earlier arms of a `match` take all values \
+         of this arm.",
         "fn f() -> u32 { return 1\n let x = u32(2)\n 2 }\n"),
     code("W0905", "a value that is not used",
         "The value of a statement is not used.",
