@@ -408,7 +408,7 @@ impl Core {
         if let Some(t) = self.tasks.get_mut(task) {
             (t.rep_src, t.rep_more) = (id, false);
             let msg = wl_msg { view: m.view, base, head: m.head as u32, status: WL_S_OK };
-            self.count_joined(at, task);
+            self.count_joined(at, self.conns[id].proto, task, &msg);
             self.complete_part(task, part, WL_S_OK, Some((msg, m.have as u32, hold)));
         }
         if self.conns.alive(id) {
