@@ -296,6 +296,9 @@ typedef struct wl_program {
     void (*cancel)(void *self, wl_task *);
     /* Gives the columns of a request's line in the access log: a log() each. May be NULL. */
     void (*note)(void *self, wl_core *, uint32_t proto, const wl_msg *req);
+    /* Sets core->outcome for an answer to one of several calls, which no reply passes on alone. May
+       be NULL. */
+    void (*answer)(void *self, wl_core *, uint32_t proto, const wl_msg *rep);
 } wl_program;
 
 /* The one symbol a compiled program exports. */

@@ -35,8 +35,9 @@ def check(folder, rate, sizes, burst, flows, size):
     else:
         need(set(total) == {1000, 91000} and 0.03 < total.count(91000) / flows < 0.2, "sizes", set(total), total.count(91000))
     need(all(b - a >= NS // rate for a, b in zip(times, times[1:])), "packets that are due together")
-    span = times[-1] - times[0]
-    need(0.8 < len(times) * NS / span / rate < 1.2, len(times), "packets in", span / NS, "s")
+    # Most of them: a busy machine may stop the generator for a while.
+    gap = sorted(b - a for a, b in zip(times, times[1:]))[len(times) // 2]
+    need(0.8 < gap * rate / NS < 1.2, "a packet each", gap, "ns")
     runs, n = [], 1
     for a, b in zip(order, order[1:]):
         if a == b:

@@ -43,3 +43,16 @@ impl Drop for Folder {
         }
     }
 }
+
+/// The id of a process that has ended.
+pub fn gone() -> u32 {
+    let mut child = std::process::Command::new("true").spawn().expect("it starts");
+    child.wait().expect("it ends");
+    child.id()
+}
+
+/// A file as a process has left it that was killed long ago.
+pub fn left_behind(path: &std::path::Path) {
+    let file = std::fs::File::create(path).expect("the folder is writable");
+    file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(7200)).expect("our own");
+}

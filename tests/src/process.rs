@@ -44,7 +44,7 @@ impl Process {
     /// Starts a command whose output goes to a log, and waits until the port accepts.
     pub fn start(name: &str, command: &mut Command, port: u16) -> Process {
         let mut process = Self::spawn(name, command, port);
-        process.wait("opens its port", |p| TcpStream::connect(("127.0.0.1", p.port)).is_ok());
+        process.wait(PATIENCE, "opens its port", |p| TcpStream::connect(("127.0.0.1", p.port)).is_ok());
         process
     }
 
@@ -52,14 +52,15 @@ impl Process {
     /// out would be its first client.
     pub fn start_ours(name: &str, command: &mut Command, port: u16) -> Process {
         let mut process = Self::spawn(name, command, port);
-        process.wait("says that it is ready", |p| p.output().contains("wireloom: ready "));
+        // It compiles before, which a busy machine makes long.
+        process.wait(HANGS, "says that it is ready", |p| p.output().contains("wireloom: ready "));
         process
     }
 
     /// Starts a server that has no port on this side, and waits until it has said something.
     pub fn start_saying(name: &str, command: &mut Command, id: u16, text: &str) -> Process {
         let mut process = Self::spawn(name, command, id);
-        process.wait(&format!("says `{text}`"), |p| p.output().contains(text));
+        process.wait(PATIENCE, &format!("says `{text}`"), |p| p.output().contains(text));
         process
     }
 
@@ -71,15 +72,15 @@ impl Process {
         Process { child, port, log }
     }
 
-    fn wait(&mut self, what: &str, ready: impl Fn(&Process) -> bool) {
-        let until = Instant::now() + PATIENCE;
+    fn wait(&mut self, longest: Duration, what: &str, ready: impl Fn(&Process) -> bool) {
+        let until = Instant::now() + longest;
         while !ready(self) {
             if let Some(status) = self.child.try_wait().expect("the child is ours") {
                 panic!("exited with {status} before it {what}:\n{}", self.output());
             }
             assert!(
                 Instant::now() < until,
-                "after {PATIENCE:?} it still has not done what is waited for, {what}:\n{}",
+                "after {longest:?} it still has not done what is waited for, {what}:\n{}",
                 self.output()
             );
             std::thread::sleep(Duration::from_millis(5));

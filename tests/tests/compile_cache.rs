@@ -4,7 +4,7 @@ use std::os::unix::fs::{chown, symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use wireloom_tests::folder::Folder;
+use wireloom_tests::folder::{gone, left_behind, Folder};
 use wireloom_tests::{free_port, Output, Process, Wireloom};
 
 const SOURCE: &str = "extern fn seven(x: u32) -> u32 from \"seven.c\"\nunit L { a: u8 }\n\
@@ -204,6 +204,23 @@ fn another_user_has_a_folder_of_his_own() {
     let out = wireloom_tests::finish(&mut command);
     assert!(out.code == Some(0) && out.text.contains(UNSAFE), "{}", out.text);
     assert!(files(&s.folder.file("tmp")).is_empty());
+}
+
+/// What a killed compiler and its starter have left in the folder is removed at the next start.
+#[test]
+fn what_killed_processes_left_goes() {
+    let s = Setting::new("cache-left");
+    assert!(s.passes());
+    let (before, pid) = (files(&s.cache()).len(), gone());
+    for rest in ["tmp", "tmp.1.o", "tmp.2-1a2b3c.o.tmp", "part"] {
+        left_behind(&s.cache().join(format!("a.so.{pid}-0.{rest}")));
+    }
+    // Another may still be at work.
+    let other = s.cache().join(format!("a.so.{}-0.tmp", std::process::id()));
+    left_behind(&other);
+    assert!(s.passes());
+    assert!(other.exists());
+    assert_eq!(files(&s.cache()).len(), before + 1);
 }
 
 /// Files made for one run go with it, also when it is killed while the compiler is at work.

@@ -2,7 +2,6 @@
 //! input of hostile peers.
 
 use serde_json::{json, Value};
-use std::time::Duration;
 use wireloom_tests::control::Controlled;
 use wireloom_tests::{admin, free_port, Client};
 
@@ -219,13 +218,7 @@ fn several_apps_are_told_apart() {
     // In order: the socket goes with the process.
     app.app.signal(libc::SIGTERM);
     let gone = || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0;
-    assert!(
-        (0..2000).any(|_| gone() || {
-            std::thread::sleep(Duration::from_millis(5));
-            false
-        }),
-        "the socket is still there"
-    );
+    admin::eventually("the socket is gone", gone);
     assert!(app.refused(&["table"]).contains("is running: there is no control socket in"));
 }
 
@@ -248,11 +241,11 @@ fn packet_apps_of_one_process() {
     frame.extend([0x10, 0, 0, 53, 0, 8, 0, 0]);
     let client = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     client.send_to(&frame, &at).expect("sent");
-    let (mut flows, mut tries) = (json!([]), 0);
-    while flows == json!([]) && tries < 500 {
-        std::thread::sleep(Duration::from_millis(10));
-        (flows, tries) = (app.json(&["table", "flows"]), tries + 1);
-    }
+    let mut flows = json!([]);
+    admin::eventually("the flow is there", || {
+        flows = app.json(&["table", "flows"]);
+        flows != json!([])
+    });
     assert_eq!((&flows[0]["dport"], &flows[0]["packets"]), (&json!(53), &json!(1)), "{flows}");
     let counters = app.told(&["counter", "--all"]);
     let shown = |app: &str, counter: &str| {
@@ -554,12 +547,10 @@ fn hostile_peers_get_errors() {
         .count();
     assert!((1..=16).contains(&served), "{served}");
     drop(many);
-    let again = (0..1000).any(|_| {
-        std::thread::sleep(Duration::from_millis(5));
+    admin::eventually("a connection is served again", || {
         let mut c = app.connect();
         c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.answer().is_some_and(|a| a["ok"] == true)
     });
-    assert!(again, "no connection is served any more");
     let grown = app.app.rss_kib().saturating_sub(before);
     assert!(grown < 100 << 10, "{grown} KiB more");
     // Connections that do not read: the app is not held up, and ends when told to.
@@ -571,13 +562,7 @@ fn hostile_peers_get_errors() {
     }
     app.app.signal(libc::SIGTERM);
     let gone = || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0;
-    assert!(
-        (0..4000).any(|_| gone() || {
-            std::thread::sleep(Duration::from_millis(5));
-            false
-        }),
-        "it does not end"
-    );
+    admin::eventually("it ends", gone);
 }
 
 /// An error that keeps a packet app from starting is printed with advice.

@@ -5,11 +5,15 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wireloom_tests::admin::eventually;
 use wireloom_tests::{servers, Backend, Client, Process, Wireloom, PATIENCE};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A drain closes a connection that has had no request for 250 ms. A client whose requests are less
+/// than this apart has none that is closed so.
+const IDLE: Duration = Duration::from_millis(200);
 
 /// The counts of a client that sends one request after the other.
 #[derive(Default)]
@@ -17,6 +21,9 @@ struct Seen {
     answers: AtomicUsize,
     told: AtomicUsize,
     unexpected: AtomicUsize,
+    /// Ends of connections that the service could take for idle: the machine had stopped their
+    /// client.
+    stopped: AtomicUsize,
     /// Clients that have had an answer.
     begun: AtomicUsize,
 }
@@ -51,7 +58,10 @@ fn ask(port: u16, stop: &AtomicBool, seen: &Seen) {
         // The listener is gone: the request goes elsewhere.
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return };
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        let mut before = Instant::now();
         loop {
+            let asks = Instant::now();
+            let idle = asks - std::mem::replace(&mut before, asks);
             match stream.write_all(GET).and_then(|()| answer(&mut stream)) {
                 Ok(last) => {
                     seen.answers.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +79,8 @@ fn ask(port: u16, stop: &AtomicBool, seen: &Seen) {
                     }
                 }
                 Err(_) => {
-                    seen.unexpected.fetch_add(1, Ordering::Relaxed);
+                    let of = if idle < IDLE { &seen.unexpected } else { &seen.stopped };
+                    of.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
             }
@@ -96,9 +107,10 @@ fn drains(mut front: Process) {
     stop.store(true, Ordering::Relaxed);
     clients.into_iter().for_each(|c| c.join().expect("a client ends"));
     assert!(before >= 16, "only {before} answers before the drain");
-    let (told, unexpected) = (seen.told.load(Ordering::Relaxed), seen.unexpected.load(Ordering::Relaxed));
+    let read = |n: &AtomicUsize| n.load(Ordering::Relaxed);
+    let (told, unexpected, stopped) = (read(&seen.told), read(&seen.unexpected), read(&seen.stopped));
     assert_eq!(unexpected, 0, "{told} were told");
-    assert!(told >= 16, "only {told} of 16 were told");
+    assert!(told >= 1 && told + stopped >= 16, "only {told} of 16 were told, {stopped} had been stopped");
 }
 
 #[test]

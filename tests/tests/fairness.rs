@@ -105,6 +105,38 @@ fn pauses_change_no_answer() {
     as_interpreted("light", &[], &[], 12);
 }
 
+/// Requests behind one another on a connection see its session as the interpreter's do, though large
+/// ones pause while they change it.
+#[test]
+fn pauses_hide_a_session() {
+    if plain() {
+        return;
+    }
+    let sizes = [70_000, 20, 120_000, 66_000, 300, 90_000];
+    let requests: Vec<u8> =
+        (0..18u32).flat_map(|k| request([4000, 9000, 50][k as usize % 3], sizes[k as usize % 6], k)).collect();
+    let talk = |port: u16| -> Vec<(u64, Vec<u8>)> {
+        let mut s = connect(port);
+        let mut writer = s.try_clone().expect("a descriptor");
+        std::thread::scope(|scope| {
+            scope.spawn(|| writer.write_all(&requests).expect("it is sent"));
+            (0..18).map(|_| answer(&mut s)).collect()
+        })
+    };
+    let right = talk(Wireloom::run_file(&program("own"), &["--interpret"], |_| {}).port);
+    for engine in ["epoll", "uring"] {
+        let page = free_port();
+        let (admin, slice) = (format!("127.0.0.1:{page}"), "client.slice=1us");
+        let args = ["--cores", "0", "--set", slice, "--engine", engine, "--admin", &admin];
+        let service = Wireloom::run_file(&program("own"), &args, |_| {});
+        std::thread::scope(|scope| {
+            (0..6).for_each(|_| drop(scope.spawn(|| assert_eq!(talk(service.port), right, "{engine}"))));
+        });
+        assert!(pauses(page) > 100, "{engine}: {} pauses", pauses(page));
+        eventually("nothing is left", || status(page)["memory"]["tasks"] == 0);
+    }
+}
+
 /// Before a call and behind one; the request and the answer are needed on both sides.
 #[test]
 fn pauses_around_a_call_change_no_answer() {
@@ -269,9 +301,13 @@ fn explain_names_what_does_not_pause() {
         ("light", "pauses in its long loops when its slice is used up"),
         ("front", "behind a call only if its answer is kept whole"),
         ("stores", "pauses in its long loops when its slice is used up"),
+        ("own", "(requests of 64 KiB and more); such a request is handled alone on its connection"),
         ("sums", "does not pause in its long loops: line 89: state `total` is used on both sides of a pause"),
         ("counts", "does not pause in its long loops: line 101: table `seen` is used on both sides of a pause"),
-        ("names", "does not pause in its long loops: line 114: bytes that lie in state, session or table are used around a long loop"),
+        (
+            "names",
+            "does not pause in its long loops: line 114: bytes that lie in state or table are used around a long loop",
+        ),
     ] {
         let out = Wireloom::command(&["explain", &program(app)]);
         assert!(out.out.contains(says), "{app}: {}", out.out);

@@ -230,13 +230,20 @@ fn the_drain_is_limited() {
 /// at once.
 #[test]
 fn the_same_signal_again_is_not_a_second_one() {
-    let (mut proxy, _backend, _idle, _busy, _server) = under_way();
-    proxy.signal(libc::SIGTERM);
-    // The first has been taken when this is seen, so that the kernel cannot make one of both.
-    while TcpStream::connect(("127.0.0.1", proxy.port)).is_ok() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    proxy.signal(libc::SIGTERM);
+    let twice = || {
+        let service = under_way();
+        let (proxy, begin) = (&service.0, Instant::now());
+        proxy.signal(libc::SIGTERM);
+        // The first has been taken when this is seen, so that the kernel cannot make one of both.
+        while TcpStream::connect(("127.0.0.1", proxy.port)).is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        proxy.signal(libc::SIGTERM);
+        // A signal that is 200 ms late is another one.
+        (begin.elapsed() < Duration::from_millis(150)).then_some(service)
+    };
+    let (mut proxy, _backend, _idle, _busy, _server) =
+        (0..100).find_map(|_| twice()).expect("two signals within 150 ms");
     assert!(proxy.exit_code(Duration::from_millis(500)).is_none(), "it did not wait for what is under way");
     proxy.signal(libc::SIGTERM);
     assert_eq!(proxy.exit(), Some(0), "{}", proxy.output());

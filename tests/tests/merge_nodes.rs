@@ -263,3 +263,34 @@ element Twice {
         }
     }
 }
+
+/// Fields of all kinds that a combination may have are written, compiled and interpreted.
+#[test]
+fn flags_and_numbers_are_written() {
+    let program = |from: u16, to: u16| {
+        format!(
+            "charset letter = 'a'..='z'\nunit Seen {{ key: text<20> of letter until \" \"  loud: flag \"!\"  n: decimal<u32> until \" \"  more: flag \"++\"  hi: u4  lo: u4  \"\\n\" }}\n\
+             protocol seen {{ stateless  request Seen }}\n\
+             app flags {{\n    port i = listen tcp({from}) as seen [2] {{ end_mark '\\n' }}\n    \
+             port o = connect tcp(127.0.0.1:{to}) as seen {{ end_mark '\\n' }}\n    \
+             i -> merge by .key with |a, b| Seen {{ key: a.key, loud: a.loud or b.loud, n: a.n + b.n, more: a.more and b.more, hi: a.hi | b.hi, lo: b.lo }} -> o\n}}\n"
+        )
+    };
+    for way in WAYS {
+        let (folder, reducer, port) = (Folder::new("merge-flags"), Backend::new(), free_port());
+        std::fs::write(folder.file("flags.loom"), program(port, reducer.port)).expect("the folder is writable");
+        let mut command = std::process::Command::new(Wireloom::binary());
+        command.arg("run").arg(folder.file("flags.loom")).args(way);
+        let _node = Process::start_ours("flags", &mut command, port);
+        let inputs = ["a 1 x\nb !2 ++y\nc 3 z\nd 7 ++d\n\n", "a !1 X\nb 2 ++Y\nc 3 Z\nd 7 D\n\n"];
+        let both = inputs.map(|text| {
+            let mut s = TcpStream::connect(("127.0.0.1", port)).expect("accepted");
+            s.write_all(text.as_bytes()).expect("it is sent");
+            s.shutdown(Shutdown::Write).expect("a socket");
+            s
+        });
+        let got = read_all(&mut reducer.accept().stream).expect("a whole stream");
+        assert_eq!(got, "a !2 x\nb !4 ++y\nc 6 z\nd 14 d\n", "{way:?}");
+        drop(both);
+    }
+}

@@ -16,12 +16,12 @@ fn request(k: u32) -> Vec<u8> {
 }
 
 /// A sum, and the number that the service gives the request.
-fn answer(s: &mut TcpStream) -> (u64, String) {
+fn answer(s: &mut TcpStream) -> std::io::Result<(u64, String)> {
     let mut head = [0; 12];
-    s.read_exact(&mut head).expect("an answer");
+    s.read_exact(&mut head)?;
     let mut echo = vec![0; u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize];
-    s.read_exact(&mut echo).expect("the rest of an answer");
-    (u64::from_be_bytes(head[..8].try_into().expect("eight bytes")), String::from_utf8_lossy(&echo).into_owned())
+    s.read_exact(&mut echo)?;
+    Ok((u64::from_be_bytes(head[..8].try_into().expect("eight bytes")), String::from_utf8_lossy(&echo).into_owned()))
 }
 
 fn connect(port: u16) -> TcpStream {
@@ -37,30 +37,37 @@ fn sums(port: u16) -> Vec<u64> {
     (0..64)
         .map(|k| {
             s.write_all(&request(k)).expect("it is sent");
-            answer(&mut s).0
+            answer(&mut s).expect("an answer").0
         })
         .collect()
 }
 
+/// A drain closes a connection that has been idle for 250 ms. It is not so for a client that writes
+/// within this time.
+const IDLE: Duration = Duration::from_millis(200);
+
 /// A client that has up to three bursts under way, and rests now and then for a `rest` of
 /// milliseconds, until told to stop. Each answer must be that of its request, in order, and
-/// numbered by the connection's own session.
+/// numbered by the connection's own session. Only a connection that was idle in the meantime, since
+/// the machine had stopped its client, may end before it.
 fn ask(port: u16, right: &[u64], seed: u32, rest: u32, stop: &AtomicBool) {
     let mut s = connect(port);
     let mut write = s.try_clone().expect("a descriptor");
-    let (tell, told) = std::sync::mpsc::sync_channel::<Vec<u32>>(2);
+    let (tell, told) = std::sync::mpsc::sync_channel::<(Vec<u32>, Duration)>(2);
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let (mut k, mut begin) = (seed, Instant::now());
+            let (mut k, mut begin, mut written) = (seed, Instant::now(), Instant::now());
             while !stop.load(Ordering::Relaxed) {
                 let burst: Vec<u32> = (k..k + 1 + k % 80).map(|i| i % right.len() as u32).collect();
                 let bytes: Vec<u8> = burst.iter().flat_map(|i| request(*i)).collect();
                 // Cut anywhere: a request may be on its way while its connection moves.
                 let (a, b) = bytes.split_at(bytes.len() * (k as usize % 10) / 10);
-                write.write_all(a).expect("it is sent");
-                write.write_all(b).expect("it is sent");
+                let sent = write.write_all(a).and_then(|()| write.write_all(b));
+                let gap = written.elapsed();
+                assert!(sent.is_ok() || gap > IDLE, "{sent:?}");
+                written = Instant::now();
                 k = k.wrapping_mul(5).wrapping_add(burst.len() as u32 + seed) % 10_000;
-                if tell.send(burst).is_err() {
+                if tell.send((burst, gap)).is_err() || sent.is_err() {
                     return;
                 }
                 if rest > 0 && begin.elapsed() > Duration::from_millis(u64::from(60 + k % 60)) {
@@ -70,9 +77,13 @@ fn ask(port: u16, right: &[u64], seed: u32, rest: u32, stop: &AtomicBool) {
             }
         });
         let mut n = 0;
-        for k in told.into_iter().flatten() {
+        for (k, gap) in told.into_iter().flat_map(|(burst, gap)| burst.into_iter().map(move |k| (k, gap))) {
             n += 1;
-            assert_eq!(answer(&mut s), (right[k as usize], n.to_string()), "client {seed}, request {n}");
+            match answer(&mut s) {
+                Ok(a) => assert_eq!(a, (right[k as usize], n.to_string()), "client {seed}, request {n}"),
+                Err(_) if gap > IDLE => return,
+                Err(e) => panic!("client {seed}, request {n}: {e}"),
+            }
         }
     });
 }

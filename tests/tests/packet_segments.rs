@@ -4,7 +4,6 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 use wireloom_interp::frames::{hex, samples, Mutator, Pair};
 use wireloom_tests::admin::eventually;
 use wireloom_tests::captures::{read, sport, traffic, udp, write, Frames, Runs, EPOCH, MS};
@@ -397,7 +396,7 @@ app timed {
     let sent = || wireloom_tests::admin::sample(&wireloom_tests::admin::metrics(admin), "wireloom_frames_sent_total");
     eventually("timers run", || sent() > 100);
     running.signal(libc::SIGTERM);
-    assert_eq!(running.exit_code(Duration::from_secs(20)), Some(0), "{}", running.output());
+    assert_eq!(running.exit(), Some(0), "{}", running.output());
     let written = std::fs::metadata(folder.file("out.pcap")).expect("a capture").len();
     assert!(written > 50 * (16 + 42), "{written} bytes: {}", running.output());
 }
@@ -421,7 +420,7 @@ fn a_run_that_is_ended_loses_nothing() {
         || wireloom_tests::admin::sample(&wireloom_tests::admin::metrics(admin), "wireloom_frames_received_total");
     eventually("frames have come", || received() > 100);
     running.signal(libc::SIGTERM);
-    assert_eq!(running.exit_code(Duration::from_secs(20)), Some(0), "{}", running.output());
+    assert_eq!(running.exit(), Some(0), "{}", running.output());
     let said = running.output();
     let came = number(&said, " frames received");
     let out: Vec<Frames> = OUTS.iter().map(|o| read(&folder.file(&format!("{o}.pcap")))).collect();

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
 use wireloom_tests::memcached::{key_of, modulo_owner};
 use wireloom_tests::redis::{bulk, check, request, words, Answer, Service};
-use wireloom_tests::{plain, require_tool, servers, tag, Backend, Client, Process, Wireloom, PATIENCE};
+use wireloom_tests::{
+    admin, free_port, plain, require_tool, servers, tag, Backend, Client, Process, Wireloom, PATIENCE,
+};
 
 /// Said, and the answer in the short form of [`Answer::read`].
 const STEPS: &[(&str, &str)] = &[
@@ -635,6 +637,33 @@ fn a_lost_server_is_an_error_for_its_keys_only() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(c.redis(&["MSET", &keys[0], "1", &keys[1], "2"]), Answer::ok());
+}
+
+/// Each answer to a part of a request is counted for its server, with its own class.
+#[test]
+fn answers_that_are_joined_have_their_classes() {
+    if plain() {
+        return;
+    }
+    for way in [&[][..], &["--interpret"]] {
+        let (backends, page) = ([Backend::new(), Backend::new()], free_port());
+        let (list, admin) = (servers(&backends.each_ref().map(|b| b.port)), page.to_string());
+        let proxy = Wireloom::run("redis_proxy", &[&["--set", &list, "--admin", &admin], way].concat());
+        let keys: Vec<String> = (0..2).map(|s| key_of(s, 2, "joined")).collect();
+        let mut c = Client::connect(proxy.port);
+        c.send(request(&["MGET", &keys[0], &keys[1]]));
+        for (b, (key, answer)) in backends.iter().zip(keys.iter().zip(["*1\r\n$1\r\nx\r\n", "-ERR no\r\n"])) {
+            b.accept().expect(request(&["MGET", key])).send(answer).expect_nothing_more();
+        }
+        assert!(c.take_line().starts_with("-ERR"), "{way:?}");
+        let counted = |server: usize, class: &str| {
+            let backend = format!("127.0.0.1:{}", backends[server].port);
+            let labels = format!("app=\"redis_proxy\",port=\"owners\",backend=\"{backend}\",class=\"{class}\"");
+            admin::sample(&admin::metrics(page), &format!("wireloom_backend_responses_total{{{labels}}}"))
+        };
+        admin::eventually("both are counted", || counted(0, "ok") == 1 && counted(1, "error") == 1);
+        assert_eq!([counted(0, "error"), counted(1, "ok"), counted(0, "unknown"), counted(1, "unknown")], [0; 4]);
+    }
 }
 
 #[test]

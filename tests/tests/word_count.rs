@@ -373,7 +373,13 @@ fn memory_is_flat_over_runs_and_stalls() {
     for run in 0..3 {
         let mappers = send(n.front.port, &big);
         let mut reducer = n.reducer.accept();
-        std::thread::sleep(Duration::from_millis(500));
+        // Until all buffers are full: then nothing has to be done.
+        let mut done = Vec::new();
+        eventually("the mappers are held back", || {
+            std::thread::sleep(Duration::from_millis(250));
+            done.push(n.front.own_cpu_ms());
+            done.len() > 3 && done[done.len() - 4..].iter().all(|d| *d == done[done.len() - 1])
+        });
         let rss = n.front.rss_kib();
         if run == 0 {
             first = rss;

@@ -12,6 +12,9 @@ use wireloom_ir::desc::Desc;
 use wireloom_ir::graph::live_svg;
 
 pub fn build(args: Build) -> Outcome {
+    if args.export {
+        return crate::export::export(&args);
+    }
     let (graph, module) = load::load_both(&args.file)?;
     if module.app.is_empty() {
         return Err(crate::Failure::Said(format!("{} has no app to build", args.file.display())));
@@ -48,11 +51,28 @@ fn base() -> io::Result<Vec<u8>> {
     fs::read("/proc/self/exe")
 }
 
+/// Removes what killed processes have written of the same target.
+fn remove_left(target: &Path, name: &str) {
+    let folder = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let of = |file: &str| -> Option<u32> {
+            file.strip_prefix(&format!(".{name}."))?.strip_suffix(".partial")?.parse().ok()
+        };
+        let left = |pid| entry.metadata().is_ok_and(|meta| wireloom_codegen_c::is_left(pid, &meta));
+        if file.to_str().and_then(of).is_some_and(left) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Into a new file beside the target, and renamed: the target may be running, or the disk may fill
 /// up in the middle. The umask decides on its permissions.
 fn write(target: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let partial = target.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
+    let name = name.to_string_lossy();
+    remove_left(target, &name);
+    let partial = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
     let mut out = fs::OpenOptions::new().write(true).create_new(true).mode(0o777).open(&partial)?;
     let written = parts
         .iter()

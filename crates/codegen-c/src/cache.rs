@@ -192,6 +192,23 @@ impl Folder {
         unsafe { libc::unlinkat(self.raw(), name.as_ptr(), 0) };
     }
 
+    /// Removes files that killed processes were writing, here and in inner folders.
+    pub(crate) fn sweep(&self) {
+        for entry in fs::read_dir(format!("/proc/self/fd/{}", self.raw())).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            // Of the entry itself, not of what a link leads to.
+            let Ok(meta) = entry.metadata() else { continue };
+            if meta.is_dir() && name.starts_with("include-") {
+                if let Ok(inner) = self.inner(name) {
+                    inner.sweep()
+                }
+            } else if writer(name).is_some_and(|pid| is_left(pid, &meta)) {
+                self.remove(name)
+            }
+        }
+    }
+
     /// A result that was put there by [`Folder::put`] under the same name, whole.
     pub(crate) fn get(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let Some(mut bytes) = self.read(name)? else { return Ok(None) };
@@ -275,6 +292,35 @@ fn not_ours(meta: &fs::Metadata) -> Option<&'static str> {
 fn c_string(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a zero byte in a file's name"))
+}
+
+/// The process in the name of a file that was being written ([`unique`]): `a.so.PID-N.tmp`, with
+/// what compilers put behind it, or `a.c.PID-N.part`.
+fn writer(name: &str) -> Option<u32> {
+    name.split('.').zip(name.split('.').skip(1)).find_map(|(unique, kind)| {
+        let (pid, n) = unique.split_once('-')?;
+        let ours = (kind == "part" || kind.split('-').next() == Some("tmp")) && n.parse::<u64>().is_ok();
+        if ours {
+            pid.parse().ok()
+        } else {
+            None
+        }
+    })
+}
+
+/// A file may be left by a process that this one cannot see, in another container.
+const LEFT: Duration = Duration::from_secs(3600);
+
+/// Whether a file of this process's user was left by a process that is gone: it has not been written
+/// to for an hour.
+pub fn is_left(pid: u32, meta: &fs::Metadata) -> bool {
+    let gone = i32::try_from(pid).is_ok_and(|pid| {
+        // SAFETY: a plain system call, which sends nothing.
+        pid > 0 && unsafe { libc::kill(pid, 0) } != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+    });
+    // SAFETY: a plain system call.
+    let ours = meta.is_file() && meta.uid() == unsafe { libc::geteuid() };
+    gone && ours && meta.modified().is_ok_and(|t| t.elapsed().is_ok_and(|age| age > LEFT))
 }
 
 /// For names of files that are being written.
@@ -364,6 +410,44 @@ mod tests {
         drop(Folder::open(&dir).unwrap());
         std::os::unix::fs::chown(&dir, Some(65534), None).unwrap();
         assert_eq!(Folder::open(&dir).err().unwrap().kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn files_of_killed_processes_go() {
+        let top = scratch();
+        let inner = top.inner("include-1").unwrap();
+        let gone = {
+            let mut child = Command::new("true").spawn().unwrap();
+            child.wait().unwrap();
+            child.id()
+        };
+        let here = std::process::id();
+        let old = |folder: &Folder, name: &str| {
+            let file = folder.file(name, libc::O_WRONLY | libc::O_CREAT).unwrap();
+            file.set_modified(std::time::SystemTime::now() - 2 * LEFT).unwrap();
+        };
+        let left = ["tmp", "tmp.1.o", "tmp-1a2b.o", "tmp.1-1a2b3c.o.tmp", "part"];
+        for rest in left {
+            old(&top, &format!("a-1.so.{gone}-0.{rest}"));
+            old(&top, &format!("a.so.{here}-0.{rest}"));
+        }
+        old(&inner, &format!("base.h.{gone}-3.part"));
+        let others =
+            ["a.so".to_string(), "a.c".into(), "a.so.lock".into(), format!("{gone}-1"), format!("a.{gone}.tmp")];
+        others.iter().for_each(|name| old(&top, name));
+        let fresh = format!("b.so.{gone}-1.tmp");
+        top.file(&fresh, libc::O_WRONLY | libc::O_CREAT).unwrap();
+        symlink("a.so", top.path().join(format!("c.so.{gone}-1.tmp"))).unwrap();
+        top.sweep();
+        let mut names: Vec<String> =
+            fs::read_dir(top.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut wanted: Vec<String> = left.iter().map(|rest| format!("a.so.{here}-0.{rest}")).collect();
+        wanted.extend(others);
+        wanted.extend([fresh, format!("c.so.{gone}-1.tmp"), "include-1".into()]);
+        names.sort();
+        wanted.sort();
+        assert_eq!(names, wanted);
+        assert_eq!(fs::read_dir(inner.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -216,6 +216,8 @@ fn kept_or<E: From<CompileError>>(
 ) -> Result<Compiled, E> {
     let (cc, version) = find_compiler(options.cc.as_deref())?;
     let (folder, notice) = folder(options)?;
+    static SWEPT: std::sync::Once = std::sync::Once::new();
+    SWEPT.call_once(|| folder.sweep());
     let job = Job::new(&cc, source, options, &folder)?;
     let name = format!("{}-{}.so", source.name, job.id(&version)?);
     let io = |error| CompileError::Io { path: folder.path().join(&name), error };

@@ -45,6 +45,7 @@ mod vectorize;
 mod view;
 pub mod xdp;
 
+pub use cache::is_left;
 pub use compile::{cached, compile, find_compiler, newest_clang_here, CompileError, CompileOptions, Compiled};
 pub use stop_compilers::Stop;
 use wireloom_ir as ir;

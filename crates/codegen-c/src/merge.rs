@@ -410,7 +410,7 @@ impl Gen<'_> {
     fn emit_message(&mut self, merge: &Merge) -> String {
         let m = self.m;
         let unit = m.unit(merge.unit);
-        let mut out = String::new();
+        let (mut out, mut container) = (String::new(), Vec::new());
         for &f in &unit.body {
             let field = &unit.fields[f.index()];
             let value = self.merged_value(merge, f);
@@ -425,9 +425,18 @@ impl Gen<'_> {
                         delimiter(u, &mut out)
                     }
                 }
-                FieldKind::UInt { bytes, big, advance: true, .. } => {
+                FieldKind::UInt { bytes, shift, bits, big, advance, .. } => {
                     let v = value.unwrap_or_else(|| "0".into());
-                    let _ = writeln!(out, "o = wl_w_uint(o, (uint64_t)({v}), {bytes}, {big});");
+                    // Fields of some bits share their container.
+                    let whole = u32::from(*bits) >= u32::from(*bytes) * 8;
+                    container.push(match whole {
+                        true => format!("(uint64_t)({v})"),
+                        false => format!("((uint64_t)({v}) & UINT64_C({})) << {shift}", (1u64 << bits) - 1),
+                    });
+                    if *advance {
+                        let all = std::mem::take(&mut container).join(" | ");
+                        let _ = writeln!(out, "o = wl_w_uint(o, {all}, {bytes}, {big});");
+                    }
                 }
                 FieldKind::Number { radix, digits, exact, until } => {
                     let v = value.unwrap_or_else(|| "0".into());
@@ -450,18 +459,20 @@ impl Gen<'_> {
                     let v = values.first().cloned().unwrap_or_default();
                     let _ = writeln!(out, "memcpy(o, {}, {});\no += {};", names::literal(&v), v.len(), v.len());
                 }
-                FieldKind::List { extent: ListExtent::Until(u), .. } => delimiter(u, &mut out),
                 // They have no bytes of their own, or share those of another field.
-                FieldKind::UInt { advance: false, .. }
-                | FieldKind::Let { .. }
+                FieldKind::Let { .. }
                 | FieldKind::Require { .. }
                 | FieldKind::Recover { .. }
                 | FieldKind::Pass { .. }
                 | FieldKind::Align { .. }
                 | FieldKind::Nothing => {}
-                // A merge writes nothing of these.
-                FieldKind::Flag { .. }
-                | FieldKind::Unit { .. }
+                FieldKind::Flag { value: bytes } => {
+                    let v = value.unwrap_or_else(|| "0".into());
+                    let (text, n) = (names::literal(bytes), bytes.len());
+                    let _ = writeln!(out, "if ({v}) {{\nmemcpy(o, {text}, {n});\no += {n};\n}}");
+                }
+                // No merge has these ([`Merge::not_written`]).
+                FieldKind::Unit { .. }
                 | FieldKind::List { .. }
                 | FieldKind::Switch { .. }
                 | FieldKind::StreamBytes { .. }

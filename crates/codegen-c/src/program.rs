@@ -17,6 +17,16 @@ const SCRATCH_MAX: u64 = 8 << 20;
 /// groups' bytes. Only used pages of it take memory.
 const GROUP_SCRATCH_MAX: u64 = 64 << 20;
 
+/// A function that tells something about a message: by what name, for what, and of which message.
+struct Given {
+    name: &'static str,
+    purpose: &'static str,
+    message: &'static str,
+}
+
+const NOTE: Given = Given { name: "note", purpose: "a line of the access log", message: "req" };
+const ANSWER: Given = Given { name: "answer", purpose: "the class of an answer among several", message: "rep" };
+
 impl<'m> Gen<'m> {
     /// Emits everything after the parsers.
     pub fn program(&mut self) {
@@ -32,13 +42,16 @@ impl<'m> Gen<'m> {
         }
         for (i, p) in m.protocols.iter().enumerate() {
             if let Some(body) = &p.on_log {
-                self.note(i, p, body)
+                self.given(i, p, body, &NOTE)
             }
             if let Some(body) = &p.on_fault {
                 self.fault_reply(i, p, body)
             }
             if let Some(body) = &p.on_interim {
                 self.interim(i, p, body)
+            }
+            if let Some(body) = &p.on_answer {
+                self.given(i, p, body, &ANSWER)
             }
         }
         self.tables_and_entry(&frames);
@@ -102,11 +115,7 @@ impl<'m> Gen<'m> {
                 }
             }
         }
-        let bodies = m
-            .handlers
-            .iter()
-            .map(|h| &h.body)
-            .chain(m.protocols.iter().flat_map(|p| [&p.on_log, &p.on_fault, &p.on_interim]).flatten());
+        let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().flat_map(|p| p.bodies()).flatten());
         // Of inputs that are joined to, each at most once for each output that leads there.
         let mut of_input = vec![0u64; m.inputs.len()];
         let joined = |block: &Block, of_input: &[u64]| {
@@ -535,17 +544,20 @@ impl<'m> Gen<'m> {
         (b.decls, b.out)
     }
 
-    /// The columns of a request's line in the access log.
-    fn note(&mut self, i: usize, p: &Protocol, body: &'m Body) {
-        let (decls, mut out) = self.given_message(body, "*req");
+    /// What is told about a message, without an answer.
+    fn given(&mut self, i: usize, p: &Protocol, body: &'m Body, g: &Given) {
+        let (decls, mut out) = self.given_message(body, &format!("*{}", g.message));
         for label in ["done", "fault"] {
             if out.contains(&format!("goto {label};")) {
                 out.push_str(&format!("{label}:;\n"))
             }
         }
         self.code.push_str(&format!(
-            "/* protocol {}: a line of the access log */\nstatic void note_{i}(wl_fx *x, const wl_msg *req) {{\n{decls}{out}}}\n\n",
-            names::comment(&p.name)
+            "/* protocol {}: {} */\nstatic void {}_{i}(wl_fx *x, const wl_msg *{}) {{\n{decls}{out}}}\n\n",
+            names::comment(&p.name),
+            g.purpose,
+            g.name,
+            g.message
         ));
     }
 
@@ -580,6 +592,7 @@ impl<'m> Gen<'m> {
         let replies = protocol_cases(m, |p| p.on_fault.is_some(), |i| format!("return fault_reply_{i}(x, f, req);"));
         let interim = protocol_cases(m, |p| p.on_interim.is_some(), |i| format!("return interim_{i}(x, rep);"));
         let notes = protocol_cases(m, |p| p.on_log.is_some(), |i| format!("note_{i}(x, req); break;"));
+        let answers = protocol_cases(m, |p| p.on_answer.is_some(), |i| format!("answer_{i}(x, rep); break;"));
         let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };
         if frame != "0" {
             let members: String =
@@ -624,12 +637,14 @@ impl<'m> Gen<'m> {
              wl_begin(x);\nswitch (proto) {{\n{interim}default: return 0;\n}}\n}}\n\n\
              static void note(void *self, wl_core *core, uint32_t proto, const wl_msg *req) {{\n(void)self; (void)req;\n{fx}\
              switch (proto) {{\n{notes}default: break;\n}}\n}}\n\n\
+             static void answer(void *self, wl_core *core, uint32_t proto, const wl_msg *rep) {{\n(void)self; (void)rep;\n{fx}\
+             switch (proto) {{\n{answers}default: break;\n}}\n}}\n\n\
              static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\
              static void init_shared(void *self, void *shared, const wl_param *param) {{\n(void)self; (void)shared; (void)param;\n{shared_init}}}\n\n\
              static const wl_unit unit_table[] = {{\n{units}{}}};\n\n\
              static const wl_program program = {{\n.abi = WL_ABI, .units = {}, .handlers = {}, .frame_size = {frame},\n\
              .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session}, {tmp_size}\n.unit = unit_table, .init_shared = init_shared, \
-             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note,\n}};\n\n\
+             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer,\n}};\n\n\
              __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
             if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail},\n" } else { "" },
             m.units.len(),

@@ -521,6 +521,7 @@ pub fn render(m: &Module, unit: UnitId, given: &dyn Fn(FieldId) -> Option<Value>
                 }
             }
             FieldKind::Literal { values } => out.extend(values.first().into_iter().flatten()),
+            FieldKind::Flag { value: bytes } if value(*f) == Value::Bool(true) => out.extend(bytes),
             _ => {}
         }
     }

@@ -35,6 +35,7 @@ pub struct Inner {
     on_log: Vec<Option<Code>>,
     on_fault: Vec<Option<Code>>,
     on_interim: Vec<Option<Code>>,
+    on_answer: Vec<Option<Code>>,
     /// The data of cores and shared memories, freed with the program.
     cores: Mutex<Vec<*mut RefCell<CoreData>>>,
     tables: Mutex<Vec<*mut Tables>>,
@@ -116,6 +117,7 @@ pub fn program_beside(module: Arc<Module>, outside: Vec<Option<Arc<dyn OutsideTa
     let on_log = module.protocols.iter().map(|p| flat(&p.on_log)).collect();
     let on_fault = module.protocols.iter().map(|p| flat(&p.on_fault)).collect();
     let on_interim = module.protocols.iter().map(|p| flat(&p.on_interim)).collect();
+    let on_answer = module.protocols.iter().map(|p| flat(&p.on_answer)).collect();
     let grammar = Grammar::new(module.clone());
     let units: Vec<wl_unit> = (0..module.units.len()).map(|u| unit_entry(&grammar, UnitId(u as u32))).collect();
     let inner = Box::new(Inner {
@@ -124,6 +126,7 @@ pub fn program_beside(module: Arc<Module>, outside: Vec<Option<Arc<dyn OutsideTa
         on_log,
         on_fault,
         on_interim,
+        on_answer,
         cores: Mutex::default(),
         tables: Mutex::default(),
         outside,
@@ -153,6 +156,7 @@ pub fn program_beside(module: Arc<Module>, outside: Vec<Option<Arc<dyn OutsideTa
         interim: Some(interim),
         cancel: Some(cancel),
         note: Some(note),
+        answer: Some(answer),
     };
     InterpProgram { table, _units: units, inner }
 }
@@ -570,18 +574,40 @@ unsafe extern "C" fn note(this: *mut c_void, core: *mut wl_core, proto: u32, req
         // SAFETY: as for run; `request` is valid.
         unsafe {
             let inner = inner(this);
-            let m = &inner.grammar.module;
-            let protocol = m.protocols.get(proto as usize).and_then(|p| Some((p.on_log.as_ref()?, p.request)));
-            let (Some((b, unit)), Some(Some(body))) = (protocol, inner.on_log.get(proto as usize)) else { return };
-            let mut act = activation(inner, core, std::ptr::null_mut());
-            act.request = request;
-            let mut locals = exec::fresh_locals(m, b, body.locals);
-            locals[0] = Value::Msg(MsgRef::Request(unit));
-            if let Err(Stop::Internal(why)) = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new()) {
-                crate::note_internal(&why);
-            }
+            let protocol = inner.grammar.module.protocols.get(proto as usize);
+            let given = protocol.and_then(|p| Some((p.on_log.as_ref()?, p.request)));
+            let (Some(given), Some(Some(code))) = (given, inner.on_log.get(proto as usize)) else { return };
+            about(inner, core, given, code, request)
         }
     })
+}
+
+unsafe extern "C" fn answer(this: *mut c_void, core: *mut wl_core, proto: u32, answer: *const wl_msg) {
+    guarded((), || {
+        // SAFETY: as for run; `answer` is valid.
+        unsafe {
+            let inner = inner(this);
+            let protocol = inner.grammar.module.protocols.get(proto as usize);
+            let given = protocol.and_then(|p| Some((p.on_answer.as_ref()?, p.response?)));
+            let (Some(given), Some(Some(code))) = (given, inner.on_answer.get(proto as usize)) else { return };
+            about(inner, core, given, code, answer)
+        }
+    })
+}
+
+/// Runs code about a message that has no task.
+///
+/// # Safety
+/// `core` and `message` are valid.
+unsafe fn about(inner: &Inner, core: *mut wl_core, (body, unit): (&Body, UnitId), code: &Code, message: *const wl_msg) {
+    // SAFETY: the caller's promise.
+    let mut act = unsafe { activation(inner, core, std::ptr::null_mut()) };
+    act.request = message;
+    let mut locals = exec::fresh_locals(&inner.grammar.module, body, code.locals);
+    locals[0] = Value::Msg(MsgRef::Request(unit));
+    if let Err(Stop::Internal(why)) = exec::run(&act.env(), code, &mut locals, &mut 0, &mut Vec::new()) {
+        crate::note_internal(&why);
+    }
 }
 
 unsafe extern "C" fn fault_reply(

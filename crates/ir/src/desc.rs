@@ -158,6 +158,9 @@ pub struct PortDesc {
     /// the table).
     pub ketama: bool,
     pub maglev: bool,
+    /// Of messages: each is one UDP datagram.
+    #[serde(default)]
+    pub udp: bool,
     /// Of frames: the program sends some there.
     pub sent: bool,
     /// Of a queue between segments: those that send to it.
@@ -244,6 +247,9 @@ pub const REQUEST: u64 = 1024;
 /// Handlers of a core that may be paused at a time, and the part of a stack that each uses besides
 /// its locals.
 pub const PAUSED: u64 = 256;
+/// The most of them in a program whose handlers may need more scratch than this each.
+pub const PAUSED_LARGE: u64 = 16;
+pub const LARGE_SCRATCH: u64 = 1 << 20;
 pub const PAUSED_STACK: u64 = 32 << 10;
 /// The same of each further call that a request makes at once, with its answer's places in the
 /// request's lists (which grow by doubling).
@@ -311,10 +317,24 @@ pub struct PortOptions {
     /// 0: the end of the connection is the end of the stream.
     #[serde(default)]
     pub end_mark: u8,
+    /// Listen, UDP: most bytes of the answer to one datagram. A longer answer is not sent.
+    #[serde(default = "answer_limit")]
+    pub max_answer: u32,
     /// Frame ports: a frame may be a segment beyond the MTU (GSO), and checksums may be left to the
     /// kernel.
     #[serde(default)]
     pub offload: bool,
+}
+
+fn answer_limit() -> u32 {
+    4096
+}
+
+impl PortOptions {
+    /// The defaults of a port over UDP, where a lost datagram is told by nothing but time.
+    pub fn udp() -> PortOptions {
+        PortOptions { answer_timeout: 5_000_000_000, ..PortOptions::default() }
+    }
 }
 
 /// Whose requests share idle connections (as `http-reuse` of HAProxy).
@@ -369,6 +389,7 @@ impl Default for PortOptions {
             probe: true,
             end_mark: 0,
             offload: false,
+            max_answer: answer_limit(),
             accept_timeout: S,
             cancel: false,
             slice: 50_000,
@@ -429,6 +450,9 @@ pub struct HandlerDesc {
     /// It may pause in a long loop, where its program can: if its request has so many bytes.
     #[serde(default)]
     pub pauses: Option<u32>,
+    /// Such a request is handled alone on its connection.
+    #[serde(default)]
+    pub alone: bool,
     /// Of frames: what they begin with.
     #[serde(default)]
     pub begins: Begins,

@@ -222,6 +222,9 @@ pub struct Port {
     pub options: desc::PortOptions,
     pub ketama: bool,
     pub maglev: bool,
+    /// Of messages: each is one UDP datagram.
+    #[serde(default)]
+    pub udp: bool,
 }
 
 /// Per core, zeroed, then set to `init` when the core starts.
@@ -387,6 +390,16 @@ pub struct Protocol {
     /// How an interim answer is passed on, which no handler sees: a reply of local 0, the answer
     /// (Msg), with the edits of `forward response`. None: as it came.
     pub on_interim: Option<Body>,
+    /// How an answer among several is counted, which no reply passes on alone: an
+    /// [`StmtKind::Outcome`] of local 0, the answer (Msg). Only if a handler asks several at once.
+    pub on_answer: Option<Body>,
+}
+
+impl Protocol {
+    /// What it does beside handlers.
+    pub fn bodies(&self) -> [&Option<Body>; 4] {
+        [&self.on_log, &self.on_fault, &self.on_interim, &self.on_answer]
+    }
 }
 
 impl Protocol {
@@ -415,6 +428,7 @@ impl Protocol {
             on_log: None,
             on_fault: None,
             on_interim: None,
+            on_answer: None,
         }
     }
 }
@@ -541,6 +555,9 @@ pub struct Signal {
     pub defaults: Vec<Option<desc::ParamValue>>,
     /// Of a table of patterns: behind each argument `x` of the key stands its mask, `x_mask`.
     pub masked: bool,
+    /// Called by the program that an exported app is linked with.
+    #[serde(default)]
+    pub exported: bool,
     pub result: desc::ResultType,
     /// Type of what the handler returns: bytes.
     pub ret: TyId,
@@ -574,6 +591,24 @@ pub struct Merge {
     /// value.
     pub values: Vec<MergeValue>,
     pub locals: Vec<Local>,
+}
+
+impl Merge {
+    /// A field that a merge cannot write: the combination has no value for it.
+    pub fn not_written(m: &Module, unit: UnitId) -> Option<FieldId> {
+        let unit = m.unit(unit);
+        let written = |f: &FieldId| {
+            !matches!(
+                unit.fields[f.index()].kind,
+                FieldKind::Unit { .. }
+                    | FieldKind::List { .. }
+                    | FieldKind::Switch { .. }
+                    | FieldKind::StreamBytes { .. }
+                    | FieldKind::StreamUnit { .. }
+            )
+        };
+        unit.body.iter().copied().find(|f| !written(f))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -529,7 +529,7 @@ impl Module {
             }
         }
         for p in &self.protocols {
-            [&p.on_log, &p.on_fault, &p.on_interim].into_iter().flatten().for_each(&mut *f)
+            p.bodies().into_iter().flatten().for_each(&mut *f)
         }
         for h in &self.handlers {
             f(&h.body)
@@ -546,7 +546,8 @@ impl Module {
             }
         }
         for p in &mut self.protocols {
-            [&mut p.on_log, &mut p.on_fault, &mut p.on_interim].into_iter().flatten().for_each(&mut *f)
+            let all = [&mut p.on_log, &mut p.on_fault, &mut p.on_interim, &mut p.on_answer];
+            all.into_iter().flatten().for_each(&mut *f)
         }
         for h in &mut self.handlers {
             f(&mut h.body)

@@ -31,6 +31,7 @@ const HTTP: &str = "\n  close;\n}";
 #[test]
 fn indices() {
     wrong("param port#1", "param port#7", "port client", "parameter does not exist");
+    wrong("connect endpoints(", "connect udp endpoints(", "port sink", "answers over UDP without `order_by`");
     wrong("request Request#2", "request Request#9", "protocol http", "unit does not exist");
     wrong("count requests#0", "count requests#3", "handler on client: stmt 1", "counter does not exist");
     wrong("fault 8 at 0", "fault 8 at 5", "handler on client: stmt 7.1", "place does not exist");
@@ -74,6 +75,17 @@ fn types_of_expressions() {
     wrong("some(%b#2:u32)", "some(%key#1:bytes<250>)", at, "`some` of another type");
     wrong("if ne(%status#6:u16, 0:u16):bool", "if %status#6:u16", at, "not a bool");
     wrong("get(%entry#5:record<Stat#0>, 0)", "get(%entry#5:record<Stat#0>, 5)", at, "member does not exist");
+}
+
+/// The value of an option is taken in a body that asks nowhere whether there is one.
+#[test]
+fn options() {
+    let bare = "count requests#0 len_bytes(unwrap(none:option<bytes<9>>):bytes<9>):u64";
+    wrong("count requests#0 1:u64", bare, "handler on client", "nothing asks whether it has one");
+    fine(
+        "count requests#0 1:u64",
+        &format!("if is_some(none:option<bytes<9>>):bool {{\n    {bare};\n  }}\n  count requests#0 1:u64"),
+    );
 }
 
 #[test]

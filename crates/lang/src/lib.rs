@@ -161,6 +161,7 @@ fn app(cx: &mut compiler::Compiler, wanted: Option<&str>) -> Option<String> {
         ([item, ..], _) => {
             let ItemKind::App(a) = &item.kind else { return None };
             cx.app_item(0, a);
+            cx.answer_classes();
             Some(a.name.name.clone())
         }
     }

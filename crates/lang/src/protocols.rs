@@ -650,6 +650,34 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// The classes of answers that are put together with others: of protocols of which a handler
+    /// asks several at once.
+    pub fn answer_classes(&mut self) {
+        let mut joined = false;
+        let several = |s: &ir::Stmt| match &s.kind {
+            ir::StmtKind::BindPart { part, .. } => !matches!(&*part.kind, ir::ExprKind::Int(0)),
+            _ => false,
+        };
+        self.m.bodies(&mut |b| ir::walk::stmts(&b.block, &mut |s| joined |= several(s)));
+        let connected = |p: &ir::Port| matches!(p.kind, ir::desc::PortKind::Connect(_)).then(|| p.protocols.clone());
+        let mut all: Vec<_> = self.m.ports.iter().filter_map(connected).flatten().collect();
+        all.sort();
+        all.dedup();
+        for id in all.into_iter().filter(|_| joined) {
+            let info = self.protocols[id.index()].clone();
+            let Some(unit) = info.response else { continue };
+            let mut l = Lower::new(self, info.module, Kind::OnFault);
+            let msg = l.new_local("response", &Ty::Msg(unit));
+            let kind = OutKind::Pass { msg, edits: vec![] };
+            let answer = Outgoing { unit, kind, fields: vec![], run: None, params: vec![], ends: None };
+            if let Ok(Some(outcome)) = l.outcome(id, &Rc::new(answer), info.ast.span) {
+                l.push(info.ast.span, ir::StmtKind::Outcome(outcome));
+                let body = l.body();
+                self.m.protocols[id.index()].on_answer = Some(body);
+            }
+        }
+    }
+
     /// The fields of `f` in a fault handler: its kind and others. The record itself never reaches
     /// the IR's code.
     pub fn fault_record(&mut self, others: &[(&str, Ty)]) -> ir::RecordId {

@@ -383,6 +383,7 @@ pub struct wl_program {
     pub interim: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg) -> u32>,
     pub cancel: Option<unsafe extern "C" fn(*mut c_void, *mut wl_task)>,
     pub note: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
+    pub answer: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
 }
 
 /// Type of the symbol `wireloom_program`.

@@ -274,6 +274,7 @@ fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
         interim: Some(interim),
         cancel: None,
         note: None,
+        answer: None,
     }));
     // SAFETY: leaked, so valid for the process.
     let program = unsafe { Program::from_table(table) }.unwrap();
@@ -287,6 +288,7 @@ fn desc(exclusive: bool) -> Desc {
         protocols: vec![0],
         options: PortOptions::default(),
         ketama: false,
+        udp: false,
         maglev: false,
         sent: true,
         senders: Vec::new(),
@@ -296,6 +298,7 @@ fn desc(exclusive: bool) -> Desc {
         on,
         steps: 1,
         pauses: None,
+        alone: false,
         begins: Begins::Any,
         frames: FrameUse::Edits,
         sends: true,

@@ -13,8 +13,9 @@ use std::sync::{mpsc, Arc, Mutex};
 use std::time::Duration;
 use wireloom_ir::desc::{ParamValue, ResultType, SignalDesc};
 
-/// A core answers after its batch; a core that does not is stuck or ending.
-const WAIT: Duration = Duration::from_secs(2);
+/// A core answers after its batch, and a core that has ended at once. One that does not is stuck. A
+/// busy machine may stop a core for seconds.
+const WAIT: Duration = Duration::from_secs(20);
 
 /// The fault of a handler: kind and place.
 pub type Fault = (u32, u32);

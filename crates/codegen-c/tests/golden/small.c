@@ -188,6 +188,15 @@ static void note(void *self, wl_core *core, uint32_t proto, const wl_msg *req) {
     }
 }
 
+static void answer(void *self, wl_core *core, uint32_t proto, const wl_msg *rep) {
+    (void)self; (void)rep;
+    wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;
+    (void)x;
+    switch (proto) {
+    default: break;
+    }
+}
+
 static void init_core(void *self, wl_core *core) {
     (void)self;
     wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;
@@ -205,7 +214,7 @@ static const wl_unit unit_table[] = {
 static const wl_program program = {
     .abi = WL_ABI, .units = 1, .handlers = 1, .frame_size = 0,
     .state_size = sizeof(app_state), .shared_size = 0, .session_size = 0,
-    .unit = unit_table, .init_shared = init_shared, .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note,
+    .unit = unit_table, .init_shared = init_shared, .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer,
 };
 
 __attribute__((visibility("default"))) const wl_program *wireloom_program(void) { return &program; }

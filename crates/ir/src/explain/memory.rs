@@ -111,11 +111,12 @@ pub(super) fn memory(m: &Module, out: &mut String) {
     if !paused.is_empty() {
         let locals = |h: &Handler| sum(h.body.locals.iter().map(|l| layout::size(m, l.ty)));
         let deepest = paused.into_iter().map(locals).max().unwrap_or(0);
-        let paused = desc::PAUSED.saturating_mul(desc::PAUSED_STACK.saturating_add(deepest));
+        let most = if deepest > desc::LARGE_SCRATCH { desc::PAUSED_LARGE } else { desc::PAUSED };
+        let paused = most.saturating_mul(desc::PAUSED_STACK.saturating_add(deepest));
         row(
             "paused handlers".into(),
             paused,
-            format!("per core, at most: stacks and scratch of {}, as far as they are used", desc::PAUSED),
+            format!("per core, at most: stacks and scratch of {most}, as far as they are used"),
         );
         pools = pools.saturating_add(paused);
     }

@@ -265,6 +265,23 @@ fn ports(m: &Module, out: &mut String) {
                         Vec::new(),
                     )
                 }
+                PortKind::Listen(v) if p.udp => (
+                    format!("listen udp({})", value(m, v)),
+                    format!(
+                        "at most {} datagrams under way; answers of at most {} bytes",
+                        count(o.max_connections as u64),
+                        count(o.max_answer as u64)
+                    ),
+                ),
+                PortKind::Connect(v) if p.udp => (
+                    format!("connect udp({})", value(m, v)),
+                    format!(
+                        "answers within {}; ejected after {} failures for {}",
+                        duration(o.answer_timeout),
+                        o.eject_after,
+                        duration(o.eject_time)
+                    ),
+                ),
                 PortKind::Listen(v) => (
                     format!("listen tcp({})", value(m, v)),
                     format!(
@@ -411,14 +428,15 @@ fn pauses(h: &Handler, out: &mut String) {
         Pause::Short => return,
         // Nobody waits for a packet, and the signals of tables are the runtime's.
         Pause::No(_) if matches!(h.on, On::Frame { .. } | On::Signal(_)) => return,
-        Pause::Yes { least, in_place } => {
+        Pause::Yes { least, in_place, alone } => {
             let least = if *least > 0 {
                 format!(" (requests of {} and more)", bytes(u64::from(*least)))
             } else {
                 String::new()
             };
             let behind = if *in_place { "; behind a call only if its answer is kept whole" } else { "" };
-            format!("pauses in its long loops when its slice is used up{least}{behind}")
+            let alone = if *alone { "; such a request is handled alone on its connection" } else { "" };
+            format!("pauses in its long loops when its slice is used up{least}{behind}{alone}")
         }
         Pause::No(why) => format!("does not pause in its long loops: {why}"),
     };

@@ -6,6 +6,10 @@
 //! the changes or none. A handler does not pause behind bytes of `state` that are not copied, or
 //! while calls are under way.
 //!
+//! A session belongs to one connection. A handler may pause anywhere between its uses of it if no
+//! other request of the connection is under way. That is so for large requests only
+//! ([`LARGE`]), which the runtime then handles alone.
+//!
 //! In: handlers, behind the pass `steps`. Out: [`Pause`] of each.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
@@ -21,11 +25,28 @@ pub const LONG: u64 = 1 << 14;
 /// Requests, and answers that are kept, below this many bytes make loops over bytes short enough:
 /// preparing for a pause would cost more.
 pub const SMALL: u32 = 4096;
+/// Requests of so many bytes are handled alone on their connection if their handler then pauses.
+/// Smaller ones take some hundred microseconds at most, and share their connection. Requests whose
+/// parts go to several servers pause from this size on, too: most are small and many.
+pub const LARGE: u32 = 64 << 10;
 /// That is so if a round has at most so many steps.
 const ROUND: u64 = 256;
 
 pub fn is_long(m: &Module, s: &StmtKind, locals: &[Local]) -> bool {
-    steps::of_loop(m, s, locals).is_some_and(|n| n > LONG)
+    let several = !matches!(s, StmtKind::For { max: 0..=1, .. } | StmtKind::Loop { max: 0..=1, .. });
+    several && !is_scatter(s) && steps::of_loop(m, s, locals).is_some_and(|n| n > LONG)
+}
+
+/// A loop over servers that sends a request to each. Its calls are under way behind its first
+/// round.
+fn is_scatter(s: &StmtKind) -> bool {
+    let StmtKind::For { body, max, .. } = s else { return false };
+    let (mut calls, mut other) = (false, false);
+    walk::stmts(body, &mut |s| {
+        calls |= matches!(s.kind, StmtKind::Call { .. });
+        other |= matches!(s.kind, StmtKind::Await { .. } | StmtKind::For { .. } | StmtKind::Loop { .. });
+    });
+    calls && !other && *max <= 64
 }
 
 /// Whether a loop goes over bytes or items, a few steps for each.
@@ -49,9 +70,9 @@ pub fn run(m: &mut Module) {
 
 /// Why a backend must not follow a plan; None: it may.
 pub fn illegal(m: &Module, h: &Handler) -> Option<&'static str> {
-    let Pause::Yes { least, in_place } = h.plan.pause else { return None };
+    let Pause::Yes { least, in_place, alone } = h.plan.pause else { return None };
     match handler(m, &Funcs::new(m), h) {
-        Pause::Yes { least: l, in_place: i } if l <= least && (in_place || !i) => None,
+        Pause::Yes { least: l, in_place: i, alone: a } if l <= least && (in_place || !i) && (alone || !a) => None,
         Pause::Yes { .. } => Some("a pause is worth its cost only for larger requests, or for whole answers"),
         Pause::No(_) => Some("another handler can observe a pause"),
         Pause::Short => Some("it has no long loop"),
@@ -74,6 +95,30 @@ fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
     if !matches!(h.on, On::Message { .. }) {
         return Pause::No("only handlers of requests pause".into());
     }
+    let way = checked(m, of, h);
+    let (alone, in_place) = (way.alone.is_some(), way.in_place);
+    if let Some(why) = way.why.or(way.alone.filter(|_| seen_elsewhere(m, of).is_some())) {
+        return Pause::No(why);
+    }
+    let least = of.least(&h.body);
+    let mut scatters = false;
+    walk::stmts(&h.body.block, &mut |s| scatters |= is_scatter(&s.kind));
+    if !alone && !scatters {
+        return Pause::Yes { least, in_place, alone };
+    }
+    if !may_be_large(m, h) {
+        return Pause::No("its requests are never so large that a pause is worth its cost".into());
+    }
+    Pause::Yes { least: LARGE, in_place, alone }
+}
+
+/// Whether requests of a handler may be far above [`LARGE`].
+fn may_be_large(m: &Module, h: &Handler) -> bool {
+    let On::Message { protocol, .. } = h.on else { return false };
+    m.protocols.get(protocol.index()).is_some_and(|p| m.unit(p.request).head_max >= 2 * u64::from(LARGE))
+}
+
+fn checked<'a, 'm>(m: &'m Module, of: &'a Funcs<'m>, h: &'a Handler) -> PauseCheck<'a, 'm> {
     let mut counts = false;
     walk::block_exprs(&h.body.block, &mut |e| counts |= matches!(&*e.kind, ExprKind::Counter(_)));
     let mut way = PauseCheck {
@@ -85,13 +130,21 @@ fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
         loops: Vec::new(),
         why: None,
         in_place: false,
+        alone: None,
+        goes_on: false,
         line: 0,
     };
     way.block(&h.body.block);
-    match way.why {
-        Some(why) => Pause::No(why),
-        None => Pause::Yes { least: of.least(&h.body), in_place: way.in_place },
-    }
+    way
+}
+
+/// A handler that may see a session while a request is handled alone: one without a request, or one
+/// that waits for an answer when its request is over.
+fn seen_elsewhere<'m>(m: &'m Module, of: &Funcs<'m>) -> Option<&'m Handler> {
+    m.handlers.iter().filter(|h| !matches!(h.on, On::Opened(_)) && !h.on.is_test()).find(|h| {
+        let session = of.block_sessions(&h.body.block).is_some();
+        session && (!matches!(h.on, On::Message { .. }) || checked(m, of, h).goes_on)
+    })
 }
 
 /// Of each function, with those that it calls: whether it has a long loop, and what it uses that
@@ -100,25 +153,33 @@ struct Funcs<'m> {
     m: &'m Module,
     long: Vec<bool>,
     uses: Vec<Option<String>>,
+    /// A session that it uses.
+    sessions: Vec<Option<String>>,
 }
 
 impl<'m> Funcs<'m> {
     fn new(m: &'m Module) -> Self {
-        let mut of = Funcs { m, long: vec![false; m.funcs.len()], uses: vec![None; m.funcs.len()] };
+        let mut of = Funcs {
+            m,
+            long: vec![false; m.funcs.len()],
+            uses: vec![None; m.funcs.len()],
+            sessions: vec![None; m.funcs.len()],
+        };
         // They do not recurse: as many rounds as there are functions reach a fixed point.
         loop {
-            let before = (of.long.clone(), of.uses.clone());
+            let before = (of.long.clone(), of.uses.clone(), of.sessions.clone());
             for (n, f) in m.funcs.iter().enumerate() {
                 match &f.body {
                     FuncBody::Body(b) => {
                         of.long[n] = of.pauses(b);
                         of.uses[n] = of.block_uses(&b.block);
+                        of.sessions[n] = of.block_sessions(&b.block);
                     }
                     // It may keep anything.
                     FuncBody::Extern { .. } => of.uses[n] = Some(format!("`{}`", f.name)),
                 }
             }
-            if before == (of.long.clone(), of.uses.clone()) {
+            if before == (of.long.clone(), of.uses.clone(), of.sessions.clone()) {
                 return of;
             }
         }
@@ -172,11 +233,31 @@ impl<'m> Funcs<'m> {
         found
     }
 
-    /// The thing that an expression itself uses.
+    fn block_sessions(&self, block: &Block) -> Option<String> {
+        let mut found = None;
+        walk::stmts(block, &mut |s| found = found.take().or_else(|| self.sets_session(&s.kind)));
+        walk::block_exprs(block, &mut |e| found = found.take().or_else(|| self.session(e)));
+        found
+    }
+
+    fn sets_session(&self, s: &StmtKind) -> Option<String> {
+        let StmtKind::SetSession(id, _) = s else { return None };
+        self.m.sessions.get(id.index()).map(|s| format!("session `{}`", s.name))
+    }
+
+    /// The session that an expression itself uses.
+    fn session(&self, e: &Expr) -> Option<String> {
+        match &*e.kind {
+            ExprKind::Session(s) => self.m.sessions.get(s.index()).map(|s| format!("session `{}`", s.name)),
+            ExprKind::Call(f, _) => self.sessions[f.index()].clone(),
+            _ => None,
+        }
+    }
+
+    /// The thing that an expression itself uses, but for sessions.
     fn reads(&self, e: &Expr) -> Option<String> {
         match &*e.kind {
             ExprKind::State(s) => self.m.states.get(s.index()).map(|s| format!("state `{}`", s.name)),
-            ExprKind::Session(s) => self.m.sessions.get(s.index()).map(|s| format!("session `{}`", s.name)),
             ExprKind::Counter(c) => self.m.counters.get(c.index()).map(|c| format!("counter `{}`", c.name)),
             ExprKind::Call(f, _) => self.uses[f.index()].clone(),
             _ => None,
@@ -202,12 +283,12 @@ fn reach(m: &Module, block: &Block, to: &mut [bool]) {
     }
 }
 
-/// The thing that a statement changes, or reads by itself, and that others use too.
+/// The thing, but for sessions, that a statement changes, or reads by itself, and that others use
+/// too.
 fn writes(m: &Module, s: &StmtKind, counts: bool) -> Option<String> {
     use StmtKind::*;
     match s {
         SetState(id, _) => m.states.get(id.index()).map(|s| format!("state `{}`", s.name)),
-        SetSession(id, _) => m.sessions.get(id.index()).map(|s| format!("session `{}`", s.name)),
         Count(id, _) if counts => m.counters.get(id.index()).map(|c| format!("counter `{}`", c.name)),
         SendFrame { .. } | Frame { .. } | Queue { .. } => Some("a packet".into()),
         s => s.table().and_then(|t| m.tables.get(t.index())).map(|t| format!("table `{}`", t.name)),
@@ -234,8 +315,13 @@ struct At {
     /// Something was used and no pause has come since; and one has.
     used: bool,
     stale: bool,
-    /// Locals may be slices of state.
+    /// The same of a session.
+    used_session: bool,
+    stale_session: bool,
+    /// Locals may be slices of state, or of a table.
     slices: bool,
+    /// And of a session.
+    session_slices: bool,
     /// Calls are under way.
     calls: bool,
     /// The request is answered: its connection may end at any time.
@@ -249,14 +335,28 @@ impl At {
         At { reached: true, ..At::nowhere() }
     }
     fn nowhere() -> At {
-        At { reached: false, used: false, stale: false, slices: false, calls: false, replied: false, in_place: false }
+        At {
+            reached: false,
+            used: false,
+            stale: false,
+            used_session: false,
+            stale_session: false,
+            slices: false,
+            session_slices: false,
+            calls: false,
+            replied: false,
+            in_place: false,
+        }
     }
     fn or(self, o: At) -> At {
         At {
             reached: self.reached | o.reached,
             used: self.used | o.used,
             stale: self.stale | o.stale,
+            used_session: self.used_session | o.used_session,
+            stale_session: self.stale_session | o.stale_session,
             slices: self.slices | o.slices,
+            session_slices: self.session_slices | o.session_slices,
             calls: self.calls | o.calls,
             replied: self.replied | o.replied,
             in_place: self.in_place | o.in_place,
@@ -279,14 +379,31 @@ struct PauseCheck<'a, 'm> {
     loops: Vec<Loop>,
     why: Option<String>,
     in_place: bool,
+    /// Its request must be alone on its connection: why.
+    alone: Option<String>,
+    /// It waits for an answer when its own is given.
+    goes_on: bool,
     line: u32,
 }
 
 impl PauseCheck<'_, '_> {
     fn refuse(&mut self, why: String) {
-        let line = if self.line > 0 { format!("line {}: ", self.line) } else { String::new() };
         if self.why.is_none() {
-            self.why = Some(format!("{line}{why}"))
+            self.why = Some(self.placed(&why))
+        }
+    }
+
+    fn placed(&self, why: &str) -> String {
+        let line = if self.line > 0 { format!("line {}: ", self.line) } else { String::new() };
+        format!("{line}{why}")
+    }
+
+    fn uses_session(&mut self, what: &str) {
+        if self.at.reached {
+            if self.at.stale_session && self.alone.is_none() {
+                self.alone = Some(self.placed(&format!("{what} is used on both sides of a pause")))
+            }
+            self.at.used_session = true
         }
     }
 
@@ -308,14 +425,18 @@ impl PauseCheck<'_, '_> {
             self.refuse("its calls are under way in a long loop".into())
         }
         if self.at.slices {
-            self.refuse("bytes that lie in state, session or table are used around a long loop".into())
+            self.refuse("bytes that lie in state or table are used around a long loop".into())
+        }
+        if self.at.session_slices && self.alone.is_none() {
+            self.alone = Some(self.placed("bytes that lie in a session are used around a long loop"))
         }
         if self.at.replied {
             self.refuse("its request is answered before a long loop".into())
         }
         self.in_place |= self.at.in_place;
         self.at.stale |= self.at.used;
-        self.at.used = false;
+        self.at.stale_session |= self.at.used_session;
+        (self.at.used, self.at.used_session) = (false, false);
     }
 
     fn block(&mut self, block: &Block) {
@@ -328,26 +449,36 @@ impl PauseCheck<'_, '_> {
     /// The expressions of a statement: what they use comes before and behind what pauses within
     /// them.
     fn exprs(&mut self, s: &StmtKind) -> bool {
-        let (mut used, mut pauses, mut slices) = (None, false, false);
+        let (mut used, mut session) = (None, None);
+        let (mut pauses, mut slices, mut own_slices) = (false, false, false);
         walk::stmt_exprs(s, &mut |e| {
             walk::expr(e, &mut |e| {
                 if used.is_none() {
                     used = self.of.reads(e)
                 }
+                session = session.take().or_else(|| self.of.session(e));
                 pauses |= matches!(&*e.kind, ExprKind::Call(f, _) if self.of.long[f.index()]);
-                slices |=
-                    matches!(&*e.kind, ExprKind::State(_) | ExprKind::Session(_)) && layout::has_bytes(self.m, e.ty);
+                let has_bytes = || layout::has_bytes(self.m, e.ty);
+                slices |= matches!(&*e.kind, ExprKind::State(_)) && has_bytes();
+                own_slices |= matches!(&*e.kind, ExprKind::Session(_)) && has_bytes();
             })
         });
         if let Some(what) = &used {
             self.uses(what)
         }
+        if let Some(what) = &session {
+            self.uses_session(what)
+        }
         self.at.slices |= slices;
+        self.at.session_slices |= own_slices;
         if pauses {
             self.pause()
         }
         if let (Some(what), true) = (&used, pauses) {
             self.uses(what)
+        }
+        if let (Some(what), true) = (&session, pauses) {
+            self.uses_session(what)
         }
         pauses
     }
@@ -368,10 +499,11 @@ impl PauseCheck<'_, '_> {
                 let all: Vec<&Block> = cases.iter().map(|c| &c.1).chain([default]).collect();
                 self.branches(&all);
             }
-            StmtKind::For { body, .. } | StmtKind::Loop { body, .. } => {
-                self.looped(body, is_long(self.m, s, self.locals))
+            StmtKind::For { body, max, .. } | StmtKind::Loop { body, max, .. } => {
+                self.looped(body, is_long(self.m, s, self.locals), u64::from(*max) > 1)
             }
             StmtKind::Await { hold, .. } => {
+                self.goes_on |= self.at.replied;
                 self.at = At { reached: self.at.reached, replied: self.at.replied, in_place: !hold, ..At::nowhere() }
             }
             _ => self.simple(s, pauses),
@@ -382,7 +514,7 @@ impl PauseCheck<'_, '_> {
         let writes = writes(self.m, s, self.counts);
         if let Some(what) = &writes {
             // A table may be locked while its statement's operands are worked out.
-            if pauses && !matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..)) {
+            if pauses && !matches!(s, StmtKind::SetState(..) | StmtKind::Count(..)) {
                 self.refuse(format!("{what} is used with a value that takes a long loop"))
             }
             self.uses(what);
@@ -394,6 +526,9 @@ impl PauseCheck<'_, '_> {
         });
         if let Some(what) = &writes {
             self.uses(what)
+        }
+        if let Some(what) = self.of.sets_session(s) {
+            self.uses_session(&what)
         }
         self.at.slices |= reads_in_place(self.m, s);
         self.at.calls |= matches!(s, StmtKind::Call { .. });
@@ -410,7 +545,8 @@ impl PauseCheck<'_, '_> {
         self.at = after;
     }
 
-    fn looped(&mut self, body: &Block, long: bool) {
+    /// `again`: it may have a second round.
+    fn looped(&mut self, body: &Block, long: bool, again: bool) {
         let mut head = self.at;
         loop {
             self.at = head;
@@ -422,8 +558,8 @@ impl PauseCheck<'_, '_> {
                 self.pause()
             }
             let next = head.or(self.at);
-            if next == head {
-                self.at = head.or(l.at_break);
+            if next == head || !again {
+                self.at = next.or(l.at_break);
                 return;
             }
             head = next;

@@ -32,7 +32,7 @@ pub fn run(m: &mut Module) {
         if let Some(body) = &mut q.on_fault {
             p.simplify(body, arguments);
         }
-        if let Some(body) = &mut q.on_interim {
+        for body in [&mut q.on_interim, &mut q.on_answer].into_iter().flatten() {
             p.simplify(body, 1);
         }
     }

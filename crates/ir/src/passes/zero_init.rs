@@ -46,7 +46,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
         if let Some(b) = &p.on_fault {
             all.push((b.clone(), p.fault_presets(m)))
         }
-        if let Some(b) = &p.on_interim {
+        for b in [&p.on_interim, &p.on_answer].into_iter().flatten() {
             all.push((b.clone(), 1))
         }
     }

@@ -9,8 +9,9 @@ pub enum Pause {
     #[default]
     Short,
     /// It pauses, if its request has so many bytes; `in_place`: not behind a call whose answer is
-    /// used where it has come.
-    Yes { least: u32, in_place: bool },
+    /// used where it has come. `alone`: no other request of its connection is under way then, and
+    /// its request's head has so many bytes.
+    Yes { least: u32, in_place: bool, alone: bool },
     /// It runs on: why.
     No(String),
 }
@@ -18,6 +19,11 @@ pub enum Pause {
 impl Pause {
     pub fn is_yes(&self) -> bool {
         matches!(self, Pause::Yes { .. })
+    }
+
+    /// Whether such a request is handled alone on its connection.
+    pub fn alone(&self) -> bool {
+        matches!(self, Pause::Yes { alone: true, .. })
     }
 
     /// Bytes of a request from which on the handler pauses, if it does.

@@ -296,7 +296,11 @@ impl Printer<'_> {
                     format!("{}: {}{}{default}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))
                 })
                 .collect();
-            let masked = if s.masked { "masked " } else { "" };
+            let masked = match (s.masked, s.exported) {
+                (true, _) => "masked ",
+                (_, true) => "exported ",
+                _ => "",
+            };
             self.line(&format!(
                 "signal {} ({}) {masked}{} as {} doc {}{}",
                 string(&s.name),
@@ -433,8 +437,9 @@ impl Printer<'_> {
             .iter()
             .map(|p| reference(self.m.protocols.get(p.index()).map(|p| p.name.as_str()), p.0))
             .collect();
+        let udp = if port.udp { " udp" } else { "" };
         let mut text =
-            format!("port {} {word} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
+            format!("port {} {word}{udp} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
         if port.ketama {
             text.push_str(" ketama")
         }
@@ -496,7 +501,7 @@ impl Printer<'_> {
             for l in &lines {
                 printer.line(&format!("{l};"))
             }
-            for (name, body) in [("on_log", &p.on_log), ("on_fault", &p.on_fault), ("on_interim", &p.on_interim)] {
+            for (name, body) in ["on_log", "on_fault", "on_interim", "on_answer"].into_iter().zip(p.bodies()) {
                 if let Some(body) = body {
                     printer.braces(name, "", &mut |printer| printer.body(body))
                 }

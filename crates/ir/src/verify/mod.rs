@@ -11,6 +11,7 @@
 //! - **Types**: every expression has the type its operands give it ([`expr`] has the table). Bytes
 //!   fit where the maximum is not smaller; all other types are equal. Integers fit their width,
 //!   constants their maximum. Conditions are bool.
+//! - **Options**: a body that takes the value of an option asks whether one of this type has any.
 //! - **Roots**: `this` stands only in grammars and protocol clauses. `item` and the accumulator
 //!   stand only where there is an item or a fold. Paths lead from unit to field to item. A value is
 //!   read only of fields that have one.

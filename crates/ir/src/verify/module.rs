@@ -99,11 +99,12 @@ impl Checker<'_> {
             };
             self.body(&path, b, code);
         }
-        if let Some(b) = &p.on_interim {
-            let path = format!("{path}: on_interim");
+        for (name, body, reply) in [("on_interim", &p.on_interim, p.response), ("on_answer", &p.on_answer, None)] {
+            let Some(b) = body else { continue };
+            let path = format!("{path}: {name}");
             let ok = b.locals.first().is_some_and(|l| p.response.is_some_and(|u| *self.ty(l.ty) == Ty::Msg(u)));
             self.need(ok, &path, "local 0 is not the answer");
-            self.body(&path, b, Code { kind: Kind::OnFault, ret: None, preset: 1, reply: p.response, conn: false });
+            self.body(&path, b, Code { kind: Kind::OnFault, ret: None, preset: 1, reply, conn: false });
         }
     }
 
@@ -113,6 +114,7 @@ impl Checker<'_> {
             self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
         }
         let (PortKind::Listen(v) | PortKind::Connect(v)) = &p.kind else {
+            self.need(!p.udp, &path, "a frame port over UDP");
             return self.need(p.protocols.is_empty(), &path, "a frame port with a protocol");
         };
         self.need(
@@ -124,7 +126,11 @@ impl Checker<'_> {
             self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
         }
         if let PortKind::Connect(_) = p.kind {
-            self.need(p.protocols.len() == 1, &path, "a connect port has exactly one protocol")
+            self.need(p.protocols.len() == 1, &path, "a connect port has exactly one protocol");
+            let asks = |q: &ProtocolId| {
+                self.m.protocols.get(q.index()).is_none_or(|q| q.response.is_none() || q.order_by.is_some())
+            };
+            self.need(!p.udp || p.protocols.iter().all(asks), &path, "answers over UDP without `order_by`")
         }
     }
 
@@ -460,6 +466,7 @@ impl Checker<'_> {
         }
         let unit = m.unit(g.unit);
         self.need(g.inputs > 0, &path, "no inputs");
+        self.need(Merge::not_written(m, g.unit).is_none(), &path, "a field of its unit cannot be written");
         self.need(
             unit.fields.get(g.key.index()).is_some_and(|f| self.is_bytes(f.ty) || self.is_int(f.ty)),
             &path,

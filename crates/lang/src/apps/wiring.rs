@@ -229,6 +229,9 @@ impl Compiler<'_> {
                 "a merge's key is bytes or an integer that is always there",
             ));
         }
+        if let Some(f) = ir::Merge::not_written(&self.m, unit) {
+            return Err(self.not_written(unit, f, span));
+        }
         let made = self.merge_values(module, unit, &key, node)?;
         let name = self.m.ports[from.index()].name.clone();
         let ir_span = self.span(span);
@@ -244,6 +247,21 @@ impl Compiler<'_> {
             locals: made.1,
         });
         Ok(())
+    }
+
+    /// A merge of a unit with this field.
+    fn not_written(&mut self, unit: ir::UnitId, f: ir::FieldId, span: Span) -> Reported {
+        let kind = match self.m.unit(unit).fields[f.index()].kind {
+            ir::FieldKind::List { .. } => "a list",
+            ir::FieldKind::Unit { .. } => "a unit within it",
+            ir::FieldKind::Switch { .. } => "fields that may be absent",
+            _ => "a stream",
+        };
+        let name = self.m.unit(unit).name.clone();
+        let d = Diagnostic::error("E0618", span, format!("a merge cannot combine `{name}`, which has {kind}"));
+        let member = self.units[unit.index()].by_field(f).map(|m| m.span);
+        let d = member.map_or(d.clone(), |at| d.also(at, "it is here"));
+        self.report(d.hint("a merge combines units of numbers, text, bytes and flags"))
     }
 
     /// The combination: a message built from both, of which each field is an expression over the

@@ -93,11 +93,31 @@ impl Lower<'_, '_> {
                     _ => Err(Reported),
                 }
             }
+            (Ty::Int { .. }, Ty::Int { .. }) => Err(self.narrower(&v, want, span)),
             _ => {
                 let found = v.ty.clone();
                 Err(self.mismatch(want, &found, span))
             }
         }
+    }
+
+    /// An integer that a narrower type is wanted of: a constant does not fit, whatever its type.
+    fn narrower(&mut self, v: &Val, want: &Ty, span: Span) -> Reported {
+        let n = match &v.kind {
+            Vk::Pure(e) => build::as_int(&crate::fold::fold(&self.cx.m, e)),
+            _ => None,
+        };
+        let unsigned = matches!(v.ty, Ty::Int { signed: false, .. });
+        let top = want.int_bits().map_or(128, |bits| bits - u8::from(matches!(want, Ty::Int { signed: true, .. })));
+        match n.filter(|n| unsigned && top < 128 && n >> top != 0) {
+            Some(n) => self.too_large(n, want, span),
+            None => self.mismatch(want, &v.ty, span),
+        }
+    }
+
+    fn too_large(&mut self, n: u128, want: &Ty, span: Span) -> Reported {
+        let s = self.show(want);
+        self.cx.report(Diagnostic::error("E0304", span, format!("{n} does not fit into {s}")).label("too large"))
     }
 
     /// A record that was read from the wire, as data.
@@ -183,10 +203,7 @@ impl Lower<'_, '_> {
         let top = if signed { bits - 1 } else { bits };
         let negative = signed && n >> 63 == 1;
         if !negative && top < 128 && n >> top != 0 {
-            let s = self.show(want);
-            return Err(self
-                .cx
-                .report(Diagnostic::error("E0304", span, format!("{n} does not fit into {s}")).label("too large")));
+            return Err(self.too_large(n, want, span));
         }
         Ok(build::int(t, crate::fold::wrap(&self.cx.m, t, n)))
     }

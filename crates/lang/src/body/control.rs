@@ -434,6 +434,7 @@ impl Lower<'_, '_> {
             return Err(self.cx.report(d.hint("add an arm `_ => …`")));
         }
         self.exhaustive(val, arms, span)?;
+        self.taken_before(arms);
         self.arm(val, arms, want, span, body)
     }
 
@@ -499,6 +500,33 @@ impl Lower<'_, '_> {
         )
     }
 
+    /// Constants that an arm before has, too.
+    fn taken_before(&mut self, arms: &[Arm]) {
+        let mut seen = std::collections::HashSet::new();
+        for arm in arms {
+            let alternatives = match &arm.pattern {
+                Pattern::Or(all, _) => &all[..],
+                one => std::slice::from_ref(one),
+            };
+            let values: Vec<Option<String>> = alternatives.iter().map(constant_text).collect();
+            if values.iter().all(|v| v.as_ref().is_some_and(|v| seen.contains(v))) {
+                self.arm_not_reached(&arm.pattern);
+            }
+            if arm.guard.is_none() {
+                seen.extend(values.into_iter().flatten());
+            }
+        }
+        let takes_all = |arm: &Arm| matches!(arm.pattern, Pattern::Any(_)) && arm.guard.is_none();
+        if let Some(next) = arms.iter().position(takes_all).and_then(|at| arms.get(at + 1)) {
+            self.arm_not_reached(&next.pattern);
+        }
+    }
+
+    fn arm_not_reached(&mut self, pattern: &Pattern) {
+        let d = Diagnostic::warning("W0904", pattern.span(), "this arm is never reached");
+        self.cx.report(d.label("arms before it take all of its values").hint("remove it"));
+    }
+
     /// Whether some arm takes every value.
     fn exhaustive(&mut self, val: &Val, arms: &[Arm], span: Span) -> R<()> {
         let open: Vec<&Pattern> = arms.iter().filter(|a| a.guard.is_none()).map(|a| &a.pattern).collect();
@@ -531,5 +559,19 @@ impl Lower<'_, '_> {
                 ))
             }
         }
+    }
+}
+
+/// A constant in a pattern; None: another pattern, which is not compared.
+fn constant_text(p: &Pattern) -> Option<String> {
+    match p {
+        Pattern::Name(n) => Some(n.name.clone()),
+        Pattern::Value(e) => match &*e.kind {
+            ExprKind::Int(n) => Some(n.to_string()),
+            ExprKind::Bytes(b) => Some(format!("{b:?}")),
+            ExprKind::Bool(b) => Some(b.to_string()),
+            _ => None,
+        },
+        _ => None,
     }
 }

@@ -134,9 +134,13 @@ pub struct Lower<'c, 'a> {
     /// An entry of a table is held: how many loops were around it, and what says that the inlined
     /// body around it has returned.
     pub held: Option<(u32, Option<LocalId>)>,
+    /// The block of a cache around: of which, and what it does.
+    pub cache_block: Option<(usize, crate::apps::caches::Role)>,
     /// Saw something that a function of the IR cannot do.
     pub impure: bool,
     pub depth: u32,
+    /// It has been told that something is nested too deeply.
+    too_deep: bool,
     pub loops: u32,
     pub decision: bool,
     /// Something was in error: what is missing may be missing because of it.
@@ -226,8 +230,10 @@ impl<'c, 'a> Lower<'c, 'a> {
             inlined: vec![],
             building: false,
             held: None,
+            cache_block: None,
             impure: false,
             depth: 0,
+            too_deep: false,
             loops: 0,
             decision: false,
             failed: false,
@@ -338,6 +344,9 @@ impl<'c, 'a> Lower<'c, 'a> {
                 self.while_held(span, what);
                 return;
             }
+        }
+        if let StmtKind::Call { port, .. } | StmtKind::Send { port, .. } | StmtKind::GroupBegin { port, .. } = &kind {
+            self.note_call(*port, span);
         }
         let span = self.cx.span(span);
         self.out.push(build::stmt(span, kind));
@@ -481,12 +490,17 @@ impl<'c, 'a> Lower<'c, 'a> {
 
     /// Stops at nesting that would exhaust the stack.
     pub fn deeper<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
+        // What lies beside it is too deep as well: that is told once.
+        if self.too_deep {
+            return Err(Reported);
+        }
         if self.depth >= MAX_DEPTH {
+            self.too_deep = true;
             return Err(self.cx.report(
                 Diagnostic::error("E0504", span, "this is nested too deeply").hint("split it with functions or `let`"),
             ));
         }
-        self.cx.descend(span, 1)?;
+        self.cx.descend(span, 1).inspect_err(|_| self.too_deep = true)?;
         self.depth += 1;
         let r = f(self);
         self.depth -= 1;

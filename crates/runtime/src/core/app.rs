@@ -207,6 +207,11 @@ pub fn first_line(memory: &mut [u64]) -> *mut u64 {
 
 /// Zeroed words holding at least `bytes` bytes. Untouched pages stay absent. Ends the process, with
 /// the reason, where the system does not have them.
+/// `AppCore::alone`; `paused`: handlers of this program may pause.
+fn alone(handlers: &[wireloom_ir::desc::HandlerDesc], paused: bool) -> Vec<u32> {
+    handlers.iter().map(|h| h.pauses.filter(|_| paused && h.alone).unwrap_or(u32::MAX)).collect()
+}
+
 pub fn words(bytes: usize) -> Box<[u64]> {
     let n = bytes.div_ceil(8);
     let Ok(layout) = std::alloc::Layout::array::<u64>(n) else { no_memory(bytes) };
@@ -362,6 +367,8 @@ pub const NO_HANDLER: u32 = u32::MAX;
 
 pub struct Port {
     pub listen: bool,
+    /// Its messages are datagrams.
+    pub udp: bool,
     /// Protocol index of each alternative, and its handler.
     pub protos: Vec<u16>,
     pub handlers: Vec<u32>,
@@ -396,6 +403,8 @@ pub struct AppCore {
     pub out: Vec<u8>,
     /// Of each handler, the least bytes of a request for which it may pause.
     pub pauses: Vec<Option<u32>>,
+    /// Of each handler, the least bytes of a request that it handles alone on its connection.
+    pub alone: Vec<u32>,
     pub frame_words: usize,
     pub session_words: usize,
     /// Parser state of the message at hand; saved elsewhere when it must last.
@@ -484,6 +493,7 @@ impl AppCore {
             round_left: 0,
             round_ran: false,
             pauses: app.desc.handlers.iter().map(|h| h.pauses.filter(|_| t.tmp_size > 0)).collect(),
+            alone: alone(&app.desc.handlers, t.tmp_size > 0),
             ports,
             state,
             out,
@@ -664,6 +674,7 @@ fn port(app: &App, i: usize) -> Port {
     let instances = if matches!(desc.kind, PortKind::Frames { .. }) { set.names.len() } else { addrs.len() };
     Port {
         listen,
+        udp: desc.udp,
         protos: desc.protocols.iter().map(|p| *p as u16).collect(),
         handlers,
         first,

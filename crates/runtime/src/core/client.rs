@@ -19,6 +19,9 @@ impl Core {
         };
         l.due = l.due.saturating_sub(1);
         let (a, p) = (l.app, l.port);
+        if self.apps[a as usize].ports[p as usize].udp {
+            return self.datagram_came(token, a, p);
+        }
         let full = self.full(a, p);
         let id = self.open_conn(token, Side::Client, a, p, 0);
         let app = &self.apps[a as usize];
@@ -115,7 +118,7 @@ impl Core {
             }
             Parsed::Message(m) => {
                 // SAFETY: the view is live until `end_message`.
-                let alone = unsafe { (*m.view).flags } & WL_M_ALONE != 0;
+                let alone = unsafe { (*m.view).flags } & WL_M_ALONE != 0 || self.handled_alone(id, m.head);
                 // One that is still arriving goes on a connection of its own, where it could
                 // overtake those before it.
                 if alone || hold && !m.whole {
@@ -132,6 +135,15 @@ impl Core {
                 Some(m.have)
             }
         }
+    }
+
+    /// Whether a request of so many bytes is handled alone, so that its handler may pause.
+    #[inline]
+    fn handled_alone(&self, id: Id, bytes: usize) -> bool {
+        let c = &self.conns[id];
+        let app = &self.apps[c.app as usize];
+        let handler = app.ports[c.port as usize].handlers[c.alt as usize];
+        app.alone.get(handler as usize).is_some_and(|least| bytes >= *least as usize)
     }
 
     /// Whether the bytes in front of a request are such as its protocol drops.
@@ -187,7 +199,7 @@ impl Core {
         }
     }
 
-    fn choose_protocol(&mut self, id: Id, rest: Raw) -> bool {
+    pub(super) fn choose_protocol(&mut self, id: Id, rest: Raw) -> bool {
         let c = &mut self.conns[id];
         let port = &self.apps[c.app as usize].ports[c.port as usize];
         // SAFETY: the caller's bytes are in place and not empty.
@@ -200,7 +212,7 @@ impl Core {
         alt != 255
     }
 
-    fn client_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {
+    pub(super) fn client_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
         if flags & WL_M_IN_STEP != 0 {

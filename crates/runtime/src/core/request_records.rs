@@ -118,16 +118,26 @@ impl Core {
         }
     }
 
-    /// A backend has answered a request that asked several at once. Which class its answer has is
-    /// unknown: only the program's own answer has one.
+    /// A backend has answered a request that asked several at once. No reply passes the answer on
+    /// alone, so the program is asked for its class.
     #[inline]
-    pub(super) fn count_joined(&mut self, at: Target, task: Id) {
-        if self.tasks.get(task).is_some_and(|t| t.parts.len() > 1) {
-            let backend = &self.my_stats().apps[at.a].ports[at.p].backends[at.i];
-            if let Some(unknown) = backend.classes.first() {
-                unknown.add(1);
-            }
+    pub(super) fn count_joined(&mut self, at: Target, proto: u16, task: Id, answer: &wl_msg) {
+        if self.tasks.get(task).is_some_and(|t| t.parts.len() > 1) && !self.apps[at.a].app.classes.is_empty() {
+            self.count_part(at, proto, answer)
         }
+    }
+
+    fn count_part(&mut self, at: Target, proto: u16, answer: &wl_msg) {
+        let table = *self.apps[at.a].app.program.table();
+        let wl: *mut wl_core = &mut *self.apps[at.a].wl;
+        if let Some(f) = table.answer {
+            self.enter(at.a);
+            // SAFETY: the program's own function; the message is in place.
+            unsafe { f(table.self_, wl, u32::from(proto), answer) };
+        }
+        let outcome = std::mem::take(&mut self.apps[at.a].wl.outcome);
+        let class = self.apps[at.a].app.class(proto, outcome);
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].classes[class].add(1);
     }
 
     /// How long a request took that ends now. The time of a batch is that of its poll; a request

@@ -10,7 +10,7 @@
 
 use super::app::{out_of, words};
 use super::slab::Id;
-use super::types::Stored;
+use super::types::{flag, Stored};
 use super::Core;
 use crate::abi::*;
 use corosensei::stack::DefaultStack;
@@ -22,8 +22,12 @@ pub(super) const PAUSED: c_int = 3;
 /// The most handlers of a core that are paused at a time; further ones run on. Pages of a stack
 /// take memory when they are used.
 const MOST: usize = wireloom_ir::desc::PAUSED as usize;
+/// The most of them where each may need large scratch; a further handler runs on to its end.
+const MOST_LARGE: usize = wireloom_ir::desc::PAUSED_LARGE as usize;
 /// As large as a thread's stack, because the same code runs on it.
 const STACK: usize = 2 << 20;
+/// The most scratch that an idle stack keeps.
+const KEPT_SCRATCH: usize = wireloom_ir::desc::LARGE_SCRATCH as usize;
 /// Idle stacks that are kept.
 const KEPT: usize = 64;
 /// A loop looks at the clock about this often; at first after so many rounds.
@@ -83,6 +87,11 @@ impl HandlerStacks {
 
     /// Gives back a stack on which nothing runs.
     fn give(&mut self, handler_stack: *mut HandlerStack) {
+        // SAFETY: the stack is live, and no other reference to it exists.
+        let tmp = unsafe { &mut (*handler_stack).tmp };
+        if tmp.len() * 8 > KEPT_SCRATCH {
+            *tmp = Box::default();
+        }
         if self.idle.len() < KEPT {
             self.idle.push(handler_stack);
         } else {
@@ -149,6 +158,16 @@ impl Core {
         let Some(Some(least)) = app.pauses.get(t.c.handler as usize) else { return false };
         let bytes = t.have.iter().copied().max().unwrap_or(0).max(t.req_have);
         if bytes < *least || !self.conns.alive(t.conn) {
+            return false;
+        }
+        // Its session must not be seen by another request of its connection.
+        let c = &self.conns[t.conn];
+        if app.alone[t.c.handler as usize] != u32::MAX && (t.c.req.head < *least || !c.has(flag::ALONE) || c.count > 1)
+        {
+            return false;
+        }
+        let large = app.app.program.table().tmp_size as usize > KEPT_SCRATCH;
+        if large && self.stacks.paused >= MOST_LARGE {
             return false;
         }
         if t.c.pc == 0 {

@@ -45,6 +45,7 @@ impl Tiers {
         table.fault_reply = table.fault_reply.map(|_| fault_reply as _);
         table.interim = table.interim.map(|_| interim as _);
         table.note = table.note.map(|_| note as _);
+        table.answer = table.answer.map(|_| answer as _);
         table.cancel = table.cancel.map(|_| cancel as _);
         let units = quick
             .units
@@ -94,6 +95,7 @@ fn alike(a: &Program, b: &Program) -> bool {
             Some(t.interim.is_some()),
             Some(t.cancel.is_some()),
             Some(t.note.is_some()),
+            Some(t.answer.is_some()),
             packets,
         ]
     };
@@ -177,6 +179,16 @@ unsafe extern "C" fn note(this: *mut c_void, core: *mut wl_core, proto: u32, req
         let t = code(this).table();
         if let Some(f) = t.note {
             f(t.self_, core, proto, request)
+        }
+    }
+}
+
+unsafe extern "C" fn answer(this: *mut c_void, core: *mut wl_core, proto: u32, answer: *const wl_msg) {
+    // SAFETY: as said above.
+    unsafe {
+        let t = code(this).table();
+        if let Some(f) = t.answer {
+            f(t.self_, core, proto, answer)
         }
     }
 }

@@ -40,6 +40,8 @@ impl Parser<'_> {
             Tok::Word => match self.word_text(0) {
                 Some("_") => Ok(Pattern::Any(self.bump())),
                 Some("true" | "false" | "none") => self.value_pattern(),
+                // It would be a name.
+                Some("else") => self.unexpected_with("a pattern", |d| d.hint("the last arm of a `match` is `_ => …`")),
                 _ => self.named_pattern(),
             },
             Tok::Int(_) | Tok::Scaled(..) | Tok::Bytes(_) | Tok::Address(_) | Tok::Sign("-" | "~") => {
