@@ -306,7 +306,7 @@ __attribute__((noinline)) int wl_move(struct xdp_md *ctx, uint32_t from, uint32_
 }
 /* The frame's bytes have moved: all pointers to it are void. */
 #define wl_again(x, v) do { (x)->data = (uint8_t *)(long)(x)->ctx->data; (x)->end = (const uint8_t *)(long)(x)->ctx->data_end; (v)->p = (x)->data; } while (0)
-/* A place, moved if it does not lie before pos; without a branch, which the verifier would follow. */
+/* A place, moved if it does not lie before pos; without a branch for the verifier to follow. */
 WL_INLINE uint32_t wl_behind(uint32_t place, uint32_t pos, uint32_t by) {
     uint64_t behind = ((uint64_t)pos - place - 1) >> 63;
     WL_KEEP(behind);
@@ -319,7 +319,7 @@ WL_INLINE void wl_move_eth(uint8_t *d, const uint8_t *s) {
     const uint16_t c = *(const uint16_t *)(s + 12);
     *(uint64_t *)d = a; *(uint32_t *)(d + 8) = b; *(uint16_t *)(d + 12) = c;
 }
-/* Opens a gap of n bytes at pos; 0: there is no headroom. No part of its callers for the verifier. */
+/* Opens a gap of n bytes at pos; 0: there is no headroom. The verifier sees it by itself. */
 __attribute__((noinline)) int wl_open(struct xdp_md *ctx, uint32_t pos, uint32_t n) {
     if (n > 128 || bpf_xdp_adjust_head(ctx, -(int)n)) return 0;
     uint8_t *p = (uint8_t *)(long)ctx->data;

@@ -167,7 +167,7 @@ enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contigu
        WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent
                                  * while answers to others are still due on the connection, and
                                  * sent again if that connection is lost */
-/* The operations of crypto(). AES keys have 16 or 32 bytes; blocks, vectors and tags 16; nonces 12. */
+/* Operations of crypto(). AES keys have 16 or 32 bytes; blocks, vectors and tags 16; nonces 12. */
 enum { WL_X_AES_CTR = 0,          /* key, counter block, data                                                        */
        WL_X_AES_CBC_ENCRYPT = 1,  /* key, vector, whole blocks                                                       */
        WL_X_AES_CBC_DECRYPT = 2,

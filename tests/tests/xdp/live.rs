@@ -66,8 +66,8 @@ fn has_xdp() -> bool {
 
 const TOOLS: [&str; 4] = ["ping", "curl", "ethtool", "python3"];
 
-/// What XDP sends to a veth is lost unless its other end has GRO. And a host leaves checksums to a
-/// veth, which XDP would see unfinished.
+/// A frame that XDP sends to a veth is lost unless its other end has GRO. And a host leaves
+/// checksums to a veth, which XDP would see unfinished.
 fn ready(net: &Net, ends: &[(&str, &str)]) {
     for (ns, device) in ends {
         net.sh(ns, &format!("ethtool -K {device} gro on tx off"));
