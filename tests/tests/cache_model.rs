@@ -235,7 +235,8 @@ impl Model for World {
                 At::Begins { key, .. } | At::Writes { key, .. } => s.cache.slot(*key) == slot,
                 _ => false,
             });
-            if l.writers > 0 && !l.over && !writing {
+            // A write may last longer than `write_timeout`; then reads may go back until it ends.
+            if l.writers > 0 && !l.over && !(self.strict && writing) {
                 out.push(Action::LeaseIsOver(slot));
             }
         }
@@ -413,7 +414,8 @@ fn without_a_part_there_is_a_counterexample() {
         Broken::WriteEndsInSilence,
         Broken::KeepOverlappingWrites,
     ] {
-        let world = if broken == Broken::BlindToWrites { strict(2, broken) } else { world(2, broken) };
+        let needs_strict = matches!(broken, Broken::BlindToWrites | Broken::WriteBeginsInSilence);
+        let world = if needs_strict { strict(2, broken) } else { world(2, broken) };
         let checker = world.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
         let found = checker.discovery("no value older than one that is known");
         assert!(found.is_some(), "{broken:?} makes no difference");
