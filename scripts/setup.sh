@@ -36,6 +36,10 @@ if [ "${1:-demo}" = test ]; then
     need redis-server redis-server
     need redis-cli redis-tools
     need curl curl
+    need dig bind9-dnsutils
+    need dnsmasq dnsmasq-base
+    need logger bsdutils
+    need go golang-go
     need wrk wrk
     need ab apache2-utils
     need python3 python3

@@ -367,8 +367,6 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 
 /* ---- tables ---- */
 
-/* Stores the low n bytes of a number, which need no alignment. */
-WL_INLINE void wl_pack(uint8_t *d, uint64_t v, const unsigned n) { _Pragma("unroll") for (unsigned i = 0; i < n; i++) d[i] = (uint8_t)(v >> (8 * i)); }
 /* Makes the words of a value unknown to the verifier: the ways to here join. */
 #define WL_FORGET(words, n) do { const uint64_t z_ = wl_unknown; _Pragma("unroll") for (unsigned j_ = 0; j_ < (n); j_++) (words)[j_] ^= z_; } while (0)
 #define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ wl_unknown) & 1))

@@ -12,6 +12,7 @@ pub mod captures;
 pub mod client;
 pub mod control;
 pub mod dialogue;
+pub mod dns;
 pub mod folder;
 pub mod fuzz;
 pub mod grammars;

@@ -252,6 +252,26 @@ fn kv_server() {
 }
 
 #[test]
+fn dns_forwarder_and_cache() {
+    let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01";
+    compare("dns_forwarder", &[question]);
+    compare("dns_cache", &[question]);
+}
+
+#[test]
+fn memcached_udp_proxy() {
+    compare(
+        "memcached_udp_proxy",
+        &[b"\x12\x34\0\0\0\x01\0\0get a\r\n", b"\x12\x34\0\0\0\x01\0\0set a 0 0 1\r\nx\r\n"],
+    );
+}
+
+#[test]
+fn kv_cache() {
+    compare("kv_cache", &[b"get a\r\n", b"set a 0 0 1\r\nx\r\n", b"get a b\r\n", b"delete a noreply\r\n"]);
+}
+
+#[test]
 fn redis_proxy() {
     compare(
         "redis_proxy",

@@ -17,6 +17,11 @@ const MESSAGES: &[&str] = &[
     "std.redis.Executed",
     "std.redis.Page",
     "std.kv.Pair",
+    "std.dns.Query",
+    "std.dns.Reply",
+    "std.memcached.UdpRequest",
+    "std.memcached.UdpResponse",
+    "std.syslog.Message",
 ];
 
 /// With the sanitizers, which see more in code that is not optimised: once without random changes,

@@ -4,11 +4,13 @@
 //! One binary: `cargo test -p wireloom-tests --test programs -- NAME::` runs one file of it.
 
 mod apps_sim;
+mod cache_model;
 mod circles;
 mod compiler_fuzz;
 mod differential;
 mod element_graph;
 mod elements;
+mod export;
 mod framing;
 mod fuzz;
 mod generated;

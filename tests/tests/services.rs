@@ -4,6 +4,7 @@
 
 mod access_log;
 mod admin;
+mod caches;
 mod clients_http;
 mod clients_memcached;
 mod clients_redis;
@@ -28,4 +29,5 @@ mod redis;
 mod redis_transactions;
 mod same_answers;
 mod signals;
+mod udp;
 mod word_count;

@@ -271,7 +271,7 @@ fn tables_of_all_kinds_of_values() {
     let folder = Folder::new("xdp-tables");
     let path = written(
         &folder,
-        "record Seen { first: ip, times: u32, big: bool, size: u16 }
+        "record Seen { first: ip, times: u32, big: bool, less: i16, size: u16 }
 app kept {
     port wire = nic(\"eth0\")
     table hosts: ip -> Seen { capacity 4096 }
@@ -284,6 +284,8 @@ app kept {
             .times += 1
             .big = p.len > 100
             .size = u16(p.len)
+            .less = i16(.size) - 100
+            if .less < 0 { .times += 1000 }
         }
         if p.ip4 {
             let key = (p.ip4.src, u16(p.len), p.ip4.proto)

@@ -333,9 +333,12 @@ pub struct Build {
     /// A source with an app; FILE:APP where it has several.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The executable to write; by default the app's name.
+    /// The executable to write; by default the app's name. With --export, the folder.
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
+    /// Make a static library and a C header of the app's exported segments.
+    #[arg(long)]
+    pub export: bool,
     /// For any x86-64 machine of the last ten years rather than this one.
     #[arg(long)]
     pub portable: bool,

@@ -12,6 +12,9 @@ use wireloom_ir::desc::Desc;
 use wireloom_ir::graph::live_svg;
 
 pub fn build(args: Build) -> Outcome {
+    if args.export {
+        return crate::export::export(&args);
+    }
     let (graph, module) = load::load_both(&args.file)?;
     if module.app.is_empty() {
         return Err(crate::Failure::Said(format!("{} has no app to build", args.file.display())));

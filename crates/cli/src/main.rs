@@ -14,6 +14,7 @@ mod control;
 mod emit;
 mod engine;
 mod explain;
+mod export;
 mod fmt;
 mod fuzz;
 mod fuzz_frames;

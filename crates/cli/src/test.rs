@@ -146,6 +146,7 @@ fn code(module: &Module, handler: HandlerId, program: &Program) -> Result<(), St
 /// The play of one test: the connections it has opened so far.
 struct Play<'m> {
     module: &'m Module,
+    app: Arc<App>,
     sim: Sim,
     /// Per listen port and connect port: the peers by connection or instance.
     peers: Vec<(SimPort, Peer, Vec<u8>)>,
@@ -219,7 +220,8 @@ fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, 
 
 impl<'m> Play<'m> {
     fn new(module: &'m Module, app: Arc<App>) -> Result<Self, String> {
-        Ok(Play { module, sim: Sim::new(vec![app]).map_err(|e| e.to_string())?, peers: Vec::new() })
+        let sim = Sim::new(vec![app.clone()]).map_err(|e| e.to_string())?;
+        Ok(Play { module, app, sim, peers: Vec::new() })
     }
 
     fn step(&mut self, step: &SimStep) -> Result<(), String> {
@@ -232,6 +234,9 @@ impl<'m> Play<'m> {
             SimStep::See(at, bytes) => self.see(at, bytes)?,
             SimStep::SeeClosed(at) => {
                 let i = self.peer(at)?;
+                if self.peers[i].1.has_datagrams() {
+                    return Err("a port over UDP has no connections that end".into());
+                }
                 self.receive(i);
                 if !self.peers[i].2.is_empty() {
                     return Err(format!("expected the end, saw \"{}\"", self.peers[i].2.escape_ascii()));
@@ -260,14 +265,30 @@ impl<'m> Play<'m> {
             SimStep::Refuse(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Refuse),
             SimStep::Accept(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Accept),
             SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
-            SimStep::Run(_)
-            | SimStep::Give(_)
-            | SimStep::SeeSame(_)
-            | SimStep::Check(..)
-            | SimStep::At(..)
-            | SimStep::Repeat { .. } => return Err("this is a step of packets".into()),
+            SimStep::Run(h) => self.run(*h)?,
+            SimStep::Repeat { first, next, times, steps } => {
+                self.run(*first)?;
+                for round in 0..*times {
+                    steps.iter().try_for_each(|(_, s)| self.step(s)).map_err(|e| format!("{e}, in round {round}"))?;
+                    self.run(*next)?;
+                }
+            }
+            SimStep::Give(_) | SimStep::SeeSame(_) | SimStep::Check(..) | SimStep::At(..) => {
+                return Err("this is a step of packets".into())
+            }
         }
         Ok(())
+    }
+
+    /// Code of a test of an app without ports.
+    fn run(&mut self, h: HandlerId) -> Result<(), String> {
+        match self.sim.core.signal(0, h.0, &[]) {
+            // It answers nothing.
+            Ok(_) => Ok(()),
+            Err((kind, _)) if kind == u32::from(FaultKind::NO_REPLY.0) => Ok(()),
+            Err((kind, _)) if kind == u32::from(FaultKind::EXPECT.0) => Err("does not hold".into()),
+            Err((kind, _)) => Err(format!("fault {}", self.app.fault_name(kind))),
+        }
     }
 
     /// A backend's connection that has ended is followed by another. A client's connection stays,
@@ -289,6 +310,9 @@ impl<'m> Play<'m> {
 
     fn see(&mut self, at: &SimPort, wanted: &[u8]) -> Result<(), String> {
         let i = self.peer(at)?;
+        if self.peers[i].1.has_datagrams() {
+            return self.see_datagram(i, wanted);
+        }
         self.receive(i);
         let got = &self.peers[i].2;
         if !got.starts_with(wanted) {
@@ -298,8 +322,25 @@ impl<'m> Play<'m> {
         Ok(())
     }
 
+    /// The next datagram must be exactly this one.
+    fn see_datagram(&mut self, i: usize, wanted: &[u8]) -> Result<(), String> {
+        self.sim.settle();
+        match self.peers[i].1.datagram() {
+            Some(got) if got == wanted => Ok(()),
+            Some(got) => {
+                Err(format!("expected \"{}\"\n          saw \"{}\"", wanted.escape_ascii(), got.escape_ascii()))
+            }
+            None => Err(format!("expected \"{}\", saw no datagram", wanted.escape_ascii())),
+        }
+    }
+
     fn receive(&mut self, i: usize) {
         self.sim.settle();
+        if self.peers[i].1.has_datagrams() {
+            let Some(bytes) = self.peers[i].1.datagram() else { return };
+            self.peers[i].2 = if bytes.is_empty() { b"(an empty datagram)".to_vec() } else { bytes };
+            return;
+        }
         let bytes = self.peers[i].1.receive();
         self.peers[i].2.extend_from_slice(&bytes);
         self.sim.settle();

@@ -193,8 +193,8 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "}}");
     }
 
-    /// Builds parts of fixed size in `built_`, which the C compiler can keep in registers; opens a block, as
-    /// [`Self::frame_parts`] does.
+    /// Builds parts of fixed size in `built_`, which the C compiler can keep in registers. Opens a
+    /// block, as [`Self::frame_parts`] does.
     fn fixed_parts(&mut self, parts: &'m [Part]) -> u32 {
         let total = fixed_parts(self.g.m, parts).unwrap_or(0);
         line!(self, "{{ uint8_t built_[{}];", total.max(1));

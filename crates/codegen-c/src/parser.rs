@@ -606,8 +606,8 @@ impl<'g, 'm> Parser<'g, 'm> {
         line!(self, "RETURN(WL_WHOLE)");
     }
 
-    /// The bytes that were held are accepted, but not all are passed on: the runtime gets them piece by
-    /// piece.
+    /// The bytes that were held are accepted, but not all are passed on: the runtime gets them
+    /// piece by piece.
     fn release_code(&mut self) {
         self.passes &= self.phase != Phase::Head;
         if !self.passes {

@@ -1,6 +1,7 @@
 //! The table of functions that programs call, for hosts that are no runtime.
 
-/// A `wl_host` of the functions of these names where it stands. Ciphers and stacks are the runtime's.
+/// A `wl_host` of the functions of these names where it stands. Ciphers and stacks are the
+/// runtime's.
 macro_rules! host_table {
     () => {
         wl_host {

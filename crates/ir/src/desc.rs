@@ -158,6 +158,9 @@ pub struct PortDesc {
     /// the table).
     pub ketama: bool,
     pub maglev: bool,
+    /// Of messages: each is one UDP datagram.
+    #[serde(default)]
+    pub udp: bool,
     /// Of frames: the program sends some there.
     pub sent: bool,
     /// Of a queue between segments: those that send to it.
@@ -314,10 +317,24 @@ pub struct PortOptions {
     /// 0: the end of the connection is the end of the stream.
     #[serde(default)]
     pub end_mark: u8,
+    /// Listen, UDP: most bytes of the answer to one datagram. A longer answer is not sent.
+    #[serde(default = "answer_limit")]
+    pub max_answer: u32,
     /// Frame ports: a frame may be a segment beyond the MTU (GSO), and checksums may be left to the
     /// kernel.
     #[serde(default)]
     pub offload: bool,
+}
+
+fn answer_limit() -> u32 {
+    4096
+}
+
+impl PortOptions {
+    /// The defaults of a port over UDP, where a lost datagram is told by nothing but time.
+    pub fn udp() -> PortOptions {
+        PortOptions { answer_timeout: 5_000_000_000, ..PortOptions::default() }
+    }
 }
 
 /// Whose requests share idle connections (as `http-reuse` of HAProxy).
@@ -372,6 +389,7 @@ impl Default for PortOptions {
             probe: true,
             end_mark: 0,
             offload: false,
+            max_answer: answer_limit(),
             accept_timeout: S,
             cancel: false,
             slice: 50_000,

@@ -20,9 +20,9 @@ impl crate::Module {
         keeps
     }
 
-    /// The description of this program for the runtime. Its grammars have been analysed and its passes
-    /// run. Handlers of `test` blocks come last in a module and are left out: the runtime never
-    /// starts them.
+    /// The description of this program for the runtime. Its grammars have been analysed and its
+    /// passes run. Handlers of `test` blocks come last in a module and are left out: the runtime
+    /// never starts them.
     pub fn desc(&self) -> Desc {
         let halves = core_partition::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
@@ -95,6 +95,7 @@ fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings
         protocols: p.protocols.iter().map(|p| p.0).collect(),
         options: p.options.clone(),
         ketama: p.ketama,
+        udp: p.udp,
         maglev: p.maglev,
         sent: is_sent_to(m, n),
         senders: senders.map(|s| s.0).collect(),

@@ -195,8 +195,8 @@ impl FaultKind {
     pub const FULL: Self = Self(14);
     pub const CANCELLED: Self = Self(15);
     pub const NO_REPLY: Self = Self(16);
-    /// The faults that protocols see in the place of MALFORMED, CONSTRAINT and TOO_LONG where a handler
-    /// has ended with it.
+    /// The faults that protocols see in the place of MALFORMED, CONSTRAINT and TOO_LONG where a
+    /// handler has ended with it.
     pub const INTERNAL: Self = Self(18);
     /// An `expect` of a test that does not hold.
     pub const EXPECT: Self = Self(17);
@@ -222,6 +222,9 @@ pub struct Port {
     pub options: desc::PortOptions,
     pub ketama: bool,
     pub maglev: bool,
+    /// Of messages: each is one UDP datagram.
+    #[serde(default)]
+    pub udp: bool,
 }
 
 /// Per core, zeroed, then set to `init` when the core starts.
@@ -552,6 +555,9 @@ pub struct Signal {
     pub defaults: Vec<Option<desc::ParamValue>>,
     /// Of a table of patterns: behind each argument `x` of the key stands its mask, `x_mask`.
     pub masked: bool,
+    /// Called by the program that an exported app is linked with.
+    #[serde(default)]
+    pub exported: bool,
     pub result: desc::ResultType,
     /// Type of what the handler returns: bytes.
     pub ret: TyId,
@@ -656,7 +662,8 @@ pub enum SimStep {
     Run(HandlerId),
     /// Messages that the handler sends through a port come in there.
     Give(HandlerId),
-    /// Messages that the handler sends through a port are those that the program must have sent there next.
+    /// Messages that the handler sends through a port are those that the program must have sent
+    /// there next.
     SeeSame(HandlerId),
     /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end
     /// without a fault.

@@ -95,7 +95,8 @@ struct Search<'m> {
     found: Vec<Obstacle>,
 }
 
-/// The obstacles between a handler and the XDP hook, in the order of its statements. Empty: it runs there.
+/// The obstacles between a handler and the XDP hook, in the order of its statements. Empty: it runs
+/// there.
 pub fn obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
     obstacles_among(m, handler, &candidates(m))
 }
@@ -284,8 +285,8 @@ fn kind_of(m: &Module, ty: TyId) -> &'static str {
     }
 }
 
-/// The obstacles between handlers and the device that the program names, by handler. `m` is lowered, its
-/// passes have not run. Parameters have their defaults.
+/// The obstacles between handlers and the device that the program names, by handler. `m` is
+/// lowered, its passes have not run. Parameters have their defaults.
 pub fn refused(m: &Module) -> Vec<Obstacle> {
     let wanted = |n: &usize| m.handlers[*n].device == Device::Xdp;
     let all: Vec<HandlerId> = (0..m.handlers.len()).filter(wanted).map(|n| HandlerId(n as u32)).collect();

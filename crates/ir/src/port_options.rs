@@ -4,7 +4,7 @@
 use crate::desc::{Failover, PortOptions, Reuse};
 
 /// Their full names, in the order of docs/operations.md.
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 22] = [
     "connect_timeout",
     "answer_timeout",
     "stream_timeout",
@@ -25,6 +25,7 @@ pub const NAMES: [&str; 21] = [
     "eject_time",
     "probe",
     "end_mark",
+    "max_answer",
     "offload",
 ];
 
@@ -72,6 +73,7 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "eject_time" => Slot::Time(&mut o.eject_time, 0),
         "probe" => Slot::Switch(&mut o.probe),
         "end_mark" => Slot::Byte(&mut o.end_mark),
+        "max_answer" => Slot::Count(&mut o.max_answer, 1..=65_507),
         "offload" => Slot::Switch(&mut o.offload),
         _ => return None,
     })

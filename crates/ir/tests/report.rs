@@ -247,3 +247,48 @@ fn forty_elements_fit_a_screen() {
     let width = svg.split('"').nth(3).and_then(|w| w.parse::<i64>().ok());
     assert!(width.is_some_and(|w| w < 2600), "{width:?}");
 }
+
+/// Wires between any elements, to themselves and back, with segments: no box covers another.
+#[test]
+fn graphs_of_any_shape_have_a_picture() {
+    let mut seed = 1u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % below
+    };
+    for round in 0..30 {
+        let mut m = text::parse(include_str!("passes/inline_elements.ir")).unwrap();
+        let (element, input) = (m.elements[0].clone(), m.inputs[0].clone());
+        let end = m.inputs.len();
+        let count = 1 + random(30);
+        let mut ends: Vec<Vec<usize>> = (0..count).map(|_| (0..random(4)).map(|_| random(count)).collect()).collect();
+        ends.push(vec![0, random(count)]);
+        for (n, to) in ends.iter().enumerate() {
+            let outputs = to.iter().map(|to| {
+                let to = Target::Input { input: InputId((end + to) as u32), index: 0 };
+                m.wires.push(Wire { from: None, out: "y".into(), to });
+                let wire = WireId(m.wires.len() as u32 - 1);
+                let mark = Expr::new(TyId(0), ExprKind::Int(0));
+                let kind = StmtKind::Output { wire, frame: LocalId(0), mark, last: false };
+                Stmt { span: Span::default(), kind }
+            });
+            let outputs: Vec<Stmt> = outputs.collect();
+            if n == count {
+                m.handlers[0].body.block.extend(outputs);
+                continue;
+            }
+            let place = ElementId(m.elements.len() as u32);
+            m.elements.push(Element { name: format!("e{n}"), parent: None, ..element.clone() });
+            let body = input.body.clone().map(|b| Body { block: outputs, ..b });
+            m.inputs.push(Input { element: Some(place), body, ..input.clone() });
+        }
+        if round % 2 == 0 {
+            m.segments.push(segments::Segment { name: "a".into(), cpu: 0, cores: 1, span: Span::default() });
+            m.handlers[0].segment = Some(SegmentId(0))
+        }
+        let svg = graph::svg(&m);
+        well_formed(&svg);
+        assert!(boxes_apart(&svg) > 1, "round {round}");
+        assert_eq!(graph::svg(&m), svg, "round {round}");
+    }
+}

@@ -31,6 +31,7 @@ const HTTP: &str = "\n  close;\n}";
 #[test]
 fn indices() {
     wrong("param port#1", "param port#7", "port client", "parameter does not exist");
+    wrong("connect endpoints(", "connect udp endpoints(", "port sink", "answers over UDP without `order_by`");
     wrong("request Request#2", "request Request#9", "protocol http", "unit does not exist");
     wrong("count requests#0", "count requests#3", "handler on client: stmt 1", "counter does not exist");
     wrong("fault 8 at 0", "fault 8 at 5", "handler on client: stmt 7.1", "place does not exist");

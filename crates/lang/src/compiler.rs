@@ -124,6 +124,9 @@ pub struct Compiler<'a> {
     /// The clauses of records' fields.
     pub record_says: HashMap<(ir::RecordId, String), FieldSays>,
     pub tables: Vec<TableTy>,
+    /// The caches of the app, and its calls and sends.
+    pub caches: Vec<std::rc::Rc<crate::apps::caches::Cache>>,
+    pub call_sites: Vec<crate::apps::caches::CallSite>,
     /// Units made of records, and their byte order.
     pub record_units: HashMap<ir::UnitId, (ir::RecordId, bool)>,
     /// Enums whose values are text: the longest, and all in order of the variants.
@@ -194,6 +197,8 @@ impl<'a> Compiler<'a> {
             records: Vec::new(),
             record_says: HashMap::new(),
             tables: Vec::new(),
+            caches: Vec::new(),
+            call_sites: Vec::new(),
             record_units: HashMap::new(),
             texts: HashMap::new(),
             fault_ids: HashMap::new(),

@@ -188,6 +188,10 @@ fn port_status(a: &Hosted, p: usize) -> Value {
         "surplus": all(|s| &s.surplus),
         "failovers": all(|s| &s.failovers),
     });
+    if a.desc().ports[p].udp {
+        v["lost"] = json!(all(|s| &s.lost));
+        v["unmatched"] = json!(all(|s| &s.unmatched));
+    }
     let setting = &a.app.settings.ports[p];
     if setting.listen {
         v["classes"] = class_status(a, |s| &s.ports[p].classes);
@@ -341,6 +345,34 @@ fn port_metrics(out: &mut String, view: &View) {
         let mut f = Family::new(out, name, kind, help);
         for a in &view.apps {
             for (p, port) in a.desc().ports.iter().enumerate().filter(|(_, p)| !is_frames(p)) {
+                f.add(&[("app", a.name()), ("port", &port.name)], a.sum(|s| get(&s.ports[p]).get()));
+            }
+        }
+    }
+    datagram_metrics(out, view);
+}
+
+/// Of ports over UDP, if there are any.
+fn datagram_metrics(out: &mut String, view: &View) {
+    type Get = fn(&PortStats) -> &Cell;
+    if !view.apps.iter().any(|a| a.desc().ports.iter().any(|p| p.udp)) {
+        return;
+    }
+    let mut f = Family::new(
+        out,
+        "wireloom_datagrams_dropped_total",
+        "counter",
+        "Datagrams that the system dropped because they were not read in time.",
+    );
+    f.add(&[], view.sum(|c| c.datagrams_dropped.get()));
+    let families: [(&str, &str, Get); 2] = [
+        ("wireloom_datagrams_lost_total", "Datagrams that could not be sent.", |s| &s.lost),
+        ("wireloom_datagrams_unmatched_total", "Answers to no request, or too late.", |s| &s.unmatched),
+    ];
+    for (name, help, get) in families {
+        let mut f = Family::new(out, name, "counter", help);
+        for a in &view.apps {
+            for (p, port) in a.desc().ports.iter().enumerate().filter(|(_, p)| p.udp) {
                 f.add(&[("app", a.name()), ("port", &port.name)], a.sum(|s| get(&s.ports[p]).get()));
             }
         }

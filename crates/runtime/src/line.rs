@@ -288,6 +288,7 @@ fn desc(exclusive: bool) -> Desc {
         protocols: vec![0],
         options: PortOptions::default(),
         ketama: false,
+        udp: false,
         maglev: false,
         sent: true,
         senders: Vec::new(),

@@ -277,6 +277,7 @@ mod tests {
             protocols: vec![0],
             options: PortOptions::default(),
             ketama: false,
+            udp: false,
             maglev: false,
             sent: true,
             senders: Vec::new(),

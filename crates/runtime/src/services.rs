@@ -8,6 +8,7 @@ use crate::access::{AccessLog, Lines, Writer};
 use crate::core::app::App;
 use crate::core::moves::Moves;
 use crate::core::Core;
+use crate::engine::datagrams::WithDatagrams;
 use crate::engine::{self, common, EngineKind, Waker};
 use crate::error::Error;
 use crate::merge;
@@ -177,9 +178,14 @@ fn each_listening(
         for (port, named) in settings.ports.iter().zip(&desc.ports).filter(|(p, _)| p.listen) {
             for addr in port.addrs.iter().filter(|a| a.port() != 0) {
                 let used = || Err(std::io::ErrorKind::AddrInUse.into());
-                let done = if taken.contains(addr) { used() } else { act(*addr) };
+                let done = match (taken.contains(&(named.udp, *addr)), named.udp) {
+                    (true, _) => used(),
+                    // Datagrams wait for nobody: there is nothing to do early.
+                    (false, true) => common::free_for_datagrams(*addr),
+                    (false, false) => act(*addr),
+                };
                 done.map_err(|e| Error::Io(format!("{}.{}: cannot listen on {addr}", desc.app, named.name), e))?;
-                taken.push(*addr);
+                taken.push((named.udp, *addr));
             }
         }
     }
@@ -258,7 +264,11 @@ fn run_until_told(spec: &Thread, core: &mut Core) -> bool {
 }
 
 fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> Result<Core, Error> {
-    let engine = engine::open(spec.engine).map_err(|e| Error::Io("cannot open the network engine".into(), e))?;
+    let opened = |e| Error::Io("cannot open the network engine".into(), e);
+    let mut engine = engine::open(spec.engine).map_err(opened)?;
+    if apps.iter().any(|a| a.desc.ports.iter().any(|p| p.udp)) {
+        engine = Box::new(WithDatagrams::new(engine).map_err(opened)?);
+    }
     let mut core = Core::new(engine, apps, stats, spec.index, false);
     core.set_batch_wait(spec.batch_wait);
     if let Some(log) = &spec.log {

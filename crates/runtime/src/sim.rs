@@ -65,6 +65,9 @@ impl Sim {
     /// closed.
     pub fn client(&mut self, port: &str) -> Option<Peer> {
         let addr = self.address(port, 0)?;
+        if self.is_udp(port) {
+            return self.net.datagrams(addr);
+        }
         let peer = self.net.connect(SocketAddr::from(([10, 0, 0, 1], addr.port())));
         let peer = match peer {
             Some(p) => Some(p),
@@ -84,6 +87,10 @@ impl Sim {
         if let Some(a) = self.address(port, instance) {
             self.net.behave(a, b);
         }
+    }
+
+    fn is_udp(&self, port: &str) -> bool {
+        self.apps.iter().flat_map(|a| &a.desc.ports).any(|p| p.name == port && p.udp)
     }
 
     fn address(&self, port: &str, instance: usize) -> Option<SocketAddr> {

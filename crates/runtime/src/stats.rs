@@ -33,6 +33,8 @@ pub struct CoreStats {
     pub held_bytes: Cell,
     pub kept_bytes: Cell,
     pub accept_failed: Cell,
+    /// Datagrams that the system dropped before they were read.
+    pub datagrams_dropped: Cell,
     /// Client connections given to other cores.
     pub moved: Cell,
     pub tasks: Cell,
@@ -95,6 +97,9 @@ pub struct PortStats {
     /// another server than the one named.
     pub surplus: Cell,
     pub failovers: Cell,
+    /// UDP: datagrams that could not be sent; answers to no request, or that came too late.
+    pub lost: Cell,
+    pub unmatched: Cell,
     /// Listen: answers by their class (`App::classes`), and from a request to the end of its
     /// answer.
     pub classes: Vec<Cell>,

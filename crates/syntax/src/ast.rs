@@ -257,9 +257,12 @@ pub enum MemberKind {
     Table(Table),
     /// `queue waiting as Packet { depth 32, instances 4 }`
     Queue(Queue),
+    /// `cache hot: K -> V { capacity 16K, allocate_on_read, max_age 1s }`
+    Cache(Cache),
     /// `limiter fair: flow5 { rate 1000, burst 100, capacity 64K }`, `meter m { … }`
     Gauge(Gauge),
-    /// `segment rx on cpu(0) { … }`, `cpu(0..2)`. The members that its span encloses come next in the list.
+    /// `segment rx on cpu(0) { … }`, `cpu(0..2)`. The members that its span encloses come next in
+    /// the list.
     Segment {
         name: Ident,
         cpu: Expr,
@@ -274,8 +277,9 @@ pub enum MemberKind {
     /// `on client(req: memcached.text) where … { … }`, `on backends.closed(b)`, `on fault(f)`,
     /// `on start`, `every 10s { … }`
     Handler(Handler),
-    /// `signal read() -> u64 { … }`
+    /// `signal read() -> u64 { … }`; `exported`: `export segment read() -> u64 { … }`
     Signal {
+        exported: bool,
         name: Ident,
         params: Vec<Param>,
         ret: Option<Type>,
@@ -315,6 +319,15 @@ pub struct Queue {
     /// The type of its packets, or the unit of its messages; without one the packets of the app's
     /// first port
     pub packet: Option<Path>,
+    pub options: Vec<(Ident, Option<Expr>)>,
+}
+
+/// A cache of the outcome of calls.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    pub name: Ident,
+    pub key: Type,
+    pub value: Type,
     pub options: Vec<(Ident, Option<Expr>)>,
 }
 

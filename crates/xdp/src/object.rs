@@ -109,8 +109,8 @@ impl Object {
         Ok(Object { ebpf, source: source.clone(), cores, core_size, processors, tables, masks })
     }
 
-    /// Runs a program, by its place among those of the source, on a frame of 14 to 3,520 bytes that
-    /// comes from the interface number 1.
+    /// Runs a program on a frame of 14 to 3,520 bytes that comes from the interface number 1. The
+    /// program has a place among those of the source.
     pub fn test(&self, program: usize, frame: &[u8]) -> io::Result<Ran> {
         self.test_many(program, frame, 1)
     }

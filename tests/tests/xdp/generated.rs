@@ -76,7 +76,7 @@ impl Make {
             2 => format!("p.ip4.dscp = u6({n})\np.ip4.id = u16({n})\n"),
             3 => format!("if p.tcp {{ p.tcp.dst = u16({n}) }}\n"),
             4 => format!("if p.udp {{ p.udp.src = u16({n}) }}\n"),
-            5 => format!("p.eth.dst = u48({n})\n"),
+            5 => format!("p.eth.dst = mac(u48({n}))\n"),
             6 => "update_checksum(p.ip4)\n".into(),
             7 if self.loops == 0 && self.inserted < 2 => {
                 self.inserted += 1;

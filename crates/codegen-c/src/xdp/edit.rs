@@ -1,8 +1,8 @@
 //! Edits of frames: fields set, headers put in and taken out, checksums.
 //!
-//! The facts that `support/frame.h` finds at run time, by going over all headers, are
-//! printed here for each header that it may concern: the verifier follows no loop, and a view lies
-//! in registers. A checksum over a payload is summed by `wl_sum_far`, whatever the payload's length.
+//! The functions of `support/frame.h` go over all headers at run time. Here the code of each header
+//! that may be concerned is printed: so the verifier follows no loop, and a view lies in registers.
+//! A checksum over a payload is summed by `wl_sum_far`, whatever the payload's length.
 
 use crate::body::BodyGen;
 use crate::frame_act::store;
@@ -20,8 +20,8 @@ struct View<'m> {
     v: String,
     unit: UnitId,
     layers: &'m [Layer],
-    /// In order; but for those that the program does not ask for, and that have no length, addresses
-    /// or checksum.
+    /// In order. Those are left out that the program does not ask for, and that have no length,
+    /// addresses or checksum.
     needed: Vec<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! Functions that handlers in the hook call: part of their callers, as the kernel's programs pass no
-//! records.
+//! Functions that handlers in the hook call. They are part of their callers, as the kernel's
+//! programs pass no records.
 
 use crate::body::{BodyGen, Owner};
 use crate::gen::Gen;

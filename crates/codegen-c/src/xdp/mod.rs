@@ -40,7 +40,7 @@ pub struct XdpSource {
     /// Places of faults.
     pub places: usize,
     pub tables: Vec<XdpTable>,
-    /// Bytes of the app's states, at most, and of places of headers, in the state of each processor.
+    /// Bytes of the app's states and of places of headers, at most, in the state of a processor.
     pub state_bytes: usize,
     /// The programs read the time.
     pub timed: bool,

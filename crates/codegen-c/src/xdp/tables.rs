@@ -102,30 +102,36 @@ impl<'m> Gen<'m> {
         }
         let (mut pack, mut unpack, mut at) = (String::new(), String::new(), 0);
         self.xdp_leaves(ty, "v", &mut |place, how, n| {
-            let (to, from) = match how {
-                Leaf::Int => (
-                    format!("wl_pack(d + {at}, (uint64_t)({place}), {n});\n"),
-                    format!("{place} = (__typeof__({place}))wl_join_le(s + {at}, {n});\n"),
-                ),
-                Leaf::Address => (
-                    format!("__builtin_memcpy(d + {at}, &{place}, 16);\n"),
-                    format!("__builtin_memcpy(&{place}, s + {at}, 16);\n"),
-                ),
-                Leaf::Port => (
-                    format!("wl_pack(d + {at}, __builtin_bswap16({place}.port), 2);\n"),
-                    format!(
-                        "{place}.port = __builtin_bswap16((uint16_t)wl_join_le(s + {at}, 2));\n{place}.v4 = wl_is_v4(wl_ip_of({place}));\n"
-                    ),
-                ),
-            };
-            pack.push_str(&to);
-            unpack.push_str(&from);
+            match how {
+                Leaf::Int => {
+                    pack.push_str(&put(at, n, &format!("(uint64_t)({place})")));
+                    unpack.push_str(&format!("{place} = (__typeof__({place}))({});\n", take(at, n)));
+                }
+                Leaf::Signed => {
+                    pack.push_str(&put(at, n, &format!("(uint64_t)({place})")));
+                    unpack.push_str(&format!("{place} = (__typeof__({place}))wl_sext({}, {});\n", take(at, n), 8 * n));
+                }
+                Leaf::Address => {
+                    for word in 0..2 {
+                        let place = format!("{place}.w[{word}]");
+                        pack.push_str(&put(at + 8 * word, 8, &place));
+                        unpack.push_str(&format!("{place} = {};\n", take(at + 8 * word, 8)));
+                    }
+                }
+                Leaf::Port => {
+                    pack.push_str(&put(at, 2, &format!("(uint64_t)__builtin_bswap16({place}.port)")));
+                    unpack.push_str(&format!(
+                        "{place}.port = __builtin_bswap16((uint16_t)({}));\n{place}.v4 = wl_is_v4(wl_ip_of({place}));\n",
+                        take(at, 2)
+                    ));
+                }
+            }
             at += n;
         });
         let zero = self.zero(ty);
         self.helpers.push_str(&format!(
-            "WL_INLINE void pack_{name}(uint8_t *d, {c} v) {{\n(void)d; (void)v;\n{pack}}}\n\
-             WL_INLINE {c} unpack_{name}(const uint8_t *s) {{\n{c} v = {};\n(void)s;\n{unpack}return v;\n}}\n",
+            "WL_INLINE void pack_{name}(uint64_t *w, {c} v) {{\n(void)w; (void)v;\n{pack}}}\n\
+             WL_INLINE {c} unpack_{name}(const uint64_t *w) {{\n{c} v = {};\n(void)w;\n{unpack}return v;\n}}\n",
             zero
         ));
         name
@@ -153,6 +159,7 @@ impl<'m> Gen<'m> {
             | Ty::List(..)
             | Ty::Msg(_) => match canonical_size(self.m, ty) {
                 0 => {}
+                n if matches!(self.m.ty(ty), Ty::Int(_)) => each(place, Leaf::Signed, n),
                 n => each(place, Leaf::Int, n),
             },
         }
@@ -168,9 +175,42 @@ pub(super) fn xdp_changes(m: &Module, x: &XdpTable) -> String {
     )
 }
 
+/// Bits of so many bytes.
+fn mask(n: usize) -> u64 {
+    u64::MAX >> (64 - 8 * n)
+}
+
+/// Text that puts the low n bytes of a number at a place into words, which are 0 there. Words and
+/// not bytes: what is read soon as a word must not have been stored as bytes.
+fn put(at: usize, n: usize, value: &str) -> String {
+    let (word, shift) = (at / 8, 8 * (at % 8));
+    let value = if n < 8 { format!("({value} & UINT64_C({:#x}))", mask(n)) } else { format!("({value})") };
+    let low =
+        if shift == 0 { format!("w[{word}] |= {value};\n") } else { format!("w[{word}] |= {value} << {shift};\n") };
+    match shift + 8 * n > 64 {
+        true => low + &format!("w[{}] |= {value} >> {};\n", word + 1, 64 - shift),
+        false => low,
+    }
+}
+
+/// An expression for the n bytes at a place of words.
+fn take(at: usize, n: usize) -> String {
+    let (word, shift) = (at / 8, 8 * (at % 8));
+    let mut text = if shift == 0 { format!("w[{word}]") } else { format!("w[{word}] >> {shift}") };
+    if shift + 8 * n > 64 {
+        text = format!("({text} | w[{}] << {})", word + 1, 64 - shift)
+    }
+    match n {
+        8 => format!("({text})"),
+        n => format!("(({text}) & UINT64_C({:#x}))", mask(n)),
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Leaf {
     Int,
+    /// With a sign, which the bytes have at their upper end.
+    Signed,
     Address,
     Port,
 }
@@ -191,7 +231,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.join_of_branches(&[]);
         line!(
             self,
-            "{{ struct {map}_key k_ = {{0}};\npack_{codec}((uint8_t *)&k_, {text});\nWL_FORGET(k_.w, {words});"
+            "{{ struct {map}_key k_ = {{0}};\npack_{codec}((uint64_t *)&k_, {text});\nWL_FORGET(k_.w, {words});"
         );
         self.check(key.may_fault());
         line!(self, "if (WL_UNLIKELY(!{map}_lock(&k_, &{at}))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}");
@@ -224,7 +264,7 @@ impl<'m> BodyGen<'_, 'm> {
             TableStmt::Get { key, dst, .. } => {
                 let (at, dst) = (self.xdp_key(t, key), self.name(*dst));
                 line!(self, "struct {map}_slot *s_ = {map}_get(x, &k_, &{at});\n{dst}.has = s_ != NULL;");
-                line!(self, "if (s_) {dst}.v = unpack_{value}((const uint8_t *)s_->value);\nwl_table_unlock({at}); }}\nWL_FORGET_FLAG({dst}.has);");
+                line!(self, "if (s_) {dst}.v = unpack_{value}(s_->value);\nwl_table_unlock({at}); }}\nWL_FORGET_FLAG({dst}.has);");
             }
             TableStmt::Put { key, value: new, place, .. } => {
                 let text = self.expr(new);
@@ -232,7 +272,8 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ const {c} new_ = {text};");
                 self.check(new.may_fault());
                 let at = self.xdp_key(t, key);
-                self.xdp_store(&map, &value, words, &at, "new_", *place);
+                let any = Store { map: &map, codec: &value, words, at: &at, found: false };
+                self.xdp_store(any, "new_", *place);
                 line!(self, "}} }}");
             }
             TableStmt::Remove { key, dst, .. } => {
@@ -245,11 +286,12 @@ impl<'m> BodyGen<'_, 'm> {
                 let at = self.xdp_key(t, key);
                 let name = self.name(*entry);
                 line!(self, "struct {map}_slot *s_ = {map}_find(x, &k_, &{at});");
-                line!(self, "if (s_) {name} = unpack_{value}((const uint8_t *)s_->value); else {name} = {zero};");
+                line!(self, "if (s_) {name} = unpack_{value}(s_->value); else {name} = {zero};");
                 self.locked.push(at.clone());
                 self.block(body);
                 self.locked.pop();
-                self.xdp_store(&map, &value, words, &at, &name, *place);
+                let found = Store { map: &map, codec: &value, words, at: &at, found: true };
+                self.xdp_store(found, &name, *place);
                 line!(self, "}}");
             }
             // `placement` keeps handlers with these off the hook.
@@ -263,10 +305,29 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// Stores a value and unlocks; a full table is a fault.
-    fn xdp_store(&mut self, map: &str, codec: &str, words: usize, at: &str, value: &str, place: PlaceId) {
-        let leave = self.leave_fault();
-        line!(self, "{{ uint64_t v_[{}] = {{0}};\npack_{codec}((uint8_t *)v_, {value});", words.max(1));
-        line!(self, "const bool done_ = {map}_put(x, &k_, v_, &{at});\nwl_table_unlock({at});");
+    fn xdp_store(&mut self, to: Store, value: &str, place: PlaceId) {
+        let (Store { map, codec, words, at, found }, leave) = (to, self.leave_fault());
+        line!(self, "{{ uint64_t v_[{}] = {{0}};\npack_{codec}(v_, {value});\nbool done_ = true;", words.max(1));
+        if found {
+            line!(
+                self,
+                "if (s_) {{\n_Pragma(\"unroll\") for (unsigned j_ = 0; j_ < {words}; j_++) s_->value[j_] = v_[j_];\n\
+                 s_->used = x->core->now + 1;\n}} else"
+            )
+        }
+        line!(self, "done_ = {map}_put(x, &k_, v_, &{at});\nwl_table_unlock({at});");
         line!(self, "if (WL_UNLIKELY(!done_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }} }}", place.0);
     }
+}
+
+/// Where a value is stored.
+struct Store<'a> {
+    map: &'a str,
+    /// The suffix of the functions of its type, and its words.
+    codec: &'a str,
+    words: usize,
+    /// The locked lines.
+    at: &'a str,
+    /// `s_` is the entry, if there is one already.
+    found: bool,
 }

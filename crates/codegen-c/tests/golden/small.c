@@ -19,7 +19,7 @@ typedef struct echo__Line_ {
     wl_ext word;
     uint32_t times;
 } echo__Line_;
-/* What the parser of echo.Line keeps. */
+/* The state of a parser of echo.Line. */
 typedef struct echo__Line__view {
     wl_parser p;
     uint32_t from;

@@ -265,6 +265,23 @@ fn ports(m: &Module, out: &mut String) {
                         Vec::new(),
                     )
                 }
+                PortKind::Listen(v) if p.udp => (
+                    format!("listen udp({})", value(m, v)),
+                    format!(
+                        "at most {} datagrams under way; answers of at most {} bytes",
+                        count(o.max_connections as u64),
+                        count(o.max_answer as u64)
+                    ),
+                ),
+                PortKind::Connect(v) if p.udp => (
+                    format!("connect udp({})", value(m, v)),
+                    format!(
+                        "answers within {}; ejected after {} failures for {}",
+                        duration(o.answer_timeout),
+                        o.eject_after,
+                        duration(o.eject_time)
+                    ),
+                ),
                 PortKind::Listen(v) => (
                     format!("listen tcp({})", value(m, v)),
                     format!(

@@ -10,6 +10,7 @@
 
 mod check;
 pub mod computed;
+mod datagrams;
 pub mod late_reads;
 pub mod measure;
 pub mod tail;
@@ -19,7 +20,7 @@ pub use tail::{begins_tail, body_needs_tail, edit_path, rule, Rule};
 use crate::*;
 use measure::Facts;
 
-/// A diagnostic in the making: codes E0401 to E0416.
+/// A diagnostic in the making: codes E0401 to E0416, and of ports over UDP E0680 to E0682.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub code: &'static str,
@@ -98,6 +99,7 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
     }
     check::units(m, &facts, &mut findings);
     check::protocols(m, &facts, &mut findings);
+    datagrams::check(m, &mut findings);
     findings
 }
 

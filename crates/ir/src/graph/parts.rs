@@ -141,7 +141,8 @@ impl Maker<'_> {
             Value::Param(n) => m.params.get(*n as usize).map_or(String::new(), |p| format!(" {}", p.name)),
             Value::Const(v) => format!(" {}", explain::constant(v)),
         };
-        let mut lines = vec![line(format!("{word}{at}"))];
+        let udp = if p.udp { " udp" } else { "" };
+        let mut lines = vec![line(format!("{word}{udp}{at}"))];
         lines.extend(
             protocols.iter().enumerate().map(|(n, q)| line(format!("{} {q}", if n == 0 { "as" } else { "or" }))),
         );

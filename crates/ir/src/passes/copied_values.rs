@@ -1,7 +1,7 @@
 //! Tables whose values are copied when they are read.
 //!
-//! In: bodies. Out: [`Table::copied`] of each table with masks that one body both reads and changes.
-//! Bytes of a value lie in its entry, which a change in the same body may move or remove.
+//! In: bodies. Out: [`Table::copied`] of each table with masks that one body both reads and
+//! changes. Bytes of a value lie in its entry, which a change in the same body may move or remove.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 

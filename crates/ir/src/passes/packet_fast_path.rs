@@ -2,9 +2,9 @@
 //! options.
 //!
 //! In: the frame units, behind the passes that change the uses of frames. Out:
-//! [`Frame::fast_path`] and [`Frame::branch_free`]. A backend looks for the headers of its steps first, at constant offsets.
-//! Other frames take the walk over the whole parse graph. If bits identify the most common stack,
-//! they decide, and all offsets in such a frame are constants.
+//! [`Frame::fast_path`] and [`Frame::branch_free`]. A backend looks for the headers of its steps
+//! first, at constant offsets. Other frames take the walk over the whole parse graph. If bits
+//! identify the most common stack, they decide, and all offsets in such a frame are constants.
 
 use super::batch_lookup;
 use crate::frame::{exclusive, field_size};

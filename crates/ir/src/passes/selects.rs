@@ -1,12 +1,13 @@
 //! Branches that are carried out without a jump.
 //!
 //! In: bodies, behind the plans of batch lookups and of hoisted state. Out: [`Body::selects`]. No
-//! processor can predict the fate of a frame, and a jump that is predicted wrongly costs as much as
-//! the rest of a filter's work. Two kinds of branches are selected:
+//! processor can predict the fate of a frame. A jump that is predicted wrongly costs as much as the
+//! rest of a filter's work. Two kinds of branches are selected:
 //!
 //! - A branch that only sends a frame as it is.
-//! - A branch that only sets integers and counts, in a handler whose rules decide about frames. (The
-//!   result of an exact lookup can be predicted: a choice would only make the rest wait for it.)
+//! - A branch that only sets integers and counts, in a handler whose rules decide about frames.
+//!   (The result of an exact lookup can be predicted: a choice would only make the rest wait for
+//!   it.)
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 

@@ -4,8 +4,8 @@ use super::{own_obstacles, Obstacle};
 use crate::core_partition::{Resource, Uses};
 use crate::*;
 
-/// Of handlers that may run in the hook, those that do: nothing keeps one of them off, and none
-/// shares what it cannot share with one that stays on the CPU.
+/// Of handlers that may run in the hook, those that do. Nothing keeps one of them off, and none
+/// shares a thing with one on the CPU that it cannot share.
 pub fn together(m: &Module, candidates: &[HandlerId]) -> Vec<HandlerId> {
     let able = |h: &HandlerId| own_obstacles(m, *h).is_empty();
     let mut all: Vec<HandlerId> = candidates.iter().copied().filter(able).collect();

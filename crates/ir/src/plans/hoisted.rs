@@ -2,8 +2,8 @@
 
 use crate::*;
 
-/// Values that a handler of frames keeps in registers for the length of a batch. No store to a frame or a
-/// table can touch it there.
+/// Values that a handler of frames keeps in registers for the length of a batch. No store to a
+/// frame or a table can touch it there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HoistedState {
     /// Counters that no code of the program reads.

@@ -36,6 +36,7 @@ impl Parser {
     pub fn port(&mut self) -> Res<Port> {
         let name = self.str()?;
         let word = self.any_word()?;
+        let udp = self.eat_word("udp");
         let value =
             if self.eat_word("param") { Value::Param(self.index()?) } else { Value::Const(self.param_value()?) };
         self.word("as")?;
@@ -56,7 +57,7 @@ impl Parser {
             (_, Some(engine)) => PortKind::Frames { engine, names: value },
             _ => return self.error("expected listen, connect or an engine"),
         };
-        Ok(Port { name, kind, protocols, options, ketama, maglev, span: self.span()? })
+        Ok(Port { name, kind, protocols, options, ketama, maglev, udp, span: self.span()? })
     }
 
     fn word_of<T: Copy>(&mut self, names: &'static [(T, &'static str)]) -> Res<T> {
@@ -184,12 +185,12 @@ impl Parser {
         while defaults.last() == Some(&None) {
             defaults.pop();
         }
-        let masked = self.eat_word("masked");
+        let (masked, exported) = (self.eat_word("masked"), self.eat_word("exported"));
         let result = self.result_type()?;
         self.word("as")?;
         let ret = self.ty()?;
         self.word("doc")?;
-        Ok(Signal { name, args, forms, defaults, masked, result, ret, doc: self.str()?, span: self.span()? })
+        Ok(Signal { name, args, forms, defaults, masked, exported, result, ret, doc: self.str()?, span: self.span()? })
     }
 
     fn result_type(&mut self) -> Res<ResultType> {

@@ -1,5 +1,5 @@
-//! The base of all parts of the parser: tokens, references, lists, types. Recursive descent; nesting
-//! is limited, so no input can exhaust the stack.
+//! The base of all parts of the parser: tokens, references, lists, types. Recursive descent;
+//! nesting is limited, so no input can exhaust the stack.
 
 use super::lex::{tokens, Token, DOTS};
 use super::TextError;

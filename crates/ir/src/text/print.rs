@@ -296,7 +296,11 @@ impl Printer<'_> {
                     format!("{}: {}{}{default}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))
                 })
                 .collect();
-            let masked = if s.masked { "masked " } else { "" };
+            let masked = match (s.masked, s.exported) {
+                (true, _) => "masked ",
+                (_, true) => "exported ",
+                _ => "",
+            };
             self.line(&format!(
                 "signal {} ({}) {masked}{} as {} doc {}{}",
                 string(&s.name),
@@ -433,8 +437,9 @@ impl Printer<'_> {
             .iter()
             .map(|p| reference(self.m.protocols.get(p.index()).map(|p| p.name.as_str()), p.0))
             .collect();
+        let udp = if port.udp { " udp" } else { "" };
         let mut text =
-            format!("port {} {word} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
+            format!("port {} {word}{udp} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
         if port.ketama {
             text.push_str(" ketama")
         }

@@ -49,7 +49,7 @@
 //!   has one value wherever it is used. A vector plan is the one that its pass makes. The part of a
 //!   payload that is kept may be a part of the old one. A branch that is selected has no other
 //!   effect than its choice. After the passes every header field that is read has a constant place
-//!   or a slot, and a table that one body reads and changes has its values copied.
+//!   or a slot. A table that one body reads and changes has its values copied.
 //! - After the passes: live locals are in the frame.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]

@@ -114,6 +114,7 @@ impl Checker<'_> {
             self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
         }
         let (PortKind::Listen(v) | PortKind::Connect(v)) = &p.kind else {
+            self.need(!p.udp, &path, "a frame port over UDP");
             return self.need(p.protocols.is_empty(), &path, "a frame port with a protocol");
         };
         self.need(
@@ -125,7 +126,11 @@ impl Checker<'_> {
             self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
         }
         if let PortKind::Connect(_) = p.kind {
-            self.need(p.protocols.len() == 1, &path, "a connect port has exactly one protocol")
+            self.need(p.protocols.len() == 1, &path, "a connect port has exactly one protocol");
+            let asks = |q: &ProtocolId| {
+                self.m.protocols.get(q.index()).is_none_or(|q| q.response.is_none() || q.order_by.is_some())
+            };
+            self.need(!p.udp || p.protocols.iter().all(asks), &path, "answers over UDP without `order_by`")
         }
     }
 

@@ -198,6 +198,7 @@ impl Compiler<'_> {
             protocols: vec![],
             options: PortOptions::default(),
             ketama: false,
+            udp: false,
             maglev: false,
         });
         self.add(name, AppName::Port(id));
@@ -207,7 +208,7 @@ impl Compiler<'_> {
     /// The signals of an element or app, as functions.
     pub fn callable_signals(&mut self, module: ModId, element: &ast::Element) {
         for m in &element.members {
-            let MemberKind::Signal { name, params, ret, body } = &m.kind else { continue };
+            let MemberKind::Signal { name, params, ret, body, .. } = &m.kind else { continue };
             let f = ast::Fn {
                 name: name.clone(),
                 params: params.to_vec(),
@@ -242,7 +243,9 @@ impl Compiler<'_> {
 
     /// A step of a test of packets; None: it is one of services.
     pub fn frame_step(&mut self, module: ModId, k: &T, span: Span) -> Option<R<Option<SimStep>>> {
-        if self.app.frames.is_empty() || self.is_of_connections(k) {
+        // What is called has no ports, and its tests are code.
+        let called = self.m.ports.is_empty();
+        if self.app.frames.is_empty() && !called || self.is_of_connections(k) {
             return None;
         }
         Some(match k {

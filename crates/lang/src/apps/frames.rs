@@ -62,6 +62,7 @@ impl Compiler<'_> {
             protocols: vec![],
             options,
             ketama: false,
+            udp: false,
             maglev: false,
         });
         Ok(AppName::Port(id))
@@ -225,6 +226,7 @@ impl Compiler<'_> {
             protocols: vec![],
             options: PortOptions::default(),
             ketama: false,
+            udp: false,
             maglev: false,
         });
         Some(id)

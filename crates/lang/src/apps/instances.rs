@@ -362,6 +362,7 @@ impl Lower<'_, '_> {
             protocols: vec![],
             options: PortOptions::default(),
             ketama: false,
+            udp: false,
             maglev: false,
         });
         let around = Around {
@@ -403,6 +404,7 @@ fn stmt(s: &ast::StmtKind, found: &mut Vec<String>) {
         S::Send { value: Expr { kind, .. }, to } if matches!(&**kind, ExprKind::List(_)) => targets(to, found),
         S::Expr(e) | S::Let { value: e, .. } | S::Var { value: e, .. } | S::Assign { value: e, .. } => expr(e, found),
         S::For { body, .. } | S::Loop { body, .. } | S::Update { body, .. } => block(body, found),
+        S::Write { body, .. } | S::Uncached { body, .. } => block(body, found),
         _ => {}
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod alone;
 pub mod arrays;
+pub mod caches;
 pub mod controls;
 pub mod core_partition;
 pub mod devices;
@@ -59,6 +60,7 @@ pub enum AppName {
     /// A function that an element was given.
     FunctionArg(Rc<crate::body::functions::FunctionArg>),
     Gauge(Rc<gauges::Gauge>),
+    Cache(Rc<caches::Cache>),
     /// A queue of a service's messages.
     Messages(Rc<message_queues::MessageQueue>),
     /// A type parameter of the element.
@@ -175,6 +177,7 @@ impl Compiler<'_> {
         self.check_graph();
         self.table_signals();
         self.unhandled();
+        self.check_caches();
         self.place_segments();
         self.halves();
         self.merge_nodes();
@@ -207,6 +210,7 @@ impl Compiler<'_> {
             MemberKind::Table(t) => (&t.name, self.table(module, t).map(AppName::Table)),
             MemberKind::Queue(q) => (&q.name, self.queue(module, q)),
             MemberKind::Gauge(g) => (&g.name, self.gauge(module, g)),
+            MemberKind::Cache(c) => (&c.name, self.cache(module, c)),
             MemberKind::Const { name, ty, value } => {
                 (name, self.const_item(module, ty.as_ref(), value).map(AppName::Const))
             }

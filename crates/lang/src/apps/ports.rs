@@ -107,7 +107,8 @@ impl Compiler<'_> {
         if p.direction.name == "device" {
             return self.frame_port(module, p);
         }
-        if p.transport.name != "tcp" || !matches!(p.direction.name.as_str(), "listen" | "connect") {
+        let udp = p.transport.name == "udp";
+        if !udp && p.transport.name != "tcp" || !matches!(p.direction.name.as_str(), "listen" | "connect") {
             let what = if p.direction.name == p.transport.name {
                 p.direction.name.clone()
             } else {
@@ -115,7 +116,7 @@ impl Compiler<'_> {
             };
             let d =
                 Diagnostic::error("E0616", p.direction.span, format!("ports of kind `{what}` are not compiled yet"))
-                    .hint("`listen tcp(…)` and `connect tcp(…)` are");
+                    .hint("`listen` and `connect` take `tcp(…)` or `udp(…)`");
             return Err(self.report(d));
         }
         let listen = p.direction.name == "listen";
@@ -124,12 +125,12 @@ impl Compiler<'_> {
             return Err(self.error(
                 "E0308",
                 p.transport.span,
-                "`tcp` takes one argument: a port number, an endpoint or a list of endpoints",
+                format!("`{}` takes one argument: a port number, an endpoint or a list", p.transport.name),
             ));
         };
         let (value, instances) = self.port_value(module, arg, listen)?;
         let protocols = self.port_protocols(module, p, listen)?;
-        let mut options = PortOptions::default();
+        let mut options = if udp { PortOptions::udp() } else { PortOptions::default() };
         for (n, e) in &p.options {
             let _ = self.port_option(module, &mut options, n, e);
         }
@@ -155,6 +156,7 @@ impl Compiler<'_> {
             protocols,
             options,
             ketama: false,
+            udp,
             maglev: false,
         });
         Ok(AppName::Port(id))

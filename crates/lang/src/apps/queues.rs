@@ -66,6 +66,7 @@ impl Compiler<'_> {
             protocols: vec![],
             options: PortOptions::default(),
             ketama: false,
+            udp: false,
             maglev: false,
         });
         Ok(AppName::Port(id))

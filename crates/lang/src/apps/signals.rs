@@ -20,6 +20,7 @@ const MAX_RESULT: u64 = 64 << 10;
 
 /// A signal as it is written.
 struct Source<'s> {
+    exported: bool,
     name: &'s Ident,
     params: &'s [ast::Param],
     ret: Option<&'s ast::Type>,
@@ -29,8 +30,8 @@ struct Source<'s> {
 
 fn source(m: &ast::Member) -> Option<Source<'_>> {
     match &m.kind {
-        MemberKind::Signal { name, params, ret, body } => {
-            Some(Source { name, params, ret: ret.as_ref(), body, doc: &m.doc })
+        MemberKind::Signal { exported, name, params, ret, body } => {
+            Some(Source { exported: *exported, name, params, ret: ret.as_ref(), body, doc: &m.doc })
         }
         _ => None,
     }
@@ -50,6 +51,10 @@ impl Compiler<'_> {
             let outer = std::mem::replace(&mut self.app, i.scope.clone());
             for m in &i.element.members {
                 if let Some(s) = source(m) {
+                    if s.exported {
+                        self.error("E0685", s.name.span, "an app exports segments, not an element");
+                        continue;
+                    }
                     let _ = self.signal(i.module, &s, &format!("{}.{}", name.name, s.name.name));
                 }
             }
@@ -98,6 +103,7 @@ impl Compiler<'_> {
             forms,
             defaults: vec![],
             masked: false,
+            exported: s.exported,
             result,
             ret,
         });

@@ -261,6 +261,7 @@ impl Compiler<'_> {
             forms,
             defaults,
             masked,
+            exported: false,
             result,
             ret,
         });

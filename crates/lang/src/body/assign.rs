@@ -436,6 +436,7 @@ impl Lower<'_, '_> {
                 let text = format!("`{}` is a queue, no value: `pop`, `discard` and `len` ask it", n.name);
                 Err(self.err("E0301", n.span, text))
             }
+            AppName::Cache(_) => Err(self.cache_as_value(n)),
             AppName::Gauge(_) => Err(self.err(
                 "E0301",
                 n.span,

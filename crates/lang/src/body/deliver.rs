@@ -134,6 +134,13 @@ impl Lower<'_, '_> {
 
     /// Several messages as one answer: `reply [a, b, c]`.
     fn deliver_many(&mut self, es: &[Expr], sink: &Sink, span: Span) -> R<Val> {
+        if let (Sink::Reply { .. }, Some(h), 2..) = (sink, self.handler, es.len()) {
+            if self.cx.m.ports.get(h.port.index()).is_some_and(|p| p.udp) && !h.greeting {
+                let d = Diagnostic::error("E0682", span, "an answer over UDP is one message")
+                    .hint("a datagram that is asked for by none could be aimed at others");
+                return Err(self.cx.report(d));
+            }
+        }
         let mut all = ir::Block::new();
         let (mut unit, mut params, mut ends) = (None, vec![], None);
         for e in es {

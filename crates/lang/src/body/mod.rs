@@ -134,6 +134,8 @@ pub struct Lower<'c, 'a> {
     /// An entry of a table is held: how many loops were around it, and what says that the inlined
     /// body around it has returned.
     pub held: Option<(u32, Option<LocalId>)>,
+    /// The block of a cache around: of which, and what it does.
+    pub cache_block: Option<(usize, crate::apps::caches::Role)>,
     /// Saw something that a function of the IR cannot do.
     pub impure: bool,
     pub depth: u32,
@@ -228,6 +230,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             inlined: vec![],
             building: false,
             held: None,
+            cache_block: None,
             impure: false,
             depth: 0,
             too_deep: false,
@@ -341,6 +344,9 @@ impl<'c, 'a> Lower<'c, 'a> {
                 self.while_held(span, what);
                 return;
             }
+        }
+        if let StmtKind::Call { port, .. } | StmtKind::Send { port, .. } | StmtKind::GroupBegin { port, .. } = &kind {
+            self.note_call(*port, span);
         }
         let span = self.cx.span(span);
         self.out.push(build::stmt(span, kind));

@@ -89,6 +89,8 @@ impl Lower<'_, '_> {
                 self.update(entry, body, span)?;
                 Ok(false)
             }
+            S::Write { entry, body } => self.write_block(entry, body, span),
+            S::Uncached { cache, body } => self.uncached(cache, body, span),
             S::Close(e) => {
                 self.close(e, span)?;
                 Ok(false)

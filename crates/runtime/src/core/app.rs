@@ -367,6 +367,8 @@ pub const NO_HANDLER: u32 = u32::MAX;
 
 pub struct Port {
     pub listen: bool,
+    /// Its messages are datagrams.
+    pub udp: bool,
     /// Protocol index of each alternative, and its handler.
     pub protos: Vec<u16>,
     pub handlers: Vec<u32>,
@@ -672,6 +674,7 @@ fn port(app: &App, i: usize) -> Port {
     let instances = if matches!(desc.kind, PortKind::Frames { .. }) { set.names.len() } else { addrs.len() };
     Port {
         listen,
+        udp: desc.udp,
         protos: desc.protocols.iter().map(|p| *p as u16).collect(),
         handlers,
         first,

@@ -260,7 +260,7 @@ impl Core {
     }
 
     /// A copy of a message with the client's id in the place of ours.
-    fn with_client_id(&mut self, rest: Raw, have: usize, offset: usize, id: &[u8]) -> *const u8 {
+    pub(super) fn with_client_id(&mut self, rest: Raw, have: usize, offset: usize, id: &[u8]) -> *const u8 {
         self.patch.clear();
         // SAFETY: bytes in place.
         self.patch.extend_from_slice(unsafe { &rest.slice()[..have] });
@@ -272,7 +272,7 @@ impl Core {
 
     /// A response that another one follows: goes to the client if its turn has come and it reads
     /// such responses, else is dropped.
-    fn interim(&mut self, id: Id, task: Id, rest: Raw, m: &FoundMessage) {
+    pub(super) fn interim(&mut self, id: Id, task: Id, rest: Raw, m: &FoundMessage) {
         let Some(t) = self.tasks.get(task) else { return };
         let (slot, alone) = (t.slot, t.parts.len() == 1);
         let Some(s) = self.slots.get(slot) else { return };
@@ -285,6 +285,9 @@ impl Core {
         self.append_reply(slot, head);
         if self.slots.alive(slot) {
             self.append_reply(slot, Raw { p: rest.p, n: m.have }.from(m.head));
+        }
+        if self.conns.get(conn).is_some_and(|c| c.has(flag::DATAGRAM)) {
+            self.send_output(conn);
         }
         // The answer proper has not begun: a fault can still be told.
         if let Some(s) = self.slots.get_mut(slot) {

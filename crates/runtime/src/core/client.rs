@@ -19,6 +19,9 @@ impl Core {
         };
         l.due = l.due.saturating_sub(1);
         let (a, p) = (l.app, l.port);
+        if self.apps[a as usize].ports[p as usize].udp {
+            return self.datagram_came(token, a, p);
+        }
         let full = self.full(a, p);
         let id = self.open_conn(token, Side::Client, a, p, 0);
         let app = &self.apps[a as usize];
@@ -196,7 +199,7 @@ impl Core {
         }
     }
 
-    fn choose_protocol(&mut self, id: Id, rest: Raw) -> bool {
+    pub(super) fn choose_protocol(&mut self, id: Id, rest: Raw) -> bool {
         let c = &mut self.conns[id];
         let port = &self.apps[c.app as usize].ports[c.port as usize];
         // SAFETY: the caller's bytes are in place and not empty.
@@ -209,7 +212,7 @@ impl Core {
         alt != 255
     }
 
-    fn client_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {
+    pub(super) fn client_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
         if flags & WL_M_IN_STEP != 0 {

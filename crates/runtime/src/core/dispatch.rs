@@ -83,6 +83,10 @@ impl Core {
         self.asks(id, part, (port as u16, index));
         let (mut target, order, proto) = self.target(id, port, index)?;
         let (here, more) = self.tail_here(id, tail);
+        let udp = self.apps[target.a].ports[target.p].udp;
+        if udp && more {
+            return Err(WL_F_TOO_LONG);
+        }
         let t = &self.tasks[id];
         if tail == WL_TAIL_REQ && t.req_streamed {
             return Err(WL_F_LOST);
@@ -125,6 +129,7 @@ impl Core {
         self.try_out(target, call);
         let sent = loop {
             let sent = match proto.exclusive {
+                _ if udp => self.call_shared(target, proto, call, head, here),
                 true => self.call_exclusive(target, call, head, here, more),
                 false if more && self.behind_unanswered(target, call) => self.call_behind(call, head, here),
                 false if more => self.call_own(target, call, head, here),
@@ -159,6 +164,9 @@ impl Core {
     fn call_shared(&mut self, at: Target, proto: Proto, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
         let conn = self.shared_conn(at)?;
         let c = &self.conns[conn];
+        if c.has(flag::DATAGRAM) {
+            return self.call_datagram(conn, call, proto, (head, here));
+        }
         if c.count >= PENDING_MAX || c.out.len() > BACKEND_OUT_MAX {
             return Err(WL_F_OVERLOAD);
         }
@@ -240,7 +248,7 @@ impl Core {
             c.prover = call;
         }
         let k = &mut self.calls[call];
-        (k.conn, k.turn, k.behind) = (conn, now, !last.is_nil());
+        (k.conn, k.before, k.turn, k.behind) = (conn, last, now, !last.is_nil());
         let deadline = k.deadline;
         if last.is_nil() {
             self.conns[conn].first = call;
@@ -277,6 +285,9 @@ impl Core {
     /// Starts a connection to a backend.
     pub(super) fn connect(&mut self, at: Target) -> Result<Id, u32> {
         let port = &self.apps[at.a].ports[at.p];
+        if port.udp {
+            return self.connect_datagrams(at);
+        }
         let (addr, proto, timeout) = (port.backends[at.i].addr, port.protos[0], port.options.connect_timeout);
         let token = match self.engine.connect(addr) {
             Ok(t) => t,
@@ -423,8 +434,11 @@ impl Core {
 
     /// Removes a call from its connection's list.
     pub(super) fn unlink_call(&mut self, conn: Id, call: Id) {
-        let next = self.calls[call].next;
-        self.calls[call].next = Id::NIL;
+        let k = &mut self.calls[call];
+        let (next, before) = (std::mem::take(&mut k.next), std::mem::take(&mut k.before));
+        if let Some(k) = self.calls.get_mut(next) {
+            k.before = before;
+        }
         let c = &mut self.conns[conn];
         c.count -= 1;
         if c.prover == call {
@@ -438,14 +452,10 @@ impl Core {
             }
             return;
         }
-        let (mut at, last) = (c.first, c.last);
-        while self.calls[at].next != call {
-            at = self.calls[at].next;
+        if c.last == call {
+            c.last = before;
         }
-        self.calls[at].next = next;
-        if last == call {
-            self.conns[conn].last = at;
-        }
+        self.calls[before].next = next;
     }
 
     pub(super) fn free_call(&mut self, call: Id) {
@@ -513,6 +523,10 @@ impl Core {
             return Ok(());
         }
         let conn = self.shared_conn(at)?;
+        if self.conns[conn].has(flag::DATAGRAM) {
+            // SAFETY: program bytes, valid during the call.
+            return self.send_datagram(conn, unsafe { &[head.slice(), here.slice()] });
+        }
         if self.conns[conn].out.len() > BACKEND_OUT_MAX {
             return Err(WL_F_OVERLOAD);
         }

@@ -82,6 +82,9 @@ impl Core {
     fn write_out(&mut self, id: Id) -> bool {
         loop {
             let c = &self.conns[id];
+            if c.has(flag::DATAGRAM) {
+                return self.write_datagram(id);
+            }
             if c.out.is_empty() || c.has(flag::BLOCKED | flag::IN_FLIGHT | flag::CONNECTING) {
                 return true;
             }

@@ -183,6 +183,9 @@ impl Core {
             Ok(id) => {
                 self.conns[id].set(flag::PROBE);
                 self.arm(id, self.now.saturating_add(self.probe_patience(at)));
+                if self.conns[id].has(flag::DATAGRAM) {
+                    self.connected(id);
+                }
             }
             Err(_) => self.probe_failed(at, self.now),
         }

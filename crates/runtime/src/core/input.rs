@@ -35,6 +35,9 @@ impl Core {
     pub(super) fn data(&mut self, id: Id, raw: Raw) {
         let now = self.now;
         let c = &mut self.conns[id];
+        if c.has(flag::DATAGRAM) {
+            return self.datagram(id, raw);
+        }
         c.last_rx = now;
         if c.side == Side::Client {
             self.pace.input(&mut c.window);
@@ -191,7 +194,7 @@ impl Core {
     pub(super) fn parse(&mut self, id: Id, unit: Unit, ctx: u64, rest: Raw, hold: bool) -> Parsed {
         let hold = hold && unit.whole_max > 0;
         let c = &mut self.conns[id];
-        let eof = c.has(flag::EOF);
+        let eof = c.has(flag::EOF | flag::DATAGRAM);
         let a = c.app as usize;
         let n = rest.n.min(u32::MAX as usize) as u32;
         let saved = c.view.is_some();
@@ -345,7 +348,7 @@ impl Core {
     /// All input before the end of the connection has been handled, or waits for a stall to end.
     fn at_eof(&mut self, id: Id) {
         let c = &self.conns[id];
-        if c.has(flag::STALLED | flag::AGAIN | flag::CLOSING | flag::DOOMED) || c.mode == Mode::Raw {
+        if c.has(flag::STALLED | flag::AGAIN | flag::CLOSING | flag::DOOMED | flag::DATAGRAM) || c.mode == Mode::Raw {
             return;
         }
         if c.mode == Mode::Tail && c.sink == Sink::Undecided {

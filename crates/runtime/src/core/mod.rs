@@ -4,7 +4,8 @@
 //! completion:
 //!
 //! ```text
-//! bytes ─ input ─ message ─ task ─ call ─ backend connection ─ reply ─ task ─ slot ─ client connection ─ flush
+//! bytes ─ input ─ message ─ task ─ call ─ backend connection ─ reply ─ task ─ slot ─ client
+//! connection ─ flush
 //! ```
 //!
 //! `input` cuts bytes into messages in the engine's own buffer. `client` starts tasks and keeps
@@ -25,6 +26,7 @@ mod backend;
 mod barrier;
 mod client;
 mod connection_limit;
+mod datagrams;
 mod dispatch;
 mod failover;
 pub mod fault;
@@ -133,7 +135,8 @@ pub struct Core {
     tasks: Slab<Task>,
     slots: Slab<Slot>,
     calls: Slab<Call>,
-    by_token: Vec<Id>,
+    /// By a token's index: of connections, and of datagrams.
+    by_token: [Vec<Id>; 2],
     listeners: Vec<connection_limit::Listener>,
     dirty: Vec<Id>,
     stacks: stacks::HandlerStacks,
@@ -158,6 +161,8 @@ pub struct Core {
     last_fault: crate::signal::Fault,
     /// An answer with its client's id put back.
     patch: Vec<u8>,
+    /// A datagram whose bytes lay in pieces.
+    datagram: Vec<u8>,
     events: Vec<Event>,
     /// Whether the last batch had any.
     had_events: bool,
@@ -215,7 +220,7 @@ impl Core {
             tasks: Slab::new(),
             slots: Slab::new(),
             calls: Slab::new(),
-            by_token: Vec::new(),
+            by_token: Default::default(),
             listeners: Vec::new(),
             dirty: Vec::new(),
             stacks: stacks::HandlerStacks::new(),
@@ -232,6 +237,7 @@ impl Core {
             result: None,
             last_fault: (0, 0),
             patch: Vec::new(),
+            datagram: Vec::new(),
             events: Vec::new(),
             had_events: false,
             fired: Vec::new(),
@@ -262,7 +268,9 @@ impl Core {
                     continue;
                 }
                 let addr = self.apps[a].app.settings.ports[p].addrs[0];
-                let token = self.engine.listen(addr).map_err(|e| {
+                let udp = self.apps[a].ports[p].udp;
+                let opened = if udp { self.engine.listen_datagrams(addr) } else { self.engine.listen(addr) };
+                let token = opened.map_err(|e| {
                     let name = &self.apps[a].app.desc.ports[p].name;
                     crate::error::Error::Io(format!("port `{name}`: cannot listen on {addr}"), e)
                 })?;
@@ -437,17 +445,19 @@ impl Core {
 
     #[inline]
     fn lookup(&self, token: Token) -> Option<Id> {
-        let id = *self.by_token.get(token.0 as u32 as usize)?;
+        let (aside, i) = place_of(token);
+        let id = *self.by_token[aside].get(i)?;
         let c = self.conns.get(id)?;
         (c.token == token).then_some(id)
     }
 
     fn register(&mut self, token: Token, id: Id) {
-        let i = token.0 as u32 as usize;
-        if i >= self.by_token.len() {
-            self.by_token.resize(i + 1, Id::NIL);
+        let (aside, i) = place_of(token);
+        let all = &mut self.by_token[aside];
+        if i >= all.len() {
+            all.resize(i + 1, Id::NIL);
         }
-        self.by_token[i] = id;
+        all[i] = id;
     }
 
     #[inline]
@@ -540,6 +550,7 @@ impl Core {
         s.held_bytes.set(h as u64);
         s.kept_bytes.set(k as u64);
         s.tasks.set(self.tasks.len() as u64);
+        s.datagrams_dropped.set(self.engine.dropped_datagrams());
         self.show_counters();
         self.tell_left();
         for (a, st) in self.apps.iter().zip(&s.apps) {
@@ -631,6 +642,13 @@ impl Drop for Core {
         // Memory that the kernel may still read stays in place until the process ends.
         std::mem::take(&mut self.graveyard).into_iter().for_each(std::mem::forget);
     }
+}
+
+/// Where a token is listed.
+#[inline]
+fn place_of(token: Token) -> (usize, usize) {
+    let aside = crate::engine::datagrams::ASIDE;
+    (usize::from(token.0 & aside != 0), (token.0 as u32 & !(aside as u32)) as usize)
 }
 
 /// SplitMix64's finaliser.

@@ -298,8 +298,8 @@ impl Core {
         self.send_copy(at, call, conn)
     }
 
-    /// Sends a call by its copy of the request on a connection. Without one the call goes to another
-    /// server, or fails.
+    /// Sends a call by its copy of the request on a connection. Without one the call goes to
+    /// another server, or fails.
     pub(super) fn send_copy(&mut self, at: Target, call: Id, conn: Result<Id, u32>) {
         let sent = conn.and_then(|conn| {
             let kept = Raw::of(self.calls[call].kept.as_slice());

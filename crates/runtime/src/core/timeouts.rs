@@ -259,6 +259,9 @@ impl Core {
     /// Calls that were not answered in time: they fail. The connection stays in use if the backend
     /// has sent anything since the oldest of them; a silent one is closed.
     fn calls_due(&mut self, id: Id) {
+        if self.conns[id].has(flag::DATAGRAM) {
+            return self.datagrams_due(id);
+        }
         // Calls behind the late one are sent again; the late call fails.
         self.shed(id);
         let c = &self.conns[id];
@@ -282,7 +285,7 @@ impl Core {
     }
 
     /// The calls of a connection whose deadline is over. Abandoned calls have some more time.
-    fn late(&self, id: Id) -> Vec<Id> {
+    pub(super) fn late(&self, id: Id) -> Vec<Id> {
         let patience =
             self.apps[self.conns[id].app as usize].ports[self.conns[id].port as usize].options.answer_timeout;
         let (mut late, mut at) = (Vec::new(), self.conns[id].first);

@@ -4,6 +4,7 @@
 //! handler. A *call* is a request on its way to a backend. They refer to each other by [`Id`],
 //! never by pointer, so any of them may end first.
 
+use super::datagrams::RequestNumbers;
 use super::failover::Order;
 use super::fault::Start;
 use super::health::Down;
@@ -81,6 +82,8 @@ pub mod flag {
     pub const UNANSWERED: u32 = 1 << 29;
     /// Client: messages of it without an answer have gone out on shared connections.
     pub const WROTE: u32 = 1 << 30;
+    /// A datagram of a client, or a socket for datagrams to a backend.
+    pub const DATAGRAM: u32 = 1 << 31;
     /// Client: the next request waits until all requests under way are answered.
     pub const ALONE: u32 = 1 << 25;
 }
@@ -183,6 +186,10 @@ pub struct Conn {
     /// Backend, `LEFT`: since when clients that take their answers slowly have held up others; 0:
     /// none has.
     pub held_up: u64,
+    /// Client, `DATAGRAM`: bytes that may still be sent to it.
+    pub most_answer: u32,
+    /// Backend, `DATAGRAM`: the numbers by which its answers are matched.
+    pub numbers: Option<Box<RequestNumbers>>,
     /// The part that the program sees.
     pub c: wl_conn,
 }
@@ -237,6 +244,8 @@ impl Default for Conn {
             client: Id::NIL,
             prover: Id::NIL,
             held_up: 0,
+            most_answer: 0,
+            numbers: None,
             session: None,
         }
     }
@@ -392,6 +401,8 @@ pub struct Call {
     pub inst: u32,
     pub conn: Id,
     pub next: Id,
+    /// The one before it on its connection.
+    pub before: Id,
     pub ctx: u64,
     pub flags: u32,
     pub issued: u64,
@@ -400,8 +411,10 @@ pub struct Call {
     /// it was sent.
     pub turn: u64,
     pub behind: bool,
-    /// The client's id, where answers are matched by id.
+    /// The client's id, where answers are matched by id; and over UDP the number that stands for
+    /// it.
     pub client_id: [u8; 8],
+    pub number: u64,
     /// The request, while it waits for a connection or may be sent again.
     pub kept: OwnedBuf,
     /// The protocol allows to send the request again.

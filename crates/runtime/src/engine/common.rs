@@ -153,6 +153,16 @@ pub fn tcp_socket(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
     }
 }
 
+/// A UDP socket that does not block.
+pub fn udp_socket(addr: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: a plain system call; the descriptor it returns has no other owner.
+    unsafe {
+        let fd = check(libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
 pub fn set_option(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the option's value is an int that lives during the call.
     let r = unsafe {
@@ -209,6 +219,15 @@ pub fn take_early(addr: SocketAddr, flags: i32) -> io::Result<Option<OwnedFd>> {
 /// refused, not accepted and cut off.
 pub fn free_to_listen(addr: SocketAddr) -> io::Result<()> {
     bind(tcp_socket(addr, 0)?.as_raw_fd(), addr)
+}
+
+/// The same for datagrams. The option that lets cores share a port is not set: any other socket
+/// there is in the way.
+pub fn free_for_datagrams(addr: SocketAddr) -> io::Result<()> {
+    let fd = udp_socket(addr)?;
+    let a = RawAddr::of(addr);
+    // SAFETY: `a` is a valid address of the length given.
+    check(unsafe { libc::bind(fd.as_raw_fd(), a.as_ptr(), a.len) }).map(drop)
 }
 
 fn bind(fd: RawFd, addr: SocketAddr) -> io::Result<()> {

@@ -30,6 +30,8 @@ const MIN_ROOM: usize = 16 * 1024;
 /// Connections accepted per listener and poll.
 const ACCEPTS: usize = 64;
 const BELL: Token = Token(u64::MAX);
+/// Descriptors that others read (`watch`).
+const WATCHED: Token = Token(u64::MAX - 1);
 /// One look at the kernel's reports is good for so many writes to idle connections.
 const LOOKED: u32 = 8;
 /// Polls of fewer events are followed by too few such writes for a look.
@@ -591,6 +593,10 @@ impl Engine for Epoll {
             false => Waiting::Nothing,
             true => direct::waiting(fd),
         }
+    }
+
+    fn watch(&mut self, fd: std::os::fd::RawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, WATCHED)
     }
 
     fn take_place(&mut self, listener: Token) -> bool {

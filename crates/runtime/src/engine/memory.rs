@@ -57,6 +57,10 @@ struct Link {
     shutting: bool,
     /// Writes of the program that the engine took bytes of.
     writes: usize,
+    /// Each write of a line of datagrams.
+    datagrams: Option<VecDeque<Vec<u8>>>,
+    /// The address that datagrams of a client go to.
+    target: Option<Token>,
 }
 
 impl Link {
@@ -80,12 +84,30 @@ impl Link {
             ending: Ending::Open,
             shutting: false,
             writes: 0,
+            datagrams: None,
+            target: None,
         }
+    }
+
+    /// Datagrams from and to one address.
+    fn of_datagrams(local: SocketAddr, peer: SocketAddr) -> Link {
+        Link { datagrams: Some(VecDeque::new()), ..Link::new(local, peer) }
     }
 
     /// How much of `n` bytes the program may write now.
     fn room(&self, n: usize) -> usize {
         self.window.map_or(n, |w| w.min(n))
+    }
+
+    /// A datagram of the program.
+    fn sent(&mut self, slices: &[IoSlice<'_>]) -> usize {
+        let bytes = slices.iter().flat_map(|s| s.iter().copied()).collect::<Vec<u8>>();
+        let n = bytes.len();
+        self.writes += 1;
+        if let Some(all) = &mut self.datagrams {
+            all.push_back(bytes);
+        }
+        n
     }
 
     fn wrote(&mut self, bytes: &[u8]) {
@@ -117,14 +139,18 @@ struct World {
 
 enum Name {
     Listener(SocketAddr),
+    /// The same for datagrams.
+    Socket(SocketAddr),
     Link(usize),
+    /// A datagram on a line.
+    Datagram(usize),
 }
 
 impl World {
     fn line(&mut self, t: Token) -> Option<&mut Link> {
         match self.names.get(t)? {
-            Name::Link(i) => self.lines.get_mut(*i),
-            Name::Listener(_) => None,
+            Name::Link(i) | Name::Datagram(i) => self.lines.get_mut(*i),
+            Name::Listener(_) | Name::Socket(_) => None,
         }
     }
 
@@ -136,6 +162,12 @@ impl World {
     fn listener(&self, addr: SocketAddr) -> Option<Token> {
         let fits = |a: &SocketAddr| a.port() == addr.port() && (a.ip() == addr.ip() || a.ip().is_unspecified());
         self.names.iter().find_map(|(t, n)| matches!(n, Name::Listener(a) if fits(a)).then_some(t))
+    }
+
+    /// The socket that takes datagrams to an address.
+    fn socket(&self, addr: SocketAddr) -> Option<Token> {
+        let fits = |a: &SocketAddr| a.port() == addr.port() && (a.ip() == addr.ip() || a.ip().is_unspecified());
+        self.names.iter().find_map(|(t, n)| matches!(n, Name::Socket(a) if fits(a)).then_some(t))
     }
 }
 
@@ -181,6 +213,9 @@ impl Memory {
 
     /// Everything that happened on one line since the last poll.
     fn gather(batch: &mut Vec<u8>, w: &mut World, i: usize, events: &mut Vec<Event>) {
+        if w.lines[i].datagrams.is_some() {
+            return Self::datagrams(batch, w, i, events);
+        }
         Self::arrive(w, i, events);
         let behaviour = w.behaviour.get(&w.lines[i].peer).copied().unwrap_or(Behaviour::Accept);
         let Some(conn) = w.lines[i].token else { return };
@@ -209,6 +244,26 @@ impl Memory {
         } else if l.input_ended && !l.eof_told && !l.paused && l.input.is_empty() && !l.broken {
             l.eof_told = true;
             events.push(Event::Eof { conn });
+        }
+    }
+
+    /// The datagrams that have come on one line: each of a client is a connection of its own.
+    fn datagrams(batch: &mut Vec<u8>, w: &mut World, i: usize, events: &mut Vec<Event>) {
+        while let Some(piece) = w.lines[i].input.pop_front() {
+            let conn = match (w.lines[i].target, w.lines[i].token) {
+                (Some(listener), _) if w.names.get(listener).is_some() => {
+                    let conn = w.names.insert(Name::Datagram(i));
+                    events.push(Event::Accepted { listener, conn });
+                    conn
+                }
+                (None, Some(conn)) => conn,
+                _ => continue,
+            };
+            events.push(Event::Data { conn, start: batch.len() as u32, len: piece.len() as u32 });
+            batch.extend(piece);
+        }
+        if let (true, Some(conn)) = (std::mem::take(&mut w.lines[i].broken), w.lines[i].token) {
+            events.push(Event::Broken { conn });
         }
     }
 
@@ -310,6 +365,24 @@ impl Engine for Memory {
         Ok(token)
     }
 
+    fn listen_datagrams(&mut self, addr: SocketAddr) -> io::Result<Token> {
+        let mut w = self.world.borrow_mut();
+        if w.socket(addr).is_some() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        Ok(w.names.insert(Name::Socket(addr)))
+    }
+
+    fn connect_datagrams(&mut self, addr: SocketAddr) -> io::Result<Token> {
+        let mut w = self.world.borrow_mut();
+        let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), w.port());
+        let i = w.lines.len();
+        let token = w.names.insert(Name::Link(i));
+        w.lines.push(Link { token: Some(token), ..Link::of_datagrams(local, addr) });
+        w.made.entry(addr).or_default().push_back(i);
+        Ok(token)
+    }
+
     fn poll(&mut self, _: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.batch.clear();
         let mut w = self.world.borrow_mut();
@@ -336,6 +409,14 @@ impl Engine for Memory {
     unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
         let mut w = self.world.borrow_mut();
         let asynchronous = w.asynchronous;
+        let behaviour = w.line(conn).map(|l| l.peer).and_then(|p| w.behaviour.get(&p).copied());
+        if let Some(l) = w.line(conn).filter(|l| l.datagrams.is_some()) {
+            l.broken |= behaviour == Some(Behaviour::Refuse);
+            return WriteResult::Done(match behaviour {
+                None | Some(Behaviour::Accept) => l.sent(slices),
+                _ => slices.iter().map(|s| s.len()).sum(),
+            });
+        }
         let Some(l) = w.line(conn) else { return WriteResult::Broken };
         if l.broken {
             l.broken_told = true;
@@ -390,6 +471,10 @@ impl Engine for Memory {
 
     fn close(&mut self, conn: Token, reset: bool) {
         let mut w = self.world.borrow_mut();
+        if matches!(w.names.get(conn), Some(Name::Datagram(_))) {
+            w.names.retire(conn);
+            return;
+        }
         if let Some(l) = w.line(conn) {
             // Like a kernel: unread bytes make the close a reset.
             let reset = reset || !l.input.is_empty();
@@ -406,7 +491,7 @@ impl Engine for Memory {
 
     fn addresses(&self, conn: Token) -> Option<(SocketAddr, SocketAddr)> {
         let mut w = self.world.borrow_mut();
-        if let Some(Name::Listener(a)) = w.names.get(conn) {
+        if let Some(Name::Listener(a) | Name::Socket(a)) = w.names.get(conn) {
             return Some((*a, *a));
         }
         w.line(conn).map(|l| (l.local, l.peer))
@@ -461,6 +546,15 @@ impl Network {
         Some(Peer { world: self.world.clone(), line: w.lines.len() - 1 })
     }
 
+    /// A client that sends datagrams to the program; None when it does not listen there.
+    pub fn datagrams(&self, addr: SocketAddr) -> Option<Peer> {
+        let mut w = self.world.borrow_mut();
+        let target = w.socket(addr)?;
+        let from = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), w.port());
+        w.lines.push(Link { target: Some(target), ..Link::of_datagrams(addr, from) });
+        Some(Peer { world: self.world.clone(), line: w.lines.len() - 1 })
+    }
+
     /// The next connection that the program has made to `addr`.
     pub fn accept(&self, addr: SocketAddr) -> Option<Peer> {
         let line = self.world.borrow_mut().made.get_mut(&addr)?.pop_front()?;
@@ -504,16 +598,30 @@ impl Peer {
         self.line == other.line
     }
 
-    /// Sends bytes; they arrive as one piece.
+    /// Sends bytes; they arrive as one piece. On a line of datagrams they are one, which may be
+    /// empty.
     pub fn send(&self, bytes: &[u8]) {
-        if !bytes.is_empty() {
+        if !bytes.is_empty() || self.has_datagrams() {
             self.with(|l| l.input.push_back(bytes.to_vec()));
         }
     }
 
+    /// Whether it is a line of datagrams.
+    pub fn has_datagrams(&self) -> bool {
+        self.with(|l| l.datagrams.is_some())
+    }
+
+    /// Takes the next datagram that the program has sent.
+    pub fn datagram(&self) -> Option<Vec<u8>> {
+        self.with(|l| l.datagrams.as_mut().and_then(VecDeque::pop_front))
+    }
+
     /// Takes the bytes that the program has sent.
     pub fn receive(&self) -> Vec<u8> {
-        self.with(|l| std::mem::take(&mut l.output))
+        self.with(|l| match &mut l.datagrams {
+            Some(all) => all.drain(..).flatten().collect(),
+            None => std::mem::take(&mut l.output),
+        })
     }
 
     /// Ends our direction (half close).

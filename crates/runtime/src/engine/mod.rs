@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 pub(crate) mod common;
+pub mod datagrams;
 mod direct;
 pub mod epoll;
 pub mod memory;
@@ -143,6 +144,23 @@ pub trait Engine {
     /// How many connections wait in a listener's queue.
     fn queued(&self, listener: Token) -> usize;
     fn connect(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
+    /// Opens a socket for datagrams. Each that comes is `Accepted` as a connection of its own, with
+    /// its bytes as one `Data`; what is written there goes to its sender as one datagram.
+    fn listen_datagrams(&mut self, _addr: SocketAddr) -> std::io::Result<Token> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+    /// A socket for datagrams to one address and back. It is ready at once.
+    fn connect_datagrams(&mut self, _addr: SocketAddr) -> std::io::Result<Token> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+    /// Datagrams that came and were dropped by the system, because nothing read them in time.
+    fn dropped_datagrams(&self) -> u64 {
+        0
+    }
+    /// `poll` returns while this descriptor is readable. It reports no event for it.
+    fn watch(&mut self, _fd: std::os::fd::RawFd) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
     /// Waits at most `timeout` (None: for ever) and appends events to `events`. Data of one
     /// connection is at most [`MAX_RECV`] bytes per poll, so that no connection starves the others.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> std::io::Result<()>;

@@ -30,6 +30,7 @@ const SEND: u64 = 3 << 60;
 const CONNECT: u64 = 4 << 60;
 const WATCH: u64 = 5 << 60;
 const BELL: u64 = 6 << 60;
+const OTHERS: u64 = 7 << 60;
 const TOKEN: u64 = (1 << 60) - 1;
 
 const LISTENER: u16 = 1;
@@ -84,6 +85,8 @@ pub struct Uring {
     buffers: BufferRing,
     bell: Arc<OwnedFd>,
     bell_count: Box<u64>,
+    /// A descriptor that others read (`watch`).
+    others: Option<i32>,
     sockets: Slots<Socket>,
     early: Vec<Event>,
     /// Connections whose held input is due.
@@ -122,6 +125,7 @@ impl Uring {
             buffers,
             bell,
             bell_count: Box::new(0),
+            others: None,
             sockets: Slots::new(),
             early: Vec::new(),
             resumed: Vec::new(),
@@ -169,6 +173,13 @@ impl Uring {
         let target: *mut u64 = &mut *self.bell_count;
         let read = opcode::Read::new(types::Fd(self.bell.as_raw_fd()), target.cast(), 8).build();
         self.push(read.user_data(BELL))
+    }
+
+    /// Asks once whether the watched descriptor is readable.
+    fn watch_others(&mut self) -> io::Result<()> {
+        let Some(fd) = self.others else { return Ok(()) };
+        let op = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32).build();
+        self.push(op.user_data(OTHERS))
     }
 
     fn receive(&mut self, token: Token) {
@@ -238,6 +249,11 @@ impl Uring {
             // Without the bell only wake-ups by other threads are late, and no caller could handle
             // the error.
             let _ = self.listen_for_bell();
+            return;
+        }
+        if kind == OTHERS {
+            // Asked when it is still readable, it completes at once.
+            let _ = self.watch_others();
             return;
         }
         let done = !cqueue::more(flags);
@@ -445,6 +461,11 @@ impl Uring {
 impl Engine for Uring {
     fn name(&self) -> &'static str {
         "io_uring"
+    }
+
+    fn watch(&mut self, fd: i32) -> io::Result<()> {
+        self.others = Some(fd);
+        self.watch_others()
     }
 
     fn listen(&mut self, addr: SocketAddr) -> io::Result<Token> {

@@ -77,6 +77,7 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
         protocols: Vec::new(),
         options: PortOptions::default(),
         ketama: false,
+        udp: false,
         maglev: false,
         sent: true,
         senders: Vec::new(),

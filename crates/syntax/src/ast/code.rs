@@ -130,6 +130,17 @@ pub enum StmtKind {
         entry: Expr,
         body: Block,
     },
+    /// `write hot[k] { reply call server(req) }`: the block changes what the cache's entry stands
+    /// for
+    Write {
+        entry: Expr,
+        body: Block,
+    },
+    /// `uncached hot { reply call server(req) }`: calls in the block change nothing in the cache
+    Uncached {
+        cache: Expr,
+        body: Block,
+    },
     /// `close client`
     Close(Expr),
     /// `log "text", e, e`
@@ -252,6 +263,11 @@ pub enum ExprKind {
         acc: Ident,
         item: Pattern,
         body: Expr,
+    },
+    /// `cached hot[k] { … }`: the value that is kept for the key, or else that of the block
+    Cached {
+        entry: Expr,
+        body: Block,
     },
     /// `call backends[i](req) within 50ms`
     Call1 {

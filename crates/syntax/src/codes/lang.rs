@@ -1,6 +1,6 @@
 //! The codes of the checker (crate `lang`): E02xx to E07xx and W09xx.
 //!
-//! The grammar analysis of crate `ir` reports E0401 to E0416. `crates/lang/tests/codes.rs` compiles
+//! The grammar analysis of crate `ir` reports E0401 to E0416 and E0680 to E0682. `crates/lang/tests/codes.rs` compiles
 //! every example and expects its error. An example is empty if no short program can have the error.
 
 use super::Code;
@@ -303,10 +303,10 @@ pub static CODES: &[Code] = &[
         "app a { param x: (u8, u8) }\n"),
     code("E0616", "a port of another kind",
         "These ports exist:\n\n\
-         - `listen tcp(…)` and `connect tcp(…)`\n\
+         - `listen tcp(…)`, `listen udp(…)`, `connect tcp(…)` and `connect udp(…)`\n\
          - frame ports: `nic`, `pcap`, `tun`, `tap`, `memory` and `udp`\n\n\
          A frame port has at least one device. All its devices are of one kind.",
-        "unit M { n: u8  m: u8 }\nprotocol p { request M  response M }\napp a { port x = listen udp(53) as p }\n"),
+        "unit M { n: u8  m: u8 }\nprotocol p { request M  response M }\napp a { port x = listen sctp(53) as p }\n"),
     code("E0617", "a signal that cannot answer",
         "A signal runs at once and makes no calls. Its answer has at most 64 KiB and one of \
          these types:\n\n\
@@ -514,6 +514,31 @@ pub static CODES: &[Code] = &[
     code("E0675", "an unknown device",
         "The device of a handler is `xdp`. Without a word the CPU runs it.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xpd { p -> kernel }\n}\n"),
+    code("E0680", "a protocol that needs a connection",
+        "Over UDP each datagram is one message. A tunnel, a merge, and connections that belong to \
+         one client need TCP.",
+        "unit M { n: u8 }\nprotocol p { request M  response M  tunnel when response.n == 1 }\napp a {\n    port c = listen udp(53) as p\n    on c(r) { reply nothing }\n}\n"),
+    code("E0681", "answers that cannot be matched",
+        "Datagrams are lost and overtake each other. So each answer carries a number of its \
+         request: `order by` names the field, and `sharing pipelined` lets requests share a socket.",
+        "unit M { n: u16 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen udp(53) as p\n    port s = connect udp(127.0.0.1:54) as p\n    on c(r) { reply call s(r) }\n}\n"),
+    code("E0682", "no connection to a client",
+        "A port over UDP has no connections. Nothing lives from one datagram to the next: no \
+         `session`, and no `opened`, `closed` or `greeting` handler. An answer is one message.",
+        "unit M { n: u8 }\nprotocol p { request M  response M }\napp a {\n    port c = listen udp(53) as p\n    session seen: u32\n    on c(r) {\n        seen += 1\n        reply r\n    }\n}\n"),
+    code("E0683", "a cache that could keep old values",
+        "A cache without `max_age` keeps a value until a write changes it. So it must see each write \
+         to the servers: this program alone writes, and says so by `write_through`. Each call to \
+         these servers stands in a block of the cache: `cached c[k] { … }`, `write c[k] { … }`, or \
+         `uncached c { … }` for calls that only read.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    cache t: u8 -> u8 { capacity 100, allocate_on_read }\n    on c(r) { reply M { n: cached t[r.n] { (call s(r)).n } } }\n}\n"),
+    code("E0684", "a cache out of place",
+        "A cache of an app is used by `cached c[k] { … }`, `write c[k] { … }` and `uncached c { … }`. \
+         These blocks do not stand in one another. `write` needs a cache with `write_through`.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    table t: u8 -> u8 { capacity 100 }\n    on c(r) { reply M { n: cached t[r.n] { 5 } } }\n}\n"),
+    code("E0685", "an exported segment out of place",
+        "An app exports segments, which other programs call. Elements have signals.",
+        "element E {\n    in x: packet\n    on x(p) { }\n    export segment f() -> u8 { 1 }\n}\napp a {\n    port w = nic(\"w\")\n    e = E()\n    w -> e\n}\n"),
     code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`.",

@@ -14,8 +14,8 @@ use crate::token::Tok;
 const WORDS: &[&str] =
     &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
 const MEMBERS: &[&str] = &[
-    "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "global",
-    "const", "fn", "on", "every", "signal", "segment",
+    "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "cache",
+    "global", "const", "fn", "on", "every", "signal", "segment", "export",
 ];
 
 impl Parser<'_> {
@@ -124,7 +124,9 @@ impl Parser<'_> {
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,
             "cached" if self.sign_at(1, "(") => return self.not_yet("`cached`"),
-            "cache" | "event" | "publish" | "subscribe" | "export" if defines => {
+            "cache" if defines => MemberKind::Cache(self.cache()?),
+            "export" if self.word_at(1, "segment") => self.signal()?,
+            "event" | "publish" | "subscribe" | "export" if defines => {
                 return self.not_yet(&format!("`{word}`"));
             }
             _ if self.at_any_word() && self.sign_at(1, "=") => self.instance()?,
@@ -304,6 +306,18 @@ impl Parser<'_> {
         Ok(crate::ast::Queue { name, packet, options: self.options()? })
     }
 
+    /// `cache hot: K -> V { capacity 16K }`
+    fn cache(&mut self) -> P<crate::ast::Cache> {
+        self.bump();
+        let name = self.name("a cache")?;
+        self.colon("before the type of the keys")?;
+        self.column(Column::Type);
+        let key = self.ty()?;
+        self.expect("->")?;
+        let value = self.ty()?;
+        Ok(crate::ast::Cache { name, key, value, options: self.options()? })
+    }
+
     /// `limiter fair: flow5 { rate 1000, burst 100 }`
     fn gauge(&mut self) -> P<crate::ast::Gauge> {
         let word = self.any_word("`limiter` or `meter`")?;
@@ -419,12 +433,22 @@ impl Parser<'_> {
         }
         let span = name.span;
         let stmt = Stmt { span, kind: StmtKind::Control { word: name.clone(), start: Vec::new() } };
-        Ok(MemberKind::Signal { name, params: Vec::new(), ret: None, body: Block { span, stmts: vec![stmt] } })
+        Ok(MemberKind::Signal {
+            exported: false,
+            name,
+            params: Vec::new(),
+            ret: None,
+            body: Block { span, stmts: vec![stmt] },
+        })
     }
 
     fn signal(&mut self) -> P<MemberKind> {
+        let exported = self.at_word("export");
+        if exported {
+            self.bump();
+        }
         self.bump();
-        let name = self.name("a signal")?;
+        let name = self.name(if exported { "a segment" } else { "a signal" })?;
         if !self.at_sign("(") {
             return self.unexpected("`(`");
         }
@@ -435,7 +459,7 @@ impl Parser<'_> {
                 d.hint("a signal's result stands in a block: `signal total() -> u64 { count }`")
             });
         }
-        Ok(MemberKind::Signal { name, params, ret, body: self.block()? })
+        Ok(MemberKind::Signal { exported, name, params, ret, body: self.block()? })
     }
 
     // ---- wiring ----

@@ -574,6 +574,7 @@ impl Parser<'_> {
             "if" => return self.nested(Self::if_expr),
             "match" => return self.nested(Self::match_expr),
             "call" if self.word_here(1) => return self.call(),
+            "cached" if self.word_here(1) && self.sign_at(2, "[") => return self.nested(Self::cached),
             "fold" if self.fold_follows() => return self.fold(),
             "parse" if self.word_here(1) => return self.parse_call(),
             word @ ("let" | "var" | "for" | "loop" | "return" | "reply" | "else" | "in" | "and" | "or" | "is") => {
@@ -587,6 +588,14 @@ impl Parser<'_> {
         };
         self.bump();
         Ok(expr_of(start, kind))
+    }
+
+    /// `cached hot[k] { … }`
+    fn cached(&mut self) -> P<Expr> {
+        let start = self.bump();
+        let entry = self.condition(Self::place)?;
+        let body = self.block()?;
+        Ok(expr_of(self.since(start), ExprKind::Cached { entry, body }))
     }
 
     /// `parse Unit(b"…")`: a call of `parse` with the call of the unit.

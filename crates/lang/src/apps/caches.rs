@@ -1,0 +1,521 @@
+//! Caches of a service: `cached c[k] { … }` remembers the outcome of calls, `write c[k] { … }`
+//! encloses those that change it.
+//!
+//! In: declarations and these blocks. Out: two tables for each cache, and statements about their
+//! entries. So interpreter and C know nothing of caches.
+//!
+//! **The protocol.** A table of *leases* has a place for each of many groups of keys: a version,
+//! the writes under way, and when the last of them began. A table of entries has values, each with
+//! the version under which it was asked for and the time at which it ends.
+//!
+//! | step | |
+//! |---|---|
+//! | hit | the entry has the current version, no write is under way, its time is not over |
+//! | miss | takes the version as its lease; while a write is under way there is none |
+//! | fill | only if the lease is still the version, and no write is under way |
+//! | write begins | the version counts up, a write more is under way, the entry goes |
+//! | write ends | the version counts up, a write less is under way |
+//!
+//! An entry is never older than its lease, whatever happens between two of these steps: a hit looks
+//! at the version after it has read the entry. Leases are never evicted. A write that ends without
+//! its answer (a fault, a client that leaves) stays under way for `write_timeout`.
+//! `tests/tests/cache_model.rs` checks the protocol in all its interleavings, and these statements
+//! against it.
+
+use super::AppName;
+use crate::body::Lower;
+use crate::compiler::{Compiler, Reported, TableTy, R, T_BOOL, T_U64};
+use crate::ir_builder as build;
+use crate::names::ModId;
+use crate::ty::{Ty, T_U32, U64};
+use crate::val::Val;
+use ir::{BinOp, Builtin as B, CounterId, Expr as X, ExprKind as K, LocalId, StmtKind, TableId, TableKind};
+use std::rc::Rc;
+use wireloom_ir as ir;
+use wireloom_syntax::ast::{self, Block, Expr, ExprKind, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+/// Keys share leases, of which there are at most so many.
+const MOST_LEASES: u64 = 64 << 10;
+/// How long a write may last (ns), by default.
+const WRITE_TIMEOUT: u64 = 10_000_000_000;
+/// Parts of a lease.
+const VERSION: u32 = 0;
+const WRITERS: u32 = 1;
+const SINCE: u32 = 2;
+
+/// The item behind its name.
+pub struct Cache {
+    pub name: Ident,
+    number: usize,
+    entries: TableId,
+    leases: TableId,
+    key: Ty,
+    value: Ty,
+    hits: CounterId,
+    misses: CounterId,
+    stale: CounterId,
+    write_through: bool,
+    allocate_on_read: bool,
+    /// Nanoseconds.
+    max_age: Option<u64>,
+    write_timeout: u64,
+    /// The field of the value with the time at which it ends.
+    expires: Option<u32>,
+}
+
+/// Which block of a cache a call stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Read,
+    Write,
+    Beside,
+}
+
+/// A call or send: its port, the block around it, and its place.
+#[derive(Clone, Debug)]
+pub struct CallSite {
+    pub port: ir::PortId,
+    pub block: Option<(usize, Role)>,
+    pub span: Span,
+}
+
+impl Compiler<'_> {
+    pub fn cache(&mut self, module: ModId, c: &ast::Cache) -> R<AppName> {
+        let (key, value) = (self.ty(module, &c.key), self.ty(module, &c.value));
+        let (key, value) = (key?, value?);
+        self.storable(&key, c.key.span)?;
+        self.storable(&value, c.value.span)?;
+        if key.bytes_max() > 4096 {
+            return Err(self.report(
+                Diagnostic::error("E0703", c.key.span, "a cache's key is at most 4KiB long")
+                    .hint("it is kept while the answer is awaited; use a hash of it"),
+            ));
+        }
+        let (entry_ty, lease_ty) = (Ty::Tuple(vec![U64, U64, value.clone()]), Ty::Tuple(vec![U64, U64, U64]));
+        let mut table = self.table_of(c, &key, &entry_ty);
+        let mut cache = Cache {
+            name: c.name.clone(),
+            number: self.caches.len(),
+            entries: TableId(0),
+            leases: TableId(0),
+            key: key.clone(),
+            value: value.clone(),
+            hits: CounterId(0),
+            misses: CounterId(0),
+            stale: CounterId(0),
+            write_through: false,
+            allocate_on_read: false,
+            max_age: None,
+            write_timeout: WRITE_TIMEOUT,
+            expires: None,
+        };
+        for (name, e) in &c.options {
+            self.cache_option(module, &mut cache, &mut table, (name, e.as_ref()))?;
+        }
+        if table.capacity == 0 {
+            let d = Diagnostic::error("E0704", c.name.span, format!("`{}` has no capacity", c.name.name));
+            return Err(self.report(d.label("for how many keys?").hint("write `capacity 100K`")));
+        }
+        if !cache.allocate_on_read && !cache.write_through {
+            let text = format!("nothing is ever kept in `{}`", c.name.name);
+            return Err(self.report(
+                Diagnostic::error("E0614", c.name.span, text)
+                    .hint("`allocate_on_read` keeps what is read, `write_through` what is written"),
+            ));
+        }
+        let mut leases = ir::Table {
+            name: format!("{}.leases", c.name.name),
+            kind: TableKind::Array,
+            key: T_U32,
+            value: self.lower_ty(&lease_ty),
+            capacity: table.capacity.next_power_of_two().clamp(64, MOST_LEASES),
+            memory: 0,
+            ..table.clone()
+        };
+        leases.evict_lru = false;
+        cache.entries = self.add_table(table, key, entry_ty);
+        cache.leases = self.add_table(leases, Ty::Int { bits: 32, signed: false }, lease_ty);
+        let mut counter = |what: &str, doc: &str| {
+            self.m.counters.push(ir::Counter { name: format!("{}.{what}", c.name.name), doc: doc.into() });
+            CounterId(self.m.counters.len() as u32 - 1)
+        };
+        cache.hits = counter("hits", "answers from the cache");
+        cache.misses = counter("misses", "answers that were not in the cache");
+        cache.stale = counter("stale_fills", "answers not kept because a write came between");
+        let cache = Rc::new(cache);
+        self.caches.push(cache.clone());
+        Ok(AppName::Cache(cache))
+    }
+
+    fn table_of(&mut self, c: &ast::Cache, key: &Ty, entry: &Ty) -> ir::Table {
+        ir::Table {
+            name: c.name.name.clone(),
+            span: self.span(c.name.span),
+            kind: TableKind::Exact,
+            local: false,
+            key: self.lower_ty(key),
+            value: self.lower_ty(entry),
+            capacity: 0,
+            idle: 0,
+            evict_lru: true,
+            memory: 0,
+            cache: 0,
+            copied: false,
+        }
+    }
+
+    fn add_table(&mut self, table: ir::Table, key: Ty, value: Ty) -> TableId {
+        self.m.tables.push(table);
+        self.tables.push(TableTy { key, value });
+        TableId(self.m.tables.len() as u32 - 1)
+    }
+
+    fn cache_option(
+        &mut self,
+        module: ModId,
+        cache: &mut Cache,
+        table: &mut ir::Table,
+        (name, e): (&Ident, Option<&Expr>),
+    ) -> R<()> {
+        match (name.name.as_str(), e) {
+            ("capacity" | "memory", Some(_)) => return self.table_option(module, table, name, e),
+            ("write_through", None) => cache.write_through = true,
+            ("allocate_on_read", None) => cache.allocate_on_read = true,
+            ("max_age", Some(e)) => cache.max_age = Some(self.const_duration(module, e)?),
+            ("write_timeout", Some(e)) => cache.write_timeout = self.const_duration(module, e)?,
+            ("expires", Some(e)) => cache.expires = Some(self.expiry_field(&cache.value, e)?),
+            ("write_back", None) => {
+                return Err(self.report(
+                    Diagnostic::error("E0614", name.span, "a service's cache is not written back")
+                        .hint("`write_through`: a write is answered when its server has it"),
+                ))
+            }
+            (word, _) => {
+                let known =
+                    ["capacity", "memory", "write_through", "allocate_on_read", "max_age", "write_timeout", "expires"];
+                let d = Diagnostic::error("E0614", name.span, format!("a cache has no option `{word}` of this form"))
+                    .note(
+                        "options: `capacity N`, `allocate_on_read`, `write_through`, `max_age D`, `expires .field`, \
+                         `write_timeout D`, `memory B`",
+                    );
+                let hint = crate::names::suggest(word, known.into_iter());
+                return Err(self.report(crate::names::with_hint(d, hint)));
+            }
+        }
+        Ok(())
+    }
+
+    /// `expires .until`: the place of an instant in the record that is kept.
+    fn expiry_field(&mut self, value: &Ty, e: &Expr) -> R<u32> {
+        if let (ExprKind::Field(None, field), Ty::Record(r)) = (&*e.kind, value) {
+            if let Some((i, _)) =
+                self.records[r.index()].iter().enumerate().find(|(_, f)| f.0 == field.name && f.1 == Ty::Instant)
+            {
+                return Ok(i as u32);
+            }
+        }
+        Err(self.report(
+            Diagnostic::error("E0614", e.span, "this is no time in the values of the cache")
+                .hint("write `expires .until` for values with a field `until: instant`"),
+        ))
+    }
+
+    /// Without `max_age` a value is kept for ever. So each write to where it comes from must be one
+    /// that the cache sees.
+    pub fn check_caches(&mut self) {
+        for cache in self.caches.clone() {
+            if cache.max_age.is_some() {
+                continue;
+            }
+            let needs = |text: String| Diagnostic::error("E0683", cache.name.span, text);
+            if !cache.write_through {
+                let d = needs(format!("`{}` would keep what it has read for ever", cache.name.name))
+                    .label("`max_age` is missing")
+                    .note("writes to the servers by others, or by this program, go unseen")
+                    .hint("add `max_age 10s`; or `write_through`, if this program alone writes");
+                self.report(d);
+                continue;
+            }
+            let of = |c: &&CallSite| matches!(c.block, Some((n, Role::Read)) if n == cache.number);
+            let ports: Vec<_> = self.call_sites.iter().filter(of).map(|c| c.port).collect();
+            let unseen =
+                |c: &&CallSite| ports.contains(&c.port) && !matches!(c.block, Some((n, _)) if n == cache.number);
+            let Some(site) = self.call_sites.iter().find(unseen).cloned() else { continue };
+            let port = self.m.ports[site.port.index()].name.clone();
+            let d = needs(format!("`{}` does not see each write to `{port}`", cache.name.name))
+                .label("`max_age` is missing")
+                .also(site.span, "this may be a write")
+                .hint(format!(
+                    "put it into `write {0}[key] {{ … }}`, or into `uncached {0} {{ … }}` if it only reads",
+                    cache.name.name
+                ));
+            self.report(d);
+        }
+    }
+}
+
+impl Lower<'_, '_> {
+    /// A call or send is noted with the block of a cache around it.
+    pub fn note_call(&mut self, port: ir::PortId, span: Span) {
+        if !self.unused {
+            self.cx.call_sites.push(CallSite { port, block: self.cache_block, span });
+        }
+    }
+
+    fn cache_named(&mut self, e: &Expr) -> R<Rc<Cache>> {
+        if let ExprKind::Name(n) = &*e.kind {
+            if let (Some(AppName::Cache(c)), None) = (self.cx.app.get(&n.name).cloned(), self.lookup(&n.name)) {
+                return Ok(c);
+            }
+        }
+        Err(self.cx.report(
+            Diagnostic::error("E0684", e.span, "this is no cache")
+                .hint("declare one in the app: `cache hot: K -> V { capacity 10K, allocate_on_read, max_age 10s }`"),
+        ))
+    }
+
+    /// The cache and the key of `c[k]`. Blocks of caches do not stand in one another.
+    fn cache_entry<'e>(&mut self, entry: &'e Expr, span: Span) -> R<(Rc<Cache>, &'e Expr)> {
+        if self.pure_only() {
+            return Err(self.involved(span));
+        }
+        self.impure = true;
+        let ExprKind::Index(c, key) = &*entry.kind else {
+            return Err(self.err("E0684", entry.span, "an entry of a cache is named by its key: `c[k]`"));
+        };
+        let cache = self.cache_named(c)?;
+        self.cache_free(span)?;
+        Ok((cache, key))
+    }
+
+    fn cache_free(&mut self, span: Span) -> R<()> {
+        if self.frames {
+            return Err(self.err("E0684", span, "caches are for services, not for handlers of packets"));
+        }
+        match self.cache_block {
+            None => Ok(()),
+            Some(_) => Err(self.err("E0684", span, "blocks of caches do not stand in one another")),
+        }
+    }
+
+    fn in_block<T>(&mut self, cache: &Cache, role: Role, f: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.cache_block.replace((cache.number, role));
+        let made = f(self);
+        self.cache_block = outer;
+        made
+    }
+
+    /// `cached c[k] { … }`: the value that is kept, or else that of the block, which is then kept.
+    pub fn cached(&mut self, entry: &Expr, body: &Block, span: Span) -> R<Val> {
+        let (cache, key) = self.cache_entry(entry, span)?;
+        let (key, slot) = self.cache_key(&cache, key, span)?;
+        let begun = self.temp("asked", &U64, X::new(T_U64, K::Now), span);
+        let entry_ty = self.cx.tables[cache.entries.index()].value.clone();
+        let found = self.new_local("found", &entry_ty.clone().option());
+        self.push(span, StmtKind::TableGet { table: cache.entries, key: self.local_expr(key), dst: found });
+        // Read after the entry: what was current then is current now.
+        let lease = self.lease_of(&cache, slot, span);
+        let quiet = self.quiet(&cache, lease, span);
+        let t = self.cx.lower_ty(&entry_ty);
+        let kept = build::unwrap(t, self.local_expr(found));
+        let part = |i: u32| X::new(T_U64, K::Get(kept.clone(), i));
+        let version = X::new(T_U64, K::Get(self.local_expr(lease), VERSION));
+        let current = build::and(
+            build::cmp(BinOp::Eq, part(0), version.clone()),
+            build::cmp(BinOp::Lt, self.local_expr(begun), part(1)),
+        );
+        let hit = build::and(build::and(build::is_some(self.local_expr(found)), self.local_expr(quiet)), current);
+        let hit = self.temp("hit", &Ty::Bool, hit, span);
+        let (hit, value) = (self.local_expr(hit), cache.value.clone());
+        let v = self.cx.lower_ty(&value);
+        let held = X::new(v, K::Get(kept, 2));
+        let miss = (key, slot, begun, quiet);
+        self.branch(
+            hit,
+            span,
+            Some(&value.clone()),
+            |s| {
+                s.push(span, StmtKind::Count(cache.hits, build::u64(1)));
+                Ok(Val::pure(value.clone(), held))
+            },
+            |s| {
+                s.push(span, StmtKind::Count(cache.misses, build::u64(1)));
+                let lease = s.temp("lease", &U64, version, span);
+                let made = s.in_block(&cache, Role::Read, |s| s.block(body, Some(&cache.value)))?;
+                if made.is_never() {
+                    return Ok(made);
+                }
+                let made = s.coerce(made, &cache.value, body.span)?;
+                let made = s.temp("made", &cache.value, made, span);
+                if cache.allocate_on_read {
+                    s.fill(&cache, lease, miss, made, span);
+                }
+                Ok(Val::pure(cache.value.clone(), s.local_expr(made)))
+            },
+        )
+    }
+
+    /// Keeps a value if its lease is still the current one.
+    fn fill(
+        &mut self,
+        cache: &Cache,
+        lease: LocalId,
+        (key, slot, begun, quiet): (LocalId, LocalId, LocalId, LocalId),
+        made: LocalId,
+        span: Span,
+    ) {
+        let now = self.lease_of(cache, slot, span);
+        let still = self.quiet(cache, now, span);
+        let same = build::cmp(BinOp::Eq, X::new(T_U64, K::Get(self.local_expr(now), VERSION)), self.local_expr(lease));
+        let fresh = build::and(build::and(self.local_expr(quiet), self.local_expr(still)), same);
+        let (lease, begun) = (self.local_expr(lease), self.local_expr(begun));
+        let ((), then) = self.sub(|s| s.put(cache, (key, lease, begun), made, span));
+        let ((), other) = self.sub(|s| s.push(span, StmtKind::Count(cache.stale, build::u64(1))));
+        self.push(span, StmtKind::If { cond: fresh, then, other });
+    }
+
+    /// The entry, with its version and its end: `max_age` after it was asked for.
+    fn put(&mut self, cache: &Cache, (key, version, begun): (LocalId, X, X), made: LocalId, span: Span) {
+        let mut until = match cache.max_age {
+            Some(age) => build::bin(T_U64, BinOp::AddSat, begun, build::u64(age)),
+            None => build::u64(u64::MAX),
+        };
+        if let Some(field) = cache.expires {
+            let own = X::new(T_U64, K::Get(self.local_expr(made), field));
+            until = build::builtin(T_U64, B::Min, vec![until, own]);
+        }
+        let entry_ty = self.cx.tables[cache.entries.index()].value.clone();
+        let t = self.cx.lower_ty(&entry_ty);
+        let value = X::new(t, K::Make(vec![version, until, self.local_expr(made)]));
+        let place = self.place_id(span);
+        self.push(span, StmtKind::TablePut { table: cache.entries, key: self.local_expr(key), value, place });
+    }
+
+    /// The key, and the number of its lease.
+    fn cache_key(&mut self, cache: &Cache, key: &Expr, span: Span) -> R<(LocalId, LocalId)> {
+        let key = self.expr_as(key, &cache.key)?;
+        let key = self.temp("key", &cache.key, key, span);
+        let hash = build::builtin(T_U64, B::Hash, vec![self.local_expr(key)]);
+        let most = self.cx.m.tables[cache.leases.index()].capacity;
+        let slot = build::cast(T_U32, build::bin(T_U64, BinOp::BitAnd, hash, build::u64(most - 1)));
+        Ok((key, self.temp("slot", &Ty::Int { bits: 32, signed: false }, slot, span)))
+    }
+
+    /// The lease, as it is now.
+    fn lease_of(&mut self, cache: &Cache, slot: LocalId, span: Span) -> LocalId {
+        let ty = self.cx.tables[cache.leases.index()].value.clone();
+        let (t, read) = (self.cx.lower_ty(&ty), self.new_local("read", &ty.clone().option()));
+        self.push(span, StmtKind::TableGet { table: cache.leases, key: self.local_expr(slot), dst: read });
+        let none = X::new(t, K::Make(vec![build::u64(0); 3]));
+        let there = build::is_some(self.local_expr(read));
+        let value = build::if_(t, there, build::unwrap(t, self.local_expr(read)), none);
+        self.temp("lease", &ty, value, span)
+    }
+
+    /// Whether no write is under way.
+    fn quiet(&mut self, cache: &Cache, lease: LocalId, span: Span) -> LocalId {
+        let busy = under_way(self.local_expr(lease), cache.write_timeout);
+        self.temp("quiet", &Ty::Bool, build::not(busy), span)
+    }
+
+    /// `write c[k] { … }`: the block changes what the entry stands for.
+    pub fn write_block(&mut self, entry: &Expr, body: &Block, span: Span) -> R<bool> {
+        let (cache, key) = self.cache_entry(entry, span)?;
+        if !cache.write_through {
+            return Err(self.cx.report(
+                Diagnostic::error("E0684", entry.span, format!("`{}` does not take part in writes", cache.name.name))
+                    .hint("add `write_through` to the cache"),
+            ));
+        }
+        let (key, slot) = self.cache_key(&cache, key, span)?;
+        let begun = self.temp("asked", &U64, X::new(T_U64, K::Now), span);
+        let mine = self.change_lease(&cache, slot, span, |lease| {
+            let part = |i| X::new(T_U64, K::Get(lease.clone(), i));
+            let busy = under_way(lease.clone(), cache.write_timeout);
+            let others = build::if_(T_U64, busy, part(WRITERS), build::u64(0));
+            vec![one_more(part(VERSION)), one_more(others), X::new(T_U64, K::Now)]
+        });
+        self.push(span, StmtKind::TableRemove { table: cache.entries, key: self.local_expr(key), dst: None });
+        let want = cache.value.clone();
+        let gives = matches!(body.stmts.last(), Some(ast::Stmt { kind: ast::StmtKind::Expr(_), .. }));
+        let made = self.in_block(&cache, Role::Write, |s| s.block(body, gives.then_some(&want)))?;
+        if made.is_never() {
+            return Ok(true);
+        }
+        let kept = match made.ty {
+            Ty::Unit => None,
+            _ => {
+                let made = self.coerce(made, &cache.value, body.span)?;
+                Some(self.temp("made", &cache.value, made, span))
+            }
+        };
+        let after = self.change_lease(&cache, slot, span, |lease| {
+            let part = |i| X::new(T_U64, K::Get(lease.clone(), i));
+            let fewer = build::bin(T_U64, BinOp::SubSat, part(WRITERS), build::u64(1));
+            vec![one_more(part(VERSION)), fewer, part(SINCE)]
+        });
+        if let Some(made) = kept {
+            // No other write has begun or ended meanwhile.
+            let part = |s: &Self, l: LocalId, i| X::new(T_U64, K::Get(s.local_expr(l), i));
+            let next = build::cmp(BinOp::Eq, part(self, after, VERSION), one_more(part(self, mine, VERSION)));
+            let alone = build::cmp(BinOp::Eq, part(self, after, WRITERS), build::u64(0));
+            let (version, begun) = (part(self, after, VERSION), self.local_expr(begun));
+            let ((), then) = self.sub(|s| s.put(&cache, (key, version, begun), made, span));
+            self.push(span, StmtKind::If { cond: build::and(next, alone), then, other: vec![] });
+        }
+        Ok(false)
+    }
+
+    /// Changes a lease in one step; gives its new value.
+    fn change_lease(&mut self, cache: &Cache, slot: LocalId, span: Span, parts: impl FnOnce(X) -> Vec<X>) -> LocalId {
+        let ty = self.cx.tables[cache.leases.index()].value.clone();
+        let t = self.cx.lower_ty(&ty);
+        let none = X::new(t, K::Make(vec![build::u64(0); 3]));
+        let after = self.temp("lease", &ty, none, span);
+        let entry = self.new_local("entry", &ty);
+        let value = X::new(t, K::Make(parts(self.local_expr(entry))));
+        let sp = self.cx.span(span);
+        let body = vec![
+            build::stmt(sp, StmtKind::Set(entry, value)),
+            build::stmt(sp, StmtKind::Set(after, self.local_expr(entry))),
+        ];
+        let (key, place) = (self.local_expr(slot), self.place_id(span));
+        self.push(span, StmtKind::TableUpdate { table: cache.leases, key, entry, body, place });
+        after
+    }
+
+    /// `uncached c { … }`: calls that change nothing of what the cache keeps.
+    pub fn uncached(&mut self, cache: &Expr, body: &Block, span: Span) -> R<bool> {
+        let cache = self.cache_named(cache)?;
+        self.cache_free(span)?;
+        let made = self.in_block(&cache, Role::Beside, |s| s.block(body, Some(&Ty::Unit)))?;
+        Ok(made.is_never())
+    }
+
+    /// A cache is no value.
+    pub fn cache_as_value(&mut self, n: &Ident) -> Reported {
+        self.cx.report(
+            Diagnostic::error("E0684", n.span, format!("`{}` is a cache, no value", n.name))
+                .hint(format!("write `cached {}[key] {{ … }}`", n.name)),
+        )
+    }
+}
+
+fn one_more(e: X) -> X {
+    build::bin(T_U64, BinOp::Add, e, build::u64(1))
+}
+
+/// Whether a write that has begun may not have ended.
+fn under_way(lease: X, timeout: u64) -> X {
+    let part = |i| X::new(T_U64, K::Get(lease.clone(), i));
+    let passed = build::bin(T_U64, BinOp::SubSat, X::new(T_U64, K::Now), part(SINCE));
+    X::new(
+        T_BOOL,
+        K::Binary(
+            BinOp::And,
+            build::cmp(BinOp::Ne, part(WRITERS), build::u64(0)),
+            build::cmp(BinOp::Lt, passed, build::u64(timeout)),
+        ),
+    )
+}

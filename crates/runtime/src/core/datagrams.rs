@@ -1,0 +1,488 @@
+//! Messages over UDP: a datagram is one message.
+//!
+//! In: datagrams, each with the bytes of one message. Out: answers to their senders, requests to
+//! backends. A datagram of a client is a connection that ends with its answer. So an answer has one
+//! receiver, the sender of its request. Nothing answers a datagram twice, and no answer is longer
+//! than the port's `max_answer`. The answer to a datagram that is no message is not longer than
+//! that datagram, so that forged senders get no more than was sent in their name.
+//!
+//! A backend has sockets, which its requests share. Answers are matched by a number that stands for
+//! the client's id (`order by`). Numbers come in a secret order, and each socket has a port of its
+//! own, so that a stranger cannot guess an answer's. An answer to no request is counted
+//! (`unmatched`); so is a datagram that could not be sent (`lost`).
+
+use super::app::{IdField, Proto};
+use super::dispatch::Target;
+use super::fault::Start;
+use super::health::Why;
+use super::input::{FoundMessage, Parsed};
+use super::slab::Id;
+use super::types::{flag, Side, NO_PROTO};
+use super::{Core, Raw};
+use crate::abi::*;
+use crate::buffer::MAX_SLICES;
+use crate::engine::{Token, WriteResult};
+use crate::stats::NO_PLACE;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// Requests under way on one socket.
+const PLACES: u64 = 1 << PLACE_BITS;
+const PLACE_BITS: u32 = 12;
+
+/// The numbers of the requests of one socket. A number has the width of the protocol's id; its low
+/// 16 bits, which are a permutation of the place and of four bits that change with each use of the
+/// place, lead back to the place.
+pub struct RequestNumbers {
+    /// The call at each place, and its number.
+    places: Vec<(Id, u64)>,
+    free: VecDeque<u16>,
+    /// None: numbers count up, for tests.
+    secret: Option<Box<Secret>>,
+}
+
+struct Secret {
+    /// The rounds of a Feistel network on two bytes.
+    rounds: [[u8; 256]; 4],
+    state: u64,
+}
+
+impl Secret {
+    /// From the system's random source. Without it, ids would have to be guessable.
+    fn new() -> Option<Box<Secret>> {
+        let mut s = Box::new(Secret { rounds: [[0; 256]; 4], state: 0 });
+        let mut seed = [0u8; 8];
+        let fill = |to: &mut [u8]| {
+            // SAFETY: the kernel writes no more than the length given.
+            unsafe { libc::getrandom(to.as_mut_ptr().cast(), to.len(), 0) == to.len() as isize }
+        };
+        let filled = s.rounds.iter_mut().all(|r| fill(r)) && fill(&mut seed);
+        s.state = u64::from_ne_bytes(seed);
+        filled.then_some(s)
+    }
+
+    fn permute(&self, n: u16) -> u16 {
+        let [mut l, mut r] = n.to_be_bytes();
+        for round in &self.rounds {
+            (l, r) = (r, l ^ round[r as usize]);
+        }
+        u16::from_be_bytes([l, r])
+    }
+
+    fn undo(&self, n: u16) -> u16 {
+        let [mut l, mut r] = n.to_be_bytes();
+        for round in self.rounds.iter().rev() {
+            (l, r) = (r ^ round[l as usize], l);
+        }
+        u16::from_be_bytes([l, r])
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        super::mix(self.state)
+    }
+}
+
+impl RequestNumbers {
+    /// None: the system gives no random bytes.
+    fn new(secret: bool) -> Option<RequestNumbers> {
+        let secret = if secret { Some(Secret::new()?) } else { None };
+        Some(RequestNumbers { places: Vec::new(), free: VecDeque::new(), secret })
+    }
+
+    /// A number for a call; none if too many are under way.
+    fn take(&mut self, call: Id, width: usize) -> Option<u64> {
+        let place = match self.free.pop_front() {
+            Some(p) => p,
+            None if (self.places.len() as u64) < PLACES => {
+                self.places.push((Id::NIL, 0));
+                (self.places.len() - 1) as u16
+            }
+            None => return None,
+        };
+        let before = self.places[usize::from(place)].1;
+        let number = match &mut self.secret {
+            Some(s) => {
+                // Another one than the last of this place: an answer that comes late is not taken.
+                let random = s.next();
+                let turn = (s.undo(before as u16) >> PLACE_BITS) as u64 + 1 + random % 15;
+                let low = s.permute(((turn as u16 & 15) << PLACE_BITS) | place);
+                (random & !0xffff | u64::from(low)) & mask(width)
+            }
+            None => {
+                let used = self.places[usize::from(place)].1 >> PLACE_BITS & 15;
+                ((used + 1) & 15) << PLACE_BITS | u64::from(place)
+            }
+        };
+        self.places[usize::from(place)] = (call, number);
+        Some(number)
+    }
+
+    fn place(&self, number: u64) -> usize {
+        let low = number as u16;
+        let plain = self.secret.as_ref().map_or(low, |s| s.undo(low));
+        usize::from(plain) & (PLACES as usize - 1)
+    }
+
+    /// The call of a number.
+    fn find(&self, number: u64) -> Option<Id> {
+        let (call, own) = *self.places.get(self.place(number))?;
+        (own == number && !call.is_nil()).then_some(call)
+    }
+
+    fn give_back(&mut self, number: u64) {
+        let place = self.place(number);
+        if let Some(p) = self.places.get_mut(place).filter(|p| p.1 == number && !p.0.is_nil()) {
+            p.0 = Id::NIL;
+            self.free.push_back(place as u16);
+        }
+    }
+}
+
+fn mask(width: usize) -> u64 {
+    if width >= 8 {
+        u64::MAX
+    } else {
+        (1 << (8 * width)) - 1
+    }
+}
+
+fn number_of(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+// Clients.
+
+impl Core {
+    /// A datagram has come to a listening port; its bytes follow.
+    pub(super) fn datagram_came(&mut self, token: Token, a: u16, p: u16) {
+        if self.full(a, p) {
+            self.engine.close(token, false);
+            self.my_stats().apps[a as usize].ports[p as usize].turned_away.add(1);
+            return self.count_fault(a, WL_F_OVERLOAD, NO_PLACE, u32::from(p));
+        }
+        let id = self.open_conn(token, Side::Client, a, p, 0);
+        let port = &self.apps[a as usize].ports[p as usize];
+        let c = &mut self.conns[id];
+        c.set(flag::DATAGRAM | flag::EOF);
+        c.most_answer = port.options.max_answer;
+        if let [one] = port.protos[..] {
+            c.proto = one;
+        }
+    }
+
+    pub(super) fn datagram(&mut self, id: Id, raw: Raw) {
+        let c = &mut self.conns[id];
+        c.last_rx = self.now;
+        let (side, a, p) = (c.side, c.app as usize, c.port as usize);
+        let over = c.has(flag::DOOMED | flag::CLOSING);
+        self.my_stats().apps[a].ports[p].bytes_in.add(raw.n as u64);
+        match side {
+            _ if over => {}
+            Side::Client => self.datagram_of_client(id, raw),
+            Side::Backend => self.datagram_of_backend(id, raw),
+        }
+        self.account(id);
+    }
+
+    fn datagram_of_client(&mut self, id: Id, raw: Raw) {
+        if raw.n == 0 {
+            return self.refuse_datagram(id, WL_F_TRUNCATED, NO_PLACE, raw);
+        }
+        if self.conns[id].proto == NO_PROTO && !self.choose_protocol(id, raw) {
+            return;
+        }
+        let c = &self.conns[id];
+        let proto = &self.apps[c.app as usize].protos[c.proto as usize];
+        let (request, ctx) = (proto.request, proto.ctx);
+        match self.parse(id, request, ctx, raw, true) {
+            Parsed::Message(m) if m.whole && m.have == raw.n => self.client_message(id, raw, m),
+            // Bytes behind a message belong to none.
+            Parsed::Message(m) if m.whole => self.refuse_datagram(id, WL_F_MALFORMED, NO_PLACE, raw),
+            Parsed::Message(_) | Parsed::More => self.refuse_datagram(id, WL_F_TRUNCATED, NO_PLACE, raw),
+            Parsed::Bad { kind, place } => self.refuse_datagram(id, kind, place, raw),
+        }
+    }
+
+    /// A datagram that is no message. Its answer, if the protocol has one, is no longer than it.
+    fn refuse_datagram(&mut self, id: Id, kind: u32, place: u32, raw: Raw) {
+        let c = &mut self.conns[id];
+        c.most_answer = c.most_answer.min(raw.n as u32);
+        self.client_fault(id, kind, place, Start::of(raw));
+    }
+
+    /// The output of a connection of datagrams is one, and is complete when nothing is under way.
+    pub(super) fn write_datagram(&mut self, id: Id) -> bool {
+        let c = &self.conns[id];
+        if !c.out.is_empty() && (c.side == Side::Backend || c.count == 0) {
+            self.send_output(id);
+        }
+        true
+    }
+
+    /// Sends all output as one datagram.
+    pub(super) fn send_output(&mut self, id: Id) {
+        let c = &self.conns[id];
+        let (token, size, client) = (c.token, c.out.len(), c.side == Side::Client);
+        if client && size > c.most_answer as usize {
+            self.count_fault_at(id, WL_F_TOO_LONG, NO_PLACE);
+            return self.conns[id].out.clear(&mut self.pool);
+        }
+        let mut bytes = std::mem::take(&mut self.datagram);
+        bytes.clear();
+        let c = &mut self.conns[id];
+        if c.out.whole(&self.pool).is_none() {
+            while !c.out.is_empty() {
+                let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+                let n = c.out.front(&self.pool, &mut slices);
+                let before = bytes.len();
+                slices[..n].iter().for_each(|s| bytes.extend_from_slice(s));
+                c.out.consume(&mut self.pool, bytes.len() - before);
+            }
+        }
+        let whole = c.out.whole(&self.pool).filter(|_| !c.out.is_empty()).unwrap_or(&bytes);
+        // SAFETY: a datagram is sent, or lost, before the call returns.
+        let written = unsafe { self.engine.write(token, &[IoSlice::new(whole)]) };
+        self.datagram = bytes;
+        let c = &mut self.conns[id];
+        c.out.clear(&mut self.pool);
+        c.last_tx = self.now;
+        c.most_answer = c.most_answer.saturating_sub(size as u32);
+        let (a, p) = (c.app as usize, c.port as usize);
+        let st = &self.my_stats().apps[a].ports[p];
+        match written == WriteResult::Done(size) {
+            true => st.bytes_out.add(size as u64),
+            false => st.lost.add(1),
+        }
+    }
+}
+
+// Backends.
+
+impl Core {
+    /// Opens a socket to a backend. It is ready at once.
+    pub(super) fn connect_datagrams(&mut self, at: Target) -> Result<Id, u32> {
+        let port = &self.apps[at.a].ports[at.p];
+        let (addr, proto, idle) = (port.backends[at.i].addr, port.protos[0], port.options.idle_timeout);
+        let numbers = RequestNumbers::new(!self.virtual_time);
+        let (Ok(token), Some(numbers)) = (self.engine.connect_datagrams(addr), numbers) else {
+            self.failures.push(at);
+            return Err(WL_F_REFUSED);
+        };
+        let id = self.open_conn(token, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
+        let c = &mut self.conns[id];
+        (c.proto, c.numbers) = (proto, Some(Box::new(numbers)));
+        c.set(flag::DATAGRAM);
+        if let Some((local, peer)) = self.engine.addresses(token) {
+            let c = &mut self.conns[id].c;
+            (c.local, c.peer) = (local.into(), peer.into());
+        }
+        self.apps[at.a].ports[at.p].backends[at.i].open += 1;
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].connections.add(1);
+        self.arm(id, self.now.saturating_add(idle));
+        Ok(id)
+    }
+
+    /// Sends a request, and waits for its answer under a number of ours.
+    pub(super) fn call_datagram(
+        &mut self,
+        conn: Id,
+        call: Id,
+        proto: Proto,
+        (head, here): (Raw, Raw),
+    ) -> Result<(), u32> {
+        let Some(IdField { offset, width }) = proto.id else { return Err(WL_F_CONSTRAINT) };
+        if head.n < offset + width {
+            return Err(WL_F_CONSTRAINT);
+        }
+        let numbers = self.conns[conn].numbers.as_mut();
+        let number = numbers.and_then(|n| n.take(call, width)).ok_or(WL_F_OVERLOAD)?;
+        // SAFETY: program bytes, valid during the call.
+        let (h, t) = unsafe { (head.slice(), here.slice()) };
+        let k = &mut self.calls[call];
+        k.client_id[..width].copy_from_slice(&h[offset..offset + width]);
+        k.number = number;
+        let own = number.to_be_bytes();
+        let sent = self.send_datagram(conn, &[&h[..offset], &own[8 - width..], &h[offset + width..], t]);
+        match sent {
+            Ok(()) => self.link_call(conn, call),
+            Err(_) => self.give_number_back(conn, number),
+        }
+        sent
+    }
+
+    fn give_number_back(&mut self, conn: Id, number: u64) {
+        if let Some(n) = self.conns.get_mut(conn).and_then(|c| c.numbers.as_mut()) {
+            n.give_back(number);
+        }
+    }
+
+    /// One datagram to a backend.
+    pub(super) fn send_datagram(&mut self, conn: Id, parts: &[&[u8]]) -> Result<(), u32> {
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+        }
+        let size: usize = parts.iter().map(|p| p.len()).sum();
+        let c = &mut self.conns[conn];
+        c.last_tx = self.now;
+        let (token, a, p) = (c.token, c.app as usize, c.port as usize);
+        // SAFETY: a datagram is sent, or lost, before the call returns.
+        let written = unsafe { self.engine.write(token, &slices[..parts.len()]) };
+        let st = &self.my_stats().apps[a].ports[p];
+        match written {
+            WriteResult::Done(n) if n == size => {
+                st.bytes_out.add(n as u64);
+                Ok(())
+            }
+            // The event follows that ends the socket.
+            WriteResult::Broken => Err(WL_F_REFUSED),
+            _ => {
+                st.lost.add(1);
+                Err(WL_F_OVERLOAD)
+            }
+        }
+    }
+
+    fn datagram_of_backend(&mut self, id: Id, raw: Raw) {
+        let c = &self.conns[id];
+        let (at, proto) = (self.target_of(id), self.apps[c.app as usize].protos[c.proto as usize]);
+        if let (1.., Some(unit)) = (c.greets, proto.response) {
+            self.greeted(id, unit, raw);
+            return;
+        }
+        let call = proto.id.filter(|f| raw.n >= f.offset + f.width).and_then(|f| {
+            // SAFETY: bytes in place, and long enough.
+            let number = number_of(unsafe { &raw.slice()[f.offset..f.offset + f.width] });
+            self.conns[id].numbers.as_ref()?.find(number).filter(|call| self.calls.alive(*call))
+        });
+        let (Some(call), Some(unit), Some(field)) = (call, proto.response, proto.id) else {
+            return self.my_stats().apps[at.a].ports[at.p].unmatched.add(1);
+        };
+        let ctx = self.calls[call].ctx | WL_CTX_RESPONSE;
+        match self.parse(id, unit, ctx, raw, true) {
+            Parsed::Message(m) if m.whole && m.have == raw.n => self.datagram_answer(id, call, (raw, m), field),
+            Parsed::Bad { kind, place } => self.bad_datagram(id, call, kind, place),
+            _ => self.bad_datagram(id, call, WL_F_MALFORMED, NO_PLACE),
+        }
+    }
+
+    /// The answer to a request cannot be read.
+    fn bad_datagram(&mut self, id: Id, call: Id, kind: u32, place: u32) {
+        self.end_message(id);
+        let at = self.target_of(id);
+        self.count_fault(at.a as u16, WL_F_BAD_REPLY, place, at.p as u32);
+        // One that is too long for us says nothing about its server.
+        if kind != WL_F_TOO_LONG {
+            self.backend_failed(at, Why::Nonsense);
+        }
+        self.end_datagram_call(id, call, WL_F_BAD_REPLY);
+    }
+
+    fn datagram_answer(&mut self, id: Id, call: Id, (raw, m): (Raw, FoundMessage), field: IdField) {
+        // SAFETY: the view is live until `end_message`.
+        let flags = unsafe { (*m.view).flags };
+        let at = self.target_of(id);
+        if flags & WL_M_STRAY != 0 {
+            self.end_message(id);
+            return self.my_stats().apps[at.a].ports[at.p].unmatched.add(1);
+        }
+        if flags & WL_M_IN_STEP != 0 {
+            return self.bad_datagram(id, call, WL_F_MALFORMED, NO_PLACE);
+        }
+        let k = &self.calls[call];
+        let (task, part, client_id, issued, number) = (k.task, k.part, k.client_id, k.issued, k.number);
+        let hold = self.tasks.get(task).is_some_and(|t| k.flags & WL_C_HOLD != 0 || t.parts.len() > 1);
+        let base = self.with_client_id(raw, m.have, field.offset, &client_id[..field.width]);
+        if flags & WL_M_INTERIM != 0 {
+            self.interim(id, task, Raw { p: base, n: raw.n }, &m);
+            return self.end_message(id);
+        }
+        self.succeeded(at);
+        let st = &self.my_stats().apps[at.a].ports[at.p];
+        st.backends[at.i].latency.record(self.now.saturating_sub(issued));
+        st.replies.add(1);
+        self.unlink_call(id, call);
+        self.give_number_back(id, number);
+        self.free_call(call);
+        if let Some(t) = self.tasks.get_mut(task) {
+            (t.rep_src, t.rep_more) = (id, false);
+            let msg = wl_msg { view: m.view, base, head: m.head as u32, status: WL_S_OK };
+            self.count_joined(at, self.conns[id].proto, task, &msg);
+            self.complete_part(task, part, WL_S_OK, Some((msg, m.have as u32, hold)));
+        }
+        if self.conns.alive(id) {
+            self.end_message(id);
+        }
+    }
+
+    /// A call over UDP ends without an answer.
+    fn end_datagram_call(&mut self, id: Id, call: Id, kind: u32) {
+        let Some(k) = self.calls.get(call) else { return };
+        let number = k.number;
+        self.unlink_call(id, call);
+        self.give_number_back(id, number);
+        self.fail_call(call, kind);
+    }
+
+    /// Requests whose answers have not come: the datagrams, or their answers, are lost. Those that
+    /// nobody waits for any more keep their number for a while.
+    pub(super) fn datagrams_due(&mut self, id: Id) {
+        let at = self.target_of(id);
+        for call in self.late(id) {
+            let Some(k) = self.calls.get(call) else { continue };
+            if !k.task.is_nil() {
+                self.backend_failed(at, Why::Silent);
+            }
+            if !self.conns.alive(id) {
+                return;
+            }
+            self.end_datagram_call(id, call, WL_F_TIMEOUT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u32) -> Id {
+        Id { index: n, gen: 1 }
+    }
+
+    #[test]
+    fn a_number_leads_to_its_call_until_it_is_given_back() {
+        for width in [2, 4, 8] {
+            let mut all = RequestNumbers::new(true).unwrap();
+            let numbers: Vec<u64> = (0..PLACES as u32).map(|n| all.take(id(n), width).unwrap()).collect();
+            assert!(all.take(id(9), width).is_none(), "no more than there are places");
+            let mut seen = numbers.clone();
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), numbers.len(), "no two are the same");
+            for (n, number) in numbers.iter().enumerate() {
+                assert_eq!(all.find(*number), Some(id(n as u32)));
+                assert!(*number <= mask(width));
+            }
+            all.give_back(numbers[7]);
+            assert_eq!(all.find(numbers[7]), None);
+            let again = all.take(id(7000), width).unwrap();
+            assert_ne!(again, numbers[7], "a late answer is not taken for the next request's");
+            assert_eq!((all.find(again), all.find(numbers[7])), (Some(id(7000)), None));
+            all.give_back(numbers[7]);
+            assert_eq!(all.find(again), Some(id(7000)), "a number is given back once");
+        }
+    }
+
+    /// Of all numbers that a stranger may try, as many are right as requests are under way.
+    #[test]
+    fn few_of_all_numbers_are_those_of_requests() {
+        let mut all = RequestNumbers::new(true).unwrap();
+        let taken: Vec<u64> = (0..10).map(|n| all.take(id(n), 2).unwrap()).collect();
+        let right = (0..=0xffff).filter(|n| all.find(*n).is_some()).count();
+        assert_eq!(right, taken.len());
+        let mut other = RequestNumbers::new(true).unwrap();
+        let others: Vec<u64> = (0..10).map(|n| other.take(id(n), 2).unwrap()).collect();
+        assert_ne!(taken, others, "each socket has a secret of its own");
+    }
+}
