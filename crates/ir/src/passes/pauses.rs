@@ -500,7 +500,7 @@ impl PauseCheck<'_, '_> {
                 self.branches(&all);
             }
             StmtKind::For { body, max, .. } | StmtKind::Loop { body, max, .. } => {
-                self.looped(body, is_long(self.m, s, self.locals), u64::from(*max) > 1)
+                self.looped(body, is_long(self.m, s, self.locals), *max > 1)
             }
             StmtKind::Await { hold, .. } => {
                 self.goes_on |= self.at.replied;

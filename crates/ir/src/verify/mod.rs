@@ -57,6 +57,7 @@
 mod body;
 mod expr;
 mod module;
+mod options;
 mod units;
 
 use crate::*;
