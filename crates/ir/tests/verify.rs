@@ -31,7 +31,6 @@ const HTTP: &str = "\n  close;\n}";
 #[test]
 fn indices() {
     wrong("param port#1", "param port#7", "port client", "parameter does not exist");
-    wrong("connect endpoints(", "connect udp endpoints(", "port sink", "answers over UDP without `order_by`");
     wrong("request Request#2", "request Request#9", "protocol http", "unit does not exist");
     wrong("count requests#0", "count requests#3", "handler on client: stmt 1", "counter does not exist");
     wrong("fault 8 at 0", "fault 8 at 5", "handler on client: stmt 7.1", "place does not exist");
@@ -75,6 +74,17 @@ fn types_of_expressions() {
     wrong("some(%b#2:u32)", "some(%key#1:bytes<250>)", at, "`some` of another type");
     wrong("if ne(%status#6:u16, 0:u16):bool", "if %status#6:u16", at, "not a bool");
     wrong("get(%entry#5:record<Stat#0>, 0)", "get(%entry#5:record<Stat#0>, 5)", at, "member does not exist");
+}
+
+/// Answers over UDP are told apart by the field that `order_by` names.
+#[test]
+fn datagrams() {
+    let udp = SAMPLE.replace("connect param servers#0", "connect udp param servers#0");
+    let found = |text: &str| verify::verify_lowered(&text::parse(text).unwrap_or_else(|e| panic!("{e}")));
+    assert_eq!(found(&udp), []);
+    let found = found(&udp.replace("  order_by opaque#4;\n", ""));
+    let said = |e: &verify::Error| e.path == "port backends" && e.message == "answers over UDP without `order_by`";
+    assert!(found.iter().any(said), "{found:#?}");
 }
 
 /// The value of an option is taken in a body that asks nowhere whether there is one.
