@@ -3,9 +3,9 @@
 //!
 //! In: the built `wireloom` binary and `apps/`. Out: a live picture in the terminal (or a line a
 //! second where there is none), then a summary. It ends by itself, with exit code 0 if all went as
-//! it should. [`cast`] starts the programs, all of them written in Wireloom. [`load`] drives traffic
-//! from clients of its own. [`plot`] is the script of the faults. [`stage`] watches and draws.
-//! [`filter`] has the packets.
+//! it should. [`cast`] starts the programs, all of them written in Wireloom. [`load`] drives
+//! traffic from clients of its own. [`plot`] is the script of the faults. [`stage`] watches and
+//! draws. [`filter`] has the packets.
 
 mod cast;
 mod filter;

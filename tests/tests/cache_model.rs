@@ -2,8 +2,9 @@
 //! against it.
 //!
 //! [`Protocol`] has the steps, each of which is atomic in a program: one look at a table or one
-//! change of an entry. [`World`] lets three clients, two keys and a server take them in any order,
-//! with lost messages, writes that are applied after they were given up, eviction, and leases that
+//! change of an entry. [`World`] lets three clients, two keys and a server take them in any order.
+//! There are lost messages, writes that are applied after they were given up, eviction, and leases
+//! that
 //! two keys share. Stateright visits every state. `programs_follow_the_protocol` gives random
 //! schedules to a program, interpreted and compiled, and expects at each step what [`Protocol`]
 //! says.
@@ -32,7 +33,7 @@ enum Broken {
     WriteBeginsInSilence,
     /// A write voids leases when it begins only.
     WriteEndsInSilence,
-    /// What a write gives is kept even if another came between.
+    /// The value of a write is kept even if another came between.
     KeepOverlappingWrites,
 }
 
@@ -183,8 +184,8 @@ struct World {
     /// How many reads and writes each client makes.
     turns: Vec<u8>,
     losses: u8,
-    /// A value that a client has read is known, too: reads do not go back. That holds where no write
-    /// is given up, as one that is may be applied at any time later.
+    /// A value that a client has read is known, too: reads do not go back. That holds where no
+    /// write is given up, as one that is may be applied at any time later.
     strict: bool,
     /// Whether what is written is kept.
     keeps_writes: bool,
@@ -567,7 +568,7 @@ impl Run {
         }
     }
 
-    /// All that wait are given up; writes are under way for some more time.
+    /// The waiting requests are given up; writes are under way for some more time.
     fn lose(&mut self) {
         self.wait(1500);
         for w in std::mem::take(&mut self.waiting) {

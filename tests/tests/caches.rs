@@ -96,7 +96,7 @@ fn hammer(c: usize, port: u16, known: &[AtomicU64]) {
     }
 }
 
-/// What the server says of commands that the cache does not know arrives as it is.
+/// The answer of the server to commands that the cache does not know arrives as it is.
 #[test]
 fn other_commands_pass() {
     if !require_tool("memcached") {

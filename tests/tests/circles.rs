@@ -13,7 +13,7 @@ const CRATES: &[&str] = &["syntax", "ir", "lang", "runtime", "interp", "codegen-
 const LEFT: &[(&str, &str)] = &[
     (
         "lang",
-        "apps apps::arrays apps::elements apps::frame_tests apps::frames apps::handlers apps::inputs apps::instances \
+        "apps apps::arrays apps::caches apps::elements apps::frame_tests apps::frames apps::handlers apps::inputs apps::instances \
          apps::message_queues apps::type_params body body::calls body::deliver body::edits body::emit body::functions \
          body::message body::path_conditions body::unparse_check::constraints body::unparse_check::edits compiler \
          consts units",
@@ -23,7 +23,7 @@ const LEFT: &[(&str, &str)] = &[
     ("runtime", "control::request control::tables"),
     (
         "runtime",
-        "core::app core::dispatch core::failover core::fault core::health core::request_records core::stacks \
+        "core::app core::datagrams core::dispatch core::failover core::fault core::health core::input core::request_records core::stacks \
          core::types packet::core packet::core::host packet::core_mesh packet::crossing packet::memory \
          packet::offload packet::options packet::pcap packet::pcap::ng packet::pcap::read packet::pcap::record \
          packet::pool packet::port packet::port_targets packet::queue packet::rps packet::table program",

@@ -206,7 +206,7 @@ fn another_user_has_a_folder_of_his_own() {
     assert!(files(&s.folder.file("tmp")).is_empty());
 }
 
-/// What a killed compiler and its starter have left in the folder is removed at the next start.
+/// The files that a killed compiler and its starter have left are removed at the next start.
 #[test]
 fn what_killed_processes_left_goes() {
     let s = Setting::new("cache-left");

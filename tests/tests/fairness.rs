@@ -105,8 +105,8 @@ fn pauses_change_no_answer() {
     as_interpreted("light", &[], &[], 12);
 }
 
-/// Requests behind one another on a connection see its session as the interpreter's do, though large
-/// ones pause while they change it.
+/// Requests behind one another on a connection see its session as the interpreter's do, though
+/// large ones pause while they change it.
 #[test]
 fn pauses_hide_a_session() {
     if plain() {

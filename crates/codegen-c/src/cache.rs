@@ -311,8 +311,8 @@ fn writer(name: &str) -> Option<u32> {
 /// A file may be left by a process that this one cannot see, in another container.
 const LEFT: Duration = Duration::from_secs(3600);
 
-/// Whether a file of this process's user was left by a process that is gone: it has not been written
-/// to for an hour.
+/// Whether a file of this process's user was left by a process that is gone: it has not been
+/// written to for an hour.
 pub fn is_left(pid: u32, meta: &fs::Metadata) -> bool {
     let gone = i32::try_from(pid).is_ok_and(|pid| {
         // SAFETY: a plain system call, which sends nothing.

@@ -544,7 +544,7 @@ impl<'m> Gen<'m> {
         (b.decls, b.out)
     }
 
-    /// What is told about a message, without an answer.
+    /// The facts about a message, without an answer.
     fn given(&mut self, i: usize, p: &Protocol, body: &'m Body, g: &Given) {
         let (decls, mut out) = self.given_message(body, &format!("*{}", g.message));
         for label in ["done", "fault"] {

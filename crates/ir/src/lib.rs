@@ -396,7 +396,7 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    /// What it does beside handlers.
+    /// Its work beside handlers.
     pub fn bodies(&self) -> [&Option<Body>; 4] {
         [&self.on_log, &self.on_fault, &self.on_interim, &self.on_answer]
     }

@@ -243,7 +243,7 @@ impl Compiler<'_> {
 
     /// A step of a test of packets; None: it is one of services.
     pub fn frame_step(&mut self, module: ModId, k: &T, span: Span) -> Option<R<Option<SimStep>>> {
-        // What is called has no ports, and its tests are code.
+        // The callee has no ports, and its tests are code.
         let called = self.m.ports.is_empty();
         if self.app.frames.is_empty() && !called || self.is_of_connections(k) {
             return None;

@@ -490,7 +490,7 @@ impl<'c, 'a> Lower<'c, 'a> {
 
     /// Stops at nesting that would exhaust the stack.
     pub fn deeper<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
-        // What lies beside it is too deep as well: that is told once.
+        // Its neighbours are too deep as well: that is told once.
         if self.too_deep {
             return Err(Reported);
         }

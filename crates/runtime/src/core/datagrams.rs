@@ -4,7 +4,7 @@
 //! backends. A datagram of a client is a connection that ends with its answer. So an answer has one
 //! receiver, the sender of its request. Nothing answers a datagram twice, and no answer is longer
 //! than the port's `max_answer`. The answer to a datagram that is no message is not longer than
-//! that datagram, so that forged senders get no more than was sent in their name.
+//! that datagram. So forged senders get no more than was sent in their name.
 //!
 //! A backend has sockets, which its requests share. Answers are matched by a number that stands for
 //! the client's id (`order by`). Numbers come in a secret order, and each socket has a port of its
@@ -30,9 +30,9 @@ use std::io::IoSlice;
 const PLACES: u64 = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 12;
 
-/// The numbers of the requests of one socket. A number has the width of the protocol's id; its low
-/// 16 bits, which are a permutation of the place and of four bits that change with each use of the
-/// place, lead back to the place.
+/// The numbers of the requests of one socket. A number has the width of the protocol's id. Its low
+/// 16 bits lead back to the place. They are a permutation of the place and of four bits that change
+/// with each use.
 pub struct RequestNumbers {
     /// The call at each place, and its number.
     places: Vec<(Id, u64)>,

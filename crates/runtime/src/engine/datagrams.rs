@@ -239,7 +239,7 @@ fn is_refusal(errno: i32) -> bool {
     matches!(errno, libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN)
 }
 
-/// What the kernel tells of a datagram.
+/// The facts that the kernel tells of a datagram.
 #[derive(Default)]
 struct Told {
     /// The address at which it came.
@@ -368,7 +368,8 @@ impl Engine for WithDatagrams {
         let fd = bound(addr)?;
         let raw = fd.as_raw_fd();
         let local = common::local_address(raw).unwrap_or(addr);
-        // An address of IPv6 is shown as IPv4 where it is one; the family of the socket counts here.
+        // An address of IPv6 is shown as IPv4 where it is one; the family of the socket counts
+        // here.
         let local = in_family(local, addr.is_ipv6());
         self.enter(raw, Name::Listener { fd, local })
     }

@@ -1,7 +1,8 @@
 //! The codes of the checker (crate `lang`): E02xx to E07xx and W09xx.
 //!
-//! The grammar analysis of crate `ir` reports E0401 to E0416 and E0680 to E0682. `crates/lang/tests/codes.rs` compiles
-//! every example and expects its error. An example is empty if no short program can have the error.
+//! The grammar analysis of crate `ir` reports E0401 to E0416 and E0680 to E0682.
+//! `crates/lang/tests/codes.rs` compiles every example and expects its error. An example is empty
+//! if no short program can have the error.
 
 use super::Code;
 
