@@ -119,11 +119,10 @@ WL_INLINE void wl_layer_resum(wl_view *v, const wl_header *h, const unsigned lay
     if (h[layer].over < WL_OVER_MESSAGE || (h[layer].optional && p[h[layer].sum] == 0 && p[h[layer].sum + 1] == 0)) return;
     wl_view_sum(v, h, layer);
 }
-/* After a change inside the payload of `layer`s around it: those whose checksum covers the byte at
-   `pos`. */
+/* After a change at `pos`: the first `layers` headers whose checksum covers that byte. The header
+   that was changed has a checksum of its own, which a wrong one stays. */
 static inline void wl_view_resum(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
-    (void)layers;
-    for (uint64_t left = v->has; left;) {
+    for (uint64_t left = layers < 64 ? v->has & ((UINT64_C(1) << layers) - 1) : v->has; left;) {
         const unsigned i = 63u - (unsigned)__builtin_clzll(left);
         left ^= UINT64_C(1) << i;
         if (pos >= v->at[i] && pos <= v->lim[i]) wl_layer_resum(v, h, i);

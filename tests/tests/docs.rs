@@ -264,7 +264,9 @@ fn metrics_are_those_of_the_page() {
     named.dedup();
     let metrics = admin::metrics(port);
     let merging = port_of_a_merge();
-    let metrics = format!("{metrics}{}", admin::metrics(merging.1));
+    let udp = free_port();
+    let _relay = Wireloom::run("syslog_relay", &["--set", "collectors=127.0.0.1:9", "--admin", &udp.to_string()]);
+    let metrics = format!("{metrics}{}{}", admin::metrics(merging.1), admin::metrics(udp));
     let mut there: Vec<&str> = metrics.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     there.sort_unstable();
     there.dedup();
@@ -299,7 +301,7 @@ fn port_options_are_those_of_the_page() {
     let text = std::fs::read_to_string(root().join("docs/operations.md")).expect("docs/operations.md");
     let rows = text.lines().skip_while(|l| !l.starts_with("| option ")).skip(2).take_while(|l| l.starts_with('|'));
     let mut options: Vec<String> = rows.filter_map(|r| r.split('`').nth(1)).map(str::to_string).collect();
-    assert_eq!(options.len(), 21, "{options:?}");
+    assert_eq!(options.len(), 22, "{options:?}");
     let bad = Wireloom::command(&["run", "apps/static_web.loom", "--set", "client.nonsense=5"]);
     assert!(bad.code == Some(1) && bad.text.contains("no such option"), "{}", bad.text);
     let value = |o: &str| match o {

@@ -202,7 +202,7 @@ fn a_start_that_fails_is_no_run() {
     };
     let many: Vec<String> = (1..=65).map(|i| format!("10.0.0.{i}")).collect();
     for (set, why) in [
-        (["dips=10.0.0.1", "encap=IPIP"], "cannot start: fault unknown_encap at apps/l4_balancer.loom:97:54: `encap` is not `ipip`, `gre` or `nvgre`.\n"),
+        (["dips=10.0.0.1", "encap=IPIP"], "cannot start: fault unknown_encap at apps/l4_balancer.loom:90:54: `encap` is not `ipip`, `gre` or `nvgre`.\n"),
         (["dips=10.0.0.300", "encap=ipip"], "cannot start: fault bad_dips"),
         (["dips=10.0.0.1,", "encap=ipip"], "cannot start: fault bad_dips"),
         (["dips=0.0.0.0", "encap=ipip"], "cannot start: fault bad_dips"),

@@ -15,6 +15,7 @@ mod framing;
 mod fuzz;
 mod generated;
 mod grammars;
+mod inner_checksums;
 mod names_in_c;
 mod rebuild;
 mod renamed;

@@ -87,17 +87,6 @@ fn datagrams() {
     assert!(found.iter().any(said), "{found:#?}");
 }
 
-/// The value of an option is taken in a body that asks nowhere whether there is one.
-#[test]
-fn options() {
-    let bare = "count requests#0 len_bytes(unwrap(none:option<bytes<9>>):bytes<9>):u64";
-    wrong("count requests#0 1:u64", bare, "handler on client", "nothing asks whether it has one");
-    fine(
-        "count requests#0 1:u64",
-        &format!("if is_some(none:option<bytes<9>>):bool {{\n    {bare};\n  }}\n  count requests#0 1:u64"),
-    );
-}
-
 #[test]
 fn locals() {
     wrong("bind %rep#3 = part 0:u32;", "", "handler on client", "before it is set");

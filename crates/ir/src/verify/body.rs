@@ -37,7 +37,6 @@ impl Checker<'_> {
         let set = (0..body.locals.len()).map(|l| l < code.preset).collect();
         let mut flow = Flow { c: self, code, locals: &body.locals, inside: Inside::Handler, loops: Vec::new() };
         let end = flow.block(path, "", &mut 0, &body.block, Some(State { set, calls: false, awaited: false }));
-        self.guarded(path, body);
         let Some(end) = end else { return };
         let silent = code.ret.is_none_or(|t| *self.ty(t) == Ty::Unit);
         self.need(silent, path, "a function does not return on every path");

@@ -57,7 +57,6 @@
 mod body;
 mod expr;
 mod module;
-mod options;
 mod units;
 
 use crate::*;
