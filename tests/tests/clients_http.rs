@@ -198,24 +198,39 @@ fn static_web_pipelines_and_closes() {
     let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut c = Client::connect(web.port);
     c.send(get);
-    let one = [c.take_until(b"\r\n\r\n"), c.take(1)].concat();
+    let one = undated_answer(&mut c);
+    assert!(one.starts_with("http/1.1 200 ok\r\n") && one.ends_with("\r\n\r\nB"), "{one}");
+    let same = |c: &mut Client, times: usize| (0..times).for_each(|_| assert_eq!(undated_answer(c), one));
     c.send(get.repeat(1000));
-    for _ in 0..1000 {
-        c.expect(&one);
-    }
+    same(&mut c, 1000);
     c.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".to_string() + get);
-    c.take_until(b"\r\n\r\n");
-    c.expect(&one).expect_nothing_more();
+    assert_eq!(undated(&c.take_head()) + "B", one);
+    same(&mut c, 1);
+    c.expect_nothing_more();
     c.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n".to_string() + get);
-    c.expect(&one).expect(&one);
+    same(&mut c, 2);
     c.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(c.take_head().contains("connection: close"));
     c.expect("B").expect_closed();
     for n in [1, 3, 10] {
         let mut c = Client::connect(web.port);
         c.send_in_pieces(get.repeat(3).as_bytes(), n);
-        c.expect(&one).expect(&one).expect(&one);
+        same(&mut c, 3);
     }
+}
+
+/// An answer with a body of one byte, without its date: two answers may lie on both sides of a
+/// second's end.
+fn undated_answer(c: &mut Client) -> String {
+    let head = undated(&c.take_head());
+    head + &String::from_utf8_lossy(&c.take(1))
+}
+
+/// A head without its `date`, which every answer of static_web has.
+fn undated(head: &str) -> String {
+    let (date, others): (Vec<&str>, Vec<&str>) = head.split_inclusive("\r\n").partition(|l| l.starts_with("date: "));
+    assert_eq!(date.len(), 1, "{head}");
+    others.concat()
 }
 
 /// A backend dies under load: its requests under way are lost, the other backend serves the rest.
