@@ -22,6 +22,7 @@ use super::offload::{Large, Undone};
 use super::pool::{Buf, Pool};
 use super::port::{Batch, FramePort, BATCH};
 use super::rps::Rps;
+use super::scatter::Scatter;
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
@@ -149,6 +150,8 @@ pub struct PacketCore {
     /// Frames shown to an app, and those of a batch that are for this core.
     view: Batch,
     part: Batch,
+    /// The cores of the frames of the batch at hand.
+    scatter: Scatter,
     packets: Packets,
     index: usize,
     pool: Pool,
@@ -246,6 +249,7 @@ impl PacketCore {
             borrowed: false,
             view: Batch::default(),
             part: Batch::default(),
+            scatter: Scatter::new(p.stats.len()),
             packets: p.packets,
             index: p.index,
             pool: p.pool,
