@@ -35,8 +35,6 @@ const LEFT: &[(&str, &str)] = &[
         "eval exec exec::activation exec::flatten exec::frame exec::match_tables exec::outgoing grammar \
          grammar::parse",
     ),
-    ("codegen-c", "body xdp"),
-    ("xdp", "masked object"),
 ];
 
 type Name = Vec<String>;
