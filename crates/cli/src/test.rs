@@ -209,7 +209,7 @@ fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, 
             | SimStep::Refuse(_)
             | SimStep::Accept(_) => services.step(step).map_err(told)?,
             _ => {
-                packets.sim.beside(&services.sim);
+                packets.sim.beside(&services.sim.counted());
                 packets.all(std::slice::from_ref(&(*span, step.clone())))?;
                 packets.sim.alone();
             }

@@ -9,7 +9,6 @@ use super::port::{bytes, Batch, FramePort, Sent};
 use super::port_targets::depth;
 use crate::core::app::App;
 use crate::error::Error;
-use crate::sim::Sim;
 use crate::stats::CoreStats;
 use std::collections::VecDeque;
 use std::io;
@@ -158,11 +157,10 @@ impl PacketSim {
         self.core.apps_and_stats()
     }
 
-    /// The app's other half is simulated there. A test sees its counters, too, until
-    /// [`PacketSim::alone`].
-    pub fn beside(&mut self, services: &Sim) {
-        let counted: Vec<u64> = services.counted();
-        self.core.take_counters(&counted);
+    /// The counts of the app's other half, by counter, as [`crate::sim::Sim::counted`] gives them.
+    /// A test sees them, too, until [`PacketSim::alone`].
+    pub fn beside(&mut self, counted: &[u64]) {
+        self.core.take_counters(counted);
     }
 
     pub fn alone(&mut self) {

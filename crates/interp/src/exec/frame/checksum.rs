@@ -23,14 +23,7 @@ pub(super) fn range(m: &Module, u: UnitId, f: FieldId) -> Option<std::ops::Range
 }
 
 /// The checksum's sum over its bytes; `net` is the network header before it, with its unit.
-pub(super) fn covered(
-    m: &Module,
-    unit: UnitId,
-    c: &Checksum,
-    header: &[u8],
-    to_end: &[u8],
-    net: Option<(UnitId, &[u8])>,
-) -> u64 {
+pub(super) fn covered(m: &Module, c: &Checksum, header: &[u8], to_end: &[u8], net: Option<(UnitId, &[u8])>) -> u64 {
     match c.over {
         Over::Header => sum(header),
         Over::Message => sum(to_end),
