@@ -18,18 +18,6 @@ const LEFT: &[(&str, &str)] = &[
          body::message body::path_conditions body::unparse_check::constraints body::unparse_check::edits compiler \
          consts units",
     ),
-    ("runtime", "abi crypto crypto::op"),
-    ("runtime", "admin packet::metrics"),
-    ("runtime", "control::request control::tables"),
-    (
-        "runtime",
-        "core::app core::datagrams core::dispatch core::failover core::fault core::health core::input core::request_records core::stacks \
-         core::types packet::core packet::core::host packet::core_mesh packet::crossing packet::memory \
-         packet::offload packet::options packet::pcap packet::pcap::ng packet::pcap::read packet::pcap::record \
-         packet::pool packet::port packet::port_targets packet::queue packet::rps packet::table program",
-    ),
-    ("runtime", "merge packet::serve server server::options services"),
-    ("runtime", "packet::sim sim"),
 ];
 
 type Name = Vec<String>;

@@ -17,8 +17,8 @@
 //! the second could overtake them. The end of a message without an answer is not known. So a
 //! connection with such messages under way ([`flag::UNANSWERED`]) is not left.
 
-use super::dispatch::Target;
 use super::slab::Id;
+use super::types::Target;
 use super::types::{flag, Mode, Sink};
 use super::{Core, Raw};
 use crate::abi::*;

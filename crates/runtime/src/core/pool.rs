@@ -11,9 +11,9 @@
 //! says `failover next`, the request goes to another server.
 
 use super::client::move_queue;
-use super::dispatch::Target;
-use super::failover::Order;
 use super::slab::Id;
+use super::types::Order;
+use super::types::Target;
 use super::types::{flag, Mode, Sink};
 use super::{Core, Raw};
 use crate::abi::*;

@@ -5,9 +5,9 @@
 //! wheel. A timer that fires moves forward in time. It moves back only when a nearer deadline comes
 //! up.
 
-use super::dispatch::Target;
-use super::health::Why;
+use super::ejection::Why;
 use super::slab::Id;
+use super::types::Target;
 use super::types::{flag, Mode, Side};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS};
 use crate::abi::*;

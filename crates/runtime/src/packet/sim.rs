@@ -1,12 +1,14 @@
 //! One core of a packet app with virtual time, for tests. In: single frames for its ports. Out: the
 //! frames that it sends.
 
-use super::core::{frame_handler, Fans, Input, PacketCore, Parts, PortEndpoint, Route};
+use super::batch::{bytes, Batch};
+use super::core::{Fans, Input, PacketCore, Parts, PortEndpoint, Route};
 use super::core_mesh::Mesh;
 use super::crossing::{Crossings, Plan};
 use super::pool::Pool;
-use super::port::{bytes, Batch, FramePort, Sent};
+use super::port::{FramePort, Sent};
 use super::port_targets::depth;
+use super::port_targets::frame_handler;
 use crate::core::app::App;
 use crate::error::Error;
 use crate::stats::CoreStats;

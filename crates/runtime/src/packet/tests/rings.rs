@@ -4,9 +4,10 @@
 //! without it.
 
 use crate::abi::wl_frame;
+use crate::packet::batch::Buf;
+use crate::packet::batch::{bytes, BATCH};
 use crate::packet::core_mesh::{Item, Mesh};
-use crate::packet::pool::{Buf, Pool};
-use crate::packet::port::{bytes, BATCH};
+use crate::packet::pool::Pool;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 
