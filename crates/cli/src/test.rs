@@ -124,7 +124,7 @@ fn run(module: &Module, index: usize, program: &Program) -> Result<(), String> {
 /// A kind of fault as programs write it.
 fn fault_name(module: &Module, kind: u16) -> String {
     let own = kind.checked_sub(FaultKind::USER).and_then(|n| module.faults.get(n as usize));
-    own.map_or_else(|| wireloom_runtime::core::fault::name(kind.into()).to_string(), |f| f.name.clone())
+    own.map_or_else(|| wireloom_runtime::abi::fault_name(kind.into()).to_string(), |f| f.name.clone())
 }
 
 fn code(module: &Module, handler: HandlerId, program: &Program) -> Result<(), String> {
