@@ -8,10 +8,9 @@
 use crate::env::Env;
 use crate::exec::activation::{Activation, Collected, CoreData, Suspended};
 use crate::exec::code::Code;
-use crate::exec::flatten;
 use crate::exec::frame::Frame;
 use crate::exec::tables::{Limits, Outside, OutsideTable, Table};
-use crate::exec::{self, Flow};
+use crate::exec::{self, flatten, Flow};
 use crate::grammar::view::{self, Extra};
 use crate::grammar::{Answer, Grammar, View};
 use crate::stop::Stop;

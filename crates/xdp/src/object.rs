@@ -1,11 +1,10 @@
 //! A loaded program, with its maps.
 
 use crate::error::refusal;
-use crate::kernel;
 use crate::maps::map_of;
 use crate::masked::Masks;
 use crate::shared::Shared;
-use crate::{compile, Error, Verdict};
+use crate::{compile, kernel, Error, Verdict};
 use aya::maps::DevMap;
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};

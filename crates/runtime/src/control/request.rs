@@ -5,10 +5,9 @@
 
 use super::answer::{apps_of, fields, several, unknown, word, Answer, Refused};
 use super::tables;
-use crate::admin;
 use crate::table_io::{self, Row};
-use crate::value_syntax;
 use crate::view::{Hosted, View};
+use crate::{admin, value_syntax};
 use serde_json::{json, Map, Value};
 use wireloom_ir::desc::{ArgDesc, SignalDesc};
 use wireloom_ir::suggestions;

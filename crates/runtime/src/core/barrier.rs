@@ -6,8 +6,7 @@
 //! and the large request waits for its answer.
 
 use super::slab::Id;
-use super::types::flag;
-use super::types::Target;
+use super::types::{flag, Target};
 use super::{Core, Raw, BACKEND_OUT_MAX};
 use crate::abi::*;
 

@@ -3,8 +3,7 @@
 use super::app::{Front, NO_HANDLER};
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::Start;
-use super::types::{flag, Conn, Mode, Side, Sink, NO_BACKEND, NO_PROTO};
+use super::types::{flag, Conn, Mode, Side, Sink, Start, NO_BACKEND, NO_PROTO};
 use super::{Core, Raw, HIGH, REPLY_BUDGET, STORED_MAX};
 use crate::abi::*;
 use crate::buffer::ChunkQueue;

@@ -18,8 +18,7 @@
 //! connection with such messages under way ([`flag::UNANSWERED`]) is not left.
 
 use super::slab::Id;
-use super::types::Target;
-use super::types::{flag, Mode, Sink};
+use super::types::{flag, Mode, Sink, Target};
 use super::{Core, Raw};
 use crate::abi::*;
 

@@ -29,8 +29,7 @@
 
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
-use super::types::Target;
-use super::types::{flag, Mode, Sink};
+use super::types::{flag, Mode, Sink, Target};
 use super::{Core, Raw, HIGH};
 use crate::abi::*;
 

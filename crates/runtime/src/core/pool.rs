@@ -12,9 +12,7 @@
 
 use super::client::move_queue;
 use super::slab::Id;
-use super::types::Order;
-use super::types::Target;
-use super::types::{flag, Mode, Sink};
+use super::types::{flag, Mode, Order, Sink, Target};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::engine::Waiting;

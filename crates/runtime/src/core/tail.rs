@@ -2,8 +2,7 @@
 
 use super::input::{run_tail, TailProgress};
 use super::slab::Id;
-use super::types::Start;
-use super::types::{flag, Mode, Side, Sink};
+use super::types::{flag, Mode, Side, Sink, Start};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
 use crate::program::Verdict;

@@ -7,8 +7,7 @@
 
 use super::ejection::Why;
 use super::slab::Id;
-use super::types::Target;
-use super::types::{flag, Mode, Side};
+use super::types::{flag, Mode, Side, Target};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS};
 use crate::abi::*;
 use crate::stats::NO_PLACE;

@@ -8,8 +8,7 @@
 //! On interfaces without hardware (veth pairs, say), missing checksums are completed, and TCP
 //! segments beyond the MTU are cut.
 
-use super::batch::Buf;
-use super::batch::{bytes, prefetch, Batch};
+use super::batch::{bytes, prefetch, Batch, Buf};
 use super::bpf::{set, Attached};
 use super::offload::{complete_if_partial, Large};
 use super::pool::{Pool, Region, Umem, CHUNK, FRAME_MAX, NOTE};

@@ -5,8 +5,7 @@
 //! drained at once. Handler rings are drained only while there is room to pass on their results.
 //! This rules out a cyclic wait between cores.
 
-use super::batch::Buf;
-use super::batch::BATCH;
+use super::batch::{Buf, BATCH};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::engine::common;

@@ -13,8 +13,7 @@
 
 use super::batch::Buf;
 use super::core_mesh::Mesh;
-use super::port_targets::depth;
-use super::port_targets::frame_handler;
+use super::port_targets::{depth, frame_handler};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::core::app::App;

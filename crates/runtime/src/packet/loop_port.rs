@@ -1,7 +1,6 @@
 //! The port `loop`: frames that are sent to it come back into the program.
 
-use super::batch::Batch;
-use super::batch::Buf;
+use super::batch::{Batch, Buf};
 use super::pool::Pool;
 use super::port::{FramePort, Sent};
 use crate::abi::{wl_frame, WL_GONE};

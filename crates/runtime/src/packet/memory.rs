@@ -1,8 +1,7 @@
 //! Frames in memory. Preloaded frames are replayed without a system call. Sent frames are counted
 //! or kept. For benches and tests.
 
-use super::batch::NONE;
-use super::batch::{bytes, prefetch, prefetch_far, Batch};
+use super::batch::{bytes, prefetch, prefetch_far, Batch, NONE};
 use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX};
 use super::port::{FramePort, Label, Sent};

@@ -19,9 +19,9 @@ use super::options::{of_each, Options};
 use super::pcap::{self, Link, Reader, Style, Writer};
 use super::pool::{Pool, Region};
 use super::port::FramePort;
-use super::port_targets::frame_handler;
 use super::port_targets::{
-    depth, files_apart, is_outside, list, port_targets, write_what_is_missing, Engine, PortTargets, Target,
+    depth, files_apart, frame_handler, is_outside, list, port_targets, write_what_is_missing, Engine, PortTargets,
+    Target,
 };
 use super::queue::Queue;
 use super::share::{Common, Opened, SendsBy, Tap};

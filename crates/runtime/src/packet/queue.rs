@@ -3,8 +3,7 @@
 //!
 //! First in, first out, of one core. A frame that finds the queue full is discarded.
 
-use super::batch::bytes;
-use super::batch::{Buf, NONE};
+use super::batch::{bytes, Buf, NONE};
 use super::pool::Pool;
 use crate::abi::wl_frame;
 use std::collections::VecDeque;

@@ -6,8 +6,7 @@
 use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD};
 use crate::engine::common::monotonic;
-use crate::packet::batch::{bytes, prefetch, Batch, BATCH};
-use crate::packet::batch::{Buf, NONE};
+use crate::packet::batch::{bytes, prefetch, Batch, Buf, BATCH, NONE};
 use crate::packet::crossing::{Item, Next};
 use crate::stats::NO_PLACE;
 

@@ -8,8 +8,7 @@
 
 use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD, WL_GONE};
-use crate::packet::batch::Buf;
-use crate::packet::batch::{bytes, Batch};
+use crate::packet::batch::{bytes, Batch, Buf};
 use crate::packet::core_mesh::{core_of, Item};
 use crate::packet::pool::NOTE;
 use crate::stats::NO_PLACE;

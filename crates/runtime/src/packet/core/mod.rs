@@ -16,8 +16,7 @@ mod time;
 pub use fan_out::{fan, Fan, Fans, Member};
 pub use host::{queue, serve, transmit};
 
-use super::batch::Buf;
-use super::batch::{Batch, BATCH};
+use super::batch::{Batch, Buf, BATCH};
 use super::core_mesh::Mesh;
 use super::crossing::Crossings;
 use super::offload::{Large, Undone};

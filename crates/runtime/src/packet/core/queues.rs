@@ -7,8 +7,7 @@
 
 use super::{PacketCore, NO_HANDLER};
 use crate::abi::*;
-use crate::packet::batch::Batch;
-use crate::packet::batch::Buf;
+use crate::packet::batch::{Batch, Buf};
 use crate::packet::port::Sent;
 
 /// Popped frames that are handled at one go. A program that sends what it takes from a queue to the

@@ -4,8 +4,7 @@
 //! without it.
 
 use crate::abi::wl_frame;
-use crate::packet::batch::Buf;
-use crate::packet::batch::{bytes, BATCH};
+use crate::packet::batch::{bytes, Buf, BATCH};
 use crate::packet::core_mesh::{Item, Mesh};
 use crate::packet::pool::Pool;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
