@@ -1,8 +1,9 @@
 //! Constants, literals with suffixes, sets of bytes, and the types that the source names.
 
 use crate::body::{Kind, Lower};
-use crate::compiler::{Compiler, Item, R};
+use crate::compiler::{Compiler, R};
 use crate::fold;
+use crate::items::Item;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
@@ -85,7 +86,7 @@ impl Compiler<'_> {
     /// A count that may be a parameter of the current element.
     pub fn const_in_app(&mut self, module: ModId, e: &Expr) -> R<u64> {
         if let ExprKind::Name(n) = &*e.kind {
-            if let Some(crate::apps::AppName::Const(v)) = self.app.get(&n.name) {
+            if let Some(crate::apps::scope::AppName::Const(v)) = self.app.get(&n.name) {
                 if let Vk::Pure(x) = &v.kind {
                     if let Some(n) = crate::ir_builder::as_int(x) {
                         return u64::try_from(n).map_err(|_| crate::compiler::Reported);

@@ -13,6 +13,7 @@ mod compiler;
 mod consts;
 mod fold;
 mod ir_builder;
+mod items;
 mod names;
 mod protocols;
 mod ty;
@@ -95,7 +96,7 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
             cx.element_item(0, e);
             continue;
         }
-        if let Ok(compiler::Item::Fn(f)) = cx.item(*id, item.span) {
+        if let Ok(items::Item::Fn(f)) = cx.item(*id, item.span) {
             let _ = cx.function(&f, item.span);
         }
     }

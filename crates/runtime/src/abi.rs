@@ -104,6 +104,40 @@ pub struct wl_bytes {
     pub _pad: u32,
 }
 
+/// The name of a fault kind of the runtime.
+pub fn fault_name(kind: u32) -> &'static str {
+    const NAMES: [&str; 19] = [
+        "none",
+        "malformed",
+        "too_long",
+        "truncated",
+        "constraint",
+        "index",
+        "division",
+        "none_value",
+        "lost",
+        "refused",
+        "timeout",
+        "bad_reply",
+        "overload",
+        "idle",
+        "full",
+        "cancelled",
+        "no_reply",
+        "expect",
+        "internal",
+    ];
+    NAMES.get(kind as usize).copied().unwrap_or("unknown")
+}
+
+impl wl_out {
+    /// All of a piece of memory, empty.
+    pub fn of(out: &mut [u8]) -> wl_out {
+        let range = out.as_mut_ptr_range();
+        wl_out { start: range.start, p: range.start, end: range.end }
+    }
+}
+
 impl wl_bytes {
     pub const EMPTY: wl_bytes = wl_bytes { p: std::ptr::null(), n: 0, _pad: 0 };
 

@@ -13,16 +13,20 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
+mod body_state;
 mod edit;
 mod frames;
 mod functions;
 pub mod keyed;
 pub mod tables;
 
+pub(crate) use body_state::XdpBody;
+
 use crate::body::{BodyGen, Owner};
 use crate::gen::{self, Gen};
 use crate::names;
 use crate::parser::line;
+use body_state::Ways;
 use wireloom_ir::*;
 
 /// The header that generated programs include: name and text.
@@ -140,7 +144,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     let blocks: Vec<&Block> = bodies.iter().copied().chain(called.iter().map(|f| f.1)).map(|b| &b.block).collect();
     let tables = g.xdp_tables(&blocks);
     let functions = g.xdp_functions(&called);
-    let mut ways = frames::Ways::default();
+    let mut ways = Ways::default();
     let mut code = String::new();
     for p in &programs {
         let On::Frame { unit, .. } = m.handlers[p.handler.index()].on else { return None };
@@ -324,7 +328,7 @@ impl<'m> Gen<'m> {
     }
 
     /// The maps of interfaces, and the constants that the loader sets.
-    fn xdp_maps(&self, programs: &[XdpProgram], ways: &frames::Ways) -> String {
+    fn xdp_maps(&self, programs: &[XdpProgram], ways: &Ways) -> String {
         let mut text = String::from(
             "volatile uint64_t wl_unknown SEC(\".data\") = 0;\n\
              volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_first_tick SEC(\".rodata\") = 0, wl_seed SEC(\".rodata\") = 0;\n\
@@ -351,7 +355,7 @@ impl<'m> Gen<'m> {
     }
 
     /// A handler's program.
-    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut frames::Ways, functions: &str) -> String {
+    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut Ways, functions: &str) -> String {
         let m = self.m;
         let h = &m.handlers[p.handler.index()];
         let On::Frame { unit, .. } = h.on else { return String::new() };
@@ -407,15 +411,6 @@ impl<'m> Gen<'m> {
             all => format!("if (WL_UNLIKELY(!x->state->begun)) {{\nx->state->begun = 1;\n{all}}}\n"),
         }
     }
-}
-
-/// Of a body that is printed for XDP.
-#[derive(Default)]
-pub(crate) struct XdpBody {
-    /// The port whose frames the program handles.
-    port: Option<PortId>,
-    ways: frames::Ways,
-    temps: u32,
 }
 
 impl<'m> BodyGen<'_, 'm> {

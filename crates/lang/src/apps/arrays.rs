@@ -1,7 +1,7 @@
 //! Arrays of ways in and out of elements: `in x: packet [4]`, `out y: packet [n]`.
 
-use super::elements::{instance_port, Entrance, Instance};
-use super::AppName;
+use super::ends::{Direction, Entrance};
+use super::scope::{AppName, Instance};
 use crate::body::Lower;
 use crate::compiler::{Compiler, R, T_U32};
 use crate::ir_builder as build;
@@ -15,10 +15,16 @@ use wireloom_syntax::Diagnostic;
 /// The most ways of one array.
 const MOST_WAYS: u64 = 256;
 
-#[derive(Clone, Copy, PartialEq)]
-pub enum Direction {
-    In,
-    Out,
+/// `cnt`, `cnt.x`: an instance and one of its ways in or out.
+pub fn instance_port(e: &Expr) -> Option<(&Ident, Option<&Ident>)> {
+    match &*e.kind {
+        ExprKind::Name(n) => Some((n, None)),
+        ExprKind::Field(Some(base), port) => match &*base.kind {
+            ExprKind::Name(n) => Some((n, Some(port))),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// `cnt`, `cnt.x`, `cnt.x[2]`: an instance, one of its ways in or out, and a place of an array.

@@ -1,9 +1,10 @@
 //! Frame ports (`nic("eth0")`, `pcap("f")`, lists of them) and the handlers of their frames.
 
-use super::AppName;
+use super::scope::AppName;
 use crate::body::{Kind, Lower};
-use crate::compiler::{Compiler, Item, Reported, R};
+use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::names::{Meaning, ModId};
 use crate::ty::Ty;
 use crate::val::Val;

@@ -8,12 +8,11 @@
 //! removed.
 
 use super::arrays::instance_at;
-use super::elements::{Entrance, Outlet};
-use super::{AppName, AppScope};
+use super::ends::{Around, Does, From, Pending};
+use super::scope::{AppName, AppScope};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
 use crate::ir_builder as build;
-use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::val::{Val, Vk};
 use ir::{LocalId, StmtKind};
@@ -25,59 +24,12 @@ use wireloom_syntax::Diagnostic;
 /// Most inputs of a program.
 const MOST_INPUTS: usize = 16 << 10;
 
-/// The meaning of names around nodes of a wiring.
-#[derive(Clone)]
-pub struct Around {
-    pub app: AppScope,
-    pub module: ModId,
-    pub outlets: Vec<Outlet>,
-    /// See [`ir::Span::element`].
-    pub element: u32,
-}
-
-/// The code of an input.
-#[derive(Clone)]
-enum Does {
-    Element(std::rc::Rc<Entrance>),
-    Nodes(Vec<Node>),
-}
-
 /// The input that a packet is given to. It is made if its key is new.
 struct Destination {
     key: String,
     name: String,
     element: u32,
     does: Does,
-}
-
-impl Does {
-    /// Of an array of `in`s.
-    fn places(&self) -> Option<u64> {
-        match self {
-            Does::Element(e) => e.count,
-            Does::Nodes(_) => None,
-        }
-    }
-}
-
-/// An input of the program.
-pub struct Pending {
-    key: String,
-    id: ir::InputId,
-    does: Does,
-    around: Around,
-    arrival: bool,
-    /// Headers that a sender may have taken out.
-    gone: BTreeSet<u32>,
-    lowered: bool,
-    span: Span,
-}
-
-/// Where a packet comes from: an element (0: the app) and its way out.
-#[derive(Clone)]
-pub struct From {
-    pub element: u32,
-    pub out: String,
 }
 
 impl Compiler<'_> {

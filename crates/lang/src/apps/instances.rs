@@ -7,9 +7,8 @@
 //! that the order stays.
 
 use super::arrays::{instance_at, place_name};
-use super::elements::{Instance, Outlet};
-use super::inputs::Around;
-use super::AppName;
+use super::ends::{Around, Loop, Outlet};
+use super::scope::{AppName, Instance};
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -21,18 +20,6 @@ use std::rc::Rc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, MemberKind, Node, NodeKind, On, Span};
 use wireloom_syntax::Diagnostic;
-
-/// A port back into the program, whose handler is still to be made.
-pub struct Loop {
-    key: String,
-    port: ir::PortId,
-    unit: ir::UnitId,
-    /// The names that the wiring behind it sees.
-    around: Around,
-    nodes: Vec<Node>,
-    span: Span,
-    lowered: bool,
-}
 
 /// Most ports back into the program.
 const MOST_LOOPS: usize = 4096;

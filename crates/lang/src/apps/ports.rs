@@ -1,7 +1,8 @@
 //! Parameters and ports: the connections of a program to the outside.
 
-use super::AppName;
-use crate::compiler::{Compiler, Item, Reported, R};
+use super::scope::AppName;
+use crate::compiler::{Compiler, Reported, R};
+use crate::items::Item;
 use crate::names::ModId;
 use crate::ty::{Ty, U16};
 use crate::val::Vk;

@@ -3,10 +3,11 @@
 //! A queue is a port inside of the program. `p -> q` sends to it. `q.pop()` takes the oldest
 //! packet, which `on q(p)` or the wiring `q -> …` then handles. A ring is a table of values.
 
-use super::AppName;
+use super::scope::AppName;
 use crate::body::Lower;
-use crate::compiler::{Compiler, Item, Reported, R};
+use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::val::Val;

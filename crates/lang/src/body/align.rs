@@ -1,6 +1,6 @@
 //! `pad 4` in a message that is built: the number of bytes before it.
 
-use super::message::Fields;
+use super::built_message::Fields;
 use super::Lower;
 use crate::compiler::{R, T_U64};
 use crate::ir_builder as build;

@@ -1,7 +1,7 @@
 //! Assignable places: variables, state, sessions, counters, table entries, fields of records.
 
 use super::{Kind, Lower};
-use crate::apps::AppName;
+use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U64};
@@ -167,7 +167,7 @@ impl Lower<'_, '_> {
             ExprKind::Name(n) => self.name_place(n).map(|r| (r, vec![])),
             ExprKind::Index(t, key) => match self.table_name(t) {
                 Some(t) => Ok((Root::Table(t, key.clone()), vec![])),
-                None if matches!(&*t.kind, ExprKind::Name(n) if matches!(self.cx.app.get(&n.name), Some(crate::apps::AppName::Failed))) => {
+                None if matches!(&*t.kind, ExprKind::Name(n) if matches!(self.cx.app.get(&n.name), Some(crate::apps::scope::AppName::Failed))) => {
                     Err(Reported)
                 }
                 None if self.is_unknown(t) => {

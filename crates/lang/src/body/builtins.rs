@@ -528,7 +528,7 @@ impl Lower<'_, '_> {
         }
         self.impure = true;
         let id = self.cx.expr_item(self.module, f);
-        let Some(crate::compiler::Item::Unit(u)) = id.map(|id| self.cx.item(id, f.span)).transpose()? else {
+        let Some(crate::items::Item::Unit(u)) = id.map(|id| self.cx.item(id, f.span)).transpose()? else {
             return Err(self.err("E0201", f.span, "this is no unit"));
         };
         if self.cx.m.units[u.index()].frame.is_some() {

@@ -1,13 +1,13 @@
 //! Calls of functions. A pure function becomes a function of the IR. One that takes messages or
 //! touches state is inlined.
 
-use super::deliver::Sink;
+use super::sink::Sink;
 use super::{Binding, Kind, Lower, Ret};
-use crate::apps::elements::Instance;
-use crate::apps::AppName;
-use crate::compiler::{Compiler, FnInfo, How, Item, Reported, R};
+use crate::apps::scope::{AppName, Instance};
+use crate::compiler::{Compiler, Reported, R};
 use crate::consts;
 use crate::ir_builder as build;
+use crate::items::{FnInfo, How, Item};
 use crate::names::Meaning;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
@@ -21,7 +21,7 @@ use wireloom_syntax::Diagnostic;
 pub enum Callee {
     Fn(Rc<FnInfo>),
     /// One that the element was given.
-    FunctionArg(Rc<super::functions::FunctionArg>, Ident),
+    FunctionArg(Rc<crate::apps::scope::FunctionArg>, Ident),
     /// A function or signal of an element's instance.
     Of(Ident, Rc<Instance>, Ident),
     Builtin(Ident),

@@ -1,7 +1,7 @@
 //! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in.
 //! Guards stop values that are too long, are outside of the set, or hold the delimiter.
 
-use super::message::{FieldSource, Fields, Piece};
+use super::built_message::{FieldSource, Fields, Piece};
 use super::unparse_check::constraints::same_sum;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
@@ -678,7 +678,7 @@ impl Lower<'_, '_> {
     /// Bytes gathered for a list of units must be such units.
     pub fn check_slice(&mut self, x: &ir::Expr, span: Span) -> R<()> {
         match self.raw_of.clone() {
-            Some(Elem::Unit(u)) if raw_path(x).is_some() => self.same_raw(x, u, span),
+            Some(Elem::Unit(u)) if build::raw_path(x).is_some() => self.same_raw(x, u, span),
             Some(_) => Err(self.cx.report(
                 Diagnostic::error("E0608", span, "these items cannot be built from answers")
                     .hint("take them as they came: `raw(p.items)`"),
@@ -688,7 +688,7 @@ impl Lower<'_, '_> {
     }
 
     fn same_raw(&mut self, x: &ir::Expr, unit: ir::UnitId, span: Span) -> R<()> {
-        if let Some(p) = raw_path(x) {
+        if let Some(p) = build::raw_path(x) {
             let same = match self.field_at(p) {
                 Some(ir::Field { kind: FieldKind::Unit { unit: u, .. }, .. }) => u == unit,
                 Some(ir::Field { kind: FieldKind::List { element, .. }, .. }) => {
@@ -735,15 +735,6 @@ fn digits(radix: u8) -> ir::ByteSet {
         }
     }
     set
-}
-
-/// The path of `raw(…)`, also of one that may be absent.
-pub fn raw_path(e: &ir::Expr) -> Option<&ir::Path> {
-    match &*e.kind {
-        K::Raw(p) => Some(p),
-        K::If(_, a, _) => raw_path(a),
-        _ => None,
-    }
 }
 
 /// `f * factor - less` of a field, if a length is that and more than the field alone.

@@ -1,10 +1,10 @@
 //! Writing the items of a list: each from a value, a message, a record or bytes.
 
-use super::emit::raw_path;
-use super::message::{FieldSource, Fields, Piece};
+use super::built_message::{FieldSource, Fields, Piece};
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32};
 use crate::ir_builder as build;
+use crate::ir_builder::raw_path;
 use crate::ty::{Elem, Ty};
 use crate::val::{Val, Vk};
 use ir::{Emit, ExprKind as K, Extent, FieldId, FieldKind, StmtKind};

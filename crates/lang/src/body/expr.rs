@@ -1,10 +1,11 @@
 //! Expressions: names, fields, indices and literals. The neighbouring files have the other forms.
 
 use super::{Kind, Lower};
-use crate::apps::AppName;
-use crate::compiler::{Item, Reported, R, T_U32, T_U64};
+use crate::apps::scope::AppName;
+use crate::compiler::{Reported, R, T_U32, T_U64};
 use crate::consts;
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::names::Meaning;
 use crate::ty::{Elem, Ty, U16, U64, U8};
 use crate::val::{Val, Vk};

@@ -4,7 +4,7 @@ use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32};
-use crate::units::packets::PacketInfo;
+use crate::units::info::PacketInfo;
 use crate::val::{OutKind, Val, Vk};
 use ir::ops::Own;
 use ir::{BinOp, Emit, Expr as X, ExprKind as K, FaultKind, FrameAct, LocalId, Part, StmtKind};

@@ -1,8 +1,9 @@
 //! Patterns: the condition under which one matches, and the names it binds.
 
 use super::Lower;
-use crate::compiler::{Item, Reported, R};
+use crate::compiler::{Reported, R};
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::names::Meaning;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};

@@ -335,7 +335,7 @@ impl Lower<'_, '_> {
 
     /// The values of `matches`, at their places among those of other protocols with the same
     /// answers.
-    fn kept_for_answer(&mut self, info: &crate::compiler::ProtocolInfo) -> R<Vec<ir::Expr>> {
+    fn kept_for_answer(&mut self, info: &crate::items::ProtocolInfo) -> R<Vec<ir::Expr>> {
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
         let values = p.clauses.iter().find_map(|c| match &c.kind {
             ClauseKind::Matches { values, .. } => Some(values),

@@ -1,6 +1,6 @@
 //! Statements.
 
-use super::deliver::Sink;
+use super::sink::Sink;
 use super::{Kind, Lower, Replied, Ret};
 use crate::compiler::{Reported, R};
 use crate::ir_builder as build;

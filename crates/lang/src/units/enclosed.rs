@@ -6,9 +6,10 @@
 //! added.
 
 use super::fields::{Builder, EnclosedEnd, Head};
-use super::UnitInfo;
-use crate::compiler::{Item, Reported, R, T_BOOL, T_U64};
+use super::info::UnitInfo;
+use crate::compiler::{Reported, R, T_BOOL, T_U64};
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::ty::{Ty, U32};
 use ir::{BinOp, ExprKind as K, FaultKind, FieldId, FieldKind, Root, Step};
 use wireloom_ir as ir;

@@ -5,9 +5,8 @@
 //! drained at once. Handler rings are drained only while there is room to pass on their results.
 //! This rules out a cyclic wait between cores.
 
+use super::batch::{Buf, BATCH};
 use super::handover::{self, Giver, Item, Taker};
-use super::pool::Buf;
-use super::port::BATCH;
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::engine::common;

@@ -5,7 +5,7 @@
 //! half a line. The frames of a batch have much in common (time, port, receiver): that goes before
 //! them once, as a label.
 
-use super::pool::Buf;
+use super::batch::Buf;
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::{wl_frame, WL_GONE};
 

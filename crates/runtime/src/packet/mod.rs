@@ -22,6 +22,7 @@
 
 mod afpacket;
 mod afxdp;
+mod batch;
 mod bpf;
 mod core;
 mod core_mesh;
@@ -39,6 +40,7 @@ mod port;
 mod port_bindings;
 mod port_targets;
 mod queue;
+mod queue_port;
 mod rps;
 mod scatter;
 mod serve;
@@ -54,15 +56,15 @@ mod udp;
 mod tests;
 
 pub use self::core::{queue as ask_queue, serve as serve_popped, transmit};
+pub use batch::{Batch, BATCH};
 pub use memory::{Frames, Sink, Spent, Timing};
 pub use metrics::{metrics, status};
-pub use options::Options;
+pub use options::{Inserts, Options};
 pub use pool::Pool;
-pub use port::{Batch, FramePort, BATCH};
+pub use port::FramePort;
 pub use port_bindings::bound;
 pub use port_targets::check_bindings;
 pub use rps::Policy as Rps;
 pub(crate) use serve::{prepare, Running, Service};
 pub use sim::PacketSim;
-pub use table::Inserts;
 pub(crate) use table::{Counted, Loads};

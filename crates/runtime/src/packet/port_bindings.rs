@@ -9,7 +9,7 @@
 
 use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
-use super::core::{fan, frame_handler, Fans, Input, Member, PortEndpoint, Route};
+use super::core::{fan, Fans, Input, Member, PortEndpoint, Route};
 use super::core_mesh::{core_of, flow_hash};
 use super::crossing::{self, Crossings};
 use super::loop_port::Loop;
@@ -20,7 +20,8 @@ use super::pcap::{self, Link, Reader, Style, Writer};
 use super::pool::{Pool, Region};
 use super::port::FramePort;
 use super::port_targets::{
-    depth, files_apart, is_outside, list, port_targets, write_what_is_missing, Engine, PortTargets, Target,
+    depth, files_apart, frame_handler, is_outside, list, port_targets, write_what_is_missing, Engine, PortTargets,
+    Target,
 };
 use super::queue::Queue;
 use super::share::{Common, Opened, SendsBy, Tap};

@@ -4,7 +4,7 @@
 //! The cores of neighbouring frames have no pattern, so a branch on a frame's core would be
 //! mispredicted half of the time. Nothing here branches on it.
 
-use super::port::BATCH;
+use super::batch::BATCH;
 
 #[derive(Default)]
 pub struct Scatter {

@@ -6,11 +6,11 @@
 //! that the builder does not know: a parameter of the unit, items taken from answers. They are left
 //! to the receiver.
 
-use super::super::emit::raw_path;
-use super::super::message::{FieldSource, Fields, Piece};
 use super::super::Lower;
+use crate::body::built_message::{FieldSource, Fields, Piece};
 use crate::compiler::{R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
+use crate::ir_builder::raw_path;
 use crate::ty::{Elem, Ty};
 use crate::val::{OutKind, Val, Vk};
 use ir::{

@@ -4,8 +4,8 @@
 //! else a guard. A field that begins with an item of a list, or with an unknown number, is left to
 //! the receiver.
 
-use super::super::message::{FieldSource, Fields, Piece};
 use super::super::Lower;
+use crate::body::built_message::{FieldSource, Fields, Piece};
 use crate::compiler::{R, T_BOOL, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;

@@ -8,9 +8,9 @@
 
 use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD, WL_GONE};
+use crate::packet::batch::{bytes, Batch, Buf};
 use crate::packet::core_mesh::core_of;
-use crate::packet::pool::{Buf, NOTE};
-use crate::packet::port::{bytes, Batch};
+use crate::packet::pool::NOTE;
 use crate::stats::NO_PLACE;
 use std::sync::Arc;
 use wireloom_ir::desc::FrameUse;

@@ -16,11 +16,13 @@ mod time;
 pub use fan_out::{fan, Fan, Fans, Member};
 pub use host::{queue, serve, transmit};
 
+use super::batch::{Batch, Buf, BATCH};
 use super::core_mesh::Mesh;
 use super::crossing::Crossings;
 use super::offload::{Large, Undone};
-use super::pool::{Buf, Pool};
-use super::port::{Batch, FramePort, BATCH};
+use super::pool::Pool;
+use super::port::FramePort;
+use super::port_targets::frame_handler;
 use super::rps::Rps;
 use super::scatter::Scatter;
 use crate::abi::*;
@@ -687,10 +689,4 @@ impl PacketCore {
         }
         self.publish();
     }
-}
-
-/// The handler of a port's frames.
-pub fn frame_handler(desc: &wireloom_ir::desc::Desc, port: usize) -> Option<u32> {
-    let on = wireloom_ir::desc::HandlerOn::Frame { port: port as u32 };
-    desc.handlers.iter().position(|h| h.on == on).map(|i| i as u32)
 }

@@ -4,8 +4,9 @@
 use super::{Input, PacketCore};
 use crate::abi::wl_frame;
 use crate::engine::common::monotonic;
+use crate::packet::batch::{bytes, prefetch, Batch, BATCH, LONG_BATCH};
 use crate::packet::core_mesh::{core_of, flow_hash};
-use crate::packet::port::{bytes, prefetch, Batch, Label, APART_NS, BATCH, LONG_BATCH};
+use crate::packet::port::{Label, APART_NS};
 use crate::packet::rps::Rps;
 
 impl PacketCore {

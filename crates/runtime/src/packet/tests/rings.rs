@@ -4,9 +4,9 @@
 //! without it.
 
 use crate::abi::wl_frame;
+use crate::packet::batch::{bytes, Buf, BATCH};
 use crate::packet::core_mesh::Mesh;
-use crate::packet::pool::{Buf, Pool};
-use crate::packet::port::{bytes, BATCH};
+use crate::packet::pool::Pool;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 
