@@ -48,6 +48,7 @@ pub fn compile_text(text: &str) -> Result<Vec<u8>, Error> {
             .current_dir(&folder.0)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu17", "-ffreestanding", "-fno-stack-protector"])
             .args(["-Wall", "-Werror=implicit-function-declaration", "-c", "program.bpf.c", "-o", "program.o"])
+            .args(cfg!(target_arch = "x86_64").then_some("-DWL_X86_64"))
             .args(more)
             .output()
             .map_err(|e| Error::System(format!("cannot run {clang}"), e))

@@ -98,15 +98,15 @@ pub struct XdpTable {
     pub value: usize,
     /// Nanoseconds after which an entry without use expires; 0: it does not.
     pub idle: u64,
-    /// Of an exact table: lines of the map, and bytes of each.
+    /// The time of its last use is kept with each entry.
+    pub stamped: bool,
+    /// Of an exact table: lines of the map, bytes and slots of each.
     pub lines: u32,
     pub line: usize,
+    pub slots: usize,
     /// Of prefixes: the map has the bytes of a key in the opposite order.
     pub reversed: bool,
 }
-
-/// Slots of a line.
-pub const SLOTS: usize = 8;
 
 impl XdpTable {
     pub fn key_words(&self) -> usize {
@@ -122,9 +122,10 @@ impl XdpTable {
         format!("m{}", &self.map[1..])
     }
 
-    /// Bytes of a slot: the time of the last use, key and value.
-    pub fn slot(&self) -> usize {
-        8 * (1 + self.key_words() + self.value_words())
+    /// Where a slot of a line begins, in bytes from the map's begin: the time of the last use, key
+    /// and value.
+    pub fn slot_at(&self, line: usize, slot: usize) -> usize {
+        line * self.line + tables::HEAD + slot * 8 * (1 + self.key_words() + self.value_words())
     }
 }
 
@@ -147,7 +148,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         if g.first(&format!("walk {}", unit.0)) {
             code.push_str(&g.xdp_walk(unit)?)
         }
-        code.push_str(&g.xdp_handler(p, &mut ways, &functions));
+        code.push_str(&g.xdp_handler(p, &mut ways, &functions, &tables));
     }
     let state = g.xdp_state(&tables);
     let faults = WORDS_OF_FAULTS.max(FaultKind::USER as usize + m.faults.len());
@@ -165,7 +166,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     );
     let changes: String = tables.iter().map(|t| tables::xdp_changes(m, t)).collect();
     let all = [&functions, &code];
-    let timed = all.iter().any(|t| t.contains("x->core->") || t.contains("wl_table_unlock("));
+    let timed = all.iter().any(|t| t.contains("x->core->")) || tables.iter().any(|t| t.stamped);
     let looped = all.iter().any(|t| t.contains("WL_ROUND(")) || tables.iter().any(|t| t.kind == TableKind::Wildcard);
     let maps = g.xdp_maps(&programs, &ways);
     let text =
@@ -351,7 +352,7 @@ impl<'m> Gen<'m> {
     }
 
     /// A handler's program.
-    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut frames::Ways, functions: &str) -> String {
+    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut frames::Ways, functions: &str, tables: &[XdpTable]) -> String {
         let m = self.m;
         let h = &m.handlers[p.handler.index()];
         let On::Frame { unit, .. } = h.on else { return String::new() };
@@ -365,7 +366,7 @@ impl<'m> Gen<'m> {
         *ways = b.xdp.ways;
         let init = self.xdp_begin();
         let uses = |what: &str| out.contains(what) || decls.contains(what) || functions.contains(what);
-        let timed = uses("x->core->") || uses("wl_table_unlock(");
+        let timed = uses("x->core->") || tables.iter().any(|t| t.stamped && uses(&format!("{}_", t.map)));
         let time = if timed { "core.now = wl_now();\n" } else { "" };
         let wall = if uses("x->core->wall") { "core.wall = wl_manual ? core.now : core.now + wl_wall;\n" } else { "" };
         let instance = match p.interfaces() {
