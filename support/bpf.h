@@ -478,11 +478,11 @@ static long map##_hunt_step(uint32_t n, void *with) { \
     const bool same = WL_SAME(keys, s->key, w->k->w); \
     WL_FENCE; \
     if (!used || !same || !s->used) return 0; \
-    w->place = WL_PLACE(at, i); \
+    w->place = WL_PLACE(at, i) ^ wl_unknown; \
     return 1; \
 } \
 __attribute__((noinline)) uint64_t map##_far(const struct map##_key *k, uint64_t hash) { \
-    struct map##_hunt w = {k, hash, 0}; \
+    struct map##_hunt w = {k, hash, wl_unknown}; \
     if (!k) return 0; \
     bpf_loop(WL_OTHERS, map##_hunt_step, &w, 0); \
     return w.place; \
@@ -541,11 +541,12 @@ static long map##_seek_step(uint32_t n, void *with) { \
     } \
     to ^= wl_unknown; \
     if (to < (slots)) { \
-        w->expired = line->slot[to].used != 0; \
+        w->expired = (line->slot[to].used != 0) ^ (uint32_t)wl_unknown; \
         map##_take(&line->slot[to], w->k, w->now); \
         line->guests |= (uint16_t)(1u << to); \
         w->place = WL_PLACE(at, to); \
     } \
+    w->place ^= wl_unknown; \
     wl_unlock(&line->lock); \
     return w->place != 0; \
 } \
@@ -555,18 +556,23 @@ static long map##_oldest_step(uint32_t n, void *with) { \
     struct map##_oldest *w = with; \
     const uint32_t at = n ? map##_other(w->hash, n - 1) : map##_own(w->hash); \
     const struct map##_line *line = map##_at(at); \
+    uint64_t seen = w->seen, least = w->used, place = w->place; \
     if (!line) return 1; \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
         const uint64_t used = line->slot[i].used; \
-        if (!used || line->guests >> i & 1) continue; \
-        w->seen++; \
-        if (used < w->used) { w->used = used; w->place = WL_PLACE(at, i); } \
+        if (used && !(line->guests >> i & 1)) { \
+            seen++; \
+            if (used < least) { least = used; place = WL_PLACE(at, i); } \
+        } \
+        const uint64_t z = wl_unknown; \
+        seen ^= z; least ^= z; place ^= z; \
     } \
-    return w->seen >= WL_VICTIMS; \
+    w->seen = (uint32_t)seen; w->used = least; w->place = place; \
+    return seen >= WL_VICTIMS; \
 } \
 /* Its slot for a new entry. */ \
 WL_INLINE uint64_t map##_evict(const struct map##_key *k, uint64_t hash, uint64_t now, struct map##_line *own) { \
-    struct map##_oldest w = {hash, UINT64_MAX, 0, 0}; \
+    struct map##_oldest w = {hash, ~wl_unknown, wl_unknown, (uint32_t)wl_unknown}; \
     bpf_loop(1 + WL_OTHERS, map##_oldest_step, &w, 0); \
     struct map##_line *line = map##_at(WL_LINE_OF(w.place)); \
     const uint64_t i = WL_SLOT_OF(w.place); \
@@ -582,7 +588,7 @@ WL_INLINE uint64_t map##_evict(const struct map##_key *k, uint64_t hash, uint64_
 } \
 /* The place of a slot for a new entry, whose line is locked and has no free slot; 0: there is none. */ \
 __attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_t hash, uint64_t now) { \
-    struct map##_seek w = {k, hash, now, 0, map##_own(hash), 0, 0}; \
+    struct map##_seek w = {k, hash, now, wl_unknown, map##_own(hash), 0, (uint32_t)wl_unknown}; \
     const uint32_t cpu = bpf_get_smp_processor_id(); \
     struct app_state *state = bpf_map_lookup_elem(&wl_cores, &cpu); \
     struct map##_line *line = map##_at(w.own); \
@@ -596,7 +602,7 @@ __attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_
         state->table[number][WL_EXPIRED]++; \
         return WL_PLACE(w.own, to); \
     } \
-    w.counted = __sync_fetch_and_add(&map##_entries, 1) < (capacity); \
+    w.counted = (__sync_fetch_and_add(&map##_entries, 1) < (capacity)) ^ (uint32_t)wl_unknown; \
     if (line->away < UINT16_MAX) bpf_loop(WL_OTHERS, map##_seek_step, &w, 0); \
     if (w.place) line->away++; \
     if (w.expired) state->table[number][WL_EXPIRED]++; \
