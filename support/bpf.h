@@ -429,6 +429,8 @@ extern volatile const uint64_t wl_seed;
 #define WL_OTHERS 16
 /* Of so many entries the one that is unused longest makes room. */
 #define WL_VICTIMS 8
+/* Other processors may take what this one has found: so often it looks for room. */
+#define WL_ROUNDS_FOR_ROOM 32
 /* A place: the numbers of a line and of a slot. */
 #define WL_PLACE(line, slot) (UINT64_C(1) << 63 | (uint64_t)(line) << 8 | (slot))
 #define WL_LINE_OF(place) ((uint32_t)((place) >> 8))
@@ -524,6 +526,23 @@ WL_INLINE void map##_take(struct map##_slot *s, const struct map##_key *k, uint6
     WL_FENCE; \
     s->used = map##_stamp(now); \
 } \
+/* Makes an entry of a line that is locked go, if the lock of its own line is to be had, too. `mine`: \
+   another line that is locked. */ \
+__attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint32_t mine) { \
+    struct map##_key k; \
+    if (!line || i >= (slots) || !line->slot[i].used) return 0; \
+    struct map##_slot *s = &line->slot[i]; \
+    if (!(line->guests >> i & 1)) { s->used = 0; return 1; } \
+    WL_COPY(keys, k.w, s->key); \
+    const uint32_t n = map##_own(map##_hash(&k)); \
+    struct map##_line *own = map##_at(n); \
+    if (!own || (n != mine && !wl_take(&own->lock) && !wl_wait_for(&own->lock, WL_TRIES_SECOND))) return 0; \
+    const bool there = s->used != 0; \
+    s->used = 0; \
+    if (there) own->away--; \
+    if (n != mine) wl_unlock(&own->lock); \
+    return there; \
+} \
 /* Room for a new entry in other lines than its own, which is locked: a free slot, if the entry is \
    `counted`, or that of an entry that has expired. A line that is locked is passed over. */ \
 struct map##_seek { const struct map##_key *k; uint64_t hash, now, place; uint32_t own, counted, expired; }; \
@@ -537,11 +556,12 @@ static long map##_seek_step(uint32_t n, void *with) { \
     uint64_t to = (slots); \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
         const uint64_t used = line->slot[i].used; \
-        if (used ? used < over && !(line->guests >> i & 1) : w->counted) { to = i; break; } \
+        if (used ? used < over : w->counted) { to = i; break; } \
     } \
     to ^= wl_unknown; \
-    if (to < (slots)) { \
-        w->expired = (line->slot[to].used != 0) ^ (uint32_t)wl_unknown; \
+    const bool expired = to < (slots) && line->slot[to].used; \
+    if (to < (slots) && (!expired || map##_go(line, to, w->own))) { \
+        w->expired = expired ^ (uint32_t)wl_unknown; \
         map##_take(&line->slot[to], w->k, w->now); \
         line->guests |= (uint16_t)(1u << to); \
         w->place = WL_PLACE(at, to); \
@@ -550,17 +570,20 @@ static long map##_seek_step(uint32_t n, void *with) { \
     wl_unlock(&line->lock); \
     return w->place != 0; \
 } \
-/* The entry that is unused longest, of some. */ \
-struct map##_oldest { uint64_t hash, used, place; uint32_t seen; }; \
+/* The entry that is unused longest, of some: in each round others are looked at first. Lines that \
+   others have locked are passed over. */ \
+struct map##_oldest { uint64_t hash, used, place; uint32_t seen, round; }; \
 static long map##_oldest_step(uint32_t n, void *with) { \
     struct map##_oldest *w = with; \
-    const uint32_t at = n ? map##_other(w->hash, n - 1) : map##_own(w->hash); \
+    const uint32_t turn = (n + w->round) % (1 + WL_OTHERS), own = map##_own(w->hash); \
+    const uint32_t at = turn ? map##_other(w->hash, turn - 1) : own; \
     const struct map##_line *line = map##_at(at); \
     uint64_t seen = w->seen, least = w->used, place = w->place; \
     if (!line) return 1; \
+    if (at != own && wl_turn(&line->lock) & 1) return 0; \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
         const uint64_t used = line->slot[i].used; \
-        if (used && !(line->guests >> i & 1)) { \
+        if (used) { \
             seen++; \
             if (used < least) { least = used; place = WL_PLACE(at, i); } \
         } \
@@ -570,46 +593,61 @@ static long map##_oldest_step(uint32_t n, void *with) { \
     w->seen = (uint32_t)seen; w->used = least; w->place = place; \
     return seen >= WL_VICTIMS; \
 } \
-/* Its slot for a new entry. */ \
-WL_INLINE uint64_t map##_evict(const struct map##_key *k, uint64_t hash, uint64_t now, struct map##_line *own) { \
-    struct map##_oldest w = {hash, ~wl_unknown, wl_unknown, (uint32_t)wl_unknown}; \
+/* Its slot for a new entry; 0: others were faster. */ \
+__attribute__((noinline)) uint64_t map##_evict(const struct map##_key *k, uint64_t hash, uint64_t now, uint32_t round) { \
+    struct map##_oldest w = {hash, ~wl_unknown, wl_unknown, (uint32_t)wl_unknown, round}; \
+    if (!k) return 0; \
     bpf_loop(1 + WL_OTHERS, map##_oldest_step, &w, 0); \
-    struct map##_line *line = map##_at(WL_LINE_OF(w.place)); \
+    struct map##_line *line = map##_at(WL_LINE_OF(w.place)), *own = map##_at(map##_own(hash)); \
     const uint64_t i = WL_SLOT_OF(w.place); \
-    if (!w.place || !line || i >= (slots)) return 0; \
+    if (!w.place || !own || !line || i >= (slots)) return 0; \
     const bool far = WL_LINE_OF(w.place) != map##_own(hash); \
     if (far && !wl_take(&line->lock) && !wl_wait_for(&line->lock, WL_TRIES_SECOND)) return 0; \
-    struct map##_slot *s = &line->slot[i]; \
-    const bool there = s->used && !(line->guests >> i & 1); \
-    if (there) map##_take(s, k, now); \
-    if (there && far) { line->guests |= (uint16_t)(1u << i); own->away++; } \
+    const bool gone = map##_go(line, i, map##_own(hash)); \
+    if (gone) { \
+        map##_take(&line->slot[i], k, now); \
+        if (far) { line->guests |= (uint16_t)(1u << i); own->away++; } \
+        else line->guests &= (uint16_t)~(1u << i); \
+    } \
     if (far) wl_unlock(&line->lock); \
-    return there ? w.place : 0; \
+    return gone ? w.place : 0; \
 } \
 /* The place of a slot for a new entry, whose line is locked and has no free slot; 0: there is none. */ \
-__attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_t hash, uint64_t now) { \
+__attribute__((noinline)) uint64_t map##_seek_room(const struct map##_key *k, uint64_t hash, uint64_t now, uint32_t round) { \
     struct map##_seek w = {k, hash, now, wl_unknown, map##_own(hash), 0, (uint32_t)wl_unknown}; \
     const uint32_t cpu = bpf_get_smp_processor_id(); \
     struct app_state *state = bpf_map_lookup_elem(&wl_cores, &cpu); \
     struct map##_line *line = map##_at(w.own); \
+    WL_KEEP(round); /* all that is passed is used */ \
     if (!k || !line || !state) return 0; \
     uint64_t to = (slots); \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) \
-        if (line->slot[i].used && line->slot[i].used < map##_over(now) && !(line->guests >> i & 1)) { to = i; break; } \
+        if (line->slot[i].used && line->slot[i].used < map##_over(now)) { to = i; break; } \
     to ^= wl_unknown; \
-    if (to < (slots)) { \
+    if (to < (slots) && map##_go(line, to, w.own)) { \
         map##_take(&line->slot[to], k, now); \
+        line->guests &= (uint16_t)~(1u << to); \
         state->table[number][WL_EXPIRED]++; \
         return WL_PLACE(w.own, to); \
     } \
     w.counted = (__sync_fetch_and_add(&map##_entries, 1) < (capacity)) ^ (uint32_t)wl_unknown; \
-    if (line->away < UINT16_MAX) bpf_loop(WL_OTHERS, map##_seek_step, &w, 0); \
+    bpf_loop(WL_OTHERS, map##_seek_step, &w, 0); \
     if (w.place) line->away++; \
     if (w.expired) state->table[number][WL_EXPIRED]++; \
     if (w.expired || !w.place || !w.counted) __sync_fetch_and_add(&map##_entries, -1); \
-    if (w.place) return w.place; \
-    const uint64_t place = (lru) && line->away < UINT16_MAX ? map##_evict(k, hash, now, line) : 0; \
-    state->table[number][place ? WL_EVICTIONS : WL_REJECTED]++; \
+    if (w.place || !(lru)) return w.place; \
+    const uint64_t place = map##_evict(k, hash, now, round); \
+    if (place) state->table[number][WL_EVICTIONS]++; \
+    return place; \
+} \
+/* The same, again if others were faster. */ \
+__attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_t hash, uint64_t now) { \
+    const uint32_t cpu = bpf_get_smp_processor_id(); \
+    struct app_state *state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    uint64_t place = 0; \
+    if (!k || !state) return 0; \
+    for (uint32_t i = 0; i < ((lru) ? WL_ROUNDS_FOR_ROOM : 1) && !place; i++) place = map##_seek_room(k, hash, now, i); \
+    if (!place) state->table[number][WL_REJECTED]++; \
     return place; \
 } \
 /* The slot of a new entry, whose line is locked. */ \

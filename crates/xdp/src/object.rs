@@ -64,7 +64,16 @@ impl Object {
     /// Compiles and loads programs.
     pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
         kernel::check(source.looped)?;
-        let bytes = compile(source)?;
+        match Object::load_compiled(source, settings, compile(source, false)?) {
+            // A function has room on the stack, but not with those that it calls.
+            Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") => {
+                Object::load_compiled(source, settings, compile(source, true)?)
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_compiled(source: &XdpSource, settings: &Settings, bytes: Vec<u8>) -> Result<Object, Error> {
         let processors = kernel::processors();
         let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
         let mut loader = EbpfLoader::new();
