@@ -35,6 +35,10 @@ static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t 
 /* 0, which the verifier cannot know: without it each way to a place of the code would be verified
    by itself to the end. */
 extern volatile uint64_t wl_unknown;
+/* 0, too. Each n gives a value of its own, and what is not used costs nothing. */
+#define WL_UNKNOWN(n) ({ uint64_t z_; __asm__("%0 = *(u64 *)(%1 + 0)" : "=r"(z_) : "r"(&wl_unknown), "i"(n)); z_; })
+/* A value of its own at each place. */
+#define WL_ANEW WL_UNKNOWN(100000 + __COUNTER__)
 /* A round of a loop: the kernel counts them, and ends the loop at its limit of 8 million (may_goto,
    Linux 6.9). So the verifier needs no proof that the loop ends. */
 #define WL_ROUND(end) do { __label__ over_, on_; \
@@ -185,8 +189,6 @@ typedef struct wl_view {
     uint8_t net[WL_LAYERS];
 #endif
 } wl_view;
-/* 0, too. Each n gives a value of its own, and what is not used costs nothing. */
-#define WL_UNKNOWN(n) ({ uint64_t z_; __asm__("%0 = *(u64 *)(%1 + 0)" : "=r"(z_) : "r"(&wl_unknown), "i"(n)); z_; })
 /* The beginning of the walk: no header has a place. A plain 0 there, or one unknown value for all,
    would keep ways apart that differ only in the headers that they have met: 40,000 instructions to
    verify instead of 8,000. */
@@ -368,8 +370,9 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 /* ---- tables ---- */
 
 /* Makes the words of a value unknown to the verifier: the ways to here join. */
-#define WL_FORGET(words, n) do { const uint64_t z_ = wl_unknown; _Pragma("unroll") for (unsigned j_ = 0; j_ < (n); j_++) (words)[j_] ^= z_; } while (0)
-#define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ wl_unknown) & 1))
+#define WL_FORGET(words, n) do { const uint64_t z_ = WL_ANEW; _Pragma("unroll") for (unsigned j_ = 0; j_ < (n); j_++) (words)[j_] ^= z_; } while (0)
+#define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ WL_ANEW) & 1))
+#define WL_FORGET_NUMBER(v) ((v) ^= (__typeof__(v))WL_ANEW)
 /* Locks. One is an even number while it is free, and odd while a processor holds it. Each holder
    leaves another number behind. So a reader without the lock can tell that nobody has held it
    meanwhile. That needs processors that see each other's loads and stores in their order: on others
@@ -395,15 +398,13 @@ static long wl_try(uint32_t round, void *with) {
 }
 /* A processor holds a lock for a fraction of a microsecond, unless its machine is stopped. */
 #define WL_TRIES (1u << 20)
-/* For the lock of a second line, whose holder may want that of the first one. */
-#define WL_TRIES_SECOND 64
-static __attribute__((noinline)) int wl_wait_for(uint32_t *lock, uint32_t tries) {
+static __attribute__((noinline)) int wl_wait_for(uint32_t *lock) {
     struct wl_wait w = {lock, 0};
     if (!lock) return 0;
-    bpf_loop(tries, wl_try, &w, 0);
+    bpf_loop(WL_TRIES, wl_try, &w, 0);
     return (int)w.got;
 }
-WL_INLINE bool wl_lock(uint32_t *lock) { return WL_LIKELY(wl_take(lock)) || wl_wait_for(lock, WL_TRIES); }
+WL_INLINE bool wl_lock(uint32_t *lock) { return WL_LIKELY(wl_take(lock)) || wl_wait_for(lock); }
 WL_INLINE void wl_unlock(uint32_t *lock) {
     const uint32_t next = wl_turn(lock) + 1;
     WL_FENCE;
@@ -429,10 +430,10 @@ extern volatile const uint64_t wl_seed;
 #define WL_OTHERS 16
 /* Of so many entries the one that is unused longest makes room. */
 #define WL_VICTIMS 8
-/* Other processors may take what this one has found: so often it looks for room. */
-#define WL_ROUNDS_FOR_ROOM 32
-/* A place: the numbers of a line and of a slot. */
+/* A place: the numbers of a line and of a slot; why the slot was free. */
 #define WL_PLACE(line, slot) (UINT64_C(1) << 63 | (uint64_t)(line) << 8 | (slot))
+#define WL_HAD_EXPIRED (UINT64_C(1) << 62)
+#define WL_MADE_ROOM (UINT64_C(1) << 61)
 #define WL_LINE_OF(place) ((uint32_t)((place) >> 8))
 #define WL_SLOT_OF(place) ((place) & 255)
 
@@ -536,7 +537,7 @@ __attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint
     WL_COPY(keys, k.w, s->key); \
     const uint32_t n = map##_own(map##_hash(&k)); \
     struct map##_line *own = map##_at(n); \
-    if (!own || (n != mine && !wl_take(&own->lock) && !wl_wait_for(&own->lock, WL_TRIES_SECOND))) return 0; \
+    if (!own || (n != mine && !wl_take(&own->lock))) return 0; \
     const bool there = s->used != 0; \
     s->used = 0; \
     if (there) own->away--; \
@@ -545,7 +546,7 @@ __attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint
 } \
 /* Room for a new entry in other lines than its own, which is locked: a free slot, if the entry is \
    `counted`, or that of an entry that has expired. A line that is locked is passed over. */ \
-struct map##_seek { const struct map##_key *k; uint64_t hash, now, place; uint32_t own, counted, expired; }; \
+struct map##_seek { const struct map##_key *k; uint64_t hash, now, place; uint32_t own, counted; }; \
 static long map##_seek_step(uint32_t n, void *with) { \
     struct map##_seek *w = with; \
     const uint32_t at = map##_other(w->hash, n); \
@@ -561,10 +562,9 @@ static long map##_seek_step(uint32_t n, void *with) { \
     to ^= wl_unknown; \
     const bool expired = to < (slots) && line->slot[to].used; \
     if (to < (slots) && (!expired || map##_go(line, to, w->own))) { \
-        w->expired = expired ^ (uint32_t)wl_unknown; \
         map##_take(&line->slot[to], w->k, w->now); \
         line->guests |= (uint16_t)(1u << to); \
-        w->place = WL_PLACE(at, to); \
+        w->place = WL_PLACE(at, to) | (expired ? WL_HAD_EXPIRED : 0); \
     } \
     w->place ^= wl_unknown; \
     wl_unlock(&line->lock); \
@@ -602,7 +602,7 @@ __attribute__((noinline)) uint64_t map##_evict(const struct map##_key *k, uint64
     const uint64_t i = WL_SLOT_OF(w.place); \
     if (!w.place || !own || !line || i >= (slots)) return 0; \
     const bool far = WL_LINE_OF(w.place) != map##_own(hash); \
-    if (far && !wl_take(&line->lock) && !wl_wait_for(&line->lock, WL_TRIES_SECOND)) return 0; \
+    if (far && !wl_take(&line->lock)) return 0; \
     const bool gone = map##_go(line, i, map##_own(hash)); \
     if (gone) { \
         map##_take(&line->slot[i], k, now); \
@@ -610,16 +610,13 @@ __attribute__((noinline)) uint64_t map##_evict(const struct map##_key *k, uint64
         else line->guests &= (uint16_t)~(1u << i); \
     } \
     if (far) wl_unlock(&line->lock); \
-    return gone ? w.place : 0; \
+    return gone ? w.place | WL_MADE_ROOM : 0; \
 } \
 /* The place of a slot for a new entry, whose line is locked and has no free slot; 0: there is none. */ \
-__attribute__((noinline)) uint64_t map##_seek_room(const struct map##_key *k, uint64_t hash, uint64_t now, uint32_t round) { \
-    struct map##_seek w = {k, hash, now, wl_unknown, map##_own(hash), 0, (uint32_t)wl_unknown}; \
-    const uint32_t cpu = bpf_get_smp_processor_id(); \
-    struct app_state *state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+__attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_t hash, uint64_t now) { \
+    struct map##_seek w = {k, hash, now, wl_unknown, map##_own(hash), 0}; \
     struct map##_line *line = map##_at(w.own); \
-    WL_KEEP(round); /* all that is passed is used */ \
-    if (!k || !line || !state) return 0; \
+    if (!k || !line) return 0; \
     uint64_t to = (slots); \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) \
         if (line->slot[i].used && line->slot[i].used < map##_over(now)) { to = i; break; } \
@@ -627,28 +624,13 @@ __attribute__((noinline)) uint64_t map##_seek_room(const struct map##_key *k, ui
     if (to < (slots) && map##_go(line, to, w.own)) { \
         map##_take(&line->slot[to], k, now); \
         line->guests &= (uint16_t)~(1u << to); \
-        state->table[number][WL_EXPIRED]++; \
-        return WL_PLACE(w.own, to); \
+        return WL_PLACE(w.own, to) | WL_HAD_EXPIRED; \
     } \
     w.counted = (__sync_fetch_and_add(&map##_entries, 1) < (capacity)) ^ (uint32_t)wl_unknown; \
     bpf_loop(WL_OTHERS, map##_seek_step, &w, 0); \
     if (w.place) line->away++; \
-    if (w.expired) state->table[number][WL_EXPIRED]++; \
-    if (w.expired || !w.place || !w.counted) __sync_fetch_and_add(&map##_entries, -1); \
-    if (w.place || !(lru)) return w.place; \
-    const uint64_t place = map##_evict(k, hash, now, round); \
-    if (place) state->table[number][WL_EVICTIONS]++; \
-    return place; \
-} \
-/* The same, again if others were faster. */ \
-__attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_t hash, uint64_t now) { \
-    const uint32_t cpu = bpf_get_smp_processor_id(); \
-    struct app_state *state = bpf_map_lookup_elem(&wl_cores, &cpu); \
-    uint64_t place = 0; \
-    if (!k || !state) return 0; \
-    for (uint32_t i = 0; i < ((lru) ? WL_ROUNDS_FOR_ROOM : 1) && !place; i++) place = map##_seek_room(k, hash, now, i); \
-    if (!place) state->table[number][WL_REJECTED]++; \
-    return place; \
+    if (!w.place || !w.counted || w.place & WL_HAD_EXPIRED) __sync_fetch_and_add(&map##_entries, -1); \
+    return w.place; \
 } \
 /* The slot of a new entry, whose line is locked. */ \
 WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, const wl_held *at) { \
@@ -666,11 +648,14 @@ WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, cons
         } \
         __sync_fetch_and_add(&map##_entries, -1); \
     } \
-    const uint64_t place = map##_room(k, at->hash, x->core->now); \
+    uint64_t place = map##_room(k, at->hash, x->core->now); \
+    if (lru) for (uint32_t j = 0; j <= WL_OTHERS && !place; j++) place = map##_evict(k, at->hash, x->core->now, j); \
     line = map##_at(WL_LINE_OF(place)); \
     i = WL_SLOT_OF(place); \
-    if (!place || !line || i >= (slots)) return NULL; \
+    if (!place || !line || i >= (slots)) { x->state->table[number][WL_REJECTED]++; return NULL; } \
     x->state->table[number][WL_INSERTS]++; \
+    if ((idle) != 0 && place & WL_HAD_EXPIRED) x->state->table[number][WL_EXPIRED]++; \
+    if ((lru) && place & WL_MADE_ROOM) x->state->table[number][WL_EVICTIONS]++; \
     return &line->slot[i]; \
 } \
 WL_INLINE bool map##_add(wl_fx *x, const struct map##_key *k, const uint64_t *v, const wl_held *at) { \

@@ -429,9 +429,7 @@ impl<'m> BodyGen<'_, 'm> {
         let mut set = std::collections::BTreeSet::new();
         for b in blocks {
             walk::stmts(b, &mut |s| {
-                if let StmtKind::Set(l, _) = &s.kind {
-                    set.insert(*l);
-                }
+                set.extend(walk::defined(&s.kind).into_iter().flatten());
             })
         }
         let text: String = set.into_iter().filter_map(|l| self.forget(l)).collect();
@@ -446,12 +444,26 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Makes a local's value unknown to the verifier.
     fn forget(&self, l: LocalId) -> Option<String> {
-        let name = self.name(l);
-        match self.g.m.ty(self.locals[l.index()].ty) {
-            Ty::Bool => Some(format!("WL_FORGET_FLAG({name}); ")),
-            Ty::UInt(..=64) | Ty::Int(_) => Some(format!("{name} ^= (__typeof__({name}))wl_unknown; ")),
-            Ty::Option(_) => Some(format!("WL_FORGET_FLAG({name}.has); ")),
-            _ => None,
+        let mut text = String::new();
+        self.forget_at(self.locals[l.index()].ty, &self.name(l), &mut text);
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn forget_at(&self, ty: TyId, place: &str, text: &mut String) {
+        match self.g.m.ty(ty) {
+            Ty::Bool => text.push_str(&format!("WL_FORGET_FLAG({place}); ")),
+            Ty::UInt(..=64) | Ty::Int(_) => text.push_str(&format!("WL_FORGET_NUMBER({place}); ")),
+            Ty::Ip | Ty::Endpoint => text.push_str(&format!("WL_FORGET({place}.w, 2); ")),
+            Ty::Option(inner) => {
+                text.push_str(&format!("WL_FORGET_FLAG({place}.has); "));
+                self.forget_at(*inner, &format!("{place}.v"), text)
+            }
+            Ty::Record(_) | Ty::Tuple(_) => {
+                for (member, ty) in self.g.members(ty) {
+                    self.forget_at(ty, &format!("{place}.{member}"), text)
+                }
+            }
+            _ => {}
         }
     }
 
