@@ -209,12 +209,8 @@ impl Compiler<'_> {
             }
             _ if listen => {
                 let v = self.constant(module, e, Some(&U16))?;
-                match v.kind {
-                    Vk::Pure(x) => {
-                        Ok((Value::Const(ParamValue::UInt(crate::ir_builder::as_int(&x).unwrap_or(0) as u64)), None))
-                    }
-                    _ => Err(Reported),
-                }
+                let x = v.kind.into_pure().ok_or(Reported)?;
+                Ok((Value::Const(ParamValue::UInt(crate::ir_builder::as_int(&x).unwrap_or(0) as u64)), None))
             }
             _ => Err(self.report(
                 Diagnostic::error("E0615", e.span, "expected an endpoint or a list of endpoints")

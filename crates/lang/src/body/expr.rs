@@ -519,10 +519,7 @@ impl Lower<'_, '_> {
 
     /// A remainder stays visible to the proof of its bound; other costly indices are computed once.
     fn once_rem(&mut self, v: Val, span: Span) -> Val {
-        let mut e = match &v.kind {
-            Vk::Pure(e) => e,
-            _ => return v,
-        };
+        let Some(mut e) = v.kind.as_pure() else { return v };
         while let X::Cast(inner) = &*e.kind {
             e = inner;
         }

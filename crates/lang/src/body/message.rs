@@ -245,10 +245,7 @@ impl Lower<'_, '_> {
                 let ty = ty.clone();
                 let x = self.expr_as(e, &ty)?;
                 let v = self.once(Val::pure(ty, x), e.span);
-                match v.kind {
-                    Vk::Pure(x) => FieldSource::Value(x),
-                    _ => return Err(Reported),
-                }
+                FieldSource::Value(v.kind.into_pure().ok_or(Reported)?)
             }
         };
         fields.given.push((m, value, e.span));

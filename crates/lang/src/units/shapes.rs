@@ -220,10 +220,7 @@ impl Builder<'_, '_> {
         }
         let mut out = Vec::new();
         for ((_, t), a) in params.iter().zip(args) {
-            match self.eval(a, Some(t), None)?.kind {
-                Vk::Pure(x) => out.push(x),
-                _ => return Err(Reported),
-            }
+            out.push(self.eval(a, Some(t), None)?.kind.into_pure().ok_or(Reported)?);
         }
         Ok(out)
     }
@@ -539,10 +536,7 @@ impl Builder<'_, '_> {
                 return Ok(build::int(t, x));
             }
         }
-        match self.cx.constant(self.module, v, Some(ty))?.kind {
-            Vk::Pure(x) => Ok(x),
-            _ => Err(Reported),
-        }
+        self.cx.constant(self.module, v, Some(ty))?.kind.into_pure().ok_or(Reported)
     }
 
     fn case(
