@@ -602,7 +602,7 @@ pub fn item_name(item: &ast::Item) -> Option<&str> {
         ItemKind::Fn(f) => &f.name.name,
         ItemKind::Element(e) | ItemKind::App(e) => &e.name.name,
         ItemKind::Table(t) => &t.name.name,
-        _ => return None,
+        ItemKind::Use(_) | ItemKind::Fault(_) | ItemKind::Test(_) => return None,
     })
 }
 

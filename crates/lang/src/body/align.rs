@@ -65,7 +65,7 @@ impl Lower<'_, '_> {
             FieldKind::Bytes { extent, .. } if self.cx.units[fields.unit.index()].text(f).is_none() => {
                 let end = match extent {
                     Extent::Until(u) if !u.peek => u.delimiters.first()?.len() as u64,
-                    _ => 0,
+                    Extent::Length(_) | Extent::Until(_) | Extent::Run | Extent::ToEnd | Extent::Close => 0,
                 };
                 let default = self.cx.units[fields.unit.index()]
                     .defaults

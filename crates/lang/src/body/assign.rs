@@ -357,7 +357,9 @@ impl Lower<'_, '_> {
                         .hint("write `ring.pop()`"),
                 ))
             }
-            _ => return Err(self.err("E0709", span, "nothing is removed from a sketch")),
+            ir::TableKind::Bloom | ir::TableKind::CountMin | ir::TableKind::HyperLogLog => {
+                return Err(self.err("E0709", span, "nothing is removed from a sketch"))
+            }
         }
         let key = self.table_key(table, key)?;
         self.push(span, StmtKind::TableRemove { table, key, dst: None });

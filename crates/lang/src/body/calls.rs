@@ -211,7 +211,7 @@ impl Lower<'_, '_> {
                 }
                 Ok(Val::pure(info.ret.clone(), call))
             }
-            _ => self.inline(info, vals, span, sink),
+            How::Unseen | How::Busy | How::Inline | How::Failed => self.inline(info, vals, span, sink),
         }
     }
 
@@ -404,7 +404,7 @@ impl Compiler<'_> {
                 return Err(r);
             }
             How::Failed => return Err(Reported),
-            how => return Ok(how),
+            how @ (How::Func(_) | How::Inline) => return Ok(how),
         }
         if info.params.iter().any(|(_, t)| !t.is_plain()) || !info.ret.is_plain() {
             // It is lowered at each call; here its body is checked once, calls or not.

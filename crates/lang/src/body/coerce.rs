@@ -47,7 +47,7 @@ impl Lower<'_, '_> {
             return match v.kind {
                 Vk::Pure(e) => Ok(e),
                 Vk::Maybe(c, inner) => self.maybe_expr(c, *inner, want, span),
-                _ => Err(self.no_data(want, span)),
+                Vk::Path(_) | Vk::Out(_) | Vk::Nothing => Err(self.no_data(want, span)),
             };
         }
         match (&v.ty, want) {
@@ -57,7 +57,7 @@ impl Lower<'_, '_> {
             (Ty::Option(a), Ty::Option(b)) => match v.kind {
                 Vk::Maybe(c, inner) => self.maybe_expr(c, *inner, want, span),
                 Vk::Pure(e) => self.option_widen(e, a, b, want, span),
-                _ => Err(self.no_data(want, span)),
+                Vk::Path(_) | Vk::Out(_) | Vk::Nothing => Err(self.no_data(want, span)),
             },
             (_, Ty::Option(inner)) => {
                 let e = self.coerce(v, inner, span)?;

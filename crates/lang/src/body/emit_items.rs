@@ -56,7 +56,7 @@ impl Lower<'_, '_> {
             let FieldKind::List { max, .. } = self.field_ir(fields.unit, f).kind else { return Err(Reported) };
             let count = match extent {
                 ir::ListExtent::Count(n) => self.count_given(fields, n, span)?,
-                _ => build::u64(u64::MAX),
+                ir::ListExtent::Until(_) | ir::ListExtent::ToEnd | ir::ListExtent::Fold { .. } => build::u64(u64::MAX),
             };
             self.emit(
                 span,

@@ -94,7 +94,9 @@ impl Builder<'_, '_> {
                 }
                 Ok((id, Ty::Msg(u)))
             }
-            _ => Err(self.cx.error("E0421", span, "a unit lies in a length, up to a delimiter, or up to the end")),
+            Extent::Close | Extent::Done(_) | Extent::When(_) | Extent::None => {
+                Err(self.cx.error("E0421", span, "a unit lies in a length, up to a delimiter, or up to the end"))
+            }
         }
     }
 

@@ -378,7 +378,7 @@ impl Builder<'_, '_> {
         let kind = match element {
             None => match self.extent(extent, false, span)? {
                 e @ (ir::Extent::Length(_) | ir::Extent::Close) => FieldKind::StreamBytes { extent: e },
-                _ => {
+                ir::Extent::Until(_) | ir::Extent::Run | ir::Extent::ToEnd => {
                     return Err(self.cx.report(Diagnostic::error(
                         "E0421",
                         span,
@@ -398,7 +398,7 @@ impl Builder<'_, '_> {
                         let v = self.eval(e, None, Some(item))?;
                         Some(self.as_cond(v, e.span)?)
                     }
-                    _ => {
+                    Extent::Length(_) | Extent::Until(_) | Extent::ToEnd | Extent::Close => {
                         return Err(self.cx.error(
                             "E0421",
                             span,
@@ -475,7 +475,7 @@ impl Builder<'_, '_> {
     fn guard(&mut self, case: &ast::Case, on: Option<&(Val, Span)>) -> R<(ir::Guard, Option<FaultKind>)> {
         let fault = match &case.body {
             CaseBody::Fault(n) => Some(self.cx.fault_kind(self.module, n)?),
-            _ => None,
+            CaseBody::Nothing | CaseBody::Field(..) | CaseBody::Fields(_) => None,
         };
         let guard = match &case.guard {
             Guard::Literal { values, peek } => {

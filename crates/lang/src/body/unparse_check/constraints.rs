@@ -446,7 +446,7 @@ impl Lower<'_, '_> {
                     };
                     of(name).zip(of(value))
                 }
-                _ => None,
+                Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => None,
             }),
         }
     }
@@ -556,7 +556,7 @@ impl Lower<'_, '_> {
             ListQuestion::Find => {
                 build::if_(q.ty, build::is_some(so_far.clone()), so_far.clone(), q.one(self, name, value, so_far))
             }
-            _ => q.one(self, name, value, so_far),
+            ListQuestion::Count | ListQuestion::Token(_) => q.one(self, name, value, so_far),
         };
         self.push(e.span, StmtKind::Set(sum, next));
         Ok(true)
