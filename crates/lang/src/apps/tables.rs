@@ -155,7 +155,22 @@ impl Compiler<'_> {
             Ty::Option(t) => all(vec![t]),
             Ty::Tuple(ts) => all(ts.iter().collect()),
             Ty::Record(r) => all(self.records[r.index()].iter().map(|(_, t)| t).collect()),
-            _ => false,
+            Ty::Error
+            | Ty::Never
+            | Ty::Unit
+            | Ty::Lit
+            | Ty::Fault
+            | Ty::Prefix
+            | Ty::None
+            | Ty::List(..)
+            | Ty::Msg(_)
+            | Ty::Items(..)
+            | Ty::Switch(..)
+            | Ty::Stream
+            | Ty::Replies(_)
+            | Ty::Port(_)
+            | Ty::Table(_)
+            | Ty::Conn => false,
         }
     }
 
@@ -171,7 +186,28 @@ impl Compiler<'_> {
             Ty::Duration => ParamType::Duration,
             Ty::Bytes(n) if *n <= 1 << 24 => ParamType::Bytes(*n as u32),
             Ty::Enum(_) => ParamType::Bytes(VARIANT),
-            _ => return None,
+            Ty::Error
+            | Ty::Never
+            | Ty::Unit
+            | Ty::Lit
+            | Ty::Int { .. }
+            | Ty::Fault
+            | Ty::Endpoint
+            | Ty::Prefix
+            | Ty::Bytes(_)
+            | Ty::None
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Tuple(_)
+            | Ty::Record(_)
+            | Ty::Msg(_)
+            | Ty::Items(..)
+            | Ty::Switch(..)
+            | Ty::Stream
+            | Ty::Replies(_)
+            | Ty::Port(_)
+            | Ty::Table(_)
+            | Ty::Conn => return None,
         })
     }
 

@@ -83,7 +83,15 @@ impl Lower<'_, '_> {
                 };
                 build::bin(T_U64, BinOp::Add, own, build::u64(end))
             }
-            _ => return None,
+            FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Align { .. } => return None,
         })
     }
 }

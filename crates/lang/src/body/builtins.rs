@@ -565,6 +565,17 @@ fn of_kind(kind: Operand, max: u64) -> Ty {
         Operand::BytesOf(n) => Ty::Bytes(n),
         Operand::Half => Ty::Bytes(max / 2),
         Operand::Option(of) => of_kind(*of, max).option(),
-        _ => Ty::Bytes(max),
+        Operand::Int
+        | Operand::Bytes
+        | Operand::Ip
+        | Operand::Endpoint
+        | Operand::Address
+        | Operand::Ordered
+        | Operand::Plain
+        | Operand::Same
+        | Operand::Set
+        | Operand::Room
+        | Operand::Maybe(_)
+        | Operand::Many(_) => Ty::Bytes(max),
     }
 }

@@ -276,7 +276,26 @@ impl Lower<'_, '_> {
             Ty::Ip => return self.ip_const(0),
             Ty::Endpoint => return self.endpoint_const(0, 0),
             Ty::Prefix => ExprKind::Make(vec![self.u128_const(0), self.u128_const(0)]),
-            _ => ExprKind::Int(0),
+            Ty::Error
+            | Ty::Never
+            | Ty::Unit
+            | Ty::Lit
+            | Ty::Int { .. }
+            | Ty::Duration
+            | Ty::Instant
+            | Ty::Fault
+            | Ty::Ip4
+            | Ty::Ip6
+            | Ty::Mac
+            | Ty::Enum(_)
+            | Ty::Msg(_)
+            | Ty::Items(..)
+            | Ty::Switch(..)
+            | Ty::Stream
+            | Ty::Replies(_)
+            | Ty::Port(_)
+            | Ty::Table(_)
+            | Ty::Conn => ExprKind::Int(0),
         };
         Expr::new(t, kind)
     }

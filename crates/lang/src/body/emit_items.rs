@@ -198,7 +198,19 @@ impl Lower<'_, '_> {
                     self.delimiter(Some(u), span);
                 }
             }
-            _ => return Err(self.err("E0429", span, "such an item cannot be built")),
+            FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => return Err(self.err("E0429", span, "such an item cannot be built")),
         }
         Ok(())
     }

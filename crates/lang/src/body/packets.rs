@@ -670,7 +670,19 @@ impl Lower<'_, '_> {
                 ir::FieldKind::UInt { bytes, .. } => u64::from(*bytes).saturating_mul(u64::from(*max)),
                 _ => MAX_FRAME,
             },
-            _ => 0,
+            ir::FieldKind::UInt { .. }
+            | ir::FieldKind::Number { .. }
+            | ir::FieldKind::Varint { .. }
+            | ir::FieldKind::Flag { .. }
+            | ir::FieldKind::StreamBytes { .. }
+            | ir::FieldKind::StreamUnit { .. }
+            | ir::FieldKind::Switch { .. }
+            | ir::FieldKind::Let { .. }
+            | ir::FieldKind::Require { .. }
+            | ir::FieldKind::Recover { .. }
+            | ir::FieldKind::Pass { .. }
+            | ir::FieldKind::Align { .. }
+            | ir::FieldKind::Nothing => 0,
         };
         unit.fields.iter().map(of).fold(0u64, u64::saturating_add).min(MAX_FRAME)
     }
