@@ -1,4 +1,4 @@
-//! What is kept while a body is printed for XDP.
+//! State of a body that is being printed for XDP.
 
 use wireloom_ir::PortId;
 

@@ -131,14 +131,14 @@ impl Compiler<'_> {
             let (queue, param, h) = match &m.kind {
                 MemberKind::Handler(h) => match &h.on {
                     On::Message { port, param, index, .. } => (port, Some((param, index.as_ref())), Some(h)),
-                    _ => continue,
+                    On::Event { .. } | On::Fault(_) | On::Start | On::End | On::Every(_) => continue,
                 },
                 MemberKind::Wiring(nodes) => match nodes.first().map(|n| &n.kind) {
-                    Some(NodeKind::Expr(Expr { kind, .. })) => match &**kind {
-                        ExprKind::Name(n) => (n, None, None),
-                        _ => continue,
+                    Some(NodeKind::Expr(e)) => match e.as_name() {
+                        Some(n) => (n, None, None),
+                        None => continue,
                     },
-                    _ => continue,
+                    Some(NodeKind::Word { .. } | NodeKind::Match(_) | NodeKind::Merge { .. }) | None => continue,
                 },
                 _ => continue,
             };
@@ -223,7 +223,7 @@ impl Lower<'_, '_> {
             |outlet| {
                 self.in_instance(i, outlet, |s| match h.on {
                     On::Every(_) => s.unless_stopped(i, span, |s| s.guarded(h, span)),
-                    _ => s.guarded(h, span),
+                    On::Message { .. } | On::Event { .. } | On::Fault(_) | On::Start | On::End => s.guarded(h, span),
                 })
             },
         );

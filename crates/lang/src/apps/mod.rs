@@ -312,7 +312,7 @@ impl Compiler<'_> {
                     let rest = rest();
                     Rc::make_mut(&mut self.app.behind).entry(name.name.clone()).or_default().push(rest);
                 }
-                _ => {}
+                ast::NodeKind::Expr(_) | ast::NodeKind::Word { .. } | ast::NodeKind::Merge { .. } => {}
             }
         }
     }

@@ -116,7 +116,7 @@ impl Instance {
         self.element.members.iter().find_map(|m| match &m.kind {
             MemberKind::Handler(h) => match &h.on {
                 On::Message { port, param, index, .. } if port.name == input => Some((h, param, index.as_ref())),
-                _ => None,
+                On::Message { .. } | On::Event { .. } | On::Fault(_) | On::Start | On::End | On::Every(_) => None,
             },
             _ => None,
         })

@@ -116,7 +116,7 @@ impl Lower<'_, '_> {
                     ends = out.ends.clone();
                     unit = Some(out.unit);
                 }
-                _ => {
+                OutKind::Built(_) | OutKind::Inner | OutKind::Pass { .. } => {
                     return Err(self.err(
                         "E0608",
                         e.span,

@@ -5,7 +5,7 @@ use crate::apps::arrays::item;
 use crate::compiler::{Reported, R, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::U32;
-use crate::val::{Val, Vk};
+use crate::val::Val;
 use ir::{BinOp, Expr as X, ExprKind as K, FaultKind, FrameAct, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, Span};
@@ -19,15 +19,13 @@ impl Lower<'_, '_> {
 
     /// A frame leaves as it is now, or one that is built does.
     pub fn send_frame(&mut self, v: &Val, port: ir::PortId, index: &X, span: Span) -> R<()> {
-        match &v.kind {
-            Vk::Path(ir::Path { root: ir::Root::Local(l), steps })
-                if steps.is_empty() && self.frame_unit(*l).is_some() =>
-            {
+        match self.whole_frame(v) {
+            Some(l) => {
                 let mark = if self.cx.is_queue(port) { self.mark_at_hand() } else { None };
-                self.act(*l, FrameAct::Send { port, index: index.clone(), mark, last: false }, span)
+                self.act(l, FrameAct::Send { port, index: index.clone(), mark, last: false }, span)
             }
-            _ if v.ty.is_error() || v.is_never() => Err(Reported),
-            _ => {
+            None if v.ty.is_error() || v.is_never() => Err(Reported),
+            None => {
                 let (s, name) = (self.show(&v.ty), self.cx.m.ports[port.index()].name.clone());
                 Err(self.cx.report(
                     Diagnostic::error("E0623", span, format!("port `{name}` takes packets, not {s}"))

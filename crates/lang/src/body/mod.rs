@@ -358,7 +358,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn returned(&self) -> Option<LocalId> {
         match &self.ret {
             Ret::Inline { done, .. } => Some(*done),
-            _ => None,
+            Ret::Nowhere | Ret::Body(_) => None,
         }
     }
 
@@ -435,7 +435,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         let root = match &val.kind {
             Vk::Path(p) => p.root,
             Vk::Maybe(_, v) => return self.is_reply(v),
-            _ => return matches!(val.ty, Ty::Replies(_)),
+            Vk::Pure(_) | Vk::Out(_) | Vk::Nothing => return matches!(val.ty, Ty::Replies(_)),
         };
         match (root, self.handler) {
             (ir::Root::Local(l), Some(h)) => l != h.req,

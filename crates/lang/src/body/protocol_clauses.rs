@@ -180,7 +180,7 @@ impl Lower<'_, '_> {
         let o = self.message_of(v, span)?;
         let (msg, mut edits) = match &o.kind {
             OutKind::Pass { msg, edits } => (*msg, edits.clone()),
-            _ => return self.asked_of_built(proto, &o, span, args),
+            OutKind::Built(_) | OutKind::Inner => return self.asked_of_built(proto, &o, span, args),
         };
         let own = |(m, e): &(ir::LocalId, Edit)| (*m == msg).then(|| e.clone());
         edits.extend(self.pending.iter().filter_map(own));

@@ -209,7 +209,17 @@ impl Compiler<'_> {
                 class.is_none() && trim.is_none() && (*min == 0 || size.is_some_and(|n| u64::from(n) >= *min))
             }
             FieldKind::Unit { unit, args } => args.is_empty() && size.is_some() && self.unframed(*unit).is_none(),
-            _ => false,
+            FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. } => false,
         }
     }
 }

@@ -61,10 +61,7 @@ impl Lower<'_, '_> {
     pub fn loose_items(&self, pieces: &[Piece]) -> Option<ir::Expr> {
         let [Piece::Ready(v, _)] = pieces else { return None };
         self.joined_run(v).filter(|j| j.unit.is_none())?;
-        match &v.kind {
-            Vk::Pure(e) => Some(e.clone()),
-            _ => None,
-        }
+        v.kind.as_pure().cloned()
     }
 
     /// The number of items of a list by its given values.
