@@ -1,8 +1,9 @@
 //! Constants, literals with suffixes, sets of bytes, and the types that the source names.
 
 use crate::body::{Kind, Lower};
-use crate::compiler::{Compiler, Item, R};
+use crate::compiler::{Compiler, R};
 use crate::fold;
+use crate::items::Item;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
@@ -67,25 +68,23 @@ impl Compiler<'_> {
 
     pub fn const_u64(&mut self, module: ModId, e: &Expr) -> R<u64> {
         let v = self.constant(module, e, None)?;
-        match &v.kind {
-            Vk::Pure(x) => match &*x.kind {
-                ir::ExprKind::Int(n) if v.ty != Ty::Bool => match u64::try_from(*n) {
-                    Ok(n) => Ok(n),
-                    Err(_) => Err(self.error("E0304", e.span, format!("{n} does not fit into u64"))),
-                },
-                _ => {
-                    let t = self.show(&v.ty);
-                    Err(self.error("E0301", e.span, format!("expected an integer, found {t}")))
-                }
+        let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
+        match crate::ir_builder::as_int(x).filter(|_| v.ty != Ty::Bool) {
+            Some(n) => match u64::try_from(n) {
+                Ok(n) => Ok(n),
+                Err(_) => Err(self.error("E0304", e.span, format!("{n} does not fit into u64"))),
             },
-            _ => Err(self.not_constant(e.span)),
+            None => {
+                let t = self.show(&v.ty);
+                Err(self.error("E0301", e.span, format!("expected an integer, found {t}")))
+            }
         }
     }
 
     /// A count that may be a parameter of the current element.
     pub fn const_in_app(&mut self, module: ModId, e: &Expr) -> R<u64> {
         if let ExprKind::Name(n) = &*e.kind {
-            if let Some(crate::apps::AppName::Const(v)) = self.app.get(&n.name) {
+            if let Some(crate::apps::scope::AppName::Const(v)) = self.app.get(&n.name) {
                 if let Vk::Pure(x) = &v.kind {
                     if let Some(n) = crate::ir_builder::as_int(x) {
                         return u64::try_from(n).map_err(|_| crate::compiler::Reported);
@@ -107,10 +106,8 @@ impl Compiler<'_> {
 
     pub fn const_duration(&mut self, module: ModId, e: &Expr) -> R<u64> {
         let v = self.constant(module, e, Some(&Ty::Duration))?;
-        match &v.kind {
-            Vk::Pure(x) => Ok(crate::ir_builder::as_int(x).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX)),
-            _ => Err(self.not_constant(e.span)),
-        }
+        let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
+        Ok(crate::ir_builder::as_int(x).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX))
     }
 
     pub fn const_item(&mut self, module: ModId, ty: Option<&ast::Type>, value: &Expr) -> R<Val> {
@@ -240,12 +237,12 @@ impl Compiler<'_> {
     }
 
     pub fn const_bool(&mut self, module: ModId, e: &Expr) -> R<bool> {
-        match self.constant(module, e, Some(&Ty::Bool))?.kind {
-            Vk::Pure(x) => match &*x.kind {
-                ir::ExprKind::Bool(on) => Ok(*on),
-                _ => Err(self.error("E0301", e.span, "expected true or false")),
-            },
-            _ => Err(self.not_constant(e.span)),
+        let v = self.constant(module, e, Some(&Ty::Bool))?;
+        let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
+        if let ir::ExprKind::Bool(on) = &*x.kind {
+            Ok(*on)
+        } else {
+            Err(self.error("E0301", e.span, "expected true or false"))
         }
     }
 
@@ -267,12 +264,8 @@ impl Compiler<'_> {
 
     fn const_of(&mut self, module: ModId, e: &Expr, of: &Ty) -> R<u64> {
         let v = self.constant(module, e, Some(of))?;
-        match &v.kind {
-            Vk::Pure(x) => crate::ir_builder::as_int(x)
-                .and_then(|n| u64::try_from(n).ok())
-                .ok_or_else(|| self.not_constant(e.span)),
-            _ => Err(self.not_constant(e.span)),
-        }
+        let n = v.kind.as_pure().and_then(crate::ir_builder::as_int).and_then(|n| u64::try_from(n).ok());
+        n.ok_or_else(|| self.not_constant(e.span))
     }
 
     /// The type that the source names.

@@ -1,8 +1,9 @@
 //! Operators.
 
 use super::{Kind, Lower};
-use crate::compiler::{Item, Reported, R, T_U32, T_U64};
+use crate::compiler::{Reported, R, T_U32, T_U64};
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
 use ir::{BinOp as B, Expr as X, ExprKind, FaultKind, StmtKind};
