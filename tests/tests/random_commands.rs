@@ -50,8 +50,9 @@ fn with_stamp(said: &[u8], c: &mut Client) -> Vec<u8> {
     [&said[..at], stamp.as_bytes(), &rest].concat()
 }
 
-/// Numbers only grow, and none begins with 0: memcached fills up a number that loses digits, but only while no answer under
-/// way has it. Blanks in front of a number are numbers to memcached, and not to `kv_server`.
+/// Numbers only grow, and none begins with 0: memcached fills up a number that loses digits. It
+/// does so only while no answer under way has the number. Blanks in front of a number are part of
+/// it for memcached, and not for `kv_server`.
 fn value(r: &mut Rng) -> Vec<u8> {
     match r.u8(..4) {
         0 => pick(r, &["1", "9", "10", "x", ""]).into(),
