@@ -7,6 +7,7 @@ mod edits;
 mod generated;
 mod kinds;
 mod live;
+mod races;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -303,7 +303,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::For { var, from, to, body, .. } => self.for_loop(*var, from, to, body, self.pauses_in(&s.kind)),
             StmtKind::Loop { max, body } => {
                 let i = self.temp("uint64_t");
-                let (first, round) = (self.first_round(), self.round());
+                // A function that is a part of its caller has a loop of one round.
+                let (first, round) = match max {
+                    1 => ("", String::new()),
+                    _ => (self.first_round(), self.round()),
+                };
                 line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {i}++) {{\n{round}");
                 self.loop_body(&i, None, body, self.pauses_in(&s.kind));
             }

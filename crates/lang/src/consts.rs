@@ -117,8 +117,28 @@ impl Compiler<'_> {
         self.constant(module, value, want.as_ref())
     }
 
-    /// The set that a charset's expression describes.
+    /// Nothing lies in a set without items, so nobody means one.
+    pub fn set_has_items(&mut self, items: &[Expr], span: Span) -> R<()> {
+        match items.is_empty() {
+            true => Err(self.once(
+                Diagnostic::error("E0427", span, "this set is empty")
+                    .label("nothing lies in it")
+                    .hint("name its values: `{1, 2}`, or a range: `1..=9`"),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// The set that a charset's expression describes. It holds at least one byte.
     pub fn charset(&mut self, module: ModId, e: &Expr) -> R<ir::ByteSet> {
+        let set = self.charset_of(module, e)?;
+        match set == ir::ByteSet::EMPTY {
+            true => Err(self.once(Diagnostic::error("E0427", e.span, "this set holds no byte"))),
+            false => Ok(set),
+        }
+    }
+
+    fn charset_of(&mut self, module: ModId, e: &Expr) -> R<ir::ByteSet> {
         let byte = |c: &mut Self, e: &Expr| -> R<u8> {
             let n = c.const_u64(module, e)?;
             u8::try_from(n).map_err(|_| c.error("E0304", e.span, format!("{n} is no byte")))
@@ -130,19 +150,19 @@ impl Compiler<'_> {
                 Ok(set)
             }
             ExprKind::Binary(BinOp::BitOr, a, b) => {
-                let (a, b) = (self.charset(module, a), self.charset(module, b));
+                let (a, b) = (self.charset_of(module, a), self.charset_of(module, b));
                 Ok(a?.union(&b?))
             }
             ExprKind::Binary(BinOp::BitAnd, a, b) => {
-                let (a, b) = (self.charset(module, a)?, self.charset(module, b)?);
+                let (a, b) = (self.charset_of(module, a)?, self.charset_of(module, b)?);
                 Ok(a.complement().union(&b.complement()).complement())
             }
             ExprKind::Binary(BinOp::Sub, a, b) => {
-                let (a, b) = (self.charset(module, a)?, self.charset(module, b)?);
+                let (a, b) = (self.charset_of(module, a)?, self.charset_of(module, b)?);
                 Ok(a.complement().union(&b).complement())
             }
-            ExprKind::Unary(UnOp::BitNot | UnOp::Not, a) => Ok(self.charset(module, a)?.complement()),
-            ExprKind::Set(es) => es.iter().try_fold(ir::ByteSet::EMPTY, |s, e| Ok(s.union(&self.charset(module, e)?))),
+            ExprKind::Unary(UnOp::BitNot | UnOp::Not, a) => Ok(self.charset_of(module, a)?.complement()),
+            ExprKind::Set(es) => es.iter().try_fold(ir::ByteSet::EMPTY, |s, e| Ok(s.union(&self.charset_of(module, e)?))),
             ExprKind::Range(a, b, inclusive) => {
                 let (a, b) = (byte(self, a)?, byte(self, b)?);
                 let mut set = ir::ByteSet::EMPTY;
@@ -188,6 +208,7 @@ impl Compiler<'_> {
     pub fn ranges(&mut self, module: ModId, e: &Expr, of: &Ty) -> R<Vec<(u64, u64)>> {
         match &*e.kind {
             ExprKind::Set(es) => {
+                self.set_has_items(es, e.span)?;
                 let mut all = Vec::new();
                 for e in es {
                     all.extend(self.ranges(module, e, of)?);

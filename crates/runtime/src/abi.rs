@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 11;
+pub const WL_ABI: u32 = 12;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -501,7 +501,7 @@ pub struct wl_frame {
 }
 
 pub type BatchFn = unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *mut wl_frame, u32);
-pub type SteerFn = unsafe extern "C" fn(*mut c_void, u32, *const u8, u32, u32) -> u32;
+pub type SteerFn = unsafe extern "C" fn(*mut c_void, u32, *const wl_frame, u32, *mut u32);
 pub type TransmitFn = unsafe extern "C" fn(*mut wl_core, u32, u32, *const u8, u32);
 pub type QueueFn = unsafe extern "C" fn(*mut wl_core, u32, u32, u32) -> u32;
 pub type ServeFn = unsafe extern "C" fn(*mut wl_core);

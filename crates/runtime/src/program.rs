@@ -116,6 +116,24 @@ pub struct Packets {
 }
 
 impl Packets {
+    /// The steering hashes of frames that came in on a port. False: the program has none.
+    #[inline]
+    pub fn hashes(&self, port: u32, frames: &[wl_frame], hashes: &mut [u32]) -> bool {
+        let Some(steer) = self.steer else { return false };
+        let n = frames.len().min(hashes.len()) as u32;
+        // SAFETY: the program's own function, on valid frames and room for as many hashes.
+        unsafe { steer(self.this, port, frames.as_ptr(), n, hashes.as_mut_ptr()) };
+        true
+    }
+
+    /// The steering hash of a frame that is in no buffer.
+    pub fn hash(&self, port: u32, frame: &[u8]) -> Option<u32> {
+        let (p, n) = (frame.as_ptr().cast_mut(), frame.len() as u32);
+        let frame = wl_frame { p, n, wire: n, time: 0, out: WL_GONE, port: 0, instance: 0, head: 0, tail: 0 };
+        let mut hash = [0];
+        self.hashes(port, &[frame], &mut hash).then_some(hash[0])
+    }
+
     /// Exchanges the functions that the program calls: for harnesses that run programs without
     /// [`crate::serve`].
     /// # Safety

@@ -29,13 +29,14 @@ fn scratch() -> Result<Scratch, Error> {
     Ok(Scratch(path))
 }
 
-/// Compiles programs to an object with BTF and line information.
-pub fn compile(source: &XdpSource) -> Result<Vec<u8>, Error> {
-    compile_text(&source.text)
+/// Compiles programs to an object with BTF and line information. `spare`: the stack has no room for
+/// the places of headers.
+pub fn compile(source: &XdpSource, spare: bool) -> Result<Vec<u8>, Error> {
+    compile_text(&source.text, spare)
 }
 
 /// The same for C that includes `bpf.h`.
-pub fn compile_text(text: &str) -> Result<Vec<u8>, Error> {
+pub fn compile_text(text: &str, spare: bool) -> Result<Vec<u8>, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
     let folder = scratch()?;
     let write = |name: &str, text: &str| {
@@ -48,13 +49,15 @@ pub fn compile_text(text: &str) -> Result<Vec<u8>, Error> {
             .current_dir(&folder.0)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu17", "-ffreestanding", "-fno-stack-protector"])
             .args(["-Wall", "-Werror=implicit-function-declaration", "-c", "program.bpf.c", "-o", "program.o"])
+            .args(cfg!(target_arch = "x86_64").then_some("-DWL_X86_64"))
             .args(more)
             .output()
             .map_err(|e| Error::System(format!("cannot run {clang}"), e))
     };
-    let mut out = run(&[])?;
-    if String::from_utf8_lossy(&out.stderr).contains("BPF stack limit") {
-        out = run(&["-DWL_PLACES_KEPT"])?;
+    const SPARE: &[&str] = &["-DWL_PLACES_KEPT"];
+    let mut out = run(if spare { SPARE } else { &[] })?;
+    if !spare && String::from_utf8_lossy(&out.stderr).contains("BPF stack limit") {
+        out = run(SPARE)?;
     }
     if !out.status.success() {
         return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));

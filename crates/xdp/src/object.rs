@@ -10,7 +10,7 @@ use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::io;
 use std::os::fd::AsFd;
-use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, SLOTS, STATISTICS};
+use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, STATISTICS};
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind};
 
@@ -64,7 +64,16 @@ impl Object {
     /// Compiles and loads programs.
     pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
         kernel::check(source.looped)?;
-        let bytes = compile(source)?;
+        match Object::load_compiled(source, settings, compile(source, false)?) {
+            // A function has room on the stack, but not with those that it calls.
+            Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") => {
+                Object::load_compiled(source, settings, compile(source, true)?)
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_compiled(source: &XdpSource, settings: &Settings, bytes: Vec<u8>) -> Result<Object, Error> {
         let processors = kernel::processors();
         let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
         let mut loader = EbpfLoader::new();
@@ -274,9 +283,8 @@ impl Object {
     /// The first entry from a place on, which is a number of a slot.
     pub fn next(&self, table: usize, place: u64) -> Option<Entry> {
         let (t, lines) = (self.source.tables.get(table)?, self.lines(table)?);
-        let slots = u64::from(t.lines) * SLOTS as u64;
-        for n in place..slots {
-            let at = (n / SLOTS as u64) as usize * t.line + 8 + (n % SLOTS as u64) as usize * t.slot();
+        for n in place..u64::from(t.lines) * t.slots as u64 {
+            let at = t.slot_at((n / t.slots as u64) as usize, (n % t.slots as u64) as usize);
             if lines.word(at) == 0 {
                 continue;
             }
@@ -300,9 +308,7 @@ impl Object {
     /// Entries of an exact table.
     pub fn entries(&self, table: usize) -> u64 {
         let (Some(t), Some(lines)) = (self.source.tables.get(table), self.lines(table)) else { return 0 };
-        (0..t.lines as usize)
-            .map(|n| (0..SLOTS).filter(|s| lines.word(n * t.line + 8 + s * t.slot()) != 0).count() as u64)
-            .sum()
+        (0..t.lines as usize).map(|n| (0..t.slots).filter(|s| lines.word(t.slot_at(n, *s)) != 0).count() as u64).sum()
     }
 
     /// Frees what has expired. Entries expire without it, but keep their places until a packet
@@ -314,8 +320,8 @@ impl Object {
         }
         let now = kernel::monotonic();
         let over = |line: u32| {
-            (0..SLOTS).any(|s| {
-                let used = shared.word(line as usize * t.line + 8 + s * t.slot());
+            (0..t.slots).any(|s| {
+                let used = shared.word(t.slot_at(line as usize, s));
                 used != 0 && used.saturating_add(t.idle) < now
             })
         };

@@ -102,15 +102,15 @@ pub struct XdpTable {
     pub value: usize,
     /// Nanoseconds after which an entry without use expires; 0: it does not.
     pub idle: u64,
-    /// Of an exact table: lines of the map, and bytes of each.
+    /// The time of its last use is kept with each entry.
+    pub stamped: bool,
+    /// Of an exact table: lines of the map, bytes and slots of each.
     pub lines: u32,
     pub line: usize,
+    pub slots: usize,
     /// Of prefixes: the map has the bytes of a key in the opposite order.
     pub reversed: bool,
 }
-
-/// Slots of a line.
-pub const SLOTS: usize = 8;
 
 impl XdpTable {
     pub fn key_words(&self) -> usize {
@@ -126,9 +126,10 @@ impl XdpTable {
         format!("m{}", &self.map[1..])
     }
 
-    /// Bytes of a slot: the time of the last use, key and value.
-    pub fn slot(&self) -> usize {
-        8 * (1 + self.key_words() + self.value_words())
+    /// Where a slot of a line begins, in bytes from the map's begin: the time of the last use, key
+    /// and value.
+    pub fn slot_at(&self, line: usize, slot: usize) -> usize {
+        line * self.line + tables::HEAD + slot * 8 * (1 + self.key_words() + self.value_words())
     }
 }
 
@@ -151,7 +152,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         if g.first(&format!("walk {}", unit.0)) {
             code.push_str(&g.xdp_walk(unit)?)
         }
-        code.push_str(&g.xdp_handler(p, &mut ways, &functions));
+        code.push_str(&g.xdp_handler(p, &mut ways, &functions, &tables));
     }
     let state = g.xdp_state(&tables);
     let faults = WORDS_OF_FAULTS.max(FaultKind::USER as usize + m.faults.len());
@@ -169,7 +170,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     );
     let changes: String = tables.iter().map(|t| tables::xdp_changes(m, t)).collect();
     let all = [&functions, &code];
-    let timed = all.iter().any(|t| t.contains("x->core->") || t.contains("wl_table_unlock("));
+    let timed = all.iter().any(|t| t.contains("x->core->")) || tables.iter().any(|t| t.stamped);
     let looped = all.iter().any(|t| t.contains("WL_ROUND(")) || tables.iter().any(|t| t.kind == TableKind::Wildcard);
     let maps = g.xdp_maps(&programs, &ways);
     let text =
@@ -355,7 +356,7 @@ impl<'m> Gen<'m> {
     }
 
     /// A handler's program.
-    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut Ways, functions: &str) -> String {
+    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut Ways, functions: &str, tables: &[XdpTable]) -> String {
         let m = self.m;
         let h = &m.handlers[p.handler.index()];
         let On::Frame { unit, .. } = h.on else { return String::new() };
@@ -369,7 +370,7 @@ impl<'m> Gen<'m> {
         *ways = b.xdp.ways;
         let init = self.xdp_begin();
         let uses = |what: &str| out.contains(what) || decls.contains(what) || functions.contains(what);
-        let timed = uses("x->core->") || uses("wl_table_unlock(");
+        let timed = uses("x->core->") || tables.iter().any(|t| t.stamped && uses(&format!("{}_", t.map)));
         let time = if timed { "core.now = wl_now();\n" } else { "" };
         let wall = if uses("x->core->wall") { "core.wall = wl_manual ? core.now : core.now + wl_wall;\n" } else { "" };
         let instance = match p.interfaces() {
@@ -423,9 +424,7 @@ impl<'m> BodyGen<'_, 'm> {
         let mut set = std::collections::BTreeSet::new();
         for b in blocks {
             walk::stmts(b, &mut |s| {
-                if let StmtKind::Set(l, _) = &s.kind {
-                    set.insert(*l);
-                }
+                set.extend(walk::defined(&s.kind).into_iter().flatten());
             })
         }
         let text: String = set.into_iter().filter_map(|l| self.forget(l)).collect();
@@ -440,12 +439,26 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Makes a local's value unknown to the verifier.
     fn forget(&self, l: LocalId) -> Option<String> {
-        let name = self.name(l);
-        match self.g.m.ty(self.locals[l.index()].ty) {
-            Ty::Bool => Some(format!("WL_FORGET_FLAG({name}); ")),
-            Ty::UInt(..=64) | Ty::Int(_) => Some(format!("{name} ^= (__typeof__({name}))wl_unknown; ")),
-            Ty::Option(_) => Some(format!("WL_FORGET_FLAG({name}.has); ")),
-            _ => None,
+        let mut text = String::new();
+        self.forget_at(self.locals[l.index()].ty, &self.name(l), &mut text);
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn forget_at(&self, ty: TyId, place: &str, text: &mut String) {
+        match self.g.m.ty(ty) {
+            Ty::Bool => text.push_str(&format!("WL_FORGET_FLAG({place}); ")),
+            Ty::UInt(..=64) | Ty::Int(_) => text.push_str(&format!("WL_FORGET_NUMBER({place}); ")),
+            Ty::Ip | Ty::Endpoint => text.push_str(&format!("WL_FORGET({place}.w, 2); ")),
+            Ty::Option(inner) => {
+                text.push_str(&format!("WL_FORGET_FLAG({place}.has); "));
+                self.forget_at(*inner, &format!("{place}.v"), text)
+            }
+            Ty::Record(_) | Ty::Tuple(_) => {
+                for (member, ty) in self.g.members(ty) {
+                    self.forget_at(ty, &format!("{place}.{member}"), text)
+                }
+            }
+            _ => {}
         }
     }
 

@@ -1,12 +1,13 @@
 //! Exact tables in maps of the kernel.
 //!
-//! A table is an array of lines. A key has two lines, by two parts of its hash; its entry lies in a
-//! slot of one of them. Keys and values have their canonical form: integers little endian in whole
-//! bytes, addresses in 16, without gaps. Both lines are locked for the time of an operation: a
-//! second processor may be about the same entry. A program of its own makes changes from outside
-//! ([`XdpTable::program`]), so that no thread of the process ever holds such a lock.
+//! A table is an array of lines, each of a few slots and a lock. A key has a line, by its hash. If
+//! that is full, the entry lies in another one. Keys and values have their canonical form: integers
+//! little endian in whole bytes, addresses in 16, without gaps. The key's line is locked for the
+//! time of a change: a second processor may be about the same entry. Entries are read without the
+//! lock. A program of its own makes changes from outside ([`XdpTable::program`]), so that no thread
+//! of the process ever holds such a lock.
 
-use super::{keyed, XdpTable, SLOTS};
+use super::{keyed, XdpTable};
 use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
@@ -21,16 +22,26 @@ pub const REMOVE: u64 = 3;
 /// Frees what has expired in a line.
 pub const SWEEP: u64 = 4;
 
-/// Lines of a table: twice as many slots as entries.
-pub fn lines(t: &Table) -> u64 {
-    (t.capacity * 2 / SLOTS as u64).next_power_of_two().max(2)
+/// Bytes of a line before its slots: the lock, and which entries lie in other lines.
+pub const HEAD: usize = 8;
+/// Slots of a line, at least.
+const SLOTS: usize = 3;
+
+/// Bytes of a line with slots of so many bytes, and its slots: as few cache lines as will do.
+fn line_of(slot: usize) -> (usize, usize) {
+    let bytes = (HEAD + SLOTS * slot).next_multiple_of(64);
+    (bytes, (bytes - HEAD) / slot)
 }
 
-/// Bytes of a line: its lock and its slots, in whole cache lines.
-pub fn line_bytes(m: &Module, t: &Table) -> usize {
-    let words = |ty| canonical_size(m, ty).div_ceil(8);
-    (8 + SLOTS * 8 * (1 + words(t.key) + words(t.value))).next_multiple_of(64)
+/// Lines of a table: so many that few entries lie in other lines than their own, even if the table
+/// is full (one of thirty, with three slots).
+fn lines(capacity: u64, slots: u64) -> u64 {
+    let wanted = if slots > SLOTS as u64 { 2 * capacity } else { capacity * 5 / 2 };
+    wanted.div_ceil(slots).max(LINES)
 }
+
+/// Lines at least: an entry has others to go to.
+const LINES: u64 = 16;
 
 impl<'m> Gen<'m> {
     /// A table as the hook has it.
@@ -38,6 +49,8 @@ impl<'m> Gen<'m> {
         let t = &self.m.tables[id.index()];
         let name: String = names::ident(&t.name).chars().take(9).collect();
         let kept = matches!(t.kind, TableKind::Lpm | TableKind::Wildcard);
+        let words = |ty| canonical_size(self.m, ty).div_ceil(8);
+        let (line, slots) = line_of(8 * (1 + words(t.key) + words(t.value)));
         XdpTable {
             table: id,
             kind: t.kind,
@@ -46,8 +59,10 @@ impl<'m> Gen<'m> {
             key: canonical_size(self.m, t.key),
             value: canonical_size(self.m, t.value),
             idle: t.idle,
-            lines: lines(t) as u32,
-            line: line_bytes(self.m, t),
+            stamped: t.idle > 0 || t.evict_lru,
+            lines: lines(t.capacity, slots as u64) as u32,
+            line,
+            slots,
             reversed: t.kind == TableKind::Lpm && keyed::is_reversed(self.m, t.key),
         }
     }
@@ -73,19 +88,21 @@ impl<'m> Gen<'m> {
             "/* Table {title}: a slot, with the time of its last use (0: free), and a line. */\n\
              struct {0}_key {{ uint64_t w[{1}]; }};\n\
              struct {0}_slot {{ uint64_t used, key[{1}], value[{2}]; }};\n\
-             struct {0}_line {{ uint32_t lock, pad; struct {0}_slot slot[{SLOTS}]; }} __attribute__((aligned(64)));\n",
+             struct {0}_line {{ uint32_t lock; uint16_t away, guests; struct {0}_slot slot[{3}]; }} __attribute__((aligned(64)));\n",
             x.map,
             x.key_words(),
             x.value_words(),
+            x.slots,
         ));
         self.helpers.push_str(&format!(
             "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct {0}_line); \
              WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} {0} SEC(\".maps\");\n\
              volatile uint64_t {0}_entries SEC(\".bss\");\n\
-             WL_TABLE({0}, {n}, {1}, {2}, {3}, {4}, {5}, {6})\n",
+             WL_TABLE({0}, {n}, {1}, {2}, {3}, {4}, {5}, {6}, {7})\n",
             x.map,
             x.key_words(),
             x.value_words(),
+            x.slots,
             x.lines,
             t.capacity,
             t.idle,
@@ -220,22 +237,23 @@ impl<'m> BodyGen<'_, 'm> {
         (self.g.xdp_of(t).map, &self.g.m.tables[t.index()])
     }
 
-    /// Opens a block with the packed key `k_` and its two lines, locked; answers the name of these.
-    fn xdp_key(&mut self, t: TableId, key: &Expr) -> String {
+    /// Opens a block with the packed key `k_`.
+    fn xdp_key(&mut self, t: TableId, key: &Expr) {
         let (map, table) = self.xdp_map(t);
         let (codec, words) = (self.g.xdp_codec(table.key), canonical_size(self.g.m, table.key).div_ceil(8));
         let text = self.expr(key);
-        let at = format!("lines{}", self.xdp_temp());
-        self.decls.push_str(&format!("wl_lines {at} = {{0}};\n"));
-        let leave = self.leave_fault();
         self.join_of_branches(&[]);
         line!(
             self,
             "{{ struct {map}_key k_ = {{0}};\npack_{codec}((uint64_t *)&k_, {text});\nWL_FORGET(k_.w, {words});"
         );
         self.check(key.may_fault());
-        line!(self, "if (WL_UNLIKELY(!{map}_lock(&k_, &{at}))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}");
-        at
+    }
+
+    /// A lock that is not to be had is a fault.
+    fn xdp_lockless(&mut self, failed: &str) {
+        let leave = self.leave_fault();
+        line!(self, "if (WL_UNLIKELY({failed})) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}");
     }
 
     pub(super) fn xdp_temp(&mut self) -> u32 {
@@ -262,37 +280,49 @@ impl<'m> BodyGen<'_, 'm> {
         let words = canonical_size(self.g.m, table.value).div_ceil(8);
         match s {
             TableStmt::Get { key, dst, .. } => {
-                let (at, dst) = (self.xdp_key(t, key), self.name(*dst));
-                line!(self, "struct {map}_slot *s_ = {map}_get(x, &k_, &{at});\n{dst}.has = s_ != NULL;");
-                line!(self, "if (s_) {dst}.v = unpack_{value}(s_->value);\nwl_table_unlock({at}); }}\nWL_FORGET_FLAG({dst}.has);");
+                self.xdp_key(t, key);
+                let dst = self.name(*dst);
+                line!(self, "uint64_t v_[{}];\nconst int f_ = {map}_get(x, &k_, v_);", words.max(1));
+                self.xdp_lockless("f_ == 3");
+                line!(
+                    self,
+                    "{dst}.has = f_ == 1;\nif ({dst}.has) {dst}.v = unpack_{value}(v_); }}\nWL_FORGET_FLAG({dst}.has);"
+                );
             }
             TableStmt::Put { key, value: new, place, .. } => {
-                let text = self.expr(new);
-                let c = self.g.cty(table.value);
+                let (text, c) = (self.expr(new), self.g.cty(table.value));
                 line!(self, "{{ const {c} new_ = {text};");
                 self.check(new.may_fault());
-                let at = self.xdp_key(t, key);
-                let any = Store { map: &map, codec: &value, words, at: &at, found: false };
-                self.xdp_store(any, "new_", *place);
-                line!(self, "}} }}");
+                self.xdp_key(t, key);
+                self.xdp_do(t, "WL_PUT", Some((&value, "new_")));
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY(f_ == 2)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }} }} }}", place.0);
             }
             TableStmt::Remove { key, dst, .. } => {
-                let at = self.xdp_key(t, key);
-                let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
-                line!(self, "{set}{map}_remove(x, &k_, &{at});\nwl_table_unlock({at}); }}");
+                self.xdp_key(t, key);
+                self.xdp_do(t, "WL_REMOVE", None);
+                let set = dst.map(|d| format!("{0} = f_ == 1;\n}}\nWL_FORGET_FLAG({0});", self.name(d)));
+                line!(self, "{}", set.unwrap_or("}".into()));
             }
             TableStmt::Update { key, entry, body, place, .. } => {
-                let zero = self.g.zero(table.value);
-                let at = self.xdp_key(t, key);
+                let (zero, at) = (self.g.zero(table.value), format!("held{}", self.xdp_temp()));
+                self.decls.push_str(&format!("wl_held {at} = {{0}};\n"));
+                self.xdp_key(t, key);
+                self.xdp_lockless(&format!("!{map}_lock(&k_, &{at})"));
                 let name = self.name(*entry);
-                line!(self, "struct {map}_slot *s_ = {map}_find(x, &k_, &{at});");
+                line!(self, "bool far_ = false;\nstruct {map}_slot *s_ = {map}_find(x, &k_, &{at}, &far_);");
                 line!(self, "if (s_) {name} = unpack_{value}(s_->value); else {name} = {zero};");
                 self.locked.push(at.clone());
                 self.block(body);
                 self.locked.pop();
-                let found = Store { map: &map, codec: &value, words, at: &at, found: true };
-                self.xdp_store(found, &name, *place);
-                line!(self, "}}");
+                line!(self, "uint64_t v_[{}] = {{0}};\npack_{value}(v_, {name});\nbool done_ = true;", words.max(1));
+                let now = self.xdp_now(t);
+                line!(
+                    self,
+                    "if (s_) {{\nWL_COPY({words}, s_->value, v_);\ns_->used = {map}_stamp({now});\n}} else done_ = {map}_add(x, &k_, v_, &{at});\nwl_table_unlock({at});"
+                );
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY(!done_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }} }}", place.0);
             }
             // `placement` keeps handlers with these off the hook.
             TableStmt::Len { .. }
@@ -304,30 +334,23 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// Stores a value and unlocks; a full table is a fault.
-    fn xdp_store(&mut self, to: Store, value: &str, place: PlaceId) {
-        let (Store { map, codec, words, at, found }, leave) = (to, self.leave_fault());
-        line!(self, "{{ uint64_t v_[{}] = {{0}};\npack_{codec}(v_, {value});\nbool done_ = true;", words.max(1));
-        if found {
-            line!(
-                self,
-                "if (s_) {{\n_Pragma(\"unroll\") for (unsigned j_ = 0; j_ < {words}; j_++) s_->value[j_] = v_[j_];\n\
-                 s_->used = x->core->now + 1;\n}} else"
-            )
+    /// The time of a use, where a table keeps it.
+    fn xdp_now(&self, t: TableId) -> &'static str {
+        match self.g.xdp_of(t).stamped {
+            true => "x->core->now",
+            false => "0",
         }
-        line!(self, "done_ = {map}_put(x, &k_, v_, &{at});\nwl_table_unlock({at});");
-        line!(self, "if (WL_UNLIKELY(!done_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }} }}", place.0);
     }
-}
 
-/// Where a value is stored.
-struct Store<'a> {
-    map: &'a str,
-    /// The suffix of the functions of its type, and its words.
-    codec: &'a str,
-    words: usize,
-    /// The locked lines.
-    at: &'a str,
-    /// `s_` is the entry, if there is one already.
-    found: bool,
+    /// Does one thing with the entry of `k_`: `f_` is the result. `value`: its codec, and what is
+    /// put.
+    fn xdp_do(&mut self, t: TableId, what: &str, value: Option<(&str, &str)>) {
+        let (map, now) = (self.xdp_map(t).0, self.xdp_now(t));
+        line!(self, "struct {map}_copy v_ = {{0}};");
+        if let Some((codec, new)) = value {
+            line!(self, "pack_{codec}(v_.v, {new});");
+        }
+        line!(self, "const int f_ = {map}_do({what}, &k_, &v_, {now});");
+        self.xdp_lockless("f_ == 3");
+    }
 }

@@ -242,6 +242,7 @@ impl Lower<'_, '_> {
     pub fn outlet_by(&mut self, value: &Expr, to: &Expr, i: &Expr, count: u64, span: Span) -> R<()> {
         let ExprKind::Index(base, _) = &*to.kind else { return Err(crate::compiler::Reported) };
         let index = self.index_value(i)?;
+        self.index_fits(i, &index, count, "outputs")?;
         let (cond, index) = self.below(index, build::u32(count as u32));
         self.guard(cond, ir::FaultKind::INDEX, i.span);
         let index = match self.frames || build::as_int(&index).is_some() {

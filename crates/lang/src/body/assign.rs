@@ -290,7 +290,12 @@ impl Lower<'_, '_> {
 
     fn table_key(&mut self, t: ir::TableId, key: &Expr) -> R<ir::Expr> {
         let ty = self.cx.tables[t.index()].key.clone();
-        self.expr_as(key, &ty)
+        let e = self.expr_as(key, &ty)?;
+        let (kind, capacity) = (self.cx.m.tables[t.index()].kind, self.cx.m.tables[t.index()].capacity);
+        if kind == ir::TableKind::Array {
+            self.index_fits(key, &e, capacity, "entries")?;
+        }
+        Ok(e)
     }
 
     pub fn table_get(&mut self, t: ir::TableId, key: &Expr, span: Span) -> R<Val> {

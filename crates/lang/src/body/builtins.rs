@@ -386,6 +386,7 @@ impl Lower<'_, '_> {
             Own::Maglev => K::Maglev(p, self.expr_as(arg, &U64)?),
             _ => {
                 let i = self.index_value(arg)?;
+                self.index_fits(arg, &i, self.cx.app.instances(p), "instances")?;
                 let (cond, i) = self.below(i, n);
                 return Ok(if own == Own::Up {
                     let up = X::new(T_BOOL, K::PortUp(p, i));

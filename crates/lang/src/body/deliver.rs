@@ -308,7 +308,9 @@ impl Lower<'_, '_> {
         self.impure = true;
         if let ExprKind::Index(p, i) = &*e.kind {
             let port = self.port_arg(p)?;
-            let i = self.index_value(i)?;
+            let written = i;
+            let i = self.index_value(written)?;
+            self.index_fits(written, &i, self.cx.app.instances(port), "instances")?;
             let (cond, i) = self.below(i, ir::Expr::new(T_U32, K::PortLen(port)));
             self.guard(cond, FaultKind::INDEX, e.span);
             return Ok((port, i));

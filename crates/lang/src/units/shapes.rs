@@ -71,6 +71,7 @@ impl Builder<'_, '_> {
                 let ast::ExprKind::Set(values) = &*e.kind else {
                     return Err(self.cx.error("E0301", e.span, "expected a set of bytes: `{\"a\", \"b\"}`"));
                 };
+                self.cx.set_has_items(values, e.span)?;
                 let t = self.ir(id).ty;
                 let caseless = matches!(self.ir(id).kind, FieldKind::Bytes { caseless: true, .. });
                 let op = if caseless { ir::BinOp::EqCase } else { ir::BinOp::Eq };
@@ -416,6 +417,13 @@ impl Builder<'_, '_> {
     }
 
     fn switch(&mut self, head: &Head, on: Option<&Expr>, cases: &[ast::Case]) -> R<(FieldId, Ty)> {
+        if cases.is_empty() {
+            return Err(self.cx.report(
+                Diagnostic::error("E0435", head.span, "this switch has no case")
+                    .label("no message fits")
+                    .hint("add a case, as `else => nothing`"),
+            ));
+        }
         let on = on.map(|e| Ok((self.eval(e, None, None)?, e.span))).transpose()?;
         // The field stands before its cases' fields in the unit's list, so that its id is known to
         // them.

@@ -65,6 +65,16 @@ impl Batch {
         self.frames.clear();
         self.bufs.clear();
     }
+    /// Keeps the frames at these places, which ascend; the others go without their buffers.
+    #[inline]
+    pub fn keep(&mut self, places: &[u8]) {
+        for (to, from) in places.iter().map(|k| usize::from(*k)).enumerate() {
+            (self.frames[to], self.bufs[to]) = (self.frames[from], self.bufs[from]);
+        }
+        self.frames.truncate(places.len());
+        self.bufs.truncate(places.len());
+    }
+
     /// Drops the frames that `keep` refuses, without their buffers; the others move up.
     #[inline]
     pub fn retain(&mut self, mut keep: impl FnMut(usize, &mut wl_frame, &mut Buf) -> bool) {

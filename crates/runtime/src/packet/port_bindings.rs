@@ -571,11 +571,7 @@ impl Opening<'_> {
         }
         let (cores, packets) = (self.plans.len(), self.app.program.packets());
         let of = |frame: &[u8]| {
-            let steer = packets.and_then(|x| x.steer.map(|s| (s, x.this)));
-            // SAFETY: the program's own function, on a valid frame.
-            let hash = steer.map(|(steer, this)| unsafe {
-                steer(this, p as u32, frame.as_ptr(), frame.len() as u32, frame.len() as u32)
-            });
+            let hash = packets.and_then(|x| x.hash(p as u32, frame));
             core_of(hash.unwrap_or_else(|| flow_hash(frame)), cores)
         };
         let one_queue = (frames.one_queue || self.home(p).is_some()) && port.handler.is_some();

@@ -24,6 +24,7 @@ use super::pool::Pool;
 use super::port::FramePort;
 use super::port_targets::frame_handler;
 use super::rps::Rps;
+use super::scatter::Scatter;
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
@@ -151,6 +152,8 @@ pub struct PacketCore {
     /// Frames shown to an app, and those of a batch that are for this core.
     view: Batch,
     part: Batch,
+    /// The cores of the frames of the batch at hand.
+    scatter: Scatter,
     packets: Packets,
     index: usize,
     pool: Pool,
@@ -248,6 +251,7 @@ impl PacketCore {
             borrowed: false,
             view: Batch::default(),
             part: Batch::default(),
+            scatter: Scatter::new(p.stats.len()),
             packets: p.packets,
             index: p.index,
             pool: p.pool,

@@ -4,7 +4,7 @@
 use super::{PacketCore, Route};
 use crate::abi::{wl_frame, wl_left, WL_F_OVERLOAD, WL_GONE};
 use crate::packet::batch::{bytes, Batch, BATCH};
-use crate::packet::core_mesh::Item;
+use crate::packet::handover::Item;
 use crate::packet::offload::{Large, Undone};
 use crate::packet::port::Sent;
 

@@ -1,0 +1,139 @@
+//! Two processors at one table at the same time.
+
+use super::*;
+
+/// What a thread does with a program.
+type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// Runs all at once, each on a processor of its own as far as there are some.
+fn at_once(all: Vec<Work>) {
+    let barrier = std::sync::Barrier::new(all.len());
+    std::thread::scope(|s| {
+        for (n, work) in all.into_iter().enumerate() {
+            let barrier = &barrier;
+            s.spawn(move || {
+                // SAFETY: plain system calls on this thread, with a set that lives here.
+                unsafe {
+                    let mut one: libc::cpu_set_t = std::mem::zeroed();
+                    libc::CPU_SET(n % libc::sysconf(libc::_SC_NPROCESSORS_ONLN).max(1) as usize, &mut one);
+                    libc::sched_setaffinity(0, std::mem::size_of_val(&one), &one);
+                }
+                barrier.wait();
+                work()
+            });
+        }
+    });
+}
+
+const ROUNDS: u32 = 400_000;
+
+/// Each processor counts in all entries, so many that lines overflow. Meanwhile others come and go,
+/// by packets and from outside. No count is lost, and each key has one entry.
+#[test]
+fn counts_add_up() {
+    let folder = Folder::new("xdp-races");
+    let path = written(
+        &folder,
+        "app races {
+    port wire = nic(\"eth0\")
+    state turn: u64
+    table flows: u32 -> record { packets: u64, bytes: u64 } { capacity 500 }
+    table guests: u32 -> u64 { capacity 300, idle 1s }
+    counter seen
+    on wire(p) {
+        turn += 1
+        update flows[u32(turn * 7 % 480)] { .packets += 1; .bytes += 3 }
+        let other = u32(turn * 5 % 200)
+        if let n = guests[other] {
+            seen += n % 2
+            if turn % 3 == 0 { remove guests[other] }
+        } else { guests[other] = u64(other) * 2 }
+    }
+}
+",
+    );
+    let (m, all) = placed(&module(path), &[]);
+    let Some(object) = load(&m, &all, &[]) else { return };
+    object.set_time(1 << 40).expect("the time is set");
+    let frame = udp_frame();
+    let run = || -> Work { Box::new(|| drop(object.test_many(0, &frame, ROUNDS).expect("the kernel runs it"))) };
+    let outside: Work = Box::new(|| {
+        for n in 0..20_000u32 {
+            let key = (1000 + n % 50).to_le_bytes();
+            assert!(object.put(1, &key, &u64::from(n * 2).to_le_bytes()), "no room");
+            assert!(object.get(1, &key).is_some(), "the entry has gone");
+            assert!(object.remove(1, &key), "the entry has gone");
+            object.get(0, &(n % 480).to_le_bytes()).map(|v| assert_eq!(word(&v, 0) * 3, word(&v, 1), "torn"));
+        }
+    });
+    at_once(vec![run(), run(), outside]);
+    let (mut packets, mut keys, mut place) = (0, std::collections::BTreeSet::new(), 0);
+    while let Some((next, key, value)) = object.next(0, place) {
+        assert!(keys.insert(key), "a key has two entries");
+        assert_eq!(word(&value, 0) * 3, word(&value, 1));
+        packets += word(&value, 0);
+        place = next;
+    }
+    assert_eq!((packets, keys.len()), (2 * u64::from(ROUNDS), 480));
+    assert_eq!((object.counter(0), object.faults(12)), (0, 0));
+    // Nothing is left behind by those that have gone.
+    for n in 0..200u32 {
+        object.remove(1, &n.to_le_bytes());
+    }
+    assert_eq!(object.entries(1), 0);
+    for n in 0..300u32 {
+        assert!(object.put(1, &n.to_le_bytes(), &[0; 8]), "a slot is lost: {n}");
+    }
+    assert!(!object.put(1, &300u32.to_le_bytes(), &[0; 8]), "more entries than the capacity");
+}
+
+/// The same with entries that make room for others, and expire.
+#[test]
+fn entries_make_room() {
+    let folder = Folder::new("xdp-races-lru");
+    let path = written(
+        &folder,
+        "app races {
+    port wire = nic(\"eth0\")
+    state turn: u64
+    table few: u32 -> record { key: u32, twice: u64 } { capacity 1024, idle 1s, evict lru }
+    counter wrong
+    on wire(p) {
+        turn += 1
+        let key = u32(turn * 12347 % 5000)
+        if let e = few[key] { if e.key != key or e.twice != u64(key) * 2 { wrong += 1 } }
+        update few[key] { .key = key; .twice = u64(key) * 2 }
+    }
+}
+",
+    );
+    let (m, all) = placed(&module(path), &[]);
+    let Some(object) = load(&m, &all, &[]) else { return };
+    object.set_time(1 << 40).expect("the time is set");
+    let frame = udp_frame();
+    let run = || -> Work { Box::new(|| drop(object.test_many(0, &frame, ROUNDS).expect("the kernel runs it"))) };
+    let clock: Work = Box::new(|| {
+        for n in 0..2_000u64 {
+            object.set_time((1 << 40) + n * 2_000_000).expect("the time is set");
+            if n % 100 == 0 {
+                object.sweep(0)
+            }
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+    });
+    at_once(vec![run(), run(), clock]);
+    let [_, _, inserts, evictions, expired, rejected] = object.statistics(0);
+    assert_eq!((object.counter(0), rejected, object.faults(14)), (0, 0, 0));
+    assert!(evictions > 1000 && object.entries(0) <= 1024, "{evictions} {}", object.entries(0));
+    assert_eq!(inserts - evictions - expired, object.entries(0));
+}
+
+fn word(bytes: &[u8], n: usize) -> u64 {
+    u64::from_le_bytes(bytes[8 * n..8 * n + 8].try_into().expect("eight bytes"))
+}
+
+fn udp_frame() -> Vec<u8> {
+    let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    f.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 9, 0, 9, 0, 8, 0, 0]);
+    f
+}
