@@ -162,7 +162,9 @@ impl Compiler<'_> {
                 Ok(a.complement().union(&b).complement())
             }
             ExprKind::Unary(UnOp::BitNot | UnOp::Not, a) => Ok(self.charset_of(module, a)?.complement()),
-            ExprKind::Set(es) => es.iter().try_fold(ir::ByteSet::EMPTY, |s, e| Ok(s.union(&self.charset_of(module, e)?))),
+            ExprKind::Set(es) => {
+                es.iter().try_fold(ir::ByteSet::EMPTY, |s, e| Ok(s.union(&self.charset_of(module, e)?)))
+            }
             ExprKind::Range(a, b, inclusive) => {
                 let (a, b) = (byte(self, a)?, byte(self, b)?);
                 let mut set = ir::ByteSet::EMPTY;
