@@ -308,7 +308,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                     1 => ("", String::new()),
                     _ => (self.first_round(), self.round()),
                 };
-                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {i}++) {{\n{round}");
+                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {i}++) {{");
+                self.out.push_str(&round);
                 self.loop_body(&i, None, body, self.pauses_in(&s.kind));
             }
             StmtKind::Break | StmtKind::Continue => {

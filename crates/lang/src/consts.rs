@@ -1,5 +1,7 @@
 //! Constants, literals with suffixes, sets of bytes, and the types that the source names.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
 use crate::fold;

@@ -1,5 +1,7 @@
 //! Arrays of ways in and out of elements: `in x: packet [4]`, `out y: packet [n]`.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::ends::{Direction, Entrance};
 use super::scope::{AppName, Instance};
 use crate::body::Lower;

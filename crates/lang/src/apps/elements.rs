@@ -1,6 +1,8 @@
 //! Elements inside of an app. Every instance has its own state. Its handler becomes part of the
 //! graph where messages reach it.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::arrays::{instance_at, name_at};
 use super::ends::{Direction, Entrance, From, Outlet};
 use super::instances::built_outs;

@@ -1,5 +1,7 @@
 //! Frame ports (`nic("eth0")`, `pcap("f")`, lists of them) and the handlers of their frames.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::scope::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};

@@ -165,9 +165,10 @@ impl Lower<'_, '_> {
         if !self.in_app || self.lookup(&name.name).is_some() {
             return None;
         }
-        match self.cx.app.get(&name.name)? {
-            AppName::Gauge(g) => Some((g.clone(), key)),
-            _ => None,
+        if let AppName::Gauge(g) = self.cx.app.get(&name.name)? {
+            Some((g.clone(), key))
+        } else {
+            None
         }
     }
 

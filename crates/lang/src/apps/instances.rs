@@ -6,6 +6,8 @@
 //! the handler of that port. Every send of the element to such an output goes through the port, so
 //! that the order stays.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::arrays::{instance_at, place_name};
 use super::ends::{Around, Loop, Outlet};
 use super::scope::{AppName, Instance};

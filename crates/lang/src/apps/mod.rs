@@ -1,5 +1,7 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 pub mod alone;
 pub mod arrays;
 pub mod caches;

@@ -1,5 +1,7 @@
 //! Parameters and ports: the connections of a program to the outside.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::scope::AppName;
 use crate::compiler::{Compiler, Reported, R};
 use crate::items::Item;

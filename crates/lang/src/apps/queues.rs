@@ -3,6 +3,8 @@
 //! A queue is a port inside of the program. `p -> q` sends to it. `q.pop()` takes the oldest
 //! packet, which `on q(p)` or the wiring `q -> …` then handles. A ring is a table of values.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::arrays::name_at;
 use super::scope::AppName;
 use crate::body::Lower;

@@ -3,6 +3,8 @@
 //! The signals are `NAME.get`, `.insert`, `.remove`, `.next`, `.len` and `.clear`. They are made
 //! like signals that a program declares itself.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -155,22 +157,7 @@ impl Compiler<'_> {
             Ty::Option(t) => all(vec![t]),
             Ty::Tuple(ts) => all(ts.iter().collect()),
             Ty::Record(r) => all(self.records[r.index()].iter().map(|(_, t)| t).collect()),
-            Ty::Error
-            | Ty::Never
-            | Ty::Unit
-            | Ty::Lit
-            | Ty::Fault
-            | Ty::Prefix
-            | Ty::None
-            | Ty::List(..)
-            | Ty::Msg(_)
-            | Ty::Items(..)
-            | Ty::Switch(..)
-            | Ty::Stream
-            | Ty::Replies(_)
-            | Ty::Port(_)
-            | Ty::Table(_)
-            | Ty::Conn => false,
+            _ => false,
         }
     }
 
@@ -186,28 +173,7 @@ impl Compiler<'_> {
             Ty::Duration => ParamType::Duration,
             Ty::Bytes(n) if *n <= 1 << 24 => ParamType::Bytes(*n as u32),
             Ty::Enum(_) => ParamType::Bytes(VARIANT),
-            Ty::Error
-            | Ty::Never
-            | Ty::Unit
-            | Ty::Lit
-            | Ty::Int { .. }
-            | Ty::Fault
-            | Ty::Endpoint
-            | Ty::Prefix
-            | Ty::Bytes(_)
-            | Ty::None
-            | Ty::Option(_)
-            | Ty::List(..)
-            | Ty::Tuple(_)
-            | Ty::Record(_)
-            | Ty::Msg(_)
-            | Ty::Items(..)
-            | Ty::Switch(..)
-            | Ty::Stream
-            | Ty::Replies(_)
-            | Ty::Port(_)
-            | Ty::Table(_)
-            | Ty::Conn => return None,
+            _ => return None,
         })
     }
 

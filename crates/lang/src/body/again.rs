@@ -6,6 +6,8 @@
 //! and searched for its changes. If it changes something that a fact relied on, it is lowered once
 //! more.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::compiler::R;
 use crate::ir_builder as build;

@@ -37,12 +37,11 @@ impl Lower<'_, '_> {
         let mut total = build::u64(0);
         for f in seq {
             let kind = self.field_ir(fields.unit, *f).kind;
-            total = match &kind {
-                FieldKind::Align { to } => rounded(total, (*to).into()),
-                _ => {
-                    let n = self.length_of(fields, *f, &kind)?;
-                    build::bin(T_U64, BinOp::Add, total, n)
-                }
+            total = if let FieldKind::Align { to } = &kind {
+                rounded(total, (*to).into())
+            } else {
+                let n = self.length_of(fields, *f, &kind)?;
+                build::bin(T_U64, BinOp::Add, total, n)
             };
         }
         Some(crate::fold::fold(&self.cx.m, &total))

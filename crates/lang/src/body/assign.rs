@@ -1,5 +1,7 @@
 //! Assignable places: variables, state, sessions, counters, table entries, fields of records.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Kind, Lower};
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U64};

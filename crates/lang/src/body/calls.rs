@@ -1,6 +1,8 @@
 //! Calls of functions. A pure function becomes a function of the IR. One that takes messages or
 //! touches state is inlined.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::sink::Sink;
 use super::{Binding, Kind, Lower, Ret};
 use crate::apps::scope::{AppName, Instance};

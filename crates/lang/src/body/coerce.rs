@@ -1,6 +1,8 @@
 //! Implicit conversions: constants to their width, integers to wider ones, values to options,
 //! options with a proof to their values.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL};
 use crate::ir_builder as build;

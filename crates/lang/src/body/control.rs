@@ -1,6 +1,8 @@
 //! Branches: `if`, `if let`, `match`, `else`, blocks. Every form is a [`Lower::branch`] with two
 //! arms.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::ops::only_requires;
 use super::patterns::is_named;
 use super::{Lower, Replied};

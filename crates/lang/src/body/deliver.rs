@@ -1,6 +1,8 @@
 //! Sending messages: `reply`, `call`, `->`. A message that `if`, `match`, `else` or a function
 //! chooses is sent in every branch.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::sink::{Joined, Sink};
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};

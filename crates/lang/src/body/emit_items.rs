@@ -1,5 +1,7 @@
 //! Writing the items of a list: each from a value, a message, a record or bytes.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::built_message::{FieldSource, Fields, Piece};
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32};

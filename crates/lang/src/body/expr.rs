@@ -1,5 +1,7 @@
 //! Expressions: names, fields, indices and literals. The neighbouring files have the other forms.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Kind, Lower};
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U32, T_U64};

@@ -119,10 +119,7 @@ impl Lower<'_, '_> {
 
     /// How many there are to choose from; None: the instances of a port.
     fn fixed_targets(&mut self, to: &Expr) -> R<Option<u64>> {
-        let fixed = match &*to.kind {
-            ExprKind::List(t) => Some(t.len() as u64),
-            _ => self.way_count(to),
-        };
+        let fixed = if let ExprKind::List(t) = &*to.kind { Some(t.len() as u64) } else { self.way_count(to) };
         if fixed == Some(0) {
             return Err(self.err("E0502", to.span, "there is nothing to choose from"));
         }
@@ -145,8 +142,9 @@ impl Lower<'_, '_> {
 
 /// One of several targets.
 fn target(to: &Expr, i: u64) -> Expr {
-    match &*to.kind {
-        ExprKind::List(t) => t[i as usize].clone(),
-        _ => item(to, i),
+    if let ExprKind::List(t) = &*to.kind {
+        t[i as usize].clone()
+    } else {
+        item(to, i)
     }
 }

@@ -1,6 +1,8 @@
 //! Iteration over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a
 //! message's list are read in place.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::again::Changes;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};

@@ -1,6 +1,8 @@
 //! Messages that a program makes: `Unit { … }` built from its fields, `message with { … }` with
 //! fields replaced.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::built_message::{EditedMessage, FieldSource, Fields, Piece};
 use super::Lower;
 use crate::compiler::{Reported, R};

@@ -1,5 +1,7 @@
 //! Patterns: the condition under which one matches, and the names it binds.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::compiler::{Reported, R};
 use crate::ir_builder as build;

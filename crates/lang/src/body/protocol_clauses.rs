@@ -1,6 +1,8 @@
 //! The clauses of a protocol about one message: `refuse`, the parameters of the answer's unit,
 //! `pipeline when`, `matches`, and `status` and `class` of an answer.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32};
 use crate::ir_builder as build;

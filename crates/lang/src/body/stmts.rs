@@ -1,5 +1,7 @@
 //! Statements.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::sink::Sink;
 use super::{Kind, Lower, Replied, Ret};
 use crate::compiler::{Reported, R};

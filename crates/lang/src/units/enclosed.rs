@@ -5,6 +5,8 @@
 //! length. A unit whose last field reads `to end` is lowered once more for this place, with the end
 //! added.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::fields::{Builder, EnclosedEnd, Head};
 use super::info::UnitInfo;
 use crate::compiler::{Reported, R, T_BOOL, T_U64};

@@ -1,6 +1,8 @@
 //! `packet` items: a graph of headers, and members computed from them. Each header is a switch of
 //! the frame unit: present or absent.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::info::{Member, PacketInfo};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};

@@ -1,6 +1,8 @@
 //! The shape of a field in the bytes: integers, text numbers, bytes, lists, streams, switches,
 //! nested units.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::fields::{Builder, Head};
 use crate::compiler::{Reported, R, T_U64};
 use crate::ir_builder as build;

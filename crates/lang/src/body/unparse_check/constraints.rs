@@ -6,6 +6,8 @@
 //! that the builder does not know: a parameter of the unit, items taken from answers. They are left
 //! to the receiver.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
 use crate::compiler::{R, T_BOOL, T_U32, T_U64};

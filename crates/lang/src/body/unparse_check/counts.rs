@@ -2,6 +2,8 @@
 //! the given fields. Out: nothing if that is certain, E0433 if it is certainly not so, else a
 //! guard.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::super::unparse_check::constraints::same_sum;
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};

@@ -14,6 +14,8 @@
 //! appended item with a computed name. Then the unit's own grammar parses the changed message again
 //! before it is sent. The result of that parse gives the answer.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::super::Lower;
 use crate::compiler::{R, T_U64};
 use crate::ir_builder as build;

@@ -66,16 +66,17 @@ impl Lower<'_, '_> {
     /// The bytes behind a run must not continue it.
     pub fn ends_run(&mut self, run: &ByteSet, next: &Emit, span: Span) -> R<()> {
         let ok = match next {
-            Emit::Bytes(v) => match &*v.kind {
-                K::Bytes(b) => build::boolean(!b.first().is_some_and(|c| run.has(*c))),
-                _ => {
+            Emit::Bytes(v) => {
+                if let K::Bytes(b) = &*v.kind {
+                    build::boolean(!b.first().is_some_and(|c| run.has(*c)))
+                } else {
                     let t = self.cx.lower_ty(&Ty::Bytes(1));
                     let first = build::builtin(t, Builtin::Slice, vec![v.clone(), build::u64(0), build::u64(1)]);
                     let empty = build::cmp(BinOp::Eq, build::len_bytes(v.clone()), build::u64(0));
                     let goes_on = self.all_in(&first, run);
                     build::or(empty, build::not(goes_on))
                 }
-            },
+            }
             Emit::UInt { value, bytes: 1, .. } => {
                 let ranges = (0..=255u64).filter(|b| run.has(*b as u8)).map(|b| (b, b)).collect();
                 let value = self.recast(T_U64, value.clone());
@@ -166,12 +167,11 @@ impl Lower<'_, '_> {
             FieldKind::Literal { values } => first.known(values.first().cloned().unwrap_or_default()),
             FieldKind::Bytes { extent, trim: None, .. } => {
                 let Some(v) = self.enum_text(fields, f)?.or_else(|| fields.value(f).cloned()) else { return Ok(true) };
-                let enough = match &*v.kind {
-                    K::Bytes(b) => first.known(b.clone()),
-                    _ => {
-                        first.parts.push(Part::Value(v));
-                        false
-                    }
+                let enough = if let K::Bytes(b) = &*v.kind {
+                    first.known(b.clone())
+                } else {
+                    first.parts.push(Part::Value(v));
+                    false
                 };
                 match extent {
                     Extent::Until(u) if !enough && !u.peek => {
