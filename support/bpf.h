@@ -76,8 +76,9 @@ typedef struct wl_fx {
 #define wl_header_fault(of, kind, at) do { if ((of) != NULL) wl_count_fault(x, kind, at); } while (0)
 /* By kind, and by place. */
 #define wl_count_fault(x, kind, at) do { \
-    uint32_t kind_ = (kind), place_ = (at); \
-    (x)->state->fault[kind_ < WL_FAULTS ? kind_ : 0]++; \
+    uint64_t kind_ = (kind), place_ = (at); \
+    if (!__builtin_constant_p(kind)) WL_KEEP(kind_); \
+    if (kind_ < WL_FAULTS) (x)->state->fault[kind_]++; \
     if (kind_ < WL_KINDS) { WL_KEEP(place_); if (place_ < WL_PLACES) { WL_KEEP(kind_); if (kind_ < WL_KINDS) (x)->state->placed[place_][kind_]++; } } \
 } while (0)
 
@@ -545,30 +546,33 @@ __attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint
     return there; \
 } \
 /* Room for a new entry in other lines than its own, which is locked: a free slot, if the entry is \
-   `counted`, or that of an entry that has expired. A line that is locked is passed over. */ \
-struct map##_seek { const struct map##_key *k; uint64_t hash, now, place; uint32_t own, counted; }; \
+   counted (`place` begins as 1), or that of an entry that has expired. A line that is locked is \
+   passed over. */ \
+struct map##_seek { const struct map##_key *k; uint64_t hash, now, place; }; \
 static long map##_seek_step(uint32_t n, void *with) { \
     struct map##_seek *w = with; \
     const uint32_t at = map##_other(w->hash, n); \
     struct map##_line *line = map##_at(at); \
     if (!line) return 1; \
-    if (at == w->own || !wl_take(&line->lock)) return 0; \
+    const uint32_t own = map##_own(w->hash); \
+    const uint64_t least = (w->place & 1) ^ 1; \
+    if (at == own || !wl_take(&line->lock)) return 0; \
     const uint64_t over = map##_over(w->now); \
     uint64_t to = (slots); \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
         const uint64_t used = line->slot[i].used; \
-        if (used ? used < over : w->counted) { to = i; break; } \
+        if (used - least < over - least) { to = i; break; } \
     } \
     to ^= wl_unknown; \
     const bool expired = to < (slots) && line->slot[to].used; \
-    if (to < (slots) && (!expired || map##_go(line, to, w->own))) { \
+    if (to < (slots) && (!expired || map##_go(line, to, own))) { \
         map##_take(&line->slot[to], w->k, w->now); \
         line->guests |= (uint16_t)(1u << to); \
         w->place = WL_PLACE(at, to) | (expired ? WL_HAD_EXPIRED : 0); \
     } \
     w->place ^= wl_unknown; \
     wl_unlock(&line->lock); \
-    return w->place != 0; \
+    return w->place >> 63; \
 } \
 /* The entry that is unused longest, of some: in each round others are looked at first. Lines that \
    others have locked are passed over. */ \
@@ -614,23 +618,26 @@ __attribute__((noinline)) uint64_t map##_evict(const struct map##_key *k, uint64
 } \
 /* The place of a slot for a new entry, whose line is locked and has no free slot; 0: there is none. */ \
 __attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_t hash, uint64_t now) { \
-    struct map##_seek w = {k, hash, now, wl_unknown, map##_own(hash), 0}; \
-    struct map##_line *line = map##_at(w.own); \
+    const uint32_t own = map##_own(hash); \
+    struct map##_seek w = {k, hash, now, 0}; \
+    struct map##_line *line = map##_at(own); \
     if (!k || !line) return 0; \
     uint64_t to = (slots); \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) \
         if (line->slot[i].used && line->slot[i].used < map##_over(now)) { to = i; break; } \
     to ^= wl_unknown; \
-    if (to < (slots) && map##_go(line, to, w.own)) { \
+    if (to < (slots) && map##_go(line, to, own)) { \
         map##_take(&line->slot[to], k, now); \
         line->guests &= (uint16_t)~(1u << to); \
-        return WL_PLACE(w.own, to) | WL_HAD_EXPIRED; \
+        return WL_PLACE(own, to) | WL_HAD_EXPIRED; \
     } \
-    w.counted = (__sync_fetch_and_add(&map##_entries, 1) < (capacity)) ^ (uint32_t)wl_unknown; \
+    w.place = (__sync_fetch_and_add(&map##_entries, 1) < (capacity)) ^ wl_unknown; \
+    const bool counted = w.place & 1; \
     bpf_loop(WL_OTHERS, map##_seek_step, &w, 0); \
-    if (w.place) line->away++; \
-    if (!w.place || !w.counted || w.place & WL_HAD_EXPIRED) __sync_fetch_and_add(&map##_entries, -1); \
-    return w.place; \
+    const bool found = w.place >> 63; \
+    if (found) line->away++; \
+    if (!found || !counted || w.place & WL_HAD_EXPIRED) __sync_fetch_and_add(&map##_entries, -1); \
+    return found ? w.place : 0; \
 } \
 /* The slot of a new entry, whose line is locked. */ \
 WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, const wl_held *at) { \
