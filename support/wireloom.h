@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 11u
+#define WL_ABI 12u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -333,9 +333,9 @@ typedef struct wl_packets {
      * Faults are counted through host->fault; they end the handling of their frame, no more.
      * wl_core.now and .wall are set by the runtime before. */
     void (*batch)(void *self, wl_core *, uint32_t handler, wl_frame *f, uint32_t n);
-    /* The steering hash of a frame that comes in on a port: frames of one flow key have one hash.
-       NULL: no key. */
-    uint32_t (*steer)(void *self, uint32_t port, const uint8_t *p, uint32_t n, uint32_t wire);
+    /* The steering hashes of n frames that came in on a port: frames of one flow key have one hash.
+       Of a frame only p, n and wire are read. NULL: no key. */
+    void (*steer)(void *self, uint32_t port, const wl_frame *f, uint32_t n, uint32_t *hashes);
     /* Set by the runtime, called by batch(): a copy of a frame, or one that the program built,
        leaves. The bytes are copied. */
     void (*transmit)(wl_core *, uint32_t port, uint32_t instance, const uint8_t *p, uint32_t n);

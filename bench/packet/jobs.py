@@ -15,7 +15,7 @@ PEERS_FROM = ("quoted, not measured here: 2-vCPU KVM guest, Sapphire Rapids, Lin
 class Job:
     name: str
     label: str
-    kind: str = "frames"          # frames, insert, cores, sharing, xdp, pcap, ipsec
+    kind: str = "frames"          # frames, insert, cores, steering, sharing, xdp, pcap, ipsec
     app: str = ""
     trace: str = ""
     args: list = field(default_factory=list)
@@ -55,6 +55,11 @@ def rules(name, label, n, must, peers, plain):
                must=must, ns=20, peers=peers, plain=plain)
 
 
+def steering(ns, must):
+    return Job(f"steer_{ns}", f"frames of one queue on two cores, handler of some {ns} ns", kind="steering", app=f"bench/packet/apps/costly.loom:costly_{ns}",
+               trace="flow1000", unit="× as fast", reference="", must=must, aim=None, absolute=True, less=False, ns=ns)
+
+
 def ipsec(suite, label, size, ns, peers):
     return Job(f"ipsec_{suite}_{size}", f"ipsec_gateway, {label}, {size} B", kind="ipsec", app="apps/ipsec_gateway.loom", trace=f"plain{size}", args=[suite, str(size)],
                reference="OpenSSL EVP per packet, crypto only", must=1.1, aim=1.0, ns=ns, peers=peers)
@@ -79,6 +84,7 @@ JOBS = [
         must=1.15, aim=1.0),
     Job("cores", "flow_tracker, 1M flows, two cores instead of one", kind="cores", app="apps/flow_tracker.loom", trace="flow1000000", unit="× as fast",
         reference="plain C, two processes", must=1.8, aim=1.95, absolute=True, less=False, ns=35),
+    *(steering(ns, must) for ns, must in [(60, 1.4), (90, 1.4), (140, 1.4), (300, 1.4)]),
     Job("sharing", "each further app that reads a port and only counts", kind="sharing", app="bench/packet/apps/count_each.loom", trace="flow1000",
         reference="", must=None, aim=None, absolute=True, ns=10),
     ipsec("gcm", "AES-256-GCM", 64, 600, "EVP 380"),

@@ -120,8 +120,8 @@ def details(found):
         parts = ", ".join(f"{e['element']} {e['ns']:.1f}" for e in extra.get("elements", []))
         if parts:
             lines.append(f"- {job.label}, ns by element: {parts}")
-        if job.kind == "cores":
-            lines.append(f"- {job.label}, if all frames come in by one queue and the first core passes them on: {spread(extra['one_queue_by_wall_time'])} × (wall time)")
+        if job.kind == "steering":
+            lines.append(f"- {job.label}: one core takes {extra['one_core_ns']:.1f} ns")
         if job.kind == "insert":
             lines.append(f"- {job.label}: 99 of 100 within {extra['p99_us']:.2f} µs, {extra['each_round']} insertions a round")
         if job.kind == "xdp":

@@ -124,7 +124,7 @@ fn run(module: &Module, index: usize, program: &Program) -> Result<(), String> {
 /// A kind of fault as programs write it.
 fn fault_name(module: &Module, kind: u16) -> String {
     let own = kind.checked_sub(FaultKind::USER).and_then(|n| module.faults.get(n as usize));
-    own.map_or_else(|| wireloom_runtime::core::fault::name(kind.into()).to_string(), |f| f.name.clone())
+    own.map_or_else(|| wireloom_runtime::abi::fault_name(kind.into()).to_string(), |f| f.name.clone())
 }
 
 fn code(module: &Module, handler: HandlerId, program: &Program) -> Result<(), String> {
@@ -209,7 +209,7 @@ fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, 
             | SimStep::Refuse(_)
             | SimStep::Accept(_) => services.step(step).map_err(told)?,
             _ => {
-                packets.sim.beside(&services.sim);
+                packets.sim.beside(&services.sim.counted());
                 packets.all(std::slice::from_ref(&(*span, step.clone())))?;
                 packets.sim.alone();
             }

@@ -537,7 +537,11 @@ impl Gen<'_> {
             } else {
                 String::new()
             };
-            let mut text = format!("case {}: {{\nwl_view v;\n{usual}{unit}_parse(NULL, &v, &f);\n", s.port.0);
+            let mut text = format!(
+                "case {}: for (uint32_t i = 0; i < n; i++) {{\nwl_frame f = {{.p = frames[i].p, .n = frames[i].n, .wire = frames[i].wire}};\n\
+                 uint64_t h = 0x57697265;\nwl_view v;\n{usual}{unit}_parse(NULL, &v, &f);\n",
+                s.port.0
+            );
             for k in &s.keys {
                 let value = self.expr(&scope, k);
                 text.push_str(&match m.ty(k.ty) {
@@ -546,12 +550,12 @@ impl Gen<'_> {
                     Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::Option(_) | Ty::List(..) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => format!("h = wl_mix(h ^ (uint64_t)({value}), UINT64_C(0xd6e8feb86659fd93));\n"),
                 });
             }
-            cases.push_str(&format!("{text}break;\n}}\n"));
+            cases.push_str(&format!("{text}hashes[i] = (uint32_t)(wl_fmix64(h) >> 32);\n}}\nbreak;\n"));
         }
         self.code.push_str(&format!(
-            "/* Which core a frame belongs to. */\nstatic uint32_t steer(void *self, uint32_t port, const uint8_t *p, uint32_t n, uint32_t wire) {{\n(void)self;\n\
-             wl_frame f = {{.p = (uint8_t *)(uintptr_t)p, .n = n, .wire = wire}};\nuint64_t h = 0x57697265;\n\
-             switch (port) {{\n{cases}default: break;\n}}\nreturn (uint32_t)(wl_fmix64(h) >> 32);\n}}\n\n"
+            "/* Which core each frame belongs to. */\n\
+             static void steer(void *self, uint32_t port, const wl_frame *frames, uint32_t n, uint32_t *hashes) {{\n(void)self;\n\
+             switch (port) {{\n{cases}default:\nfor (uint32_t i = 0; i < n; i++) hashes[i] = 0;\n}}\n}}\n\n"
         ));
         "steer".into()
     }

@@ -1,62 +1,19 @@
 //! Expressions. They are pure, because earlier guards cover every failure. If a guard is missing
-//! after all, the result is [`Stop::Internal`], never a panic.
+//! after all, the result is [`crate::stop::Stop::Internal`], never a panic.
 
 use crate::builtin;
-use crate::exec::Activation;
+use crate::env::Env;
+use crate::exec::message::Message;
 use crate::grammar::tree::{Content, FieldNode, Node};
-use crate::value::{canonical, int_type, mask, signed, Endpoint, Value};
+use crate::stop::{internal, Res};
+use crate::value::{canonical, int_type, ip_text, mask, signed, Endpoint, Value};
 use std::borrow::Cow;
+use std::rc::Rc;
 use wireloom_ir::*;
 use wireloom_runtime::abi::{WL_P_MAGLEV, WL_P_RING};
 use wireloom_runtime::crypto::{self, Op};
 
-/// Why evaluation or execution ends early.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Stop {
-    Fault {
-        kind: FaultKind,
-        place: PlaceId,
-    },
-    /// The module breaks a rule that the checker should have ensured.
-    Internal(String),
-}
-
-pub type Res<T> = Result<T, Stop>;
-
-pub fn internal<T>(what: impl Into<String>) -> Res<T> {
-    Err(Stop::Internal(what.into()))
-}
-
-/// A node and the bytes it is of.
-#[derive(Clone, Copy)]
-pub struct Seen<'a> {
-    pub node: &'a Node,
-    pub buf: &'a [u8],
-}
-
-/// The current item of a list or stream.
-#[derive(Clone, Copy)]
-pub struct Item<'a> {
-    pub node: &'a FieldNode,
-    pub buf: &'a [u8],
-}
-
-/// The values to which an expression can refer.
-#[derive(Clone, Copy)]
-pub struct Env<'a> {
-    pub module: &'a Module,
-    pub locals: &'a [Value],
-    pub this: Option<Seen<'a>>,
-    pub item: Option<Item<'a>>,
-    pub acc: Option<u64>,
-    pub act: Option<&'a Activation<'a>>,
-}
-
-impl<'a> Env<'a> {
-    pub fn grammar(module: &'a Module, this: Seen<'a>) -> Env<'a> {
-        Env { module, locals: &[], this: Some(this), item: None, acc: None, act: None }
-    }
-
+impl Env<'_> {
     pub fn eval(&self, e: &Expr) -> Res<Value> {
         let m = self.module;
         Ok(match &*e.kind {
@@ -255,6 +212,13 @@ impl<'a> Env<'a> {
         }
     }
 
+    /// A key of a table, in its canonical form.
+    pub fn key(&self, e: &Expr) -> Res<Vec<u8>> {
+        let mut key = Vec::new();
+        canonical(self.module, e.ty, &self.eval(e)?, true, &mut key);
+        Ok(key)
+    }
+
     // ---- messages ----
 
     fn unit_param(&self, root: Root, n: u32) -> Res<Value> {
@@ -271,7 +235,7 @@ impl<'a> Env<'a> {
     }
 
     /// The parsed message that a local names.
-    pub fn message(&self, l: LocalId) -> Res<std::rc::Rc<crate::exec::Message>> {
+    pub fn message(&self, l: LocalId) -> Res<Rc<Message>> {
         match (self.locals.get(l.index()), self.act) {
             (Some(Value::Msg(r)), Some(act)) => act.message(*r),
             _ => internal("no message in this local"),
@@ -526,11 +490,6 @@ fn flow_hash(peer: &Endpoint, local: &Endpoint) -> u64 {
         form.extend_from_slice(&e.port.to_be_bytes());
     }
     builtin::hash(&form)
-}
-
-pub fn ip_text(ip: [u8; 16]) -> String {
-    let v6 = std::net::Ipv6Addr::from(ip);
-    v6.to_ipv4_mapped().map_or_else(|| v6.to_string(), |v4| v4.to_string())
 }
 
 pub fn field_name(unit: &Unit, f: FieldId) -> Cow<'_, str> {

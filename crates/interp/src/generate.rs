@@ -6,7 +6,7 @@
 //! chosen first ([`Computed`]). A message is kept only if it parses as a whole, so the generator
 //! need not know every constraint.
 
-use crate::eval::{Env, Item, Seen};
+use crate::env::{Env, Item, Seen};
 use crate::grammar::parse::Parser;
 use crate::grammar::tree::Node;
 use crate::value::Value;

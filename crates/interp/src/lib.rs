@@ -12,12 +12,12 @@
 //! [`generate`] makes messages from a grammar, and mutations. [`differential`] compares two
 //! programs over the same bytes.
 //!
-//! Unsafe code is confined to the borders with the ABI: `program`, `exec::activation` and
-//! `differential`.
+//! Unsafe code is confined to the borders with the ABI: `program`, `exec` and `differential`.
 
 pub mod api;
 pub mod builtin;
 pub mod differential;
+pub mod env;
 pub mod eval;
 pub mod exec;
 pub mod frames;
@@ -27,6 +27,7 @@ mod host_table;
 pub mod merge;
 pub mod merge_table;
 pub mod program;
+pub mod stop;
 pub mod value;
 
 pub use api::{eval_test, parse_message, Parsed};

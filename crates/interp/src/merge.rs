@@ -1,8 +1,9 @@
 //! The meaning of `merge`: sorted streams of messages combined into one, over complete inputs.
 
-use crate::eval::{Env, Res, Stop};
+use crate::env::Env;
 use crate::grammar::parse::{Halt, Parser};
 use crate::grammar::tree::{Content, FieldNode, Node};
+use crate::stop::{Res, Stop};
 use crate::value::{int_type, signed, Value};
 use std::cmp::Ordering;
 use wireloom_ir::*;

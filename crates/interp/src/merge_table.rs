@@ -4,8 +4,8 @@
 //! has no more bytes or the output is full. Between calls the state is plain bytes without owner:
 //! the message that is being combined, in wire form, and the last key of each input.
 
-use crate::eval::Stop;
 use crate::merge::{combine, order, record, render, unsorted, NoRecord, Record};
+use crate::stop::Stop;
 use crate::value::Value;
 use std::ffi::c_void;
 use std::os::raw::c_int;

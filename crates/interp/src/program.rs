@@ -5,14 +5,15 @@
 //! core hangs off the core's state memory, that of a waiting task off its frame. Tables hang off
 //! the shared memory. So the runtime need not know of any.
 
-use crate::eval::Stop;
+use crate::env::Env;
 use crate::exec::activation::{Activation, Collected, CoreData, Suspended};
-use crate::exec::flatten::{self, Code};
+use crate::exec::code::Code;
 use crate::exec::frame::Frame;
 use crate::exec::tables::{Limits, Outside, OutsideTable, Table};
-use crate::exec::{self, Flow};
+use crate::exec::{self, flatten, Flow};
 use crate::grammar::view::{self, Extra};
 use crate::grammar::{Answer, Grammar, View};
+use crate::stop::Stop;
 use crate::value::{fixed_size, MsgRef, Value};
 use crate::INTERNAL;
 use std::cell::{RefCell, UnsafeCell};
@@ -333,7 +334,7 @@ unsafe extern "C" fn init_core(this: *mut c_void, core: *mut wl_core) {
             for (i, s) in m.states.iter().enumerate() {
                 let Some(init) = &s.init else { continue };
                 let act = activation(inner, core, std::ptr::null_mut());
-                let value = act.env().eval(init);
+                let value = Env::handler(&act).eval(init);
                 match value {
                     Ok(v) => (*data).borrow_mut().states[i] = v,
                     Err(why) => crate::note_internal(&format!("state {}: {why:?}", s.name)),
@@ -420,7 +421,7 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
     if let Some(l) = locals.first_mut() {
         *l = Value::Msg(MsgRef::Frame(unit))
     }
-    let end = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new());
+    let end = exec::run(&Env::handler(&act), body, &mut locals, &mut 0, &mut Vec::new());
     if let Err(stop) = end {
         let (kind, place) = fault_of(stop);
         tell(kind.0, place.0);
@@ -446,7 +447,7 @@ unsafe extern "C" fn run(this: *mut c_void, task: *mut wl_task) -> c_int {
                 None => (0, first_locals(inner, &*task)),
             };
             let Some(body) = inner.handlers.get(handler) else { return WL_T_FAULT };
-            match exec::run(&act.env(), body, &mut locals, &mut pc, &mut Vec::new()) {
+            match exec::run(&Env::handler(&act), body, &mut locals, &mut pc, &mut Vec::new()) {
                 Ok(Flow::Suspend { .. }) if !act.keep_order() => {
                     fail(&mut *task, Stop::Fault { kind: FaultKind::OVERLOAD, place: PlaceId(0) })
                 }
@@ -605,7 +606,7 @@ unsafe fn about(inner: &Inner, core: *mut wl_core, (body, unit): (&Body, UnitId)
     act.request = message;
     let mut locals = exec::fresh_locals(&inner.grammar.module, body, code.locals);
     locals[0] = Value::Msg(MsgRef::Request(unit));
-    if let Err(Stop::Internal(why)) = exec::run(&act.env(), code, &mut locals, &mut 0, &mut Vec::new()) {
+    if let Err(Stop::Internal(why)) = exec::run(&Env::handler(&act), code, &mut locals, &mut 0, &mut Vec::new()) {
         crate::note_internal(&why);
     }
 }
@@ -673,7 +674,7 @@ unsafe extern "C" fn interim(this: *mut c_void, core: *mut wl_core, proto: u32, 
 /// Builds a protocol's answer to a client without a handler, and returns the flags; none after a
 /// fault.
 fn told(act: &Activation, body: &Code, mut locals: Vec<Value>, collected: &RefCell<Collected>) -> Option<u32> {
-    if let Err(stop) = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new()) {
+    if let Err(stop) = exec::run(&Env::handler(&act), body, &mut locals, &mut 0, &mut Vec::new()) {
         if let Stop::Internal(why) = stop {
             crate::note_internal(&why);
         }

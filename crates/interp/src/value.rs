@@ -307,3 +307,9 @@ pub fn from_canonical(m: &Module, ty: TyId, b: &mut &[u8]) -> Value {
         Ty::Unit | Ty::Msg(_) => Value::zero(m, ty),
     }
 }
+
+/// An address in dotted or colon form (RFC 5952).
+pub fn ip_text(ip: [u8; 16]) -> String {
+    let v6 = std::net::Ipv6Addr::from(ip);
+    v6.to_ipv4_mapped().map_or_else(|| v6.to_string(), |v4| v4.to_string())
+}

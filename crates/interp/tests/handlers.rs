@@ -2,8 +2,8 @@
 mod common;
 use common::*;
 use wireloom_interp::differential::{Act, Answer, Mock};
-use wireloom_interp::eval::Stop;
 use wireloom_interp::generate::{Generator, Rng};
+use wireloom_interp::stop::Stop;
 use wireloom_ir::{text, TableId, UnitId};
 
 const FORWARD: u32 = 0;

@@ -1,10 +1,15 @@
 //! State that the whole compilation shares: modules, the IR module under construction, and the
 //! results of resolved items.
 
+use crate::apps::declared::{Cache, CallSite, MessageQueue};
+use crate::apps::ends::{Loop, Outlet, Pending};
+use crate::apps::scope::{AppScope, FunctionArg};
+use crate::apps::test_names::TestNames;
+use crate::items::{FieldSays, FnInfo, How, Item, ProtocolInfo, TableTy};
 use crate::names::{self, ItemId, Meaning, ModId, Names};
 use crate::ty::{self, Ty};
-use crate::units::UnitInfo;
-use crate::val::{Val, Vk};
+use crate::units::info::UnitInfo;
+use crate::val::Vk;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -32,84 +37,11 @@ pub type R<T> = Result<T, Reported>;
 
 pub use crate::ty::{T_BOOL, T_U16, T_U32, T_U64, T_U8};
 
-/// A resolved item.
-#[derive(Clone, Debug)]
-pub enum Item {
-    Const(Val),
-    Charset(ir::ByteSet),
-    Alias(Ty),
-    Fault,
-    Enum(ir::EnumId),
-    Record(ir::RecordId),
-    Unit(ir::UnitId),
-    Protocol(ir::ProtocolId),
-    Fn(Rc<FnInfo>),
-    Table(ir::TableId),
-    App,
-    Element,
-}
-
-/// A function's signature and how it is called.
-#[derive(Debug)]
-pub struct FnInfo {
-    pub name: String,
-    pub module: ModId,
-    /// Functions of an app see the app's names.
-    pub in_app: bool,
-    pub ast: ast::Fn,
-    pub params: Vec<(ast::Ident, Ty)>,
-    pub ret: Ty,
-    pub how: std::cell::Cell<How>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    Unseen,
-    Busy,
-    Func(ir::FuncId),
-    /// Takes or gives messages, or touches state: its body is put in the place of every call.
-    Inline,
-    Failed,
-}
-
-/// A table's types as the language sees them.
-#[derive(Clone, Debug)]
-pub struct TableTy {
-    pub key: Ty,
-    pub value: Ty,
-}
-
-/// The checker's knowledge of a protocol beside its IR.
-#[derive(Clone)]
-pub struct ProtocolInfo {
-    pub module: ModId,
-    pub ast: Rc<ast::Item>,
-    pub request: ir::UnitId,
-    pub response: Option<ir::UnitId>,
-    pub no_reply: bool,
-    /// Requests of any client may go over one connection: none depends on an earlier one.
-    pub stateless: bool,
-    /// Values of a request that its answer is compared with (`matches`), the first of them true.
-    /// They stand from here on in [`ir::Unit::asked`].
-    pub asked: (usize, Vec<Ty>),
-    /// `on probe`, lowered. Local 0 is the instance.
-    pub probe: Option<ir::Body>,
-}
-
-/// The clauses of a record's field behind its type.
-#[derive(Clone, Default)]
-pub struct FieldSays {
-    /// Its value where it is left out, if that is not zero.
-    pub default: Option<ir::Expr>,
-    /// The values that are accepted from outside; none: all.
-    pub within: Vec<(u64, u64)>,
-}
-
 pub struct Compiler<'a> {
     /// Type parameters stand for any type: an element is checked by itself.
     pub any_types: bool,
     /// Functions that elements were given.
-    pub given: Vec<Rc<crate::body::functions::FunctionArg>>,
+    pub given: Vec<Rc<FunctionArg>>,
     pub world: &'a dyn World,
     pub map: &'a SourceMap,
     pub names: Names,
@@ -125,8 +57,8 @@ pub struct Compiler<'a> {
     pub record_says: HashMap<(ir::RecordId, String), FieldSays>,
     pub tables: Vec<TableTy>,
     /// The caches of the app, and its calls and sends.
-    pub caches: Vec<std::rc::Rc<crate::apps::caches::Cache>>,
-    pub call_sites: Vec<crate::apps::caches::CallSite>,
+    pub caches: Vec<Rc<Cache>>,
+    pub call_sites: Vec<CallSite>,
     /// Units made of records, and their byte order.
     pub record_units: HashMap<ir::UnitId, (ir::RecordId, bool)>,
     /// Enums whose values are text: the longest, and all in order of the variants.
@@ -149,30 +81,30 @@ pub struct Compiler<'a> {
     pub elements: u32,
     /// Elements of which instances are being made, for finding circles.
     pub making: Vec<ItemId>,
-    pub message_queues: Vec<Rc<crate::apps::message_queues::MessageQueue>>,
+    pub message_queues: Vec<Rc<MessageQueue>>,
     /// Depth and number of parts of each record, as of [`Compiler::measure`].
     pub record_sizes: Vec<(u32, u32)>,
-    pub app: crate::apps::AppScope,
+    pub app: AppScope,
     /// Constants of the app or element at hand are visible in constants.
     pub app_constants: bool,
     /// Ports back into the program.
-    pub loops: Vec<crate::apps::instances::Loop>,
+    pub loops: Vec<Loop>,
     /// Where the segments stand.
     pub segment_spans: Vec<ast::Span>,
     /// Queues that are said to be lossless, or not, and where.
     pub lossless: std::collections::BTreeMap<ir::PortId, (bool, ast::Span)>,
     /// The inputs that packets are given to, lowered or still to be lowered.
-    pub inputs: Vec<crate::apps::inputs::Pending>,
+    pub inputs: Vec<Pending>,
     /// Numbers of instances, by what is around them and what they are wired to.
     pub element_numbers: std::collections::HashMap<(u32, String), u32>,
     pub wire_ids: std::collections::HashMap<String, ir::WireId>,
     /// The packet types of frame ports.
     pub frame_units: Vec<ir::UnitId>,
     /// Where the ways out of the elements around lead, while a function of theirs is checked.
-    pub around: Vec<crate::apps::elements::Outlet>,
+    pub around: Vec<Outlet>,
     /// The app as it is written.
     pub app_ast: Option<Rc<ast::Element>>,
-    pub test_names: crate::apps::frame_tests::TestNames,
+    pub test_names: TestNames,
     /// The element whose statements are being made: see [`ir::Span::element`].
     pub element: u32,
 }
@@ -415,15 +347,12 @@ impl<'a> Compiler<'a> {
 
     /// Depth and number of parts of a type, the records in it counted through.
     fn measure(&self, t: &Ty) -> (u32, u32) {
-        let over = |(d, n): (u32, u32)| (d + 1, n.saturating_add(1));
-        match t {
-            Ty::Option(t) | Ty::List(t, _) => over(self.measure(t)),
-            Ty::Tuple(ts) => {
-                over(ts.iter().map(|t| self.measure(t)).fold((0, 0), |a, b| (a.0.max(b.0), a.1.saturating_add(b.1))))
-            }
-            Ty::Record(r) => self.record_sizes.get(r.index()).copied().unwrap_or((1, 1)),
-            _ => (1, 1),
+        if let Ty::Record(r) = t {
+            return self.record_sizes.get(r.index()).copied().unwrap_or((1, 1));
         }
+        let parts = t.parts().unwrap_or(&[]).iter().map(|t| self.measure(t));
+        let (depth, number) = parts.fold((0, 0), |a: (u32, u32), b| (a.0.max(b.0), a.1.saturating_add(b.1)));
+        (depth + 1, number.saturating_add(1))
     }
 
     /// The type, unless it is so large that programs could not be written with it.
@@ -637,13 +566,11 @@ impl Compiler<'_> {
         for v in variants {
             let text = match &v.value {
                 None => v.name.name.clone().into_bytes(),
-                Some(e) => match self.constant(module, e, Some(&Ty::Bytes(max)))?.kind {
-                    crate::val::Vk::Pure(ir::Expr { kind, .. }) => match *kind {
-                        ir::ExprKind::Bytes(b) => b,
-                        _ => return Err(Reported),
-                    },
-                    _ => return Err(Reported),
-                },
+                Some(e) => {
+                    let made = self.constant(module, e, Some(&Ty::Bytes(max)))?.kind.into_pure().ok_or(Reported)?;
+                    let ir::ExprKind::Bytes(b) = *made.kind else { return Err(Reported) };
+                    b
+                }
             };
             if list.iter().any(|(n, _)| *n == v.name.name) || texts.contains(&text) {
                 self.error("E0203", v.name.span, format!("`{}` is defined twice", v.name.name));
@@ -675,7 +602,7 @@ pub fn item_name(item: &ast::Item) -> Option<&str> {
         ItemKind::Fn(f) => &f.name.name,
         ItemKind::Element(e) | ItemKind::App(e) => &e.name.name,
         ItemKind::Table(t) => &t.name.name,
-        _ => return None,
+        ItemKind::Use(_) | ItemKind::Fault(_) | ItemKind::Test(_) => return None,
     })
 }
 

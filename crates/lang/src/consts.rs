@@ -1,8 +1,9 @@
 //! Constants, literals with suffixes, sets of bytes, and the types that the source names.
 
 use crate::body::{Kind, Lower};
-use crate::compiler::{Compiler, Item, R};
+use crate::compiler::{Compiler, R};
 use crate::fold;
+use crate::items::Item;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
@@ -67,25 +68,23 @@ impl Compiler<'_> {
 
     pub fn const_u64(&mut self, module: ModId, e: &Expr) -> R<u64> {
         let v = self.constant(module, e, None)?;
-        match &v.kind {
-            Vk::Pure(x) => match &*x.kind {
-                ir::ExprKind::Int(n) if v.ty != Ty::Bool => match u64::try_from(*n) {
-                    Ok(n) => Ok(n),
-                    Err(_) => Err(self.error("E0304", e.span, format!("{n} does not fit into u64"))),
-                },
-                _ => {
-                    let t = self.show(&v.ty);
-                    Err(self.error("E0301", e.span, format!("expected an integer, found {t}")))
-                }
+        let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
+        match crate::ir_builder::as_int(x).filter(|_| v.ty != Ty::Bool) {
+            Some(n) => match u64::try_from(n) {
+                Ok(n) => Ok(n),
+                Err(_) => Err(self.error("E0304", e.span, format!("{n} does not fit into u64"))),
             },
-            _ => Err(self.not_constant(e.span)),
+            None => {
+                let t = self.show(&v.ty);
+                Err(self.error("E0301", e.span, format!("expected an integer, found {t}")))
+            }
         }
     }
 
     /// A count that may be a parameter of the current element.
     pub fn const_in_app(&mut self, module: ModId, e: &Expr) -> R<u64> {
         if let ExprKind::Name(n) = &*e.kind {
-            if let Some(crate::apps::AppName::Const(v)) = self.app.get(&n.name) {
+            if let Some(crate::apps::scope::AppName::Const(v)) = self.app.get(&n.name) {
                 if let Vk::Pure(x) = &v.kind {
                     if let Some(n) = crate::ir_builder::as_int(x) {
                         return u64::try_from(n).map_err(|_| crate::compiler::Reported);
@@ -107,10 +106,8 @@ impl Compiler<'_> {
 
     pub fn const_duration(&mut self, module: ModId, e: &Expr) -> R<u64> {
         let v = self.constant(module, e, Some(&Ty::Duration))?;
-        match &v.kind {
-            Vk::Pure(x) => Ok(crate::ir_builder::as_int(x).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX)),
-            _ => Err(self.not_constant(e.span)),
-        }
+        let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
+        Ok(crate::ir_builder::as_int(x).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX))
     }
 
     pub fn const_item(&mut self, module: ModId, ty: Option<&ast::Type>, value: &Expr) -> R<Val> {
@@ -118,8 +115,28 @@ impl Compiler<'_> {
         self.constant(module, value, want.as_ref())
     }
 
-    /// The set that a charset's expression describes.
+    /// Nothing lies in a set without items, so nobody means one.
+    pub fn set_has_items(&mut self, items: &[Expr], span: Span) -> R<()> {
+        match items.is_empty() {
+            true => Err(self.once(
+                Diagnostic::error("E0427", span, "this set is empty")
+                    .label("nothing lies in it")
+                    .hint("name its values: `{1, 2}`, or a range: `1..=9`"),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// The set that a charset's expression describes. It holds at least one byte.
     pub fn charset(&mut self, module: ModId, e: &Expr) -> R<ir::ByteSet> {
+        let set = self.charset_of(module, e)?;
+        match set == ir::ByteSet::EMPTY {
+            true => Err(self.once(Diagnostic::error("E0427", e.span, "this set holds no byte"))),
+            false => Ok(set),
+        }
+    }
+
+    fn charset_of(&mut self, module: ModId, e: &Expr) -> R<ir::ByteSet> {
         let byte = |c: &mut Self, e: &Expr| -> R<u8> {
             let n = c.const_u64(module, e)?;
             u8::try_from(n).map_err(|_| c.error("E0304", e.span, format!("{n} is no byte")))
@@ -131,19 +148,21 @@ impl Compiler<'_> {
                 Ok(set)
             }
             ExprKind::Binary(BinOp::BitOr, a, b) => {
-                let (a, b) = (self.charset(module, a), self.charset(module, b));
+                let (a, b) = (self.charset_of(module, a), self.charset_of(module, b));
                 Ok(a?.union(&b?))
             }
             ExprKind::Binary(BinOp::BitAnd, a, b) => {
-                let (a, b) = (self.charset(module, a)?, self.charset(module, b)?);
+                let (a, b) = (self.charset_of(module, a)?, self.charset_of(module, b)?);
                 Ok(a.complement().union(&b.complement()).complement())
             }
             ExprKind::Binary(BinOp::Sub, a, b) => {
-                let (a, b) = (self.charset(module, a)?, self.charset(module, b)?);
+                let (a, b) = (self.charset_of(module, a)?, self.charset_of(module, b)?);
                 Ok(a.complement().union(&b).complement())
             }
-            ExprKind::Unary(UnOp::BitNot | UnOp::Not, a) => Ok(self.charset(module, a)?.complement()),
-            ExprKind::Set(es) => es.iter().try_fold(ir::ByteSet::EMPTY, |s, e| Ok(s.union(&self.charset(module, e)?))),
+            ExprKind::Unary(UnOp::BitNot | UnOp::Not, a) => Ok(self.charset_of(module, a)?.complement()),
+            ExprKind::Set(es) => {
+                es.iter().try_fold(ir::ByteSet::EMPTY, |s, e| Ok(s.union(&self.charset_of(module, e)?)))
+            }
             ExprKind::Range(a, b, inclusive) => {
                 let (a, b) = (byte(self, a)?, byte(self, b)?);
                 let mut set = ir::ByteSet::EMPTY;
@@ -189,6 +208,7 @@ impl Compiler<'_> {
     pub fn ranges(&mut self, module: ModId, e: &Expr, of: &Ty) -> R<Vec<(u64, u64)>> {
         match &*e.kind {
             ExprKind::Set(es) => {
+                self.set_has_items(es, e.span)?;
                 let mut all = Vec::new();
                 for e in es {
                     all.extend(self.ranges(module, e, of)?);
@@ -219,12 +239,12 @@ impl Compiler<'_> {
     }
 
     pub fn const_bool(&mut self, module: ModId, e: &Expr) -> R<bool> {
-        match self.constant(module, e, Some(&Ty::Bool))?.kind {
-            Vk::Pure(x) => match &*x.kind {
-                ir::ExprKind::Bool(on) => Ok(*on),
-                _ => Err(self.error("E0301", e.span, "expected true or false")),
-            },
-            _ => Err(self.not_constant(e.span)),
+        let v = self.constant(module, e, Some(&Ty::Bool))?;
+        let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
+        if let ir::ExprKind::Bool(on) = &*x.kind {
+            Ok(*on)
+        } else {
+            Err(self.error("E0301", e.span, "expected true or false"))
         }
     }
 
@@ -246,12 +266,8 @@ impl Compiler<'_> {
 
     fn const_of(&mut self, module: ModId, e: &Expr, of: &Ty) -> R<u64> {
         let v = self.constant(module, e, Some(of))?;
-        match &v.kind {
-            Vk::Pure(x) => crate::ir_builder::as_int(x)
-                .and_then(|n| u64::try_from(n).ok())
-                .ok_or_else(|| self.not_constant(e.span)),
-            _ => Err(self.not_constant(e.span)),
-        }
+        let n = v.kind.as_pure().and_then(crate::ir_builder::as_int).and_then(|n| u64::try_from(n).ok());
+        n.ok_or_else(|| self.not_constant(e.span))
     }
 
     /// The type that the source names.

@@ -140,3 +140,12 @@ pub fn step(p: &Path, s: Step) -> Path {
 pub fn stmt(span: ir::Span, kind: StmtKind) -> Stmt {
     Stmt { span, kind }
 }
+
+/// The path of `raw(…)`, also of one that may be absent.
+pub fn raw_path(e: &ir::Expr) -> Option<&ir::Path> {
+    match &*e.kind {
+        ExprKind::Raw(p) => Some(p),
+        ExprKind::If(_, a, _) => raw_path(a),
+        _ => None,
+    }
+}

@@ -7,12 +7,15 @@
 //! One run reports several errors: an erroneous expression gets a type that agrees with every other
 //! type.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod apps;
 mod body;
 mod compiler;
 mod consts;
 mod fold;
 mod ir_builder;
+mod items;
 mod names;
 mod protocols;
 mod ty;
@@ -95,7 +98,7 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
             cx.element_item(0, e);
             continue;
         }
-        if let Ok(compiler::Item::Fn(f)) = cx.item(*id, item.span) {
+        if let Ok(items::Item::Fn(f)) = cx.item(*id, item.span) {
             let _ = cx.function(&f, item.span);
         }
     }

@@ -5,8 +5,9 @@
 //! records that they exist.
 
 use crate::body::{HandlerCtx, Kind, Lower};
-use crate::compiler::{Compiler, ProtocolInfo, Reported, R, T_BOOL};
+use crate::compiler::{Compiler, Reported, R, T_BOOL};
 use crate::ir_builder as build;
+use crate::items::ProtocolInfo;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{OutKind, Outgoing, Val, Vk};

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 11;
+pub const WL_ABI: u32 = 12;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -102,6 +102,40 @@ pub struct wl_bytes {
     pub p: *const u8,
     pub n: u32,
     pub _pad: u32,
+}
+
+/// The name of a fault kind of the runtime.
+pub fn fault_name(kind: u32) -> &'static str {
+    const NAMES: [&str; 19] = [
+        "none",
+        "malformed",
+        "too_long",
+        "truncated",
+        "constraint",
+        "index",
+        "division",
+        "none_value",
+        "lost",
+        "refused",
+        "timeout",
+        "bad_reply",
+        "overload",
+        "idle",
+        "full",
+        "cancelled",
+        "no_reply",
+        "expect",
+        "internal",
+    ];
+    NAMES.get(kind as usize).copied().unwrap_or("unknown")
+}
+
+impl wl_out {
+    /// All of a piece of memory, empty.
+    pub fn of(out: &mut [u8]) -> wl_out {
+        let range = out.as_mut_ptr_range();
+        wl_out { start: range.start, p: range.start, end: range.end }
+    }
 }
 
 impl wl_bytes {
@@ -467,7 +501,7 @@ pub struct wl_frame {
 }
 
 pub type BatchFn = unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *mut wl_frame, u32);
-pub type SteerFn = unsafe extern "C" fn(*mut c_void, u32, *const u8, u32, u32) -> u32;
+pub type SteerFn = unsafe extern "C" fn(*mut c_void, u32, *const wl_frame, u32, *mut u32);
 pub type TransmitFn = unsafe extern "C" fn(*mut wl_core, u32, u32, *const u8, u32);
 pub type QueueFn = unsafe extern "C" fn(*mut wl_core, u32, u32, u32) -> u32;
 pub type ServeFn = unsafe extern "C" fn(*mut wl_core);

@@ -3,12 +3,15 @@
 //!
 //! It reads the cores' counters while they run and sums them.
 
+mod exposition;
 mod page;
 mod request;
 mod signal;
 
 use crate::stats::{percentile, AppStats, BackendStats, Cell, FaultTable, MergeStats, PortStats, Powers};
 use crate::view::{Hosted, View};
+use exposition::label;
+pub(crate) use exposition::Family;
 pub use page::Page;
 use page::Response;
 use request::Request;
@@ -214,28 +217,6 @@ fn port_status(a: &Hosted, p: usize) -> Value {
         v["backends"] = Value::Array(backends);
     }
     v
-}
-
-/// A label's value, escaped as the text format asks.
-fn label(s: &str) -> String {
-    s.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-/// One family of samples in the text format.
-pub(crate) struct Family<'a> {
-    out: &'a mut String,
-    name: &'a str,
-}
-
-impl<'a> Family<'a> {
-    pub(crate) fn new(out: &'a mut String, name: &'a str, kind: &str, help: &str) -> Family<'a> {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        Family { out, name }
-    }
-    pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: u64) {
-        let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}=\"{}\"", label(v))).collect();
-        let _ = writeln!(self.out, "{}{{{}}} {value}", self.name, labels.join(","));
-    }
 }
 
 /// All numbers in the Prometheus text format.

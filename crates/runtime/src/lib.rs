@@ -20,6 +20,7 @@ pub mod error;
 pub mod hashing;
 pub mod merge;
 pub mod packet;
+pub mod pages;
 pub mod params;
 pub mod program;
 pub mod server;

@@ -4,15 +4,13 @@
 //! ([`Program::from_table`], the interpreter and tests). In an executable made by `wireloom build`
 //! it comes from the executable itself ([`Program::linked`]).
 
+mod load;
 mod tier;
 
 use crate::abi::*;
 use crate::error::Error;
-use std::ffi::{c_void, CStr, CString};
-use std::io::Write;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::ffi::c_void;
 use std::os::raw::c_int;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 pub use tier::Tiers;
 
@@ -118,6 +116,24 @@ pub struct Packets {
 }
 
 impl Packets {
+    /// The steering hashes of frames that came in on a port. False: the program has none.
+    #[inline]
+    pub fn hashes(&self, port: u32, frames: &[wl_frame], hashes: &mut [u32]) -> bool {
+        let Some(steer) = self.steer else { return false };
+        let n = frames.len().min(hashes.len()) as u32;
+        // SAFETY: the program's own function, on valid frames and room for as many hashes.
+        unsafe { steer(self.this, port, frames.as_ptr(), n, hashes.as_mut_ptr()) };
+        true
+    }
+
+    /// The steering hash of a frame that is in no buffer.
+    pub fn hash(&self, port: u32, frame: &[u8]) -> Option<u32> {
+        let (p, n) = (frame.as_ptr().cast_mut(), frame.len() as u32);
+        let frame = wl_frame { p, n, wire: n, time: 0, out: WL_GONE, port: 0, instance: 0, head: 0, tail: 0 };
+        let mut hash = [0];
+        self.hashes(port, &[frame], &mut hash).then_some(hash[0])
+    }
+
     /// Exchanges the functions that the program calls: for harnesses that run programs without
     /// [`crate::serve`].
     /// # Safety
@@ -167,16 +183,6 @@ unsafe impl Send for Program {}
 // SAFETY: as above.
 unsafe impl Sync for Program {}
 
-/// A path of a file in memory from which no library was loaded before. The loader takes two
-/// libraries of one name for one, and descriptor numbers are reused. Different ways to write `/`
-/// tell the paths apart.
-fn memory_path(fd: i32) -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let mark: String = (0..u32::BITS).map(|bit| if n >> bit & 1 == 0 { "/" } else { "./" }).collect();
-    PathBuf::from(format!("/proc/self/fd/{mark}{fd}"))
-}
-
 impl Program {
     /// Wraps a function table.
     /// # Safety
@@ -224,81 +230,6 @@ impl Program {
         self.outside.as_deref()
     }
 
-    /// Loads a compiled program from memory: a file could change, or end, while it runs.
-    pub fn load(library: &[u8]) -> Result<Program, Error> {
-        let fail = |e| Error::Io("cannot load the program".into(), e);
-        // SAFETY: a plain system call; the name is a C string.
-        let fd = unsafe { libc::memfd_create(c"wireloom-program".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(fail(std::io::Error::last_os_error()));
-        }
-        // SAFETY: the descriptor was made just now and has no other owner.
-        let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        file.write_all(library).map_err(fail)?;
-        Program::open(&memory_path(fd))
-    }
-
-    /// Loads a compiled program from a file that does not change while the process lives.
-    pub fn open(path: &Path) -> Result<Program, Error> {
-        let text = path.to_string_lossy().into_owned();
-        let name = CString::new(text.as_bytes()).map_err(|_| Error::Program(format!("bad file name {text:?}")))?;
-        // SAFETY: a plain dlopen; initialisers of generated code do nothing.
-        let lib = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if lib.is_null() {
-            return Err(Error::Program(format!("cannot load {text}: {}", dl_error())));
-        }
-        Program::symbol(lib, &text)
-    }
-
-    /// The program linked into this executable.
-    pub fn linked() -> Result<Program, Error> {
-        Program::symbol(libc::RTLD_DEFAULT, "this executable")
-    }
-
-    fn symbol(lib: *mut c_void, what: &str) -> Result<Program, Error> {
-        // SAFETY: the handle is open (or RTLD_DEFAULT) and the name is a C string.
-        let sym = unsafe { libc::dlsym(lib, c"wireloom_program".as_ptr()) };
-        if sym.is_null() {
-            return Err(Error::Program(format!("{what} holds no Wireloom program")));
-        }
-        // SAFETY: the one exported symbol has this type (wireloom.h).
-        let f: ProgramFn = unsafe { std::mem::transmute::<*mut c_void, ProgramFn>(sym) };
-        // SAFETY: generated code; the table is static.
-        let mut program = unsafe { Program::from_table(f()) }?;
-        // SAFETY: as above; the symbol is there only if the program has frame ports.
-        let sym = unsafe { libc::dlsym(lib, c"wireloom_packets".as_ptr()) };
-        if !sym.is_null() {
-            // SAFETY: the symbol has this type (wireloom.h); the table is static.
-            unsafe {
-                let f: PacketsFn = std::mem::transmute::<*mut c_void, PacketsFn>(sym);
-                let this = program.table().self_;
-                program = program.with_packets(this, f());
-            }
-        }
-        // SAFETY: as above; the symbol is there only if the program was compiled with marks.
-        let sym = unsafe { libc::dlsym(lib, c"wireloom_mark".as_ptr()) };
-        // SAFETY: an aligned word of a library that is never unloaded, written by whole stores
-        // only.
-        program.mark = (!sym.is_null()).then(|| unsafe { AtomicU32::from_ptr(sym.cast()) });
-        // SAFETY: as above; the symbol is there only if the program has merge nodes.
-        let sym = unsafe { libc::dlsym(lib, c"wireloom_merges".as_ptr()) };
-        if sym.is_null() {
-            return Ok(program);
-        }
-        // SAFETY: the symbol has this type (wireloom.h).
-        let f: MergesFn = unsafe { std::mem::transmute::<*mut c_void, MergesFn>(sym) };
-        let mut count = 0;
-        // SAFETY: generated code; the table is static and has as many entries as it says.
-        unsafe {
-            let first = f(&mut count);
-            if first.is_null() {
-                return Ok(program);
-            }
-            let this = program.table().self_;
-            Ok(program.with_merges(this, std::slice::from_raw_parts(first, count as usize)))
-        }
-    }
-
     /// Adds merge nodes, whose functions take `this` as their `self`.
     /// # Safety
     /// The functions obey `wireloom.h`; they and `this` stay valid for the rest of the process.
@@ -311,22 +242,6 @@ impl Program {
             this,
         };
         self.merges = merges.iter().map(merge).collect();
-        self
-    }
-
-    /// Adds the functions of frame ports, which take `this` as their `self`, and gives the program
-    /// its way to transmit.
-    /// # Safety
-    /// `packets` is null or valid for the rest of the process, not used elsewhere now, and obeys
-    /// `wireloom.h`.
-    pub unsafe fn with_packets(mut self, this: *mut c_void, packets: *mut wl_packets) -> Program {
-        // SAFETY: by contract.
-        if let Some(p) = unsafe { packets.as_mut() } {
-            p.transmit = Some(crate::packet::transmit);
-            p.queue = Some(crate::packet::ask_queue);
-            p.serve = Some(crate::packet::serve_popped);
-            self.packets = p.batch.map(|batch| Packets { batch, steer: p.steer, this, table: packets });
-        }
         self
     }
 
@@ -370,16 +285,4 @@ unsafe extern "C" fn no_merge(
     _: *mut wl_merge_at,
 ) -> c_int {
     WL_G_BAD
-}
-
-fn dl_error() -> String {
-    // SAFETY: dlerror gives a C string or null.
-    unsafe {
-        let e = libc::dlerror();
-        if e.is_null() {
-            "unknown error".into()
-        } else {
-            CStr::from_ptr(e).to_string_lossy().into_owned()
-        }
-    }
 }

@@ -51,7 +51,7 @@ impl Sim {
     }
 
     /// The counts of the first app's connections, by counter.
-    pub(crate) fn counted(&self) -> Vec<u64> {
+    pub fn counted(&self) -> Vec<u64> {
         self.core.publish();
         self.core.stats[0].apps[0].counters.iter().map(crate::stats::Cell::get).collect()
     }

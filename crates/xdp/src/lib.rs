@@ -10,6 +10,7 @@ mod error;
 mod hand;
 mod kept;
 mod kernel;
+mod maps;
 mod masked;
 mod object;
 mod shared;

@@ -5,7 +5,8 @@
 //! is added. `codegen-c/src/xdp/keyed.rs` has the maps.
 
 use crate::kernel::{map_delete, map_update};
-use crate::Object;
+use crate::maps::map_of;
+use aya::Ebpf;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use wireloom_codegen_c::xdp::keyed::MASKS;
@@ -43,19 +44,20 @@ fn padded(bytes: &[u8], words: usize) -> Vec<u8> {
 }
 
 impl Masks {
-    pub fn set(&mut self, o: &Object, table: usize, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
-        let t = o.source().tables.get(table).ok_or(io::ErrorKind::NotFound)?.clone();
+    /// Sets or removes an entry of a table in the maps of `ebpf`.
+    pub fn set(&mut self, ebpf: &Ebpf, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
         match t.kind {
-            TableKind::Lpm => set_prefix(o, &t, pattern, entry),
-            _ => self.set_entry(o, &t, pattern, entry),
+            TableKind::Lpm => set_prefix(ebpf, t, pattern, entry),
+            TableKind::Wildcard => self.set_entry(ebpf, t, pattern, entry),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 
-    fn set_entry(&mut self, o: &Object, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
+    fn set_entry(&mut self, ebpf: &Ebpf, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
         let place = match self.place(pattern.mask) {
             Some(place) => place,
             None if entry.is_none() => return Ok(()),
-            None => self.add(o, t, pattern.mask)?,
+            None => self.add(ebpf, t, pattern.mask)?,
         };
         let id = (pattern.key.to_vec(), place);
         let old = self.entries.get(&id).copied();
@@ -65,24 +67,24 @@ impl Masks {
             Some(e) => {
                 let priority = e.priority as u64 + 1;
                 *self.all[place].priorities.entry(priority).or_default() += 1;
-                self.write(o, t, place)?;
+                self.write(ebpf, t, place)?;
                 let mut value = priority.to_ne_bytes().to_vec();
                 value.extend(padded(e.value, t.value_words().max(1)));
-                if let Err(e) = map_update(o.map(&t.map)?, &key, &value) {
+                if let Err(e) = map_update(map_of(ebpf, &t.map)?, &key, &value) {
                     self.forget(place, priority);
-                    self.write(o, t, place)?;
+                    self.write(ebpf, t, place)?;
                     return Err(e);
                 }
                 self.entries.insert(id, priority);
             }
             None => {
-                map_delete(o.map(&t.map)?, &key)?;
+                map_delete(map_of(ebpf, &t.map)?, &key)?;
                 self.entries.remove(&id);
             }
         }
         if let Some(old) = old {
             self.forget(place, old);
-            self.write(o, t, place)?;
+            self.write(ebpf, t, place)?;
         }
         Ok(())
     }
@@ -102,7 +104,7 @@ impl Masks {
     }
 
     /// Lists a mask, in the place of one without entries, if there is such a one.
-    fn add(&mut self, o: &Object, t: &XdpTable, mask: &[u8]) -> io::Result<usize> {
+    fn add(&mut self, ebpf: &Ebpf, t: &XdpTable, mask: &[u8]) -> io::Result<usize> {
         let free = self.all.iter().position(|m| m.priorities.is_empty());
         let place = free.unwrap_or(self.all.len());
         if place >= MASKS as usize {
@@ -114,23 +116,23 @@ impl Masks {
             return Ok(place);
         }
         self.all.push(new);
-        self.write(o, t, place)?;
+        self.write(ebpf, t, place)?;
         // Place 0 has their number.
         let mut count = (self.all.len() as u64).to_ne_bytes().to_vec();
         count.resize(8 * (1 + t.key_words()), 0);
-        map_update(o.map(&t.masks())?, &0u32.to_ne_bytes(), &count)?;
+        map_update(map_of(ebpf, &t.masks())?, &0u32.to_ne_bytes(), &count)?;
         Ok(place)
     }
 
-    fn write(&self, o: &Object, t: &XdpTable, place: usize) -> io::Result<()> {
+    fn write(&self, ebpf: &Ebpf, t: &XdpTable, place: usize) -> io::Result<()> {
         let mask = &self.all[place];
         let mut value = mask.top().to_ne_bytes().to_vec();
         value.extend(padded(&mask.bytes, t.key_words()));
-        map_update(o.map(&t.masks())?, &(place as u32 + 1).to_ne_bytes(), &value)
+        map_update(map_of(ebpf, &t.masks())?, &(place as u32 + 1).to_ne_bytes(), &value)
     }
 }
 
-fn set_prefix(o: &Object, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
+fn set_prefix(ebpf: &Ebpf, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
     let bits: u32 = pattern.mask.iter().map(|b| b.count_ones()).sum();
     let mut key = bits.to_ne_bytes().to_vec();
     match t.reversed {
@@ -138,7 +140,7 @@ fn set_prefix(o: &Object, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>)
         false => key.extend(pattern.key),
     }
     match entry {
-        Some(e) => map_update(o.map(&t.map)?, &key, &padded(e.value, t.value_words().max(1))),
-        None => map_delete(o.map(&t.map)?, &key),
+        Some(e) => map_update(map_of(ebpf, &t.map)?, &key, &padded(e.value, t.value_words().max(1))),
+        None => map_delete(map_of(ebpf, &t.map)?, &key),
     }
 }

@@ -1,11 +1,11 @@
 //! A loaded program, with its maps.
 
 use crate::error::refusal;
-use crate::kernel;
+use crate::maps::map_of;
 use crate::masked::Masks;
 use crate::shared::Shared;
-use crate::{compile, Error, Verdict};
-use aya::maps::{DevMap, Map};
+use crate::{compile, kernel, Error, Verdict};
+use aya::maps::DevMap;
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::io;
@@ -104,13 +104,13 @@ impl Object {
             program(&mut ebpf, name)?.load().map_err(of_program)?;
         }
         let core_size = core_size(source);
-        let map = ebpf.map("wl_cores").and_then(map_fd).ok_or_else(|| missing("wl_cores"))?;
+        let map = map_of(&ebpf, "wl_cores").map_err(|_| missing("wl_cores"))?;
         let cores = Shared::new(map, core_size * processors as usize)?;
         let lines = |t: &XdpTable| {
             if t.kind != TableKind::Exact {
                 return Ok(None);
             }
-            let map = ebpf.map(&t.map).and_then(map_fd).ok_or_else(|| missing(&t.map))?;
+            let map = map_of(&ebpf, &t.map).map_err(|_| missing(&t.map))?;
             Shared::new(map, t.lines as usize * t.line).map(Some)
         };
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
@@ -133,11 +133,7 @@ impl Object {
 
     /// Sets the time of programs that were loaded with [`Settings::manual_time`], in nanoseconds.
     pub fn set_time(&self, now: u64) -> io::Result<()> {
-        kernel::map_update(self.map("wl_clock")?, &0u32.to_ne_bytes(), &now.to_ne_bytes())
-    }
-
-    pub(crate) fn map(&self, name: &str) -> io::Result<std::os::fd::BorrowedFd<'_>> {
-        self.ebpf.map(name).and_then(map_fd).ok_or_else(|| io::ErrorKind::NotFound.into())
+        kernel::map_update(map_of(&self.ebpf, "wl_clock")?, &0u32.to_ne_bytes(), &now.to_ne_bytes())
     }
 
     fn run(&self, name: &str, data: &[u8], repeat: u32) -> io::Result<(u32, Vec<u8>, u32)> {
@@ -280,10 +276,8 @@ impl Object {
     /// The value of a key and a mask of prefixes or of a wildcard table from now on. False: there
     /// is no room.
     pub fn stand_for(&mut self, table: usize, pattern: Pattern, entry: Option<Ranked>) -> bool {
-        let Some(mut masks) = self.masks.get_mut(table).map(std::mem::take) else { return false };
-        let done = masks.set(self, table, pattern, entry);
-        self.masks[table] = masks;
-        done.is_ok()
+        let (Some(masks), Some(t)) = (self.masks.get_mut(table), self.source.tables.get(table)) else { return false };
+        masks.set(&self.ebpf, t, pattern, entry).is_ok()
     }
 
     /// The first entry from a place on, which is a number of a slot.
@@ -314,9 +308,7 @@ impl Object {
     /// Entries of an exact table.
     pub fn entries(&self, table: usize) -> u64 {
         let (Some(t), Some(lines)) = (self.source.tables.get(table), self.lines(table)) else { return 0 };
-        (0..t.lines as usize)
-            .map(|n| (0..t.slots).filter(|s| lines.word(t.slot_at(n, *s)) != 0).count() as u64)
-            .sum()
+        (0..t.lines as usize).map(|n| (0..t.slots).filter(|s| lines.word(t.slot_at(n, *s)) != 0).count() as u64).sum()
     }
 
     /// Frees what has expired. Entries expire without it, but keep their places until a packet
@@ -373,13 +365,6 @@ pub fn number_of(interface: &str) -> Result<u32, Error> {
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(gone()),
         index => Ok(index),
-    }
-}
-
-fn map_fd(map: &Map) -> Option<std::os::fd::BorrowedFd<'_>> {
-    match map {
-        Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data) => Some(data.fd().as_fd()),
-        _ => None,
     }
 }
 

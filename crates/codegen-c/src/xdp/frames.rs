@@ -6,14 +6,6 @@ use crate::parser::line;
 use wireloom_ir::placement::{self, Fate};
 use wireloom_ir::*;
 
-/// Where the programs of a file send frames to.
-#[derive(Default)]
-pub(crate) struct Ways {
-    /// Places of the map `wl_ports`: all instances of a port stand one behind the other.
-    pub ports: Vec<(PortId, u32)>,
-    pub broadcasts: Vec<PortId>,
-}
-
 impl BodyGen<'_, '_> {
     /// The place of a port's first instance in the map of ports.
     fn xdp_place(&mut self, port: PortId) -> usize {

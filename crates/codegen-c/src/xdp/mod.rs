@@ -13,6 +13,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
+mod body_state;
 mod edit;
 mod frames;
 mod functions;
@@ -20,10 +21,13 @@ pub mod keyed;
 mod parts;
 pub mod tables;
 
+pub(crate) use body_state::XdpBody;
+
 use crate::body::{BodyGen, Owner};
 use crate::gen::{self, Gen};
 use crate::names;
 use crate::parser::line;
+use body_state::Ways;
 use wireloom_ir::*;
 
 /// The header that generated programs include: name and text.
@@ -142,7 +146,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     let blocks: Vec<&Block> = bodies.iter().copied().chain(called.iter().map(|f| f.1)).map(|b| &b.block).collect();
     let tables = g.xdp_tables(&blocks);
     let functions = g.xdp_functions(&called);
-    let mut ways = frames::Ways::default();
+    let mut ways = Ways::default();
     let mut code = String::new();
     for p in &programs {
         let On::Frame { unit, .. } = m.handlers[p.handler.index()].on else { return None };
@@ -302,7 +306,8 @@ impl<'m> Gen<'m> {
             .map(|(n, s)| format!("{} s_{};\n", self.cty(s.ty), names::state(m, StateId(n as u32))))
             .collect();
         let room = (self.xdp_state_bytes() / 8).max(1);
-        let io: String = (0..).zip(&self.xdp_io).map(|(n, bytes): (u32, _)| format!("uint64_t io{n}[{}];\n", bytes / 8)).collect();
+        let io: String =
+            (0..).zip(&self.xdp_io).map(|(n, bytes): (u32, _)| format!("uint64_t io{n}[{}];\n", bytes / 8)).collect();
         format!(
             "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t counter[{}];\n\
              uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\n{io}uint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
@@ -327,7 +332,7 @@ impl<'m> Gen<'m> {
     }
 
     /// The maps of interfaces, and the constants that the loader sets.
-    fn xdp_maps(&self, programs: &[XdpProgram], ways: &frames::Ways) -> String {
+    fn xdp_maps(&self, programs: &[XdpProgram], ways: &Ways) -> String {
         let mut text = String::from(
             "volatile uint64_t wl_unknown SEC(\".data\") = 0;\n\
              volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_first_tick SEC(\".rodata\") = 0, wl_seed SEC(\".rodata\") = 0;\n\
@@ -354,7 +359,7 @@ impl<'m> Gen<'m> {
     }
 
     /// A handler's program.
-    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut frames::Ways, functions: &String, tables: &[XdpTable]) -> String {
+    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut Ways, functions: &String, tables: &[XdpTable]) -> String {
         let m = self.m;
         let h = &m.handlers[p.handler.index()];
         let On::Frame { unit, .. } = h.on else { return String::new() };
@@ -410,24 +415,6 @@ impl<'m> Gen<'m> {
             all => format!("if (WL_UNLIKELY(!x->state->begun)) {{\nx->state->begun = 1;\n{all}}}\n"),
         }
     }
-}
-
-/// Of a body that is printed for XDP.
-#[derive(Default)]
-pub(crate) struct XdpBody<'m> {
-    /// The name of the program or function, and its code: parts of it become functions.
-    name: String,
-    whole: Option<&'m Block>,
-    parts: u32,
-    functions: String,
-    /// The code at hand is such a part of a part …: there is no frame.
-    depth: usize,
-    /// The next loop is the body of a part.
-    pub(crate) inside: bool,
-    /// The port whose frames the program handles.
-    port: Option<PortId>,
-    ways: frames::Ways,
-    temps: u32,
 }
 
 impl<'m> BodyGen<'_, 'm> {

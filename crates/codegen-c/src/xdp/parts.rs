@@ -112,11 +112,14 @@ impl<'m> BodyGen<'_, 'm> {
         time: &str,
         end: Option<&str>,
     ) {
-        let come: String =
-            shared.iter().map(|l| format!("io_->{} = {};\n", self.member(*l), self.name(*l))).collect();
+        let come: String = shared.iter().map(|l| format!("io_->{} = {};\n", self.member(*l), self.name(*l))).collect();
         let back = |l: &&LocalId| changed.contains(l);
-        let go: String = shared.iter().filter(back).map(|l| format!("{} = io_->{};\n", self.name(*l), self.member(*l))).collect();
-        let own: String = own.iter().map(|l| format!("io_->{} = {};\n", self.member(*l), self.g.zero(self.locals[l.index()].ty))).collect();
+        let go: String =
+            shared.iter().filter(back).map(|l| format!("{} = io_->{};\n", self.name(*l), self.member(*l))).collect();
+        let own: String = own
+            .iter()
+            .map(|l| format!("io_->{} = {};\n", self.member(*l), self.g.zero(self.locals[l.index()].ty)))
+            .collect();
         let leave = self.leave_fault();
         let end = end.map(|label| format!("if (r_ == 2) goto {label};\n")).unwrap_or_default();
         let depth = self.xdp.depth;

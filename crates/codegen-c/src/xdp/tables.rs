@@ -284,7 +284,10 @@ impl<'m> BodyGen<'_, 'm> {
                 let dst = self.name(*dst);
                 line!(self, "uint64_t v_[{}];\nconst int f_ = {map}_get(x, &k_, v_);", words.max(1));
                 self.xdp_lockless("f_ == 3");
-                line!(self, "{dst}.has = f_ == 1;\nif ({dst}.has) {dst}.v = unpack_{value}(v_); }}\nWL_FORGET_FLAG({dst}.has);");
+                line!(
+                    self,
+                    "{dst}.has = f_ == 1;\nif ({dst}.has) {dst}.v = unpack_{value}(v_); }}\nWL_FORGET_FLAG({dst}.has);"
+                );
             }
             TableStmt::Put { key, value: new, place, .. } => {
                 let (text, c) = (self.expr(new), self.g.cty(table.value));

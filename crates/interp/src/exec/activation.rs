@@ -3,18 +3,16 @@
 //!
 //! All pointers come from the runtime and belong to the core of the current thread. They stay valid
 //! until `run` or `fault_reply` returns. That is the contract of `wireloom.h`. Messages are copied
-//! out once per activation.
+//! out once per activation (`reading.rs`).
 
 use super::frame::Frame;
-use super::outgoing::{Bytes, Ready};
+use super::match_tables::MatchTable;
+use super::message::{Bytes, Message, Ready};
 use super::tables::Table;
-use crate::eval::{internal, ip_text, Env, Res, Stop};
-use crate::grammar::tree::Node;
-use crate::grammar::view::{Extra, FIXED};
-use crate::grammar::{self, Grammar, PC_DONE};
+use crate::grammar::Grammar;
+use crate::stop::{internal, Res, Stop};
 use crate::value::{
-    canonical, encoded_size, fixed_size, from_canonical, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef,
-    Value,
+    encoded_size, fixed_size, from_canonical, get_fixed, int_type, ip_text, put_fixed, signed, Endpoint, MsgRef, Value,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,18 +20,6 @@ use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
-
-/// A message as expressions read it.
-pub struct Message {
-    pub unit: UnitId,
-    pub node: Node,
-    /// Its head, or all of it.
-    pub bytes: Vec<u8>,
-    /// `WL_TAIL_*`: where the rest is.
-    pub tail: u32,
-    /// Where the runtime keeps these bytes.
-    pub base: *const u8,
-}
 
 /// A core's data between activations.
 #[derive(Default)]
@@ -44,7 +30,7 @@ pub struct CoreData {
     pub tasks: Vec<Option<Suspended>>,
     pub free: Vec<u32>,
     /// By table: those that are not exact.
-    pub match_tables: std::collections::HashMap<u32, super::match_tables::MatchTable>,
+    pub match_tables: std::collections::HashMap<u32, MatchTable>,
 }
 
 /// A handler that waits.
@@ -122,7 +108,7 @@ impl PortView<'_> {
 ///
 /// # Safety
 /// `p` is valid for `n` values for the activation, or null.
-unsafe fn slice<'a, T>(p: *const T, n: usize) -> &'a [T] {
+pub(super) unsafe fn slice<'a, T>(p: *const T, n: usize) -> &'a [T] {
     if p.is_null() || n == 0 {
         return &[];
     }
@@ -144,13 +130,9 @@ pub unsafe fn param_value(v: &wl_param, ty: desc::ParamType) -> Value {
     }
 }
 
-impl<'a> Activation<'a> {
-    fn module(&self) -> &'a Module {
+impl Activation<'_> {
+    pub(super) fn module(&self) -> &Module {
         &self.grammar.module
-    }
-
-    pub fn env(&self) -> Env<'_> {
-        Env { module: self.module(), locals: &[], this: None, item: None, acc: None, act: Some(self) }
     }
 
     pub(super) fn core(&self) -> &wl_core {
@@ -291,7 +273,7 @@ impl<'a> Activation<'a> {
         self.task().map_or(0, |t| t.parts)
     }
 
-    fn raw_part(&self, n: u128) -> Option<wl_msg> {
+    pub(super) fn raw_part(&self, n: u128) -> Option<wl_msg> {
         let t = self.task()?;
         // SAFETY: part has `parts` entries.
         unsafe { slice(t.part, t.parts as usize) }.get(usize::try_from(n).ok()?).copied()
@@ -299,78 +281,6 @@ impl<'a> Activation<'a> {
 
     pub fn part_status(&self, n: u128) -> Res<u32> {
         Ok(self.raw_part(n).map_or(WL_F_LOST, |p| p.status))
-    }
-
-    // ---- messages ----
-
-    fn raw(&self, r: MsgRef) -> Option<(wl_msg, UnitId, u32)> {
-        let (msg, unit, tail) = match r {
-            MsgRef::Request(u) => match self.task() {
-                Some(t) => (t.req, u, WL_TAIL_REQ),
-                // SAFETY: null or the message that fault_reply or interim was given.
-                None => (unsafe { self.request.as_ref() }.copied()?, u, WL_TAIL_NONE),
-            },
-            MsgRef::Part(n, u) => (self.raw_part(n as u128)?, u, if n == 0 { WL_TAIL_REP } else { WL_TAIL_NONE }),
-            MsgRef::Absent | MsgRef::Own(_) | MsgRef::Frame(_) => return None,
-        };
-        (!msg.view.is_null() && msg.status == WL_S_OK).then_some((msg, unit, tail))
-    }
-
-    pub fn has_msg(&self, r: MsgRef) -> bool {
-        matches!(r, MsgRef::Own(_) | MsgRef::Frame(_)) || self.raw(r).is_some()
-    }
-
-    pub fn message(&self, r: MsgRef) -> Res<Rc<Message>> {
-        if let MsgRef::Own(n) = r {
-            return self.own.borrow().get(n as usize).cloned().map_or_else(|| internal("no such parsed message"), Ok);
-        }
-        if let MsgRef::Frame(_) = r {
-            return self.with_frame(|f| f.message(self.module()));
-        }
-        if let Some(m) = self.seen.borrow().get(&r) {
-            return Ok(m.clone());
-        }
-        let Some((raw, unit, tail)) = self.raw(r) else { return internal("a message that is not there") };
-        let m = Rc::new(self.read(raw, unit, tail, matches!(r, MsgRef::Part(..)) && self.hold)?);
-        self.seen.borrow_mut().insert(r, m.clone());
-        Ok(m)
-    }
-
-    /// Parses a message of the runtime's once more. `held`: all of it lies at its base.
-    fn read(&self, raw: wl_msg, unit: UnitId, tail: u32, held: bool) -> Res<Message> {
-        // SAFETY: a view has view_size bytes, at least FIXED, and was written by our parser.
-        let (parser, extra) = unsafe { (raw.view.read(), raw.view.add(1).cast::<Extra>().read_unaligned()) };
-        const { assert!(FIXED == std::mem::size_of::<wl_parser>() + std::mem::size_of::<Extra>()) };
-        let complete = parser.pc == PC_DONE && extra.total == raw.head as u64;
-        let whole = complete || (held && parser.pc == PC_DONE);
-        let n = if whole { extra.total.max(raw.head as u64) } else { raw.head as u64 } as usize;
-        // SAFETY: a message's head lies at its base, a held message as a whole.
-        let mut bytes = unsafe { slice(raw.base, n) }.to_vec();
-        let ahead = if whole { extra.after } else { extra.ahead };
-        bytes.extend_from_slice(ahead.bytes());
-        let node = self.grammar.read(unit, &bytes, parser.ctx, ahead.eof(), whole).or_else(internal)?;
-        bytes.truncate(n);
-        Ok(Message { unit, node, bytes, tail: if whole { WL_TAIL_NONE } else { tail }, base: raw.base })
-    }
-
-    /// Parses bytes as a whole message of the program's own.
-    pub(super) fn parse_own(&self, unit: UnitId, bytes: &[u8]) -> Option<MsgRef> {
-        let mut p = grammar::parse::Parser::new(self.module(), bytes, true);
-        let def = self.module().unit(unit);
-        let node = p.unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len()).ok()?;
-        if node.end != bytes.len() {
-            return None;
-        }
-        Some(self.keep_own(unit, node, bytes))
-    }
-
-    /// How many bytes the item of a unit has that they begin with.
-    pub fn item_size(&self, unit: UnitId, bytes: &[u8]) -> Option<usize> {
-        let def = self.module().unit(unit);
-        let node = grammar::parse::Parser::new(self.module(), bytes, true)
-            .unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len())
-            .ok()?;
-        (node.end > 0).then_some(node.end)
     }
 
     /// Has the order of the items in groups kept over a suspension: of each, which part its group
@@ -396,40 +306,6 @@ impl<'a> Activation<'a> {
                 f(self.task, wl_bytes { p: bytes.as_ptr(), n: bytes.len() as u32, ..wl_bytes::default() }) != 0
             })
         }
-    }
-
-    /// An item of each part's run, in the order that was kept; how many.
-    pub fn in_order(&self, unit: UnitId, sink: &mut Vec<u8>) -> Res<usize> {
-        let bad = || Err(Stop::Fault { kind: FaultKind::BAD_REPLY, place: PlaceId(0) });
-        // SAFETY: kept by the host until the task ends.
-        let order = self.task().map_or(&[][..], |t| unsafe { t.kept.as_slice() });
-        let mut runs = self.runs.borrow_mut();
-        for part in order.chunks_exact(2) {
-            let Some((bytes, at)) = runs.get_mut(u16::from_ne_bytes([part[0], part[1]]) as usize) else { return bad() };
-            let Some(n) = self.item_size(unit, &bytes[*at..]) else { return bad() };
-            sink.extend_from_slice(&bytes[*at..*at + n]);
-            *at += n;
-        }
-        if runs.iter().any(|(bytes, at)| *at < bytes.len()) {
-            bad()
-        } else {
-            Ok(order.len() / 2)
-        }
-    }
-
-    /// Parses what is to be sent in the place of a message: its head, and what of its tail lies
-    /// behind it.
-    pub(super) fn reread(&self, of: &Message, bytes: &[u8]) -> Option<MsgRef> {
-        let tail = of.bytes.len() - of.node.end;
-        let ctx = grammar::pack(&self.module().unit(of.unit).params, &of.node.args);
-        let node = self.grammar.read(of.unit, bytes, ctx, true, of.tail == WL_TAIL_NONE).ok()?;
-        (node.end + tail == bytes.len()).then(|| self.keep_own(of.unit, node, bytes))
-    }
-
-    fn keep_own(&self, unit: UnitId, node: Node, bytes: &[u8]) -> MsgRef {
-        let mut own = self.own.borrow_mut();
-        own.push(Rc::new(Message { unit, node, tail: WL_TAIL_NONE, base: std::ptr::null(), bytes: bytes.to_vec() }));
-        MsgRef::Own(own.len() as u32 - 1)
     }
 
     /// The current frame.
@@ -517,12 +393,6 @@ impl<'a> Activation<'a> {
         }
     }
 
-    pub fn key(&self, env: &Env, e: &Expr) -> Res<Vec<u8>> {
-        let mut key = Vec::new();
-        canonical(self.module(), e.ty, &env.eval(e)?, true, &mut key);
-        Ok(key)
-    }
-
     pub fn put(&self, t: TableId, table: &mut Table, key: &[u8], value: Value, place: PlaceId) -> Res<()> {
         let size = if table.has_blocks() {
             let (m, def) = (self.module(), &self.module().tables[t.index()]);
@@ -564,8 +434,4 @@ impl<'a> Activation<'a> {
 
 fn endpoint(e: &wl_endpoint) -> Endpoint {
     Endpoint { ip: e.ip, port: e.port }
-}
-
-pub fn act<'a>(env: &Env<'a>) -> Res<&'a Activation<'a>> {
-    env.act.map_or_else(|| internal("a statement that needs a handler stands outside one"), Ok)
 }

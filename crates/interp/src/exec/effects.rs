@@ -1,22 +1,23 @@
 //! Statements and operations with effects beyond the locals: state, tables, queues, messages that
 //! are sent.
 
-use super::activation::act;
-use super::flatten::Op;
+use super::code::{Op, Out};
+use super::frame::acts;
 use super::kinds::EntryKey;
-use super::{frame, match_tables, outgoing};
-use crate::eval::{internal, Env, Res};
+use super::{match_effects, outgoing};
+use crate::env::Env;
 use crate::grammar;
+use crate::stop::{internal, Res};
 use crate::value::{from_canonical, MsgRef, Value};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 
 /// Statements with effects beyond the locals.
 pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
-    if let Some(t) = match_tables::table_of(env.module, s) {
-        return match_tables::effect(env, t, s, locals);
+    if let Some(t) = match_effects::table_of(env.module, s) {
+        return match_effects::effect(env, t, s, locals);
     }
-    let a = act(env)?;
+    let a = env.activation()?;
     if super::kinds::effect(env, a, s, locals)? {
         return Ok(());
     }
@@ -56,21 +57,21 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             }
         }
         StmtKind::TableGet { table, key, dst } => {
-            let key = a.key(&here, key)?;
+            let key = here.key(key)?;
             let mut t = a.table(*table)?;
             let found = t.get(&key, a.now());
             a.done(*table, t);
             locals[dst.index()] = Value::Option(found.map(Box::new));
         }
         StmtKind::TablePut { table, key, value, place } => {
-            let (key, value) = (a.key(&here, key)?, here.eval(value)?);
+            let (key, value) = (here.key(key)?, here.eval(value)?);
             let mut t = a.table(*table)?;
             let result = a.put(*table, &mut t, &key, value, *place);
             a.done(*table, t);
             result?;
         }
         StmtKind::TableRemove { table, key, dst } => {
-            let key = a.key(&here, key)?;
+            let key = here.key(key)?;
             let mut t = a.table(*table)?;
             let was = t.remove(&key, a.now());
             a.done(*table, t);
@@ -131,7 +132,7 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             }
             runs.push((here.bytes(bytes)?.to_vec(), 0));
         }
-        StmtKind::Output { wire, mark, last, .. } => frame::output(env, a, *wire, here.eval(mark)?, *last)?,
+        StmtKind::Output { wire, mark, last, .. } => acts::output(env, a, *wire, here.eval(mark)?, *last)?,
         StmtKind::Queue { port, index, act, dst } => {
             let act = match act {
                 QueueAct::Pop => WL_Q_POP,
@@ -177,10 +178,10 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
 
 /// Operations that send, wait, or run blocks of their own.
 pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
-    let a = act(env)?;
+    let a = env.activation()?;
     match op {
         Op::Reply { msg, close } => {
-            let nothing = matches!(msg, super::flatten::Out::Nothing);
+            let nothing = matches!(msg, Out::Nothing);
             let ready = outgoing::build(env, a, msg, locals)?;
             a.reply(ready, *close, nothing)
         }
@@ -224,7 +225,7 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             Ok(())
         }
         Op::Reread { msg, dst, ok } => {
-            let super::flatten::Out::Pass { msg: of, .. } = msg else {
+            let Out::Pass { msg: of, .. } = msg else {
                 return internal("what is read again is no changed message");
             };
             let of = Env { locals, ..*env }.message(*of)?;
@@ -234,12 +235,12 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             locals[dst.index()] = Value::Msg(again.unwrap_or(MsgRef::Absent));
             Ok(())
         }
-        Op::Frame(act) => frame::act(env, a, act, locals),
-        Op::SendFrame { port, index, parts } => frame::send_frame(env, a, *port, index, parts, locals),
+        Op::Frame(act) => acts::act(env, a, act, locals),
+        Op::SendFrame { port, index, parts } => acts::send_frame(env, a, *port, index, parts, locals),
         Op::Update { table, key, entry, body, place } => {
             let kind = env.module.tables[table.index()].kind;
             let index = if kind == TableKind::Array { Env { locals, ..*env }.int(key)? } else { 0 };
-            let key = a.key(&Env { locals, ..*env }, key)?;
+            let key = Env { locals, ..*env }.key(key)?;
             let zero = Value::zero(env.module, env.module.tables[table.index()].value);
             let mut t = a.table(*table)?;
             let other = super::kinds::entry(a, *table, &mut t, EntryKey { key: &key, index }, *place).transpose()?;

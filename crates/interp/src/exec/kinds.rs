@@ -6,7 +6,8 @@
 use super::activation::Activation;
 use super::tables::Table;
 use crate::builtin;
-use crate::eval::{Env, Res, Stop};
+use crate::env::Env;
+use crate::stop::{Res, Stop};
 use crate::value::Value;
 use wireloom_ir::*;
 
@@ -84,7 +85,7 @@ pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> 
             if matches!(kind(table), TableKind::Array | TableKind::Bloom | TableKind::CountMin) =>
         {
             let index = if kind(table) == TableKind::Array { here.int(key)? } else { 0 };
-            let key = a.key(&here, key)?;
+            let key = here.key(key)?;
             let mut t = a.table(*table)?;
             let found = entry(a, *table, &mut t, EntryKey { key: &key, index }, PlaceId(0)).and_then(Result::ok);
             locals[dst.index()] = Value::Option(found.map(Box::new));
@@ -105,7 +106,7 @@ pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> 
             if matches!(kind(table), TableKind::Array | TableKind::Bloom | TableKind::CountMin) =>
         {
             let index = if kind(table) == TableKind::Array { here.int(key)? } else { 0 };
-            let (key, value) = (a.key(&here, key)?, here.eval(value)?);
+            let (key, value) = (here.key(key)?, here.eval(value)?);
             let mut t = a.table(*table)?;
             if let Some(old) = entry(a, *table, &mut t, EntryKey { key: &key, index }, *place) {
                 let value = merged(kind(table), Some(old?), value);
@@ -116,7 +117,7 @@ pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> 
         }
         StmtKind::TableRemove { table, key, dst } if kind(table) == TableKind::Array => {
             let there = here.int(key)? < m.tables[table.index()].capacity.into();
-            let key = a.key(&here, key)?;
+            let key = here.key(key)?;
             a.table(*table)?.remove(&key, a.now());
             if let Some(dst) = dst {
                 locals[dst.index()] = Value::Bool(there);

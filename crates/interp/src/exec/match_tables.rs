@@ -1,154 +1,37 @@
 //! Tables whose entries have masks: wildcard and prefix. Each core has its own. A lookup scans the
 //! entries one by one.
 
-use super::activation::{act, Activation};
-use super::tables::{Pattern, Ranked};
-use crate::eval::{Env, Res, Stop};
-use crate::value::{canonical, from_canonical, Value};
+use crate::value::Value;
 use wireloom_ir::*;
 
 /// One core's part of a table.
 #[derive(Default)]
 pub struct MatchTable {
-    masked: Vec<Masked>,
+    pub(super) masked: Vec<Masked>,
 }
 
 /// An entry that stands for all keys which agree with it in the bits of its mask.
-struct Masked {
-    key: Vec<u8>,
-    mask: Vec<u8>,
-    priority: u128,
-    value: Value,
+pub(super) struct Masked {
+    pub key: Vec<u8>,
+    pub mask: Vec<u8>,
+    pub priority: u128,
+    pub value: Value,
 }
 
 pub fn is_match_table(m: &Module, t: TableId) -> bool {
     m.tables.get(t.index()).is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm))
 }
 
-/// The table of a statement about one of these. (Entries without a mask are put into other tables:
-/// E0701.)
-pub fn table_of(m: &Module, s: &StmtKind) -> Option<TableId> {
-    s.table().filter(|t| is_match_table(m, *t))
-}
-
-fn bytes(env: &Env, e: &Expr) -> Res<Vec<u8>> {
-    let mut out = Vec::new();
-    canonical(env.module, e.ty, &env.eval(e)?, true, &mut out);
-    Ok(out)
-}
-
-fn and(a: &[u8], b: &[u8]) -> Vec<u8> {
+pub(super) fn and(a: &[u8], b: &[u8]) -> Vec<u8> {
     a.iter().zip(b).map(|(a, b)| a & b).collect()
 }
 
 impl MatchTable {
-    fn find(&self, key: &[u8]) -> Option<&Value> {
+    pub(super) fn find(&self, key: &[u8]) -> Option<&Value> {
         self.masked.iter().filter(|e| and(key, &e.mask) == e.key).max_by_key(|e| e.priority).map(|e| &e.value)
     }
 
-    /// Tells the device that keeps the table, if one does, what a key and a mask stand for now.
-    /// False: it has no room.
-    fn tell(&self, env: &Env, id: TableId, key: &[u8], mask: &[u8]) -> Res<bool> {
-        let table = act(env)?.table(id)?;
-        let Some(outside) = &table.outside else { return Ok(true) };
-        let alike = self.masked.iter().filter(|e| e.key == key && e.mask == mask);
-        let mut value = Vec::new();
-        let best = alike.max_by_key(|e| e.priority).map(|e| {
-            canonical(env.module, outside.value, &e.value, true, &mut value);
-            e.priority
-        });
-        let entry = best.map(|priority| Ranked { priority, value: &value });
-        Ok(outside.table.stand_for(Pattern { key, mask }, entry))
-    }
-
-    fn place(&self, key: &[u8], mask: &[u8], priority: u128) -> Option<usize> {
+    pub(super) fn place(&self, key: &[u8], mask: &[u8], priority: u128) -> Option<usize> {
         self.masked.iter().position(|e| e.key == key && e.mask == mask && e.priority == priority)
     }
-}
-
-/// A wildcard entry's priority; of prefixes the longest counts.
-fn rank(env: &Env, t: &Table, mask: &[u8], priority: &Expr) -> Res<u128> {
-    Ok(if t.kind == TableKind::Lpm {
-        mask.iter().map(|b| u128::from(b.count_ones())).sum()
-    } else {
-        env.int(priority)?
-    })
-}
-
-/// The table's entries, taken out of the core's data meanwhile, because expressions read that data.
-fn with<T>(env: &Env, id: TableId, f: impl FnOnce(&mut MatchTable) -> Res<T>) -> Res<T> {
-    let a: &Activation = act(env)?;
-    let mut k = a.data.borrow_mut().match_tables.remove(&id.0).unwrap_or_default();
-    let made = f(&mut k);
-    a.data.borrow_mut().match_tables.insert(id.0, k);
-    made
-}
-
-pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
-    let here = Env { locals, ..*env };
-    let set = with(env, id, |k| changed(&here, id, s, k))?;
-    for (l, v) in set {
-        locals[l.index()] = v;
-    }
-    Ok(())
-}
-
-/// Runs a statement; returns the locals that it sets.
-fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut MatchTable) -> Res<Vec<(LocalId, Value)>> {
-    let t = &here.module.tables[id.index()];
-    Ok(match s {
-        StmtKind::TableGet { key, dst, .. } => {
-            vec![(*dst, Value::Option(k.find(&bytes(here, key)?).cloned().map(Box::new)))]
-        }
-        StmtKind::TableLen { dst, .. } => vec![(*dst, Value::Int(k.masked.len() as u128))],
-        StmtKind::TableInsert { key, mask, priority, value, place, .. } => {
-            let (mask, value) = (bytes(here, mask)?, here.eval(value)?);
-            let (key, priority) = (and(&bytes(here, key)?, &mask), rank(here, t, &mask, priority)?);
-            match k.place(&key, &mask, priority) {
-                Some(i) => {
-                    k.masked[i].value = value;
-                    k.tell(here, id, &key, &mask)?;
-                }
-                None if k.masked.len() as u64 >= t.capacity => {
-                    return Err(Stop::Fault { kind: FaultKind::FULL, place: *place })
-                }
-                None => {
-                    k.masked.push(Masked { key: key.clone(), mask: mask.clone(), priority, value });
-                    if !k.tell(here, id, &key, &mask)? {
-                        k.masked.pop();
-                        return Err(Stop::Fault { kind: FaultKind::FULL, place: *place });
-                    }
-                }
-            }
-            vec![]
-        }
-        StmtKind::TableDelete { key, mask, priority, dst, .. } => {
-            let mask = bytes(here, mask)?;
-            let (key, priority) = (and(&bytes(here, key)?, &mask), rank(here, t, &mask, priority)?);
-            let at = k.place(&key, &mask, priority);
-            if let Some(i) = at {
-                k.masked.remove(i);
-                k.tell(here, id, &key, &mask)?;
-            }
-            dst.map(|d| (d, Value::Bool(at.is_some()))).into_iter().collect()
-        }
-        StmtKind::TableNext { cursor, key, value, more, masked, .. } => {
-            let at = here.locals[cursor.index()].as_int().unwrap_or(0);
-            let entry = k.masked.get(at as usize);
-            let found = entry.map(|e| (from_canonical(here.module, t.key, &mut e.key.as_slice()), e.value.clone()));
-            let next = if found.is_some() { at + 1 } else { u64::MAX.into() };
-            let mut set = vec![(*cursor, Value::Int(next)), (*more, Value::Bool(found.is_some()))];
-            if let (Some((mask, priority)), Some(e)) = (masked, entry) {
-                set.extend([
-                    (*mask, from_canonical(here.module, t.key, &mut e.mask.as_slice())),
-                    (*priority, Value::Int(e.priority)),
-                ]);
-            }
-            if let Some((k, v)) = found {
-                set.extend([(*key, k), (*value, v)]);
-            }
-            set
-        }
-        _ => vec![],
-    })
 }

@@ -1,20 +1,23 @@
 //! Statements: runs flat code over locals. State, messages, calls and replies go through an
-//! [`Activation`]. Pure functions run without one.
+//! [`activation::Activation`]. Pure functions run without one.
 
 pub mod activation;
+pub mod code;
 pub mod effects;
 pub mod flatten;
 pub mod frame;
 pub mod kinds;
+mod match_effects;
 pub mod match_tables;
+pub mod message;
 pub mod outgoing;
+mod reading;
 pub mod tables;
 
-pub use activation::{Activation, Message};
-
-use crate::eval::{internal, Env, Res, Stop};
+use crate::env::Env;
+use crate::stop::{internal, Res, Stop};
 use crate::value::{mask, MsgRef, Value};
-use flatten::{Code, Op};
+use code::{Code, Op};
 use wireloom_ir::*;
 
 /// How code ends.

@@ -1,35 +1,15 @@
 //! Messages to send: built from emits, or passed on with edits.
 
-use super::activation::{self, Activation, Message};
-use super::flatten::{Code, Out, OutEdit};
+use super::activation::Activation;
+use super::code::{Code, Out, OutEdit};
+use super::message::{Bytes, Message, Ready};
 use super::Flow;
-use crate::eval::{internal, Env, Res, Stop};
+use crate::env::Env;
 use crate::grammar::tree::{Content, FieldNode, Node};
+use crate::stop::{internal, Res, Stop};
 use crate::value::{int_type, signed, MsgRef, Value};
-use std::rc::Rc;
 use wireloom_ir::*;
 use wireloom_runtime::abi::{WL_TAIL_NONE, WL_TAIL_REQ};
-
-/// The head of an outgoing message and where its tail comes from.
-pub struct Ready {
-    pub bytes: Bytes,
-    pub tail: u32,
-}
-
-pub enum Bytes {
-    /// As they were received.
-    Original(Rc<Message>),
-    Built(Vec<u8>),
-}
-
-impl Bytes {
-    pub fn as_slice(&self) -> &[u8] {
-        match self {
-            Bytes::Original(m) => &m.bytes,
-            Bytes::Built(b) => b,
-        }
-    }
-}
 
 pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
     match e {
@@ -58,7 +38,7 @@ pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
             sink.extend(text);
         }
         Emit::Items { unit, bytes, count, max } => {
-            let (bytes, count, a) = (env.bytes(bytes)?, env.int(count)?, activation::act(env)?);
+            let (bytes, count, a) = (env.bytes(bytes)?, env.int(count)?, env.activation()?);
             let (mut at, mut n) = (0, 0u128);
             while at < bytes.len() {
                 let Some(size) = a.item_size(*unit, &bytes[at..]) else {
@@ -71,7 +51,7 @@ pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
         }
         Emit::InOrder { unit, count, max } => {
             let count = env.int(count)?;
-            let n = activation::act(env)?.in_order(*unit, sink)?;
+            let n = env.activation()?.in_order(*unit, sink)?;
             counted(n as u128, count, *max)?;
         }
         Emit::Varint(e) => {

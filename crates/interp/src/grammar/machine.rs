@@ -5,7 +5,7 @@ use super::scan::{self, DelimiterSearch, Match};
 use super::tail::{Captures, Op, Program, Run, Slot};
 use super::tree::Node;
 use super::view::Extra;
-use crate::eval::{Env, Seen};
+use crate::env::{Env, Seen};
 use crate::value::Value;
 use wireloom_ir::*;
 

@@ -5,7 +5,8 @@
 
 use super::scan::{self, DelimiterSearch, Match};
 use super::tree::{Content, FieldNode, Node};
-use crate::eval::{Env, Item, Seen, Stop};
+use crate::env::{Env, Item, Seen};
+use crate::stop::Stop;
 use crate::value::{int_type, mask, signed, Value};
 use wireloom_ir::grammar::tail as split;
 use wireloom_ir::*;

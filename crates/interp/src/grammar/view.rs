@@ -6,6 +6,20 @@ use crate::value::{fixed_size, get_fixed, put_fixed, Value};
 use wireloom_ir::Module;
 use wireloom_runtime::abi::wl_parser;
 
+/// Values of `wl_parser::pc`: what a view waits for.
+pub const PC_HEAD: u16 = 0;
+pub const PC_TAIL: u16 = 1;
+pub const PC_RECOVER_UNTIL: u16 = 2;
+pub const PC_RECOVER_LENGTH: u16 = 3;
+pub const PC_DONE: u16 = 4;
+
+/// A view while it is worked on.
+pub struct View {
+    pub parser: wl_parser,
+    pub extra: Extra,
+    pub slots: Vec<Value>,
+}
+
 /// The part of a view behind `wl_parser`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

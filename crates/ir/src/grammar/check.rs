@@ -452,7 +452,8 @@ fn alternatives(m: &Module, port: &Port, out: &mut Vec<Finding>) {
         let Some(unit) = m.units.get(p.request.index()) else { continue };
         // A connection is the first alternative's whose set has its first byte, so a later one
         // needs a byte of its own.
-        if unit.first.is_subset(&taken) {
+        // A unit that nothing fits is another mistake than one whose bytes are taken.
+        if !taken.is_empty() && unit.first.is_subset(&taken) {
             out.push(
                 Finding::new(
                     "E0410",

@@ -4,12 +4,13 @@
 //! may be any value. So the check runs twice: once with parameters set at the start of the program,
 //! and once with constants. Only errors of both runs are reported.
 
-use super::arrays::Direction;
+use super::ends::Direction;
 use super::frame_tests::way_in;
-use super::AppName;
+use super::scope::AppName;
 use crate::body::HandlerCtx;
-use crate::compiler::{Compiler, ProtocolInfo, Reported, R};
+use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
+use crate::items::ProtocolInfo;
 use crate::names::{ItemId, ModId};
 use crate::ty::Ty;
 use crate::val::Val;
@@ -98,7 +99,7 @@ impl Compiler<'_> {
                 return Err(Reported);
             }
             if let ast::TypeKind::Fn(params, ret) = &p.ty.kind {
-                let types = super::type_params::any_types(module, e);
+                let types = crate::apps::scope::any_types(module, e);
                 let any = self.given_function((module, &types), (params, ret), module, None, p.ty.span)?;
                 let name = Ident { name: format!("{IT}'s {}", p.name.name), span: p.name.span };
                 self.add(&name, any);
@@ -106,7 +107,7 @@ impl Compiler<'_> {
                 args.push(Arg { name: Some(p.name.clone()), value });
                 continue;
             }
-            let t = self.ty_in(&super::type_params::any_types(module, e), module, &p.ty)?;
+            let t = self.ty_in(&crate::apps::scope::any_types(module, e), module, &p.ty)?;
             // Not under its own name: what it is given is looked up where the instance stands.
             let name = Ident { name: format!("{IT}'s {}", p.name.name), span: p.name.span };
             let told = self.diags.len();
@@ -139,7 +140,7 @@ impl Compiler<'_> {
 
     /// A message that is no packet comes in; nobody waits for an answer.
     fn pass_value(&mut self, module: ModId, e: &ast::Element, to: ast::Node, ty: &ast::Type) -> R<()> {
-        let t = self.ty_in(&super::type_params::any_types(module, e), module, ty)?;
+        let t = self.ty_in(&crate::apps::scope::any_types(module, e), module, ty)?;
         let Ty::Msg(unit) = t else { return Ok(()) };
         // Only the port from which the request comes says which unit an answer has.
         if format!("{:?}", e.members).contains("Reply {") {
@@ -174,7 +175,7 @@ impl Compiler<'_> {
     }
 
     /// Functions of the element that none of its handlers calls.
-    fn unused_functions(&mut self, it: &Ident, i: &Rc<super::elements::Instance>, span: Span) {
+    fn unused_functions(&mut self, it: &Ident, i: &Rc<super::scope::Instance>, span: Span) {
         let fns: Vec<_> = i
             .element
             .members

@@ -1,7 +1,7 @@
 //! Arrays of ways in and out of elements: `in x: packet [4]`, `out y: packet [n]`.
 
-use super::elements::{instance_port, Entrance, Instance};
-use super::AppName;
+use super::ends::{Direction, Entrance};
+use super::scope::{AppName, Instance};
 use crate::body::Lower;
 use crate::compiler::{Compiler, R, T_U32};
 use crate::ir_builder as build;
@@ -15,10 +15,20 @@ use wireloom_syntax::Diagnostic;
 /// The most ways of one array.
 const MOST_WAYS: u64 = 256;
 
-#[derive(Clone, Copy, PartialEq)]
-pub enum Direction {
-    In,
-    Out,
+/// `cnt`, `cnt.x`: an instance and one of its ways in or out.
+pub fn instance_port(e: &Expr) -> Option<(&Ident, Option<&Ident>)> {
+    if let ExprKind::Field(Some(base), port) = &*e.kind {
+        return Some((base.as_name()?, Some(port)));
+    }
+    Some((e.as_name()?, None))
+}
+
+/// `x`, `x[i]`: a name, and a place of an array.
+pub fn name_at(e: &Expr) -> Option<(&Ident, Option<&Expr>)> {
+    if let ExprKind::Index(base, i) = &*e.kind {
+        return Some((base.as_name()?, Some(i)));
+    }
+    Some((e.as_name()?, None))
 }
 
 /// `cnt`, `cnt.x`, `cnt.x[2]`: an instance, one of its ways in or out, and a place of an array.
@@ -230,6 +240,7 @@ impl Lower<'_, '_> {
     pub fn outlet_by(&mut self, value: &Expr, to: &Expr, i: &Expr, count: u64, span: Span) -> R<()> {
         let ExprKind::Index(base, _) = &*to.kind else { return Err(crate::compiler::Reported) };
         let index = self.index_value(i)?;
+        self.index_fits(i, &index, count, "outputs")?;
         let (cond, index) = self.below(index, build::u32(count as u32));
         self.guard(cond, ir::FaultKind::INDEX, i.span);
         let index = match self.frames || build::as_int(&index).is_some() {

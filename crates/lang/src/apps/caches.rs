@@ -22,10 +22,12 @@
 //! `tests/tests/cache_model.rs` checks the protocol in all its interleavings, and these statements
 //! against it.
 
-use super::AppName;
+use super::declared::{Cache, CallSite, Role};
+use super::scope::AppName;
 use crate::body::Lower;
-use crate::compiler::{Compiler, Reported, TableTy, R, T_BOOL, T_U64};
+use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U64};
 use crate::ir_builder as build;
+use crate::items::TableTy;
 use crate::names::ModId;
 use crate::ty::{Ty, T_U32, U64};
 use crate::val::Val;
@@ -43,42 +45,6 @@ const WRITE_TIMEOUT: u64 = 10_000_000_000;
 const VERSION: u32 = 0;
 const WRITERS: u32 = 1;
 const SINCE: u32 = 2;
-
-/// The item behind its name.
-pub struct Cache {
-    pub name: Ident,
-    number: usize,
-    entries: TableId,
-    leases: TableId,
-    key: Ty,
-    value: Ty,
-    hits: CounterId,
-    misses: CounterId,
-    stale: CounterId,
-    write_through: bool,
-    allocate_on_read: bool,
-    /// Nanoseconds.
-    max_age: Option<u64>,
-    write_timeout: u64,
-    /// The field of the value with the time at which it ends.
-    expires: Option<u32>,
-}
-
-/// Which block of a cache a call stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Read,
-    Write,
-    Beside,
-}
-
-/// A call or send: its port, the block around it, and its place.
-#[derive(Clone, Debug)]
-pub struct CallSite {
-    pub port: ir::PortId,
-    pub block: Option<(usize, Role)>,
-    pub span: Span,
-}
 
 impl Compiler<'_> {
     pub fn cache(&mut self, module: ModId, c: &ast::Cache) -> R<AppName> {

@@ -5,8 +5,7 @@
 //! runs the element's start again. Counters count on. Tables of rules (`wildcard`, `lpm`), which
 //! are filled from outside, stay as they are.
 
-use super::elements::Instance;
-use super::AppName;
+use super::scope::{AppName, Instance};
 use crate::body::Lower;
 use crate::compiler::{Compiler, R, T_BOOL, T_U32};
 use crate::ir_builder as build;
@@ -144,7 +143,9 @@ impl Lower<'_, '_> {
                 let there = build::is_some(self.local_expr(dst));
                 self.until(there, StmtKind::TablePop { table, dst }, capacity.saturating_add(1), span);
             }
-            _ => return Err(self.not_emptied(name, "a sketch", span)),
+            TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
+                return Err(self.not_emptied(name, "a sketch", span))
+            }
         }
         Ok(())
     }

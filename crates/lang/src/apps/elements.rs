@@ -1,82 +1,24 @@
 //! Elements inside of an app. Every instance has its own state. Its handler becomes part of the
 //! graph where messages reach it.
 
-use super::arrays::{instance_at, Direction};
-use super::inputs::From;
+use super::arrays::{instance_at, name_at};
+use super::ends::{Direction, Entrance, From, Outlet};
 use super::instances::built_outs;
-use super::type_params::TypeBindings;
-use super::{AppName, AppScope};
+use super::scope::{AppName, AppScope, Instance, TypeBindings};
 use crate::body::{Lower, Replied, Ret};
-use crate::compiler::{Compiler, Item, Reported, R};
+use crate::compiler::{Compiler, Reported, R};
+use crate::items::Item;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::Val;
 use ir::StmtKind;
 use std::rc::Rc;
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, On, Span};
+use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, Span};
 use wireloom_syntax::Diagnostic;
-
-/// An element's instance: its names and where its handler is.
-pub struct Instance {
-    pub scope: AppScope,
-    pub element: ast::Element,
-    pub module: ModId,
-}
-
-impl Instance {
-    /// `on x(p)`, `on x[i](p)`
-    fn handler(&self, input: &str) -> Option<(&ast::Handler, &Ident, Option<&Ident>)> {
-        self.element.members.iter().find_map(|m| match &m.kind {
-            MemberKind::Handler(h) => match &h.on {
-                On::Message { port, param, index, .. } if port.name == input => Some((h, param, index.as_ref())),
-                _ => None,
-            },
-            _ => None,
-        })
-    }
-}
-
-/// An `in` of an instance in a wiring.
-pub struct Entrance {
-    pub instance: Rc<Instance>,
-    pub input: String,
-    /// Places of an array of `in`s.
-    pub count: Option<u64>,
-    pub outlet: Outlet,
-    /// See [`ir::Span::element`].
-    pub element: u32,
-}
 
 /// Elements of a program, those inside of others included.
 const MAX_ELEMENTS: u32 = 4096;
-
-/// Where an element's `out`s lead.
-#[derive(Clone)]
-pub struct Outlet {
-    pub outs: Vec<(String, Vec<Node>)>,
-    /// Arrays among them, and how many ways out each has.
-    pub counts: Vec<(String, u64)>,
-    pub app: AppScope,
-    pub module: ModId,
-    /// The element around the instance: see [`ir::Span::element`].
-    pub element: u32,
-    /// The instance, for messages.
-    pub name: String,
-    /// Ways out that the element sends frames to which it has built.
-    pub built: Vec<String>,
-    pub span: Span,
-}
-
-impl Outlet {
-    /// Tells an instance in one wiring from the same one in another.
-    pub fn key(&self) -> String {
-        let at = |nodes: &[Node]| {
-            nodes.iter().map(|n| format!("{}:{}-{} ", n.span.file.0, n.span.start, n.span.end)).collect::<String>()
-        };
-        self.outs.iter().map(|(name, nodes)| format!("{name}: {}", at(nodes))).collect()
-    }
-}
 
 impl Compiler<'_> {
     /// `cnt = Count(5)`: declares the element's state under the instance's name.
@@ -108,7 +50,7 @@ impl Compiler<'_> {
             ));
         }
         let (types, args) = self.type_args(owner, module, element, args, path.span)?;
-        let known = super::type_params::scope_of(&types);
+        let known = crate::apps::scope::scope_of(&types);
         let given = self.element_args(owner, (module, &known), element, args)?;
         if self.making.contains(&id) {
             return Err(self.holds_itself(element, path.span));
@@ -285,7 +227,9 @@ impl Compiler<'_> {
                     let d = Diagnostic::error("E0650", segment.span, "a segment stands in an app, not in an element");
                     return Err(self.report(d.hint("give the instance of the element to a segment of the app")));
                 }
-                _ => return Err(self.error("E0609", m.span, "this member of an element is not compiled yet")),
+                MemberKind::Port(_) | MemberKind::Session { .. } | MemberKind::Cache(_) => {
+                    return Err(self.error("E0609", m.span, "this member of an element is not compiled yet"))
+                }
             }
         }
         for m in &element.members {
@@ -354,7 +298,7 @@ impl Compiler<'_> {
         }));
         self.indexed_handlers(e);
         self.type_params(module, e);
-        let any = super::type_params::any_types(module, e);
+        let any = crate::apps::scope::any_types(module, e);
         for m in &e.members {
             let r = match &m.kind {
                 MemberKind::In { ty, .. } | MemberKind::Out { ty, .. } => self.ty_in(&any, module, ty).map(|_| ()),
@@ -583,14 +527,7 @@ impl Lower<'_, '_> {
 
     /// Whether an expression names a way out of the element at hand.
     pub fn is_outlet(&self, e: &Expr) -> bool {
-        let name = match &*e.kind {
-            ExprKind::Name(n) => n,
-            ExprKind::Index(b, _) => match &*b.kind {
-                ExprKind::Name(n) => n,
-                _ => return false,
-            },
-            _ => return false,
-        };
+        let Some((name, _)) = name_at(e) else { return false };
         self.outlets
             .last()
             .is_some_and(|o| o.outs.iter().any(|(n, _)| *n == name.name || n.split('[').next() == Some(&name.name)))
@@ -639,14 +576,7 @@ impl Lower<'_, '_> {
         if !self.is_outlet(to) {
             return None;
         }
-        let (n, index) = match &*to.kind {
-            ExprKind::Name(n) => (n, None),
-            ExprKind::Index(b, i) => match &*b.kind {
-                ExprKind::Name(n) => (n, Some(i)),
-                _ => return None,
-            },
-            _ => return None,
-        };
+        let (n, index) = name_at(to)?;
         let count = self.outlets.last()?.counts.iter().find(|(o, _)| *o == n.name).map(|(_, c)| *c);
         let name = match (index, count) {
             (None, None) => n.name.clone(),
@@ -738,17 +668,5 @@ impl Lower<'_, '_> {
         };
         let node = Node { span: to.span, kind: NodeKind::Expr(to.clone()) };
         Some(self.flow(&[node], v, span))
-    }
-}
-
-/// `cnt`, `cnt.x`: an instance and one of its ways in or out.
-pub fn instance_port(e: &Expr) -> Option<(&Ident, Option<&Ident>)> {
-    match &*e.kind {
-        ExprKind::Name(n) => Some((n, None)),
-        ExprKind::Field(Some(base), port) => match &*base.kind {
-            ExprKind::Name(n) => Some((n, Some(port))),
-            _ => None,
-        },
-        _ => None,
     }
 }

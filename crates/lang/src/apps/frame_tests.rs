@@ -5,11 +5,13 @@
 //! the port where it comes in, or where it is expected. The values of `let` and the variable of a
 //! `for` are states of the module.
 
-use super::arrays::Direction;
-use super::{AppName, AppScope};
+use super::ends::Direction;
+use super::scope::{AppName, AppScope};
+use super::test_names::{TestNames, TestValue};
 use crate::body::{Kind, Lower};
-use crate::compiler::{Compiler, Item, Reported, R};
+use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::names::{Meaning, ModId};
 use crate::ty::{Ty, U64};
 use crate::val::Val;
@@ -19,18 +21,6 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{
     self, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, Pattern, Span, StmtKind as S, TestStepKind as T,
 };
-
-/// The meaning of a name in the current test.
-#[derive(Clone)]
-enum TestValue {
-    /// A frame: built where it is used.
-    Frame(Expr),
-    State(ir::StateId, Ty),
-}
-
-/// The names of the current test.
-#[derive(Clone, Default)]
-pub struct TestNames(Vec<(Ident, TestValue)>);
 
 /// The instance that a test of an element is of.
 const UNDER_TEST: &str = "it";
@@ -94,7 +84,7 @@ impl Compiler<'_> {
         args: &[ast::Arg],
         element: &str,
         span: Span,
-    ) -> R<std::rc::Rc<super::elements::Instance>> {
+    ) -> R<std::rc::Rc<super::scope::Instance>> {
         let it = Ident { name: UNDER_TEST.into(), span: path.span };
         let made = self.instance(module, &it, path, args)?;
         let AppName::Instance(i) = &made else { return Err(Reported) };
@@ -119,7 +109,7 @@ impl Compiler<'_> {
     /// inputs are returned with the nodes to the instance.
     pub fn ports_around(
         &mut self,
-        i: &std::rc::Rc<super::elements::Instance>,
+        i: &std::rc::Rc<super::scope::Instance>,
         it: &str,
         span: Span,
         packets: bool,

@@ -8,7 +8,9 @@
 //! last refill. So rounding loses nothing, and a new entry, which is zero, has full buckets. Time
 //! is that of the current packet, or the clock's where there is none.
 
-use super::AppName;
+use super::arrays::name_at;
+use super::declared::Gauge;
+use super::scope::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U64};
 use crate::ir_builder as build;
@@ -25,16 +27,6 @@ const NANO: u64 = 1_000_000_000;
 /// The largest bucket: twice its billionths fit into 64 bits.
 const MOST: u64 = 9_000_000_000;
 const WIDE: Ty = Ty::Int { bits: 128, signed: false };
-
-/// The item behind its name.
-pub struct Gauge {
-    pub table: TableId,
-    pub keyed: bool,
-    pub meter: bool,
-    /// Tokens a second and the bucket's size: of a limiter one pair, of a meter the committed and
-    /// the peak one.
-    pub buckets: Vec<(X, X)>,
-}
 
 const GREEN: u128 = 0;
 const YELLOW: u128 = 1;
@@ -105,7 +97,7 @@ impl Compiler<'_> {
         let given: Vec<X> = given.into_iter().flatten().collect();
         let buckets = given.chunks(2).map(|c| (c[0].clone(), c[1].clone())).collect();
         self.m.tables.push(table);
-        self.tables.push(crate::compiler::TableTy { key, value });
+        self.tables.push(crate::items::TableTy { key, value });
         let table = TableId(self.m.tables.len() as u32 - 1);
         Ok(AppName::Gauge(std::rc::Rc::new(Gauge { table, keyed: g.key.is_some(), meter, buckets })))
     }
@@ -153,7 +145,7 @@ impl Compiler<'_> {
             .and_then(|m| m.names.get("Color"))
             .map(|(id, _)| *id);
         if let Some(id) = item {
-            if let crate::compiler::Item::Enum(e) = self.item(id, span)? {
+            if let crate::items::Item::Enum(e) = self.item(id, span)? {
                 return Ok(e);
             }
         }
@@ -169,14 +161,7 @@ impl Compiler<'_> {
 impl Lower<'_, '_> {
     /// `l`, `l[key]`: the limiter or meter that a method is called on.
     pub fn gauge_of<'e>(&self, e: &'e Expr) -> Option<(std::rc::Rc<Gauge>, Option<&'e Expr>)> {
-        let (name, key) = match &*e.kind {
-            ExprKind::Name(n) => (n, None),
-            ExprKind::Index(b, key) => match &*b.kind {
-                ExprKind::Name(n) => (n, Some(key)),
-                _ => return None,
-            },
-            _ => return None,
-        };
+        let (name, key) = name_at(e)?;
         if !self.in_app || self.lookup(&name.name).is_some() {
             return None;
         }

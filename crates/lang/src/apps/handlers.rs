@@ -1,6 +1,6 @@
 //! Handlers of messages, events, faults and timers.
 
-use super::AppName;
+use super::scope::AppName;
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_U32};
 use crate::ir_builder as build;
@@ -107,7 +107,7 @@ impl Compiler<'_> {
         };
         let id = self.path_item(module, path, "protocol")?;
         match self.item(id, path.span)? {
-            crate::compiler::Item::Protocol(p) if all.contains(&p) => Ok(p),
+            crate::items::Item::Protocol(p) if all.contains(&p) => Ok(p),
             _ => Err(self.error("E0611", path.span, format!("port `{}` does not speak this protocol", n.name))),
         }
     }
@@ -296,7 +296,7 @@ pub fn at(span: &ir::Span) -> Span {
 }
 
 /// The protocol's own answers (`on request`) stand before its handler's own statements.
-fn own_answers(l: &mut Lower, info: &crate::compiler::ProtocolInfo, req: ir::LocalId) -> R<()> {
+fn own_answers(l: &mut Lower, info: &crate::items::ProtocolInfo, req: ir::LocalId) -> R<()> {
     let ast::ItemKind::Protocol(p) = &info.ast.kind else { return Ok(()) };
     for c in &p.clauses {
         let ast::ClauseKind::OnRequest { name, guard, body } = &c.kind else { continue };

@@ -8,14 +8,13 @@
 //! removed.
 
 use super::arrays::instance_at;
-use super::elements::{Entrance, Outlet};
-use super::{AppName, AppScope};
+use super::ends::{Around, Does, From, Pending};
+use super::scope::{AppName, AppScope};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
 use crate::ir_builder as build;
-use crate::names::ModId;
 use crate::ty::{Ty, U32};
-use crate::val::{Val, Vk};
+use crate::val::Val;
 use ir::{LocalId, StmtKind};
 use std::collections::BTreeSet;
 use wireloom_ir as ir;
@@ -25,59 +24,12 @@ use wireloom_syntax::Diagnostic;
 /// Most inputs of a program.
 const MOST_INPUTS: usize = 16 << 10;
 
-/// The meaning of names around nodes of a wiring.
-#[derive(Clone)]
-pub struct Around {
-    pub app: AppScope,
-    pub module: ModId,
-    pub outlets: Vec<Outlet>,
-    /// See [`ir::Span::element`].
-    pub element: u32,
-}
-
-/// The code of an input.
-#[derive(Clone)]
-enum Does {
-    Element(std::rc::Rc<Entrance>),
-    Nodes(Vec<Node>),
-}
-
 /// The input that a packet is given to. It is made if its key is new.
 struct Destination {
     key: String,
     name: String,
     element: u32,
     does: Does,
-}
-
-impl Does {
-    /// Of an array of `in`s.
-    fn places(&self) -> Option<u64> {
-        match self {
-            Does::Element(e) => e.count,
-            Does::Nodes(_) => None,
-        }
-    }
-}
-
-/// An input of the program.
-pub struct Pending {
-    key: String,
-    id: ir::InputId,
-    does: Does,
-    around: Around,
-    arrival: bool,
-    /// Headers that a sender may have taken out.
-    gone: BTreeSet<u32>,
-    lowered: bool,
-    span: Span,
-}
-
-/// Where a packet comes from: an element (0: the app) and its way out.
-#[derive(Clone)]
-pub struct From {
-    pub element: u32,
-    pub out: String,
 }
 
 impl Compiler<'_> {
@@ -257,12 +209,8 @@ impl Lower<'_, '_> {
     }
 
     fn packet_at_hand(&self, v: &Val) -> Option<(LocalId, ir::UnitId)> {
-        match &v.kind {
-            Vk::Path(ir::Path { root: ir::Root::Local(l), steps }) if self.frames && steps.is_empty() => {
-                Some((*l, self.frame_unit(*l)?))
-            }
-            _ => None,
-        }
+        let l = v.kind.message().filter(|_| self.frames)?;
+        Some((l, self.frame_unit(l)?))
     }
 
     /// Takes a message from a way out to the nodes that follow it, whose names are at hand. A
@@ -292,7 +240,7 @@ impl Lower<'_, '_> {
                     }
                 }
             }
-            _ => {}
+            NodeKind::Word { .. } | NodeKind::Match(_) | NodeKind::Merge { .. } => {}
         }
         // Nodes that the compiler makes for tests have one place.
         let to = Destination {

@@ -7,9 +7,8 @@
 //! that the order stays.
 
 use super::arrays::{instance_at, place_name};
-use super::elements::{Instance, Outlet};
-use super::inputs::Around;
-use super::AppName;
+use super::ends::{Around, Loop, Outlet};
+use super::scope::{AppName, Instance};
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -21,18 +20,6 @@ use std::rc::Rc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, MemberKind, Node, NodeKind, On, Span};
 use wireloom_syntax::Diagnostic;
-
-/// A port back into the program, whose handler is still to be made.
-pub struct Loop {
-    key: String,
-    port: ir::PortId,
-    unit: ir::UnitId,
-    /// The names that the wiring behind it sees.
-    around: Around,
-    nodes: Vec<Node>,
-    span: Span,
-    lowered: bool,
-}
 
 /// Most ports back into the program.
 const MOST_LOOPS: usize = 4096;
@@ -144,14 +131,14 @@ impl Compiler<'_> {
             let (queue, param, h) = match &m.kind {
                 MemberKind::Handler(h) => match &h.on {
                     On::Message { port, param, index, .. } => (port, Some((param, index.as_ref())), Some(h)),
-                    _ => continue,
+                    On::Event { .. } | On::Fault(_) | On::Start | On::End | On::Every(_) => continue,
                 },
                 MemberKind::Wiring(nodes) => match nodes.first().map(|n| &n.kind) {
-                    Some(NodeKind::Expr(Expr { kind, .. })) => match &**kind {
-                        ExprKind::Name(n) => (n, None, None),
-                        _ => continue,
+                    Some(NodeKind::Expr(e)) => match e.as_name() {
+                        Some(n) => (n, None, None),
+                        None => continue,
                     },
-                    _ => continue,
+                    Some(NodeKind::Word { .. } | NodeKind::Match(_) | NodeKind::Merge { .. }) | None => continue,
                 },
                 _ => continue,
             };
@@ -236,7 +223,7 @@ impl Lower<'_, '_> {
             |outlet| {
                 self.in_instance(i, outlet, |s| match h.on {
                     On::Every(_) => s.unless_stopped(i, span, |s| s.guarded(h, span)),
-                    _ => s.guarded(h, span),
+                    On::Message { .. } | On::Event { .. } | On::Fault(_) | On::Start | On::End => s.guarded(h, span),
                 })
             },
         );

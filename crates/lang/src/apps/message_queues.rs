@@ -3,12 +3,14 @@
 //! A message waits as its bytes, in a ring of its core. `q.pop()` parses the oldest one, and puts
 //! the queue's handler or wiring there. No client waits for a message in a queue.
 
+use super::declared::MessageQueue;
 use super::handlers::at;
-use super::AppName;
-use crate::body::deliver::Sink;
+use super::scope::AppName;
+use crate::body::sink::Sink;
 use crate::body::{Kind, Lower};
-use crate::compiler::{Compiler, TableTy, R};
+use crate::compiler::{Compiler, R};
 use crate::ir_builder as build;
+use crate::items::TableTy;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::val::Val;
@@ -23,20 +25,6 @@ use wireloom_syntax::Diagnostic;
 const LONGEST: u64 = 4 << 10;
 const LONGEST_MAX: u64 = 64 << 10;
 const DEPTH_MAX: u64 = 1 << 20;
-
-#[derive(Debug)]
-pub struct MessageQueue {
-    name: String,
-    pub ring: ir::TableId,
-    pub unit: ir::UnitId,
-    longest: u64,
-    /// Messages that found the queue full or were too long for it.
-    discarded: ir::CounterId,
-    handler: OnceCell<ast::Handler>,
-    span: Span,
-    /// Something takes messages from it.
-    taken: Cell<bool>,
-}
 
 impl Compiler<'_> {
     pub fn message_queue(&mut self, module: ModId, q: &ast::Queue, unit: ir::UnitId) -> R<AppName> {

@@ -5,8 +5,10 @@ pub mod arrays;
 pub mod caches;
 pub mod controls;
 pub mod core_partition;
+pub mod declared;
 pub mod devices;
 pub mod elements;
+pub mod ends;
 pub mod frame_tests;
 pub mod frames;
 pub mod gauges;
@@ -18,18 +20,21 @@ pub mod message_queues;
 pub mod nodes;
 pub mod ports;
 pub mod queues;
+pub mod scope;
 pub mod segments;
 pub mod signals;
 pub mod tables;
+pub mod test_names;
 pub mod tests;
 pub mod type_params;
 pub mod wiring;
 
-use crate::compiler::{Compiler, FnInfo, Reported, R};
+use crate::compiler::{Compiler, Reported, R};
+use crate::items::FnInfo;
 use crate::names::ModId;
 use crate::ty::Ty;
-use crate::val::{Val, Vk};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::val::Vk;
+use scope::AppName;
 use std::rc::Rc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Ident, MemberKind, Span};
@@ -44,98 +49,6 @@ const CACHE_MAX: u64 = 16 << 20;
 
 /// The most nodes of one wiring.
 pub const MOST_NODES: usize = 256;
-
-/// The meaning of a name of the app.
-#[derive(Clone)]
-pub enum AppName {
-    Param(ir::ParamId, Ty),
-    Port(ir::PortId),
-    State(ir::StateId, Ty),
-    Session(ir::SessionId, Ty),
-    Counter(ir::CounterId),
-    Table(ir::TableId),
-    Const(Val),
-    Fn(Rc<FnInfo>),
-    Instance(Rc<elements::Instance>),
-    /// A function that an element was given.
-    FunctionArg(Rc<crate::body::functions::FunctionArg>),
-    Gauge(Rc<gauges::Gauge>),
-    Cache(Rc<caches::Cache>),
-    /// A queue of a service's messages.
-    Messages(Rc<message_queues::MessageQueue>),
-    /// A type parameter of the element.
-    Type(type_params::TypeName),
-    /// Its declaration is in error.
-    Failed,
-}
-
-#[derive(Clone, Default)]
-pub struct AppScope {
-    /// Large parts are shared between a scope and its copies.
-    names: Rc<BTreeMap<String, (AppName, Span)>>,
-    /// Connecting ports of exactly one instance.
-    single: BTreeSet<ir::PortId>,
-    /// Most instances of a connecting port.
-    instances: BTreeMap<ir::PortId, u64>,
-    /// `[8]` of a port.
-    pub counts: BTreeMap<ir::PortId, u32>,
-    /// The packet types of frame ports.
-    pub frames: BTreeMap<ir::PortId, ir::UnitId>,
-    /// Ports that wiring takes messages from.
-    pub wired: BTreeSet<ir::PortId>,
-    /// The nodes behind an element's instance, wired apart from the nodes that lead to it.
-    pub chains: Rc<BTreeMap<String, Vec<ast::Node>>>,
-    /// The nodes behind an instance in the wirings that lead to it.
-    pub behind: Rc<BTreeMap<String, Vec<Vec<ast::Node>>>>,
-}
-
-impl AppScope {
-    pub fn get(&self, name: &str) -> Option<&AppName> {
-        self.names.get(name).map(|(n, _)| n)
-    }
-    pub fn has(&self, name: &str) -> bool {
-        self.names.contains_key(name)
-    }
-    pub fn tables(&self) -> Vec<String> {
-        self.names.iter().filter(|(_, (n, _))| matches!(n, AppName::Table(_))).map(|(n, _)| n.clone()).collect()
-    }
-    pub fn names(&self) -> impl Iterator<Item = String> + '_ {
-        self.names.keys().cloned()
-    }
-    pub fn port(&self, name: &str) -> Option<ir::PortId> {
-        match self.get(name)? {
-            AppName::Port(p) => Some(*p),
-            _ => None,
-        }
-    }
-    pub fn table(&self, name: &str) -> Option<ir::TableId> {
-        match self.get(name)? {
-            AppName::Table(t) => Some(*t),
-            _ => None,
-        }
-    }
-    pub fn function(&self, name: &str) -> Option<Rc<FnInfo>> {
-        match self.get(name)? {
-            AppName::Fn(f) => Some(f.clone()),
-            _ => None,
-        }
-    }
-    /// The names of another scope beside its own.
-    pub fn take_in(&mut self, other: &AppScope) {
-        for (n, what) in other.names.iter() {
-            Rc::make_mut(&mut self.names).entry(n.clone()).or_insert_with(|| what.clone());
-        }
-        self.single.extend(&other.single);
-        self.instances.extend(&other.instances);
-        self.frames.extend(&other.frames);
-    }
-    pub fn is_single(&self, p: ir::PortId) -> bool {
-        self.single.contains(&p)
-    }
-    pub fn instances(&self, p: ir::PortId) -> u64 {
-        self.instances.get(&p).copied().unwrap_or(1)
-    }
-}
 
 impl Compiler<'_> {
     pub fn app_item(&mut self, module: ModId, app: &ast::Element) {
@@ -323,7 +236,7 @@ impl Compiler<'_> {
     /// be left out.
     fn way_out(
         &mut self,
-        i: &std::rc::Rc<elements::Instance>,
+        i: &std::rc::Rc<scope::Instance>,
         n: &Ident,
         out: Option<&Ident>,
         index: Option<&ast::Expr>,
@@ -364,7 +277,7 @@ impl Compiler<'_> {
                 ));
             }
         };
-        let count = self.array_sizes(i, arrays::Direction::Out)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
+        let count = self.array_sizes(i, ends::Direction::Out)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
         let whole = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
         let d = match (index.map(|i| &*i.kind), count) {
             (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} outputs"))
@@ -399,7 +312,7 @@ impl Compiler<'_> {
                     let rest = rest();
                     Rc::make_mut(&mut self.app.behind).entry(name.name.clone()).or_default().push(rest);
                 }
-                _ => {}
+                ast::NodeKind::Expr(_) | ast::NodeKind::Word { .. } | ast::NodeKind::Merge { .. } => {}
             }
         }
     }
@@ -490,7 +403,7 @@ impl Compiler<'_> {
         }
         self.within_table(&table, t.name.span)?;
         self.m.tables.push(table);
-        self.tables.push(crate::compiler::TableTy { key, value });
+        self.tables.push(crate::items::TableTy { key, value });
         Ok(ir::TableId(self.m.tables.len() as u32 - 1))
     }
 

@@ -2,9 +2,10 @@
 //! to `out`), then the port at its end.
 
 use super::arrays::{instance_at, place_name};
-use super::inputs::{to_name, From};
-use super::AppName;
-use crate::body::deliver::Sink;
+use super::ends::From;
+use super::inputs::to_name;
+use super::scope::AppName;
+use crate::body::sink::Sink;
 use crate::body::Lower;
 use crate::compiler::{Reported, R};
 use crate::ty::Ty;

@@ -1,7 +1,7 @@
 //! Signals, which users call while the app runs. Each becomes a handler. Its first locals are the
 //! arguments. It returns its result as bytes, in the form of `ir::desc::ResultType`.
 
-use super::AppName;
+use super::scope::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -127,7 +127,7 @@ impl Compiler<'_> {
 }
 
 impl Lower<'_, '_> {
-    fn signal_body(&mut self, info: &Rc<crate::compiler::FnInfo>, span: Span) -> R<(ResultType, ir::TyId)> {
+    fn signal_body(&mut self, info: &Rc<crate::items::FnInfo>, span: Span) -> R<(ResultType, ir::TyId)> {
         let mut args = Vec::new();
         for (n, t) in &info.params {
             let local = self.new_local(&n.name, t);

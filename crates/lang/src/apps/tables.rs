@@ -155,7 +155,22 @@ impl Compiler<'_> {
             Ty::Option(t) => all(vec![t]),
             Ty::Tuple(ts) => all(ts.iter().collect()),
             Ty::Record(r) => all(self.records[r.index()].iter().map(|(_, t)| t).collect()),
-            _ => false,
+            Ty::Error
+            | Ty::Never
+            | Ty::Unit
+            | Ty::Lit
+            | Ty::Fault
+            | Ty::Prefix
+            | Ty::None
+            | Ty::List(..)
+            | Ty::Msg(_)
+            | Ty::Items(..)
+            | Ty::Switch(..)
+            | Ty::Stream
+            | Ty::Replies(_)
+            | Ty::Port(_)
+            | Ty::Table(_)
+            | Ty::Conn => false,
         }
     }
 
@@ -171,7 +186,28 @@ impl Compiler<'_> {
             Ty::Duration => ParamType::Duration,
             Ty::Bytes(n) if *n <= 1 << 24 => ParamType::Bytes(*n as u32),
             Ty::Enum(_) => ParamType::Bytes(VARIANT),
-            _ => return None,
+            Ty::Error
+            | Ty::Never
+            | Ty::Unit
+            | Ty::Lit
+            | Ty::Int { .. }
+            | Ty::Fault
+            | Ty::Endpoint
+            | Ty::Prefix
+            | Ty::Bytes(_)
+            | Ty::None
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Tuple(_)
+            | Ty::Record(_)
+            | Ty::Msg(_)
+            | Ty::Items(..)
+            | Ty::Switch(..)
+            | Ty::Stream
+            | Ty::Replies(_)
+            | Ty::Port(_)
+            | Ty::Table(_)
+            | Ty::Conn => return None,
         })
     }
 
@@ -351,7 +387,11 @@ impl Lower<'_, '_> {
         let p = self.cx.argument_type(t).ok_or(Reported)?;
         let local = match p {
             ParamType::Bytes(n) => Ty::Bytes(n.into()),
-            _ => t.clone(),
+            ParamType::Bool
+            | ParamType::UInt(_)
+            | ParamType::Duration
+            | ParamType::Endpoint
+            | ParamType::Endpoints(_) => t.clone(),
         };
         self.signal_args.push((name.clone(), p));
         let form = if within.is_empty() { self.cx.argument_form(t) } else { Form::Within(within.clone()) };
@@ -657,7 +697,7 @@ impl Lower<'_, '_> {
                 Diagnostic::error("E0709", span, "an entry of this table is a prefix")
                     .hint("write `table.insert(10.0.0.0/8, value)`"),
             )),
-            _ => Ok(()),
+            TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin => Ok(()),
         }
     }
 

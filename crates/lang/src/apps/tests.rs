@@ -1,7 +1,7 @@
 //! `test` blocks: code that runs like a handler, and simulated runs of an app or an element. The
 //! runs use bytes of connections, or packets (see [`super::frame_tests`]).
 
-use super::AppName;
+use super::scope::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::names::ModId;
@@ -20,9 +20,9 @@ impl Compiler<'_> {
                 let name = path.parts.last().map(|p| p.name.as_str());
                 let id = self.path_item(module, path, "app")?;
                 match self.item(id, path.span)? {
-                    crate::compiler::Item::App => {}
+                    crate::items::Item::App => {}
                     // Of each a module is made.
-                    crate::compiler::Item::Element => return Ok(()),
+                    crate::items::Item::Element => return Ok(()),
                     _ => return Err(self.error("E0619", path.span, "a test is of an app or an element")),
                 }
                 // Of several apps in a file one is compiled at a time.

@@ -1,29 +1,12 @@
 //! Units and types as parameters of elements: `element Tag<U: unit>`, `tag = Tag<Vlan>()`.
 
-use super::{AppName, AppScope};
-use crate::compiler::{Compiler, Item, Reported, R};
-use crate::names::{ItemId, Meaning, ModId};
+use super::scope::{AppName, AppScope, Named, TypeBindings, TypeName};
+use crate::compiler::{Compiler, Reported, R};
+use crate::items::Item;
+use crate::names::{Meaning, ModId};
 use crate::ty::Ty;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Path, Span, TypeKind};
 use wireloom_syntax::Diagnostic;
-
-/// The meaning of a type parameter, in code of the element's module.
-#[derive(Clone)]
-pub struct TypeName {
-    module: ModId,
-    what: Named,
-}
-
-#[derive(Clone)]
-enum Named {
-    Unit(ItemId),
-    Type(Ty),
-    /// Any: the element is checked by itself.
-    Unknown,
-}
-
-/// The type parameters of an element, each with its meaning.
-pub type TypeBindings = Vec<(Ident, AppName)>;
 
 impl Compiler<'_> {
     /// The arguments that are types, and the others.
@@ -130,18 +113,6 @@ impl Compiler<'_> {
             _ => None,
         }
     }
-}
-
-/// Type parameters alone.
-pub fn scope_of(types: &[(Ident, AppName)]) -> AppScope {
-    let names = types.iter().map(|(n, what)| (n.name.clone(), (what.clone(), n.span))).collect();
-    AppScope { names: std::rc::Rc::new(names), ..AppScope::default() }
-}
-
-/// Type parameters that may be anything.
-pub fn any_types(module: ModId, e: &ast::Element) -> AppScope {
-    let any = |n: &Ident| (n.clone(), AppName::Type(TypeName { module, what: Named::Unknown }));
-    scope_of(&e.types.iter().map(|(n, _)| any(n)).collect::<Vec<_>>())
 }
 
 /// The text between `<` and `>`, as a type.

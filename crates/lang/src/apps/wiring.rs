@@ -1,6 +1,6 @@
 //! Wiring between ports: `merge`, and passing requests on.
 
-use super::AppName;
+use super::scope::AppName;
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -105,7 +105,7 @@ impl Compiler<'_> {
             ExprKind::Index(b, _) => b,
             _ => e,
         };
-        super::elements::instance_port(e)
+        crate::apps::arrays::instance_port(e)
             .is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_) | AppName::Messages(_))))
     }
 
@@ -270,7 +270,7 @@ impl Compiler<'_> {
         &mut self,
         module: ModId,
         unit: ir::UnitId,
-        key: &crate::units::Member,
+        key: &crate::units::info::Member,
         node: &MergeNode,
     ) -> R<(Vec<ir::MergeValue>, Vec<ir::Local>)> {
         let members = self.units[unit.index()].members.clone();

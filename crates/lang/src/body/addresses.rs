@@ -79,6 +79,7 @@ impl Lower<'_, '_> {
     /// `ip in prefix`, `ip in {prefix, ip}`, `ip in list`.
     pub fn ip_in(&mut self, ip: X, set: &Expr) -> R<X> {
         if let ast::ExprKind::Set(items) = &*set.kind {
+            self.cx.set_has_items(items, set.span)?;
             let mut any = build::boolean(false);
             for i in items {
                 any = build::or(any, self.ip_in(ip.clone(), i)?);

@@ -175,7 +175,7 @@ impl Lower<'_, '_> {
                     (0..layers.len() as u32).filter(|k| ir::frame::leads_to(layers, *n, *k)).map(|k| (frame, k)),
                 );
             }
-            _ => {}
+            FrameAct::Set { .. } | FrameAct::Insert { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } => {}
         }
         c.frames.insert(frame);
     }

@@ -1,6 +1,6 @@
 //! `pad 4` in a message that is built: the number of bytes before it.
 
-use super::message::Fields;
+use super::built_message::Fields;
 use super::Lower;
 use crate::compiler::{R, T_U64};
 use crate::ir_builder as build;
@@ -65,7 +65,7 @@ impl Lower<'_, '_> {
             FieldKind::Bytes { extent, .. } if self.cx.units[fields.unit.index()].text(f).is_none() => {
                 let end = match extent {
                     Extent::Until(u) if !u.peek => u.delimiters.first()?.len() as u64,
-                    _ => 0,
+                    Extent::Length(_) | Extent::Until(_) | Extent::Run | Extent::ToEnd | Extent::Close => 0,
                 };
                 let default = self.cx.units[fields.unit.index()]
                     .defaults
@@ -83,7 +83,15 @@ impl Lower<'_, '_> {
                 };
                 build::bin(T_U64, BinOp::Add, own, build::u64(end))
             }
-            _ => return None,
+            FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Align { .. } => return None,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Assignable places: variables, state, sessions, counters, table entries, fields of records.
 
 use super::{Kind, Lower};
-use crate::apps::AppName;
+use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U64};
@@ -79,10 +79,7 @@ impl Lower<'_, '_> {
     /// The value assigned, kept if the expression goes on being used.
     fn result(&mut self, ty: &Ty, e: &ir::Expr, span: Span) -> ir::Expr {
         let v = self.once(Val::pure(ty.clone(), e.clone()), span);
-        match v.kind {
-            Vk::Pure(e) => e,
-            _ => e.clone(),
-        }
+        v.kind.into_pure().unwrap_or_else(|| e.clone())
     }
 
     /// A state or a session value, of which parts are set by setting all of it.
@@ -167,7 +164,7 @@ impl Lower<'_, '_> {
             ExprKind::Name(n) => self.name_place(n).map(|r| (r, vec![])),
             ExprKind::Index(t, key) => match self.table_name(t) {
                 Some(t) => Ok((Root::Table(t, key.clone()), vec![])),
-                None if matches!(&*t.kind, ExprKind::Name(n) if matches!(self.cx.app.get(&n.name), Some(crate::apps::AppName::Failed))) => {
+                None if matches!(&*t.kind, ExprKind::Name(n) if matches!(self.cx.app.get(&n.name), Some(crate::apps::scope::AppName::Failed))) => {
                     Err(Reported)
                 }
                 None if self.is_unknown(t) => {
@@ -291,7 +288,12 @@ impl Lower<'_, '_> {
 
     fn table_key(&mut self, t: ir::TableId, key: &Expr) -> R<ir::Expr> {
         let ty = self.cx.tables[t.index()].key.clone();
-        self.expr_as(key, &ty)
+        let e = self.expr_as(key, &ty)?;
+        let (kind, capacity) = (self.cx.m.tables[t.index()].kind, self.cx.m.tables[t.index()].capacity);
+        if kind == ir::TableKind::Array {
+            self.index_fits(key, &e, capacity, "entries")?;
+        }
+        Ok(e)
     }
 
     pub fn table_get(&mut self, t: ir::TableId, key: &Expr, span: Span) -> R<Val> {
@@ -360,7 +362,9 @@ impl Lower<'_, '_> {
                         .hint("write `ring.pop()`"),
                 ))
             }
-            _ => return Err(self.err("E0709", span, "nothing is removed from a sketch")),
+            ir::TableKind::Bloom | ir::TableKind::CountMin | ir::TableKind::HyperLogLog => {
+                return Err(self.err("E0709", span, "nothing is removed from a sketch"))
+            }
         }
         let key = self.table_key(table, key)?;
         self.push(span, StmtKind::TableRemove { table, key, dst: None });

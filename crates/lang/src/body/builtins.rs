@@ -225,10 +225,7 @@ impl Lower<'_, '_> {
     /// The text of a value, as data.
     pub fn text_of(&mut self, v: Val, span: Span) -> R<X> {
         let v = self.text_val(v, span)?;
-        match v.kind {
-            Vk::Pure(e) => Ok(e),
-            _ => Err(Reported),
-        }
+        v.kind.into_pure().ok_or(Reported)
     }
 
     fn text_val(&mut self, v: Val, span: Span) -> R<Val> {
@@ -306,10 +303,7 @@ impl Lower<'_, '_> {
         let wide = Ty::Int { bits: 64, signed: true };
         let t = self.cx.lower_ty(&wide);
         let n = self.recast(t, n);
-        let n = match self.once(Val::pure(wide, n), span).kind {
-            Vk::Pure(n) => n,
-            _ => return Err(Reported),
-        };
+        let n = self.once(Val::pure(wide, n), span).kind.into_pure().ok_or(Reported)?;
         let negative = build::cmp(BinOp::Lt, n.clone(), build::int(t, 0));
         let size = build::cast(T_U64, n);
         let size =
@@ -390,6 +384,7 @@ impl Lower<'_, '_> {
             Own::Maglev => K::Maglev(p, self.expr_as(arg, &U64)?),
             _ => {
                 let i = self.index_value(arg)?;
+                self.index_fits(arg, &i, self.cx.app.instances(p), "instances")?;
                 let (cond, i) = self.below(i, n);
                 return Ok(if own == Own::Up {
                     let up = X::new(T_BOOL, K::PortUp(p, i));
@@ -528,7 +523,7 @@ impl Lower<'_, '_> {
         }
         self.impure = true;
         let id = self.cx.expr_item(self.module, f);
-        let Some(crate::compiler::Item::Unit(u)) = id.map(|id| self.cx.item(id, f.span)).transpose()? else {
+        let Some(crate::items::Item::Unit(u)) = id.map(|id| self.cx.item(id, f.span)).transpose()? else {
             return Err(self.err("E0201", f.span, "this is no unit"));
         };
         if self.cx.m.units[u.index()].frame.is_some() {
@@ -571,6 +566,17 @@ fn of_kind(kind: Operand, max: u64) -> Ty {
         Operand::BytesOf(n) => Ty::Bytes(n),
         Operand::Half => Ty::Bytes(max / 2),
         Operand::Option(of) => of_kind(*of, max).option(),
-        _ => Ty::Bytes(max),
+        Operand::Int
+        | Operand::Bytes
+        | Operand::Ip
+        | Operand::Endpoint
+        | Operand::Address
+        | Operand::Ordered
+        | Operand::Plain
+        | Operand::Same
+        | Operand::Set
+        | Operand::Room
+        | Operand::Maybe(_)
+        | Operand::Many(_) => Ty::Bytes(max),
     }
 }

@@ -1,16 +1,16 @@
 //! Calls of functions. A pure function becomes a function of the IR. One that takes messages or
 //! touches state is inlined.
 
-use super::deliver::Sink;
+use super::sink::Sink;
 use super::{Binding, Kind, Lower, Ret};
-use crate::apps::elements::Instance;
-use crate::apps::AppName;
-use crate::compiler::{Compiler, FnInfo, How, Item, Reported, R};
+use crate::apps::scope::{AppName, Instance};
+use crate::compiler::{Compiler, Reported, R};
 use crate::consts;
 use crate::ir_builder as build;
+use crate::items::{FnInfo, How, Item};
 use crate::names::Meaning;
 use crate::ty::Ty;
-use crate::val::{Val, Vk};
+use crate::val::Val;
 use ir::StmtKind;
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -21,7 +21,7 @@ use wireloom_syntax::Diagnostic;
 pub enum Callee {
     Fn(Rc<FnInfo>),
     /// One that the element was given.
-    FunctionArg(Rc<super::functions::FunctionArg>, Ident),
+    FunctionArg(Rc<crate::apps::scope::FunctionArg>, Ident),
     /// A function or signal of an element's instance.
     Of(Ident, Rc<Instance>, Ident),
     Builtin(Ident),
@@ -203,13 +203,7 @@ impl Lower<'_, '_> {
         self.cx.around = around;
         match how? {
             How::Func(id) => {
-                let exprs = vals
-                    .into_iter()
-                    .map(|v| match v.kind {
-                        Vk::Pure(e) => Ok(e),
-                        _ => Err(Reported),
-                    })
-                    .collect::<R<Vec<_>>>()?;
+                let exprs = vals.into_iter().map(|v| v.kind.into_pure().ok_or(Reported)).collect::<R<Vec<_>>>()?;
                 let t = self.cx.lower_ty(&info.ret);
                 let call = ir::Expr::new(t, ir::ExprKind::Call(id, exprs));
                 if self.kind == Kind::Const {
@@ -217,7 +211,7 @@ impl Lower<'_, '_> {
                 }
                 Ok(Val::pure(info.ret.clone(), call))
             }
-            _ => self.inline(info, vals, span, sink),
+            How::Unseen | How::Busy | How::Inline | How::Failed => self.inline(info, vals, span, sink),
         }
     }
 
@@ -410,7 +404,7 @@ impl Compiler<'_> {
                 return Err(r);
             }
             How::Failed => return Err(Reported),
-            how => return Ok(how),
+            how @ (How::Func(_) | How::Inline) => return Ok(how),
         }
         if info.params.iter().any(|(_, t)| !t.is_plain()) || !info.ret.is_plain() {
             // It is lowered at each call; here its body is checked once, calls or not.

@@ -506,7 +506,11 @@ impl Lower<'_, '_> {
         for arm in arms {
             let alternatives = match &arm.pattern {
                 Pattern::Or(all, _) => &all[..],
-                one => std::slice::from_ref(one),
+                one @ (Pattern::Name(_)
+                | Pattern::Any(_)
+                | Pattern::Tuple(..)
+                | Pattern::Value(_)
+                | Pattern::Variant { .. }) => std::slice::from_ref(one),
             };
             let values: Vec<Option<String>> = alternatives.iter().map(constant_text).collect();
             if values.iter().all(|v| v.as_ref().is_some_and(|v| seen.contains(v))) {
@@ -572,6 +576,6 @@ fn constant_text(p: &Pattern) -> Option<String> {
             ExprKind::Bool(b) => Some(b.to_string()),
             _ => None,
         },
-        _ => None,
+        Pattern::Any(_) | Pattern::Tuple(..) | Pattern::Variant { .. } | Pattern::Or(..) => None,
     }
 }

@@ -1,8 +1,8 @@
 //! Sending messages: `reply`, `call`, `->`. A message that `if`, `match`, `else` or a function
 //! chooses is sent in every branch.
 
+use super::sink::{Joined, Sink};
 use super::{Kind, Lower};
-use crate::apps::message_queues::MessageQueue;
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};
 use crate::ir_builder as build;
 use crate::ty::Ty;
@@ -16,45 +16,8 @@ use wireloom_syntax::Diagnostic;
 /// Most instances of a port, and most answers of one `call all`.
 pub const MAX_PARTS: u64 = 65_536;
 
-/// The parts that `join` has put together. They are items of a unit as they were received, `each`
-/// so many times, or bytes that may be items (no unit).
-pub struct Joined {
-    pub unit: Option<ir::UnitId>,
-    pub count: ir::Expr,
-    pub each: u64,
-}
-
 /// Most bytes that `join` puts together for one instance.
 const JOINED_MAX: u64 = 16 << 20;
-
-/// Where a message goes.
-#[derive(Clone, Debug)]
-pub enum Sink {
-    Reply {
-        close: bool,
-        span: Span,
-    },
-    Call {
-        port: ir::PortId,
-        index: ir::Expr,
-        within: Option<ir::Expr>,
-        span: Span,
-    },
-    Send {
-        port: ir::PortId,
-        index: ir::Expr,
-        span: Span,
-    },
-    /// A message waits.
-    Queue {
-        queue: Rc<MessageQueue>,
-        span: Span,
-    },
-    /// Nowhere: a function that gives such messages is checked by itself.
-    Check {
-        unit: ir::UnitId,
-    },
-}
 
 impl Lower<'_, '_> {
     /// Sends what an expression gives, on each of its ways.
@@ -153,7 +116,7 @@ impl Lower<'_, '_> {
                     ends = out.ends.clone();
                     unit = Some(out.unit);
                 }
-                _ => {
+                OutKind::Built(_) | OutKind::Inner | OutKind::Pass { .. } => {
                     return Err(self.err(
                         "E0608",
                         e.span,
@@ -343,7 +306,9 @@ impl Lower<'_, '_> {
         self.impure = true;
         if let ExprKind::Index(p, i) = &*e.kind {
             let port = self.port_arg(p)?;
-            let i = self.index_value(i)?;
+            let written = i;
+            let i = self.index_value(written)?;
+            self.index_fits(written, &i, self.cx.app.instances(port), "instances")?;
             let (cond, i) = self.below(i, ir::Expr::new(T_U32, K::PortLen(port)));
             self.guard(cond, FaultKind::INDEX, e.span);
             return Ok((port, i));
@@ -655,7 +620,7 @@ impl Lower<'_, '_> {
 
     /// The unit whose items the parts are, if they are nothing else.
     fn joined_unit(&self, parts: &[ir::Expr]) -> Option<ir::UnitId> {
-        let unit = |e: &ir::Expr| match self.field_at(super::emit::raw_path(e)?)?.kind {
+        let unit = |e: &ir::Expr| match self.field_at(crate::ir_builder::raw_path(e)?)?.kind {
             ir::FieldKind::Unit { unit, .. } => Some(unit),
             _ => None,
         };

@@ -1,27 +1,19 @@
 //! Edits of parsed messages that are sent on: fields set by `with`, and a protocol's `forward`
 //! blocks. Lengths that depend on an edited field are updated.
 
+use super::built_message::EditedMessage;
 use super::unparse_check::edits::Changed;
 use super::Lower;
 use crate::compiler::{Reported, R, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32};
-use crate::units::Member;
+use crate::units::info::Member;
 use crate::val::{OutKind, Outgoing, Val, Vk};
 use ir::{BinOp, Edit, Emit, ExprKind as K, FieldId, FieldKind, Root, Step, StmtKind};
 use std::collections::HashMap;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Block, ClauseKind, Expr, ExprKind, Ident, ItemKind, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
-
-/// A parsed message with the edits that it has so far.
-pub struct EditedMessage {
-    pub unit: ir::UnitId,
-    pub msg: ir::LocalId,
-    /// The values of fields that are known by their edits.
-    pub known: Vec<(String, Val)>,
-    pub edits: Vec<Edit>,
-}
 
 impl Lower<'_, '_> {
     /// Sets a field by an edit, where the condition holds. The field's new value is known then.

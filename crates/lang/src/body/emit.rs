@@ -1,7 +1,7 @@
 //! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in.
 //! Guards stop values that are too long, are outside of the set, or hold the delimiter.
 
-use super::message::{FieldSource, Fields, Piece};
+use super::built_message::{FieldSource, Fields, Piece};
 use super::unparse_check::constraints::same_sum;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
@@ -21,7 +21,7 @@ impl Lower<'_, '_> {
                 _ => ir::ByteSet::ALL,
             },
             Emit::Number { radix, .. } => digits(*radix),
-            _ => ir::ByteSet::ALL,
+            Emit::UInt { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => ir::ByteSet::ALL,
         };
         self.emit_from(span, e, &first);
     }
@@ -475,11 +475,8 @@ impl Lower<'_, '_> {
     /// The field a path ends at.
     pub fn field_at(&self, p: &ir::Path) -> Option<ir::Field> {
         let mut unit = match p.root {
-            ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
-                ir::Ty::Msg(u) => *u,
-                _ => return None,
-            },
-            _ => return None,
+            ir::Root::Local(l) => self.message_unit(l)?,
+            ir::Root::This | ir::Root::Item => return None,
         };
         let mut found: Option<ir::Field> = None;
         for s in &p.steps {
@@ -520,7 +517,7 @@ impl Lower<'_, '_> {
                 {
                     "the delimiter that ends the field is in it".into()
                 }
-                _ => return Ok(()),
+                Extent::Length(_) | Extent::Until(_) | Extent::Run | Extent::ToEnd | Extent::Close => return Ok(()),
             };
             return self.valid_because(build::boolean(false), FaultKind::CONSTRAINT, span, &why);
         }
@@ -678,7 +675,7 @@ impl Lower<'_, '_> {
     /// Bytes gathered for a list of units must be such units.
     pub fn check_slice(&mut self, x: &ir::Expr, span: Span) -> R<()> {
         match self.raw_of.clone() {
-            Some(Elem::Unit(u)) if raw_path(x).is_some() => self.same_raw(x, u, span),
+            Some(Elem::Unit(u)) if build::raw_path(x).is_some() => self.same_raw(x, u, span),
             Some(_) => Err(self.cx.report(
                 Diagnostic::error("E0608", span, "these items cannot be built from answers")
                     .hint("take them as they came: `raw(p.items)`"),
@@ -688,7 +685,7 @@ impl Lower<'_, '_> {
     }
 
     fn same_raw(&mut self, x: &ir::Expr, unit: ir::UnitId, span: Span) -> R<()> {
-        if let Some(p) = raw_path(x) {
+        if let Some(p) = build::raw_path(x) {
             let same = match self.field_at(p) {
                 Some(ir::Field { kind: FieldKind::Unit { unit: u, .. }, .. }) => u == unit,
                 Some(ir::Field { kind: FieldKind::List { element, .. }, .. }) => {
@@ -716,11 +713,8 @@ impl Lower<'_, '_> {
         match self.field_at(&shorter) {
             Some(ir::Field { kind: FieldKind::Unit { unit, .. }, .. }) => Some(unit),
             _ => match p.root {
-                ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
-                    ir::Ty::Msg(u) => Some(*u),
-                    _ => None,
-                },
-                _ => None,
+                ir::Root::Local(l) => self.message_unit(l),
+                ir::Root::This | ir::Root::Item => None,
             },
         }
     }
@@ -735,15 +729,6 @@ fn digits(radix: u8) -> ir::ByteSet {
         }
     }
     set
-}
-
-/// The path of `raw(…)`, also of one that may be absent.
-pub fn raw_path(e: &ir::Expr) -> Option<&ir::Path> {
-    match &*e.kind {
-        K::Raw(p) => Some(p),
-        K::If(_, a, _) => raw_path(a),
-        _ => None,
-    }
 }
 
 /// `f * factor - less` of a field, if a length is that and more than the field alone.

@@ -1,10 +1,11 @@
 //! Expressions: names, fields, indices and literals. The neighbouring files have the other forms.
 
 use super::{Kind, Lower};
-use crate::apps::AppName;
-use crate::compiler::{Item, Reported, R, T_U32, T_U64};
+use crate::apps::scope::AppName;
+use crate::compiler::{Reported, R, T_U32, T_U64};
 use crate::consts;
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::names::Meaning;
 use crate::ty::{Elem, Ty, U16, U64, U8};
 use crate::val::{Val, Vk};
@@ -238,7 +239,7 @@ impl Lower<'_, '_> {
         }
         let (root, u) = match self.kind {
             Kind::Grammar(u) => (ir::Root::This, u),
-            _ => self.params_of?,
+            Kind::Const | Kind::Clause | Kind::Func | Kind::Handler | Kind::OnFault | Kind::Test => self.params_of?,
         };
         let at = self.cx.units[u.index()].params.iter().position(|(p, _)| *p == n.name)?;
         let ty = self.cx.units[u.index()].params[at].1.clone();
@@ -250,7 +251,7 @@ impl Lower<'_, '_> {
     fn known_case(&mut self, v: Val) -> Val {
         match &v.kind {
             Vk::Maybe(c, _) if self.proven(c) => self.inner(v),
-            _ => v,
+            Vk::Pure(_) | Vk::Path(_) | Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => v,
         }
     }
 
@@ -487,12 +488,21 @@ impl Lower<'_, '_> {
         (wide, self.recast(T_U32, index))
     }
 
-    /// A constant index that no list of the type has is a mistake, wherever it stands.
-    fn index_fits(&mut self, index: &ir::Expr, most: u64, span: Span) -> R<()> {
-        match build::as_int(index) {
+    /// A constant index that nothing of the type has is a mistake, wherever it stands. An argument
+    /// is none: it is another one at another use.
+    pub fn index_fits(&mut self, written: &Expr, index: &ir::Expr, most: u64, items: &str) -> R<()> {
+        if !self.is_constant(written) {
+            return Ok(());
+        }
+        let span = written.span;
+        match build::as_int(&crate::fold::fold(&self.cx.m, index)) {
             Some(n) if n >= u128::from(most) => {
                 let d = Diagnostic::error("E0304", span, format!("the index {n} is out of range")).label("never there");
-                Err(self.cx.report(d.note(format!("it has at most {most} items, counted from 0"))))
+                let note = match most {
+                    1 => "there is index 0 only".to_string(),
+                    _ => format!("it has at most {most} {items}, counted from 0"),
+                };
+                Err(self.cx.once(d.note(note)))
             }
             _ => Ok(()),
         }
@@ -518,10 +528,7 @@ impl Lower<'_, '_> {
 
     /// A remainder stays visible to the proof of its bound; other costly indices are computed once.
     fn once_rem(&mut self, v: Val, span: Span) -> Val {
-        let mut e = match &v.kind {
-            Vk::Pure(e) => e,
-            _ => return v,
-        };
+        let Some(mut e) = v.kind.as_pure() else { return v };
         while let X::Cast(inner) = &*e.kind {
             e = inner;
         }
@@ -543,14 +550,14 @@ impl Lower<'_, '_> {
                     return self.find_named(p, &elem, i, span);
                 }
                 let i = self.index_of(i, index.span)?;
-                self.index_fits(&i, u64::from(max), index.span)?;
+                self.index_fits(index, &i, u64::from(max), "items")?;
                 let (cond, i) = self.below(i, build::count(p.clone()));
                 self.guard(cond, FaultKind::INDEX, span);
                 Ok(self.cx.item_val(&p, &elem, i))
             }
             (Ty::List(t, max), Vk::Pure(list)) => {
                 let i = self.index_value(index)?;
-                self.index_fits(&i, u64::from(max), index.span)?;
+                self.index_fits(index, &i, u64::from(max), "items")?;
                 let n = ir::Expr::new(T_U32, X::ListLen(list.clone()));
                 let (cond, i) = self.below(i, n);
                 self.guard(cond, FaultKind::INDEX, span);
@@ -559,7 +566,7 @@ impl Lower<'_, '_> {
             }
             (Ty::Bytes(max), Vk::Pure(bytes)) => {
                 let i = self.index_value(index)?;
-                self.index_fits(&i, max, index.span)?;
+                self.index_fits(index, &i, max, "bytes")?;
                 let (cond, _) = self.below(i.clone(), build::len_bytes(bytes.clone()));
                 self.guard(cond, FaultKind::INDEX, span);
                 let i = self.recast(T_U64, i);

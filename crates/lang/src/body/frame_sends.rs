@@ -5,7 +5,7 @@ use crate::apps::arrays::item;
 use crate::compiler::{Reported, R, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::U32;
-use crate::val::{Val, Vk};
+use crate::val::Val;
 use ir::{BinOp, Expr as X, ExprKind as K, FaultKind, FrameAct, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, Span};
@@ -19,15 +19,13 @@ impl Lower<'_, '_> {
 
     /// A frame leaves as it is now, or one that is built does.
     pub fn send_frame(&mut self, v: &Val, port: ir::PortId, index: &X, span: Span) -> R<()> {
-        match &v.kind {
-            Vk::Path(ir::Path { root: ir::Root::Local(l), steps })
-                if steps.is_empty() && self.frame_unit(*l).is_some() =>
-            {
+        match self.whole_frame(v) {
+            Some(l) => {
                 let mark = if self.cx.is_queue(port) { self.mark_at_hand() } else { None };
-                self.act(*l, FrameAct::Send { port, index: index.clone(), mark, last: false }, span)
+                self.act(l, FrameAct::Send { port, index: index.clone(), mark, last: false }, span)
             }
-            _ if v.ty.is_error() || v.is_never() => Err(Reported),
-            _ => {
+            None if v.ty.is_error() || v.is_never() => Err(Reported),
+            None => {
                 let (s, name) = (self.show(&v.ty), self.cx.m.ports[port.index()].name.clone());
                 Err(self.cx.report(
                     Diagnostic::error("E0623", span, format!("port `{name}` takes packets, not {s}"))
@@ -64,7 +62,7 @@ impl Lower<'_, '_> {
         let port = self.port_arg(to)?;
         let var = self.new_local("", &U32);
         let index = self.local_expr(var);
-        let sink = super::deliver::Sink::Send { port, index, span };
+        let sink = super::sink::Sink::Send { port, index, span };
         let (made, body) = self.sub(|s| s.deliver(value, &sink));
         made?;
         let max = self.cx.app.instances(port);
@@ -87,7 +85,7 @@ impl Lower<'_, '_> {
             return self.steer_fixed(value, to, &hash, n, span);
         }
         let (port, index) = self.instance_by(to, hash, span)?;
-        self.deliver(value, &super::deliver::Sink::Send { port, index, span }).map(|_| ())
+        self.deliver(value, &super::sink::Sink::Send { port, index, span }).map(|_| ())
     }
 
     /// The same of a message of a service, in a wiring.

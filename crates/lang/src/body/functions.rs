@@ -5,8 +5,9 @@
 
 use super::calls::Callee;
 use super::Lower;
-use crate::apps::{AppName, AppScope};
-use crate::compiler::{Compiler, FnInfo, Reported, R};
+use crate::apps::scope::{AppName, AppScope, FunctionArg, Param};
+use crate::compiler::{Compiler, Reported, R};
+use crate::items::FnInfo;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::Val;
@@ -14,25 +15,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
-
-/// A function that an element was given.
-pub struct FunctionArg {
-    params: Vec<Param>,
-    ret: Ty,
-    /// None: any function of this type, as which the element is checked by itself.
-    what: Option<Expr>,
-    module: ModId,
-    /// Instances around the place where it was given.
-    depth: usize,
-    used: Cell<bool>,
-}
-
-#[derive(Clone, PartialEq)]
-struct Param {
-    ty: Ty,
-    /// `packet`: the packets of any type.
-    any: bool,
-}
 
 /// The name of argument n of a function that is given by name.
 fn hidden(n: usize, span: Span) -> Ident {

@@ -1,70 +1,18 @@
 //! Messages that a program makes: `Unit { … }` built from its fields, `message with { … }` with
 //! fields replaced.
 
-use super::edits::EditedMessage;
+use super::built_message::{EditedMessage, FieldSource, Fields, Piece};
 use super::Lower;
-use crate::compiler::{Item, Reported, R};
+use crate::compiler::{Reported, R};
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::ty::Ty;
-use crate::units::Member;
+use crate::units::info::Member;
 use crate::val::{OutKind, Outgoing, Val, Vk};
 use ir::{ExprKind as K, FieldId};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Ident, Path, Span};
 use wireloom_syntax::Diagnostic;
-
-/// A field's value as it was given.
-#[derive(Clone)]
-pub enum FieldSource {
-    /// Data, computed once.
-    Value(ir::Expr),
-    /// A nested unit or list: emitted in its place.
-    Source(Expr),
-    /// Items as slices of parsed messages, gathered before the message is built.
-    Slices(ir::Expr),
-    /// An item of the answers for each that `join` has put together, in their order.
-    InOrder(ir::UnitId),
-    /// Units given one by one: the items of a list, or the one nested unit.
-    Pieces(Vec<Piece>),
-}
-
-/// A unit inside of the one that is built.
-#[derive(Clone)]
-pub enum Piece {
-    Built(Fields),
-    /// A parsed one, its original bytes, or one that a function has built.
-    Ready(Val, Span),
-}
-
-/// The fields given for one unit.
-#[derive(Clone)]
-pub struct Fields {
-    pub unit: ir::UnitId,
-    pub given: Vec<(Member, FieldSource, Span)>,
-    /// Cases selected by the fields given.
-    pub cases: Vec<(FieldId, u32)>,
-    /// Its parameters, where they are known.
-    pub params: Vec<ir::Expr>,
-    /// The values of its `let` fields, as far as they were read.
-    pub lets: std::cell::RefCell<Vec<(FieldId, ir::Expr)>>,
-    pub span: Span,
-}
-
-impl Fields {
-    pub fn new(unit: ir::UnitId, span: Span) -> Self {
-        Fields { unit, given: vec![], cases: vec![], params: vec![], lets: Default::default(), span }
-    }
-
-    pub fn value(&self, f: FieldId) -> Option<&ir::Expr> {
-        self.given.iter().find_map(|(m, g, _)| match g {
-            FieldSource::Value(e) if m.field == f => Some(e),
-            _ => None,
-        })
-    }
-    pub fn get(&self, f: FieldId) -> Option<&(Member, FieldSource, Span)> {
-        self.given.iter().find(|(m, ..)| m.field == f)
-    }
-}
 
 impl Lower<'_, '_> {
     /// `Name { field: value, … }`: a record or a message.
@@ -126,7 +74,7 @@ impl Lower<'_, '_> {
                 }),
                 _ => Val::error(),
             },
-            _ => Val::error(),
+            FieldSource::Source(_) | FieldSource::Slices(_) | FieldSource::InOrder(_) => Val::error(),
         }
     }
 
@@ -297,10 +245,7 @@ impl Lower<'_, '_> {
                 let ty = ty.clone();
                 let x = self.expr_as(e, &ty)?;
                 let v = self.once(Val::pure(ty, x), e.span);
-                match v.kind {
-                    Vk::Pure(x) => FieldSource::Value(x),
-                    _ => return Err(Reported),
-                }
+                FieldSource::Value(v.kind.into_pure().ok_or(Reported)?)
             }
         };
         fields.given.push((m, value, e.span));
@@ -403,7 +348,7 @@ impl Lower<'_, '_> {
             let cased = self.cx.units[u.index()].member(&name.name).is_some_and(|m| !m.cases.is_empty());
             return Ok(match o.kind {
                 OutKind::Inner if cased && !v.ty.is_option() => Val::maybe(build::boolean(true), v.clone()),
-                _ => v.clone(),
+                OutKind::Built(_) | OutKind::Inner | OutKind::Pass { .. } => v.clone(),
             });
         }
         let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else {

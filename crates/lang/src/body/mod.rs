@@ -6,6 +6,7 @@ pub mod addresses;
 pub mod again;
 pub mod align;
 pub mod assign;
+pub mod built_message;
 pub mod builtins;
 pub mod calls;
 pub mod coerce;
@@ -26,6 +27,7 @@ pub mod packets;
 pub mod path_conditions;
 pub mod patterns;
 pub mod protocol_clauses;
+pub mod sink;
 pub mod stmts;
 pub mod unparse_check;
 
@@ -103,7 +105,7 @@ pub enum Ret {
     Body(Ty),
     /// Ends an inlined call: sets the result, and `done` where a loop stands between. The handler
     /// of an `element` has answered its request then.
-    Inline { result: Option<LocalId>, ty: Ty, done: LocalId, loops: u32, sink: Option<deliver::Sink>, element: bool },
+    Inline { result: Option<LocalId>, ty: Ty, done: LocalId, loops: u32, sink: Option<sink::Sink>, element: bool },
 }
 
 pub struct Lower<'c, 'a> {
@@ -135,7 +137,7 @@ pub struct Lower<'c, 'a> {
     /// body around it has returned.
     pub held: Option<(u32, Option<LocalId>)>,
     /// The block of a cache around: of which, and what it does.
-    pub cache_block: Option<(usize, crate::apps::caches::Role)>,
+    pub cache_block: Option<(usize, crate::apps::declared::Role)>,
     /// Saw something that a function of the IR cannot do.
     pub impure: bool,
     pub depth: u32,
@@ -166,15 +168,15 @@ pub struct Lower<'c, 'a> {
     /// Under which condition the message that is being built ends with its connection.
     pub ends: Option<ir::Expr>,
     /// Where the `out`s of the elements around lead.
-    pub outlets: Vec<crate::apps::elements::Outlet>,
+    pub outlets: Vec<crate::apps::ends::Outlet>,
     /// Instances that the message at hand has come through.
-    pub under_way: Vec<std::rc::Rc<crate::apps::elements::Instance>>,
+    pub under_way: Vec<std::rc::Rc<crate::apps::scope::Instance>>,
     /// Queues of messages whose handlers are being put here.
-    pub popping: Vec<std::rc::Rc<crate::apps::message_queues::MessageQueue>>,
+    pub popping: Vec<std::rc::Rc<crate::apps::declared::MessageQueue>>,
     /// Items being gathered as slices: what `raw` may be of.
     pub raw_of: Option<crate::ty::Elem>,
     /// Items of a unit that `join` has put together.
-    pub joined: HashMap<LocalId, deliver::Joined>,
+    pub joined: HashMap<LocalId, sink::Joined>,
     /// The last `call all` has put items together: the order in which they came is known.
     pub grouped: bool,
     /// Bytes of the lists that it has made so far: they lie on the stack of the core's thread.
@@ -356,7 +358,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn returned(&self) -> Option<LocalId> {
         match &self.ret {
             Ret::Inline { done, .. } => Some(*done),
-            _ => None,
+            Ret::Nowhere | Ret::Body(_) => None,
         }
     }
 
@@ -433,7 +435,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         let root = match &val.kind {
             Vk::Path(p) => p.root,
             Vk::Maybe(_, v) => return self.is_reply(v),
-            _ => return matches!(val.ty, Ty::Replies(_)),
+            Vk::Pure(_) | Vk::Out(_) | Vk::Nothing => return matches!(val.ty, Ty::Replies(_)),
         };
         match (root, self.handler) {
             (ir::Root::Local(l), Some(h)) => l != h.req,

@@ -1,8 +1,9 @@
 //! Operators.
 
 use super::{Kind, Lower};
-use crate::compiler::{Item, Reported, R, T_U32, T_U64};
+use crate::compiler::{Reported, R, T_U32, T_U64};
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
 use ir::{BinOp as B, Expr as X, ExprKind, FaultKind, StmtKind};
@@ -151,6 +152,7 @@ impl Lower<'_, '_> {
                 let ast::ExprKind::Set(items) = &*b.kind else {
                     return Err(self.err("E0301", b.span, "expected a set `{…}`"));
                 };
+                self.cx.set_has_items(items, b.span)?;
                 let mut all = Vec::with_capacity(items.len());
                 for item in items {
                     let i = self.expr(item, Some(&v.ty.clone()))?;
@@ -184,12 +186,13 @@ impl Lower<'_, '_> {
     }
 
     /// A literal, or a name that is not one of a variable.
-    fn is_constant(&self, e: &Expr) -> bool {
+    pub fn is_constant(&self, e: &Expr) -> bool {
         match &*e.kind {
             ast::ExprKind::Int(_) | ast::ExprKind::Scaled(..) | ast::ExprKind::Range(..) => true,
             ast::ExprKind::Name(n) => self.lookup(&n.name).is_none() && !self.cx.app.has(&n.name),
             ast::ExprKind::Field(Some(b), _) => self.is_constant(b),
             ast::ExprKind::Unary(ast::UnOp::Neg, n) => self.is_constant(n),
+            ast::ExprKind::Binary(_, a, b) => self.is_constant(a) && self.is_constant(b),
             _ => false,
         }
     }

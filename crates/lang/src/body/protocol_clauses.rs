@@ -180,7 +180,7 @@ impl Lower<'_, '_> {
         let o = self.message_of(v, span)?;
         let (msg, mut edits) = match &o.kind {
             OutKind::Pass { msg, edits } => (*msg, edits.clone()),
-            _ => return self.asked_of_built(proto, &o, span, args),
+            OutKind::Built(_) | OutKind::Inner => return self.asked_of_built(proto, &o, span, args),
         };
         let own = |(m, e): &(ir::LocalId, Edit)| (*m == msg).then(|| e.clone());
         edits.extend(self.pending.iter().filter_map(own));
@@ -335,7 +335,7 @@ impl Lower<'_, '_> {
 
     /// The values of `matches`, at their places among those of other protocols with the same
     /// answers.
-    fn kept_for_answer(&mut self, info: &crate::compiler::ProtocolInfo) -> R<Vec<ir::Expr>> {
+    fn kept_for_answer(&mut self, info: &crate::items::ProtocolInfo) -> R<Vec<ir::Expr>> {
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
         let values = p.clauses.iter().find_map(|c| match &c.kind {
             ClauseKind::Matches { values, .. } => Some(values),

@@ -6,9 +6,10 @@
 //! added.
 
 use super::fields::{Builder, EnclosedEnd, Head};
-use super::UnitInfo;
-use crate::compiler::{Item, Reported, R, T_BOOL, T_U64};
+use super::info::UnitInfo;
+use crate::compiler::{Reported, R, T_BOOL, T_U64};
 use crate::ir_builder as build;
+use crate::items::Item;
 use crate::ty::{Ty, U32};
 use ir::{BinOp, ExprKind as K, FaultKind, FieldId, FieldKind, Root, Step};
 use wireloom_ir as ir;
@@ -93,7 +94,9 @@ impl Builder<'_, '_> {
                 }
                 Ok((id, Ty::Msg(u)))
             }
-            _ => Err(self.cx.error("E0421", span, "a unit lies in a length, up to a delimiter, or up to the end")),
+            Extent::Close | Extent::Done(_) | Extent::When(_) | Extent::None => {
+                Err(self.cx.error("E0421", span, "a unit lies in a length, up to a delimiter, or up to the end"))
+            }
         }
     }
 
@@ -209,7 +212,17 @@ impl Builder<'_, '_> {
             FieldKind::Number { digits, exact: true, .. } => Some(build::u64(digits.into())),
             FieldKind::Bytes { extent: ir::Extent::Length(_) | ir::Extent::Run, trim: None, .. }
             | FieldKind::Unit { .. } => Some(self.raw_len(f)),
-            _ => None,
+            FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. } => None,
         }
     }
 

@@ -1,13 +1,13 @@
 //! The fields of a unit in their order: constraints, `let`, `recover`, literals, groups of bit
 //! fields.
 
+use super::info::Member;
 use crate::body::ops::over_items;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U64};
-use crate::units::Member;
 use crate::val::{Val, Vk};
 use ir::{FaultKind, FieldId, FieldKind};
 use wireloom_ir as ir;

@@ -7,6 +7,7 @@ pub mod enclosed;
 pub mod fields;
 pub mod findings;
 pub mod header;
+pub mod info;
 pub mod packets;
 pub mod records;
 pub mod shapes;
@@ -16,74 +17,9 @@ use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Elem, Ty};
 use crate::val::Val;
-use std::collections::HashMap;
+use info::{Member, Members, UnitInfo};
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{self, Span};
-use wireloom_syntax::Diagnostic;
-
-/// A member of a unit that a program can name.
-#[derive(Clone, Debug)]
-pub struct UnitInfo {
-    pub params: Vec<(String, Ty)>,
-    pub members: Members,
-    /// `_: bytes<9> of blank = " "`: what is sent for a field that is not given.
-    pub defaults: Vec<(ir::FieldId, Vec<u8>)>,
-    /// Text of an enum, the field that is its value, and the enum.
-    pub texts: Vec<(ir::FieldId, ir::FieldId, ir::EnumId)>,
-    /// Units that lie in a length: their builder cannot know it.
-    pub enclosed: Vec<ir::FieldId>,
-    /// The unit that this is a copy of, with its end put in.
-    pub of: Option<ir::UnitId>,
-    /// Set: it describes whole frames.
-    pub packet: Option<std::rc::Rc<packets::PacketInfo>>,
-    /// Whether it was lowered without errors.
-    pub ok: bool,
-}
-
-#[derive(Clone, Debug)]
-pub struct Member {
-    pub name: String,
-    pub span: Span,
-    pub field: ir::FieldId,
-    pub ty: Ty,
-    /// The switch cases it lies in, outermost first: it is there if all of these are taken.
-    pub cases: Vec<(ir::FieldId, u32)>,
-    pub caseless: bool,
-}
-
-/// In order, and found by name: the first that has it.
-#[derive(Clone, Debug, Default)]
-pub struct Members {
-    list: Vec<Member>,
-    by_name: HashMap<String, usize>,
-}
-
-impl Members {
-    pub fn push(&mut self, m: Member) {
-        self.by_name.entry(m.name.clone()).or_insert(self.list.len());
-        self.list.push(m);
-    }
-
-    fn named(&self, name: &str) -> Option<&Member> {
-        self.list.get(*self.by_name.get(name)?)
-    }
-}
-
-impl std::ops::Deref for Members {
-    type Target = [Member];
-    fn deref(&self) -> &[Member] {
-        &self.list
-    }
-}
-
-impl UnitInfo {
-    pub fn member(&self, name: &str) -> Option<&Member> {
-        self.members.named(name)
-    }
-    pub fn by_field(&self, f: ir::FieldId) -> Option<&Member> {
-        self.members.iter().find(|m| m.field == f)
-    }
-}
+use wireloom_syntax::{ast, Diagnostic};
 
 impl Compiler<'_> {
     pub fn unit_item(&mut self, module: ModId, u: &ast::Unit, doc: &str) -> R<ir::UnitId> {

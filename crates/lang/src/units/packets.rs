@@ -1,7 +1,7 @@
 //! `packet` items: a graph of headers, and members computed from them. Each header is a switch of
 //! the frame unit: present or absent.
 
-use super::Member;
+use super::info::{Member, PacketInfo};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -19,13 +19,6 @@ pub const BUILTIN: &[&str] = &["len", "payload", "time", "port", "mark"];
 
 /// Most headers of a packet type: backends keep a place for each.
 const MAX_LAYERS: usize = 64;
-
-/// A packet type as the checker knows it.
-#[derive(Debug)]
-pub struct PacketInfo {
-    pub module: ModId,
-    pub lets: Vec<(Ident, Option<ast::Type>, ast::Expr)>,
-}
 
 impl Compiler<'_> {
     pub fn packet_item(&mut self, module: ModId, p: &ast::Packet, doc: &str) -> R<ir::UnitId> {
@@ -216,7 +209,17 @@ impl Compiler<'_> {
                 class.is_none() && trim.is_none() && (*min == 0 || size.is_some_and(|n| u64::from(n) >= *min))
             }
             FieldKind::Unit { unit, args } => args.is_empty() && size.is_some() && self.unframed(*unit).is_none(),
-            _ => false,
+            FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. } => false,
         }
     }
 }

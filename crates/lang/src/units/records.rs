@@ -78,7 +78,9 @@ impl Builder<'_, '_> {
                     )),
                 }
             }
-            _ => Err(Reported),
+            ast::TypeKind::Option(_) | ast::TypeKind::Tuple(_) | ast::TypeKind::Array(..) | ast::TypeKind::Fn(..) => {
+                Err(Reported)
+            }
         }
     }
 }

@@ -69,6 +69,7 @@ impl Builder<'_, '_> {
                 let ast::ExprKind::Set(values) = &*e.kind else {
                     return Err(self.cx.error("E0301", e.span, "expected a set of bytes: `{\"a\", \"b\"}`"));
                 };
+                self.cx.set_has_items(values, e.span)?;
                 let t = self.ir(id).ty;
                 let caseless = matches!(self.ir(id).kind, FieldKind::Bytes { caseless: true, .. });
                 let op = if caseless { ir::BinOp::EqCase } else { ir::BinOp::Eq };
@@ -220,10 +221,7 @@ impl Builder<'_, '_> {
         }
         let mut out = Vec::new();
         for ((_, t), a) in params.iter().zip(args) {
-            match self.eval(a, Some(t), None)?.kind {
-                Vk::Pure(x) => out.push(x),
-                _ => return Err(Reported),
-            }
+            out.push(self.eval(a, Some(t), None)?.kind.into_pure().ok_or(Reported)?);
         }
         Ok(out)
     }
@@ -381,7 +379,7 @@ impl Builder<'_, '_> {
         let kind = match element {
             None => match self.extent(extent, false, span)? {
                 e @ (ir::Extent::Length(_) | ir::Extent::Close) => FieldKind::StreamBytes { extent: e },
-                _ => {
+                ir::Extent::Until(_) | ir::Extent::Run | ir::Extent::ToEnd => {
                     return Err(self.cx.report(Diagnostic::error(
                         "E0421",
                         span,
@@ -401,7 +399,7 @@ impl Builder<'_, '_> {
                         let v = self.eval(e, None, Some(item))?;
                         Some(self.as_cond(v, e.span)?)
                     }
-                    _ => {
+                    Extent::Length(_) | Extent::Until(_) | Extent::ToEnd | Extent::Close => {
                         return Err(self.cx.error(
                             "E0421",
                             span,
@@ -417,6 +415,13 @@ impl Builder<'_, '_> {
     }
 
     fn switch(&mut self, head: &Head, on: Option<&Expr>, cases: &[ast::Case]) -> R<(FieldId, Ty)> {
+        if cases.is_empty() {
+            return Err(self.cx.report(
+                Diagnostic::error("E0435", head.span, "this switch has no case")
+                    .label("no message fits")
+                    .hint("add a case, as `else => nothing`"),
+            ));
+        }
         let on = on.map(|e| Ok((self.eval(e, None, None)?, e.span))).transpose()?;
         // The field stands before its cases' fields in the unit's list, so that its id is known to
         // them.
@@ -478,7 +483,7 @@ impl Builder<'_, '_> {
     fn guard(&mut self, case: &ast::Case, on: Option<&(Val, Span)>) -> R<(ir::Guard, Option<FaultKind>)> {
         let fault = match &case.body {
             CaseBody::Fault(n) => Some(self.cx.fault_kind(self.module, n)?),
-            _ => None,
+            CaseBody::Nothing | CaseBody::Field(..) | CaseBody::Fields(_) => None,
         };
         let guard = match &case.guard {
             Guard::Literal { values, peek } => {
@@ -539,10 +544,7 @@ impl Builder<'_, '_> {
                 return Ok(build::int(t, x));
             }
         }
-        match self.cx.constant(self.module, v, Some(ty))?.kind {
-            Vk::Pure(x) => Ok(x),
-            _ => Err(Reported),
-        }
+        self.cx.constant(self.module, v, Some(ty))?.kind.into_pure().ok_or(Reported)
     }
 
     fn case(

@@ -6,6 +6,7 @@
 //! Lines, answers and connections are bounded, so that no peer makes the process grow. [`request`]
 //! knows the commands, [`tables`] those on tables.
 
+mod answer;
 mod request;
 mod tables;
 

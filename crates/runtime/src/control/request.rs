@@ -3,36 +3,14 @@
 //! `{"do":"tables"}` and so on (docs/operations.md lists them). The answer is `{"ok":true,…}` or
 //! `{"ok":false,"error":…}`, with the request's `id` if it had one.
 
+use super::answer::{apps_of, fields, several, unknown, word, Answer, Refused};
 use super::tables;
-use crate::admin;
 use crate::table_io::{self, Row};
-use crate::value_syntax;
 use crate::view::{Hosted, View};
+use crate::{admin, value_syntax};
 use serde_json::{json, Map, Value};
 use wireloom_ir::desc::{ArgDesc, SignalDesc};
 use wireloom_ir::suggestions;
-
-/// An answer's fields, or an error.
-pub(super) type Answer = Result<Row, Refused>;
-
-/// An error, with further fields for its reader.
-pub(super) struct Refused {
-    pub text: String,
-    pub more: Row,
-}
-
-impl From<String> for Refused {
-    fn from(text: String) -> Self {
-        Refused { text, more: Map::new() }
-    }
-}
-
-pub(super) fn fields(v: Value) -> Row {
-    match v {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
-}
 
 /// The commands, for the hint after a mistyped one.
 const COMMANDS: [&str; 10] =
@@ -92,22 +70,6 @@ fn hello(view: &View) -> Row {
     fields(
         json!({ "wireloom": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "apps": apps, "cores": cores, "uptime_s": up }),
     )
-}
-
-/// A string of the request.
-pub(super) fn word<'r>(request: &'r Row, name: &str) -> Result<&'r str, Refused> {
-    let given = request.get(name).and_then(Value::as_str);
-    given.ok_or_else(|| format!("`{name}` is missing, or no text").into())
-}
-
-/// The apps that a request is for: the one it names, or all.
-pub(super) fn apps_of<'v>(view: &'v View, request: &Row) -> Result<Vec<&'v Hosted>, Refused> {
-    let Some(name) = request.get("app").filter(|v| !v.is_null()) else { return Ok(view.apps.iter().collect()) };
-    let name = name.as_str().unwrap_or_default();
-    match view.find(name) {
-        Some(i) => Ok(vec![&view.apps[i]]),
-        None => Err(unknown("app", name, "here", view.names().collect())),
-    }
 }
 
 /// Signals that the program wrote itself.
@@ -175,20 +137,7 @@ fn signal(view: &View, request: &Row) -> Answer {
     }
 }
 
-/// The error for a name that several apps have.
-pub(super) fn several<'v>(what: &str, name: &str, apps: impl Iterator<Item = &'v Hosted>) -> Refused {
-    let names: Vec<&str> = apps.map(Hosted::name).collect();
-    format!("several apps have a {what} `{name}`: {}; say which with `app` (--app NAME)", names.join(", ")).into()
-}
-
 fn usage(signal: &SignalDesc) -> String {
     let args: Vec<String> = signal.args.iter().map(|a| format!("{}=…", a.name)).collect();
     format!("{} {}", signal.name, args.join(" "))
-}
-
-pub(super) fn unknown(what: &str, name: &str, place: &str, known: Vec<&str>) -> Refused {
-    let hint = suggestions::lead(name, known.iter().copied());
-    let name: String = name.chars().take(64).collect();
-    let list = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-    format!("there is no {what} `{name}` {place}{hint} there are: {list}").into()
 }

@@ -5,7 +5,7 @@
 //! lasts a fraction of a millisecond. A request of many rows is many jobs, so packets flow between
 //! them. A row that stands for several entries (ranges) is one change: no packet sees a part of it.
 
-use super::request::{self, fields, unknown, Answer, Refused};
+use super::answer::{apps_of, fields, several, unknown, word, Answer, Refused};
 use crate::abi::{WL_F_CONSTRAINT, WL_F_FULL, WL_F_INDEX};
 use crate::signal::{decode, Fault, Run};
 use crate::table_io::{self, Row, Shape, END};
@@ -120,7 +120,7 @@ fn ending() -> Refused {
 }
 
 fn table<'v>(view: &'v View, request: &Row) -> Result<HostedTable<'v>, Refused> {
-    let (name, apps) = (request::word(request, "table")?, request::apps_of(view, request)?);
+    let (name, apps) = (word(request, "table")?, apps_of(view, request)?);
     let of = |app: &'v Hosted| {
         let (hosted, desc) = (app, app.desc());
         desc.tables.iter().position(|t| t.name == name).map(|index| HostedTable { hosted, desc, index })
@@ -128,9 +128,7 @@ fn table<'v>(view: &'v View, request: &Row) -> Result<HostedTable<'v>, Refused> 
     let mut found: Vec<HostedTable> = apps.iter().filter_map(|a| of(a)).collect();
     match (found.pop(), found.is_empty()) {
         (Some(t), true) => Ok(t),
-        (Some(last), false) => {
-            Err(request::several("table", name, found.iter().map(|t| t.hosted).chain([last.hosted])))
-        }
+        (Some(last), false) => Err(several("table", name, found.iter().map(|t| t.hosted).chain([last.hosted]))),
         _ => {
             let known = apps.iter().flat_map(|a| a.desc().tables.iter().map(|t| t.name.as_str())).collect();
             Err(unknown("table", name, "here", known))
@@ -140,7 +138,7 @@ fn table<'v>(view: &'v View, request: &Row) -> Result<HostedTable<'v>, Refused> 
 
 pub(super) fn list(view: &View, request: &Row) -> Answer {
     let mut all = Vec::new();
-    for hosted in request::apps_of(view, request)? {
+    for hosted in apps_of(view, request)? {
         let desc = hosted.desc();
         all.extend((0..desc.tables.len()).map(|index| describe(&HostedTable { hosted, desc, index })));
     }

@@ -1,11 +1,13 @@
 //! An app: a program with its description and settings, and each core's data of it.
 
+use super::failure_log::FailureLog;
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
 use super::types::Backend;
 use crate::abi::*;
 use crate::error::Error;
 use crate::hashing;
+use crate::pages::{first_line, huge_pages, placed, words};
 use crate::params::{self, Settings};
 use crate::program::{Program, Unit};
 use crate::stats::{AppStats, BackendStats, Cell, CoreStats, Histogram, MergeStats, PortStats};
@@ -31,7 +33,7 @@ pub struct App {
     pub classes: Vec<String>,
     pub class_numbers: Vec<Vec<u8>>,
     /// Words about answers that failed.
-    pub told: super::request_records::FailureLog,
+    pub told: FailureLog,
 }
 
 pub struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);
@@ -88,7 +90,7 @@ impl App {
             })
             .collect();
         let shared = shared.unwrap_or_else(|| Arc::new(SharedMemory::of(&program, &settings)));
-        let (classes, class_numbers) = super::request_records::classes(&desc);
+        let (classes, class_numbers) = answer_classes(&desc);
         Ok(Arc::new(App {
             program,
             desc,
@@ -154,7 +156,7 @@ impl App {
         if kind >= WL_F_USER {
             return self.own_fault(kind).map_or_else(|| format!("fault {kind}"), |f| f.name.clone());
         }
-        super::fault::name(kind).to_string()
+        fault_name(kind).to_string()
     }
 
     fn own_fault(&self, kind: u32) -> Option<&OwnFault> {
@@ -184,71 +186,9 @@ impl App {
     }
 }
 
-/// A program's memory begins at a cache line: its tables' locks have lines of their own.
-pub const LINE: usize = 64;
-
-/// A large page.
-const HUGE: usize = 2 << 20;
-/// Memory of at least this size begins at a large page, because a table uses its first bytes most.
-const LARGE: usize = 4 * HUGE;
-
-/// Zeroed memory with room to begin where [`first_line`] says. (An aligned, zeroed allocation would
-/// touch every page; this one leaves untouched pages absent.)
-pub fn placed(bytes: usize) -> Box<[u64]> {
-    words(bytes + if bytes >= LARGE { HUGE } else { LINE })
-}
-
-/// The first whole line, or the first large page, of memory from `placed`.
-pub fn first_line(memory: &mut [u64]) -> *mut u64 {
-    let align = if std::mem::size_of_val(memory) >= LARGE + HUGE { HUGE } else { LINE };
-    let skip = memory.as_ptr().align_offset(align).min(memory.len());
-    memory[skip..].as_mut_ptr()
-}
-
-/// Zeroed words holding at least `bytes` bytes. Untouched pages stay absent. Ends the process, with
-/// the reason, where the system does not have them.
 /// `AppCore::alone`; `paused`: handlers of this program may pause.
 fn alone(handlers: &[wireloom_ir::desc::HandlerDesc], paused: bool) -> Vec<u32> {
     handlers.iter().map(|h| h.pauses.filter(|_| paused && h.alone).unwrap_or(u32::MAX)).collect()
-}
-
-pub fn words(bytes: usize) -> Box<[u64]> {
-    let n = bytes.div_ceil(8);
-    let Ok(layout) = std::alloc::Layout::array::<u64>(n) else { no_memory(bytes) };
-    if n == 0 {
-        return Box::default();
-    }
-    // SAFETY: the layout has a size, and the words that it is for are the box's own; zeros are
-    // words.
-    unsafe {
-        let p = std::alloc::alloc_zeroed(layout).cast::<u64>();
-        if p.is_null() {
-            no_memory(bytes);
-        }
-        Box::from_raw(std::ptr::slice_from_raw_parts_mut(p, n))
-    }
-}
-
-fn no_memory(bytes: usize) -> ! {
-    eprintln!("wireloom: the system has no {} MiB for tables and state; lower the capacity of tables", bytes >> 20);
-    std::process::exit(1);
-}
-
-/// Asks for pages of 2 MiB. Tables of flows are accessed in random order, and each access to a
-/// small page would cost a walk of the page tables. Without large pages the program is only slower.
-pub fn huge_pages<T>(memory: &[T]) {
-    let bytes = std::mem::size_of_val(memory);
-    if bytes >= LARGE {
-        let skip = memory.as_ptr().cast::<u8>().align_offset(HUGE).min(bytes);
-        // SAFETY: the range lies inside of the slice, and advice changes nothing of its contents.
-        unsafe {
-            libc::madvise(
-                memory.as_ptr().cast::<u8>().add(skip).cast_mut().cast(),
-                (bytes - skip) / HUGE * HUGE,
-                libc::MADV_HUGEPAGE,
-            )
-        };
-    }
 }
 
 /// Every index in the description must be inside the program's tables.
@@ -456,7 +396,7 @@ impl AppCore {
             seed,
             index,
             cores,
-            out: out_of(&mut out),
+            out: wl_out::of(&mut out),
             self_: t.self_,
             left: wl_left::default(),
             draining: 0,
@@ -571,7 +511,7 @@ impl AppCore {
             let size = want.next_power_of_two().min(MAX_BUILT);
             self.out.resize(size, 0);
         }
-        self.wl.out = out_of(&mut self.out);
+        self.wl.out = wl_out::of(&mut self.out);
         // SAFETY: `used` is within the buffer, which only grew.
         self.wl.out.p = unsafe { self.wl.out.start.add(used) };
         true
@@ -626,9 +566,24 @@ impl CoreStats {
     }
 }
 
-pub(super) fn out_of(out: &mut [u8]) -> wl_out {
-    let range = out.as_mut_ptr_range();
-    wl_out { start: range.start, p: range.start, end: range.end }
+/// The classes of all protocols, 0 for none, and for each protocol the numbers of its own; empty if
+/// there are none.
+fn answer_classes(desc: &wireloom_ir::desc::Desc) -> (Vec<String>, Vec<Vec<u8>>) {
+    let mut names = vec![String::from("unknown")];
+    let mut number = |name: &String| {
+        let at = names.iter().skip(1).position(|n| n == name).map_or(names.len(), |n| n + 1);
+        if at == names.len() {
+            names.push(name.clone());
+        }
+        at.min(255) as u8
+    };
+    let numbers =
+        desc.protocols.iter().map(|p| std::iter::once(0).chain(p.classes.iter().map(&mut number)).collect()).collect();
+    if names.len() == 1 {
+        (Vec::new(), numbers)
+    } else {
+        (names, numbers)
+    }
 }
 
 fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {

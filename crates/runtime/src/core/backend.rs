@@ -1,11 +1,11 @@
 //! Backend connections: their input, and their end.
 
 use super::app::IdField;
-use super::dispatch::{own_id, Target};
-use super::health::Why;
+use super::dispatch::own_id;
+use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::{flag, Mode, Sink};
+use super::types::{flag, Mode, Sink, Target};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::stats::NO_PLACE;

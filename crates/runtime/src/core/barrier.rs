@@ -5,9 +5,8 @@
 //! message is known by the next answer on its connection. So the port's probe is sent there first,
 //! and the large request waits for its answer.
 
-use super::dispatch::Target;
 use super::slab::Id;
-use super::types::flag;
+use super::types::{flag, Target};
 use super::{Core, Raw, BACKEND_OUT_MAX};
 use crate::abi::*;
 

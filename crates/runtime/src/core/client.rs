@@ -1,10 +1,9 @@
 //! Client connections: accepting, requests to tasks, replies in order.
 
 use super::app::{Front, NO_HANDLER};
-use super::fault::Start;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::{flag, Conn, Mode, Side, Sink, NO_BACKEND, NO_PROTO};
+use super::types::{flag, Conn, Mode, Side, Sink, Start, NO_BACKEND, NO_PROTO};
 use super::{Core, Raw, HIGH, REPLY_BUDGET, STORED_MAX};
 use crate::abi::*;
 use crate::buffer::ChunkQueue;
@@ -46,7 +45,7 @@ impl Core {
         app.ports[p as usize].open += 1;
         let words = app.session_words;
         let session = (side == Side::Client && words > 0).then(|| {
-            let mut s = app.sessions.pop().unwrap_or_else(|| super::app::words(words * 8));
+            let mut s = app.sessions.pop().unwrap_or_else(|| crate::pages::words(words * 8));
             s.fill(0);
             s
         });

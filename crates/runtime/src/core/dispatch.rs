@@ -11,20 +11,11 @@
 //! an idle connection at the moment of its use.
 
 use super::app::{IdField, Proto};
-use super::failover::Order;
 use super::slab::Id;
-use super::types::{flag, Mode, Side, Sink, BACKENDS};
+use super::types::{flag, Mode, Order, Side, Sink, Target, BACKENDS};
 use super::{Core, Raw, BACKEND_OUT_MAX, HIGH, PENDING_MAX, WAITERS_MAX};
 use crate::abi::*;
 use wireloom_ir::desc::Reuse;
-
-/// Where a request goes.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
-    pub a: usize,
-    pub p: usize,
-    pub i: usize,
-}
 
 /// A call as a handler makes it. Its bytes are valid until the host's function returns.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@
 //! server found by `ketama` or `maglev` is followed by the next ones on its ring or in its table.
 //! Each other request begins its round at another place.
 
-use super::dispatch::Target;
+use super::types::{Order, Target};
 use super::Core;
 use crate::abi::*;
 use wireloom_ir::desc::Failover;
@@ -13,23 +13,6 @@ use wireloom_ir::desc::Failover;
 /// A round that begins at the server in bits 0 to 31.
 const TURN: u64 = 3 << 32;
 const KIND: u64 = 3 << 32;
-
-/// The order of one request's servers, and how many have been considered.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Order {
-    /// The server that the program has named.
-    origin: u32,
-    considered: u32,
-    /// As `wl_core.place`; 0: not known yet.
-    place: u64,
-}
-
-impl Order {
-    /// The order of messages on a connection to this server.
-    pub(super) fn from_server(i: usize) -> Order {
-        Order { origin: i as u32, ..Order::default() }
-    }
-}
 
 impl Core {
     /// The order of a request for this server, behind the program's choice.

@@ -2,57 +2,12 @@
 //! fault handlers.
 
 use super::slab::Id;
-use super::types::{flag, Mode, NO_PROTO};
+use super::types::{flag, Mode, Start, NO_PROTO};
 use super::{Core, Raw};
 use crate::abi::*;
 
 /// Faults waiting for the app's handlers in one batch; further ones are only counted.
 const QUEUE_MAX: usize = 1024;
-
-/// The first bytes of a refused message, from which a protocol may derive its answer.
-#[derive(Clone, Copy, Default)]
-pub struct Start {
-    bytes: [u8; WL_START],
-    n: u32,
-    /// Bytes that have been dropped while a delimiter was looked for.
-    pub(super) sought: usize,
-}
-
-impl Start {
-    pub(super) fn of(message: Raw) -> Start {
-        let n = message.n.min(WL_START);
-        let mut s = Start { n: n as u32, ..Start::default() };
-        // SAFETY: the caller's bytes are in place.
-        s.bytes[..n].copy_from_slice(unsafe { &message.slice()[..n] });
-        s
-    }
-}
-
-/// The name of a fault kind of the runtime.
-pub fn name(kind: u32) -> &'static str {
-    const NAMES: [&str; 19] = [
-        "none",
-        "malformed",
-        "too_long",
-        "truncated",
-        "constraint",
-        "index",
-        "division",
-        "none_value",
-        "lost",
-        "refused",
-        "timeout",
-        "bad_reply",
-        "overload",
-        "idle",
-        "full",
-        "cancelled",
-        "no_reply",
-        "expect",
-        "internal",
-    ];
-    NAMES.get(kind as usize).copied().unwrap_or("unknown")
-}
 
 /// The subject of a fault.
 enum Of {

@@ -8,7 +8,7 @@
 //! A probe is sent, behind the greeting, to a server that is down. Its connection has no other
 //! purpose and ends with the answer. Of the last answer only the head is awaited.
 
-use super::health::Why;
+use super::ejection::Why;
 use super::input::{run_tail, Parsed};
 use super::slab::Id;
 use super::types::flag;

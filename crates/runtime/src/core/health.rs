@@ -9,47 +9,15 @@
 //! failed. If its answers had failed, as with a stopped process, the backend is *on trial*. The
 //! next request decides. Until it is answered, the backend is down for all others.
 
-use super::dispatch::Target;
+use super::ejection::{Down, Why};
 use super::slab::Id;
-use super::types::flag;
+use super::types::{flag, Target};
 use super::Core;
 use crate::abi::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A probe may take so many nanoseconds at least, however often there is one.
 const LEAST_PATIENCE: u64 = 1_000_000_000;
-
-/// The kind of a backend's failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    Refused,
-    Lost,
-    Silent,
-    Nonsense,
-}
-
-impl Why {
-    fn text(self) -> &'static str {
-        match self {
-            Why::Refused => "it takes no connections",
-            Why::Lost => "its connections end before they have answered",
-            Why::Silent => "it does not answer in time",
-            Why::Nonsense => "its answers cannot be read",
-        }
-    }
-
-    /// Whether a connection that is made shows that it is over.
-    fn is_about_connections(self) -> bool {
-        matches!(self, Why::Refused | Why::Lost)
-    }
-}
-
-/// Of a backend that is down.
-#[derive(Clone, Copy, Debug)]
-pub struct Down {
-    why: Why,
-    since: u64,
-}
 
 impl Core {
     /// A backend has answered.

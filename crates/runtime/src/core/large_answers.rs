@@ -17,9 +17,8 @@
 //! the second could overtake them. The end of a message without an answer is not known. So a
 //! connection with such messages under way ([`flag::UNANSWERED`]) is not left.
 
-use super::dispatch::Target;
 use super::slab::Id;
-use super::types::{flag, Mode, Sink};
+use super::types::{flag, Mode, Sink, Target};
 use super::{Core, Raw};
 use crate::abi::*;
 

@@ -28,11 +28,14 @@ mod client;
 mod connection_limit;
 mod datagrams;
 mod dispatch;
+mod ejection;
 mod failover;
+mod failure_log;
 pub mod fault;
 mod flush;
 pub mod footprint;
 mod greeting;
+mod handler_stack;
 mod health;
 mod host;
 mod input;
@@ -42,6 +45,7 @@ pub mod moves;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
+mod request_numbers;
 mod request_records;
 pub(crate) mod signal;
 pub mod slab;
@@ -139,7 +143,7 @@ pub struct Core {
     by_token: [Vec<Id>; 2],
     listeners: Vec<connection_limit::Listener>,
     dirty: Vec<Id>,
-    stacks: stacks::HandlerStacks,
+    stacks: handler_stack::HandlerStacks,
     moving: moves::Moving,
     /// Large requests that wait for a barrier to be made, or whose barrier is passed.
     held_back: Vec<Id>,
@@ -155,7 +159,7 @@ pub struct Core {
     graveyard: Vec<(Token, ChunkQueue)>,
     faults: Vec<(u16, wl_fault)>,
     /// Connection attempts that failed at once.
-    failures: Vec<dispatch::Target>,
+    failures: Vec<types::Target>,
     /// The result of the current signal.
     result: Option<Vec<u8>>,
     last_fault: crate::signal::Fault,
@@ -223,7 +227,7 @@ impl Core {
             by_token: Default::default(),
             listeners: Vec::new(),
             dirty: Vec::new(),
-            stacks: stacks::HandlerStacks::new(),
+            stacks: handler_stack::HandlerStacks::new(),
             moving: moves::Moving::default(),
             held_back: Vec::new(),
             rounds: 0,
@@ -344,7 +348,7 @@ impl Core {
         self.run_timers();
         self.close_idle();
         while let Some(at) = self.failures.pop() {
-            self.backend_failed(at, health::Why::Refused);
+            self.backend_failed(at, ejection::Why::Refused);
         }
         self.run_fault_handlers();
         self.pass_barriers();

@@ -27,10 +27,9 @@
 //! answer are sent again. Answers shorter than `input::SHORT` are awaited whole, so that their
 //! clients have seen nothing in that case.
 
-use super::dispatch::Target;
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
-use super::types::{flag, Mode, Sink};
+use super::types::{flag, Mode, Sink, Target};
 use super::{Core, Raw, HIGH};
 use crate::abi::*;
 

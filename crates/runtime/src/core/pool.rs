@@ -11,10 +11,8 @@
 //! says `failover next`, the request goes to another server.
 
 use super::client::move_queue;
-use super::dispatch::Target;
-use super::failover::Order;
 use super::slab::Id;
-use super::types::{flag, Mode, Sink};
+use super::types::{flag, Mode, Order, Sink, Target};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::engine::Waiting;

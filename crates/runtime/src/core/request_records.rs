@@ -2,56 +2,11 @@
 //! Each answer that this process made because of a failure also gets a warning.
 
 use super::app::App;
-use super::dispatch::Target;
 use super::slab::Id;
-use super::types::{BACKENDS, NO_BACKEND};
+use super::types::{Target, BACKENDS, NO_BACKEND};
 use super::Core;
 use crate::abi::*;
 use crate::access::Entry;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Kinds of faults with a log line of their own; the last one stands for all others.
-const KINDS: usize = WL_F_USER as usize;
-const SUPPRESSED: u64 = (1 << 24) - 1;
-
-/// The log lines of an app, for each kind of fault. A word holds the second of the last line (1 is
-/// the first). Its low 24 bits count the faults since then without a line.
-pub struct FailureLog([AtomicU64; KINDS]);
-
-impl Default for FailureLog {
-    fn default() -> Self {
-        FailureLog(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
-
-impl FailureLog {
-    /// Whether a word may be said; then, how many were not said before it.
-    fn may(&self, kind: u32, second: u64) -> Option<u64> {
-        let cell = &self.0[(kind as usize).min(KINDS - 1)];
-        let now = (second + 1) << 24;
-        let step = |old: u64| {
-            Some(if old & !SUPPRESSED == now { now | ((old & SUPPRESSED) + 1).min(SUPPRESSED) } else { now })
-        };
-        let old = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or(0);
-        (old & !SUPPRESSED != now).then_some(old & SUPPRESSED)
-    }
-
-    /// Faults without a line, of seconds that are over.
-    fn left(&self, second: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
-        let over = move |cell: &AtomicU64| {
-            let old = cell.load(Ordering::Relaxed);
-            let due = old & SUPPRESSED > 0 && old >> 24 <= second;
-            let taken =
-                due && cell.compare_exchange(old, old & !SUPPRESSED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-            if taken {
-                old & SUPPRESSED
-            } else {
-                0
-            }
-        };
-        self.0.iter().enumerate().map(move |(kind, cell)| (kind as u32, over(cell))).filter(|(_, n)| *n > 0)
-    }
-}
 
 /// Whether a fault comes from us or a backend, not from the client or its bytes.
 fn ours(kind: u32) -> bool {
@@ -168,7 +123,7 @@ impl Core {
             fault: if fault == 0 {
                 "-"
             } else if own.is_empty() {
-                super::fault::name(fault)
+                fault_name(fault)
             } else {
                 &own
             },
@@ -255,45 +210,5 @@ impl App {
             0 => "",
             n => self.classes[n].as_str(),
         }
-    }
-}
-
-/// The classes of all protocols, 0 for none, and for each protocol the numbers of its own; empty if
-/// there are none.
-pub fn classes(desc: &wireloom_ir::desc::Desc) -> (Vec<String>, Vec<Vec<u8>>) {
-    let mut names = vec![String::from("unknown")];
-    let mut number = |name: &String| {
-        let at = names.iter().skip(1).position(|n| n == name).map_or(names.len(), |n| n + 1);
-        if at == names.len() {
-            names.push(name.clone());
-        }
-        at.min(255) as u8
-    };
-    let numbers =
-        desc.protocols.iter().map(|p| std::iter::once(0).chain(p.classes.iter().map(&mut number)).collect()).collect();
-    if names.len() == 1 {
-        (Vec::new(), numbers)
-    } else {
-        (names, numbers)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_word_a_second_and_kind_and_the_rest_is_counted() {
-        let told = FailureLog::default();
-        assert_eq!(told.may(8, 0), Some(0));
-        assert_eq!(told.may(8, 0), None);
-        assert_eq!(told.may(9, 0), Some(0));
-        assert_eq!(told.may(8, 0), None);
-        assert_eq!(told.left(0).count(), 0, "the second is not over");
-        assert_eq!(told.may(8, 5), Some(2));
-        assert_eq!(told.may(8, 5), None);
-        assert_eq!(told.left(6).collect::<Vec<_>>(), [(8, 1)]);
-        assert_eq!(told.left(7).count(), 0);
-        assert_eq!(told.may(1000, 7), Some(0), "kinds beyond the table share the last place");
     }
 }

@@ -8,13 +8,13 @@
 //! begins, and answers are used only if they are kept whole. Tasks and connections never move. If
 //! its client leaves, the stack is abandoned.
 
-use super::app::{out_of, words};
+use super::handler_stack::{HandlerStack, FIRST_LOOK, KEPT_SCRATCH};
 use super::slab::Id;
 use super::types::{flag, Stored};
 use super::Core;
 use crate::abi::*;
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use crate::pages::words;
+use corosensei::{Coroutine, CoroutineResult};
 use std::os::raw::{c_int, c_void};
 
 /// `Core::run_once`: the handler has paused. Programs never answer this.
@@ -24,91 +24,11 @@ pub(super) const PAUSED: c_int = 3;
 const MOST: usize = wireloom_ir::desc::PAUSED as usize;
 /// The most of them where each may need large scratch; a further handler runs on to its end.
 const MOST_LARGE: usize = wireloom_ir::desc::PAUSED_LARGE as usize;
-/// As large as a thread's stack, because the same code runs on it.
-const STACK: usize = 2 << 20;
-/// The most scratch that an idle stack keeps.
-const KEPT_SCRATCH: usize = wireloom_ir::desc::LARGE_SCRATCH as usize;
-/// Idle stacks that are kept.
-const KEPT: usize = 64;
 /// A loop looks at the clock about this often; at first after so many rounds.
 const LOOK_NS: u64 = 4_000;
-const FIRST_LOOK: u32 = 8;
 const ROUNDS_MAX: u32 = 1 << 20;
 
 type Run = unsafe extern "C" fn(*mut c_void, *mut wl_task) -> c_int;
-
-pub struct HandlerStack {
-    /// One of both is there.
-    stack: Option<DefaultStack>,
-    run: Option<Coroutine<(), (), c_int, DefaultStack>>,
-    yielder: *const Yielder<(), ()>,
-    tmp: Box<[u64]>,
-    out: Vec<u8>,
-    built: wl_out,
-    /// Rounds until the next look at the clock, and the time of the last one.
-    rounds: u32,
-    looked: u64,
-}
-
-/// The stacks of a core.
-pub(super) struct HandlerStacks {
-    idle: Vec<*mut HandlerStack>,
-    /// Handlers that are paused.
-    pub paused: usize,
-    /// The one that runs now, and when its slice ends.
-    current: *mut HandlerStack,
-    end: u64,
-}
-
-impl HandlerStacks {
-    pub fn new() -> HandlerStacks {
-        HandlerStacks { idle: Vec::new(), paused: 0, current: std::ptr::null_mut(), end: 0 }
-    }
-
-    fn take(&mut self) -> Option<*mut HandlerStack> {
-        if let Some(l) = self.idle.pop() {
-            return Some(l);
-        }
-        let stack = DefaultStack::new(STACK).ok()?;
-        let mut out = vec![0u8; 4096];
-        let built = out_of(&mut out);
-        let handler_stack = HandlerStack {
-            stack: Some(stack),
-            run: None,
-            yielder: std::ptr::null(),
-            tmp: Box::default(),
-            out,
-            built,
-            rounds: FIRST_LOOK,
-            looked: 0,
-        };
-        Some(Box::into_raw(Box::new(handler_stack)))
-    }
-
-    /// Gives back a stack on which nothing runs.
-    fn give(&mut self, handler_stack: *mut HandlerStack) {
-        // SAFETY: the stack is live, and no other reference to it exists.
-        let tmp = unsafe { &mut (*handler_stack).tmp };
-        if tmp.len() * 8 > KEPT_SCRATCH {
-            *tmp = Box::default();
-        }
-        if self.idle.len() < KEPT {
-            self.idle.push(handler_stack);
-        } else {
-            // SAFETY: made by `take`, in no list.
-            drop(unsafe { Box::from_raw(handler_stack) });
-        }
-    }
-}
-
-impl Drop for HandlerStacks {
-    fn drop(&mut self) {
-        for handler_stack in self.idle.drain(..) {
-            // SAFETY: made by `take`, in no other list.
-            drop(unsafe { Box::from_raw(handler_stack) });
-        }
-    }
-}
 
 /// `wl_host.pause` where handlers do not pause.
 ///

@@ -1,9 +1,8 @@
 //! Streaming: tails and tunnels flow from one connection to another, never held beyond a bound.
 
-use super::fault::Start;
 use super::input::{run_tail, TailProgress};
 use super::slab::Id;
-use super::types::{flag, Mode, Side, Sink};
+use super::types::{flag, Mode, Side, Sink, Start};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
 use crate::program::Verdict;

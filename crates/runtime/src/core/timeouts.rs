@@ -5,10 +5,9 @@
 //! wheel. A timer that fires moves forward in time. It moves back only when a nearer deadline comes
 //! up.
 
-use super::dispatch::Target;
-use super::health::Why;
+use super::ejection::Why;
 use super::slab::Id;
-use super::types::{flag, Mode, Side};
+use super::types::{flag, Mode, Side, Target};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS};
 use crate::abi::*;
 use crate::stats::NO_PLACE;

@@ -4,13 +4,12 @@
 //! handler. A *call* is a request on its way to a backend. They refer to each other by [`Id`],
 //! never by pointer, so any of them may end first.
 
-use super::datagrams::RequestNumbers;
-use super::failover::Order;
-use super::fault::Start;
-use super::health::Down;
+use super::ejection::Down;
+use super::handler_stack::HandlerStack;
 use super::pipelining_policy::PipeliningPolicy;
+use super::request_numbers::RequestNumbers;
 use super::slab::Id;
-use super::stacks::HandlerStack;
+use super::Raw;
 use crate::abi::*;
 use crate::buffer::{ChunkQueue, OwnedBuf};
 use crate::engine::Token;
@@ -119,6 +118,25 @@ pub enum Sink {
     Conn(Id),
     /// Into this reply slot.
     Slot(Id),
+}
+
+/// The first bytes of a refused message, from which a protocol may derive its answer.
+#[derive(Clone, Copy, Default)]
+pub struct Start {
+    pub(super) bytes: [u8; WL_START],
+    pub(super) n: u32,
+    /// Bytes that have been dropped while a delimiter was looked for.
+    pub(super) sought: usize,
+}
+
+impl Start {
+    pub(super) fn of(message: Raw) -> Start {
+        let n = message.n.min(WL_START);
+        let mut s = Start { n: n as u32, ..Start::default() };
+        // SAFETY: the caller's bytes are in place.
+        s.bytes[..n].copy_from_slice(unsafe { &message.slice()[..n] });
+        s
+    }
 }
 
 /// In this order: the first three cache lines hold the fields that each message uses.
@@ -387,6 +405,31 @@ impl Default for Task {
             handler_stack: std::ptr::null_mut(),
             next_paused: Id::NIL,
         }
+    }
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub a: usize,
+    pub p: usize,
+    pub i: usize,
+}
+
+/// The order of one request's servers, and how many have been considered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Order {
+    /// The server that the program has named.
+    pub(super) origin: u32,
+    pub(super) considered: u32,
+    /// As `wl_core.place`; 0: not known yet.
+    pub(super) place: u64,
+}
+
+impl Order {
+    /// The order of messages on a connection to this server.
+    pub(super) fn from_server(i: usize) -> Order {
+        Order { origin: i as u32, ..Order::default() }
     }
 }
 

@@ -6,9 +6,10 @@
 //! by the kernel) are cut into frames again. With several cores each has a socket of its own, and
 //! the kernel deals the flows out among them.
 
+use super::batch::{Batch, BATCH};
 use super::offload::{Large, OffloadHeader, HEADER};
 use super::pool::Pool;
-use super::port::{Batch, FramePort, Sent, BATCH};
+use super::port::{FramePort, Sent};
 use super::socket::Messages;
 use crate::abi::wl_frame;
 use crate::engine::common;
@@ -283,7 +284,7 @@ impl PacketRing {
     /// The next frame, copied to a buffer.
     fn take(&mut self, pool: &mut Pool) -> Option<(u32, wl_frame)> {
         if self.large.next() > 0 {
-            return self.large.take_frame(pool);
+            return pool.take_piece(&mut self.large);
         }
         // SAFETY: the kernel has put a header here; the block is ours.
         let (at, h) = unsafe {
@@ -327,7 +328,7 @@ impl PacketRing {
         self.advance(h.tp_next_offset);
         if large {
             pool.put(buf);
-            return self.large.take_frame(pool);
+            return pool.take_piece(&mut self.large);
         }
         Some((buf, f))
     }

@@ -8,10 +8,11 @@
 //! On interfaces without hardware (veth pairs, say), missing checksums are completed, and TCP
 //! segments beyond the MTU are cut.
 
+use super::batch::{bytes, prefetch, Batch, Buf};
 use super::bpf::{set, Attached};
 use super::offload::{complete_if_partial, Large};
-use super::pool::{Buf, Pool, Region, Umem, CHUNK, FRAME_MAX, NOTE};
-use super::port::{bytes, prefetch, Batch, FramePort, Sent};
+use super::pool::{Pool, Region, Umem, CHUNK, FRAME_MAX, NOTE};
+use super::port::{FramePort, Sent};
 use crate::abi::wl_frame;
 use crate::engine::common;
 use std::io;
@@ -404,7 +405,7 @@ impl AfXdp {
     fn next(&mut self, pool: &mut Pool) -> Option<(Buf, wl_frame)> {
         loop {
             if self.large.next() > 0 {
-                return self.large.take_frame(pool);
+                return pool.take_piece(&mut self.large);
             }
             if self.receive.ready() == 0 {
                 return None;

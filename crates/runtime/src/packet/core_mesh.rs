@@ -5,8 +5,8 @@
 //! drained at once. Handler rings are drained only while there is room to pass on their results.
 //! This rules out a cyclic wait between cores.
 
-use super::pool::Buf;
-use super::port::BATCH;
+use super::batch::{Buf, BATCH};
+use super::handover::{self, Giver, Item, Taker};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::engine::common;
@@ -17,19 +17,6 @@ use std::sync::Arc;
 
 /// Frames on their way from one core to another.
 const RING: usize = 1024;
-
-/// A frame and its buffer.
-#[derive(Clone, Copy)]
-pub struct Item {
-    pub frame: wl_frame,
-    pub buf: Buf,
-    /// The receiver on that core. For a frame to be sent: the app. For a frame to be handled: the
-    /// number of [`super::core::Fans`] (0 if there is one app).
-    pub of: u32,
-}
-
-// SAFETY: a buffer belongs to the core that has taken its item out of the ring.
-unsafe impl Send for Item {}
 
 /// How far the cores have come, and how to wake them.
 pub struct Progress {
@@ -63,8 +50,8 @@ pub struct Mesh {
     me: usize,
     /// The most frames of a batch that go to one core.
     batch: usize,
-    work_to: Vec<Option<Producer<Item>>>,
-    work_from: Vec<Consumer<Item>>,
+    work_to: Vec<Option<Giver>>,
+    work_from: Vec<Taker>,
     send_to: Vec<Option<Producer<Item>>>,
     send_from: Vec<Consumer<Item>>,
     /// Items that found their ring full.
@@ -93,7 +80,7 @@ impl Mesh {
         let mut all: Vec<Mesh> = (0..cores).map(new).collect();
         for from in 0..cores {
             for to in 0..cores {
-                let (put, take) = (from != to).then(|| spsc::ring(RING.max(2 * batch))).unzip();
+                let (put, take) = (from != to).then(|| handover::ring(RING.max(2 * batch))).unzip();
                 all[from].work_to.push(put);
                 all[to].work_from.extend(take);
                 let (put, take) = (from != to).then(|| spsc::ring(RING)).unzip();
@@ -129,13 +116,14 @@ impl Mesh {
     }
 
     /// Gives a frame to another core to handle, once `given` is called. There is room (`has_room`).
-    pub fn give(&mut self, to: usize, item: Item) -> bool {
+    #[inline]
+    pub fn give(&mut self, to: usize, frame: &wl_frame, buf: Buf, of: u32) -> bool {
         self.told[to] = true;
-        self.work_to[to].as_mut().is_some_and(|r| r.put(item))
+        self.work_to[to].as_mut().is_some_and(|r| r.put(frame, buf, of))
     }
 
     pub fn given(&mut self) {
-        self.work_to.iter().flatten().for_each(Producer::show);
+        self.work_to.iter().flatten().for_each(Giver::show);
     }
 
     /// Gives a frame to the core that has its port.
@@ -187,8 +175,8 @@ impl Mesh {
     }
 
     fn is_half_full(&mut self, to: usize) -> bool {
-        let full = |r: &mut Option<Producer<Item>>| r.as_mut().is_some_and(|r| r.room(RING / 2) < RING / 2);
-        full(&mut self.work_to[to]) || full(&mut self.send_to[to])
+        self.work_to[to].as_mut().is_some_and(Giver::is_half_full)
+            || self.send_to[to].as_mut().is_some_and(Producer::is_half_full)
     }
 
     pub fn next_send(&mut self) -> Option<Item> {
@@ -199,12 +187,13 @@ impl Mesh {
         self.work_from.len()
     }
 
+    #[inline]
     pub fn next_work(&mut self, from: usize) -> Option<Item> {
-        self.work_from[from].pop()
+        self.work_from[from].next()
     }
 
     pub fn no_work(&mut self) -> bool {
-        self.work_from.iter_mut().all(Consumer::is_empty)
+        self.work_from.iter_mut().all(Taker::is_empty)
     }
 
     pub fn no_sends(&mut self) -> bool {

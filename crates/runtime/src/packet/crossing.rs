@@ -11,10 +11,9 @@
 //! sender are not earlier than that. So a core knows which of several senders comes next, and when
 //! its timers are due.
 
-use super::core::frame_handler;
+use super::batch::Buf;
 use super::core_mesh::Mesh;
-use super::pool::Buf;
-use super::port_targets::depth;
+use super::port_targets::{depth, frame_handler};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::core::app::App;
@@ -175,7 +174,7 @@ impl Crossings {
             handler: p.handler,
             first: None,
         });
-        let late = VecDeque::with_capacity(if p.lossless { 2 * super::port::BATCH } else { 0 });
+        let late = VecDeque::with_capacity(if p.lossless { 2 * super::batch::BATCH } else { 0 });
         let (spare, lossless) = (size - p.depth, p.lossless);
         all[from].to.push(Sender { ring: put, to, port: p.port, spare, lossless, late, fresh: false });
         all[from].to.len() - 1

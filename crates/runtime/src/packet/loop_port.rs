@@ -1,7 +1,8 @@
 //! The port `loop`: frames that are sent to it come back into the program.
 
-use super::pool::{Buf, Pool};
-use super::port::{Batch, FramePort, Sent};
+use super::batch::{Batch, Buf};
+use super::pool::Pool;
+use super::port::{FramePort, Sent};
 use crate::abi::{wl_frame, WL_GONE};
 use std::collections::VecDeque;
 use std::io;

@@ -1,7 +1,8 @@
 //! The port `null`: it discards frames and never receives one.
 
+use super::batch::Batch;
 use super::pool::Pool;
-use super::port::{Batch, FramePort, Sent};
+use super::port::{FramePort, Sent};
 use std::io;
 
 /// Takes all, gives nothing.

@@ -2,9 +2,6 @@
 //! frames. Frames that never pass a card lack it. In: a frame from the kernel, with the kernel's
 //! notes on it. Out: frames as they would be on the wire.
 
-use super::pool::{Buf, Pool};
-use crate::abi::wl_frame;
-
 /// The offload work that is left for a frame from a port of the kernel. It lies in the note of the
 /// frame's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -329,16 +326,6 @@ impl Large {
         } else {
             self.headers + rest.min(self.segment)
         }
-    }
-
-    /// The next frame, in a buffer of its own; `None`: there is none for it now.
-    pub fn take_frame(&mut self, pool: &mut Pool) -> Option<(Buf, wl_frame)> {
-        let n = self.next();
-        let (buf, mut f) = pool.take(n)?;
-        // SAFETY: a buffer of our own with that much room.
-        self.take(unsafe { std::slice::from_raw_parts_mut(f.p, n) });
-        f.time = self.time;
-        Some((buf, f))
     }
 
     /// A TCP segment beyond the MTU, whose sender has not said how it is to be cut: into packets of

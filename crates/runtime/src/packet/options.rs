@@ -2,11 +2,10 @@
 //! without the app's name before them. Out: options for each app.
 
 use super::memory::{Frames, Sink};
-use super::table::Inserts;
 use crate::error::Error;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use wireloom_ir::desc::{Desc, HandlerOn};
 
 /// The command line's options for a packet app.
@@ -28,6 +27,17 @@ pub struct Options {
     pub inserts: Option<Arc<Inserts>>,
     /// The frames behind `memory:NAME`.
     pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
+}
+
+/// Entries that are put into a table while frames flow, and how long each holds them up: for
+/// benches.
+pub struct Inserts {
+    pub table: String,
+    pub file: PathBuf,
+    /// Batches of frames between two of them.
+    pub every: u64,
+    /// Nanoseconds of each.
+    pub took: Mutex<Vec<u64>>,
 }
 
 /// Each app's part of the options: `PORT=…` is for all apps that have the port, `APP.PORT=…` for

@@ -8,8 +8,8 @@
 //! Small buffers are one page each. Larger frames (captures of coalesced segments) take one of the
 //! few large buffers, whose pages are absent until used.
 
-use super::offload::{Undone, HEADER};
-use super::port::Batch;
+use super::batch::{Batch, Buf, NONE};
+use super::offload::{Large, Undone, HEADER};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
 use std::io;
@@ -22,11 +22,6 @@ use wireloom_ir::desc;
 const UNDONE_AT: usize = NOTE - Undone::SIZE;
 /// Before that lies the kernel's header for a frame that it is to complete.
 const HEADER_AT: usize = UNDONE_AT - HEADER;
-
-/// Names a buffer of the region.
-pub type Buf = u32;
-/// A frame in memory that is not given back (frames preloaded in memory).
-pub const NONE: Buf = u32::MAX;
 
 /// Bytes of a small buffer, the chunk of AF_XDP.
 pub const CHUNK: usize = desc::FRAME_BUFFER as usize;
@@ -85,7 +80,7 @@ impl Region {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the mapping, which has no other reference yet.
-        crate::core::app::huge_pages(unsafe { std::slice::from_raw_parts(base.cast::<u8>(), cores * small * CHUNK) });
+        crate::pages::huge_pages(unsafe { std::slice::from_raw_parts(base.cast::<u8>(), cores * small * CHUNK) });
         let holders = (0..if shared { cores * (small + LARGE_COUNT) } else { 0 }).map(|_| AtomicU32::new(1)).collect();
         Ok(Arc::new(Region {
             base: base.cast(),
@@ -341,6 +336,16 @@ impl Pool {
         Some((buf, frame))
     }
 
+    /// The next piece of a large frame, in a buffer of its own; `None`: there is none for it now.
+    pub fn take_piece(&mut self, large: &mut Large) -> Option<(Buf, wl_frame)> {
+        let n = large.next();
+        let (buf, mut f) = self.take(n)?;
+        // SAFETY: a buffer of our own with that much room.
+        large.take(unsafe { std::slice::from_raw_parts_mut(f.p, n) });
+        f.time = large.time;
+        Some((buf, f))
+    }
+
     /// Stores frames of at most [`COLOURED_MAX`] bytes, as many as there are buffers for, behind
     /// those of the batch.
     #[inline]
@@ -516,6 +521,17 @@ impl Pool {
     pub fn note(&mut self, buf: Buf) -> Option<&mut [u8; NOTE]> {
         // SAFETY: the caller holds the buffer; its first bytes are no part of any frame.
         (buf != NONE).then(|| unsafe { &mut *self.region.place(buf).0.cast::<[u8; NOTE]>() })
+    }
+}
+
+impl Batch {
+    /// Gives all buffers back.
+    #[inline]
+    pub fn release(&mut self, pool: &mut Pool) {
+        if !self.lent {
+            pool.put_all(&self.bufs);
+            self.clear();
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
-use super::core::{fan, frame_handler, Fans, Input, Member, PortEndpoint, Route};
+use super::core::{fan, Fans, Input, Member, PortEndpoint, Route};
 use super::core_mesh::{core_of, flow_hash};
 use super::crossing::{self, Crossings};
 use super::loop_port::Loop;
@@ -20,7 +20,8 @@ use super::pcap::{self, Link, Reader, Style, Writer};
 use super::pool::{Pool, Region};
 use super::port::FramePort;
 use super::port_targets::{
-    depth, files_apart, is_outside, list, port_targets, write_what_is_missing, Engine, PortTargets, Target,
+    depth, files_apart, frame_handler, is_outside, list, port_targets, write_what_is_missing, Engine, PortTargets,
+    Target,
 };
 use super::queue::Queue;
 use super::share::{Common, Opened, SendsBy, Tap};
@@ -570,11 +571,7 @@ impl Opening<'_> {
         }
         let (cores, packets) = (self.plans.len(), self.app.program.packets());
         let of = |frame: &[u8]| {
-            let steer = packets.and_then(|x| x.steer.map(|s| (s, x.this)));
-            // SAFETY: the program's own function, on a valid frame.
-            let hash = steer.map(|(steer, this)| unsafe {
-                steer(this, p as u32, frame.as_ptr(), frame.len() as u32, frame.len() as u32)
-            });
+            let hash = packets.and_then(|x| x.hash(p as u32, frame));
             core_of(hash.unwrap_or_else(|| flow_hash(frame)), cores)
         };
         let one_queue = (frames.one_queue || self.home(p).is_some()) && port.handler.is_some();

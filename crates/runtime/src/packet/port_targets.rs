@@ -1,6 +1,5 @@
 //! The targets of frame ports: what `--bind`, `--out` and the program name for each instance.
 
-use super::core::frame_handler;
 use super::options::Options;
 use crate::core::app::App;
 use crate::error::Error;
@@ -138,6 +137,12 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
 /// Whether a port carries frames from or to the world.
 pub fn is_outside(kind: &PortKind) -> bool {
     matches!(kind, PortKind::Frames { .. }) && !kind.is_inside()
+}
+
+/// The handler of a port's frames.
+pub fn frame_handler(desc: &Desc, port: usize) -> Option<u32> {
+    let on = HandlerOn::Frame { port: port as u32 };
+    desc.handlers.iter().position(|h| h.on == on).map(|i| i as u32)
 }
 
 /// Frames that a queue holds: its name.

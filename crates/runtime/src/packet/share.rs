@@ -1,10 +1,11 @@
 //! Ports that several apps of a process share. In: instances as they are opened. Out: for each app
 //! an endpoint of its own that sends through the one port, and the app that reads it.
 
+use super::batch::Batch;
 use super::core::Member;
 use super::pcap::Style;
 use super::pool::Pool;
-use super::port::{Batch, FramePort, Sent};
+use super::port::{FramePort, Sent};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,15 +1,15 @@
 //! One core of a packet app with virtual time, for tests. In: single frames for its ports. Out: the
 //! frames that it sends.
 
-use super::core::{frame_handler, Fans, Input, PacketCore, Parts, PortEndpoint, Route};
+use super::batch::{bytes, Batch};
+use super::core::{Fans, Input, PacketCore, Parts, PortEndpoint, Route};
 use super::core_mesh::Mesh;
 use super::crossing::{Crossings, Plan};
 use super::pool::Pool;
-use super::port::{bytes, Batch, FramePort, Sent};
-use super::port_targets::depth;
+use super::port::{FramePort, Sent};
+use super::port_targets::{depth, frame_handler};
 use crate::core::app::App;
 use crate::error::Error;
-use crate::sim::Sim;
 use crate::stats::CoreStats;
 use std::collections::VecDeque;
 use std::io;
@@ -158,11 +158,10 @@ impl PacketSim {
         self.core.apps_and_stats()
     }
 
-    /// The app's other half is simulated there. A test sees its counters, too, until
-    /// [`PacketSim::alone`].
-    pub fn beside(&mut self, services: &Sim) {
-        let counted: Vec<u64> = services.counted();
-        self.core.take_counters(&counted);
+    /// The counts of the app's other half, by counter, as [`crate::sim::Sim::counted`] gives them.
+    /// A test sees them, too, until [`PacketSim::alone`].
+    pub fn beside(&mut self, counted: &[u64]) {
+        self.core.take_counters(counted);
     }
 
     pub fn alone(&mut self) {

@@ -1,7 +1,8 @@
 //! Shared parts of ports on sockets: messages of many frames per system call.
 
+use super::batch::BATCH;
 use super::offload::HEADER;
-use super::port::{Sent, BATCH};
+use super::port::Sent;
 use crate::engine::common::{self, RawAddr};
 use std::os::fd::RawFd;
 

@@ -55,6 +55,11 @@ impl<T: Copy> Producer<T> {
         size - (self.put - self.taken)
     }
 
+    pub fn is_half_full(&mut self) -> bool {
+        let half = self.ring.slots.len() / 2;
+        self.room(half) < half
+    }
+
     /// Puts an item in and shows it to the other side; false: the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> bool {

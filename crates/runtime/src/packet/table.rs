@@ -8,6 +8,7 @@
 //! loaded on all cores and dumped from all. Equal entries of several cores are written once.
 
 use super::core::PacketCore;
+use super::options::Inserts;
 use crate::core::app::App;
 use crate::error::Error;
 use crate::signal::{Fault, Run};
@@ -17,7 +18,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 use wireloom_ir::desc::{Desc, ParamValue, SignalDesc, TableDesc};
 use wireloom_ir::suggestions;
@@ -65,17 +66,6 @@ impl Loads {
         }
         Ok(())
     }
-}
-
-/// Entries that are put into a table while frames flow, and how long each holds them up: for
-/// benches.
-pub struct Inserts {
-    pub table: String,
-    pub file: PathBuf,
-    /// Batches of frames between two of them.
-    pub every: u64,
-    /// Nanoseconds of each.
-    pub took: Mutex<Vec<u64>>,
 }
 
 /// The first core's part in [`Inserts`].

@@ -86,11 +86,13 @@ static void batch(void *self, wl_core *c, uint32_t handler, wl_frame *f, uint32_
 
 static void batch_nothing(void *self, wl_core *c, uint32_t handler, wl_frame *f, uint32_t n) { (void)self; (void)c; (void)handler; (void)f; (void)n; }
 
-static uint32_t steer(void *self, uint32_t port, const uint8_t *p, uint32_t n, uint32_t wire) {
-    uint32_t flow = 0;
-    (void)self; (void)port; (void)wire;
-    if (n >= 46) memcpy(&flow, p + 42, 4);
-    return flow / BY * 2654435761u;
+static void steer(void *self, uint32_t port, const wl_frame *f, uint32_t n, uint32_t *hashes) {
+    (void)self; (void)port;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t flow = 0;
+        if (f[i].n >= 46) memcpy(&flow, f[i].p + 42, 4);
+        hashes[i] = flow / BY * 2654435761u;
+    }
 }
 
 static int run(void *self, wl_task *t) {

@@ -1,7 +1,8 @@
 //! TUN and TAP devices, and `kernel`, which passes frames to the host's own stack through a TAP.
 
+use super::batch::{bytes, Batch};
 use super::pool::Pool;
-use super::port::{bytes, Batch, FramePort, Sent};
+use super::port::{FramePort, Sent};
 use crate::engine::common;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -3,8 +3,9 @@
 //! A port that is read listens on its address. Its answers go back to the sender of the frame; a
 //! new frame goes to the last sender. A port that is only written sends to its address.
 
-use super::pool::{Buf, Pool};
-use super::port::{Batch, FramePort, Sent, BATCH};
+use super::batch::{Batch, Buf, BATCH};
+use super::pool::Pool;
+use super::port::{FramePort, Sent};
 use super::socket::Messages;
 use crate::abi::{wl_frame, WL_TAILROOM};
 use crate::engine::common::RawAddr;

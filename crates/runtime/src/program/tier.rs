@@ -243,10 +243,12 @@ unsafe extern "C" fn batch(this: *mut c_void, core: *mut wl_core, handler: u32, 
     }
 }
 
-unsafe extern "C" fn steer(this: *mut c_void, port: u32, p: *const u8, n: u32, wire: u32) -> u32 {
+unsafe extern "C" fn steer(this: *mut c_void, port: u32, frames: *const wl_frame, n: u32, hashes: *mut u32) {
     // SAFETY: as said above.
     unsafe {
-        code(this).packets.and_then(|k| Some((k.steer?, k.this))).map_or(0, |(f, this)| f(this, port, p, n, wire))
+        if let Some((f, this)) = code(this).packets.and_then(|k| Some((k.steer?, k.this))) {
+            f(this, port, frames, n, hashes)
+        }
     }
 }
 

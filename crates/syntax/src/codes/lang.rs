@@ -204,6 +204,9 @@ pub static CODES: &[Code] = &[
          The program built the message, or changed it by `with`, `append`, `remove` or \
          `forward`.",
         "unit Row { n: u8  m: u8  require n > m }\ntest \"rows\" { expect bytes_of(Row { n: 1, m: 2 }) == \"\" }\n"),
+    code("E0435", "a switch without a case",
+        "A message is one of the cases of a switch. Without a case, no message would fit the unit.",
+        "unit U { n: u8  s: switch n { } }\n"),
     code("E0501", "a cyclic definition",
         "A function does not call itself. A constant, type or unit is not defined by itself. So \
          every program ends.",

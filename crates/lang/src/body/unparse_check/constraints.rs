@@ -6,11 +6,11 @@
 //! that the builder does not know: a parameter of the unit, items taken from answers. They are left
 //! to the receiver.
 
-use super::super::emit::raw_path;
-use super::super::message::{FieldSource, Fields, Piece};
 use super::super::Lower;
+use crate::body::built_message::{FieldSource, Fields, Piece};
 use crate::compiler::{R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
+use crate::ir_builder::raw_path;
 use crate::ty::{Elem, Ty};
 use crate::val::{OutKind, Val, Vk};
 use ir::{
@@ -160,7 +160,20 @@ impl Lower<'_, '_> {
                         FieldKind::Bytes { min: 0, extent: Extent::Run | Extent::ToEnd | Extent::Close, .. } => {
                             build::boolean(true)
                         }
-                        _ => build::boolean(false),
+                        FieldKind::UInt { .. }
+                        | FieldKind::Number { .. }
+                        | FieldKind::Varint { .. }
+                        | FieldKind::Bytes { .. }
+                        | FieldKind::Literal { .. }
+                        | FieldKind::Flag { .. }
+                        | FieldKind::Unit { .. }
+                        | FieldKind::List { .. }
+                        | FieldKind::StreamBytes { .. }
+                        | FieldKind::StreamUnit { .. }
+                        | FieldKind::Switch { .. }
+                        | FieldKind::Recover { .. }
+                        | FieldKind::Pass { .. }
+                        | FieldKind::Align { .. } => build::boolean(false),
                     },
                 );
             }
@@ -399,7 +412,17 @@ impl Lower<'_, '_> {
                 }))
             }
             FieldKind::Flag { .. } => Ok(Some(fields.value(f).cloned().unwrap_or(build::boolean(false)))),
-            _ => Ok(None),
+            FieldKind::Literal { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => Ok(None),
         }
     }
 
@@ -446,7 +469,7 @@ impl Lower<'_, '_> {
                     };
                     of(name).zip(of(value))
                 }
-                _ => None,
+                Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => None,
             }),
         }
     }
@@ -556,7 +579,7 @@ impl Lower<'_, '_> {
             ListQuestion::Find => {
                 build::if_(q.ty, build::is_some(so_far.clone()), so_far.clone(), q.one(self, name, value, so_far))
             }
-            _ => q.one(self, name, value, so_far),
+            ListQuestion::Count | ListQuestion::Token(_) => q.one(self, name, value, so_far),
         };
         self.push(e.span, StmtKind::Set(sum, next));
         Ok(true)

@@ -4,8 +4,8 @@
 //! else a guard. A field that begins with an item of a list, or with an unknown number, is left to
 //! the receiver.
 
-use super::super::message::{FieldSource, Fields, Piece};
 use super::super::Lower;
+use crate::body::built_message::{FieldSource, Fields, Piece};
 use crate::compiler::{R, T_BOOL, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;
@@ -32,7 +32,7 @@ impl Lower<'_, '_> {
     pub fn no_other_case(&mut self, fields: &Fields, cases: &[ir::Case], chosen: usize, span: Span) -> R<()> {
         let own = match &cases[chosen].guard {
             Guard::Literal { values, peek: false } => values.first().cloned().unwrap_or_default(),
-            _ => vec![],
+            Guard::Literal { .. } | Guard::When(_) | Guard::Else | Guard::Fault(_) => vec![],
         };
         let mut others: Vec<&Vec<u8>> = vec![];
         for c in &cases[..chosen] {
@@ -82,7 +82,9 @@ impl Lower<'_, '_> {
                 build::not(X::new(T_BOOL, K::InRanges(value, ranges)))
             }
             Emit::Number { radix: 10, .. } if (b'0'..=b'9').all(|d| run.has(d)) => build::boolean(false),
-            _ => return Ok(()),
+            Emit::UInt { .. } | Emit::Number { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => {
+                return Ok(())
+            }
         };
         let ok = crate::fold::fold(&self.cx.m, &ok);
         self.valid_because(
@@ -175,7 +177,9 @@ impl Lower<'_, '_> {
                     Extent::Until(u) if !enough && !u.peek => {
                         first.known(u.delimiters.first().cloned().unwrap_or_default())
                     }
-                    _ => enough || first.parts.len() >= MOST_PARTS,
+                    Extent::Length(_) | Extent::Until(_) | Extent::Run | Extent::ToEnd | Extent::Close => {
+                        enough || first.parts.len() >= MOST_PARTS
+                    }
                 }
             }
             FieldKind::UInt { bytes: 1, bits: 8, advance: true, .. } if field.computed.is_none() => {
@@ -194,7 +198,16 @@ impl Lower<'_, '_> {
                 },
                 _ => true,
             },
-            _ => true,
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Align { .. } => true,
         })
     }
 }

@@ -6,9 +6,8 @@
 use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD};
 use crate::engine::common::monotonic;
+use crate::packet::batch::{bytes, prefetch, Batch, Buf, BATCH, NONE};
 use crate::packet::crossing::{Item, Next};
-use crate::packet::pool::{Buf, NONE};
-use crate::packet::port::{bytes, prefetch, Batch, BATCH};
 use crate::stats::NO_PLACE;
 
 impl PacketCore {

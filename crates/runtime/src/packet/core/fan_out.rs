@@ -8,9 +8,9 @@
 
 use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD, WL_GONE};
-use crate::packet::core_mesh::{core_of, Item};
-use crate::packet::pool::{Buf, NOTE};
-use crate::packet::port::{bytes, Batch};
+use crate::packet::batch::{bytes, Batch, Buf};
+use crate::packet::core_mesh::core_of;
+use crate::packet::pool::NOTE;
 use crate::stats::NO_PLACE;
 use std::sync::Arc;
 use wireloom_ir::desc::FrameUse;
@@ -129,7 +129,8 @@ impl PacketCore {
             match (cores, last) {
                 (1, _) => self.deliver(batch, c, last),
                 (_, true) => {
-                    self.give_away(batch, Fan::name(fan, n), |this, f| this.core_for(c, f));
+                    self.scatter(batch, c);
+                    self.give_away(batch, Fan::name(fan, n));
                     self.deliver(batch, c, true);
                 }
                 (_, false) => {
@@ -145,24 +146,28 @@ impl PacketCore {
         }
     }
 
-    /// The core of a frame.
-    fn core_for(&self, c: &Cluster, f: &wl_frame) -> usize {
-        let m = &c.members[c.hashes];
-        core_of(self.of_app(m.app).hash(u32::from(m.port), bytes(f), f.wire), self.stats.len())
+    /// Finds out which core each frame is for.
+    fn scatter(&mut self, batch: &Batch, c: &Cluster) {
+        let (m, cores) = (&c.members[c.hashes], self.stats.len());
+        let hashes = self.of_app(m.app).hashes(u32::from(m.port), &batch.frames);
+        self.scatter.sort(batch.len(), |k| core_of(hashes[k], cores));
     }
 
     /// Gives other cores their frames, which stay in the batch; those of this core are the answer.
     fn share_out(&mut self, batch: &Batch, c: &Cluster, of: u32) -> Batch {
+        self.scatter(batch, c);
         let mut own = std::mem::replace(&mut self.part, Batch::absent());
-        for (frame, buf) in batch.frames.iter().zip(&batch.bufs) {
-            let to = self.core_for(c, frame);
-            if to == self.index {
-                own.push(*buf, *frame);
-                continue;
-            }
-            self.pool.hold(*buf);
-            if !self.mesh.give(to, Item { frame: *frame, buf: *buf, of }) {
-                self.pool.put(*buf); // cannot be: there was room
+        for to in 0..self.stats.len() {
+            for k in self.scatter.of(to).iter().map(|k| usize::from(*k)) {
+                let (frame, buf) = (&batch.frames[k], batch.bufs[k]);
+                if to == self.index {
+                    own.push(buf, *frame);
+                    continue;
+                }
+                self.pool.hold(buf);
+                if !self.mesh.give(to, frame, buf, of) {
+                    self.pool.put(buf); // cannot be: there was room
+                }
             }
         }
         self.mesh.given();

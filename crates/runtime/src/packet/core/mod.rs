@@ -16,12 +16,15 @@ mod time;
 pub use fan_out::{fan, Fan, Fans, Member};
 pub use host::{queue, serve, transmit};
 
+use super::batch::{Batch, Buf, BATCH};
 use super::core_mesh::Mesh;
 use super::crossing::Crossings;
 use super::offload::{Large, Undone};
-use super::pool::{Buf, Pool};
-use super::port::{Batch, FramePort, BATCH};
+use super::pool::Pool;
+use super::port::FramePort;
+use super::port_targets::frame_handler;
 use super::rps::Rps;
+use super::scatter::Scatter;
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
@@ -149,6 +152,8 @@ pub struct PacketCore {
     /// Frames shown to an app, and those of a batch that are for this core.
     view: Batch,
     part: Batch,
+    /// The cores of the frames of the batch at hand.
+    scatter: Scatter,
     packets: Packets,
     index: usize,
     pool: Pool,
@@ -246,6 +251,7 @@ impl PacketCore {
             borrowed: false,
             view: Batch::default(),
             part: Batch::default(),
+            scatter: Scatter::new(p.stats.len()),
             packets: p.packets,
             index: p.index,
             pool: p.pool,
@@ -683,10 +689,4 @@ impl PacketCore {
         }
         self.publish();
     }
-}
-
-/// The handler of a port's frames.
-pub fn frame_handler(desc: &wireloom_ir::desc::Desc, port: usize) -> Option<u32> {
-    let on = wireloom_ir::desc::HandlerOn::Frame { port: port as u32 };
-    desc.handlers.iter().position(|h| h.on == on).map(|i| i as u32)
 }

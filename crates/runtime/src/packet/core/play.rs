@@ -1,7 +1,7 @@
 //! The functions with which tests drive a core: see [`super::super::sim`].
 
 use super::PacketCore;
-use crate::packet::port::Batch;
+use crate::packet::batch::Batch;
 
 impl PacketCore {
     /// Faults are kept, with their places.

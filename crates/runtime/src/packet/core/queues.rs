@@ -7,8 +7,8 @@
 
 use super::{PacketCore, NO_HANDLER};
 use crate::abi::*;
-use crate::packet::pool::Buf;
-use crate::packet::port::{Batch, Sent};
+use crate::packet::batch::{Batch, Buf};
+use crate::packet::port::Sent;
 
 /// Popped frames that are handled at one go. A program that sends what it takes from a queue to the
 /// same queue must not keep others from their turn.

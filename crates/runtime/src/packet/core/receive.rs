@@ -4,8 +4,9 @@
 use super::{Input, PacketCore};
 use crate::abi::wl_frame;
 use crate::engine::common::monotonic;
-use crate::packet::core_mesh::{core_of, flow_hash, Item};
-use crate::packet::port::{bytes, prefetch, Batch, Label, APART_NS, BATCH, LONG_BATCH};
+use crate::packet::batch::{bytes, prefetch, Batch, BATCH, LONG_BATCH};
+use crate::packet::core_mesh::{core_of, flow_hash};
+use crate::packet::port::{Label, APART_NS};
 use crate::packet::rps::Rps;
 
 impl PacketCore {
@@ -193,7 +194,13 @@ impl PacketCore {
     fn dispatch(&mut self, batch: &mut Batch, i: usize) {
         let Input { port, handler, .. } = self.inputs[i];
         if !self.keeps(i) {
-            self.give_away(batch, 0, |this, f| this.core_of(port.into(), f));
+            let hashes = self.hashes(port.into(), &batch.frames);
+            let (cores, count) = (self.stats.len(), batch.len());
+            match &mut self.rps {
+                Some(rps) => self.scatter.sort(count, |k| rps.core(hashes[k])),
+                None => self.scatter.sort(count, |k| core_of(hashes[k], cores)),
+            }
+            self.give_away(batch, 0);
         }
         if self.rps.as_ref().is_some_and(Rps::is_judging) {
             self.judge(batch, handler)
@@ -205,14 +212,6 @@ impl PacketCore {
     /// Whether all frames of an input are for this core.
     fn keeps(&self, i: usize) -> bool {
         self.inputs[i].steered || self.stats.len() == 1 || self.rps.as_ref().is_some_and(Rps::keeps_all)
-    }
-
-    fn core_of(&mut self, port: u32, f: &wl_frame) -> usize {
-        let hash = self.hash(port, bytes(f), f.wire);
-        match &mut self.rps {
-            Some(rps) => rps.core(hash),
-            None => core_of(hash, self.stats.len()),
-        }
     }
 
     /// Handles frames and looks at what that costs.
@@ -231,24 +230,29 @@ impl PacketCore {
         }
     }
 
-    /// Gives the frames that are for other cores to them; the others move up.
-    pub(super) fn give_away(&mut self, batch: &mut Batch, of: u32, core: impl Fn(&mut PacketCore, &wl_frame) -> usize) {
-        batch.retain(|_, frame, buf| {
-            let to = core(self, frame);
-            if to != self.index && !self.mesh.give(to, Item { frame: *frame, buf: *buf, of }) {
-                self.pool.put(*buf); // cannot be: there was room
+    /// Gives the frames that the last `scatter` has found to be for other cores to them; the others
+    /// move up.
+    pub(super) fn give_away(&mut self, batch: &mut Batch, of: u32) {
+        let (scatter, mesh, pool) = (&self.scatter, &mut self.mesh, &mut self.pool);
+        for to in (0..self.stats.len()).filter(|to| *to != self.index) {
+            for k in scatter.of(to).iter().map(|k| usize::from(*k)) {
+                if !mesh.give(to, &batch.frames[k], batch.bufs[k], of) {
+                    pool.put(batch.bufs[k]); // cannot be: there was room
+                }
             }
-            to == self.index
-        });
-        self.mesh.given();
+        }
+        batch.keep(scatter.of(self.index));
+        mesh.given();
     }
 
-    pub(super) fn hash(&self, port: u32, frame: &[u8], wire: u32) -> u32 {
-        match self.packets.steer {
-            // SAFETY: the program's own function, on a valid frame.
-            Some(steer) => unsafe { steer(self.packets.this, port, frame.as_ptr(), frame.len() as u32, wire) },
-            None => flow_hash(frame),
+    /// The steering hashes of frames that came in on a port.
+    pub(super) fn hashes(&self, port: u32, frames: &[wl_frame]) -> [u32; BATCH] {
+        debug_assert!(frames.len() <= BATCH);
+        let mut hashes = [0; BATCH];
+        if !self.packets.hashes(port, frames, &mut hashes) {
+            frames.iter().zip(&mut hashes).for_each(|(f, h)| *h = flow_hash(bytes(f)));
         }
+        hashes
     }
 
     /// Frames that other cores have for this one to handle.

@@ -3,9 +3,10 @@
 
 use super::{PacketCore, Route};
 use crate::abi::{wl_frame, wl_left, WL_F_OVERLOAD, WL_GONE};
-use crate::packet::core_mesh::Item;
+use crate::packet::batch::{bytes, Batch, BATCH};
+use crate::packet::handover::Item;
 use crate::packet::offload::{Large, Undone};
-use crate::packet::port::{bytes, Batch, Sent, BATCH};
+use crate::packet::port::Sent;
 
 /// The totals of a program's work on a batch.
 #[derive(Debug, PartialEq)]
@@ -253,7 +254,7 @@ impl PacketCore {
     }
 
     fn transmit_pieces(&mut self, end: usize, batch: &mut Batch, frame: &wl_frame, pieces: &mut Large) {
-        while let Some((buf, f)) = if pieces.next() > 0 { pieces.take_frame(&mut self.pool) } else { None } {
+        while let Some((buf, f)) = if pieces.next() > 0 { self.pool.take_piece(pieces) } else { None } {
             batch.push(
                 buf,
                 wl_frame { time: frame.time, out: frame.out, port: frame.port, instance: frame.instance, ..f },

@@ -5,75 +5,21 @@
 //! other direction. A damaged capture ends with an error that names the place. The frames before
 //! the damage have been handled.
 
+mod link;
 mod ng;
 mod read;
 mod record;
 mod write;
 
+pub use link::{Link, Style};
 pub use read::Reader;
 pub use write::Writer;
 
-use super::port::{Batch, FramePort, Sent};
+use super::batch::Batch;
+use super::port::{FramePort, Sent};
 use super::Pool;
 use std::io;
 use std::os::fd::RawFd;
-
-/// Others that captures often have.
-const LINKS: [(u32, &str); 7] = [
-    (0, "BSD loopback"),
-    (105, "802.11"),
-    (108, "OpenBSD loopback"),
-    (113, "Linux cooked, as of tcpdump -i any"),
-    (127, "802.11 with radiotap"),
-    (195, "802.15.4"),
-    (276, "Linux cooked v2, as of tcpdump -i any"),
-];
-
-/// The first header of the frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    Ethernet,
-    /// IPv4 or IPv6, told by the first four bits.
-    Ip,
-}
-
-/// The message about an unsupported link type begins with this.
-pub(super) const OTHER_LINK: &str = "link type ";
-
-impl Link {
-    /// By its number in a file.
-    fn of(number: u32) -> Result<Link, String> {
-        match number & 0xffff {
-            1 => Ok(Link::Ethernet),
-            12 | 14 | 101 | 228 | 229 => Ok(Link::Ip),
-            n => {
-                let name = LINKS.iter().find(|l| l.0 == n).map_or(String::new(), |l| format!(" ({})", l.1));
-                Err(format!("{OTHER_LINK}{n}{name} is not supported: only Ethernet (1) and raw IP (101, 228, 229)"))
-            }
-        }
-    }
-    fn number(self) -> u16 {
-        match self {
-            Link::Ethernet => 1,
-            Link::Ip => 101,
-        }
-    }
-}
-
-/// How a capture is written: as the first one that is read, so that unchanged frames are written
-/// unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
-    pub link: Link,
-    pub nanos: bool,
-    pub snap: u32,
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Style { link: Link::Ethernet, nanos: true, snap: super::pool::FRAME_MAX as u32 }
-    }
-}
 
 /// A capture that is read.
 pub struct Input(pub Reader);
@@ -132,7 +78,7 @@ impl FramePort for Output {
         let sent = batch
             .frames
             .iter()
-            .fold(Sent::default(), |sent, f| sent.and(f, self.0.frame(super::port::bytes(f), f.time, f.wire)));
+            .fold(Sent::default(), |sent, f| sent.and(f, self.0.frame(super::batch::bytes(f), f.time, f.wire)));
         batch.release(pool);
         sent
     }

@@ -1,8 +1,8 @@
 //! Blocks of a pcapng file: section headers, interfaces and frames; the others are skipped.
 
 use super::super::pool::FRAME_MAX;
+use super::link::Link;
 use super::record::{u16_at, u32_at, Next};
-use super::Link;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;

@@ -2,9 +2,9 @@
 //! in it.
 
 use super::super::pool::FRAME_MAX;
+use super::link::{Link, Style, OTHER_LINK};
 use super::ng::Section;
 use super::record::{u16_at, u32_at, Next};
-use super::{Link, Style, OTHER_LINK};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

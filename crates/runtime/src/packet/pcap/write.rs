@@ -1,6 +1,6 @@
 //! Writing captures: pcap, or pcapng by the file's name; compressed if it ends in `.gz` or `.zst`.
 
-use super::{Link, Style};
+use super::link::{Link, Style};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;

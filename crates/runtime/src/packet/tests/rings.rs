@@ -4,9 +4,9 @@
 //! without it.
 
 use crate::abi::wl_frame;
-use crate::packet::core_mesh::{Item, Mesh};
-use crate::packet::pool::{Buf, Pool};
-use crate::packet::port::{bytes, BATCH};
+use crate::packet::batch::{bytes, Buf, BATCH};
+use crate::packet::core_mesh::Mesh;
+use crate::packet::pool::Pool;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Worker {
             let to = (self.made * 31 % self.cores as u64) as usize;
             for core in (0..self.cores).filter(|c| *c != self.me && (self.shared || *c == to)) {
                 self.pool.hold(buf);
-                assert!(self.mesh.give(core, Item { frame, buf, of: 0 }));
+                assert!(self.mesh.give(core, &frame, buf, 0));
             }
             // Otherwise it belongs to the other core now.
             if self.shared || to == self.me {

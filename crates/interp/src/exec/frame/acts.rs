@@ -1,0 +1,109 @@
+//! Statements on the frame at hand.
+
+use super::edit::{finish, Built};
+use crate::env::Env;
+use crate::exec::activation::Activation;
+use crate::exec::code::{Act, Code};
+use crate::exec::{flatten, fresh_locals, run};
+use crate::stop::{internal, Res, Stop};
+use crate::value::{MsgRef, Value};
+use wireloom_ir::*;
+
+/// Runs the code of parts.
+fn build(env: &Env, parts: &[(Option<UnitId>, Code)], locals: &mut Vec<Value>) -> Res<Built> {
+    parts
+        .iter()
+        .map(|(unit, code)| {
+            let mut bytes = Vec::new();
+            run(env, code, locals, &mut 0, &mut bytes)?;
+            Ok((*unit, bytes))
+        })
+        .collect()
+}
+
+pub fn send_frame(
+    env: &Env,
+    a: &Activation,
+    port: PortId,
+    index: &Expr,
+    parts: &[(Option<UnitId>, Code)],
+    locals: &mut Vec<Value>,
+) -> Res<()> {
+    let built = build(env, parts, locals)?;
+    let index = Env { locals, ..*env }.int(index)? as u32;
+    let mut bytes: Vec<u8> = built.iter().flat_map(|p| p.1.iter().copied()).collect();
+    finish(env.module, &built, &mut bytes, &[], 0, None);
+    a.transmit(port, index, 0, &bytes);
+    Ok(())
+}
+
+/// The frame as it is now leaves; `last`: it is moved.
+fn send(m: &Module, a: &Activation, port: PortId, index: u32, mark: u32, last: bool) -> Res<()> {
+    if last {
+        let mark = m.is_queue(port).then_some(mark);
+        return a.with_frame(|f| f.leave(port, index, mark));
+    }
+    // From where it lies: by that the runtime knows its time.
+    if let Some((p, n)) = a.with_frame(|f| f.write_back())? {
+        // SAFETY: a frame names n bytes of its buffer.
+        a.transmit(port, index, mark, unsafe { std::slice::from_raw_parts(p, n) });
+    }
+    Ok(())
+}
+
+/// Gives the frame to the target of a wire. The sender does not see the target's changes.
+pub fn output(env: &Env, a: &Activation, wire: WireId, mark: Value, last: bool) -> Res<()> {
+    let m = env.module;
+    let (to, index) = match m.wires[wire.index()].to {
+        Target::Port { port, index } => {
+            let Value::Int(mark) = mark else { return internal("a mark that is no number") };
+            return send(m, a, port, index, mark as u32, last);
+        }
+        Target::Input { input, index } => (input, index),
+    };
+    let Some(body) = m.input_body(to) else { return internal("an output to an input without code") };
+    let code = flatten::body(m, body);
+    let mut locals = fresh_locals(m, body, code.locals);
+    locals[0] = Value::Msg(MsgRef::Frame(m.inputs[to.index()].unit));
+    locals[1] = mark;
+    if m.inputs[to.index()].indexed {
+        locals[2] = Value::Int(index.into())
+    }
+    let before = a.with_frame(|f| f.clone())?;
+    let inner = Env { this: None, item: None, acc: None, ..*env };
+    run(&inner, &code, &mut locals, &mut 0, &mut Vec::new())?;
+    a.with_frame(|f| *f = before)
+}
+
+pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res<()> {
+    let m = env.module;
+    let full = |place: PlaceId| Err(Stop::Fault { kind: FaultKind::OVERLOAD, place });
+    match act {
+        Act::Insert { before, parts, place } => {
+            let built = build(env, parts, locals)?;
+            a.with_frame(|f| f.insert(m, *before, &built)).and_then(|ok| if ok { Ok(()) } else { full(*place) })
+        }
+        Act::Payload { layer, body, place } => {
+            let mut bytes = Vec::new();
+            run(env, body, locals, &mut 0, &mut bytes)?;
+            a.with_frame(|f| f.set_payload(m, *layer, &bytes)).and_then(|ok| if ok { Ok(()) } else { full(*place) })
+        }
+        Act::Plain(FrameAct::Set { layer, field, value }) => {
+            let v = Env { locals, ..*env }.eval(value)?;
+            a.with_frame(|f| f.set(m, *layer as usize, *field, &v))?
+        }
+        Act::Plain(FrameAct::Remove { layer }) => a.with_frame(|f| f.remove(m, *layer as usize)),
+        Act::Plain(FrameAct::Save { copy }) => a.with_frame(|f| {
+            f.kept.truncate(*copy as usize);
+            f.kept.push(f.clone())
+        }),
+        Act::Plain(FrameAct::Restore { copy }) => a.with_frame(|f| f.restore(*copy as usize)),
+        Act::Plain(FrameAct::Checksum { layer }) => a.with_frame(|f| f.resum(m, *layer as usize)),
+        Act::Plain(FrameAct::Send { port, index, mark, last }) => {
+            let here = Env { locals, ..*env };
+            let mark = mark.as_ref().map_or(Ok(0), |e| here.int(e))? as u32;
+            send(m, a, *port, here.int(index)? as u32, mark, *last)
+        }
+        Act::Plain(FrameAct::Insert { .. } | FrameAct::Payload { .. }) => internal("an act whose code is missing"),
+    }
+}

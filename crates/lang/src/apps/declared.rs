@@ -1,0 +1,67 @@
+//! Declarations of an app beside tables and values: gauges, caches, queues of messages.
+
+use crate::ty::Ty;
+use ir::{CounterId, Expr as X, TableId};
+use std::cell::{Cell, OnceCell};
+use wireloom_ir as ir;
+use wireloom_syntax::ast::{self, Ident, Span};
+
+/// The item behind its name.
+pub struct Gauge {
+    pub table: TableId,
+    pub keyed: bool,
+    pub meter: bool,
+    /// Tokens a second and the bucket's size: of a limiter one pair, of a meter the committed and
+    /// the peak one.
+    pub buckets: Vec<(X, X)>,
+}
+
+/// The item behind its name.
+pub struct Cache {
+    pub name: Ident,
+    pub(super) number: usize,
+    pub(super) entries: TableId,
+    pub(super) leases: TableId,
+    pub(super) key: Ty,
+    pub(super) value: Ty,
+    pub(super) hits: CounterId,
+    pub(super) misses: CounterId,
+    pub(super) stale: CounterId,
+    pub(super) write_through: bool,
+    pub(super) allocate_on_read: bool,
+    /// Nanoseconds.
+    pub(super) max_age: Option<u64>,
+    pub(super) write_timeout: u64,
+    /// The field of the value with the time at which it ends.
+    pub(super) expires: Option<u32>,
+}
+
+/// A call or send: its port, the block around it, and its place.
+#[derive(Clone, Debug)]
+pub struct CallSite {
+    pub port: ir::PortId,
+    pub block: Option<(usize, Role)>,
+    pub span: Span,
+}
+
+/// Which block of a cache a call stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Read,
+    Write,
+    Beside,
+}
+
+#[derive(Debug)]
+pub struct MessageQueue {
+    pub(super) name: String,
+    pub ring: ir::TableId,
+    pub unit: ir::UnitId,
+    pub(super) longest: u64,
+    /// Messages that found the queue full or were too long for it.
+    pub(super) discarded: ir::CounterId,
+    pub(super) handler: OnceCell<ast::Handler>,
+    pub(super) span: Span,
+    /// Something takes messages from it.
+    pub(super) taken: Cell<bool>,
+}

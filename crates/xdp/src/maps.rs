@@ -1,0 +1,14 @@
+//! The maps of a loaded program, by name.
+
+use aya::maps::Map;
+use aya::Ebpf;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The descriptor of an array, a hash map or a trie. `NotFound`: the program has no such map.
+pub(crate) fn map_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e>> {
+    match ebpf.map(name) {
+        Some(Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data)) => Ok(data.fd().as_fd()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
