@@ -30,8 +30,11 @@ use crate::parser::line;
 use body_state::Ways;
 use wireloom_ir::*;
 
-/// The header that generated programs include: name and text.
-pub const HEADER: (&str, &str) = ("bpf.h", include_str!("../../../../support/bpf.h"));
+/// The headers that generated programs include: name and text.
+pub const HEADERS: [(&str, &str); 2] = [
+    ("bpf.h", include_str!("../../../../support/bpf.h")),
+    ("bpf_tables.h", include_str!("../../../../support/bpf_tables.h")),
+];
 
 /// Generated programs for the XDP hook.
 #[derive(Clone, Debug)]
@@ -359,7 +362,7 @@ impl<'m> Gen<'m> {
     }
 
     /// A handler's program.
-    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut Ways, functions: &String, tables: &[XdpTable]) -> String {
+    fn xdp_handler(&mut self, p: &XdpProgram, ways: &mut Ways, functions: &str, tables: &[XdpTable]) -> String {
         let m = self.m;
         let h = &m.handlers[p.handler.index()];
         let On::Frame { unit, .. } = h.on else { return String::new() };
@@ -372,7 +375,7 @@ impl<'m> Gen<'m> {
         let (decls, out, parts) = (b.decls, b.out, b.xdp.functions);
         *ways = b.xdp.ways;
         let init = self.xdp_begin();
-        let uses = |what: &str| [&out, &decls, &parts, functions].iter().any(|text| text.contains(what));
+        let uses = |what: &str| [&*out, &*decls, &*parts, functions].iter().any(|text| text.contains(what));
         let timed = uses("x->core->") || tables.iter().any(|t| t.stamped && uses(&format!("{}_", t.map)));
         let time = if timed { "core.now = wl_now();\n" } else { "" };
         let wall = if uses("x->core->wall") { "core.wall = wl_manual ? core.now : core.now + wl_wall;\n" } else { "" };
