@@ -19,6 +19,7 @@ pub mod edits;
 pub mod emit;
 pub mod emit_items;
 pub mod expr;
+pub mod fixed_results;
 pub mod frame_sends;
 pub mod functions;
 pub mod lists;

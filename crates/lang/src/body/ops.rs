@@ -211,6 +211,7 @@ impl Lower<'_, '_> {
             (va, self.expr(b, hint.as_ref()))
         };
         let c = self.equal(op, va?, vb?, span)?;
+        self.warn_fixed(&c, (a, b), span);
         Ok(Val::pure(Ty::Bool, c))
     }
 

@@ -619,4 +619,8 @@ pub static CODES: &[Code] = &[
     code("W0905", "a value that is not used",
         "The value of a statement is not used.",
         "fn f(x: u32) -> u32 { x + 1\n 2 }\n"),
+    code("W0906", "a comparison that is always true or always false",
+        "The type or the mask of one side decides the comparison with a number for every value. An \
+         unsigned value is never below 0. `x & 0x10` never equals 0x20.",
+        "fn f(flags: u8) -> bool = flags & 0x10 == 0x20\n"),
 ];
