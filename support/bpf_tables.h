@@ -86,7 +86,7 @@ WL_INLINE uint64_t map##_hash(const struct map##_key *k) { \
 WL_INLINE uint32_t map##_own(uint64_t hash) { return (uint32_t)((hash >> 32) * (lines) >> 32); } \
 WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); } \
 WL_INLINE struct map##_line *map##_at(uint32_t n) { return bpf_map_lookup_elem(&map, &n); } \
-/* What a use leaves in its slot; entries last used before `over` are none. */ \
+/* The mark of a use in its slot; entries last used before `over` are none. */ \
 WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 : 1; } \
 WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 && now + 1 > (idle) ? now + 1 - (idle) : 1; } \
 WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k) { \
@@ -104,7 +104,7 @@ static long map##_hunt_step(uint32_t n, void *with) { \
     if (!line) return 1; \
     const uint64_t i = map##_index(line, w->k); \
     if (i >= (slots)) return 0; \
-    /* Another entry may just be put there: then it has not been used yet, or is another one now. */ \
+    /* Another entry may just be put there: it has not been used yet, or is another one now. */ \
     const struct map##_slot *s = &line->slot[i]; \
     const uint64_t used = s->used; \
     WL_FENCE; \
@@ -148,7 +148,7 @@ WL_INLINE bool map##_lock(const struct map##_key *k, wl_held *at) { \
     at->line = map##_at(map##_own(at->hash)); \
     return at->line && wl_lock(at->line); \
 } \
-/* Makes a slot, whose line is locked, that of a new entry. Nobody takes half a key for a whole one: \
+/* Makes a slot of a locked line that of a new entry. Nobody takes half a key for a whole one: \
    the slot is free meanwhile. */ \
 WL_INLINE void map##_take(struct map##_slot *s, const struct map##_key *k, uint64_t now) { \
     s->used = 0; \
@@ -157,7 +157,7 @@ WL_INLINE void map##_take(struct map##_slot *s, const struct map##_key *k, uint6
     WL_FENCE; \
     s->used = map##_stamp(now); \
 } \
-/* Makes an entry of a line that is locked go, if the lock of its own line is to be had, too. `mine`: \
+/* Makes an entry of a locked line go, if the lock of its own line is to be had, too. `mine`: \
    another line that is locked. */ \
 __attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint32_t mine) { \
     struct map##_key k; \
@@ -245,7 +245,7 @@ __attribute__((noinline)) uint64_t map##_evict(const struct map##_key *k, uint64
     if (far) wl_unlock(&line->lock); \
     return gone ? w.place | WL_MADE_ROOM : 0; \
 } \
-/* The place of a slot for a new entry, whose line is locked and has no free slot; 0: there is none. */ \
+/* The place of a slot for a new entry. Its line is locked and has no free slot. 0: none. */ \
 __attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_t hash, uint64_t now) { \
     const uint32_t own = map##_own(hash); \
     struct map##_seek w = {k, hash, now, 0}; \
@@ -300,7 +300,7 @@ WL_INLINE bool map##_add(wl_fx *x, const struct map##_key *k, const uint64_t *v,
     WL_COPY(values, s->value, v); \
     return true; \
 } \
-/* Does one thing with an entry: 1 if it was there or is there now, 0 if not, 2 if there is no room, \
+/* Does one thing with an entry: 1 if it was there or is there now, 0 if not, 2 without room, \
    3 if the line could not be locked. */ \
 __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k, struct map##_copy *v, uint64_t now) { \
     wl_core core = {.now = now}; \

@@ -1,10 +1,10 @@
-//! Parts of a handler that become functions of their own: rounds of loops, and the functions of the
-//! program, which `lang` has made a part of their callers (a loop of one round).
+//! Parts of a handler that become functions of their own: rounds of loops, and functions of the
+//! program. `lang` has made the latter a part of their callers, as a loop of one round.
 //!
-//! The verifier follows such a function once, whatever its caller knows, and its caller joins behind
-//! it. So that is done where tables are used, which has many ways. A part has nothing to do with a
-//! frame: pointers to frames cannot be passed. What it shares with its caller goes in and out in a
-//! struct.
+//! The verifier follows such a function once, whatever its caller knows. Its caller joins behind it.
+//! So parts with tables, which have many ways, become functions. A part has nothing to do with a
+//! frame: pointers to frames cannot be passed. The values that it shares with its caller go in and
+//! out in a struct.
 
 use crate::body::BodyGen;
 use crate::names;
@@ -52,7 +52,7 @@ impl<'m> BodyGen<'_, 'm> {
         tables && !leaves && !named(body).keys().any(is_frame)
     }
 
-    /// Prints a round of a loop as a function, and the call of it. `end`: the label behind the loop.
+    /// Prints a round of a loop as a function, and its call. `end`: the label behind the loop.
     pub(crate) fn xdp_part(&mut self, body: &'m Block, end: Option<&str>) {
         let inside = named(body);
         let outside = self.xdp.whole.map(|b| named(b)).unwrap_or_default();
