@@ -186,8 +186,7 @@ WL_INLINE void wl_view_longer(wl_view *v, uint32_t pos, int32_t by) {
     v->end = (uint32_t)((int32_t)v->end + by);
     v->n = (uint32_t)((int32_t)v->n + by);
 }
-static inline void wl_view_shift(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, int32_t by) {
-    (void)layers;
+static inline void wl_view_shift(wl_view *v, const uint8_t *slot_layer, unsigned slots, uint32_t pos, int32_t by) {
     WL_EACH(v, i) {
         if (v->at[i] >= pos) { v->at[i] = (uint16_t)(v->at[i] + by); v->to[i] = (uint16_t)(v->to[i] + by); }
         if (v->lim[i] >= pos) v->lim[i] = (uint16_t)(v->lim[i] + by);
@@ -231,16 +230,16 @@ WL_INLINE bool wl_view_gap(wl_view *v, uint32_t pos, uint32_t n) {
     v->p = f->p;
     return true;
 }
-static inline bool wl_view_open(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t n) {
+static inline bool wl_view_open(wl_view *v, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t n) {
     if (!wl_view_gap(v, pos, n)) return false;
-    wl_view_shift(v, layers, slot_layer, slots, pos, (int32_t)n);
+    wl_view_shift(v, slot_layer, slots, pos, (int32_t)n);
     return true;
 }
 /* Takes n bytes at pos out. */
-static inline void wl_view_close(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t n) {
+static inline void wl_view_close(wl_view *v, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t n) {
     memmove(v->p + n, v->p, pos);
     v->p += n;
-    wl_view_shift(v, layers, slot_layer, slots, pos, -(int32_t)n);
+    wl_view_shift(v, slot_layer, slots, pos, -(int32_t)n);
     wl_view_commit(v);
 }
 
@@ -273,7 +272,7 @@ WL_INLINE void wl_parts_done(const wl_view *v, uint32_t around, uint8_t *base, c
 /* Puts built bytes into the frame at pos. `around`: the payload of the new headers ends there. */
 static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t around, wl_bytes built, wl_piece *part, unsigned parts) {
     const bool all = around == v->end;
-    if (!wl_view_open(v, layers, slot_layer, slots, pos, built.n)) return false;
+    if (!wl_view_open(v, slot_layer, slots, pos, built.n)) return false;
     memcpy(v->p + pos, built.p, built.n);
     const uint8_t *net = NULL;
     const wl_header *nh = NULL;

@@ -423,7 +423,7 @@ fn spreads(distribution: &str, set: &[&str], logged: bool) {
     let (gone, proxy) = (fakes[1].port, start(set));
     if logged {
         let mut client = Client::connect(proxy.port);
-        // Always other keys: the ports decide about the ring, and twenty keys may all miss a server.
+        // Always other keys: the ports decide about the ring, and twenty keys may miss a server.
         let mut fresh = 0..;
         eventually("it is down", || {
             fresh.by_ref().take(20).for_each(|n: u32| {

@@ -25,6 +25,7 @@ mod memcached_binary;
 mod memcached_text;
 mod merge_nodes;
 mod plain_proxies;
+mod random_commands;
 mod redis;
 mod redis_transactions;
 mod same_answers;

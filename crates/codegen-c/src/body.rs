@@ -72,7 +72,7 @@ pub(crate) struct BodyGen<'g, 'm> {
     pub pauses: bool,
     /// Branches without a jump.
     selects: Vec<&'m Stmt>,
-    pub xdp: crate::xdp::XdpBody,
+    pub xdp: crate::xdp::XdpBody<'m>,
 }
 
 impl<'g, 'm> BodyGen<'g, 'm> {
@@ -119,21 +119,24 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     /// Declares the locals from number `from` on, zero; of a list only the length is set.
     pub fn declare(&mut self, from: usize) {
-        let mut text = String::new();
-        for (i, l) in self.locals.iter().enumerate().skip(from) {
-            if self.is_unused(LocalId(i as u32)) || self.late.contains(&LocalId(i as u32)) {
-                continue;
+        for l in (from as u32..self.locals.len() as u32).map(LocalId) {
+            if !self.is_unused(l) && !self.late.contains(&l) {
+                self.declare_one(l)
             }
-            let (c, name) = (self.g.cty(l.ty), names::local(l, i));
-            text.push_str(&match self.g.m.ty(l.ty) {
-                Ty::List(..) => format!("{c} {name};\n{name}.n = 0;\n"),
-                Ty::Msg(u) if self.g.is_frame(*u) => format!("{c} {name} = NULL;\n"),
-                Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) => format!("{c} {name} = 0;\n"),
-                Ty::Bytes(_) | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => {
-                    format!("{c} {name} = {{0}};\n")
-                }
-            });
         }
+    }
+
+    pub fn declare_one(&mut self, id: LocalId) {
+        let l = &self.locals[id.index()];
+        let (c, name) = (self.g.cty(l.ty), names::local(l, id.index()));
+        let text = match self.g.m.ty(l.ty) {
+            Ty::List(..) => format!("{c} {name};\n{name}.n = 0;\n"),
+            Ty::Msg(u) if self.g.is_frame(*u) => format!("{c} {name} = NULL;\n"),
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) => format!("{c} {name} = 0;\n"),
+            Ty::Bytes(_) | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => {
+                format!("{c} {name} = {{0}};\n")
+            }
+        };
         self.decls.push_str(&text);
     }
 
@@ -301,6 +304,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Switch { on, cases, default } => self.switch(on, cases, default),
             StmtKind::For { var, from, to, body, .. } => self.for_loop(*var, from, to, body, self.pauses_in(&s.kind)),
+            StmtKind::Loop { max: 1, body } if self.is_xdp_part(body) => self.xdp_part(body, None),
             StmtKind::Loop { max, body } => {
                 let i = self.temp("uint64_t");
                 // A function that is a part of its caller has a loop of one round.
@@ -308,7 +312,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                     1 => ("", String::new()),
                     _ => (self.first_round(), self.round()),
                 };
-                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {i}++) {{\n{round}");
+                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {i}++) {{");
+                self.out.push_str(&round);
                 self.loop_body(&i, None, body, self.pauses_in(&s.kind));
             }
             StmtKind::Break | StmtKind::Continue => {
@@ -494,7 +499,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.pauses && passes::pauses::is_long(self.g.m, s, self.locals)
     }
 
-    fn loop_body(&mut self, i: &str, end: Option<&str>, body: &'m Block, pauses: bool) {
+    pub(crate) fn loop_body(&mut self, i: &str, end: Option<&str>, body: &'m Block, pauses: bool) {
+        // The part's own loop of one round.
+        let part = !std::mem::take(&mut self.xdp.inside);
         let depth = self.loops.len();
         // The counter comes last: `break` and `continue` are named after it.
         if let Some(end) = end {
@@ -502,7 +509,10 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         }
         self.loops.push((i.to_string(), "uint64_t"));
         self.loop_locks.push(self.locked.len());
-        self.block(body);
+        match self.is_xdp_part(body) && part {
+            true => self.xdp_part(body, Some(&format!("break_{i}"))),
+            false => self.block(body),
+        }
         self.loop_locks.pop();
         self.loops.truncate(depth);
         let round = if pauses { "\nwl_round(x);" } else { "" };

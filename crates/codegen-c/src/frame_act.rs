@@ -33,18 +33,16 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// Name of the unit, number of layers, and the arguments that functions of frame.h take for
-    /// them.
+    /// Arguments that functions of frame.h take: the headers of a unit, and the slots of offsets.
     fn frame_args(&self, l: LocalId) -> (String, String) {
         let u = self.frame_unit_of(l);
         let name = names::unit(self.g.m, u);
-        let layers = self.g.layers(u).len();
-        (format!("{name}_headers"), format!("{layers}, wl_slot_layer, {}", 2 * self.g.frames.slot_layers.len()))
+        (format!("{name}_headers"), format!("wl_slot_layer, {}", 2 * self.g.frames.slot_layers.len()))
     }
 
     pub fn frame_act(&mut self, frame: LocalId, act: &'m FrameAct) {
         let v = self.name(frame);
-        let (headers, args) = self.frame_args(frame);
+        let (headers, slots) = self.frame_args(frame);
         let layers = self.g.layers(self.frame_unit_of(frame)).len();
         match act {
             FrameAct::Set { layer, field, value } => self.set_header(frame, *layer, *field, value),
@@ -59,7 +57,7 @@ impl<'m> BodyGen<'_, 'm> {
                     self,
                     "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);"
                 );
-                line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
+                line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {slots}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
             }
             FrameAct::Insert { before, parts, place, .. } if fixed_parts(self.g.m, parts).is_some() => {
                 self.put(frame, *before, parts, *place)
@@ -68,7 +66,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.frame_parts(parts);
                 let (pos, end) = place_before(&v, *before);
                 let leave = self.leave_fault();
-                line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {args}, {pos}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
+                line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {layers}, {slots}, {pos}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
             }
             FrameAct::Payload { layer, body, place, keep, .. } => {
                 let (pos, end) = match layer {

@@ -23,6 +23,8 @@ pub(crate) struct Gen<'m> {
     pub lines: bool,
     /// For the kernel's XDP hook: `support/bpf.h` takes the place of the other headers.
     pub xdp: bool,
+    /// There: bytes of what parts of handlers, and their parts, share with them.
+    pub xdp_io: [usize; 2],
     /// There: instances of each port.
     pub instances: Vec<u32>,
     /// With marks: the names that they distinguish.
@@ -51,6 +53,7 @@ impl<'m> Gen<'m> {
             externs: BTreeSet::new(),
             lines: false,
             xdp: false,
+            xdp_io: [0; 2],
             instances: Vec::new(),
             marks: None,
             extents: BTreeSet::new(),

@@ -674,7 +674,7 @@ unsafe extern "C" fn interim(this: *mut c_void, core: *mut wl_core, proto: u32, 
 /// Builds a protocol's answer to a client without a handler, and returns the flags; none after a
 /// fault.
 fn told(act: &Activation, body: &Code, mut locals: Vec<Value>, collected: &RefCell<Collected>) -> Option<u32> {
-    if let Err(stop) = exec::run(&Env::handler(&act), body, &mut locals, &mut 0, &mut Vec::new()) {
+    if let Err(stop) = exec::run(&Env::handler(act), body, &mut locals, &mut 0, &mut Vec::new()) {
         if let Stop::Internal(why) = stop {
             crate::note_internal(&why);
         }

@@ -347,15 +347,12 @@ impl<'a> Compiler<'a> {
 
     /// Depth and number of parts of a type, the records in it counted through.
     fn measure(&self, t: &Ty) -> (u32, u32) {
-        let over = |(d, n): (u32, u32)| (d + 1, n.saturating_add(1));
-        match t {
-            Ty::Option(t) | Ty::List(t, _) => over(self.measure(t)),
-            Ty::Tuple(ts) => {
-                over(ts.iter().map(|t| self.measure(t)).fold((0, 0), |a, b| (a.0.max(b.0), a.1.saturating_add(b.1))))
-            }
-            Ty::Record(r) => self.record_sizes.get(r.index()).copied().unwrap_or((1, 1)),
-            _ => (1, 1),
+        if let Ty::Record(r) = t {
+            return self.record_sizes.get(r.index()).copied().unwrap_or((1, 1));
         }
+        let parts = t.parts().unwrap_or(&[]).iter().map(|t| self.measure(t));
+        let (depth, number) = parts.fold((0, 0), |a: (u32, u32), b| (a.0.max(b.0), a.1.saturating_add(b.1)));
+        (depth + 1, number.saturating_add(1))
     }
 
     /// The type, unless it is so large that programs could not be written with it.
@@ -569,13 +566,11 @@ impl Compiler<'_> {
         for v in variants {
             let text = match &v.value {
                 None => v.name.name.clone().into_bytes(),
-                Some(e) => match self.constant(module, e, Some(&Ty::Bytes(max)))?.kind {
-                    crate::val::Vk::Pure(ir::Expr { kind, .. }) => match *kind {
-                        ir::ExprKind::Bytes(b) => b,
-                        _ => return Err(Reported),
-                    },
-                    _ => return Err(Reported),
-                },
+                Some(e) => {
+                    let made = self.constant(module, e, Some(&Ty::Bytes(max)))?.kind.into_pure().ok_or(Reported)?;
+                    let ir::ExprKind::Bytes(b) = *made.kind else { return Err(Reported) };
+                    b
+                }
             };
             if list.iter().any(|(n, _)| *n == v.name.name) || texts.contains(&text) {
                 self.error("E0203", v.name.span, format!("`{}` is defined twice", v.name.name));
@@ -607,7 +602,7 @@ pub fn item_name(item: &ast::Item) -> Option<&str> {
         ItemKind::Fn(f) => &f.name.name,
         ItemKind::Element(e) | ItemKind::App(e) => &e.name.name,
         ItemKind::Table(t) => &t.name.name,
-        _ => return None,
+        ItemKind::Use(_) | ItemKind::Fault(_) | ItemKind::Test(_) => return None,
     })
 }
 

@@ -1,5 +1,7 @@
 //! Constants, literals with suffixes, sets of bytes, and the types that the source names.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
 use crate::fold;
@@ -68,18 +70,16 @@ impl Compiler<'_> {
 
     pub fn const_u64(&mut self, module: ModId, e: &Expr) -> R<u64> {
         let v = self.constant(module, e, None)?;
-        match &v.kind {
-            Vk::Pure(x) => match &*x.kind {
-                ir::ExprKind::Int(n) if v.ty != Ty::Bool => match u64::try_from(*n) {
-                    Ok(n) => Ok(n),
-                    Err(_) => Err(self.error("E0304", e.span, format!("{n} does not fit into u64"))),
-                },
-                _ => {
-                    let t = self.show(&v.ty);
-                    Err(self.error("E0301", e.span, format!("expected an integer, found {t}")))
-                }
+        let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
+        match crate::ir_builder::as_int(x).filter(|_| v.ty != Ty::Bool) {
+            Some(n) => match u64::try_from(n) {
+                Ok(n) => Ok(n),
+                Err(_) => Err(self.error("E0304", e.span, format!("{n} does not fit into u64"))),
             },
-            _ => Err(self.not_constant(e.span)),
+            None => {
+                let t = self.show(&v.ty);
+                Err(self.error("E0301", e.span, format!("expected an integer, found {t}")))
+            }
         }
     }
 
@@ -108,10 +108,8 @@ impl Compiler<'_> {
 
     pub fn const_duration(&mut self, module: ModId, e: &Expr) -> R<u64> {
         let v = self.constant(module, e, Some(&Ty::Duration))?;
-        match &v.kind {
-            Vk::Pure(x) => Ok(crate::ir_builder::as_int(x).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX)),
-            _ => Err(self.not_constant(e.span)),
-        }
+        let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
+        Ok(crate::ir_builder::as_int(x).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX))
     }
 
     pub fn const_item(&mut self, module: ModId, ty: Option<&ast::Type>, value: &Expr) -> R<Val> {
@@ -164,7 +162,9 @@ impl Compiler<'_> {
                 Ok(a.complement().union(&b).complement())
             }
             ExprKind::Unary(UnOp::BitNot | UnOp::Not, a) => Ok(self.charset_of(module, a)?.complement()),
-            ExprKind::Set(es) => es.iter().try_fold(ir::ByteSet::EMPTY, |s, e| Ok(s.union(&self.charset_of(module, e)?))),
+            ExprKind::Set(es) => {
+                es.iter().try_fold(ir::ByteSet::EMPTY, |s, e| Ok(s.union(&self.charset_of(module, e)?)))
+            }
             ExprKind::Range(a, b, inclusive) => {
                 let (a, b) = (byte(self, a)?, byte(self, b)?);
                 let mut set = ir::ByteSet::EMPTY;
@@ -241,12 +241,12 @@ impl Compiler<'_> {
     }
 
     pub fn const_bool(&mut self, module: ModId, e: &Expr) -> R<bool> {
-        match self.constant(module, e, Some(&Ty::Bool))?.kind {
-            Vk::Pure(x) => match &*x.kind {
-                ir::ExprKind::Bool(on) => Ok(*on),
-                _ => Err(self.error("E0301", e.span, "expected true or false")),
-            },
-            _ => Err(self.not_constant(e.span)),
+        let v = self.constant(module, e, Some(&Ty::Bool))?;
+        let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
+        if let ir::ExprKind::Bool(on) = &*x.kind {
+            Ok(*on)
+        } else {
+            Err(self.error("E0301", e.span, "expected true or false"))
         }
     }
 
@@ -268,12 +268,8 @@ impl Compiler<'_> {
 
     fn const_of(&mut self, module: ModId, e: &Expr, of: &Ty) -> R<u64> {
         let v = self.constant(module, e, Some(of))?;
-        match &v.kind {
-            Vk::Pure(x) => crate::ir_builder::as_int(x)
-                .and_then(|n| u64::try_from(n).ok())
-                .ok_or_else(|| self.not_constant(e.span)),
-            _ => Err(self.not_constant(e.span)),
-        }
+        let n = v.kind.as_pure().and_then(crate::ir_builder::as_int).and_then(|n| u64::try_from(n).ok());
+        n.ok_or_else(|| self.not_constant(e.span))
     }
 
     /// The type that the source names.

@@ -1,5 +1,7 @@
 //! Evaluates constant IR expressions: constants, widths, lengths, options.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use ir::{BinOp, Builtin, Expr, ExprKind, Ty, UnOp};
 use wireloom_ir as ir;
 

@@ -1,5 +1,7 @@
 //! Short constructors of IR expressions. Expressions over constants are evaluated at once.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::ty::{T_BOOL, T_U32, T_U64};
 use wireloom_ir as ir;
 use wireloom_ir::{BinOp, Builtin, Expr, ExprKind, LocalId, Path, Root, Step, Stmt, StmtKind, TyId, UnOp};

@@ -7,6 +7,8 @@
 //! One run reports several errors: an erroneous expression gets a type that agrees with every other
 //! type.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod apps;
 mod body;
 mod compiler;

@@ -4,6 +4,8 @@
 //! Where a program passes a message on, `body::edits` lowers `forward` blocks. This file only
 //! records that they exist.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_BOOL};
 use crate::ir_builder as build;

@@ -83,36 +83,31 @@ impl Ty {
     pub fn is_option(&self) -> bool {
         matches!(self, Ty::Option(_) | Ty::None)
     }
-    /// Whether a `none` in it has no type yet.
-    pub fn is_open(&self) -> bool {
+    /// The types that data of this type is made of. None: it is no data, but a place in a message
+    /// or an operand.
+    pub fn parts(&self) -> Option<&[Ty]> {
         match self {
-            Ty::None => true,
-            Ty::Option(t) | Ty::List(t, _) => t.is_open(),
-            Ty::Tuple(ts) => ts.iter().any(Ty::is_open),
-            _ => false,
+            Ty::Option(t) | Ty::List(t, _) => Some(std::slice::from_ref(t)),
+            Ty::Tuple(ts) => Some(ts),
+            Ty::Error | Ty::Never | Ty::Unit | Ty::None => Some(&[]),
+            Ty::Bool | Ty::Lit | Ty::Int { .. } | Ty::Enum(_) | Ty::Fault | Ty::Duration | Ty::Instant => Some(&[]),
+            Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Endpoint | Ty::Mac | Ty::Prefix => Some(&[]),
+            Ty::Bytes(_) | Ty::Record(_) => Some(&[]),
+            Ty::Msg(_) | Ty::Items(..) | Ty::Switch(..) | Ty::Stream | Ty::Replies(_) => None,
+            Ty::Port(_) | Ty::Table(_) | Ty::Conn => None,
         }
     }
-    pub fn is_error(&self) -> bool {
-        matches!(self, Ty::Error)
+    /// Whether a `none` in it has no type yet.
+    pub fn is_open(&self) -> bool {
+        *self == Ty::None || self.parts().is_some_and(|ts| ts.iter().any(Ty::is_open))
     }
     /// Whether values of the type are plain data: they can be stored, passed to functions and
     /// compared.
     pub fn is_plain(&self) -> bool {
-        match self {
-            Ty::Option(t) | Ty::List(t, _) => t.is_plain(),
-            Ty::Tuple(ts) => ts.iter().all(Ty::is_plain),
-            Ty::Msg(_)
-            | Ty::Items(..)
-            | Ty::Switch(..)
-            | Ty::Stream
-            | Ty::Replies(_)
-            | Ty::Port(_)
-            | Ty::Table(_)
-            | Ty::Conn => false,
-            _ => true,
-        }
+        self.parts().is_some_and(|ts| ts.iter().all(Ty::is_plain))
     }
-    /// Bits of the values that the IR keeps as unsigned or signed integers.
+    /// Bits of the values that the IR keeps as unsigned or signed integers. An enum's are in its
+    /// declaration.
     pub fn int_bits(&self) -> Option<u8> {
         match self {
             Ty::Int { bits, .. } => Some(*bits),
@@ -121,18 +116,27 @@ impl Ty {
             Ty::Ip4 => Some(32),
             Ty::Ip6 => Some(128),
             Ty::Fault => Some(16),
-            _ => None,
+            Ty::Error | Ty::Never | Ty::Unit | Ty::None | Ty::Bool | Ty::Lit | Ty::Enum(_) => None,
+            Ty::Ip | Ty::Endpoint | Ty::Prefix | Ty::Bytes(_) => None,
+            Ty::Option(_) | Ty::List(..) | Ty::Tuple(_) | Ty::Record(_) => None,
+            Ty::Msg(_) | Ty::Items(..) | Ty::Switch(..) | Ty::Stream | Ty::Replies(_) => None,
+            Ty::Port(_) | Ty::Table(_) | Ty::Conn => None,
         }
     }
     /// Largest number of bytes of slices inside the value.
     pub fn bytes_max(&self) -> u64 {
-        match self {
-            Ty::Bytes(n) => *n,
-            Ty::Option(t) => t.bytes_max(),
-            Ty::List(t, n) => t.bytes_max().saturating_mul(u64::from(*n)),
-            Ty::Tuple(ts) => ts.iter().map(Ty::bytes_max).max().unwrap_or(0),
-            _ => 0,
+        if let Ty::Bytes(n) = self {
+            return *n;
         }
+        let of_parts = self.parts().unwrap_or(&[]).iter().map(Ty::bytes_max).max().unwrap_or(0);
+        if let Ty::List(_, n) = self {
+            of_parts.saturating_mul(u64::from(*n))
+        } else {
+            of_parts
+        }
+    }
+    pub fn is_error(&self) -> bool {
+        matches!(self, Ty::Error)
     }
 }
 
@@ -225,7 +229,8 @@ pub fn lower(ty: &Ty, m: &mut ir::Module) -> TyId {
             }
             Elem::Unit(_) => ir::Ty::Unit,
         },
-        _ => ir::Ty::Unit,
+        Ty::Error | Ty::Never | Ty::Unit | Ty::None => ir::Ty::Unit,
+        Ty::Switch(..) | Ty::Stream | Ty::Replies(_) | Ty::Port(_) | Ty::Table(_) | Ty::Conn => ir::Ty::Unit,
     };
     m.intern(t)
 }

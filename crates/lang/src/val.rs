@@ -82,3 +82,27 @@ impl Val {
         self.ty == Ty::Never
     }
 }
+
+impl Vk {
+    /// The local of a message that this is as a whole.
+    pub fn message(&self) -> Option<ir::LocalId> {
+        if let Vk::Path(ir::Path { root: ir::Root::Local(l), steps }) = self {
+            return steps.is_empty().then_some(*l);
+        }
+        None
+    }
+    /// The expression of data that has been computed. None: it is a place in a message, a message
+    /// that is being built, or nothing.
+    pub fn as_pure(&self) -> Option<&ir::Expr> {
+        match self {
+            Vk::Pure(e) => Some(e),
+            Vk::Path(_) | Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => None,
+        }
+    }
+    pub fn into_pure(self) -> Option<ir::Expr> {
+        match self {
+            Vk::Pure(e) => Some(e),
+            Vk::Path(_) | Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => None,
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use wireloom_codegen_c::xdp::{XdpSource, HEADER};
+use wireloom_codegen_c::xdp::{XdpSource, HEADERS};
 
 /// The newest clang that is here.
 pub fn clang() -> Option<String> {
@@ -43,7 +43,9 @@ pub fn compile_text(text: &str, spare: bool) -> Result<Vec<u8>, Error> {
         fs::write(folder.0.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))
     };
     write("program.bpf.c", text)?;
-    write(HEADER.0, HEADER.1)?;
+    for (name, header) in HEADERS {
+        write(name, header)?;
+    }
     let run = |more: &[&str]| {
         Command::new(&clang)
             .current_dir(&folder.0)

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a thread does with a program.
+/// The work of a thread.
 type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// Runs all at once, each on a processor of its own as far as there are some.

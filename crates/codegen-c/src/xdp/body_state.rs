@@ -1,6 +1,6 @@
-//! What is kept while a body is printed for XDP.
+//! State of a body that is being printed for XDP.
 
-use wireloom_ir::PortId;
+use wireloom_ir::{Block, PortId};
 
 /// Where the programs of a file send frames to.
 #[derive(Default)]
@@ -12,7 +12,16 @@ pub(crate) struct Ways {
 
 /// Of a body that is printed for XDP.
 #[derive(Default)]
-pub(crate) struct XdpBody {
+pub(crate) struct XdpBody<'m> {
+    /// The name of the program or function, and its code: parts of it become functions.
+    pub name: String,
+    pub whole: Option<&'m Block>,
+    pub parts: u32,
+    pub functions: String,
+    /// The code at hand is such a part of a part …: there is no frame.
+    pub depth: usize,
+    /// The next loop is the body of a part.
+    pub inside: bool,
     /// The port whose frames the program handles.
     pub port: Option<PortId>,
     pub ways: Ways,

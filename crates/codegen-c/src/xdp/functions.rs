@@ -35,12 +35,13 @@ impl<'m> Gen<'m> {
             let params: String = locals.map(|(i, l)| format!(", {} {}", self.cty(l.ty), names::local(l, i))).collect();
             let head = format!("WL_INLINE {ret} {name}(wl_fx *x{params})");
             let mut b = BodyGen::new(self, Owner::Func { ret: f.ret }, body);
+            (b.xdp.name, b.xdp.whole) = (name.clone(), Some(&body.block));
             b.declare(f.params as usize);
             b.block(&body.block);
-            let (decls, out) = (b.decls, b.out);
+            let (decls, out, parts) = (b.decls, b.out, b.xdp.functions);
             heads.push_str(&format!("{head};\n"));
             all.push_str(&format!(
-                "/* fn {} */\n{head} {{\n(void)x;\n{decls}{out}goto fault;\nfault:;\nreturn {zero};\n}}\n\n",
+                "{parts}/* fn {} */\n{head} {{\n(void)x;\n{decls}{out}goto fault;\nfault:;\nreturn {zero};\n}}\n\n",
                 names::comment(&f.name)
             ));
         }

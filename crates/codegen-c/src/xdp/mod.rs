@@ -18,6 +18,7 @@ mod edit;
 mod frames;
 mod functions;
 pub mod keyed;
+mod parts;
 pub mod tables;
 
 pub(crate) use body_state::XdpBody;
@@ -29,8 +30,11 @@ use crate::parser::line;
 use body_state::Ways;
 use wireloom_ir::*;
 
-/// The header that generated programs include: name and text.
-pub const HEADER: (&str, &str) = ("bpf.h", include_str!("../../../../support/bpf.h"));
+/// The headers that generated programs include: name and text.
+pub const HEADERS: [(&str, &str); 2] = [
+    ("bpf.h", include_str!("../../../../support/bpf.h")),
+    ("bpf_tables.h", include_str!("../../../../support/bpf_tables.h")),
+];
 
 /// Generated programs for the XDP hook.
 #[derive(Clone, Debug)]
@@ -182,7 +186,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         faults,
         places,
         tables,
-        state_bytes: g.xdp_state_bytes() + g.xdp_places_bytes(),
+        state_bytes: g.xdp_state_bytes() + g.xdp_places_bytes() + g.xdp_io.iter().sum::<usize>(),
         timed,
         looped,
         ports: ways.ports,
@@ -305,9 +309,11 @@ impl<'m> Gen<'m> {
             .map(|(n, s)| format!("{} s_{};\n", self.cty(s.ty), names::state(m, StateId(n as u32))))
             .collect();
         let room = (self.xdp_state_bytes() / 8).max(1);
+        let io: String =
+            (0..).zip(&self.xdp_io).map(|(n, bytes): (u32, _)| format!("uint64_t io{n}[{}];\n", bytes / 8)).collect();
         format!(
             "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t counter[{}];\n\
-             uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\nuint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
+             uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\n{io}uint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
              struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct app_state); \
              WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} wl_cores SEC(\".maps\");\n",
             m.counters.len().max(1),
@@ -362,14 +368,14 @@ impl<'m> Gen<'m> {
         let On::Frame { unit, .. } = h.on else { return String::new() };
         let (first, parse) = (names::local(&h.body.locals[0], 0), edit::walk_of(m, unit));
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
-        b.xdp.port = Some(p.port);
+        (b.xdp.port, b.xdp.name, b.xdp.whole) = (Some(p.port), p.name.clone(), Some(&h.body.block));
         b.xdp.ways = std::mem::take(ways);
         b.declare(1);
         b.block(&h.body.block);
-        let (decls, out) = (b.decls, b.out);
+        let (decls, out, parts) = (b.decls, b.out, b.xdp.functions);
         *ways = b.xdp.ways;
         let init = self.xdp_begin();
-        let uses = |what: &str| out.contains(what) || decls.contains(what) || functions.contains(what);
+        let uses = |what: &str| [&*out, &*decls, &*parts, functions].iter().any(|text| text.contains(what));
         let timed = uses("x->core->") || tables.iter().any(|t| t.stamped && uses(&format!("{}_", t.map)));
         let time = if timed { "core.now = wl_now();\n" } else { "" };
         let wall = if uses("x->core->wall") { "core.wall = wl_manual ? core.now : core.now + wl_wall;\n" } else { "" };
@@ -381,7 +387,7 @@ impl<'m> Gen<'m> {
             _ => String::new(),
         };
         format!(
-            "/* {} */\nSEC(\"xdp\") int {}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx}}, *x = &fx;\n\
+            "{parts}/* {} */\nSEC(\"xdp\") int {}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx}}, *x = &fx;\n\
              x->data = (uint8_t *)(long)ctx->data;\nx->end = (const uint8_t *)(long)ctx->data_end;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = bpf_map_lookup_elem(&wl_cores, &cpu);\n\
              if (!x->state) return XDP_ABORTED;\n{time}{wall}{instance}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}(x, {first});\n(void){first};\n{decls}{out}\
@@ -421,15 +427,10 @@ impl<'m> BodyGen<'_, 'm> {
         if !self.g.xdp {
             return;
         }
-        let mut set = std::collections::BTreeSet::new();
-        for b in blocks {
-            walk::stmts(b, &mut |s| {
-                set.extend(walk::defined(&s.kind).into_iter().flatten());
-            })
-        }
+        let set: std::collections::BTreeSet<LocalId> = blocks.iter().flat_map(|b| parts::changed(b)).collect();
         let text: String = set.into_iter().filter_map(|l| self.forget(l)).collect();
         let view = match self.owner {
-            Owner::Frame => format!("WL_JOIN_BRANCHES({});", self.name(LocalId(0))),
+            Owner::Frame if self.xdp.depth == 0 => format!("WL_JOIN_BRANCHES({});", self.name(LocalId(0))),
             _ => String::new(),
         };
         if !text.is_empty() || !view.is_empty() {
@@ -438,8 +439,12 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// Makes a local's value unknown to the verifier.
-    fn forget(&self, l: LocalId) -> Option<String> {
+    pub(super) fn forget(&self, l: LocalId) -> Option<String> {
         let mut text = String::new();
+        // The verifier does not know what lies in memory.
+        if self.xdp.depth > 0 {
+            return None;
+        }
         self.forget_at(self.locals[l.index()].ty, &self.name(l), &mut text);
         (!text.is_empty()).then_some(text)
     }

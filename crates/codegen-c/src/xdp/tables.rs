@@ -312,6 +312,9 @@ impl<'m> BodyGen<'_, 'm> {
                 let name = self.name(*entry);
                 line!(self, "bool far_ = false;\nstruct {map}_slot *s_ = {map}_find(x, &k_, &{at}, &far_);");
                 line!(self, "if (s_) {name} = unpack_{value}(s_->value); else {name} = {zero};");
+                if let Some(text) = self.forget(*entry) {
+                    line!(self, "{text}")
+                }
                 self.locked.push(at.clone());
                 self.block(body);
                 self.locked.pop();

@@ -4,6 +4,8 @@
 //! may be any value. So the check runs twice: once with parameters set at the start of the program,
 //! and once with constants. Only errors of both runs are reported.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::ends::Direction;
 use super::frame_tests::way_in;
 use super::scope::AppName;

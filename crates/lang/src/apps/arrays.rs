@@ -1,5 +1,7 @@
 //! Arrays of ways in and out of elements: `in x: packet [4]`, `out y: packet [n]`.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::ends::{Direction, Entrance};
 use super::scope::{AppName, Instance};
 use crate::body::Lower;
@@ -17,14 +19,18 @@ const MOST_WAYS: u64 = 256;
 
 /// `cnt`, `cnt.x`: an instance and one of its ways in or out.
 pub fn instance_port(e: &Expr) -> Option<(&Ident, Option<&Ident>)> {
-    match &*e.kind {
-        ExprKind::Name(n) => Some((n, None)),
-        ExprKind::Field(Some(base), port) => match &*base.kind {
-            ExprKind::Name(n) => Some((n, Some(port))),
-            _ => None,
-        },
-        _ => None,
+    if let ExprKind::Field(Some(base), port) = &*e.kind {
+        return Some((base.as_name()?, Some(port)));
     }
+    Some((e.as_name()?, None))
+}
+
+/// `x`, `x[i]`: a name, and a place of an array.
+pub fn name_at(e: &Expr) -> Option<(&Ident, Option<&Expr>)> {
+    if let ExprKind::Index(base, i) = &*e.kind {
+        return Some((base.as_name()?, Some(i)));
+    }
+    Some((e.as_name()?, None))
 }
 
 /// `cnt`, `cnt.x`, `cnt.x[2]`: an instance, one of its ways in or out, and a place of an array.

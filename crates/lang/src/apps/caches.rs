@@ -409,12 +409,11 @@ impl Lower<'_, '_> {
         if made.is_never() {
             return Ok(true);
         }
-        let kept = match made.ty {
-            Ty::Unit => None,
-            _ => {
-                let made = self.coerce(made, &cache.value, body.span)?;
-                Some(self.temp("made", &cache.value, made, span))
-            }
+        let kept = if made.ty == Ty::Unit {
+            None
+        } else {
+            let made = self.coerce(made, &cache.value, body.span)?;
+            Some(self.temp("made", &cache.value, made, span))
         };
         let after = self.change_lease(&cache, slot, span, |lease| {
             let part = |i| X::new(T_U64, K::Get(lease.clone(), i));

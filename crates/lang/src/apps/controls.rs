@@ -143,7 +143,9 @@ impl Lower<'_, '_> {
                 let there = build::is_some(self.local_expr(dst));
                 self.until(there, StmtKind::TablePop { table, dst }, capacity.saturating_add(1), span);
             }
-            _ => return Err(self.not_emptied(name, "a sketch", span)),
+            TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
+                return Err(self.not_emptied(name, "a sketch", span))
+            }
         }
         Ok(())
     }

@@ -52,9 +52,10 @@ impl Compiler<'_> {
             Resource::Queue(q) => ("queue", self.m.ports[q.index()].name.clone(), String::new()),
             Resource::Table(t) => {
                 let t = &self.m.tables[t.index()];
-                let hint = match t.kind {
-                    ir::TableKind::Ring => "a ring belongs to one core: use an exact table",
-                    _ => "each core has a copy: fill it from outside (`--load`, `wireloom table`), or change it by a signal, which runs on all cores",
+                let hint = if t.kind == ir::TableKind::Ring {
+                    "a ring belongs to one core: use an exact table"
+                } else {
+                    "each core has a copy: fill it from outside (`--load`, `wireloom table`), or change it by a signal, which runs on all cores"
                 };
                 ("table", t.name.clone(), hint.to_string())
             }

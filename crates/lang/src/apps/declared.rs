@@ -1,4 +1,4 @@
-//! What an app declares beside tables and values: gauges, caches, queues of messages.
+//! Declarations of an app beside tables and values: gauges, caches, queues of messages.
 
 use crate::ty::Ty;
 use ir::{CounterId, Expr as X, TableId};

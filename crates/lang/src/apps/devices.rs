@@ -4,6 +4,7 @@
 //! diagnostic for each thing that the device does not have.
 
 use crate::compiler::{Compiler, R};
+use ir::desc::{FrameEngine, PortKind};
 use wireloom_ir as ir;
 use wireloom_ir::ops::Device;
 use wireloom_syntax::ast::{FileId, Ident, Span};
@@ -18,13 +19,8 @@ impl Compiler<'_> {
         }
         for n in first..self.m.handlers.len() {
             let h = &self.m.handlers[n];
-            let nic = match h.on {
-                ir::On::Frame { port, .. } => matches!(
-                    self.m.ports[port.index()].kind,
-                    ir::desc::PortKind::Frames { engine: ir::desc::FrameEngine::Nic, .. }
-                ),
-                _ => false,
-            };
+            let of_nic = |kind: &PortKind| matches!(kind, PortKind::Frames { engine: FrameEngine::Nic, .. });
+            let nic = matches!(h.on, ir::On::Frame { port, .. } if of_nic(&self.m.ports[port.index()].kind));
             if !nic {
                 let d = Diagnostic::error("E0674", device.span, "XDP runs handlers of the packets of a `nic(…)` only");
                 return Err(self.report(d.hint("leave `on xdp` out: then the CPU runs the handler")));

@@ -1,7 +1,9 @@
 //! Elements inside of an app. Every instance has its own state. Its handler becomes part of the
 //! graph where messages reach it.
 
-use super::arrays::instance_at;
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+use super::arrays::{instance_at, name_at};
 use super::ends::{Direction, Entrance, From, Outlet};
 use super::instances::built_outs;
 use super::scope::{AppName, AppScope, Instance, TypeBindings};
@@ -227,7 +229,9 @@ impl Compiler<'_> {
                     let d = Diagnostic::error("E0650", segment.span, "a segment stands in an app, not in an element");
                     return Err(self.report(d.hint("give the instance of the element to a segment of the app")));
                 }
-                _ => return Err(self.error("E0609", m.span, "this member of an element is not compiled yet")),
+                MemberKind::Port(_) | MemberKind::Session { .. } | MemberKind::Cache(_) => {
+                    return Err(self.error("E0609", m.span, "this member of an element is not compiled yet"))
+                }
             }
         }
         for m in &element.members {
@@ -525,14 +529,7 @@ impl Lower<'_, '_> {
 
     /// Whether an expression names a way out of the element at hand.
     pub fn is_outlet(&self, e: &Expr) -> bool {
-        let name = match &*e.kind {
-            ExprKind::Name(n) => n,
-            ExprKind::Index(b, _) => match &*b.kind {
-                ExprKind::Name(n) => n,
-                _ => return false,
-            },
-            _ => return false,
-        };
+        let Some((name, _)) = name_at(e) else { return false };
         self.outlets
             .last()
             .is_some_and(|o| o.outs.iter().any(|(n, _)| *n == name.name || n.split('[').next() == Some(&name.name)))
@@ -581,14 +578,7 @@ impl Lower<'_, '_> {
         if !self.is_outlet(to) {
             return None;
         }
-        let (n, index) = match &*to.kind {
-            ExprKind::Name(n) => (n, None),
-            ExprKind::Index(b, i) => match &*b.kind {
-                ExprKind::Name(n) => (n, Some(i)),
-                _ => return None,
-            },
-            _ => return None,
-        };
+        let (n, index) = name_at(to)?;
         let count = self.outlets.last()?.counts.iter().find(|(o, _)| *o == n.name).map(|(_, c)| *c);
         let name = match (index, count) {
             (None, None) => n.name.clone(),

@@ -5,6 +5,8 @@
 //! the port where it comes in, or where it is expected. The values of `let` and the variable of a
 //! `for` are states of the module.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::ends::Direction;
 use super::scope::{AppName, AppScope};
 use super::test_names::{TestNames, TestValue};

@@ -1,5 +1,7 @@
 //! Frame ports (`nic("eth0")`, `pcap("f")`, lists of them) and the handlers of their frames.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::scope::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
@@ -152,13 +154,12 @@ impl Compiler<'_> {
             return Ok(a.clone());
         }
         let v = self.constant(module, e, None)?;
-        match v.kind {
-            crate::val::Vk::Pure(ir::Expr { kind, .. }) => match *kind {
-                ir::ExprKind::Bytes(b) if !b.is_empty() => Ok(String::from_utf8_lossy(&b).into_owned()),
-                _ => Err(self.error("E0615", e.span, "a device is named by text: `nic(\"eth0\")`")),
-            },
-            _ => Err(Reported),
+        if let ir::ExprKind::Bytes(b) = *v.kind.into_pure().ok_or(Reported)?.kind {
+            if !b.is_empty() {
+                return Ok(String::from_utf8_lossy(&b).into_owned());
+            }
         }
+        Err(self.error("E0615", e.span, "a device is named by text: `nic(\"eth0\")`"))
     }
 
     /// The content of the port's frames: the packet type named, or the library's for this kind of

@@ -8,6 +8,7 @@
 //! last refill. So rounding loses nothing, and a new entry, which is zero, has full buckets. Time
 //! is that of the current packet, or the clock's where there is none.
 
+use super::arrays::name_at;
 use super::declared::Gauge;
 use super::scope::AppName;
 use crate::body::Lower;
@@ -160,20 +161,14 @@ impl Compiler<'_> {
 impl Lower<'_, '_> {
     /// `l`, `l[key]`: the limiter or meter that a method is called on.
     pub fn gauge_of<'e>(&self, e: &'e Expr) -> Option<(std::rc::Rc<Gauge>, Option<&'e Expr>)> {
-        let (name, key) = match &*e.kind {
-            ExprKind::Name(n) => (n, None),
-            ExprKind::Index(b, key) => match &*b.kind {
-                ExprKind::Name(n) => (n, Some(key)),
-                _ => return None,
-            },
-            _ => return None,
-        };
+        let (name, key) = name_at(e)?;
         if !self.in_app || self.lookup(&name.name).is_some() {
             return None;
         }
-        match self.cx.app.get(&name.name)? {
-            AppName::Gauge(g) => Some((g.clone(), key)),
-            _ => None,
+        if let AppName::Gauge(g) = self.cx.app.get(&name.name)? {
+            Some((g.clone(), key))
+        } else {
+            None
         }
     }
 

@@ -14,7 +14,7 @@ use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32};
-use crate::val::{Val, Vk};
+use crate::val::Val;
 use ir::{LocalId, StmtKind};
 use std::collections::BTreeSet;
 use wireloom_ir as ir;
@@ -209,12 +209,8 @@ impl Lower<'_, '_> {
     }
 
     fn packet_at_hand(&self, v: &Val) -> Option<(LocalId, ir::UnitId)> {
-        match &v.kind {
-            Vk::Path(ir::Path { root: ir::Root::Local(l), steps }) if self.frames && steps.is_empty() => {
-                Some((*l, self.frame_unit(*l)?))
-            }
-            _ => None,
-        }
+        let l = v.kind.message().filter(|_| self.frames)?;
+        Some((l, self.frame_unit(l)?))
     }
 
     /// Takes a message from a way out to the nodes that follow it, whose names are at hand. A
@@ -244,7 +240,7 @@ impl Lower<'_, '_> {
                     }
                 }
             }
-            _ => {}
+            NodeKind::Word { .. } | NodeKind::Match(_) | NodeKind::Merge { .. } => {}
         }
         // Nodes that the compiler makes for tests have one place.
         let to = Destination {

@@ -6,6 +6,8 @@
 //! the handler of that port. Every send of the element to such an output goes through the port, so
 //! that the order stays.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::arrays::{instance_at, place_name};
 use super::ends::{Around, Loop, Outlet};
 use super::scope::{AppName, Instance};
@@ -131,14 +133,14 @@ impl Compiler<'_> {
             let (queue, param, h) = match &m.kind {
                 MemberKind::Handler(h) => match &h.on {
                     On::Message { port, param, index, .. } => (port, Some((param, index.as_ref())), Some(h)),
-                    _ => continue,
+                    On::Event { .. } | On::Fault(_) | On::Start | On::End | On::Every(_) => continue,
                 },
                 MemberKind::Wiring(nodes) => match nodes.first().map(|n| &n.kind) {
-                    Some(NodeKind::Expr(Expr { kind, .. })) => match &**kind {
-                        ExprKind::Name(n) => (n, None, None),
-                        _ => continue,
+                    Some(NodeKind::Expr(e)) => match e.as_name() {
+                        Some(n) => (n, None, None),
+                        None => continue,
                     },
-                    _ => continue,
+                    Some(NodeKind::Word { .. } | NodeKind::Match(_) | NodeKind::Merge { .. }) | None => continue,
                 },
                 _ => continue,
             };
@@ -223,7 +225,7 @@ impl Lower<'_, '_> {
             |outlet| {
                 self.in_instance(i, outlet, |s| match h.on {
                     On::Every(_) => s.unless_stopped(i, span, |s| s.guarded(h, span)),
-                    _ => s.guarded(h, span),
+                    On::Message { .. } | On::Event { .. } | On::Fault(_) | On::Start | On::End => s.guarded(h, span),
                 })
             },
         );

@@ -27,9 +27,12 @@ impl Compiler<'_> {
     }
 
     fn other_ports(&mut self, g: &ir::Merge, h: HandlerId) {
-        let reaches = |s: &ir::Stmt| match s.kind {
-            StmtKind::Send { port, .. } | StmtKind::Call { port, .. } => Some(port).filter(|p| *p != g.to),
-            _ => None,
+        let reaches = |s: &ir::Stmt| {
+            if let StmtKind::Send { port, .. } | StmtKind::Call { port, .. } = s.kind {
+                Some(port).filter(|p| *p != g.to)
+            } else {
+                None
+            }
         };
         let Some((span, port)) = self.narrowest(h, &reaches) else { return };
         let name = &self.m.ports[port.index()].name;
@@ -88,9 +91,12 @@ impl Compiler<'_> {
     }
 
     fn no_other_output(&mut self, g: &ir::Merge, h: HandlerId) {
-        let sends = |s: &ir::Stmt| match s.kind {
-            StmtKind::Send { port, .. } | StmtKind::Call { port, .. } => (port == g.to).then_some(()),
-            _ => None,
+        let sends = |s: &ir::Stmt| {
+            if let StmtKind::Send { port, .. } | StmtKind::Call { port, .. } = s.kind {
+                (port == g.to).then_some(())
+            } else {
+                None
+            }
         };
         let Some((span, ())) = self.narrowest(h, &sends) else { return };
         let name = &self.m.ports[g.to.index()].name;

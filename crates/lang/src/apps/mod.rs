@@ -1,5 +1,7 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 pub mod alone;
 pub mod arrays;
 pub mod caches;
@@ -312,7 +314,7 @@ impl Compiler<'_> {
                     let rest = rest();
                     Rc::make_mut(&mut self.app.behind).entry(name.name.clone()).or_default().push(rest);
                 }
-                _ => {}
+                ast::NodeKind::Expr(_) | ast::NodeKind::Word { .. } | ast::NodeKind::Merge { .. } => {}
             }
         }
     }

@@ -1,6 +1,8 @@
 //! The nodes of a wiring. A wiring is walked from its port: inline nodes, elements (by their sends
 //! to `out`), then the port at its end.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::arrays::{instance_at, place_name};
 use super::ends::From;
 use super::inputs::to_name;

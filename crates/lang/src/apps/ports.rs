@@ -1,5 +1,7 @@
 //! Parameters and ports: the connections of a program to the outside.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::scope::AppName;
 use crate::compiler::{Compiler, Reported, R};
 use crate::items::Item;
@@ -209,12 +211,8 @@ impl Compiler<'_> {
             }
             _ if listen => {
                 let v = self.constant(module, e, Some(&U16))?;
-                match v.kind {
-                    Vk::Pure(x) => {
-                        Ok((Value::Const(ParamValue::UInt(crate::ir_builder::as_int(&x).unwrap_or(0) as u64)), None))
-                    }
-                    _ => Err(Reported),
-                }
+                let x = v.kind.into_pure().ok_or(Reported)?;
+                Ok((Value::Const(ParamValue::UInt(crate::ir_builder::as_int(&x).unwrap_or(0) as u64)), None))
             }
             _ => Err(self.report(
                 Diagnostic::error("E0615", e.span, "expected an endpoint or a list of endpoints")
@@ -284,10 +282,7 @@ impl Compiler<'_> {
 
     /// The value of an option that is one of some words.
     fn option_word<T: Copy>(&mut self, names: &[(T, &str)], e: &Expr) -> R<T> {
-        let found = match &*e.kind {
-            ExprKind::Name(n) => names.iter().find(|(_, word)| *word == n.name),
-            _ => None,
-        };
+        let found = e.as_name().and_then(|n| names.iter().find(|(_, word)| *word == n.name));
         found.map(|(value, _)| *value).ok_or_else(|| {
             let all = names.iter().map(|(_, word)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
             self.error("E0304", e.span, format!("this option is one of {all}"))

@@ -3,6 +3,9 @@
 //! A queue is a port inside of the program. `p -> q` sends to it. `q.pop()` takes the oldest
 //! packet, which `on q(p)` or the wiring `q -> …` then handles. A ring is a table of values.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
+use super::arrays::name_at;
 use super::scope::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R};
@@ -14,7 +17,7 @@ use crate::val::Val;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
 use ir::{PortId, QueueAct, StmtKind, TableId};
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Span};
+use wireloom_syntax::ast::{self, Arg, Expr, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 /// Packets that one queue holds, and all instances of it.
@@ -154,14 +157,7 @@ impl Compiler<'_> {
 impl Lower<'_, '_> {
     /// `q`, `q[i]`: the queue that is asked.
     pub fn queue_of<'e>(&self, e: &'e Expr) -> Option<(PortId, Option<&'e Expr>)> {
-        let (name, index) = match &*e.kind {
-            ExprKind::Name(n) => (n, None),
-            ExprKind::Index(b, i) => match &*b.kind {
-                ExprKind::Name(n) => (n, Some(i)),
-                _ => return None,
-            },
-            _ => return None,
-        };
+        let (name, index) = name_at(e)?;
         if !self.in_app || self.lookup(&name.name).is_some() {
             return None;
         }

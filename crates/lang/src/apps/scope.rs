@@ -69,21 +69,24 @@ impl AppScope {
         self.names.keys().cloned()
     }
     pub fn port(&self, name: &str) -> Option<ir::PortId> {
-        match self.get(name)? {
-            AppName::Port(p) => Some(*p),
-            _ => None,
+        if let AppName::Port(p) = self.get(name)? {
+            Some(*p)
+        } else {
+            None
         }
     }
     pub fn table(&self, name: &str) -> Option<ir::TableId> {
-        match self.get(name)? {
-            AppName::Table(t) => Some(*t),
-            _ => None,
+        if let AppName::Table(t) = self.get(name)? {
+            Some(*t)
+        } else {
+            None
         }
     }
     pub fn function(&self, name: &str) -> Option<Rc<FnInfo>> {
-        match self.get(name)? {
-            AppName::Fn(f) => Some(f.clone()),
-            _ => None,
+        if let AppName::Fn(f) = self.get(name)? {
+            Some(f.clone())
+        } else {
+            None
         }
     }
     /// The names of another scope beside its own.
@@ -113,12 +116,15 @@ pub struct Instance {
 impl Instance {
     /// `on x(p)`, `on x[i](p)`
     pub(super) fn handler(&self, input: &str) -> Option<(&ast::Handler, &Ident, Option<&Ident>)> {
-        self.element.members.iter().find_map(|m| match &m.kind {
-            MemberKind::Handler(h) => match &h.on {
-                On::Message { port, param, index, .. } if port.name == input => Some((h, param, index.as_ref())),
-                _ => None,
-            },
-            _ => None,
+        self.element.members.iter().find_map(|m| {
+            if let MemberKind::Handler(h) = &m.kind {
+                match &h.on {
+                    On::Message { port, param, index, .. } if port.name == input => Some((h, param, index.as_ref())),
+                    On::Message { .. } | On::Event { .. } | On::Fault(_) | On::Start | On::End | On::Every(_) => None,
+                }
+            } else {
+                None
+            }
         })
     }
 }

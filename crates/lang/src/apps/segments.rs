@@ -47,12 +47,10 @@ impl Compiler<'_> {
 
     /// `cpu(2)`, `cpu(0..2)`: the first core, and the number of cores.
     fn cores(&mut self, module: ModId, cpu: &ast::Expr) -> R<(u32, u32)> {
-        let (first, end) = match &*cpu.kind {
-            ast::ExprKind::Range(first, end, inclusive) => (
-                self.number_in_app(module, first)?,
-                self.number_in_app(module, end)?.saturating_add(u64::from(*inclusive)),
-            ),
-            _ => self.number_in_app(module, cpu).map(|n| (n, n.saturating_add(1)))?,
+        let (first, end) = if let ast::ExprKind::Range(first, end, inclusive) = &*cpu.kind {
+            (self.number_in_app(module, first)?, self.number_in_app(module, end)?.saturating_add(u64::from(*inclusive)))
+        } else {
+            self.number_in_app(module, cpu).map(|n| (n, n.saturating_add(1)))?
         };
         if end > CPUS {
             return Err(self.error("E0304", cpu.span, format!("a core's number is below {CPUS}")));

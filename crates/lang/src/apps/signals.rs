@@ -29,11 +29,10 @@ struct Source<'s> {
 }
 
 fn source(m: &ast::Member) -> Option<Source<'_>> {
-    match &m.kind {
-        MemberKind::Signal { exported, name, params, ret, body } => {
-            Some(Source { exported: *exported, name, params, ret: ret.as_ref(), body, doc: &m.doc })
-        }
-        _ => None,
+    if let MemberKind::Signal { exported, name, params, ret, body } = &m.kind {
+        Some(Source { exported: *exported, name, params, ret: ret.as_ref(), body, doc: &m.doc })
+    } else {
+        None
     }
 }
 

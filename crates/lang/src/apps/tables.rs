@@ -3,6 +3,8 @@
 //! The signals are `NAME.get`, `.insert`, `.remove`, `.next`, `.len` and `.clear`. They are made
 //! like signals that a program declares itself.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -351,7 +353,11 @@ impl Lower<'_, '_> {
         let p = self.cx.argument_type(t).ok_or(Reported)?;
         let local = match p {
             ParamType::Bytes(n) => Ty::Bytes(n.into()),
-            _ => t.clone(),
+            ParamType::Bool
+            | ParamType::UInt(_)
+            | ParamType::Duration
+            | ParamType::Endpoint
+            | ParamType::Endpoints(_) => t.clone(),
         };
         self.signal_args.push((name.clone(), p));
         let form = if within.is_empty() { self.cx.argument_form(t) } else { Form::Within(within.clone()) };
@@ -657,7 +663,7 @@ impl Lower<'_, '_> {
                 Diagnostic::error("E0709", span, "an entry of this table is a prefix")
                     .hint("write `table.insert(10.0.0.0/8, value)`"),
             )),
-            _ => Ok(()),
+            TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin => Ok(()),
         }
     }
 

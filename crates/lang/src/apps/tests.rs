@@ -1,6 +1,8 @@
 //! `test` blocks: code that runs like a handler, and simulated runs of an app or an element. The
 //! runs use bytes of connections, or packets (see [`super::frame_tests`]).
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::scope::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};

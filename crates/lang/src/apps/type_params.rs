@@ -1,5 +1,7 @@
 //! Units and types as parameters of elements: `element Tag<U: unit>`, `tag = Tag<Vlan>()`.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::scope::{AppName, AppScope, Named, TypeBindings, TypeName};
 use crate::compiler::{Compiler, Reported, R};
 use crate::items::Item;

@@ -1,6 +1,8 @@
 //! Addresses: literals, and the test whether an address lies in a prefix. An IPv4 address is always
 //! in its IPv6-mapped form, so that one comparison serves both.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32};
 use crate::ir_builder as build;

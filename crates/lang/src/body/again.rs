@@ -6,6 +6,8 @@
 //! and searched for its changes. If it changes something that a fact relied on, it is lowered once
 //! more.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::compiler::R;
 use crate::ir_builder as build;
@@ -175,7 +177,7 @@ impl Lower<'_, '_> {
                     (0..layers.len() as u32).filter(|k| ir::frame::leads_to(layers, *n, *k)).map(|k| (frame, k)),
                 );
             }
-            _ => {}
+            FrameAct::Set { .. } | FrameAct::Insert { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } => {}
         }
         c.frames.insert(frame);
     }

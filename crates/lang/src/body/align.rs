@@ -37,12 +37,11 @@ impl Lower<'_, '_> {
         let mut total = build::u64(0);
         for f in seq {
             let kind = self.field_ir(fields.unit, *f).kind;
-            total = match &kind {
-                FieldKind::Align { to } => rounded(total, (*to).into()),
-                _ => {
-                    let n = self.length_of(fields, *f, &kind)?;
-                    build::bin(T_U64, BinOp::Add, total, n)
-                }
+            total = if let FieldKind::Align { to } = &kind {
+                rounded(total, (*to).into())
+            } else {
+                let n = self.length_of(fields, *f, &kind)?;
+                build::bin(T_U64, BinOp::Add, total, n)
             };
         }
         Some(crate::fold::fold(&self.cx.m, &total))
@@ -65,7 +64,7 @@ impl Lower<'_, '_> {
             FieldKind::Bytes { extent, .. } if self.cx.units[fields.unit.index()].text(f).is_none() => {
                 let end = match extent {
                     Extent::Until(u) if !u.peek => u.delimiters.first()?.len() as u64,
-                    _ => 0,
+                    Extent::Length(_) | Extent::Until(_) | Extent::Run | Extent::ToEnd | Extent::Close => 0,
                 };
                 let default = self.cx.units[fields.unit.index()]
                     .defaults
@@ -83,7 +82,15 @@ impl Lower<'_, '_> {
                 };
                 build::bin(T_U64, BinOp::Add, own, build::u64(end))
             }
-            _ => return None,
+            FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Align { .. } => return None,
         })
     }
 }

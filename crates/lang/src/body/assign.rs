@@ -1,5 +1,7 @@
 //! Assignable places: variables, state, sessions, counters, table entries, fields of records.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Kind, Lower};
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U64};
@@ -79,10 +81,7 @@ impl Lower<'_, '_> {
     /// The value assigned, kept if the expression goes on being used.
     fn result(&mut self, ty: &Ty, e: &ir::Expr, span: Span) -> ir::Expr {
         let v = self.once(Val::pure(ty.clone(), e.clone()), span);
-        match v.kind {
-            Vk::Pure(e) => e,
-            _ => e.clone(),
-        }
+        v.kind.into_pure().unwrap_or_else(|| e.clone())
     }
 
     /// A state or a session value, of which parts are set by setting all of it.
@@ -365,7 +364,9 @@ impl Lower<'_, '_> {
                         .hint("write `ring.pop()`"),
                 ))
             }
-            _ => return Err(self.err("E0709", span, "nothing is removed from a sketch")),
+            ir::TableKind::Bloom | ir::TableKind::CountMin | ir::TableKind::HyperLogLog => {
+                return Err(self.err("E0709", span, "nothing is removed from a sketch"))
+            }
         }
         let key = self.table_key(table, key)?;
         self.push(span, StmtKind::TableRemove { table, key, dst: None });

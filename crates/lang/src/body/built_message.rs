@@ -43,7 +43,11 @@ impl Fields {
     pub fn value(&self, f: FieldId) -> Option<&ir::Expr> {
         self.given.iter().find_map(|(m, g, _)| match g {
             FieldSource::Value(e) if m.field == f => Some(e),
-            _ => None,
+            FieldSource::Value(_)
+            | FieldSource::Source(_)
+            | FieldSource::Slices(_)
+            | FieldSource::InOrder(_)
+            | FieldSource::Pieces(_) => None,
         })
     }
     pub fn get(&self, f: FieldId) -> Option<&(Member, FieldSource, Span)> {

@@ -1,5 +1,7 @@
 //! Built-in functions and conversions.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -225,10 +227,7 @@ impl Lower<'_, '_> {
     /// The text of a value, as data.
     pub fn text_of(&mut self, v: Val, span: Span) -> R<X> {
         let v = self.text_val(v, span)?;
-        match v.kind {
-            Vk::Pure(e) => Ok(e),
-            _ => Err(Reported),
-        }
+        v.kind.into_pure().ok_or(Reported)
     }
 
     fn text_val(&mut self, v: Val, span: Span) -> R<Val> {
@@ -306,10 +305,7 @@ impl Lower<'_, '_> {
         let wide = Ty::Int { bits: 64, signed: true };
         let t = self.cx.lower_ty(&wide);
         let n = self.recast(t, n);
-        let n = match self.once(Val::pure(wide, n), span).kind {
-            Vk::Pure(n) => n,
-            _ => return Err(Reported),
-        };
+        let n = self.once(Val::pure(wide, n), span).kind.into_pure().ok_or(Reported)?;
         let negative = build::cmp(BinOp::Lt, n.clone(), build::int(t, 0));
         let size = build::cast(T_U64, n);
         let size =
@@ -572,6 +568,17 @@ fn of_kind(kind: Operand, max: u64) -> Ty {
         Operand::BytesOf(n) => Ty::Bytes(n),
         Operand::Half => Ty::Bytes(max / 2),
         Operand::Option(of) => of_kind(*of, max).option(),
-        _ => Ty::Bytes(max),
+        Operand::Int
+        | Operand::Bytes
+        | Operand::Ip
+        | Operand::Endpoint
+        | Operand::Address
+        | Operand::Ordered
+        | Operand::Plain
+        | Operand::Same
+        | Operand::Set
+        | Operand::Room
+        | Operand::Maybe(_)
+        | Operand::Many(_) => Ty::Bytes(max),
     }
 }

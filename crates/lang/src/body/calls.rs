@@ -1,6 +1,8 @@
 //! Calls of functions. A pure function becomes a function of the IR. One that takes messages or
 //! touches state is inlined.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::sink::Sink;
 use super::{Binding, Kind, Lower, Ret};
 use crate::apps::scope::{AppName, Instance};
@@ -10,7 +12,7 @@ use crate::ir_builder as build;
 use crate::items::{FnInfo, How, Item};
 use crate::names::Meaning;
 use crate::ty::Ty;
-use crate::val::{Val, Vk};
+use crate::val::Val;
 use ir::StmtKind;
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -203,13 +205,7 @@ impl Lower<'_, '_> {
         self.cx.around = around;
         match how? {
             How::Func(id) => {
-                let exprs = vals
-                    .into_iter()
-                    .map(|v| match v.kind {
-                        Vk::Pure(e) => Ok(e),
-                        _ => Err(Reported),
-                    })
-                    .collect::<R<Vec<_>>>()?;
+                let exprs = vals.into_iter().map(|v| v.kind.into_pure().ok_or(Reported)).collect::<R<Vec<_>>>()?;
                 let t = self.cx.lower_ty(&info.ret);
                 let call = ir::Expr::new(t, ir::ExprKind::Call(id, exprs));
                 if self.kind == Kind::Const {
@@ -217,7 +213,7 @@ impl Lower<'_, '_> {
                 }
                 Ok(Val::pure(info.ret.clone(), call))
             }
-            _ => self.inline(info, vals, span, sink),
+            How::Unseen | How::Busy | How::Inline | How::Failed => self.inline(info, vals, span, sink),
         }
     }
 
@@ -410,7 +406,7 @@ impl Compiler<'_> {
                 return Err(r);
             }
             How::Failed => return Err(Reported),
-            how => return Ok(how),
+            how @ (How::Func(_) | How::Inline) => return Ok(how),
         }
         if info.params.iter().any(|(_, t)| !t.is_plain()) || !info.ret.is_plain() {
             // It is lowered at each call; here its body is checked once, calls or not.

@@ -1,6 +1,8 @@
 //! Implicit conversions: constants to their width, integers to wider ones, values to options,
 //! options with a proof to their values.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL};
 use crate::ir_builder as build;
@@ -47,7 +49,7 @@ impl Lower<'_, '_> {
             return match v.kind {
                 Vk::Pure(e) => Ok(e),
                 Vk::Maybe(c, inner) => self.maybe_expr(c, *inner, want, span),
-                _ => Err(self.no_data(want, span)),
+                Vk::Path(_) | Vk::Out(_) | Vk::Nothing => Err(self.no_data(want, span)),
             };
         }
         match (&v.ty, want) {
@@ -57,7 +59,7 @@ impl Lower<'_, '_> {
             (Ty::Option(a), Ty::Option(b)) => match v.kind {
                 Vk::Maybe(c, inner) => self.maybe_expr(c, *inner, want, span),
                 Vk::Pure(e) => self.option_widen(e, a, b, want, span),
-                _ => Err(self.no_data(want, span)),
+                Vk::Path(_) | Vk::Out(_) | Vk::Nothing => Err(self.no_data(want, span)),
             },
             (_, Ty::Option(inner)) => {
                 let e = self.coerce(v, inner, span)?;
@@ -68,17 +70,14 @@ impl Lower<'_, '_> {
                 self.coerce(v, want, span)
             }
             (Ty::Lit, _) => self.literal(v, want, t, span),
-            (Ty::Ip4 | Ty::Ip6, Ty::Ip) | (Ty::Ip, Ty::Ip4 | Ty::Ip6) => match v.kind {
-                Vk::Pure(e) => self.address_as(e, &v.ty, want, span),
-                _ => Err(Reported),
-            },
+            (Ty::Ip4 | Ty::Ip6, Ty::Ip) | (Ty::Ip, Ty::Ip4 | Ty::Ip6) => {
+                let e = v.kind.into_pure().ok_or(Reported)?;
+                self.address_as(e, &v.ty, want, span)
+            }
             (Ty::Int { bits: a, signed: s }, Ty::Int { bits: b, signed: r })
                 if (s == r && a <= b) || (!s && *r && a < b) =>
             {
-                match v.kind {
-                    Vk::Pure(e) => Ok(self.recast(t, e)),
-                    _ => Err(Reported),
-                }
+                v.kind.into_pure().map(|e| self.recast(t, e)).ok_or(Reported)
             }
             (Ty::Msg(u), Ty::Record(r)) if self.cx.record_units.get(u).is_some_and(|(s, _)| s == r) => {
                 self.record_of(&v, *u, t, span)
@@ -88,10 +87,8 @@ impl Lower<'_, '_> {
             (Ty::List(a, n), Ty::List(b, m))
                 if a == b && n <= m || matches!((&v.ty, want), (Ty::List(_, 0), Ty::List(..))) =>
             {
-                match v.kind {
-                    Vk::Pure(e) => self.longer_list(e, a, *n, want, span),
-                    _ => Err(Reported),
-                }
+                let e = v.kind.into_pure().ok_or(Reported)?;
+                self.longer_list(e, a, *n, want, span)
             }
             (Ty::Int { .. }, Ty::Int { .. }) => Err(self.narrower(&v, want, span)),
             _ => {
@@ -103,10 +100,7 @@ impl Lower<'_, '_> {
 
     /// An integer that a narrower type is wanted of: a constant does not fit, whatever its type.
     fn narrower(&mut self, v: &Val, want: &Ty, span: Span) -> Reported {
-        let n = match &v.kind {
-            Vk::Pure(e) => build::as_int(&crate::fold::fold(&self.cx.m, e)),
-            _ => None,
-        };
+        let n = v.kind.as_pure().and_then(|e| build::as_int(&crate::fold::fold(&self.cx.m, e)));
         let unsigned = matches!(v.ty, Ty::Int { signed: false, .. });
         let top = want.int_bits().map_or(128, |bits| bits - u8::from(matches!(want, Ty::Int { signed: true, .. })));
         match n.filter(|n| unsigned && top < 128 && n >> top != 0) {
@@ -178,10 +172,7 @@ impl Lower<'_, '_> {
             }
             _ => {}
         }
-        let e = match self.once(Val::pure(a.clone().option(), e), span).kind {
-            Vk::Pure(e) => e,
-            _ => return Err(Reported),
-        };
+        let e = self.once(Val::pure(a.clone().option(), e), span).kind.into_pure().ok_or(Reported)?;
         let at = self.cx.lower_ty(a);
         let some = build::is_some(e.clone());
         let value = Val::pure(a.clone(), build::unwrap(at, e));
@@ -287,7 +278,26 @@ impl Lower<'_, '_> {
             Ty::Ip => return self.ip_const(0),
             Ty::Endpoint => return self.endpoint_const(0, 0),
             Ty::Prefix => ExprKind::Make(vec![self.u128_const(0), self.u128_const(0)]),
-            _ => ExprKind::Int(0),
+            Ty::Error
+            | Ty::Never
+            | Ty::Unit
+            | Ty::Lit
+            | Ty::Int { .. }
+            | Ty::Duration
+            | Ty::Instant
+            | Ty::Fault
+            | Ty::Ip4
+            | Ty::Ip6
+            | Ty::Mac
+            | Ty::Enum(_)
+            | Ty::Msg(_)
+            | Ty::Items(..)
+            | Ty::Switch(..)
+            | Ty::Stream
+            | Ty::Replies(_)
+            | Ty::Port(_)
+            | Ty::Table(_)
+            | Ty::Conn => ExprKind::Int(0),
         };
         Expr::new(t, kind)
     }

@@ -1,6 +1,8 @@
 //! Branches: `if`, `if let`, `match`, `else`, blocks. Every form is a [`Lower::branch`] with two
 //! arms.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::ops::only_requires;
 use super::patterns::is_named;
 use super::{Lower, Replied};
@@ -506,7 +508,11 @@ impl Lower<'_, '_> {
         for arm in arms {
             let alternatives = match &arm.pattern {
                 Pattern::Or(all, _) => &all[..],
-                one => std::slice::from_ref(one),
+                one @ (Pattern::Name(_)
+                | Pattern::Any(_)
+                | Pattern::Tuple(..)
+                | Pattern::Value(_)
+                | Pattern::Variant { .. }) => std::slice::from_ref(one),
             };
             let values: Vec<Option<String>> = alternatives.iter().map(constant_text).collect();
             if values.iter().all(|v| v.as_ref().is_some_and(|v| seen.contains(v))) {
@@ -572,6 +578,6 @@ fn constant_text(p: &Pattern) -> Option<String> {
             ExprKind::Bool(b) => Some(b.to_string()),
             _ => None,
         },
-        _ => None,
+        Pattern::Any(_) | Pattern::Tuple(..) | Pattern::Variant { .. } | Pattern::Or(..) => None,
     }
 }

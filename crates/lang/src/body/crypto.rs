@@ -1,6 +1,8 @@
 //! Ciphers and random bytes. Sizes of keys, vectors and nonces are checked at compile time where
 //! they are known, else by guards.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::compiler::{R, T_BOOL};
 use crate::ir_builder as build;

@@ -1,6 +1,8 @@
 //! Sending messages: `reply`, `call`, `->`. A message that `if`, `match`, `else` or a function
 //! chooses is sent in every branch.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::sink::{Joined, Sink};
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};
@@ -116,7 +118,7 @@ impl Lower<'_, '_> {
                     ends = out.ends.clone();
                     unit = Some(out.unit);
                 }
-                _ => {
+                OutKind::Built(_) | OutKind::Inner | OutKind::Pass { .. } => {
                     return Err(self.err(
                         "E0608",
                         e.span,

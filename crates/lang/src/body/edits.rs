@@ -1,6 +1,8 @@
 //! Edits of parsed messages that are sent on: fields set by `with`, and a protocol's `forward`
 //! blocks. Lengths that depend on an edited field are updated.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::built_message::EditedMessage;
 use super::unparse_check::edits::Changed;
 use super::Lower;

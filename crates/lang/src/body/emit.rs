@@ -1,6 +1,8 @@
 //! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in.
 //! Guards stop values that are too long, are outside of the set, or hold the delimiter.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::built_message::{FieldSource, Fields, Piece};
 use super::unparse_check::constraints::same_sum;
 use super::Lower;
@@ -21,7 +23,7 @@ impl Lower<'_, '_> {
                 _ => ir::ByteSet::ALL,
             },
             Emit::Number { radix, .. } => digits(*radix),
-            _ => ir::ByteSet::ALL,
+            Emit::UInt { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => ir::ByteSet::ALL,
         };
         self.emit_from(span, e, &first);
     }
@@ -475,11 +477,8 @@ impl Lower<'_, '_> {
     /// The field a path ends at.
     pub fn field_at(&self, p: &ir::Path) -> Option<ir::Field> {
         let mut unit = match p.root {
-            ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
-                ir::Ty::Msg(u) => *u,
-                _ => return None,
-            },
-            _ => return None,
+            ir::Root::Local(l) => self.message_unit(l)?,
+            ir::Root::This | ir::Root::Item => return None,
         };
         let mut found: Option<ir::Field> = None;
         for s in &p.steps {
@@ -520,7 +519,7 @@ impl Lower<'_, '_> {
                 {
                     "the delimiter that ends the field is in it".into()
                 }
-                _ => return Ok(()),
+                Extent::Length(_) | Extent::Until(_) | Extent::Run | Extent::ToEnd | Extent::Close => return Ok(()),
             };
             return self.valid_because(build::boolean(false), FaultKind::CONSTRAINT, span, &why);
         }
@@ -716,11 +715,8 @@ impl Lower<'_, '_> {
         match self.field_at(&shorter) {
             Some(ir::Field { kind: FieldKind::Unit { unit, .. }, .. }) => Some(unit),
             _ => match p.root {
-                ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
-                    ir::Ty::Msg(u) => Some(*u),
-                    _ => None,
-                },
-                _ => None,
+                ir::Root::Local(l) => self.message_unit(l),
+                ir::Root::This | ir::Root::Item => None,
             },
         }
     }

@@ -1,5 +1,7 @@
 //! Writing the items of a list: each from a value, a message, a record or bytes.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::built_message::{FieldSource, Fields, Piece};
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32};
@@ -56,7 +58,7 @@ impl Lower<'_, '_> {
             let FieldKind::List { max, .. } = self.field_ir(fields.unit, f).kind else { return Err(Reported) };
             let count = match extent {
                 ir::ListExtent::Count(n) => self.count_given(fields, n, span)?,
-                _ => build::u64(u64::MAX),
+                ir::ListExtent::Until(_) | ir::ListExtent::ToEnd | ir::ListExtent::Fold { .. } => build::u64(u64::MAX),
             };
             self.emit(
                 span,
@@ -198,7 +200,19 @@ impl Lower<'_, '_> {
                     self.delimiter(Some(u), span);
                 }
             }
-            _ => return Err(self.err("E0429", span, "such an item cannot be built")),
+            FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => return Err(self.err("E0429", span, "such an item cannot be built")),
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Expressions: names, fields, indices and literals. The neighbouring files have the other forms.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Kind, Lower};
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U32, T_U64};
@@ -239,7 +241,7 @@ impl Lower<'_, '_> {
         }
         let (root, u) = match self.kind {
             Kind::Grammar(u) => (ir::Root::This, u),
-            _ => self.params_of?,
+            Kind::Const | Kind::Clause | Kind::Func | Kind::Handler | Kind::OnFault | Kind::Test => self.params_of?,
         };
         let at = self.cx.units[u.index()].params.iter().position(|(p, _)| *p == n.name)?;
         let ty = self.cx.units[u.index()].params[at].1.clone();
@@ -251,7 +253,7 @@ impl Lower<'_, '_> {
     fn known_case(&mut self, v: Val) -> Val {
         match &v.kind {
             Vk::Maybe(c, _) if self.proven(c) => self.inner(v),
-            _ => v,
+            Vk::Pure(_) | Vk::Path(_) | Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => v,
         }
     }
 
@@ -528,10 +530,7 @@ impl Lower<'_, '_> {
 
     /// A remainder stays visible to the proof of its bound; other costly indices are computed once.
     fn once_rem(&mut self, v: Val, span: Span) -> Val {
-        let mut e = match &v.kind {
-            Vk::Pure(e) => e,
-            _ => return v,
-        };
+        let Some(mut e) = v.kind.as_pure() else { return v };
         while let X::Cast(inner) = &*e.kind {
             e = inner;
         }

@@ -5,7 +5,7 @@ use crate::apps::arrays::item;
 use crate::compiler::{Reported, R, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::U32;
-use crate::val::{Val, Vk};
+use crate::val::Val;
 use ir::{BinOp, Expr as X, ExprKind as K, FaultKind, FrameAct, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, Span};
@@ -19,15 +19,13 @@ impl Lower<'_, '_> {
 
     /// A frame leaves as it is now, or one that is built does.
     pub fn send_frame(&mut self, v: &Val, port: ir::PortId, index: &X, span: Span) -> R<()> {
-        match &v.kind {
-            Vk::Path(ir::Path { root: ir::Root::Local(l), steps })
-                if steps.is_empty() && self.frame_unit(*l).is_some() =>
-            {
+        match self.whole_frame(v) {
+            Some(l) => {
                 let mark = if self.cx.is_queue(port) { self.mark_at_hand() } else { None };
-                self.act(*l, FrameAct::Send { port, index: index.clone(), mark, last: false }, span)
+                self.act(l, FrameAct::Send { port, index: index.clone(), mark, last: false }, span)
             }
-            _ if v.ty.is_error() || v.is_never() => Err(Reported),
-            _ => {
+            None if v.ty.is_error() || v.is_never() => Err(Reported),
+            None => {
                 let (s, name) = (self.show(&v.ty), self.cx.m.ports[port.index()].name.clone());
                 Err(self.cx.report(
                     Diagnostic::error("E0623", span, format!("port `{name}` takes packets, not {s}"))
@@ -121,10 +119,7 @@ impl Lower<'_, '_> {
 
     /// How many there are to choose from; None: the instances of a port.
     fn fixed_targets(&mut self, to: &Expr) -> R<Option<u64>> {
-        let fixed = match &*to.kind {
-            ExprKind::List(t) => Some(t.len() as u64),
-            _ => self.way_count(to),
-        };
+        let fixed = if let ExprKind::List(t) = &*to.kind { Some(t.len() as u64) } else { self.way_count(to) };
         if fixed == Some(0) {
             return Err(self.err("E0502", to.span, "there is nothing to choose from"));
         }
@@ -147,8 +142,9 @@ impl Lower<'_, '_> {
 
 /// One of several targets.
 fn target(to: &Expr, i: u64) -> Expr {
-    match &*to.kind {
-        ExprKind::List(t) => t[i as usize].clone(),
-        _ => item(to, i),
+    if let ExprKind::List(t) = &*to.kind {
+        t[i as usize].clone()
+    } else {
+        item(to, i)
     }
 }

@@ -3,6 +3,8 @@
 //! `Filter(dns)`, `Filter(|p| p.len > 60)`, `Filter(.udp and .len > 60)`: the argument is put in
 //! the place of each call. It sees the names that are around the instance.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::calls::Callee;
 use super::Lower;
 use crate::apps::scope::{AppName, AppScope, FunctionArg, Param};

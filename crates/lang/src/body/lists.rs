@@ -1,6 +1,8 @@
 //! Iteration over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a
 //! message's list are read in place.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::again::Changes;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
@@ -204,7 +206,7 @@ impl Lower<'_, '_> {
             // Small constants count in the narrower type, which widens by itself.
             Some(Ty::Lit) => match &vb.kind {
                 Vk::Pure(e) if build::as_int(e).is_some_and(|n| n < 1 << 31) => U32,
-                _ => U64,
+                Vk::Pure(_) | Vk::Path(_) | Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => U64,
             },
             Some(Ty::Error) => return Err(Reported),
             _ if [&va.ty, &vb.ty].iter().any(|t| matches!(t, Ty::Int { signed: true, .. })) => {
@@ -310,12 +312,12 @@ impl Lower<'_, '_> {
         let max = walk.max();
         let walk = match walk {
             Walk::Words(text, max) => return self.word_rounds(text, max, span, body),
-            other => other,
+            other @ (Walk::Items(..) | Walk::List(..) | Walk::Replies(..) | Walk::Range(..) | Walk::Last(..)) => other,
         };
         let var_ty = match &walk {
             Walk::Range(a, ..) if a.ty != T_U32 => U64,
             Walk::Last(..) => U64,
-            _ => U32,
+            Walk::Items(..) | Walk::List(..) | Walk::Replies(..) | Walk::Range(..) | Walk::Words(..) => U32,
         };
         let var = self.new_local("i", &var_ty);
         let index = self.local_expr(var);
@@ -324,13 +326,15 @@ impl Lower<'_, '_> {
         // A list or an end that changes meanwhile is taken as it was.
         let changed = |c: &Changes| match &*walk.borrow() {
             Walk::List(e, ..) | Walk::Range(_, e, _) => c.touch(e),
-            _ => false,
+            Walk::Items(..) | Walk::Replies(..) | Walk::Words(..) | Walk::Last(..) => false,
         };
         let keep = |s: &mut Self| {
             let mut walk = walk.borrow_mut();
             let ty = match &*walk {
                 Walk::List(_, t, n) => Ty::List(Box::new(t.clone()), u32::try_from(*n).unwrap_or(u32::MAX)),
-                _ => var_ty.clone(),
+                Walk::Items(..) | Walk::Replies(..) | Walk::Range(..) | Walk::Words(..) | Walk::Last(..) => {
+                    var_ty.clone()
+                }
             };
             if let Walk::List(e, ..) | Walk::Range(_, e, _) = &mut *walk {
                 let l = s.temp("", &ty, e.clone(), span);
@@ -364,7 +368,7 @@ impl Lower<'_, '_> {
         let from = match &walk {
             Walk::Range(a, ..) => a.clone(),
             Walk::Last(..) => build::u64(0),
-            _ => build::u32(0),
+            Walk::Items(..) | Walk::List(..) | Walk::Replies(..) | Walk::Words(..) => build::u32(0),
         };
         // Of no rounds nothing is left.
         if max > 0 {
@@ -635,7 +639,9 @@ impl Lower<'_, '_> {
                 let ty = self.cx.lower_ty(t);
                 Val::pure(t.clone(), X::new(ty, K::ListGet(l.clone(), build::local(at, T_U32))))
             }
-            _ => return Err(self.err("E0303", span, "`first` is for lists")),
+            Walk::Replies(..) | Walk::Range(..) | Walk::Words(..) | Walk::Last(..) => {
+                return Err(self.err("E0303", span, "`first` is for lists"))
+            }
         };
         self.rounds(walk, span, |s, it| {
             let i = match &it.kind {
@@ -651,7 +657,7 @@ impl Lower<'_, '_> {
                     }),
                     _ => None,
                 },
-                _ => None,
+                Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => None,
             }
             .ok_or(Reported)?;
             s.destructure(p, it, span)?;

@@ -1,6 +1,8 @@
 //! Messages that a program makes: `Unit { … }` built from its fields, `message with { … }` with
 //! fields replaced.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::built_message::{EditedMessage, FieldSource, Fields, Piece};
 use super::Lower;
 use crate::compiler::{Reported, R};
@@ -74,7 +76,7 @@ impl Lower<'_, '_> {
                 }),
                 _ => Val::error(),
             },
-            _ => Val::error(),
+            FieldSource::Source(_) | FieldSource::Slices(_) | FieldSource::InOrder(_) => Val::error(),
         }
     }
 
@@ -245,10 +247,7 @@ impl Lower<'_, '_> {
                 let ty = ty.clone();
                 let x = self.expr_as(e, &ty)?;
                 let v = self.once(Val::pure(ty, x), e.span);
-                match v.kind {
-                    Vk::Pure(x) => FieldSource::Value(x),
-                    _ => return Err(Reported),
-                }
+                FieldSource::Value(v.kind.into_pure().ok_or(Reported)?)
             }
         };
         fields.given.push((m, value, e.span));
@@ -351,7 +350,7 @@ impl Lower<'_, '_> {
             let cased = self.cx.units[u.index()].member(&name.name).is_some_and(|m| !m.cases.is_empty());
             return Ok(match o.kind {
                 OutKind::Inner if cased && !v.ty.is_option() => Val::maybe(build::boolean(true), v.clone()),
-                _ => v.clone(),
+                OutKind::Built(_) | OutKind::Inner | OutKind::Pass { .. } => v.clone(),
             });
         }
         let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else {

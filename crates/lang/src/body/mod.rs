@@ -2,6 +2,8 @@
 //! handlers share it. [`Kind`] says which constructs are allowed. A value is a [`Val`]. The
 //! statements that it needs go to `out`, with guards for operations that can fail.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 pub mod addresses;
 pub mod again;
 pub mod align;
@@ -359,7 +361,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn returned(&self) -> Option<LocalId> {
         match &self.ret {
             Ret::Inline { done, .. } => Some(*done),
-            _ => None,
+            Ret::Nowhere | Ret::Body(_) => None,
         }
     }
 
@@ -436,7 +438,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         let root = match &val.kind {
             Vk::Path(p) => p.root,
             Vk::Maybe(_, v) => return self.is_reply(v),
-            _ => return matches!(val.ty, Ty::Replies(_)),
+            Vk::Pure(_) | Vk::Out(_) | Vk::Nothing => return matches!(val.ty, Ty::Replies(_)),
         };
         match (root, self.handler) {
             (ir::Root::Local(l), Some(h)) => l != h.req,

@@ -1,5 +1,7 @@
 //! Operators.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_U32, T_U64};
 use crate::ir_builder as build;

@@ -1,5 +1,7 @@
 //! Frames: proofs about their headers, computed members, edits in place.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -25,12 +27,22 @@ struct HeaderAt {
 }
 
 impl Lower<'_, '_> {
+    /// The unit of the message that a local holds.
+    pub fn message_unit(&self, l: LocalId) -> Option<ir::UnitId> {
+        if let ir::Ty::Msg(u) = self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
+            return Some(*u);
+        }
+        None
+    }
+
     /// The frame that a local holds.
     pub fn frame_unit(&self, l: LocalId) -> Option<ir::UnitId> {
-        match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
-            ir::Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some() => Some(*u),
-            _ => None,
-        }
+        self.message_unit(l).filter(|u| self.cx.m.units[u.index()].frame.is_some())
+    }
+
+    /// The local of a whole frame that a value is.
+    pub fn whole_frame(&self, v: &Val) -> Option<LocalId> {
+        v.kind.message().filter(|l| self.frame_unit(*l).is_some())
     }
 
     /// The layers of a frame that a local holds.
@@ -292,14 +304,10 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn frame_local(&mut self, v: &Val, span: Span) -> R<LocalId> {
-        match &v.kind {
-            Vk::Path(ir::Path { root: ir::Root::Local(l), steps })
-                if steps.is_empty() && self.frame_unit(*l).is_some() =>
-            {
-                Ok(*l)
-            }
-            _ if v.ty.is_error() => Err(Reported),
-            _ => {
+        match self.whole_frame(v) {
+            Some(l) => Ok(l),
+            None if v.ty.is_error() => Err(Reported),
+            None => {
                 let s = self.show(&v.ty);
                 Err(self.err("E0622", span, format!("expected a packet, found {s}")))
             }
@@ -664,7 +672,19 @@ impl Lower<'_, '_> {
                 ir::FieldKind::UInt { bytes, .. } => u64::from(*bytes).saturating_mul(u64::from(*max)),
                 _ => MAX_FRAME,
             },
-            _ => 0,
+            ir::FieldKind::UInt { .. }
+            | ir::FieldKind::Number { .. }
+            | ir::FieldKind::Varint { .. }
+            | ir::FieldKind::Flag { .. }
+            | ir::FieldKind::StreamBytes { .. }
+            | ir::FieldKind::StreamUnit { .. }
+            | ir::FieldKind::Switch { .. }
+            | ir::FieldKind::Let { .. }
+            | ir::FieldKind::Require { .. }
+            | ir::FieldKind::Recover { .. }
+            | ir::FieldKind::Pass { .. }
+            | ir::FieldKind::Align { .. }
+            | ir::FieldKind::Nothing => 0,
         };
         unit.fields.iter().map(of).fold(0u64, u64::saturating_add).min(MAX_FRAME)
     }

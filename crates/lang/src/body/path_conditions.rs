@@ -1,6 +1,8 @@
 //! Conditions that hold at a point of the program: those of the branches around it, of guards
 //! before it, and requirements.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::ir_builder as build;
 use ir::{BinOp, Expr, ExprKind, UnOp};

@@ -1,5 +1,7 @@
 //! Patterns: the condition under which one matches, and the names it binds.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::compiler::{Reported, R};
 use crate::ir_builder as build;
@@ -219,7 +221,7 @@ impl Lower<'_, '_> {
                 }
                 Ok(())
             }
-            _ => Err(self.cx.report(
+            Pattern::Value(_) | Pattern::Variant { .. } | Pattern::Or(..) => Err(self.cx.report(
                 Diagnostic::error("E0311", span, "this pattern may not match").hint("use `if let` or `match`"),
             )),
         }
@@ -243,7 +245,7 @@ impl Lower<'_, '_> {
                 _ => false,
             },
             Pattern::Or(ps, _) => ps.iter().any(|p| self.covers_all(p, v)),
-            _ => false,
+            Pattern::Value(_) | Pattern::Variant { .. } => false,
         }
     }
 
@@ -289,14 +291,16 @@ fn names_in(p: &Pattern) -> Vec<&Ident> {
     match p {
         Pattern::Name(n) => vec![n],
         Pattern::Tuple(ps, _) => ps.iter().flat_map(names_in).collect(),
-        _ => vec![],
+        Pattern::Any(_) | Pattern::Value(_) | Pattern::Variant { .. } | Pattern::Or(..) => vec![],
     }
 }
 
 fn alternatives(p: &Pattern) -> Vec<&Pattern> {
     match p {
         Pattern::Or(ps, _) => ps.iter().flat_map(alternatives).collect(),
-        p => vec![p],
+        p @ (Pattern::Name(_) | Pattern::Any(_) | Pattern::Tuple(..) | Pattern::Value(_) | Pattern::Variant { .. }) => {
+            vec![p]
+        }
     }
 }
 
@@ -304,7 +308,12 @@ fn alternatives(p: &Pattern) -> Vec<&Pattern> {
 fn inside_some(p: &Pattern) -> Option<&Pattern> {
     match p {
         Pattern::Variant { path, bind } if path.parts.last().is_some_and(|n| n.name == "some") => bind.as_deref(),
-        _ => None,
+        Pattern::Name(_)
+        | Pattern::Any(_)
+        | Pattern::Tuple(..)
+        | Pattern::Value(_)
+        | Pattern::Variant { .. }
+        | Pattern::Or(..) => None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! The clauses of a protocol about one message: `refuse`, the parameters of the answer's unit,
 //! `pipeline when`, `matches`, and `status` and `class` of an answer.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32};
 use crate::ir_builder as build;
@@ -180,7 +182,7 @@ impl Lower<'_, '_> {
         let o = self.message_of(v, span)?;
         let (msg, mut edits) = match &o.kind {
             OutKind::Pass { msg, edits } => (*msg, edits.clone()),
-            _ => return self.asked_of_built(proto, &o, span, args),
+            OutKind::Built(_) | OutKind::Inner => return self.asked_of_built(proto, &o, span, args),
         };
         let own = |(m, e): &(ir::LocalId, Edit)| (*m == msg).then(|| e.clone());
         edits.extend(self.pending.iter().filter_map(own));

@@ -1,5 +1,7 @@
 //! Statements.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::sink::Sink;
 use super::{Kind, Lower, Replied, Ret};
 use crate::compiler::{Reported, R};
@@ -209,7 +211,7 @@ impl Lower<'_, '_> {
         }
         let name = match pattern {
             Pattern::Name(n) => n.name.as_str(),
-            _ => "",
+            Pattern::Any(_) | Pattern::Tuple(..) | Pattern::Value(_) | Pattern::Variant { .. } | Pattern::Or(..) => "",
         };
         let v = match want {
             Some(t) => {
@@ -269,7 +271,7 @@ impl Lower<'_, '_> {
             Pattern::Name(n) => self.bind_all(&[(n.clone(), Val::error())]),
             Pattern::Tuple(ps, _) | Pattern::Or(ps, _) => ps.iter().for_each(|p| self.bind_errors(p)),
             Pattern::Variant { bind: Some(p), .. } => self.bind_errors(p),
-            _ => {}
+            Pattern::Any(_) | Pattern::Value(_) | Pattern::Variant { .. } => {}
         }
     }
 
@@ -502,7 +504,7 @@ impl Lower<'_, '_> {
                 Ok(())
             }
             _ if self.failed => Ok(()),
-            _ => Err(self.cx.report(
+            Replied::Yes | Replied::Maybe => Err(self.cx.report(
                 Diagnostic::error("E0602", span, "the request may already have been answered")
                     .label("a second `reply`")
                     .hint("every way through the handler answers once"),

@@ -5,6 +5,8 @@
 //! length. A unit whose last field reads `to end` is lowered once more for this place, with the end
 //! added.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::fields::{Builder, EnclosedEnd, Head};
 use super::info::UnitInfo;
 use crate::compiler::{Reported, R, T_BOOL, T_U64};
@@ -94,7 +96,9 @@ impl Builder<'_, '_> {
                 }
                 Ok((id, Ty::Msg(u)))
             }
-            _ => Err(self.cx.error("E0421", span, "a unit lies in a length, up to a delimiter, or up to the end")),
+            Extent::Close | Extent::Done(_) | Extent::When(_) | Extent::None => {
+                Err(self.cx.error("E0421", span, "a unit lies in a length, up to a delimiter, or up to the end"))
+            }
         }
     }
 
@@ -210,7 +214,17 @@ impl Builder<'_, '_> {
             FieldKind::Number { digits, exact: true, .. } => Some(build::u64(digits.into())),
             FieldKind::Bytes { extent: ir::Extent::Length(_) | ir::Extent::Run, trim: None, .. }
             | FieldKind::Unit { .. } => Some(self.raw_len(f)),
-            _ => None,
+            FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. } => None,
         }
     }
 

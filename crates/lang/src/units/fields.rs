@@ -1,6 +1,8 @@
 //! The fields of a unit in their order: constraints, `let`, `recover`, literals, groups of bit
 //! fields.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::info::Member;
 use crate::body::ops::over_items;
 use crate::body::{Kind, Lower};

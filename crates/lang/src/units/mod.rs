@@ -2,6 +2,8 @@
 //! shape, [`computed`] the lengths that are filled in when a message is built. [`findings`] turns
 //! the findings of the grammar analysis into diagnostics.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 pub mod computed;
 pub mod enclosed;
 pub mod fields;

@@ -1,6 +1,8 @@
 //! `packet` items: a graph of headers, and members computed from them. Each header is a switch of
 //! the frame unit: present or absent.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::info::{Member, PacketInfo};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
@@ -209,7 +211,17 @@ impl Compiler<'_> {
                 class.is_none() && trim.is_none() && (*min == 0 || size.is_some_and(|n| u64::from(n) >= *min))
             }
             FieldKind::Unit { unit, args } => args.is_empty() && size.is_some() && self.unframed(*unit).is_none(),
-            _ => false,
+            FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. } => false,
         }
     }
 }

@@ -66,19 +66,20 @@ impl Builder<'_, '_> {
             ast::TypeKind::Named { path, .. } => {
                 let id = self.cx.path_item(self.module, path, "record")?;
                 let item = self.cx.names.items[id].item.clone();
-                match &item.kind {
-                    ItemKind::Record { name, fields } => {
-                        let fields = fields.iter().map(|f| (f.name.clone(), f.ty.clone())).collect();
-                        Ok((self.cx.names.items[id].module, name.clone(), fields))
-                    }
-                    _ => Err(self.cx.error(
+                if let ItemKind::Record { name, fields } = &item.kind {
+                    let fields = fields.iter().map(|f| (f.name.clone(), f.ty.clone())).collect();
+                    Ok((self.cx.names.items[id].module, name.clone(), fields))
+                } else {
+                    Err(self.cx.error(
                         "E0421",
                         ty.span,
                         "a record on the wire is named by its own name, not by another one",
-                    )),
+                    ))
                 }
             }
-            _ => Err(Reported),
+            ast::TypeKind::Option(_) | ast::TypeKind::Tuple(_) | ast::TypeKind::Array(..) | ast::TypeKind::Fn(..) => {
+                Err(Reported)
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The shape of a field in the bytes: integers, text numbers, bytes, lists, streams, switches,
 //! nested units.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::fields::{Builder, Head};
 use crate::compiler::{Reported, R, T_U64};
 use crate::ir_builder as build;
@@ -221,10 +223,7 @@ impl Builder<'_, '_> {
         }
         let mut out = Vec::new();
         for ((_, t), a) in params.iter().zip(args) {
-            match self.eval(a, Some(t), None)?.kind {
-                Vk::Pure(x) => out.push(x),
-                _ => return Err(Reported),
-            }
+            out.push(self.eval(a, Some(t), None)?.kind.into_pure().ok_or(Reported)?);
         }
         Ok(out)
     }
@@ -382,7 +381,7 @@ impl Builder<'_, '_> {
         let kind = match element {
             None => match self.extent(extent, false, span)? {
                 e @ (ir::Extent::Length(_) | ir::Extent::Close) => FieldKind::StreamBytes { extent: e },
-                _ => {
+                ir::Extent::Until(_) | ir::Extent::Run | ir::Extent::ToEnd => {
                     return Err(self.cx.report(Diagnostic::error(
                         "E0421",
                         span,
@@ -402,7 +401,7 @@ impl Builder<'_, '_> {
                         let v = self.eval(e, None, Some(item))?;
                         Some(self.as_cond(v, e.span)?)
                     }
-                    _ => {
+                    Extent::Length(_) | Extent::Until(_) | Extent::ToEnd | Extent::Close => {
                         return Err(self.cx.error(
                             "E0421",
                             span,
@@ -486,7 +485,7 @@ impl Builder<'_, '_> {
     fn guard(&mut self, case: &ast::Case, on: Option<&(Val, Span)>) -> R<(ir::Guard, Option<FaultKind>)> {
         let fault = match &case.body {
             CaseBody::Fault(n) => Some(self.cx.fault_kind(self.module, n)?),
-            _ => None,
+            CaseBody::Nothing | CaseBody::Field(..) | CaseBody::Fields(_) => None,
         };
         let guard = match &case.guard {
             Guard::Literal { values, peek } => {
@@ -547,10 +546,7 @@ impl Builder<'_, '_> {
                 return Ok(build::int(t, x));
             }
         }
-        match self.cx.constant(self.module, v, Some(ty))?.kind {
-            Vk::Pure(x) => Ok(x),
-            _ => Err(Reported),
-        }
+        self.cx.constant(self.module, v, Some(ty))?.kind.into_pure().ok_or(Reported)
     }
 
     fn case(

@@ -22,7 +22,7 @@ pub struct Item {
 // SAFETY: a buffer belongs to the core that has taken its item out of the ring.
 unsafe impl Send for Item {}
 
-/// What the frames behind it have in common.
+/// The common parts of the frames behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Label {
     time: u64,

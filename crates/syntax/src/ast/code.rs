@@ -190,6 +190,16 @@ pub struct Expr {
     pub kind: Box<ExprKind>,
 }
 
+impl Expr {
+    /// The name that the expression is.
+    pub fn as_name(&self) -> Option<&Ident> {
+        if let ExprKind::Name(n) = &*self.kind {
+            return Some(n);
+        }
+        None
+    }
+}
+
 /// `join E as bytes, n`: of all items for one instance, E of each, one behind the other, and how
 /// many they are.
 #[derive(Clone, Debug, PartialEq)]

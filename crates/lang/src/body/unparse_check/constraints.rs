@@ -6,6 +6,8 @@
 //! that the builder does not know: a parameter of the unit, items taken from answers. They are left
 //! to the receiver.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
 use crate::compiler::{R, T_BOOL, T_U32, T_U64};
@@ -160,7 +162,20 @@ impl Lower<'_, '_> {
                         FieldKind::Bytes { min: 0, extent: Extent::Run | Extent::ToEnd | Extent::Close, .. } => {
                             build::boolean(true)
                         }
-                        _ => build::boolean(false),
+                        FieldKind::UInt { .. }
+                        | FieldKind::Number { .. }
+                        | FieldKind::Varint { .. }
+                        | FieldKind::Bytes { .. }
+                        | FieldKind::Literal { .. }
+                        | FieldKind::Flag { .. }
+                        | FieldKind::Unit { .. }
+                        | FieldKind::List { .. }
+                        | FieldKind::StreamBytes { .. }
+                        | FieldKind::StreamUnit { .. }
+                        | FieldKind::Switch { .. }
+                        | FieldKind::Recover { .. }
+                        | FieldKind::Pass { .. }
+                        | FieldKind::Align { .. } => build::boolean(false),
                     },
                 );
             }
@@ -399,7 +414,17 @@ impl Lower<'_, '_> {
                 }))
             }
             FieldKind::Flag { .. } => Ok(Some(fields.value(f).cloned().unwrap_or(build::boolean(false)))),
-            _ => Ok(None),
+            FieldKind::Literal { .. }
+            | FieldKind::Unit { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => Ok(None),
         }
     }
 
@@ -446,7 +471,7 @@ impl Lower<'_, '_> {
                     };
                     of(name).zip(of(value))
                 }
-                _ => None,
+                Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => None,
             }),
         }
     }
@@ -556,7 +581,7 @@ impl Lower<'_, '_> {
             ListQuestion::Find => {
                 build::if_(q.ty, build::is_some(so_far.clone()), so_far.clone(), q.one(self, name, value, so_far))
             }
-            _ => q.one(self, name, value, so_far),
+            ListQuestion::Count | ListQuestion::Token(_) => q.one(self, name, value, so_far),
         };
         self.push(e.span, StmtKind::Set(sum, next));
         Ok(true)

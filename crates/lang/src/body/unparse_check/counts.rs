@@ -2,6 +2,8 @@
 //! the given fields. Out: nothing if that is certain, E0433 if it is certainly not so, else a
 //! guard.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::super::unparse_check::constraints::same_sum;
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
@@ -61,10 +63,7 @@ impl Lower<'_, '_> {
     pub fn loose_items(&self, pieces: &[Piece]) -> Option<ir::Expr> {
         let [Piece::Ready(v, _)] = pieces else { return None };
         self.joined_run(v).filter(|j| j.unit.is_none())?;
-        match &v.kind {
-            Vk::Pure(e) => Some(e.clone()),
-            _ => None,
-        }
+        v.kind.as_pure().cloned()
     }
 
     /// The number of items of a list by its given values.

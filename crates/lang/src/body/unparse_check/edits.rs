@@ -14,6 +14,8 @@
 //! appended item with a computed name. Then the unit's own grammar parses the changed message again
 //! before it is sent. The result of that parse gives the answer.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::super::Lower;
 use crate::compiler::{R, T_U64};
 use crate::ir_builder as build;
@@ -219,7 +221,7 @@ impl Lower<'_, '_> {
                     Some(n) if build::as_bool(&q.asks_for(self, n.clone())) == Some(false) => build::boolean(false),
                     _ => cond.clone().unwrap_or(build::boolean(true)),
                 },
-                _ => continue,
+                Edit::Set { .. } | Edit::Remove { .. } | Edit::Append { .. } => continue,
             };
             any = build::or(any, touches);
         }
@@ -327,7 +329,7 @@ impl Lower<'_, '_> {
                     let there = cond.clone().unwrap_or(build::boolean(true));
                     all = q.one_more(self, appended_name(body)?.clone(), there, all)?;
                 }
-                _ => {}
+                Edit::Set { .. } | Edit::Remove { .. } | Edit::Append { .. } => {}
             }
         }
         Some(crate::fold::fold(&self.cx.m, &all))
@@ -394,7 +396,12 @@ fn appended_name(body: &ir::Block) -> Option<&X> {
     let first = body.iter().find_map(|s| if let StmtKind::Emit(e) = &s.kind { Some(e) } else { None })?;
     match first {
         Emit::Bytes(e) if matches!(*e.kind, K::Bytes(_)) => Some(e),
-        _ => None,
+        Emit::Bytes(_)
+        | Emit::UInt { .. }
+        | Emit::Number { .. }
+        | Emit::Varint(_)
+        | Emit::Items { .. }
+        | Emit::InOrder { .. } => None,
     }
 }
 

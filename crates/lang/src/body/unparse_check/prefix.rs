@@ -32,7 +32,7 @@ impl Lower<'_, '_> {
     pub fn no_other_case(&mut self, fields: &Fields, cases: &[ir::Case], chosen: usize, span: Span) -> R<()> {
         let own = match &cases[chosen].guard {
             Guard::Literal { values, peek: false } => values.first().cloned().unwrap_or_default(),
-            _ => vec![],
+            Guard::Literal { .. } | Guard::When(_) | Guard::Else | Guard::Fault(_) => vec![],
         };
         let mut others: Vec<&Vec<u8>> = vec![];
         for c in &cases[..chosen] {
@@ -66,23 +66,26 @@ impl Lower<'_, '_> {
     /// The bytes behind a run must not continue it.
     pub fn ends_run(&mut self, run: &ByteSet, next: &Emit, span: Span) -> R<()> {
         let ok = match next {
-            Emit::Bytes(v) => match &*v.kind {
-                K::Bytes(b) => build::boolean(!b.first().is_some_and(|c| run.has(*c))),
-                _ => {
+            Emit::Bytes(v) => {
+                if let K::Bytes(b) = &*v.kind {
+                    build::boolean(!b.first().is_some_and(|c| run.has(*c)))
+                } else {
                     let t = self.cx.lower_ty(&Ty::Bytes(1));
                     let first = build::builtin(t, Builtin::Slice, vec![v.clone(), build::u64(0), build::u64(1)]);
                     let empty = build::cmp(BinOp::Eq, build::len_bytes(v.clone()), build::u64(0));
                     let goes_on = self.all_in(&first, run);
                     build::or(empty, build::not(goes_on))
                 }
-            },
+            }
             Emit::UInt { value, bytes: 1, .. } => {
                 let ranges = (0..=255u64).filter(|b| run.has(*b as u8)).map(|b| (b, b)).collect();
                 let value = self.recast(T_U64, value.clone());
                 build::not(X::new(T_BOOL, K::InRanges(value, ranges)))
             }
             Emit::Number { radix: 10, .. } if (b'0'..=b'9').all(|d| run.has(d)) => build::boolean(false),
-            _ => return Ok(()),
+            Emit::UInt { .. } | Emit::Number { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => {
+                return Ok(())
+            }
         };
         let ok = crate::fold::fold(&self.cx.m, &ok);
         self.valid_because(
@@ -164,18 +167,19 @@ impl Lower<'_, '_> {
             FieldKind::Literal { values } => first.known(values.first().cloned().unwrap_or_default()),
             FieldKind::Bytes { extent, trim: None, .. } => {
                 let Some(v) = self.enum_text(fields, f)?.or_else(|| fields.value(f).cloned()) else { return Ok(true) };
-                let enough = match &*v.kind {
-                    K::Bytes(b) => first.known(b.clone()),
-                    _ => {
-                        first.parts.push(Part::Value(v));
-                        false
-                    }
+                let enough = if let K::Bytes(b) = &*v.kind {
+                    first.known(b.clone())
+                } else {
+                    first.parts.push(Part::Value(v));
+                    false
                 };
                 match extent {
                     Extent::Until(u) if !enough && !u.peek => {
                         first.known(u.delimiters.first().cloned().unwrap_or_default())
                     }
-                    _ => enough || first.parts.len() >= MOST_PARTS,
+                    Extent::Length(_) | Extent::Until(_) | Extent::Run | Extent::ToEnd | Extent::Close => {
+                        enough || first.parts.len() >= MOST_PARTS
+                    }
                 }
             }
             FieldKind::UInt { bytes: 1, bits: 8, advance: true, .. } if field.computed.is_none() => {
@@ -194,7 +198,16 @@ impl Lower<'_, '_> {
                 },
                 _ => true,
             },
-            _ => true,
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Align { .. } => true,
         })
     }
 }

@@ -3,6 +3,8 @@
 //! A field that trims blanks off its value accepts the value with and without them. By convention
 //! one blank follows a colon.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use super::super::Lower;
 use crate::compiler::{R, T_BOOL};
 use crate::ir_builder as build;

@@ -1,0 +1,133 @@
+//! Parts of a handler that become functions of their own: rounds of loops, and the functions of the
+//! program, which `lang` has made a part of their callers (a loop of one round).
+//!
+//! The verifier follows such a function once, whatever its caller knows, and its caller joins behind
+//! it. So that is done where tables are used, which has many ways. A part has nothing to do with a
+//! frame: pointers to frames cannot be passed. What it shares with its caller goes in and out in a
+//! struct.
+
+use crate::body::BodyGen;
+use crate::names;
+use crate::parser::line;
+use std::collections::{BTreeMap, BTreeSet};
+use wireloom_ir::*;
+
+/// Parts in parts: all calls together have a stack of 512 bytes.
+pub(super) const DEPTH: usize = 2;
+
+/// How often a block names each local.
+fn named(block: &[Stmt]) -> BTreeMap<LocalId, usize> {
+    let mut all = BTreeMap::new();
+    walk::stmts(block, &mut |s| {
+        walk::stmt_locals_read(&s.kind, &mut |l| *all.entry(l).or_default() += 1);
+        walk::defined(&s.kind).into_iter().flatten().for_each(|l| *all.entry(l).or_default() += 1);
+    });
+    all
+}
+
+/// The locals that a block changes.
+pub(super) fn changed(block: &[Stmt]) -> BTreeSet<LocalId> {
+    let mut all = BTreeSet::new();
+    walk::stmts(block, &mut |s| {
+        all.extend(walk::defined(&s.kind).into_iter().flatten());
+        if let StmtKind::SetField(l, ..) | StmtKind::Push(l, _) = &s.kind {
+            all.insert(*l);
+        }
+    });
+    all
+}
+
+impl<'m> BodyGen<'_, 'm> {
+    /// Whether the rounds of a loop are calls of a function.
+    pub(crate) fn is_xdp_part(&self, body: &[Stmt]) -> bool {
+        if !self.g.xdp || self.xdp.whole.is_none() || !self.locked.is_empty() || self.xdp.depth >= DEPTH {
+            return false;
+        }
+        let is_frame = |l: &LocalId| matches!(self.g.m.ty(self.locals[l.index()].ty), Ty::Msg(_));
+        let (mut tables, mut leaves) = (false, false);
+        walk::stmts(body, &mut |s| {
+            tables |= s.kind.table().is_some();
+            leaves |= matches!(&s.kind, StmtKind::Return(_));
+        });
+        tables && !leaves && !named(body).keys().any(is_frame)
+    }
+
+    /// Prints a round of a loop as a function, and the call of it. `end`: the label behind the loop.
+    pub(crate) fn xdp_part(&mut self, body: &'m Block, end: Option<&str>) {
+        let inside = named(body);
+        let outside = self.xdp.whole.map(|b| named(b)).unwrap_or_default();
+        let shared: Vec<LocalId> = inside.iter().filter(|(l, n)| outside.get(l) > Some(n)).map(|e| *e.0).collect();
+        let own: Vec<LocalId> = inside.keys().filter(|l| !shared.contains(l)).copied().collect();
+        let name = self.xdp_part_function(body, &shared, &own);
+        let mut timed = self.xdp.functions.contains("x->core->");
+        walk::stmts(body, &mut |s| timed |= s.kind.table().is_some_and(|t| self.g.xdp_of(t).stamped));
+        let time = if timed { "io_->now = x->core->now;\nio_->wall = x->core->wall;\n" } else { "" };
+        self.xdp_part_call(&name, (&shared, &own, &changed(body)), time, end);
+    }
+
+    /// The name of a local where it is shared.
+    fn member(&self, l: LocalId) -> String {
+        names::local(&self.locals[l.index()], l.index())
+    }
+
+    fn xdp_part_function(&mut self, body: &'m Block, shared: &[LocalId], own: &[LocalId]) -> String {
+        let (out, decls) = (std::mem::take(&mut self.out), std::mem::take(&mut self.decls));
+        let names = self.scope.locals.clone();
+        for l in shared.iter().chain(own) {
+            self.scope.locals[l.index()].0 = format!("io->{}", self.member(*l));
+        }
+        self.xdp.depth += 1;
+        let i = self.temp("uint64_t");
+        line!(self, "for ({i} = 0; {i} < 1; {i}++) {{");
+        self.xdp.inside = true;
+        self.loop_body(&i, None, body, false);
+        self.xdp.depth -= 1;
+        self.scope.locals = names;
+        let (code, locals) = (std::mem::replace(&mut self.out, out), std::mem::replace(&mut self.decls, decls));
+        self.xdp.parts += 1;
+        let name = format!("{}_part{}", self.xdp.name, self.xdp.parts);
+        let types: Vec<(String, String)> =
+            shared.iter().chain(own).map(|l| (self.g.cty(self.locals[l.index()].ty), self.member(*l))).collect();
+        let (m, locals_) = (self.g.m, self.locals);
+        let bytes = |l: &LocalId| 8 + 3 * (layout::size(m, locals_[l.index()].ty) as usize).next_multiple_of(8);
+        let room = &mut self.g.xdp_io[self.xdp.depth];
+        *room = (*room).max(24 + shared.iter().chain(own).map(bytes).sum::<usize>());
+        let members: String = types.iter().map(|(c, n)| format!("{c} {n};\n")).collect();
+        self.xdp.functions.push_str(&format!(
+            "/* A function of the program, with what it shares with its caller. */\n\
+             struct {name}_io {{\nuint64_t now, wall;\nuint32_t fault, place;\n{members}}};\n\
+             __attribute__((noinline)) int {name}(struct {name}_io *io) {{\n\
+             wl_core core = {{0}};\nwl_fx fx = {{.core = &core}}, *x = &fx;\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
+             x->state = bpf_map_lookup_elem(&wl_cores, &cpu);\nif (!io || !x->state) return 1;\n\
+             core.now = io->now;\ncore.wall = io->wall;\n{locals}{code}return {i} ? 0 : 2;\n\
+             fault:;\nio->fault = x->fault;\nio->place = x->place;\nreturn 1;\n}}\n\n"
+        ));
+        name
+    }
+
+    fn xdp_part_call(
+        &mut self,
+        name: &str,
+        (shared, own, changed): (&[LocalId], &[LocalId], &BTreeSet<LocalId>),
+        time: &str,
+        end: Option<&str>,
+    ) {
+        let come: String = shared.iter().map(|l| format!("io_->{} = {};\n", self.member(*l), self.name(*l))).collect();
+        let back = |l: &&LocalId| changed.contains(l);
+        let go: String =
+            shared.iter().filter(back).map(|l| format!("{} = io_->{};\n", self.name(*l), self.member(*l))).collect();
+        let own: String = own
+            .iter()
+            .map(|l| format!("io_->{} = {};\n", self.member(*l), self.g.zero(self.locals[l.index()].ty)))
+            .collect();
+        let leave = self.leave_fault();
+        let end = end.map(|label| format!("if (r_ == 2) goto {label};\n")).unwrap_or_default();
+        let depth = self.xdp.depth;
+        self.join_of_branches(&[]);
+        line!(
+            self,
+            "{{ struct {name}_io *io_ = (struct {name}_io *)x->state->io{depth};\n{time}{come}{own}const int r_ = {name}(io_);\n\
+             if (WL_UNLIKELY(r_ == 1)) {{ wl_fail(x, (uint16_t)io_->fault, io_->place); {leave} }}\n{go}{end}}}"
+        );
+    }
+}

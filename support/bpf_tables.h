@@ -1,0 +1,412 @@
+/* bpf_tables.h: exact tables of programs for the kernel's XDP hook, and their locks. bpf.h includes
+ * it. */
+#ifndef WL_BPF_TABLES_H
+#define WL_BPF_TABLES_H
+
+/* Locks. One is an even number while it is free, and odd while a processor holds it. Each holder
+   leaves another number behind. So a reader without the lock can tell that nobody has held it
+   meanwhile. That needs processors that see each other's loads and stores in their order: on others
+   readers take the lock. */
+#ifdef WL_X86_64
+#define WL_ORDERED 1
+#define WL_FENCE WL_READ_AGAIN
+#else
+#define WL_ORDERED 0
+#define WL_FENCE do { uint64_t f_ = 0; (void)__sync_lock_test_and_set(&f_, 1); WL_READ_AGAIN; } while (0)
+#endif
+#define wl_turn(lock) (*(volatile const uint32_t *)(lock))
+WL_INLINE bool wl_take(uint32_t *lock) {
+    const uint32_t free = wl_turn(lock);
+    return !(free & 1) && __sync_val_compare_and_swap(lock, free, free | 1) == free;
+}
+struct wl_wait { uint32_t *lock; uint32_t got; };
+static long wl_try(uint32_t round, void *with) {
+    struct wl_wait *w = with;
+    (void)round;
+    w->got = wl_take(w->lock);
+    return w->got;
+}
+/* A processor holds a lock for a fraction of a microsecond, unless its machine is stopped. */
+#define WL_TRIES (1u << 20)
+static __attribute__((noinline)) int wl_wait_for(uint32_t *lock) {
+    struct wl_wait w = {lock, 0};
+    if (!lock) return 0;
+    bpf_loop(WL_TRIES, wl_try, &w, 0);
+    return (int)w.got;
+}
+WL_INLINE bool wl_lock(uint32_t *lock) { return WL_LIKELY(wl_take(lock)) || wl_wait_for(lock); }
+WL_INLINE void wl_unlock(uint32_t *lock) {
+    const uint32_t next = wl_turn(lock) + 1;
+    WL_FENCE;
+    if (WL_ORDERED) *(volatile uint32_t *)lock = next;
+    else (void)__sync_lock_test_and_set(lock, next);
+}
+/* The locked line of a key, and the key's hash. A line begins with its lock. */
+typedef struct wl_held { void *line; uint64_t hash; } wl_held;
+/* The locked entry of an array. */
+typedef struct wl_slot { uint32_t *lock; } wl_slot;
+WL_INLINE void wl_unlock_line(wl_held at) { wl_unlock(at.line); }
+WL_INLINE void wl_unlock_slot(wl_slot at) { wl_unlock(at.lock); }
+#define wl_table_unlock(at) _Generic((at), wl_held: wl_unlock_line, wl_slot: wl_unlock_slot)(at)
+/* Words of a table's statistics. */
+enum { WL_HITS = 0, WL_MISSES = 1, WL_INSERTS = 2, WL_EVICTIONS = 3, WL_EXPIRED = 4, WL_REJECTED = 5 };
+enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4 };
+/* The hash's secret, set at the start: no sender can choose keys that share their lines. */
+extern volatile const uint64_t wl_seed;
+
+#define WL_SAME(words, a, b) ({ uint64_t d_ = 0; _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) d_ |= (a)[j_] ^ (b)[j_]; d_ == 0; })
+#define WL_COPY(words, to, from) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) (to)[j_] = (from)[j_]; } while (0)
+/* Lines besides its own in which the entry of a key may lie. */
+#define WL_OTHERS 16
+/* Of so many entries the one that is unused longest makes room. */
+#define WL_VICTIMS 8
+/* A place: the numbers of a line and of a slot; why the slot was free. */
+#define WL_PLACE(line, slot) (UINT64_C(1) << 63 | (uint64_t)(line) << 8 | (slot))
+#define WL_HAD_EXPIRED (UINT64_C(1) << 62)
+#define WL_MADE_ROOM (UINT64_C(1) << 61)
+#define WL_LINE_OF(place) ((uint32_t)((place) >> 8))
+#define WL_SLOT_OF(place) ((place) & 255)
+
+/* The functions of a table: its number, words of a key and a value, slots of a line, lines, entries
+   at most, time without use (0: no end), whether the least recently used entry makes room.
+
+   The lock of a key's own line is that of its entry, wherever it lies: so an operation holds one
+   lock. A free slot belongs to the line that it lies in. `away` is the number of entries that lie in
+   other lines, `guests` has the bits of slots with entries of other lines.
+
+   Functions that are not inlined are no part of their callers for the verifier: they are for what
+   is rare, or not in a hurry. */
+#define WL_TABLE(map, number, keys, values, slots, lines, capacity, idle, lru) \
+struct map##_copy { uint64_t v[(values) > 0 ? (values) : 1]; }; \
+WL_INLINE uint64_t map##_hash(const struct map##_key *k) { \
+    uint64_t h = wl_seed; \
+    _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } \
+    return h * 0xbf58476d1ce4e5b9ull; \
+} \
+WL_INLINE uint32_t map##_own(uint64_t hash) { return (uint32_t)((hash >> 32) * (lines) >> 32); } \
+WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); } \
+WL_INLINE struct map##_line *map##_at(uint32_t n) { return bpf_map_lookup_elem(&map, &n); } \
+/* What a use leaves in its slot; entries last used before `over` are none. */ \
+WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 : 1; } \
+WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 && now + 1 > (idle) ? now + 1 - (idle) : 1; } \
+WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k) { \
+    uint64_t at = (slots); \
+    _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) \
+        if (WL_SAME(keys, line->slot[i].key, k->w) && line->slot[i].used) { at = i; break; } \
+    return at ^ wl_unknown; \
+} \
+/* The place of a key's entry in other lines than its own, which is locked; 0: it is not there. */ \
+struct map##_hunt { const struct map##_key *k; uint64_t hash, place; }; \
+static long map##_hunt_step(uint32_t n, void *with) { \
+    struct map##_hunt *w = with; \
+    const uint32_t at = map##_other(w->hash, n); \
+    const struct map##_line *line = map##_at(at); \
+    if (!line) return 1; \
+    const uint64_t i = map##_index(line, w->k); \
+    if (i >= (slots)) return 0; \
+    /* Another entry may just be put there: then it has not been used yet, or is another one now. */ \
+    const struct map##_slot *s = &line->slot[i]; \
+    const uint64_t used = s->used; \
+    WL_FENCE; \
+    const bool same = WL_SAME(keys, s->key, w->k->w); \
+    WL_FENCE; \
+    if (!used || !same || !s->used) return 0; \
+    w->place = WL_PLACE(at, i) ^ wl_unknown; \
+    return 1; \
+} \
+__attribute__((noinline)) uint64_t map##_far(const struct map##_key *k, uint64_t hash) { \
+    struct map##_hunt w = {k, hash, wl_unknown}; \
+    if (!k) return 0; \
+    bpf_loop(WL_OTHERS, map##_hunt_step, &w, 0); \
+    return w.place; \
+} \
+WL_INLINE void map##_free(struct map##_slot *s, struct map##_line *own, bool far) { \
+    s->used = 0; \
+    if (far) own->away--; \
+    __sync_fetch_and_add(&map##_entries, -1); \
+} \
+/* The entry of a key whose line is locked. */ \
+WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, const wl_held *at, bool *far) { \
+    struct map##_line *own = at->line, *line = own; \
+    uint64_t i = map##_index(line, k), place = 0; \
+    if (WL_UNLIKELY(i >= (slots))) { \
+        if (WL_LIKELY(!own->away)) return NULL; \
+        place = map##_far(k, at->hash); \
+        line = map##_at(WL_LINE_OF(place)); \
+        i = WL_SLOT_OF(place); \
+        if (!place || !line || i >= (slots)) return NULL; \
+    } \
+    struct map##_slot *s = &line->slot[i]; \
+    *far = place != 0; \
+    if ((idle) == 0 || WL_LIKELY(s->used >= map##_over(x->core->now))) return s; \
+    map##_free(s, own, place != 0); \
+    x->state->table[number][WL_EXPIRED]++; \
+    return NULL; \
+} \
+WL_INLINE bool map##_lock(const struct map##_key *k, wl_held *at) { \
+    at->hash = map##_hash(k); \
+    at->line = map##_at(map##_own(at->hash)); \
+    return at->line && wl_lock(at->line); \
+} \
+/* Makes a slot, whose line is locked, that of a new entry. Nobody takes half a key for a whole one: \
+   the slot is free meanwhile. */ \
+WL_INLINE void map##_take(struct map##_slot *s, const struct map##_key *k, uint64_t now) { \
+    s->used = 0; \
+    WL_FENCE; \
+    WL_COPY(keys, s->key, k->w); \
+    WL_FENCE; \
+    s->used = map##_stamp(now); \
+} \
+/* Makes an entry of a line that is locked go, if the lock of its own line is to be had, too. `mine`: \
+   another line that is locked. */ \
+__attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint32_t mine) { \
+    struct map##_key k; \
+    if (!line || i >= (slots) || !line->slot[i].used) return 0; \
+    struct map##_slot *s = &line->slot[i]; \
+    if (!(line->guests >> i & 1)) { s->used = 0; return 1; } \
+    WL_COPY(keys, k.w, s->key); \
+    const uint32_t n = map##_own(map##_hash(&k)); \
+    struct map##_line *own = map##_at(n); \
+    if (!own || (n != mine && !wl_take(&own->lock))) return 0; \
+    const bool there = s->used != 0; \
+    s->used = 0; \
+    if (there) own->away--; \
+    if (n != mine) wl_unlock(&own->lock); \
+    return there; \
+} \
+/* Room for a new entry in other lines than its own, which is locked: a free slot, if the entry is \
+   counted (`place` begins as 1), or that of an entry that has expired. A line that is locked is \
+   passed over. */ \
+struct map##_seek { const struct map##_key *k; uint64_t hash, now, place; }; \
+static long map##_seek_step(uint32_t n, void *with) { \
+    struct map##_seek *w = with; \
+    const uint32_t at = map##_other(w->hash, n); \
+    struct map##_line *line = map##_at(at); \
+    if (!line) return 1; \
+    const uint32_t own = map##_own(w->hash); \
+    const uint64_t least = (w->place & 1) ^ 1; \
+    if (at == own || !wl_take(&line->lock)) return 0; \
+    const uint64_t over = map##_over(w->now); \
+    uint64_t to = (slots); \
+    _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
+        const uint64_t used = line->slot[i].used; \
+        if (used - least < over - least) { to = i; break; } \
+    } \
+    to ^= wl_unknown; \
+    const bool expired = to < (slots) && line->slot[to].used; \
+    if (to < (slots) && (!expired || map##_go(line, to, own))) { \
+        map##_take(&line->slot[to], w->k, w->now); \
+        line->guests |= (uint16_t)(1u << to); \
+        w->place = WL_PLACE(at, to) | (expired ? WL_HAD_EXPIRED : 0); \
+    } \
+    w->place ^= wl_unknown; \
+    wl_unlock(&line->lock); \
+    return w->place >> 63; \
+} \
+/* The entry that is unused longest, of some: in each round others are looked at first. Lines that \
+   others have locked are passed over. */ \
+struct map##_oldest { uint64_t hash, used, place; uint32_t seen, round; }; \
+static long map##_oldest_step(uint32_t n, void *with) { \
+    struct map##_oldest *w = with; \
+    const uint32_t turn = (n + w->round) % (1 + WL_OTHERS), own = map##_own(w->hash); \
+    const uint32_t at = turn ? map##_other(w->hash, turn - 1) : own; \
+    const struct map##_line *line = map##_at(at); \
+    uint64_t seen = w->seen, least = w->used, place = w->place; \
+    if (!line) return 1; \
+    if (at != own && wl_turn(&line->lock) & 1) return 0; \
+    _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
+        const uint64_t used = line->slot[i].used; \
+        if (used) { \
+            seen++; \
+            if (used < least) { least = used; place = WL_PLACE(at, i); } \
+        } \
+        const uint64_t z = wl_unknown; \
+        seen ^= z; least ^= z; place ^= z; \
+    } \
+    w->seen = (uint32_t)seen; w->used = least; w->place = place; \
+    return seen >= WL_VICTIMS; \
+} \
+/* Its slot for a new entry; 0: others were faster. */ \
+__attribute__((noinline)) uint64_t map##_evict(const struct map##_key *k, uint64_t hash, uint64_t now, uint32_t round) { \
+    struct map##_oldest w = {hash, ~wl_unknown, wl_unknown, (uint32_t)wl_unknown, round}; \
+    if (!k) return 0; \
+    bpf_loop(1 + WL_OTHERS, map##_oldest_step, &w, 0); \
+    struct map##_line *line = map##_at(WL_LINE_OF(w.place)), *own = map##_at(map##_own(hash)); \
+    const uint64_t i = WL_SLOT_OF(w.place); \
+    if (!w.place || !own || !line || i >= (slots)) return 0; \
+    const bool far = WL_LINE_OF(w.place) != map##_own(hash); \
+    if (far && !wl_take(&line->lock)) return 0; \
+    const bool gone = map##_go(line, i, map##_own(hash)); \
+    if (gone) { \
+        map##_take(&line->slot[i], k, now); \
+        if (far) { line->guests |= (uint16_t)(1u << i); own->away++; } \
+        else line->guests &= (uint16_t)~(1u << i); \
+    } \
+    if (far) wl_unlock(&line->lock); \
+    return gone ? w.place | WL_MADE_ROOM : 0; \
+} \
+/* The place of a slot for a new entry, whose line is locked and has no free slot; 0: there is none. */ \
+__attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_t hash, uint64_t now) { \
+    const uint32_t own = map##_own(hash); \
+    struct map##_seek w = {k, hash, now, 0}; \
+    struct map##_line *line = map##_at(own); \
+    if (!k || !line) return 0; \
+    uint64_t to = (slots); \
+    _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) \
+        if (line->slot[i].used && line->slot[i].used < map##_over(now)) { to = i; break; } \
+    to ^= wl_unknown; \
+    if (to < (slots) && map##_go(line, to, own)) { \
+        map##_take(&line->slot[to], k, now); \
+        line->guests &= (uint16_t)~(1u << to); \
+        return WL_PLACE(own, to) | WL_HAD_EXPIRED; \
+    } \
+    w.place = (__sync_fetch_and_add(&map##_entries, 1) < (capacity)) ^ wl_unknown; \
+    const bool counted = w.place & 1; \
+    bpf_loop(WL_OTHERS, map##_seek_step, &w, 0); \
+    const bool found = w.place >> 63; \
+    if (found) line->away++; \
+    if (!found || !counted || w.place & WL_HAD_EXPIRED) __sync_fetch_and_add(&map##_entries, -1); \
+    return found ? w.place : 0; \
+} \
+/* The slot of a new entry, whose line is locked. */ \
+WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, const wl_held *at) { \
+    struct map##_line *line = at->line; \
+    uint64_t i = (slots); \
+    _Pragma("unroll") for (unsigned j = 0; j < (slots); j++) \
+        if (!line->slot[j].used) { i = j; break; } \
+    i ^= wl_unknown; \
+    if (WL_LIKELY(i < (slots))) { \
+        if (WL_LIKELY(__sync_fetch_and_add(&map##_entries, 1) < (capacity))) { \
+            map##_take(&line->slot[i], k, x->core->now); \
+            line->guests &= (uint16_t)~(1u << i); \
+            x->state->table[number][WL_INSERTS]++; \
+            return &line->slot[i]; \
+        } \
+        __sync_fetch_and_add(&map##_entries, -1); \
+    } \
+    uint64_t place = map##_room(k, at->hash, x->core->now); \
+    if (lru) for (uint32_t j = 0; j <= WL_OTHERS && !place; j++) place = map##_evict(k, at->hash, x->core->now, j); \
+    line = map##_at(WL_LINE_OF(place)); \
+    i = WL_SLOT_OF(place); \
+    if (!place || !line || i >= (slots)) { x->state->table[number][WL_REJECTED]++; return NULL; } \
+    x->state->table[number][WL_INSERTS]++; \
+    if ((idle) != 0 && place & WL_HAD_EXPIRED) x->state->table[number][WL_EXPIRED]++; \
+    if ((lru) && place & WL_MADE_ROOM) x->state->table[number][WL_EVICTIONS]++; \
+    return &line->slot[i]; \
+} \
+WL_INLINE bool map##_add(wl_fx *x, const struct map##_key *k, const uint64_t *v, const wl_held *at) { \
+    struct map##_slot *s = map##_new(x, k, at); \
+    if (!s) return false; \
+    WL_COPY(values, s->value, v); \
+    return true; \
+} \
+/* Does one thing with an entry: 1 if it was there or is there now, 0 if not, 2 if there is no room, \
+   3 if the line could not be locked. */ \
+__attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k, struct map##_copy *v, uint64_t now) { \
+    wl_core core = {.now = now}; \
+    wl_fx fx = {.core = &core}, *x = &fx; \
+    const uint32_t cpu = bpf_get_smp_processor_id(); \
+    wl_held at = {0}; \
+    bool far = false; \
+    if (!k || !v) return 3; \
+    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    if (!x->state || !map##_lock(k, &at)) return 3; \
+    struct map##_slot *s = map##_find(x, k, &at, &far); \
+    int result = s != NULL; \
+    if (what == WL_PUT) { \
+        if (!s) s = map##_new(x, k, &at); \
+        if (s) WL_COPY(values, s->value, v->v); \
+        result = s ? 1 : 2; \
+    } else if (what == WL_GET) { \
+        if (s) WL_COPY(values, v->v, s->value); \
+        x->state->table[number][s ? WL_HITS : WL_MISSES]++; \
+    } \
+    if (s && what == WL_REMOVE) map##_free(s, at.line, far); \
+    else if (s) s->used = map##_stamp(now); \
+    wl_table_unlock(at); \
+    return result; \
+} \
+/* Reads an entry, without its lock if nobody holds it: 1, 0 if there is none, or 3. */ \
+WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
+    if (WL_ORDERED) { \
+        struct map##_line *line = map##_at(map##_own(map##_hash(k))); \
+        if (!line) return 3; \
+        const uint32_t turn = wl_turn(&line->lock); \
+        WL_FENCE; \
+        const uint64_t i = map##_index(line, k); \
+        uint64_t used = 0; \
+        if (i < (slots)) { \
+            used = line->slot[i].used; \
+            WL_COPY(values, v, line->slot[i].value); \
+        } \
+        const bool known = i < (slots) ? used >= map##_over(x->core->now) : !line->away; \
+        WL_FENCE; \
+        if (WL_LIKELY(known && !(turn & 1) && wl_turn(&line->lock) == turn)) { \
+            if (i >= (slots)) { x->state->table[number][WL_MISSES]++; return 0; } \
+            /* If the entry has gone meanwhile, it stays so. */ \
+            const uint64_t stamp = map##_stamp(x->core->now); \
+            if (used != stamp) (void)__sync_val_compare_and_swap(&line->slot[i].used, used, stamp); \
+            x->state->table[number][WL_HITS]++; \
+            return 1; \
+        } \
+    } \
+    struct map##_copy c = {0}; \
+    const int found = map##_do(WL_GET, k, &c, x->core->now); \
+    WL_COPY(values, v, c.v); \
+    return found; \
+} \
+/* Frees the entries of a line that have expired. */ \
+WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
+    const uint64_t over = map##_over(x->core->now); \
+    struct map##_line *line = map##_at(n); \
+    if (!line) return 0; \
+    _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
+        struct map##_slot *s = &line->slot[i]; \
+        if (!s->used || s->used >= over) continue; \
+        struct map##_key k; \
+        WL_COPY(keys, k.w, s->key); \
+        const bool guest = line->guests >> i & 1; \
+        struct map##_line *own = map##_at(guest ? map##_own(map##_hash(&k)) : n); \
+        if (!own || !wl_lock(&own->lock)) return 3; \
+        /* With the lock an entry of this line is what it is. */ \
+        if (s->used && s->used < over && (line->guests >> i & 1) == guest && WL_SAME(keys, s->key, k.w)) { \
+            map##_free(s, own, guest); \
+            x->state->table[number][WL_EXPIRED]++; \
+        } \
+        wl_unlock(&own->lock); \
+    } \
+    return 1; \
+}
+
+/* The body of a table's program for changes: the result is that of `do`. */
+#define WL_CHANGES(map, keys, values) \
+    wl_core core = {.now = wl_now()}; \
+    wl_fx fx = {.core = &core}, *x = &fx; \
+    uint8_t *d = (uint8_t *)(long)ctx->data; \
+    const uint32_t cpu = bpf_get_smp_processor_id(); \
+    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    if (!x->state || d + 8 * (1 + (keys) + (values)) > (const uint8_t *)(long)ctx->data_end) return 0; \
+    uint64_t *in = (uint64_t *)d; \
+    struct map##_copy v = {0}; \
+    struct map##_key k; \
+    WL_COPY(keys, k.w, in + 1); \
+    WL_COPY(values, v.v, in + 1 + (keys)); \
+    if (in[0] == WL_SWEEP) return map##_sweep(x, (uint32_t)k.w[0]); \
+    const int result = map##_do((uint32_t)in[0], &k, &v, core.now); \
+    WL_COPY(values, in + 1 + (keys), v.v); \
+    return result;
+
+/* The same for an array. */
+#define WL_ARRAY_CHANGES(map, values, capacity) \
+    uint64_t *in = (uint64_t *)(long)ctx->data; \
+    if ((uint8_t *)in + 8 * (2 + (values)) > (const uint8_t *)(long)ctx->data_end || in[1] >= (capacity)) return 0; \
+    const uint64_t what = in[0]; \
+    const uint32_t at = (uint32_t)in[1]; \
+    struct map##_slot *s = bpf_map_lookup_elem(&map, &at); \
+    if (!s || !wl_lock(&s->lock)) return 3; \
+    if (what == WL_GET) WL_COPY(values, in + 2, s->value); \
+    if (what == WL_PUT) WL_COPY(values, s->value, in + 2); \
+    if (what == WL_REMOVE) { _Pragma("unroll") for (unsigned i = 0; i < (values); i++) s->value[i] = 0; } \
+    wl_unlock(&s->lock); \
+    return 1;
+#endif
