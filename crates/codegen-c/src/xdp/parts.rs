@@ -1,7 +1,7 @@
 //! Parts of a handler that become functions of their own: rounds of loops, and functions of the
 //! program. `lang` has made the latter a part of their callers, as a loop of one round.
 //!
-//! The verifier follows such a function once, whatever its caller knows. Its caller joins behind it.
+//! The verifier follows such a function once, whatever its caller knows, and joins behind it.
 //! So parts with tables, which have many ways, become functions. A part has nothing to do with a
 //! frame: pointers to frames cannot be passed. The values that it shares with its caller go in and
 //! out in a struct.

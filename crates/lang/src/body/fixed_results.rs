@@ -6,7 +6,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, Span};
 use wireloom_syntax::Diagnostic;
 
-/// What its type and a written mask say about an unsigned expression.
+/// The bounds of an unsigned expression by its type and a written mask.
 struct Reach {
     /// The largest value.
     most: u128,
