@@ -52,7 +52,8 @@ impl Compiler<'_> {
         let (key, value) = (key?, value?);
         self.storable(&key, c.key.span)?;
         self.storable(&value, c.value.span)?;
-        if key.bytes_max() > 4096 {
+        let lowered = self.lower_ty(&key);
+        if ir::layout::bytes_in(&self.m, lowered) > 4096 {
             return Err(self.report(
                 Diagnostic::error("E0703", c.key.span, "a cache's key is at most 4KiB long")
                     .hint("it is kept while the answer is awaited; use a hash of it"),

@@ -374,7 +374,8 @@ impl Compiler<'_> {
         let (key, value) = (key?, value?);
         self.storable(&key, t.key.span)?;
         self.storable(&value, t.value.span)?;
-        if key.bytes_max() > 64 << 10 {
+        let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
+        if ir::layout::bytes_in(&self.m, k) > 64 << 10 {
             return Err(self.report(
                 Diagnostic::error("E0703", t.key.span, "a table's key is at most 64KiB long")
                     .hint("use a hash of it as the key"),
@@ -383,7 +384,6 @@ impl Compiler<'_> {
         if t.global {
             self.error("E0609", t.name.span, "`global table` is not compiled yet: leave out `global`");
         }
-        let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         let span = self.span(t.name.span);
         let kind = self.table_kind(t, &key, &value)?;
         let mut table = ir::Table::new(t.name.name.clone(), span, kind, k, v);
