@@ -84,9 +84,13 @@ impl Giver {
         self.ring.put(Entry::Frame { p, n, wire, head, tail, buf })
     }
 
+    /// Puts a label in, if the frame behind it has room, too.
     fn tell(&mut self, label: Label) -> bool {
-        self.label = Some(label);
-        self.ring.room(2) >= 2 && self.ring.put(Entry::Label(label))
+        let told = self.ring.room(2) >= 2 && self.ring.put(Entry::Label(label));
+        if told {
+            self.label = Some(label);
+        }
+        told
     }
 
     /// Publishes the frames that were put in.
@@ -141,6 +145,19 @@ mod tests {
             assert_eq!((parts(&item.frame), item.buf, item.of), (parts(&f), buf, of));
         }
         assert!(take.next().is_none() && take.is_empty());
+    }
+
+    /// A label that found no room is put in before the next frame that it belongs to.
+    #[test]
+    fn a_refused_label_is_not_taken_as_told() {
+        let (mut give, mut take) = ring(4);
+        assert!((0..3).all(|k| give.put(&frame(k, 1, 0), k, 0)));
+        assert!(!give.put(&frame(3, 2, 0), 3, 0), "no room");
+        give.show();
+        assert_eq!(std::iter::from_fn(|| take.next()).count(), 3);
+        assert!(give.put(&frame(4, 2, 0), 4, 0));
+        give.show();
+        assert_eq!(take.next().map(|i| i.frame.time), Some(2));
     }
 
     /// The promise of `room` holds for frames with a label each, and a full ring refuses.

@@ -6,7 +6,6 @@
 
 use super::batch::BATCH;
 
-#[derive(Default)]
 pub struct Scatter {
     cores: Vec<Places>,
 }
