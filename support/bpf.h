@@ -175,28 +175,47 @@ WL_INLINE int wl_ip_order(wl_ip a, wl_ip b) {
 
 #ifdef WL_LAYERS
 typedef struct wl_frame { uint32_t n, wire; } wl_frame;
-/* Where headers are. With WL_PLACES_KEPT they lie in the state of the processor, else on the stack,
-   which has 512 bytes: or in registers, if the program is small. */
-struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; } __attribute__((aligned(8)));
+/* Where headers are, and how far the last one goes. It lies in the state of the processor: the
+   verifier does not know what lies in memory, so no way to here is followed by itself. */
+struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; uint32_t end, top, miss; } __attribute__((aligned(8)));
 typedef struct wl_view {
     const uint8_t *p;
     uint32_t n, end, top, miss;
     uint64_t has;
-#ifdef WL_PLACES_KEPT
     uint16_t *at, *to, *lim, *slot;
     uint8_t *net;
+} wl_view;
+/* The beginning of a view. The pointer is another one than x->data for the verifier: else it would
+   know more of a frame of the usual shape than of others. */
+#define WL_FRAME(x, v) do { \
+    (x)->data = (uint8_t *)(long)(x)->ctx->data; \
+    (x)->end = (const uint8_t *)(long)(x)->ctx->data_end; \
+    uint64_t n_ = (uint64_t)(x)->end - (uint64_t)(x)->data; \
+    WL_KEEP(n_); \
+    if (n_ > 65535) n_ = 65535; \
+    n_ ^= wl_unknown; \
+    (v)->p = (x)->data + ((uint32_t)wl_unknown & WL_AT); \
+    (v)->n = (v)->end = (uint32_t)n_; \
+    (v)->top = (v)->miss = 0; \
+    (v)->has = 0; \
+} while (0)
+#define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
+/* The view within the walk, whose places the verifier knows: the walk uses them for its next steps.
+   With WL_PLACES_KEPT it finds them in memory, too: the stack has 512 bytes. */
+#ifdef WL_PLACES_KEPT
+typedef wl_view wl_walk;
+#define WL_WALK_PLACES WL_NO_PLACES
 #else
+typedef struct wl_walk {
+    const uint8_t *p;
+    uint32_t n, end, top, miss;
+    uint64_t has;
     uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS];
     uint8_t net[WL_LAYERS];
-#endif
-} wl_view;
-/* The beginning of the walk: no header has a place. A plain 0 there, or one unknown value for all,
-   would keep ways apart that differ only in the headers that they have met: 40,000 instructions to
-   verify instead of 8,000. */
-#ifdef WL_PLACES_KEPT
-#define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
-#else
-#define WL_NO_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { \
+} wl_walk;
+/* A plain 0, or one unknown value for all, would keep ways apart that differ only in the headers
+   that they have met. */
+#define WL_WALK_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { \
     (v)->at[j_] = (uint16_t)WL_UNKNOWN(j_) & WL_AT; (v)->to[j_] = (uint16_t)WL_UNKNOWN(1000 + j_); (v)->lim[j_] = (uint16_t)WL_UNKNOWN(2000 + j_); \
     (v)->net[j_] = (uint8_t)WL_UNKNOWN(3000 + j_); } \
     _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] = (uint16_t)WL_UNKNOWN(4000 + j_); } while (0)
@@ -204,14 +223,9 @@ typedef struct wl_view {
 #define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
 #define WL_JOIN do { const uint64_t z_ = wl_unknown; at = (at ^ (uint32_t)z_) & WL_AT; v->has ^= z_; v->end = (v->end ^ (uint32_t)z_) & 65535; \
     v->top ^= (uint32_t)z_; cut ^= (uint32_t)z_; net ^= (uint8_t)z_; } while (0)
-/* The end of the walk: of all headers. */
-#ifdef WL_PLACES_KEPT
-#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; WL_READ_AGAIN; } while (0)
-#else
-#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; \
-    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { (v)->at[j_] ^= (uint16_t)z_; (v)->to[j_] ^= (uint16_t)z_; (v)->lim[j_] ^= (uint16_t)z_; } \
-    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] ^= (uint16_t)z_; } while (0)
-#endif
+/* The end of the walk. */
+#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; (v)->miss ^= (uint32_t)z_; \
+    WL_KEEP((v)->has); (v)->p = x->data; WL_READ_AGAIN; } while (0)
 /* The end of a branch: which headers are there is asked anew. */
 #define WL_JOIN_BRANCHES(v) ((v)->has ^= wl_unknown)
 
@@ -481,7 +495,7 @@ WL_INLINE uint64_t wl_now(void) {
     if (wl_manual) {
         const uint32_t zero = 0;
         const uint64_t *set = bpf_map_lookup_elem(&wl_clock, &zero);
-        return set ? *set : 0;
+        return set ? *set : wl_unknown;
     }
     return (bpf_jiffies64() - wl_first_tick) * wl_tick;
 }

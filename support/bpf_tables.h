@@ -145,8 +145,11 @@ WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, con
 } \
 WL_INLINE bool map##_lock(const struct map##_key *k, wl_held *at) { \
     at->hash = map##_hash(k); \
-    at->line = map##_at(map##_own(at->hash)); \
-    return at->line && wl_lock(at->line); \
+    struct map##_line *line = at->line = map##_at(map##_own(at->hash)); \
+    if (!line) return false; \
+    /* The lock orders loads: lines of the cache behind the first one are on their way before it. */ \
+    (void)*(volatile const uint64_t *)&line->slot[(slots) - 1].used; \
+    return wl_lock(&line->lock); \
 } \
 /* Makes a slot of a locked line that of a new entry. Nobody takes half a key for a whole one: \
    the slot is free meanwhile. */ \

@@ -27,8 +27,9 @@ use wireloom_xdp::{tables, Error, Object, Settings, Verdict};
 const SIZES: std::ops::RangeInclusive<usize> = 14..=3520;
 
 /// Instructions of an app that the verifier may follow: ways through the headers that do not join
-/// are seen here long before the kernel refuses a program, at a million.
-const VERIFIED_MAX: u32 = 20_000;
+/// are seen here long before the kernel refuses a program, at a million. Modules look for all
+/// headers here, as apps with `on fault` do. As it runs, `l4_balancer` has 12,500 of 20,341.
+const VERIFIED_MAX: u32 = 21_000;
 
 /// The handlers of packets of an app, with its parameters set.
 fn placed(m: &Module, sets: &[(String, String)]) -> (Module, Vec<(HandlerId, PortId)>) {
