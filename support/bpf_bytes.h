@@ -23,10 +23,11 @@ WL_INLINE struct wl_scratch *wl_scratch_here(void) { const uint32_t cpu = bpf_ge
 #define WL_PART_END(x, io) ((io)->used = (x)->used)
 #define WL_PART_BACK(x, io) ((x)->used = (io)->used)
 
-/* A place in an array of the scratch. */
-#define WL_SPOT(array, at) ({ uint64_t o_ = (at) & WL_IN; WL_KEEP(o_); (array) + o_; })
+/* A place in an array of the scratch. The mask is for the verifier: what the compiler knows is kept
+   from it. */
+#define WL_SPOT(array, at) ({ uint64_t o_ = (at); WL_KEEP(o_); o_ &= WL_IN; WL_KEEP(o_); (array) + o_; })
 /* A length as the verifier wants it: at most WL_ROOM, and not 0. */
-#define WL_SOME(n) ({ uint64_t n_ = ((uint64_t)(n) - 1) & WL_IN; WL_KEEP(n_); n_ + 1; })
+#define WL_SOME(n) ({ uint64_t n_ = (uint64_t)(n) - 1; WL_KEEP(n_); n_ &= WL_IN; WL_KEEP(n_); n_ + 1; })
 #define wl_word_of(s, at) (*(const uint64_t *)WL_SPOT((s)->b, at))
 #define wl_word(at) wl_word_of(x->scratch, at)
 #define WL_LOW(n) ((n) >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * ((n) & 7)) - 1)
@@ -265,7 +266,8 @@ WL_INLINE void wl_put_uint(wl_fx *x, unsigned __int128 v, const unsigned n, cons
     x->out += n;
 }
 WL_INLINE void wl_put_u8(wl_fx *x, uint8_t v) { wl_put_uint(x, v, 1, true); }
-/* Puts n bytes that were built in the place of those from pos to end; 0: there is no room. */
+/* Puts n bytes that were built in the place of those from pos to end; 0: there is no room. A frame
+   grows behind its end, or else in front, where the headers move. A veth has room in front only. */
 __attribute__((noinline)) int wl_replace(struct xdp_md *ctx, uint32_t pos, uint32_t end, uint32_t n) {
     struct wl_scratch *s = wl_scratch_here();
     const uint8_t *data = (const uint8_t *)(long)ctx->data, *data_end = (const uint8_t *)(long)ctx->data_end;
@@ -273,8 +275,10 @@ __attribute__((noinline)) int wl_replace(struct xdp_md *ctx, uint32_t pos, uint3
     if (!s || pos > end || end > all || n > WL_ROOM) return 0;
     const uint32_t rest = (uint32_t)all - end;
     const int by = (int)n - (int)(end - pos);
-    if (by > 0 && bpf_xdp_adjust_tail(ctx, by)) return 0;
-    if (rest && by && !wl_move(ctx, end, end + (uint32_t)by, rest)) return 0;
+    const bool front = by > 0 && bpf_xdp_adjust_tail(ctx, by);
+    if (front) {
+        if (bpf_xdp_adjust_head(ctx, -by) || !wl_move(ctx, (uint32_t)by, 0, pos)) return 0;
+    } else if (rest && by && !wl_move(ctx, end, end + (uint32_t)by, rest)) return 0;
     if (by < 0 && bpf_xdp_adjust_tail(ctx, by)) return 0;
     return !n || bpf_xdp_store_bytes(ctx, pos, s->out, (uint32_t)WL_SOME(n)) == 0;
 }

@@ -86,26 +86,30 @@ extern volatile const uint64_t wl_seed;
    is rare, or not in a hurry. */
 #define WL_TABLE(map, number, keys, values, slots, lines, capacity, idle, lru, wide) \
 struct map##_copy { uint64_t v[(values) > 0 ? (values) : 1]; }; \
-WL_INLINE uint64_t map##_hash_of(const uint64_t *w) { \
+/* Of long keys by a function: the verifier follows it once. */ \
+WL_INLINE uint64_t map##_hash_here(const struct map##_key *k) { \
     uint64_t h = wl_seed; \
-    if ((keys) > WL_FEW) { _Pragma("nounroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
-    else { _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
+    if ((keys) > WL_FEW) { _Pragma("nounroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
+    else { _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
     return h * 0xbf58476d1ce4e5b9ull; \
 } \
-WL_INLINE uint64_t map##_hash(const struct map##_key *k) { return map##_hash_of(k->w); } \
+__attribute__((noinline)) uint64_t map##_hash_long(const struct map##_key *k) { return k ? map##_hash_here(k) : 0; } \
+WL_INLINE uint64_t map##_hash(const struct map##_key *k) { return (keys) > WL_FEW ? map##_hash_long(k) : map##_hash_here(k); } \
 WL_INLINE uint32_t map##_own(uint64_t hash) { return (uint32_t)((hash >> 32) * (lines) >> 32); } \
 WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); } \
 WL_INLINE struct map##_line *map##_at(uint32_t n) { return bpf_map_lookup_elem(&map, &n); } \
 /* The mark of a use in its slot; entries last used before `over` are none. */ \
 WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 : 1; } \
 WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 && now + 1 > (idle) ? now + 1 - (idle) : 1; } \
-WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k) { \
+WL_INLINE uint64_t map##_index_here(const struct map##_line *line, const struct map##_key *k) { \
     uint64_t at = (slots); \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
         if (WL_SAME(keys, line->slot[i].key, k->w) && line->slot[i].used) { at = i; break; } \
     } \
     return at ^ wl_unknown; \
 } \
+__attribute__((noinline)) uint64_t map##_index_long(const struct map##_line *line, const struct map##_key *k) { return line && k ? map##_index_here(line, k) : (slots); } \
+WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k) { return (keys) > WL_FEW ? map##_index_long(line, k) : map##_index_here(line, k); } \
 /* The place of a key's entry in other lines than its own, which is locked; 0: it is not there. */ \
 struct map##_hunt { const struct map##_key *k; uint64_t hash, place; }; \
 static long map##_hunt_step(uint32_t n, void *with) { \
@@ -174,7 +178,7 @@ __attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint
     if (!line || i >= (slots) || !line->slot[i].used) return 0; \
     struct map##_slot *s = &line->slot[i]; \
     if (!(line->guests >> i & 1)) { s->used = 0; return 1; } \
-    const uint32_t n = map##_own(map##_hash_of(s->key)); \
+    const uint32_t n = map##_own(map##_hash((const struct map##_key *)s->key)); \
     struct map##_line *own = map##_at(n); \
     if (!own || (n != mine && !wl_take(&own->lock))) return 0; \
     const bool there = s->used != 0; \
@@ -374,11 +378,11 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
         struct map##_slot *s = &line->slot[i]; \
         if (!s->used || s->used >= over) continue; \
         const bool guest = line->guests >> i & 1; \
-        const uint64_t hash = map##_hash_of(s->key); \
+        const uint64_t hash = map##_hash((const struct map##_key *)s->key); \
         struct map##_line *own = map##_at(guest ? map##_own(hash) : n); \
         if (!own || !wl_lock(&own->lock)) return 3; \
         /* With the lock an entry of this line is what it is. */ \
-        if (s->used && s->used < over && (line->guests >> i & 1) == guest && map##_hash_of(s->key) == hash) { \
+        if (s->used && s->used < over && (line->guests >> i & 1) == guest && map##_hash((const struct map##_key *)s->key) == hash) { \
             map##_free(s, own, guest); \
             x->state->table[number][WL_EXPIRED]++; \
         } \

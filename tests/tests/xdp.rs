@@ -124,7 +124,7 @@ impl Both<'_> {
             time: self.time,
             wire: bytes.len() as u32,
             bytes: bytes.to_vec(),
-            rooms: (256, 256),
+            rooms: (256, 2048),
             mark: 0,
         };
         let object = self.object.lock().unwrap();
