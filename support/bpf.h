@@ -18,6 +18,10 @@ enum { BPF_F_BROADCAST = 8, BPF_F_EXCLUDE_INGRESS = 16 };
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static uint32_t (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_xdp_adjust_head)(struct xdp_md *ctx, int delta) = (void *)44;
+static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
+static long (*const bpf_probe_read_kernel)(void *to, uint32_t n, const void *from) = (void *)113;
+static long (*const bpf_xdp_load_bytes)(struct xdp_md *ctx, uint32_t at, void *to, uint32_t n) = (void *)189;
+static long (*const bpf_xdp_store_bytes)(struct xdp_md *ctx, uint32_t at, void *from, uint32_t n) = (void *)190;
 static long (*const bpf_redirect_map)(void *map, uint64_t key, uint64_t flags) = (void *)51;
 static uint64_t (*const bpf_jiffies64)(void) = (void *)118;
 static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t flags) = (void *)181;
@@ -52,6 +56,9 @@ extern volatile uint64_t wl_unknown;
 /* Values of the wire and of tables. */
 typedef struct wl_ip { union { uint8_t b[16]; uint64_t w[2]; }; } wl_ip;
 typedef struct wl_endpoint { union { uint8_t ip[16]; uint64_t w[2]; }; uint16_t port, v4; uint32_t pad; } wl_endpoint;
+/* A place in the processor's scratch, and how many there are. */
+typedef struct wl_bytes { uint32_t p, n; } wl_bytes;
+typedef struct wl_opt_wl_bytes { bool has; wl_bytes v; } wl_opt_wl_bytes;
 typedef struct wl_opt_uint32_t { bool has; uint32_t v; } wl_opt_uint32_t;
 typedef struct wl_opt_uint64_t { bool has; uint64_t v; } wl_opt_uint64_t;
 
@@ -69,7 +76,23 @@ typedef struct wl_fx {
     wl_core *core;
     uint32_t place, instance;    /* of a fault; of the port */
     uint16_t fault;
+#ifdef WL_BYTES
+    struct wl_scratch *scratch;
+    uint32_t used, out;          /* bytes in it, and of a new payload */
+    uint64_t seen;               /* the bytes of the frame that were copied last, and where they are */
+    uint32_t seen_at;
+#endif
 } wl_fx;
+#ifdef WL_BYTES
+/* The frame has changed. */
+#define WL_CHANGED(x) ((x)->seen = ~WL_ANEW)
+#else
+#define WL_CHANGED(x) (void)0
+#define WL_BYTES_BEGIN(x) (void)0
+#define WL_PART_BEGIN(x, io) (void)0
+#define WL_PART_END(x, io) (void)0
+#define WL_PART_BACK(x, io) (void)0
+#endif
 #define wl_state(x) ((x)->state)
 #define wl_fail(x, kind, at) do { if (!(x)->fault) { (x)->fault = (kind); (x)->place = (at); } } while (0)
 /* A header that is there but wrong: counted, and left out. */
@@ -388,6 +411,9 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 #define WL_FORGET(words, n) do { const uint64_t z_ = WL_ANEW; _Pragma("unroll") for (unsigned j_ = 0; j_ < (n); j_++) (words)[j_] ^= z_; } while (0)
 #define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ WL_ANEW) & 1))
 #define WL_FORGET_NUMBER(v) ((v) ^= (__typeof__(v))WL_ANEW)
+#ifdef WL_BYTES
+#include "bpf_bytes.h"
+#endif
 #include "bpf_tables.h"
 
 /* ---- sketches: as sketch.h has them ---- */
