@@ -5,11 +5,11 @@ use crate::maps::map_of;
 use crate::masked::Masks;
 use crate::shared::Shared;
 use crate::{compile, kernel, Error, Verdict};
-use aya::maps::DevMap;
+use aya::maps::{DevMap, Map};
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, STATISTICS};
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind};
@@ -185,6 +185,19 @@ impl Object {
             .map_err(|e| Error::System(format!("cannot send to `{interface}`"), io::Error::other(e.to_string())))
     }
 
+    /// The map of the sockets that take the frames which a program gives to the process.
+    pub fn sockets(&self, program: usize) -> Result<OwnedFd, Error> {
+        let name = self.source.programs.get(program).map_or(String::new(), |p| p.sockets());
+        match self.ebpf.map(&name) {
+            Some(Map::XskMap(data)) => data
+                .fd()
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|e| Error::System("cannot share the map of sockets".into(), e)),
+            _ => Err(missing(&name)),
+        }
+    }
+
     /// The sum of a word over all processors.
     fn sum(&self, word: usize) -> u64 {
         (0..self.processors as usize).fold(0, |a, n| a.wrapping_add(self.cores.word(n * self.core_size + 8 * word)))
@@ -205,6 +218,17 @@ impl Object {
             Verdict::Redirect => 4,
             Verdict::Other(n) => n as usize % FATES,
         })
+    }
+
+    /// Frames that were redirected to the process; they are among those of `Verdict::Redirect`.
+    pub fn given(&self) -> u64 {
+        self.sum(PROCESS)
+    }
+
+    /// Frames for the process for which there was no socket, or no room for a note; they are among
+    /// those of `Verdict::Drop`.
+    pub fn unheard(&self) -> u64 {
+        self.sum(PROCESS + 1)
     }
 
     /// Faults of a kind.
@@ -341,6 +365,10 @@ impl Object {
         &self.source
     }
 }
+
+/// The word of a processor's state that counts frames for the process: `WL_PROCESS` of
+/// `support/bpf.h`.
+const PROCESS: usize = 5;
 
 /// The word of a processor's state at which the statistics of tables begin.
 fn words_of_tables(source: &XdpSource) -> usize {

@@ -1,5 +1,7 @@
 //! State of a body that is being printed for XDP.
 
+use super::Target;
+use std::collections::BTreeSet;
 use wireloom_ir::{Block, PortId};
 
 /// Where the programs of a file send frames to.
@@ -8,6 +10,8 @@ pub(crate) struct Ways {
     /// Places of the map `wl_ports`: all instances of a port stand one behind the other.
     pub ports: Vec<(PortId, u32)>,
     pub broadcasts: Vec<PortId>,
+    /// Where the process is to send frames. `None`: it depends on the frame.
+    pub process: BTreeSet<Option<Target>>,
 }
 
 /// Of a body that is printed for XDP.

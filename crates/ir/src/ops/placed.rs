@@ -45,8 +45,8 @@ statements! {
     Payload     "replacing a packet's payload"       CPU "leave this handler to the CPU";
     Copy        "an element with a packet of its own" CPU "send the packet to one element only";
     New         "sending a new packet"               CPU "leave this handler to the CPU";
-    Queue       "a queue of packets"                 CPU "leave this handler to the CPU";
-    Element     "an element that is joined to"       CPU "leave this handler to the CPU";
+    Queue       "asking a queue for its packets"     CPU "leave this handler to the CPU";
+    Element     "joining to an element"              CPU "send to fewer elements: they take more than 2,000 statements together";
     Log         "`log`"                              CPU "count it, or leave this handler to the CPU";
     List        "adding to a list"                   CPU "leave this handler to the CPU";
     Message     "a message"                          CPU "leave this handler to the CPU";
