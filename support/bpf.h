@@ -13,7 +13,7 @@
 
 struct xdp_md { uint32_t data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; };
 enum { XDP_ABORTED = 0, XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_MAP_TYPE_XSKMAP = 17, BPF_F_MMAPABLE = 1024 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_MAP_TYPE_XSKMAP = 17, BPF_MAP_TYPE_RINGBUF = 27, BPF_F_MMAPABLE = 1024 };
 enum { BPF_F_BROADCAST = 8, BPF_F_EXCLUDE_INGRESS = 16 };
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static uint32_t (*const bpf_get_smp_processor_id)(void) = (void *)8;
@@ -21,6 +21,8 @@ static long (*const bpf_xdp_adjust_head)(struct xdp_md *ctx, int delta) = (void 
 static long (*const bpf_redirect_map)(void *map, uint64_t key, uint64_t flags) = (void *)51;
 static long (*const bpf_xdp_adjust_meta)(struct xdp_md *ctx, int delta) = (void *)54;
 static uint64_t (*const bpf_jiffies64)(void) = (void *)118;
+static long (*const bpf_ringbuf_output)(void *ring, const void *record, uint64_t n, uint64_t flags) = (void *)130;
+static uint64_t (*const bpf_ringbuf_query)(void *ring, uint64_t what) = (void *)134;
 static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t flags) = (void *)181;
 #define SEC(name) __attribute__((section(name), used))
 #define WL_MAP_NUMBER(name, n) int (*name)[n]
@@ -473,6 +475,15 @@ WL_INLINE void map##_add(uint64_t h) { \
     if (in[0] == WL_PUT && to > is) map##_add(h, to - is); \
     in[1 + (keys)] = map##_get(h); \
     return 1;
+
+/* ---- rings ---- */
+
+/* Whether a record has found room. Nobody is woken: the process looks when it wants. Processors at
+   it at the same time may add some beyond the capacity. */
+WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, const uint64_t capacity) {
+    const uint64_t available = 0, no_wakeup = 1;
+    return bpf_ringbuf_query(ring, available) < capacity * (n + 8) && bpf_ringbuf_output(ring, record, n, no_wakeup) == 0;
+}
 
 /* ---- wildcard tables ---- */
 

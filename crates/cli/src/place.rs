@@ -191,7 +191,7 @@ fn interfaces(m: &Module, port: PortId, names: &[String], bind: &[(String, Strin
     }
 }
 
-/// What a run is about.
+/// An app and the settings of its run.
 struct Run<'a> {
     m: &'a Module,
     ports: params::Settings,

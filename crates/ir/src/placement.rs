@@ -15,7 +15,7 @@ mod tables;
 pub use frames::{broadcast, fixed_parts};
 pub use sharing::together;
 pub use split::{is_process, split, Split};
-pub use tables::{canonical_size, CAPACITY_MAX, KEY_MAX, VALUE_MAX};
+pub use tables::{canonical_size, ring_bytes, CAPACITY_MAX, KEY_MAX, VALUE_MAX};
 
 use crate::desc::{FrameEngine, PortKind};
 use crate::ops::{self, Device};

@@ -30,6 +30,14 @@ impl OutsideTable for Kept {
         self.object().remove(self.table, key)
     }
 
+    fn pop(&self) -> Option<Vec<u8>> {
+        self.object().pop(self.table)
+    }
+
+    fn at(&self, place: u64) -> Option<Vec<u8>> {
+        self.object().at(self.table, place)
+    }
+
     fn entries(&self) -> u64 {
         let object = self.object();
         object.sweep(self.table);

@@ -3,6 +3,7 @@
 use crate::error::refusal;
 use crate::maps::map_of;
 use crate::masked::Masks;
+use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::{compile, kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
@@ -44,8 +45,9 @@ pub struct Object {
     processors: u32,
     /// The lines of each exact table.
     tables: Vec<Option<Shared>>,
-    /// By table: the masks of wildcard tables.
+    /// By table: the masks of wildcard tables, and rings.
     masks: Vec<Masks>,
+    rings: Vec<Option<Ring>>,
 }
 
 /// The values for which programs are loaded.
@@ -115,7 +117,15 @@ impl Object {
         };
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
         let masks = source.tables.iter().map(|_| Masks::default()).collect();
-        Ok(Object { ebpf, source: source.clone(), cores, core_size, processors, tables, masks })
+        let ring = |t: &XdpTable| {
+            if t.kind != TableKind::Ring {
+                return Ok(None);
+            }
+            let map = map_of(&ebpf, &t.map).map_err(|_| missing(&t.map))?;
+            Ring::new(map, t.ring as usize, 8 * t.value_words().max(1)).map(Some)
+        };
+        let rings = source.tables.iter().map(ring).collect::<Result<_, _>>()?;
+        Ok(Object { ebpf, source: source.clone(), cores, core_size, processors, tables, masks, rings })
     }
 
     /// Runs a program on a frame of 14 to 3,520 bytes that comes from the interface number 1. The
@@ -304,6 +314,22 @@ impl Object {
         masks.set(&self.ebpf, t, pattern, entry).is_ok()
     }
 
+    /// Takes the oldest value of a ring.
+    pub fn pop(&mut self, table: usize) -> Option<Vec<u8>> {
+        let size = self.source.tables.get(table)?.value;
+        let mut value = self.rings.get_mut(table)?.as_mut()?.pop()?;
+        value.truncate(size);
+        Some(value)
+    }
+
+    /// A value of a ring, from the oldest on.
+    pub fn at(&self, table: usize, place: u64) -> Option<Vec<u8>> {
+        let size = self.source.tables.get(table)?.value;
+        let mut value = self.rings.get(table)?.as_ref()?.at(place)?;
+        value.truncate(size);
+        Some(value)
+    }
+
     /// The first entry from a place on, which is a number of a slot.
     pub fn next(&self, table: usize, place: u64) -> Option<Entry> {
         let (t, lines) = (self.source.tables.get(table)?, self.lines(table)?);
@@ -329,8 +355,11 @@ impl Object {
         self.tables.get(table)?.as_ref()
     }
 
-    /// Entries of an exact table.
+    /// Entries of an exact table, or values of a ring.
     pub fn entries(&self, table: usize) -> u64 {
+        if let Some(Some(ring)) = self.rings.get(table) {
+            return ring.len();
+        }
         let (Some(t), Some(lines)) = (self.source.tables.get(table), self.lines(table)) else { return 0 };
         (0..t.lines as usize).map(|n| (0..t.slots).filter(|s| lines.word(t.slot_at(n, *s)) != 0).count() as u64).sum()
     }

@@ -7,7 +7,7 @@ use wireloom_tests::captures::{self, udp};
 use wireloom_tests::net::Net;
 use wireloom_tests::{Process, Wireloom};
 
-/// What became of the frames of a capture.
+/// Numbers of the frames of a capture.
 #[derive(Debug, Default)]
 struct Filtered {
     /// Frames that the filter has left to the process, and those about which it has decided.
@@ -111,7 +111,7 @@ fn filters_leave_no_trace() {
             p -> kernel
         } else if p.tcp {
             let size = p.tcp.src / p.tcp.dst
-            if size > 3 { logged += 1; log \"from {p.ip4.src}: {p.payload}\" } else { p -> wire }
+            if size > 3 { logged += 1; log \"from \", p.ip4.src, p.payload } else { p -> wire }
         }
     }
 }
@@ -169,11 +169,15 @@ struct Link {
 
 impl Link {
     fn new() -> Option<Link> {
+        Link::wide(1)
+    }
+
+    fn wide(queues: u32) -> Option<Link> {
         if !has_xdp() {
             return None;
         }
         let net = Net::new(&["a", "b"], &TOOLS)?;
-        net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
+        net.wide_link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"), queues);
         ready(&net, &[("a", "a0"), ("b", "b0")]);
         Some(Link { net })
     }
@@ -303,6 +307,130 @@ fn segments_live() {
         assert!(bytes_of(&odd).iter().eq(others), "{mode}: {said}");
         assert!(said.contains("0 without a socket"), "{said}");
     }
+}
+
+/// Each queue of an interface has a socket, and each core of a segment takes the frames of some.
+#[test]
+fn queues_live() {
+    let Some(link) = Link::wide(3) else { return };
+    let folder = Folder::new("xdp-queues");
+    let path = written(
+        &folder,
+        "app wide {
+    port wire = nic(\"a0\"), tap = pcap(\"tap.pcap\")
+    queue seen { depth 1024, instances 2 }
+    queue done { depth 1024, lossless }
+    on wire(p) where p.udp on xdp { p -> steer seen by p.udp.src }
+    on seen(p) where p.udp on cpu(0..2) { p -> done }
+    segment last on cpu(0) { done -> tap }
+}
+",
+    );
+    let (path, tap) = (path.display().to_string(), link.file("tap.pcap"));
+    let mut frames = mixed(900);
+    let mut run =
+        link.net.app("a", &path, &["--cores", "0,1", "--control", "off", "--bind", &format!("tap=pcap:{tap}")]);
+    link.send(&frames);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let said = link.end(&mut run);
+    let mut tapped = bytes_of(&tap);
+    (tapped.sort(), frames.sort());
+    assert!(tapped == frames, "{} of {} frames: {said}", tapped.len(), frames.len());
+    assert!(said.contains("900 to the process, 0 without a socket, 0 dropped"), "{said}");
+}
+
+/// Dropped packets are sampled into a capture.
+#[test]
+fn samples_live() {
+    let Some(link) = Link::new() else { return };
+    let samples = link.file("samples.pcap");
+    let sets = ["--set", "rate=10", "--set", "burst=5", "--set", "sample=2", "--control", "off"];
+    let bind = ["--bind", "wire=nic:a0", "--bind", &format!("samples=pcap:{samples}")];
+    let mut run = link.net.app("a", "ddos_filter", &[&sets[..], &bind].concat());
+    let frame = udp(7, 4000, 53, 100);
+    link.send(&vec![frame.clone(); 400]);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let said = link.end(&mut run);
+    let sampled = bytes_of(&samples);
+    assert!((100..=198).contains(&sampled.len()), "{} samples: {said}", sampled.len());
+    assert!(sampled.iter().all(|f| *f == frame));
+}
+
+/// Values that the hook puts into a ring are what the interpreter has there, as far as there is
+/// room.
+#[test]
+fn rings() {
+    let folder = Folder::new("xdp-ring");
+    let path = written(
+        &folder,
+        "record Seen { src: ip, port: u16, size: u32, late: bool }
+app exported {
+    port wire = nic(\"eth0\")
+    table seen: ring Seen { capacity 300 }
+    counter full
+    on wire(p) where p.ip {
+        let port = if p.udp { p.udp.dst } else { u16(0) }
+        let found = seen.push({ src: p.ip.src, port: port, size: p.len, late: p.len > 70 })
+        if not found { full += 1 }
+        p -> kernel
+    }
+    signal take() -> u64 {
+        let s = seen.pop() else { return 0 }
+        u64(s.size) * 65536 + u64(s.port) + (if s.late { u64(7) } else { 0 }) + hash(s.src) % 1000
+    }
+    signal third() -> u64 { let s = seen[2] else { return 0 }  u64(s.size) }
+    signal waiting() -> u64 { u64(len(seen)) }
+}
+",
+    );
+    let mut signals = 0;
+    let run = |both: &mut Both| {
+        let mut n = 0;
+        hostile(5_000)(&mut |bytes| {
+            both.frame(bytes);
+            n += 1;
+            // At first more values come than go.
+            if n % (if n < 2_000 { 7 } else { 2 }) == 0 {
+                for name in ["waiting", "third", "take", "waiting"] {
+                    both.signal(name, &[]);
+                    signals += 1;
+                }
+            }
+        })
+    };
+    let Some(sum) = beside_it(&path, &[], 1000, run) else { return };
+    assert!(sum.counted > 300 && sum.sent > 1000 && signals > 1000, "{sum:?}");
+}
+
+/// An element that several others send to stands in each of them.
+#[test]
+fn elements_that_are_joined_to() {
+    let folder = Folder::new("xdp-joined");
+    let tests: String = (0..70).map(|n| format!("        if p.len == {} {{ some += {n} }}\n", 40 + n)).collect();
+    let text = format!(
+        "element Big {{
+    in  x: packet
+    out y: packet
+    counter some
+    on x(p) {{
+{tests}        p -> y
+    }}
+}}
+app joined {{
+    port wire = nic(\"eth0\")
+    big = Big() on xdp
+    on wire(p) where p.ip {{
+        if p.udp {{ p -> big }} else if p.tcp {{ p -> big }}
+    }}
+    big -> kernel
+}}
+"
+    );
+    let path = written(&folder, &text);
+    let Some(sum) = compare(&path, &[], hostile(5_000)) else { return };
+    assert!(sum.sent > 1000 && sum.counted > 1000, "{sum:?}");
+    let said = Wireloom::command(&["explain", &path.display().to_string(), "--place", "xdp"]);
+    assert!(said.text.contains("on wire: xdp"), "{}", said.text);
 }
 
 /// A process that does not keep up loses frames, and knows how many.

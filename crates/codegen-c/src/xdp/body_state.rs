@@ -1,8 +1,19 @@
 //! State of a body that is being printed for XDP.
 
-use super::Target;
 use std::collections::BTreeSet;
 use wireloom_ir::{Block, PortId};
+
+/// An instance of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    pub port: u16,
+    pub instance: u16,
+}
+
+impl Target {
+    /// The handler of the frame's own port: `WL_OWN` of `support/bpf.h`.
+    pub const OWN: Target = Target { port: u16::MAX, instance: 0 };
+}
 
 /// Where the programs of a file send frames to.
 #[derive(Default)]

@@ -21,6 +21,7 @@ pub mod keyed;
 mod parts;
 pub mod tables;
 
+pub use body_state::Target;
 pub(crate) use body_state::XdpBody;
 
 use crate::body::{BodyGen, Owner};
@@ -62,18 +63,6 @@ pub struct XdpSource {
     /// Where the process sends the frames that it gets. `None`: a note in front of each frame says
     /// it. Without programs that give it frames it means nothing.
     pub target: Option<Target>,
-}
-
-/// An instance of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
-    pub port: u16,
-    pub instance: u16,
-}
-
-impl Target {
-    /// The handler of the frame's own port: `WL_OWN` of `support/bpf.h`.
-    pub const OWN: Target = Target { port: u16::MAX, instance: 0 };
 }
 
 /// Queues of an interface whose frames the process can get: `WL_QUEUES` of `support/bpf.h`.
@@ -141,6 +130,8 @@ pub struct XdpTable {
     pub slots: usize,
     /// Of prefixes: the map has the bytes of a key in the opposite order.
     pub reversed: bool,
+    /// Of a ring: bytes of the map.
+    pub ring: u32,
 }
 
 impl XdpTable {

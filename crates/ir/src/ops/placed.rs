@@ -38,7 +38,8 @@ statements! {
     Loop        "a loop"                             XDP "";
     Walk        "a walk over a table, or its length" CPU "do it in a timer: `every`";
     Masked      "inserting into a table of patterns" CPU "insert from outside: `wireloom table`";
-    Ring        "a ring"                             CPU "leave this handler to the CPU";
+    Push        "adding to a ring"                   XDP "";
+    Pop         "taking from a ring"                 CPU "do it in a timer: `every`";
     Edit        "setting a header's field"           XDP "";
     Resize      "inserting and removing headers"     XDP "";
     Checksum    "`update_checksum`"                  XDP "";
@@ -68,7 +69,8 @@ fn row(s: &StmtKind) -> Row {
         For { .. } | Loop { .. } | Break | Continue => Row::Loop,
         TableLen { .. } | TableNext { .. } => Row::Walk,
         TableInsert { .. } | TableDelete { .. } => Row::Masked,
-        TablePush { .. } | TablePop { .. } => Row::Ring,
+        TablePush { .. } => Row::Push,
+        TablePop { .. } => Row::Pop,
         Frame { act, .. } => match act {
             FrameAct::Send { .. } => Row::Send,
             FrameAct::Set { .. } => Row::Edit,

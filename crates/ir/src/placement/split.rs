@@ -65,7 +65,7 @@ fn type_of(m: &mut Module, ty: Ty) -> TyId {
     TyId(at as u32)
 }
 
-/// What the giving away of a packet is made of.
+/// The port and the types with which packets are given away.
 struct Away {
     port: PortId,
     index: TyId,
@@ -102,7 +102,7 @@ fn filter_of(m: &Module, handler: HandlerId, away: &Away) -> Option<Body> {
     Some(Body { locals, block, selects: Vec::new() })
 }
 
-/// What becomes of the packets of a filter's block.
+/// The fate of the packets of a filter's block.
 struct Decided {
     /// Some go on behind it, or end the handler there.
     falls: bool,
@@ -145,7 +145,7 @@ struct Splitter<'m> {
 }
 
 impl Splitter<'_> {
-    /// What the filter has of a block. `last`: nothing follows it in its handler.
+    /// The filter's part of a block. `last`: nothing follows it in its handler.
     fn block(&self, block: &[Stmt], last: bool) -> Block {
         let mut out = Vec::new();
         let ends = last || frames::leaves(block);

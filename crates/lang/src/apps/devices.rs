@@ -59,16 +59,15 @@ impl Compiler<'_> {
             let MemberKind::Instance { name, device: Some(device), .. } = &m.kind else { continue };
             if self.device_of(device)? == Device::Cpu {
                 let d = Diagnostic::error("E0675", device.name.span, "an instance has no cores of its own");
-                return Err(
-                    self.report(d.hint("put the wiring that leads to it into a segment: `segment s on cpu(0) { … }`"))
-                );
+                self.report(d.hint("put the wiring that leads to it into a segment: `segment s on cpu(0) { … }`"));
+                continue;
             }
             let comes = |h: &ir::Handler| self.comes_to(h, &name.name) && self.is_of_nic(h);
             let all: Vec<usize> = (0..self.m.handlers.len()).filter(|n| comes(&self.m.handlers[*n])).collect();
             if all.is_empty() {
                 let text = format!("no packets of a `nic(…)` come to `{}`", name.name);
                 let d = Diagnostic::error("E0674", device.name.span, text);
-                return Err(self.report(d.hint("leave `on xdp` out: then the CPU runs the element")));
+                self.report(d.hint("leave `on xdp` out: then the CPU runs the element"));
             }
             all.into_iter().for_each(|n| self.m.handlers[n].device = Device::Xdp);
         }

@@ -1,5 +1,6 @@
-//! Segments: `segment rx on cpu(0) { … }`, and handlers `on cpu(0)`. In: handlers and wirings that stand in one. Out: the
-//! segment of each handler, the queues between segments, and what cannot be divided.
+//! Segments: `segment rx on cpu(0) { … }`, and handlers `on cpu(0)`. In: handlers and wirings that
+//! stand in one. Out: the segment of each handler, the queues between segments, and what cannot be
+//! divided.
 
 use crate::compiler::{Compiler, R};
 use crate::names::ModId;

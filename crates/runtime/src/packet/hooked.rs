@@ -21,7 +21,7 @@ pub struct Hooked {
     pub copied: bool,
 }
 
-/// What becomes of a frame that the program gives to the process.
+/// The place that a frame was sent to which the program gives to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
     /// It was sent to this instance of a port.

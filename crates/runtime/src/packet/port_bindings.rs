@@ -579,8 +579,9 @@ impl Opening<'_> {
         self.app.desc.handlers.iter().any(|h| h.segment == Some(segment) && h.on == HandlerOn::Elsewhere)
     }
 
-    /// The cores that take the frames of programs in the hook: those of the first segment that such
-    /// frames go to, so that they need not change the core.
+    /// The cores that take the frames of programs in the hook. If all of them go to one core, it is
+    /// that one, so that they need not change the core. Else it is a core of the hook's segment: no
+    /// segment that gets frames sends to it.
     fn takers(&self) -> Vec<usize> {
         let desc = &self.app.desc;
         if desc.segments.is_empty() {
@@ -588,9 +589,10 @@ impl Opening<'_> {
         }
         let fed = |p: &usize| desc.ports[*p].senders.iter().any(|s| self.is_hooked(*s));
         let home = |p: usize| desc.handlers[frame_handler(desc, p)? as usize].segment;
-        let first = (0..desc.ports.len()).filter(fed).find_map(home);
+        let to: BTreeSet<u32> = (0..desc.ports.len()).filter(fed).filter_map(home).collect();
         let hooked = (0..desc.segments.len() as u32).find(|s| self.is_hooked(*s));
-        first.or(hooked).map_or(vec![0], |s| self.cores_of(s).collect())
+        let one = to.first().copied().filter(|s| to.len() == 1 && self.cores_of(*s).count() == 1);
+        one.or(hooked).map_or(vec![0], |s| self.cores_of(s).take(1).collect())
     }
 
     /// Each queue goes to a core, as in `open_xdp`.
