@@ -65,12 +65,29 @@ fn sweep(object: Arc<Mutex<Object>>) {
     engine::without_signals(|| std::thread::Builder::new().name("sweep".into()).spawn(work).ok());
 }
 
+/// Frames that the hook has received, by what became of them.
+fn fates(o: &Object) -> [(&'static str, u64); 5] {
+    let (given, unheard) = (o.given(), o.unheard());
+    let (sent, dropped) = (o.fate(Verdict::Tx) + o.fate(Verdict::Redirect), o.fate(Verdict::Drop));
+    [
+        ("kernel", o.fate(Verdict::Pass)),
+        ("sent", sent.saturating_sub(given)),
+        ("process", given),
+        ("no_socket", unheard),
+        ("dropped", (dropped + o.fate(Verdict::Aborted)).saturating_sub(unheard)),
+    ]
+}
+
 /// The hook's part of the app, for the runtime.
 struct Beside(Arc<Mutex<Object>>);
 
 impl Outside for Beside {
     fn counter(&self, counter: usize) -> u64 {
         locked(&self.0).counter(counter)
+    }
+
+    fn fates(&self) -> Vec<(&'static str, u64)> {
+        fates(&locked(&self.0)).to_vec()
     }
 
     fn faults(&self) -> Vec<(u32, u32, u64)> {
@@ -422,9 +439,7 @@ impl Placed {
         let Some(object) = &self.object else { return };
         let (o, mut names) = (locked(object), Vec::new());
         self.parts.iter().for_each(|p| names.extend(p.interfaces.iter().map(String::as_str)));
-        let (passed, dropped) = (o.fate(Verdict::Pass), o.fate(Verdict::Drop) + o.fate(Verdict::Aborted));
-        let (given, unheard) = (o.given(), o.unheard());
-        let (sent, dropped) = (o.fate(Verdict::Tx) + o.fate(Verdict::Redirect) - given, dropped - unheard);
+        let [(_, passed), (_, sent), (_, given), (_, unheard), (_, dropped)] = fates(&o);
         let faults: u64 = (0..o.source().faults as u16).map(|k| o.faults(k)).sum();
         let process = match self.hooked.is_empty() {
             true => String::new(),

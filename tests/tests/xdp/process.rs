@@ -188,11 +188,15 @@ impl Link {
 
     /// Sends frames, a few at a time.
     fn send(&self, frames: &[Vec<u8>]) {
+        self.send_from("b0", frames);
+    }
+
+    fn send_from(&self, device: &str, frames: &[Vec<u8>]) {
         let text: String = frames.iter().map(|f| wireloom_interp::frames::hex(f) + "\n").collect();
         std::fs::write(self.file("frames"), text).expect("the folder is writable");
-        let send = "import socket, sys, time; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('b0', 0)); \
+        let send = "import socket, sys, time; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind((sys.argv[2], 0)); \
              [(s.send(bytes.fromhex(l)), time.sleep(0.002 if n % 50 == 49 else 0)) for n, l in enumerate(open(sys.argv[1]))]";
-        self.net.sh("b", &format!("python3 -c \"{send}\" {}", self.file("frames")));
+        self.net.sh("b", &format!("python3 -c \"{send}\" {} {device}", self.file("frames")));
     }
 
     /// Ends an app in order; all that it has said.
@@ -205,7 +209,7 @@ impl Link {
 
 /// DNS and other traffic.
 fn mixed(n: u16) -> Vec<Vec<u8>> {
-    let port = |i: u16| if i % 3 == 0 { 53 } else { 1000 + i };
+    let port = |i: u16| if i.is_multiple_of(3) { 53 } else { 1000 + i };
     (0..n).map(|i| udp((i % 200) as u8, 5000 + i, port(i), 18 + usize::from(i % 700))).collect()
 }
 
@@ -301,7 +305,8 @@ fn segments_live() {
         let mut dns: Vec<Vec<u8>> = frames.iter().filter(|f| f[36..38] == [0, 53]).cloned().collect();
         // The order of two instances of a queue is not known.
         let mut tapped = bytes_of(&tap);
-        (dns.sort(), tapped.sort());
+        dns.sort();
+        tapped.sort();
         let others = frames.iter().filter(|f| f[36..38] != [0, 53] && f[37] % 2 == 1);
         assert!(tapped == dns, "{mode}: {} of {} frames: {said}", tapped.len(), dns.len());
         assert!(bytes_of(&odd).iter().eq(others), "{mode}: {said}");
@@ -334,9 +339,39 @@ fn queues_live() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     let said = link.end(&mut run);
     let mut tapped = bytes_of(&tap);
-    (tapped.sort(), frames.sort());
+    tapped.sort();
+    frames.sort();
     assert!(tapped == frames, "{} of {} frames: {said}", tapped.len(), frames.len());
     assert!(said.contains("900 to the process, 0 without a socket, 0 dropped"), "{said}");
+}
+
+/// A port of two interfaces: frames of both come, each with the number of its interface.
+#[test]
+fn instances_live() {
+    let Some(link) = Link::new() else { return };
+    link.net.link(("a", "a1", "02:00:00:00:0a:02"), ("b", "b1", "02:00:00:00:0b:02"));
+    ready(&link.net, &[("a", "a1"), ("b", "b1")]);
+    let folder = Folder::new("xdp-instances");
+    let path = written(
+        &folder,
+        "app both {
+    port wires = [nic(\"a0\"), nic(\"a1\")], first = pcap(\"first.pcap\"), second = pcap(\"second.pcap\")
+    queue seen { depth 1024 }
+    on wires[i](p) where p.udp on xdp { p.mark = i + 5  p -> seen }
+    on seen(p) on cpu(0) { if p.mark == 5 { p -> first } else if p.mark == 6 { p -> second } }
+}
+",
+    );
+    let (path, files) = (path.display().to_string(), [link.file("first.pcap"), link.file("second.pcap")]);
+    let bind = [format!("first=pcap:{}", files[0]), format!("second=pcap:{}", files[1])];
+    let mut run = link.net.app("a", &path, &["--control", "off", "--bind", &bind[0], "--bind", &bind[1]]);
+    let frames = mixed(300);
+    link.send_from("b0", &frames[..100]);
+    link.send_from("b1", &frames[100..]);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let said = link.end(&mut run);
+    assert!(bytes_of(&files[0]) == frames[..100], "{said}");
+    assert!(bytes_of(&files[1]) == frames[100..], "{said}");
 }
 
 /// Dropped packets are sampled into a capture.
@@ -467,6 +502,9 @@ fn full_rings_are_counted() {
         let (received, lost) = counted();
         received + lost == u64::from(sent)
     });
+    let page = link.net.curl("a", "http://127.0.0.1:8080/metrics");
+    let given = format!("wireloom_xdp_frames_total{{app=\"slow\",fate=\"process\"}} {sent}");
+    assert!(page.lines().any(|l| l == given), "{page}");
     let (received, lost) = counted();
     assert!(received > 1000 && lost > 100, "{received} and {lost}");
     link.end(&mut run);

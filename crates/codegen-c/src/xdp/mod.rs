@@ -215,6 +215,34 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     })
 }
 
+/// Whether a handler is a filter: it gives frames to the handler that it is the filter of.
+fn gives_away(m: &Module, block: &Block) -> bool {
+    let mut gives = false;
+    walk::stmts(block, &mut |s| {
+        let StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } = &s.kind else { return };
+        gives |= placement::is_process(m, *port)
+    });
+    gives
+}
+
+/// The code behind the walk, for a fault, and behind all ways. A filter gives frames with faults to
+/// the process.
+fn ends(p: &XdpProgram, filter: bool, view: &str) -> (String, &'static str, String) {
+    let wrong = match filter {
+        true => format!("if (WL_UNLIKELY(WL_HAS({view}, WL_WRONG))) goto fault;\n"),
+        false => String::new(),
+    };
+    let faulty = match filter {
+        true => "x->note = WL_OWN;\nfate = WL_PROCESS;\n",
+        false => "wl_count_fault(x, x->fault, x->place);\nfate = XDP_DROP;\n",
+    };
+    let gives = match p.gives {
+        true => format!("if (fate == WL_PROCESS) fate = wl_to_process(x, {});\n", p.sockets()),
+        false => String::new(),
+    };
+    (wrong, faulty, gives)
+}
+
 /// Whether bodies put headers in or take them out: then the places of all headers change.
 fn moves(bodies: &[&Body]) -> bool {
     let mut found = false;
@@ -404,21 +432,8 @@ impl<'m> Gen<'m> {
         let time = if timed { "core.now = wl_now();\n" } else { "" };
         let wall = if uses("x->core->wall") { "core.wall = wl_manual ? core.now : core.now + wl_wall;\n" } else { "" };
         p.gives = out.contains("fate = WL_PROCESS;");
-        let mut filter = false;
-        walk::stmts(&h.body.block, &mut |s| {
-            let StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } = &s.kind else { return };
-            filter |= placement::is_process(m, *port)
-        });
-        let wrong =
-            if filter { format!("if (WL_UNLIKELY(WL_HAS({first}, WL_WRONG))) goto fault;\n") } else { String::new() };
-        let faulty = match filter {
-            true => "x->note = WL_OWN;\nfate = WL_PROCESS;\n",
-            false => "wl_count_fault(x, x->fault, x->place);\nfate = XDP_DROP;\n",
-        };
-        let gives = match p.gives {
-            true => format!("if (fate == WL_PROCESS) fate = wl_to_process(x, {});\n", p.sockets()),
-            false => String::new(),
-        };
+        let filter = gives_away(m, &h.body.block);
+        let (wrong, faulty, gives) = ends(p, filter, &first);
         let instance = match p.interfaces() {
             Some(name) if p.gives || uses("x->instance") => format!(
                 "_Pragma(\"unroll\") for (uint32_t j_ = 0; j_ < {}; j_++) if ({name}[j_] == ctx->ingress_ifindex) x->instance = j_;\nx->instance ^= (uint32_t)wl_unknown;\n",

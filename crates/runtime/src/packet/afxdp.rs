@@ -259,12 +259,14 @@ impl AfXdp {
             return Err(format!("`{name}` has {queues} queues, of which a program in XDP can use {}; set fewer: `ethtool -L {name} combined {}`", hooked.queues, hooked.queues));
         }
         let no_hardware = !std::path::Path::new(&format!("/sys/class/net/{name}/device")).exists();
-        let mut all = Vec::new();
+        let promiscuous =
+            super::afpacket::promiscuous(index).map_err(|e| failure(name, "cannot listen to all of", e))?;
+        let (promiscuous, mut all) = (Arc::new(promiscuous), Vec::new());
         for queue in 0..queues {
             let how = Bind { frags: false, copied: hooked.copied };
             let mut s = AfXdp::open((index, queue), region, how).map_err(|e| failure(name, "cannot open", e))?;
             (s.name, s.no_hardware, s.mtu, s.receives) = (name.to_string(), no_hardware, mtu(name), true);
-            s.gives = Some(hooked.gives);
+            (s.gives, s._promiscuous) = (Some(hooked.gives), Some(promiscuous.clone()));
             put_socket(&hooked.sockets, hooked.first + queue, &s.fd)
                 .map_err(|e| failure(name, "cannot take frames of", e))?;
             all.push(s);
