@@ -13,7 +13,7 @@
 
 struct xdp_md { uint32_t data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; };
 enum { XDP_ABORTED = 0, XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_F_MMAPABLE = 1024 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_MAP_TYPE_XSKMAP = 17, BPF_MAP_TYPE_RINGBUF = 27, BPF_F_MMAPABLE = 1024 };
 enum { BPF_F_BROADCAST = 8, BPF_F_EXCLUDE_INGRESS = 16 };
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static uint32_t (*const bpf_get_smp_processor_id)(void) = (void *)8;
@@ -23,7 +23,10 @@ static long (*const bpf_probe_read_kernel)(void *to, uint32_t n, const void *fro
 static long (*const bpf_xdp_load_bytes)(struct xdp_md *ctx, uint32_t at, void *to, uint32_t n) = (void *)189;
 static long (*const bpf_xdp_store_bytes)(struct xdp_md *ctx, uint32_t at, void *from, uint32_t n) = (void *)190;
 static long (*const bpf_redirect_map)(void *map, uint64_t key, uint64_t flags) = (void *)51;
+static long (*const bpf_xdp_adjust_meta)(struct xdp_md *ctx, int delta) = (void *)54;
 static uint64_t (*const bpf_jiffies64)(void) = (void *)118;
+static long (*const bpf_ringbuf_output)(void *ring, const void *record, uint64_t n, uint64_t flags) = (void *)130;
+static uint64_t (*const bpf_ringbuf_query)(void *ring, uint64_t what) = (void *)134;
 static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t flags) = (void *)181;
 #define SEC(name) __attribute__((section(name), used))
 #define WL_MAP_NUMBER(name, n) int (*name)[n]
@@ -74,6 +77,7 @@ typedef struct wl_fx {
     uint8_t *data;               /* the frame */
     const uint8_t *end;
     wl_core *core;
+    uint64_t note;               /* of a frame that goes to the process */
     uint32_t place, instance;    /* of a fault; of the port */
     uint16_t fault;
 #ifdef WL_BYTES
@@ -82,6 +86,7 @@ typedef struct wl_fx {
     uint64_t seen;               /* the bytes of the frame that were copied last, and where they are */
     uint32_t seen_at;
 #endif
+    bool filter;                 /* it leaves no trace of a frame that goes to the process */
 } wl_fx;
 #ifdef WL_BYTES
 /* The frame has changed. */
@@ -95,8 +100,13 @@ typedef struct wl_fx {
 #endif
 #define wl_state(x) ((x)->state)
 #define wl_fail(x, kind, at) do { if (!(x)->fault) { (x)->fault = (kind); (x)->place = (at); } } while (0)
-/* A header that is there but wrong: counted, and left out. */
-#define wl_header_fault(of, kind, at) do { if ((of) != NULL) wl_count_fault(x, kind, at); } while (0)
+/* A header that is there but wrong: counted, and left out. A filter only notes it: the process
+   counts. */
+#define WL_WRONG 63
+#define wl_header_fault(of, kind, at) do { \
+    if ((of) == NULL) break; \
+    if (x->filter) v->has |= UINT64_C(1) << WL_WRONG; else wl_count_fault(x, kind, at); \
+} while (0)
 /* By kind, and by place. */
 #define wl_count_fault(x, kind, at) do { \
     uint64_t kind_ = (kind), place_ = (at); \
@@ -104,6 +114,31 @@ typedef struct wl_fx {
     if (kind_ < WL_FAULTS) (x)->state->fault[kind_]++; \
     if (kind_ < WL_KINDS) { WL_KEEP(place_); if (place_ < WL_PLACES) { WL_KEEP(kind_); if (kind_ < WL_KINDS) (x)->state->placed[place_][kind_]++; } } \
 } while (0)
+
+/* ---- to the process ---- */
+
+/* The fate of a frame that the process takes, where fates are counted, and that of one for which no
+   socket is there. An interface has at most WL_QUEUES queues. */
+enum { WL_PROCESS = 5, WL_UNHEARD = 6, WL_QUEUES = 256 };
+/* Port, instance and mark. WL_OWN: the handler of the frame's own port. */
+#define WL_NOTE(port, instance, mark) ((uint64_t)(port) << 48 | (uint64_t)((instance) & 0xffff) << 32 | (uint32_t)(mark))
+#define WL_OWN WL_NOTE(0xffff, 0, 0)
+/* Redirects a frame to the socket of its queue. The note lies in front of the frame, which stays as
+   it is. Where all frames have one note, WL_NOTED is 0, and the process knows it. */
+#define wl_to_process(x, sockets) ({ \
+    int to_ = XDP_DROP; \
+    bool room_ = true; \
+    if (WL_NOTED) { \
+        room_ = bpf_xdp_adjust_meta((x)->ctx, -8) == 0; \
+        uint64_t *note_ = (uint64_t *)(long)(x)->ctx->data_meta; \
+        if (room_ && (uint8_t *)(note_ + 1) <= (uint8_t *)(long)(x)->ctx->data) *note_ = (x)->note; else room_ = false; \
+    } \
+    const uint32_t queue_ = (x)->ctx->rx_queue_index; \
+    if (!room_) wl_count_fault(x, WL_F_OVERLOAD, 0); \
+    else if (queue_ < WL_QUEUES) to_ = (int)bpf_redirect_map(&sockets, (x)->instance * WL_QUEUES + queue_, XDP_DROP); \
+    (x)->state->fate[to_ == XDP_REDIRECT ? WL_PROCESS : WL_UNHEARD]++; \
+    to_; \
+})
 
 /* ---- loads ---- */
 
@@ -480,6 +515,15 @@ WL_INLINE void map##_add(uint64_t h) { \
     if (in[0] == WL_PUT && to > is) map##_add(h, to - is); \
     in[1 + (keys)] = map##_get(h); \
     return 1;
+
+/* ---- rings ---- */
+
+/* Whether a record has found room. Nobody is woken: the process looks when it wants. Processors at
+   it at the same time may add some beyond the capacity. */
+WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, const uint64_t capacity) {
+    const uint64_t available = 0, no_wakeup = 1;
+    return bpf_ringbuf_query(ring, available) < capacity * (n + 8) && bpf_ringbuf_output(ring, record, n, no_wakeup) == 0;
+}
 
 /* ---- wildcard tables ---- */
 

@@ -8,12 +8,13 @@ mod edits;
 mod generated;
 mod kinds;
 mod live;
+mod process;
 mod races;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use wireloom_codegen_c::xdp::emit;
+use wireloom_codegen_c::xdp::{emit, NOTE};
 use wireloom_interp::frames::{samples, Beside, FrameIn, Mutator};
 use wireloom_ir::placement::{candidates, fate, obstacles, specialise, Fate};
 use wireloom_ir::{HandlerId, Module, On, PortId};
@@ -53,7 +54,7 @@ fn load(m: &Module, all: &[(HandlerId, PortId)], sets: &[(String, String)]) -> O
         assert!(found.is_empty(), "{}: {found:?}", m.app);
     }
     let settings = params::resolve(&m.desc(), sets).expect("the parameters have values");
-    let instances = |p: PortId| settings.ports[p.index()].names.len().max(1) as u32;
+    let instances = |p: PortId| settings.ports.get(p.index()).map_or(1, |p| p.names.len()).max(1) as u32;
     let handlers: Vec<HandlerId> = all.iter().map(|h| h.0).collect();
     let source = emit(m, &handlers, &instances).expect("handlers of frames");
     let interfaces = all.iter().map(|(_, p)| (*p, (1..=instances(*p)).collect())).collect();
@@ -133,7 +134,11 @@ impl Both<'_> {
         drop(object);
         self.time += self.step;
         let sent = self.pair.frame(&f).expect("the interpreter runs");
-        let ran = self.object.lock().unwrap().test(program, bytes).expect("the kernel runs it");
+        let object = self.object.lock().unwrap();
+        let before = object.unheard();
+        let mut ran = object.test(program, bytes).expect("the kernel runs it");
+        let (given, target) = (object.unheard() > before, object.source().target);
+        drop(object);
         let shown = || wireloom_interp::frames::hex(bytes);
         let expected = match sent.as_slice() {
             [] => (Verdict::Drop, None),
@@ -142,6 +147,15 @@ impl Both<'_> {
                 Some(Fate::Back) if *instance == 0 => (Verdict::Tx, Some(out)),
                 // The map of ports is empty in a test.
                 Some(Fate::Back | Fate::Redirected) => (Verdict::Aborted, Some(out)),
+                Some(Fate::Process) => {
+                    assert!(given, "{app}: frame {}", shown());
+                    if target.is_none() {
+                        let note = ran.frame.drain(..NOTE).collect::<Vec<u8>>();
+                        let expected = u64::from(*to) << 48 | u64::from(*instance) << 32;
+                        assert_eq!(note, expected.to_ne_bytes(), "{app}: frame {}", shown());
+                    }
+                    (Verdict::Drop, Some(out))
+                }
                 None => panic!("sent to a port that XDP does not have"),
             },
             [(_, _, out), rest @ ..] => {

@@ -9,11 +9,13 @@
 
 mod frames;
 mod sharing;
+mod split;
 mod tables;
 
 pub use frames::{broadcast, fixed_parts};
 pub use sharing::together;
-pub use tables::{canonical_size, CAPACITY_MAX, KEY_MAX, VALUE_MAX, WIDE_KEY_MAX, WIDE_VALUE_MAX};
+pub use split::{is_process, split, Split};
+pub use tables::{canonical_size, ring_bytes, CAPACITY_MAX, KEY_MAX, VALUE_MAX, WIDE_KEY_MAX, WIDE_VALUE_MAX};
 
 use crate::desc::{FrameEngine, PortKind};
 use crate::ops::{self, Device};
@@ -41,6 +43,9 @@ pub enum Fate {
     Back,
     /// It leaves through another interface (`XDP_REDIRECT`).
     Redirected,
+    /// The process takes it through AF_XDP (`XDP_REDIRECT`), and puts it where it was sent: into a
+    /// queue, or out of a port that the hook does not have.
+    Process,
 }
 
 /// None: the hook cannot send frames to this port.
@@ -50,7 +55,16 @@ pub fn fate(m: &Module, from: Option<PortId>, to: PortId) -> Option<Fate> {
         FrameEngine::Kernel => Some(Fate::Kernel),
         FrameEngine::Nic if from == Some(to) => Some(Fate::Back),
         FrameEngine::Nic => Some(Fate::Redirected),
-        _ => None,
+        // The hook cannot wait for room.
+        FrameEngine::Lossless => None,
+        FrameEngine::Pcap
+        | FrameEngine::Tun
+        | FrameEngine::Tap
+        | FrameEngine::Memory
+        | FrameEngine::Udp
+        | FrameEngine::Loop
+        | FrameEngine::Queue
+        | FrameEngine::Lossy => Some(Fate::Process),
     }
 }
 
@@ -159,10 +173,6 @@ impl Search<'_> {
         if desc::is_mixed(self.m.ports.iter().map(|p| &p.kind)) {
             let what = format!("app `{}` has ports of connections, too", self.m.app);
             self.add("E0674", span, what, "make the packets an app of their own");
-        }
-        if self.h.segment.is_some() {
-            let what = format!("`{}` stands in a segment, which has a core of its own", self.h.name);
-            self.add("E0674", span, what, "move it out of the segment");
         }
         let graph = crate::parse_graph::ParseGraph::new(self.m, unit);
         let size = |n: &u32| self.m.unit(graph.layers[*n as usize].unit).max;
@@ -336,10 +346,12 @@ fn zero(p: &Param) -> desc::ParamValue {
     }
 }
 
-/// Puts the values of parameters in the place of their names, in a handler and in functions. What
-/// follows from them is folded: branches that are not taken are not there.
+/// Puts the elements that are joined to into a handler, and the values of parameters in the place
+/// of their names, in functions, too. What follows from them is folded: branches that are not taken
+/// are not there.
 pub fn specialise(m: &mut Module, handler: HandlerId, values: &[desc::ParamValue]) {
     use desc::ParamValue::{Bool, Bytes, Duration, UInt};
+    passes::inline_elements::whole(m, handler);
     let types = m.types.clone();
     let mut value = |e: &mut Expr| {
         let ExprKind::Param(p) = *e.kind else { return };

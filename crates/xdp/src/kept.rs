@@ -1,9 +1,9 @@
 //! Tables that the hook keeps, for the interpreter.
 
+use crate::shape::Shape;
 use crate::Object;
 use std::sync::{Arc, Mutex, MutexGuard};
 use wireloom_interp::{OutsideTable, Pattern, Ranked};
-use crate::shape::Shape;
 use wireloom_ir::{Module, TableId};
 
 /// A table of a program in the hook.
@@ -31,6 +31,14 @@ impl OutsideTable for Kept {
 
     fn remove(&self, key: &[u8]) -> bool {
         self.object().remove(self.table, &self.key.spread(key))
+    }
+
+    fn pop(&self) -> Option<Vec<u8>> {
+        self.object().pop(self.table)
+    }
+
+    fn at(&self, place: u64) -> Option<Vec<u8>> {
+        self.object().at(self.table, place)
     }
 
     fn entries(&self) -> u64 {

@@ -13,6 +13,7 @@ mod kernel;
 mod maps;
 mod masked;
 mod object;
+mod ring;
 mod shape;
 mod shared;
 

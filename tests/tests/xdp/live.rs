@@ -56,7 +56,7 @@ fn firewall_live() {
 }
 
 /// Whether programs can be loaded here; if not, it is said loudly.
-fn has_xdp() -> bool {
+pub(super) fn has_xdp() -> bool {
     let here = Object::load(&probe(), &Settings::default()).is_ok();
     if !here {
         eprintln!("SKIPPED: no XDP here");
@@ -64,11 +64,11 @@ fn has_xdp() -> bool {
     here
 }
 
-const TOOLS: [&str; 4] = ["ping", "curl", "ethtool", "python3"];
+pub(super) const TOOLS: [&str; 4] = ["ping", "curl", "ethtool", "python3"];
 
 /// A frame that XDP sends to a veth is lost unless its other end has GRO. And a host leaves
 /// checksums to a veth, which XDP would see unfinished.
-fn ready(net: &Net, ends: &[(&str, &str)]) {
+pub(super) fn ready(net: &Net, ends: &[(&str, &str)]) {
     for (ns, device) in ends {
         net.sh(ns, &format!("ethtool -K {device} gro on tx off"));
     }

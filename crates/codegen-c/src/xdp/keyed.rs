@@ -3,6 +3,7 @@
 //! - An array's entry has a lock of its own. An entry of one word is read without it.
 //! - A sketch is an array of words, which processors change by atomic operations.
 //! - Prefixes lie in the kernel's own trie. The process changes it, an entry as a whole.
+//! - A ring is the kernel's own (`BPF_MAP_TYPE_RINGBUF`). The process takes its values.
 //! - A wildcard table has a list of masks, and one hash table for the entries of all of them. The
 //!   process changes both so that a packet finds either the old entry or the new one.
 
@@ -83,6 +84,15 @@ impl Gen<'_> {
                 self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", &mask, u64::from(MASKS) + 1, 0, &masks));
                 self.helpers.push_str(&format!("WL_WILDCARD({n}, {masks}, {}, {values}, {MASKS})\n", x.key_words()));
             }
+            TableKind::Ring => {
+                self.types.push_str(&format!(
+                    "/* Ring {title}: a value. */\nstruct {n}_value {{ uint64_t v[{values}]; }};\n"
+                ));
+                self.helpers.push_str(&format!(
+                    "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF); WL_MAP_NUMBER(max_entries, {}); }} {n} SEC(\".maps\");\n",
+                    x.ring
+                ));
+            }
             _ => {}
         }
     }
@@ -100,6 +110,19 @@ pub(super) fn changes(kind: TableKind, x: &XdpTable, capacity: u64) -> String {
 }
 
 impl<'m> BodyGen<'_, 'm> {
+    pub(super) fn xdp_ring(&mut self, x: &XdpTable, s: &'m StmtKind) {
+        let StmtKind::TablePush { value, dst, .. } = s else { return };
+        let (t, n, dst) = (&self.g.m.tables[x.table.index()], &x.map, self.name(*dst));
+        let (codec, c, text) = (self.g.xdp_codec(t.value), self.g.cty(t.value), self.expr(value));
+        line!(self, "{{ const {c} new_ = {text};");
+        self.check(value.may_fault());
+        line!(
+            self,
+            "struct {n}_value v_ = {{0}};\npack_{codec}(v_.v, new_);\n{dst} = wl_ring_push(&{n}, &v_, sizeof v_, {}); }}\nWL_FORGET_FLAG({dst});",
+            t.capacity
+        );
+    }
+
     pub(super) fn xdp_array(&mut self, x: &XdpTable, s: &'m StmtKind) {
         let (t, n) = (&self.g.m.tables[x.table.index()], x.map.clone());
         let (codec, words, cap) = (self.g.xdp_codec(t.value), x.value_words().max(1), t.capacity);

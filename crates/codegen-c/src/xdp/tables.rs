@@ -12,7 +12,7 @@ use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
 use crate::parser::line;
-use wireloom_ir::placement::canonical_size;
+use wireloom_ir::placement::{canonical_size, ring_bytes};
 use wireloom_ir::*;
 
 /// The numbers of changes from outside.
@@ -48,7 +48,7 @@ impl<'m> Gen<'m> {
     pub(super) fn xdp_of(&self, id: TableId) -> XdpTable {
         let t = &self.m.tables[id.index()];
         let name: String = names::ident(&t.name).chars().take(9).collect();
-        let kept = matches!(t.kind, TableKind::Lpm | TableKind::Wildcard);
+        let kept = matches!(t.kind, TableKind::Lpm | TableKind::Wildcard | TableKind::Ring);
         let words = |ty| canonical_size(self.m, ty).div_ceil(8);
         let (line, slots) = line_of(8 * (1 + words(t.key) + words(t.value)));
         XdpTable {
@@ -65,6 +65,7 @@ impl<'m> Gen<'m> {
             slots,
             wide: layout::has_bytes(self.m, t.key) || layout::has_bytes(self.m, t.value),
             reversed: t.kind == TableKind::Lpm && keyed::is_reversed(self.m, t.key),
+            ring: ring_bytes(t.capacity, canonical_size(self.m, t.value)).unwrap_or_default(),
         }
     }
 
@@ -302,6 +303,7 @@ impl<'m> BodyGen<'_, 'm> {
             TableKind::Array => self.xdp_array(&x, s),
             TableKind::Lpm => self.xdp_prefix(&x, s),
             TableKind::Wildcard => self.xdp_wildcard(&x, s),
+            TableKind::Ring => self.xdp_ring(&x, s),
             _ => self.xdp_sketch(&x, s),
         }
     }

@@ -44,6 +44,16 @@ const LEAST_LRU: u64 = 1024;
 /// Entries of a table: its map is made whole at the start.
 pub const CAPACITY_MAX: u64 = 32 << 20;
 
+/// Records of a ring that processors may add beyond its capacity, at the same time.
+const AT_ONCE: u64 = 256;
+
+/// Bytes of the kernel's ring for so many values, each of so many bytes. `None`: too many.
+pub fn ring_bytes(capacity: u64, value: usize) -> Option<u32> {
+    let record = 8 + 8 * value.div_ceil(8).max(1) as u64;
+    let all = capacity.checked_add(AT_ONCE)?.checked_mul(record)?.max(4096).checked_next_power_of_two()?;
+    u32::try_from(all).ok().filter(|n| *n <= 1 << 30)
+}
+
 /// Whether a statement is about a table of this kind as the hook has it.
 fn has(kind: TableKind, s: &StmtKind) -> bool {
     use StmtKind::*;
@@ -54,7 +64,8 @@ fn has(kind: TableKind, s: &StmtKind) -> bool {
         TableKind::Wildcard | TableKind::Lpm => matches!(s, TableGet { .. }),
         TableKind::Bloom => matches!(s, TableGet { .. } | TablePut { .. } | TableUpdate { .. }),
         TableKind::CountMin => matches!(s, TableGet { .. } | TableUpdate { .. }),
-        TableKind::HyperLogLog | TableKind::Ring => false,
+        TableKind::Ring => matches!(s, TablePush { .. }),
+        TableKind::HyperLogLog => false,
     }
 }
 
@@ -62,13 +73,18 @@ impl Search<'_> {
     pub(super) fn table(&mut self, s: &Stmt, t: TableId) {
         let t = &self.m.tables[t.index()];
         let kind = text::table_kind(t.kind);
-        if matches!(t.kind, TableKind::HyperLogLog | TableKind::Ring) {
+        if t.kind == TableKind::HyperLogLog {
             let what = format!("table `{}` is `{kind}`, which XDP does not have", t.name);
             return self.add("E0670", s.span, what, "leave this handler to the CPU");
         }
         if !has(t.kind, &s.kind) && ops::statement(&s.kind).devices.contains(&ops::Device::Xdp) {
-            let what = format!("XDP cannot change table `{}` in this way: it is `{kind}`", t.name);
-            return self.add("E0670", s.span, what, "leave this handler to the CPU");
+            let what = format!("XDP cannot use table `{}` in this way: it is `{kind}`", t.name);
+            let hint = if t.kind == TableKind::Ring {
+                "look at its values in a timer: `every`"
+            } else {
+                "leave this handler to the CPU"
+            };
+            return self.add("E0670", s.span, what, hint);
         }
         let (key, value) = (canonical_size(self.m, t.key), canonical_size(self.m, t.value));
         let fixed = |bytes| is_fixed(self.m, t.key, bytes) && is_fixed(self.m, t.value, bytes);
@@ -83,6 +99,9 @@ impl Search<'_> {
         } else if t.evict_lru && t.capacity < LEAST_LRU {
             let what = format!("XDP does not know which entry of table `{}` was used least recently", t.name);
             self.add("E0670", s.span, what, "give it a capacity of at least 1024, or leave `evict lru` out");
+        } else if t.kind == TableKind::Ring && ring_bytes(t.capacity, value).is_none() {
+            let what = format!("ring `{}` is too large for XDP: {} values of {value} bytes", t.name, t.capacity);
+            self.add("E0671", s.span, what, "a ring has at most a gigabyte there");
         } else if t.capacity > CAPACITY_MAX {
             let what = format!("table `{}` is too large for XDP: {} entries", t.name, t.capacity);
             self.add("E0671", s.span, what, "a table has at most 33554432 entries there");

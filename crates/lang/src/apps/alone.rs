@@ -79,7 +79,7 @@ impl Compiler<'_> {
         let members = [ast::Member {
             doc: String::new(),
             span,
-            kind: MemberKind::Instance { name: it.clone(), element: path, args: vec![] },
+            kind: MemberKind::Instance { name: it.clone(), element: path, args: vec![], device: None },
         }];
         self.instance_handlers(module, &members);
         self.behind_handlers(&e.name.name);

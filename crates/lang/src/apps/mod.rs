@@ -90,6 +90,7 @@ impl Compiler<'_> {
         self.behind_handlers(&app.name.name);
         self.unused_given(module);
         self.check_graph();
+        let _ = self.instances_on_devices(app);
         self.table_signals();
         self.unhandled();
         self.check_caches();
@@ -136,7 +137,7 @@ impl Compiler<'_> {
                 }
                 (&f.name, info.map(AppName::Fn))
             }
-            MemberKind::Instance { name, element, args } => (name, self.instance(module, name, element, args)),
+            MemberKind::Instance { name, element, args, .. } => (name, self.instance(module, name, element, args)),
             MemberKind::In { name, .. } | MemberKind::Out { name, .. } => {
                 let d = Diagnostic::error(
                     "E0613",

@@ -508,15 +508,18 @@ pub static CODES: &[Code] = &[
          `update`.",
         "app a {\n    port wire = nic(\"eth0\")\n    state n: u64\n    on wire(p) on xdp { n += 1  p -> kernel }\n    every 1s { n = 0 }\n}\n"),
     code("E0673", "a way that a packet cannot go from XDP",
-        "In XDP a packet has one fate: it goes to the host (`kernel`), back to its port, to another \
-         `nic(…)`, to all interfaces of a port, or it is dropped. It is sent once, as it then is.",
+        "In XDP a packet has one fate. It goes to the host (`kernel`), back to its port, to another \
+         port, to all interfaces of a port, or into a queue. Else it is dropped. It is sent once, as \
+         it then is. XDP cannot wait, so the queue is not `lossless`.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { p -> kernel  p -> wire }\n}\n"),
     code("E0674", "a handler that XDP cannot run",
-        "`on xdp` stands behind a handler of the packets of a network interface, `nic(…)`. The \
-         handler stands in no segment, and the app has no ports of connections.",
+        "`on xdp` stands behind a handler of the packets of a network interface, `nic(…)`. It may \
+         stand behind a segment of such handlers, or behind an element's instance to which such \
+         packets come. The app has no ports of connections.",
         "app a {\n    port wire = pcap(\"in.pcap\")\n    on wire(p) on xdp { p -> kernel }\n}\n"),
     code("E0675", "an unknown device",
-        "The device of a handler is `xdp`. Without a word the CPU runs it.",
+        "The device of a handler or a segment is `xdp` or `cpu(n)`, that of an element's instance is \
+         `xdp`. Without a word the CPU runs it.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xpd { p -> kernel }\n}\n"),
     code("E0680", "a protocol that needs a connection",
         "Over UDP each datagram is one message. A tunnel, a merge, and connections that belong to \
