@@ -60,7 +60,7 @@ pub(crate) struct BodyGen<'g, 'm> {
     /// suspensions.
     in_order: bool,
     /// Values found for the whole batch before the handler runs.
-    pub ahead: Option<BatchPlan<'m>>,
+    pub batched: Option<BatchPlan<'m>>,
     /// Values kept beside the state for the length of a batch.
     pub kept: HoistedState,
     /// Keys that are put together where they are used.
@@ -95,7 +95,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             next_call: 0,
             views: Vec::new(),
             in_order: takes_order(&body.block),
-            ahead: None,
+            batched: None,
             kept: HoistedState::default(),
             late: BTreeSet::new(),
             title: String::new(),
@@ -142,7 +142,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     /// Whether a local's value has been used before the handler runs.
     pub fn is_unused(&self, l: LocalId) -> bool {
-        self.ahead.as_ref().is_some_and(|a| a.unused.contains(&l))
+        self.batched.as_ref().is_some_and(|a| a.unused.contains(&l))
     }
 
     pub fn expr(&mut self, e: &Expr) -> String {

@@ -442,8 +442,8 @@ impl<'m> Gen<'m> {
     /// A handler of frames: no task, no suspension.
     fn frame_handler(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         self.frame_unit(unit);
-        let (ahead, kept) = (self.ahead(h), &h.plan.hoisted);
-        let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.batch_entry_type(i, a)));
+        let (batched, kept) = (self.batched(h), &h.plan.hoisted);
+        let second = batched.as_ref().map(|a| format!(", const {} *batched", self.batch_entry_type(i, a)));
         let (third, back) = if kept.is_empty() {
             (String::new(), String::new())
         } else {
@@ -455,7 +455,7 @@ impl<'m> Gen<'m> {
         }
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         b.kept = kept.clone();
-        b.ahead = ahead;
+        b.batched = batched;
         b.late = h.plan.late.iter().copied().collect();
         b.title = format!("on {}", h.name);
         b.declare(1);

@@ -76,7 +76,7 @@ pub fn options(m: &Module, unit: UnitId) -> Vec<&Expr> {
 
 /// Fields that must have one value, and fields that have one if there are no options (which the
 /// last header may have).
-pub fn usual_values(m: &Module, unit: UnitId, last: bool) -> Known {
+pub fn common_values(m: &Module, unit: UnitId, last: bool) -> Known {
     let mut known = Known::new();
     for f in &m.unit(unit).body {
         if let Some([(low, high)]) = m.unit(unit).fields[f.index()].within.as_deref() {

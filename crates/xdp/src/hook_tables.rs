@@ -6,18 +6,18 @@ use wireloom_interp::{OutsideTable, Pattern, Ranked};
 use wireloom_ir::{Module, TableId};
 
 /// A table of a program in the hook.
-struct Kept {
+struct HookTable {
     object: Arc<Mutex<Object>>,
     table: usize,
 }
 
-impl Kept {
+impl HookTable {
     fn object(&self) -> MutexGuard<'_, Object> {
         self.object.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-impl OutsideTable for Kept {
+impl OutsideTable for HookTable {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.object().get(self.table, key)
     }
@@ -50,7 +50,7 @@ pub fn tables(m: &Module, objects: &[Arc<Mutex<Object>>]) -> Vec<Option<Arc<dyn 
     let of = |n: usize| {
         objects.iter().find_map(|object| {
             let table = object.lock().unwrap_or_else(|e| e.into_inner()).table(TableId(n as u32))?;
-            Some(Arc::new(Kept { object: object.clone(), table }) as Arc<dyn OutsideTable>)
+            Some(Arc::new(HookTable { object: object.clone(), table }) as Arc<dyn OutsideTable>)
         })
     };
     (0..m.tables.len()).map(of).collect()

@@ -17,8 +17,8 @@ mod body_state;
 mod edit;
 mod frames;
 mod functions;
-pub mod keyed;
 mod parts;
+pub mod table_kinds;
 pub mod tables;
 
 pub(crate) use body_state::XdpBody;

@@ -7,7 +7,7 @@
 //! lock. A program of its own makes changes from outside ([`XdpTable::program`]), so that no thread
 //! of the process ever holds such a lock.
 
-use super::{keyed, XdpTable};
+use super::{table_kinds, XdpTable};
 use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
@@ -63,7 +63,7 @@ impl<'m> Gen<'m> {
             lines: lines(t.capacity, slots as u64) as u32,
             line,
             slots,
-            reversed: t.kind == TableKind::Lpm && keyed::is_reversed(self.m, t.key),
+            reversed: t.kind == TableKind::Lpm && table_kinds::is_reversed(self.m, t.key),
         }
     }
 
@@ -188,7 +188,7 @@ pub(super) fn xdp_changes(m: &Module, x: &XdpTable) -> String {
     let Some(program) = &x.program else { return String::new() };
     format!(
         "/* Changes from outside: what, a key and a value come in as a frame. */\nSEC(\"xdp\") int {program}(struct xdp_md *ctx) {{\n{}\n}}\n",
-        keyed::changes(x.kind, x, m.tables[x.table.index()].capacity)
+        table_kinds::changes(x.kind, x, m.tables[x.table.index()].capacity)
     )
 }
 

@@ -434,7 +434,7 @@ impl<'a> Flow<'a, '_, '_> {
             }
             StmtKind::GroupAdd { index, parts } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
-                self.c.need(parts.iter().all(|e| self.c.is_bytes(e.ty)), path, "what is added to a group is not bytes");
+                self.c.need(parts.iter().all(|e| self.c.is_bytes(e.ty)), path, "a part of a group is not bytes");
             }
             StmtKind::GroupRun { part, bytes } => {
                 self.c.need(self.c.is_uint(part.ty), path, "a part is not an unsigned integer");
@@ -463,7 +463,7 @@ impl<'a> Flow<'a, '_, '_> {
             }
             StmtKind::Frame { frame, act } => self.frame_act(here, *frame, act, state),
             StmtKind::Parse { unit, bytes, dst, ok } => {
-                self.c.need(self.c.is_bytes(bytes.ty), path, "what is parsed is not bytes");
+                self.c.need(self.c.is_bytes(bytes.ty), path, "the operand of a parse is not bytes");
                 self.sets(path, *dst, &Ty::Msg(*unit), state);
                 self.sets(path, *ok, &Ty::Bool, state);
             }
@@ -489,7 +489,7 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::Reread { msg, dst, ok } => {
                 let unit = if let Outgoing::Pass { msg, .. } = msg { self.unit_of(*msg) } else { None };
                 let Some(u) = unit.filter(|u| u.index() < self.c.m.units.len()) else {
-                    return self.error(path, "what is read again is no changed message");
+                    return self.error(path, "the message to be read again was not changed");
                 };
                 self.message(here, msg, u, state);
                 self.sets(path, *dst, &Ty::Msg(u), state);
@@ -523,7 +523,7 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(self.c.is_int(e.ty), path, "a number is emitted that is none")
             }
             StmtKind::Outcome(e) => {
-                self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "what an answer is counted as is no u32")
+                self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "the class of an answer is no u32")
             }
             StmtKind::Close => {
                 self.c.need(self.code.conn || self.code.kind == Kind::OnFault, path, "there is no connection here")
@@ -647,7 +647,7 @@ impl<'a> Flow<'a, '_, '_> {
         let Some(wire) = m.wires.get(wire.index()) else { return self.error(path, "a wire does not exist") };
         let Target::Input { input: to, .. } = wire.to else { return };
         let takes = m.inputs.get(to.index()).is_some_and(|i| i.body.is_some() && Some(i.unit) == self.unit_of(frame));
-        self.c.need(takes, path, "what a wire leads to does not take this frame");
+        self.c.need(takes, path, "the target of the wire does not take this frame");
     }
 
     fn parts(&mut self, here: StmtPlace, parts: &[Part], state: &State) {
@@ -663,7 +663,7 @@ impl<'a> Flow<'a, '_, '_> {
         let StmtPlace { name, path, at } = here;
         let unit = self.unit_of(frame).and_then(|u| self.c.m.units.get(u.index()));
         let Some(layers) = unit.and_then(|u| u.frame.as_ref()).map(|f| f.layers.clone()) else {
-            return self.error(path, "what is acted on is no frame");
+            return self.error(path, "the operand of a frame's act is no frame");
         };
         let (layer, body) = match act {
             FrameAct::Set { layer, .. } | FrameAct::Remove { layer } | FrameAct::Checksum { layer } => {
@@ -721,7 +721,7 @@ impl<'a> Flow<'a, '_, '_> {
         let port = self.c.m.ports.get(p.index()).filter(|p| matches!(p.kind, PortKind::Connect(_)));
         let protocol = port.and_then(|p| p.protocols.first()).and_then(|p| self.c.m.protocols.get(p.index())).cloned();
         if protocol.is_none() {
-            self.error(path, "what it is sent to is not a connect port")
+            self.error(path, "the target of a send is not a connect port")
         }
         protocol
     }
@@ -736,7 +736,9 @@ impl<'a> Flow<'a, '_, '_> {
                 self.within(Inside::Message, |f| f.block(name, at, &mut number, body, Some(state.clone())));
             }
             Outgoing::Pass { msg, edits } => {
-                let Some(u) = self.unit_of(*msg) else { return self.error(path, "what is passed on is no message") };
+                let Some(u) = self.unit_of(*msg) else {
+                    return self.error(path, "the local that is passed on is no message");
+                };
                 self.c.need(u == unit, path, "the message is of another unit than its protocol's");
                 for e in edits {
                     self.edit(path, *msg, e);

@@ -428,7 +428,7 @@ impl Checker<'_> {
                     m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }))
                 }
             };
-            self.need(known, &path, "what it leads to does not exist, or takes no frames");
+            self.need(known, &path, "its target does not exist, or takes no frames");
         }
         for i in &m.inputs {
             self.input(i)

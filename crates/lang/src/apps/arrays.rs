@@ -2,8 +2,8 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
-use super::ends::{Direction, Entrance};
 use super::scope::{AppName, Instance};
+use super::wire_ends::{Direction, Entrance};
 use crate::body::Lower;
 use crate::compiler::{Compiler, R, T_U32};
 use crate::ir_builder as build;

@@ -6,9 +6,9 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
-use super::ends::Direction;
 use super::frame_tests::way_in;
 use super::scope::AppName;
+use super::wire_ends::Direction;
 use crate::body::HandlerCtx;
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;

@@ -4,9 +4,9 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
 use super::arrays::{instance_at, name_at};
-use super::ends::{Direction, Entrance, From, Outlet};
 use super::instances::built_outs;
 use super::scope::{AppName, AppScope, Instance, TypeBindings};
+use super::wire_ends::{Direction, Entrance, From, Outlet};
 use crate::body::{Lower, Replied, Ret};
 use crate::compiler::{Compiler, Reported, R};
 use crate::items::Item;

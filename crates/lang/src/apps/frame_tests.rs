@@ -7,9 +7,9 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
-use super::ends::Direction;
 use super::scope::{AppName, AppScope};
 use super::test_names::{TestNames, TestValue};
+use super::wire_ends::Direction;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;

@@ -9,8 +9,8 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
 use super::arrays::{instance_at, place_name};
-use super::ends::{Around, Loop, Outlet};
 use super::scope::{AppName, Instance};
+use super::wire_ends::{Around, Loop, Outlet};
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;

@@ -2,15 +2,14 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
-pub mod alone;
 pub mod arrays;
 pub mod caches;
 pub mod controls;
 pub mod core_partition;
-pub mod declared;
+pub mod declarations;
 pub mod devices;
+pub mod element_check;
 pub mod elements;
-pub mod ends;
 pub mod frame_tests;
 pub mod frames;
 pub mod gauges;
@@ -29,6 +28,7 @@ pub mod tables;
 pub mod test_names;
 pub mod tests;
 pub mod type_params;
+pub mod wire_ends;
 pub mod wiring;
 
 use crate::compiler::{Compiler, Reported, R};
@@ -94,7 +94,7 @@ impl Compiler<'_> {
         self.unhandled();
         self.check_caches();
         self.place_segments();
-        self.halves();
+        self.core_partition();
         self.merge_nodes();
         self.full_for_ever();
     }
@@ -279,7 +279,8 @@ impl Compiler<'_> {
                 ));
             }
         };
-        let count = self.array_sizes(i, ends::Direction::Out)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
+        let count =
+            self.array_sizes(i, wire_ends::Direction::Out)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
         let whole = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
         let d = match (index.map(|i| &*i.kind), count) {
             (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} outputs"))

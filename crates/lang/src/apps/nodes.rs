@@ -4,10 +4,10 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
 use super::arrays::{instance_at, place_name};
-use super::ends::From;
 use super::inputs::to_name;
 use super::scope::AppName;
-use crate::body::sink::Sink;
+use super::wire_ends::From;
+use crate::body::destination::Sink;
 use crate::body::Lower;
 use crate::compiler::{Reported, R};
 use crate::ty::Ty;

@@ -402,6 +402,11 @@ impl Lower<'_, '_> {
     pub fn app_name(&mut self, n: &Ident) -> Option<R<Val>> {
         let found = self.cx.app.get(&n.name).cloned()?;
         Some(match found {
+            AppName::Param(_, Ty::List(..)) => {
+                let d = Diagnostic::error("E0615", n.span, format!("`{}` is a list for ports, and no value", n.name));
+                self.cx.report(d.hint("`len(port)` is the number of a port's servers, `port[i]` one of them"));
+                Err(Reported)
+            }
             AppName::Param(id, ty) => {
                 let t = self.cx.lower_ty(&ty);
                 Ok(Val::pure(ty, ir::Expr::new(t, K::Param(id))))

@@ -3,7 +3,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
-use super::sink::Sink;
+use super::destination::Sink;
 use super::{Binding, Kind, Lower, Ret};
 use crate::apps::scope::{AppName, Instance};
 use crate::compiler::{Compiler, Reported, R};

@@ -3,7 +3,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
-use super::sink::{Joined, Sink};
+use super::destination::{Joined, Sink};
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};
 use crate::ir_builder as build;

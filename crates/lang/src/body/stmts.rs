@@ -2,7 +2,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
-use super::sink::Sink;
+use super::destination::Sink;
 use super::{Kind, Lower, Replied, Ret};
 use crate::compiler::{Reported, R};
 use crate::ir_builder as build;

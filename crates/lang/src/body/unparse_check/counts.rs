@@ -7,7 +7,7 @@
 use super::super::unparse_check::constraints::same_sum;
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
-use crate::body::sink::Joined;
+use crate::body::destination::Joined;
 use crate::compiler::R;
 use crate::ir_builder as build;
 use crate::ty::Ty;
