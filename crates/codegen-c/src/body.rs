@@ -5,8 +5,6 @@
 //! declaration. At an `Await` the live ones are stored in the task's frame, together with the
 //! bounds of the loops around it. They are loaded again behind it.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::batch_lookup::BatchPlan;
 use crate::gen::Gen;
 use crate::names;
@@ -639,6 +637,7 @@ fn takes_order(block: &Block) -> bool {
 
 /// For each call in the order of statements, the needs of the first await behind it (behind the
 /// last: of all awaits together).
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn call_flags(block: &Block) -> Vec<&'static str> {
     enum Op {
         Call,

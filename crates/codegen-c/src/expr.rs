@@ -1,7 +1,5 @@
 //! Expressions: pure, so each becomes one C expression.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::gen::Gen;
 use crate::names;
 use crate::scope::{At, Head, Inst, Item, Scope};
@@ -542,6 +540,7 @@ impl Gen<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn binary(&mut self, s: &Scope, op: BinOp, a: &Expr, b: &Expr, ty: TyId) -> String {
         use BinOp::*;
         let (x, y) = (self.expr(s, a), self.expr(s, b));
@@ -658,6 +657,7 @@ impl Gen<'_> {
         format!("({{ {c} {name} = ({c})({value}); {test}; }})")
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn list_get(&mut self, s: &Scope, a: &Expr, i: &Expr) -> String {
         let index = self.expr(s, i);
         match &*a.kind {
@@ -699,6 +699,7 @@ impl Gen<'_> {
         format!("{helper}(&{}.{}, {}{args})", i.at, names::field(m, i.unit, f), i.base)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn builtin(&mut self, s: &Scope, b: Builtin, args: &[Expr], ty: TyId) -> String {
         let a = self.exprs(s, args);
         let arg = |i: usize| a.get(i).cloned().unwrap_or_else(|| "0".into());

@@ -1,8 +1,6 @@
 //! Acts on frames: fields set in place, headers inserted and removed, frames sent. Also the
 //! function that runs a handler over a batch.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::body::BodyGen;
 use crate::frame_counts;
 use crate::frame_facts::Offset;
@@ -129,6 +127,7 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn chosen(&mut self, block: &'m Block, when: &str) {
         for s in block {
             match &s.kind {
@@ -415,6 +414,7 @@ pub(crate) fn store(at: &str, field: &Field, value: &str) -> String {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn field_len(field: &Field) -> String {
     match &field.kind {
         FieldKind::Bytes { extent: Extent::Length(e), .. } => match &*e.kind {

@@ -1,7 +1,5 @@
 //! The whole file: state, functions, handlers, fault replies, and the table that the runtime gets.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::batch_lookup::hoisted_back;
 use crate::body::{BodyGen, Owner};
 use crate::gen::Gen;
@@ -141,6 +139,7 @@ impl<'m> Gen<'m> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn block_scratch(&self, block: &Block, funcs: &[u64]) -> u64 {
         let mut total = 0u64;
         for s in block {
@@ -190,6 +189,7 @@ impl<'m> Gen<'m> {
     }
 
     /// Scratch that one evaluation can take.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn expr_scratch(&self, e: &Expr, funcs: &[u64]) -> u64 {
         let mut total = 0u64;
         walk::expr(e, &mut |e| match &*e.kind {

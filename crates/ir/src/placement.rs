@@ -5,8 +5,6 @@
 //! The compiler reports the obstacles of a handler that names its device; `wireloom explain` shows
 //! those of the others.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 mod frames;
 mod sharing;
 mod tables;
@@ -50,7 +48,15 @@ pub fn fate(m: &Module, from: Option<PortId>, to: PortId) -> Option<Fate> {
         FrameEngine::Kernel => Some(Fate::Kernel),
         FrameEngine::Nic if from == Some(to) => Some(Fate::Back),
         FrameEngine::Nic => Some(Fate::Redirected),
-        _ => None,
+        FrameEngine::Pcap
+        | FrameEngine::Tun
+        | FrameEngine::Tap
+        | FrameEngine::Memory
+        | FrameEngine::Udp
+        | FrameEngine::Loop
+        | FrameEngine::Queue
+        | FrameEngine::Lossy
+        | FrameEngine::Lossless => None,
     }
 }
 
@@ -174,6 +180,7 @@ impl Search<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn block(&mut self, block: &[Stmt]) {
         for s in block {
             if broadcast(self.m, &s.kind).is_some() {
@@ -188,6 +195,7 @@ impl Search<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &Stmt) {
         let row = ops::statement(&s.kind);
         if !row.devices.contains(&Device::Xdp) {
@@ -261,6 +269,7 @@ impl Search<'_> {
     }
 
     /// Arithmetic for which clang calls a function of its library, which BPF does not have.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn is_library(&self, e: &Expr) -> bool {
         let ExprKind::Binary(op, _, right) = &*e.kind else { return false };
         let (signed, wide) = (matches!(self.m.ty(e.ty), Ty::Int(_)), matches!(self.m.ty(e.ty), Ty::UInt(65..)));

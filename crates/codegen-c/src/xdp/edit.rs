@@ -116,7 +116,17 @@ impl<'m> BodyGen<'_, 'm> {
     fn xdp_view(&self, frame: LocalId) -> View<'m> {
         let unit = match self.g.m.ty(self.locals[frame.index()].ty) {
             Ty::Msg(u) => *u,
-            _ => UnitId(0),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_) => UnitId(0),
         };
         self.g.xdp_view(self.name(frame), unit)
     }
@@ -128,7 +138,7 @@ impl<'m> BodyGen<'_, 'm> {
             FrameAct::Checksum { layer } => self.xdp_resum(&f, *layer),
             FrameAct::Remove { layer } => self.xdp_remove(&f, *layer),
             FrameAct::Insert { before, parts, place, .. } => self.xdp_insert(&f, *before, parts, *place),
-            _ => {}
+            FrameAct::Payload { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } | FrameAct::Send { .. } => {}
         }
         self.join_of_branches(&[]);
     }

@@ -11,8 +11,6 @@
 //!   follow each way to the end by itself;
 //! - a frame's fate is the program's result.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 mod body_state;
 mod edit;
 mod frames;
@@ -431,7 +429,7 @@ impl<'m> BodyGen<'_, 'm> {
         let text: String = set.into_iter().filter_map(|l| self.forget(l)).collect();
         let view = match self.owner {
             Owner::Frame if self.xdp.depth == 0 => format!("WL_JOIN_BRANCHES({});", self.name(LocalId(0))),
-            _ => String::new(),
+            Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } | Owner::Protocol { .. } => String::new(),
         };
         if !text.is_empty() || !view.is_empty() {
             line!(self, "{text}{view}")
@@ -463,7 +461,7 @@ impl<'m> BodyGen<'_, 'm> {
                     self.forget_at(ty, &format!("{place}.{member}"), text)
                 }
             }
-            _ => {}
+            Ty::Unit | Ty::UInt(_) | Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => {}
         }
     }
 
@@ -502,6 +500,7 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// A statement that has another form here. False: it has the same.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(crate) fn xdp_stmt(&mut self, s: &'m StmtKind) -> bool {
         match s {
             StmtKind::Frame { act: FrameAct::Send { port, index, .. }, .. } => self.xdp_send(*port, index),

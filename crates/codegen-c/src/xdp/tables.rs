@@ -75,7 +75,13 @@ impl<'m> Gen<'m> {
         for (n, t) in all.iter().enumerate() {
             match t.kind {
                 TableKind::Exact => self.xdp_table_code(n, t),
-                _ => self.xdp_keyed_code(t),
+                TableKind::Wildcard
+                | TableKind::Lpm
+                | TableKind::Array
+                | TableKind::Bloom
+                | TableKind::CountMin
+                | TableKind::HyperLogLog
+                | TableKind::Ring => self.xdp_keyed_code(t),
             }
         }
         all
@@ -270,7 +276,7 @@ impl<'m> BodyGen<'_, 'm> {
             TableKind::Array => self.xdp_array(&x, s),
             TableKind::Lpm => self.xdp_prefix(&x, s),
             TableKind::Wildcard => self.xdp_wildcard(&x, s),
-            _ => self.xdp_sketch(&x, s),
+            TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog | TableKind::Ring => self.xdp_sketch(&x, s),
         }
     }
 

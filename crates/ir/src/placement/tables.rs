@@ -9,7 +9,15 @@ pub(super) fn is_fixed(m: &Module, ty: TyId) -> bool {
         Ty::Option(_) => false,
         Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_fixed(m, f.1)),
         Ty::Tuple(ts) => ts.iter().all(|t| is_fixed(m, *t)),
-        _ => is_value(m, ty),
+        Ty::Unit
+        | Ty::Bool
+        | Ty::UInt(_)
+        | Ty::Int(_)
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Ip
+        | Ty::List(..)
+        | Ty::Msg(_) => is_value(m, ty),
     }
 }
 
@@ -22,7 +30,7 @@ pub fn canonical_size(m: &Module, ty: TyId) -> usize {
         Ty::Endpoint => 18,
         Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| canonical_size(m, f.1)).sum(),
         Ty::Tuple(ts) => ts.iter().map(|t| canonical_size(m, *t)).sum(),
-        _ => 0,
+        Ty::Unit | Ty::Bytes(_) | Ty::Option(_) | Ty::List(..) | Ty::Msg(_) => 0,
     }
 }
 

@@ -1,7 +1,5 @@
 //! Bodies: statements, the locals that they set and read, and control flow.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::expr::ExprPlace;
 use super::Checker;
 use crate::walk::{At, Scope};
@@ -133,7 +131,17 @@ impl<'a> Flow<'a, '_, '_> {
     fn unit_of(&self, l: LocalId) -> Option<UnitId> {
         match self.c.ty(self.ty_of(l)?) {
             Ty::Msg(u) => Some(*u),
-            _ => None,
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_) => None,
         }
     }
 
@@ -176,6 +184,7 @@ impl<'a> Flow<'a, '_, '_> {
         self.c.need(!part || state.awaited, path, "a part is looked at before any suspension");
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, name: &str, at: &str, s: &StmtKind, mut state: State) -> Option<State> {
         let path = &format!("{name}: stmt {at}");
         let before = self.c.errors.len();
@@ -528,10 +537,20 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::Close => {
                 self.c.need(self.code.conn || self.code.kind == Kind::OnFault, path, "there is no connection here")
             }
-            _ => {}
+            StmtKind::If { .. }
+            | StmtKind::Switch { .. }
+            | StmtKind::For { .. }
+            | StmtKind::Loop { .. }
+            | StmtKind::Break
+            | StmtKind::Continue
+            | StmtKind::Return(_)
+            | StmtKind::Fault { .. }
+            | StmtKind::TableUpdate { .. }
+            | StmtKind::Log(_) => {}
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn where_allowed(&mut self, path: &str, s: &StmtKind) {
         let sends = walk::outgoing(s).is_some() && !matches!(s, StmtKind::Render { .. } | StmtKind::Reread { .. });
         let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::BindPart { .. });

@@ -1,7 +1,7 @@
 //! Elements inside of an app. Every instance has its own state. Its handler becomes part of the
 //! graph where messages reach it.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and MemberKind")]
 
 use super::arrays::{instance_at, name_at};
 use super::instances::built_outs;

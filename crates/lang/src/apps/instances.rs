@@ -6,7 +6,10 @@
 //! the handler of that port. Every send of the element to such an output goes through the port, so
 //! that the order stays.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "its functions look for a few kinds of ExprKind, MemberKind and StmtKind"
+)]
 
 use super::arrays::{instance_at, place_name};
 use super::scope::{AppName, Instance};

@@ -1,7 +1,5 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 pub mod arrays;
 pub mod caches;
 pub mod controls;
@@ -163,6 +161,7 @@ impl Compiler<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn define(&mut self, module: ModId, app: &ast::Element, m: &ast::Member) -> R<()> {
         match &m.kind {
             MemberKind::Handler(h) => {
@@ -182,6 +181,7 @@ impl Compiler<'_> {
     }
 
     /// `cnt -> out`: what follows an instance, however messages reach it.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn chain(&mut self, m: &ast::Member) {
         let MemberKind::Wiring(nodes) = &m.kind else { return };
         let nodes = self.named_nodes(nodes);
@@ -236,6 +236,7 @@ impl Compiler<'_> {
 
     /// A wiring begins at a way out that the instance has: `t.y[1]`; of a single one the name may
     /// be left out.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn way_out(
         &mut self,
         i: &std::rc::Rc<scope::Instance>,

@@ -1,7 +1,5 @@
 //! Assignable places: variables, state, sessions, counters, table entries, fields of records.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::{Kind, Lower};
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U64};
@@ -85,6 +83,7 @@ impl Lower<'_, '_> {
     }
 
     /// A state or a session value, of which parts are set by setting all of it.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn assign_whole(
         &mut self,
         current: Val,
@@ -161,6 +160,7 @@ impl Lower<'_, '_> {
         Ok((ty, e))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn place(&mut self, e: &Expr) -> R<(Root, Vec<(u32, Ty)>)> {
         match &*e.kind {
             ExprKind::Name(n) => self.name_place(n).map(|r| (r, vec![])),
@@ -210,6 +210,7 @@ impl Lower<'_, '_> {
     }
 
     /// The name in the place of a table is no table.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn unknown_table(&mut self, e: &Expr) -> Reported {
         match &*e.kind {
             ExprKind::Name(n) if self.is_unknown(e) => {

@@ -2,8 +2,6 @@
 //! handlers share it. [`Kind`] says which constructs are allowed. A value is a [`Val`]. The
 //! statements that it needs go to `out`, with guards for operations that can fail.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 pub mod addresses;
 pub mod assign;
 pub mod built_message;
@@ -311,6 +309,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         build::local(l, self.locals[l.index()].ty)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn push(&mut self, span: Span, kind: StmtKind) {
         let waits = matches!(
             kind,
@@ -561,6 +560,7 @@ impl<'c, 'a> Lower<'c, 'a> {
 }
 
 /// Whether evaluating twice is as good as once.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn is_cheap(e: &ir::Expr) -> bool {
     use ir::ExprKind::*;
     match &*e.kind {
