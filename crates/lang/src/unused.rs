@@ -55,6 +55,11 @@ impl<'a> Words<'a> {
         Words(all)
     }
 
+    /// Whether the name stands where it says.
+    fn stands(&self, name: &Ident) -> bool {
+        self.0.get(name.name.as_str()).is_some_and(|places| places.contains(&name.span.start))
+    }
+
     /// Whether the name stands in the scope, outside of the span.
     fn uses(&self, name: &str, scope: Span, outside: Span) -> bool {
         let inside = |s: Span, at: u32| s.start <= at && at < s.end;
@@ -90,7 +95,8 @@ fn member(m: &Member) -> Option<(&str, &Ident)> {
 
 fn members(e: &Element, scope: Span, words: &Words, found: &mut Vec<Diagnostic>) {
     for m in &e.members {
-        let Some((word, name)) = member(m) else { continue };
+        // `signal stop` brings a state with it, which is not written.
+        let Some((word, name)) = member(m).filter(|(_, name)| words.stands(name)) else { continue };
         // A function that calls itself, or a table whose options name it, is not used by that.
         let own = if matches!(m.kind, MemberKind::Counter(_)) { name.span } else { m.span };
         if !words.uses(&name.name, scope, own) {
