@@ -73,7 +73,8 @@ impl Drop for Socket {
     }
 }
 
-/// Opens the socket. At the default path it is left out, with a line in the log, where it cannot be.
+/// Opens the socket. At the default path it is left out, with a line in the log, where it cannot
+/// be.
 pub fn open(at: &Where, view: &Arc<View>) -> Result<Option<Socket>, Error> {
     match at {
         Where::Off => Ok(None),
