@@ -54,6 +54,7 @@ if [ "${1:-demo}" = test ]; then
     /usr/bin/python3 -c 'import cryptography' 2>/dev/null || python3 -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
     /usr/bin/python3 -c 'import scapy' 2>/dev/null || python3 -c 'import scapy' 2>/dev/null || missing+=(python3-scapy)
     python3 -c 'import prometheus_client' 2>/dev/null || /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null || missing+=(python3-prometheus-client)
+    /usr/bin/python3 -c 'import statsd' 2>/dev/null || python3 -c 'import statsd' 2>/dev/null || missing+=(python3-statsd)
     python3 -c 'import pymemcache' 2>/dev/null || /usr/bin/python3 -c 'import pymemcache' 2>/dev/null || missing+=(python3-pymemcache)
 fi
 if ! command -v cargo >/dev/null 2>&1; then

@@ -17,7 +17,7 @@ typedef struct wl_view {
     uint32_t top;                /* where the last header that is there ends */
     uint32_t miss;               /* bytes behind `end` that lengths count, and a capture has cut off */
     uint64_t has;                /* bit per header */
-    /* A header's first byte, and the one behind it. At a line's beginning: places of usual frames
+    /* A header's first byte, and the one behind it. At a line's beginning: places of common frames
      * are stored in one go, which takes long across two lines, and longer across two pages. */
     _Alignas(64) uint16_t at[WL_LAYERS], to[WL_LAYERS];
     uint16_t lim[WL_LAYERS];     /* where its payload ends */

@@ -155,7 +155,7 @@ WL_INLINE wl_lanes wl_lanes_lengths(const wl_frame *f) {
     for (unsigned i = 0; i < 4; i++) q[i] = wl_lanes_quad(p + i * s, p + (i + 4) * s, p + (i + 8) * s, p + (i + 12) * s);
     return wl_lanes_turn(q[0], q[1], q[2], q[3]).w[0];
 }
-/* Whether all frames have at least so many bytes, and no more than any usual one. */
+/* Whether all frames have at least so many bytes, and no more than any common one. */
 WL_INLINE bool wl_lanes_hold(wl_lanes lengths, uint32_t least) { return _mm512_cmple_epu32_mask(wl_lanes_sub(lengths, wl_lanes_set(least)), wl_lanes_set(65535 - least)) == WL_LANES_ALL; }
 
 /* Words `place` bytes behind entries of so many bytes, of `who`; the last one may reach up to three

@@ -22,6 +22,7 @@ const MESSAGES: &[&str] = &[
     "std.memcached.UdpRequest",
     "std.memcached.UdpResponse",
     "std.syslog.Message",
+    "std.statsd.Message",
 ];
 
 /// With the sanitizers, which see more in code that is not optimised: once without random changes,

@@ -17,6 +17,7 @@ mod generated;
 mod grammars;
 mod inner_checksums;
 mod names_in_c;
+mod page_names;
 mod rebuild;
 mod renamed;
 mod std_units;

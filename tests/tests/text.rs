@@ -202,27 +202,37 @@ fn the_glossary_is_short_and_used() {
 fn old_names_are_gone() {
     const FILES: &[&str] = &[
         "ahead.rs",
-        "usual.rs",
-        "open.rs",
-        "last.rs",
-        "holds.rs",
-        "used.rs",
-        "init.rs",
-        "steer.rs",
-        "halves.rs",
-        "near.rs",
-        "x.rs",
-        "facts.rs",
-        "trust.rs",
-        "pace.rs",
+        "begins.rs",
+        "blanks.rs",
+        "changed.rs",
+        "cluster.rs",
         "end.rs",
-        "mesh.rs",
+        "facts.rs",
         "fan.rs",
-        "wild.h",
         "flow.h",
+        "halves.rs",
+        "holds.rs",
+        "init.rs",
+        "keyed.rs",
         "lanes.h",
+        "lanes.rs",
+        "last.rs",
+        "late.rs",
+        "mesh.rs",
+        "near.rs",
+        "open.rs",
+        "pace.rs",
+        "requires.rs",
+        "steer.rs",
+        "trust.rs",
+        "used.rs",
+        "usual.rs",
+        "wild.h",
+        "wild_each.h",
+        "x.rs",
     ];
-    const TYPES: &[&str] = &["Ahead", "Keeps", "Way", "Asks", "Lane", "Truth", "Halves", "Thing"];
+    const TYPES: &[&str] = &["Ahead", "Asks", "Halves", "Keeps", "Kept", "Lane", "Thing", "Truth", "Usual", "Way"];
+    const FUNCTIONS: &[&str] = &["ahead", "betrayed", "lived", "usual"];
     let mut found = Vec::new();
     for path in files() {
         if FILES.iter().any(|f| path.ends_with(f)) {
@@ -233,7 +243,9 @@ fn old_names_are_gone() {
             let named =
                 |word: &str, t: &str| text.contains(&format!("{word} {t} ")) || text.contains(&format!("{word} {t}<"));
             let types = TYPES.iter().filter(|t| named("struct", t) || named("enum", t));
-            found.extend(types.map(|t| format!("{} has a type `{t}`", path.display())))
+            found.extend(types.map(|t| format!("{} has a type `{t}`", path.display())));
+            let functions = FUNCTIONS.iter().filter(|f| text.contains(&format!("fn {f}(")));
+            found.extend(functions.map(|f| format!("{} has a function `{f}`", path.display())))
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
@@ -255,18 +267,21 @@ fn nothing_names_what_lies_outside() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The map names files by the ends of their paths.
+/// So does a message of the compiler.
 #[test]
-fn files_of_the_map_are_there() {
-    let all: Vec<String> = files().iter().map(|p| p.display().to_string()).collect();
-    let map = std::fs::read_to_string(root().join("docs/architecture.md")).expect("the map");
-    let is_file = |name: &&str| [".rs", ".h", ".loom", "/"].iter().any(|e| name.ends_with(e)) && !name.contains(' ');
-    let named: Vec<&str> = map.split('`').skip(1).step_by(2).filter(is_file).collect();
-    assert!(named.len() > 30, "{named:?}");
-    let is_there = |name: &str| match name.ends_with('/') {
-        true => all.iter().any(|p| p.contains(&format!("/{name}"))),
-        false => all.iter().any(|p| p.ends_with(&format!("/{name}"))),
+fn messages_have_subjects() {
+    let mut found = Vec::new();
+    let sources = |p: &PathBuf| {
+        ["crates/lang/src", "crates/ir/src", "crates/syntax/src"].iter().any(|f| p.starts_with(root().join(f)))
     };
-    let missing: Vec<_> = named.into_iter().filter(|n| !is_there(n)).collect();
-    assert!(missing.is_empty(), "docs/architecture.md names {missing:?}");
+    for path in files().into_iter().filter(sources) {
+        let text = std::fs::read_to_string(&path).expect("a source");
+        for (i, line) in text.lines().enumerate() {
+            let vague = ["\"what ", "\"who ", "\"whoever ", "\"whatever ", "\"all that "];
+            if vague.iter().any(|w| line.to_lowercase().contains(w)) {
+                found.push(format!("{}:{}: {}", path.display(), i + 1, line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} messages lack a subject\n{}", found.len(), found.join("\n"));
 }

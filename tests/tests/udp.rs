@@ -279,6 +279,54 @@ fn memcached_over_udp() {
     assert_eq!(whole, [&b"VALUE big 0 5000\r\n"[..], &value, b"\r\nEND\r\n"].concat());
 }
 
+/// Four metrics in one datagram, then one by itself.
+const STATSD: &str = r#"
+import statsd, sys
+client = statsd.StatsClient("127.0.0.1", int(sys.argv[1]))
+with client.pipeline() as together:
+    together.incr("gorets")
+    together.timing("a", 320, rate=1)
+    together.gauge("gorets", -10, delta=True)
+    together.set("answers", 765)
+client.decr("a", 2)
+"#;
+
+/// The metrics of Python's client reach the collectors of their names; malformed ones reach none.
+#[test]
+fn statsd_client() {
+    let collectors = [socket(), socket()];
+    let to = collectors.each_ref().map(|c| c.local_addr().expect("it is bound").to_string()).join(",");
+    let page = free_port();
+    let admin = format!("127.0.0.1:{page}");
+    let service = Wireloom::run("statsd_relay", &["--set", &format!("collectors={to}"), "--admin", &admin]);
+    let receive = |n: usize| {
+        let mut bytes = [0; 9000];
+        let (n, _) = collectors[n].recv_from(&mut bytes).expect("metrics");
+        String::from_utf8_lossy(&bytes[..n]).into_owned()
+    };
+    if let Some(python) = wireloom_tests::python::with("statsd") {
+        let out = finish(Command::new(python).args(["-c", STATSD, &service.port.to_string()]));
+        assert_eq!(out.code, Some(0), "{}", out.text);
+        assert_eq!(receive(0), "gorets:1|c\ngorets:-10|g\nanswers:765|s");
+        // Datagrams have no order.
+        let mut two = [receive(1), receive(1)];
+        two.sort();
+        assert_eq!(two, ["a:-2|c", "a:320.000000|ms\n"]);
+    }
+    let client = socket();
+    let bad = [&b""[..], b"a", b"a:1", b"a:1|", b":1|c", b"a b:1|c", b"a:1|c@1", b"a:1|c\nb", &[b'a'; 9000]];
+    for bad in bad {
+        client.send_to(bad, ("127.0.0.1", service.port)).expect("loopback takes datagrams");
+    }
+    client.send_to(b"a:1|c|#zone:eu", ("127.0.0.1", service.port)).expect("loopback takes datagrams");
+    assert_eq!(receive(1), "a:1|c|#zone:eu");
+    eventually("all are counted", || {
+        let s = status(page);
+        ["malformed", "truncated", "too_long", "constraint"].iter().map(|k| faults(&s, k)).sum::<u64>()
+            == bad.len() as u64
+    });
+}
+
 #[test]
 fn logger_and_syslog() {
     let collector = socket();

@@ -189,9 +189,10 @@ fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Resu
     let starting = options.starting.or(std::io::stderr().is_terminal().then_some(compiling as fn(&str)));
     let options = CompileOptions { starting, ..in_folder(module, options) };
     let made = wireloom_codegen_c::compile(source, &options).map_err(|e| match e {
-        CompileError::Failed { command, messages } => {
-            CompileError::Failed { messages: crate::report::with_folder(module, source, &command, &messages), command }
-        }
+        CompileError::Failed { command, messages } => CompileError::Failed {
+            messages: crate::compiler_defect::with_folder(module, source, &command, &messages),
+            command,
+        },
         e => e,
     })?;
     if let Some(notice) = &made.notice {

@@ -10,6 +10,7 @@
 mod args;
 mod bench;
 mod build;
+mod compiler_defect;
 mod control;
 mod emit;
 mod engine;
@@ -21,7 +22,6 @@ mod fuzz_frames;
 mod fuzz_limit;
 mod load;
 mod place;
-mod report;
 mod run;
 mod sanitize;
 mod serve;

@@ -174,7 +174,7 @@ fn simulate(
     }
     let desc = module.desc();
     if desc.is_mixed() {
-        let (packets, services) = App::halves(program.clone(), &desc, &sets).map_err(|e| e.to_string())?;
+        let (packets, services) = App::partition(program.clone(), &desc, &sets).map_err(|e| e.to_string())?;
         return both(module, packets, services, steps);
     }
     let frames = desc.has_frames();

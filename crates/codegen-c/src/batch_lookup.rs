@@ -9,8 +9,8 @@
 //! Tables of masks that no frame changes are looked up between the loops, for all frames at once
 //! (wl_wild_find_each). The same happens where the lookup follows a miss in an exact table.
 
+use crate::frame_counts::{self, destination};
 use crate::gen::Gen;
-use crate::leaving::{self, destination};
 use crate::names;
 use crate::scope::Scope;
 use crate::vectorize::{VectorHandler, VectorKeys};
@@ -50,7 +50,7 @@ pub(crate) fn hoisted_back(kept: &HoistedState) -> String {
     let counters = kept.counters.iter().map(|c| format!("keep->c{0} = kept.c{0};\n", c.0));
     counters
         .chain(kept.lookups.iter().map(|t| format!("keep->asked_{0} = kept.asked_{0};\n", t.0)))
-        .chain(kept.output.map(|_| leaving::BACK.into()))
+        .chain(kept.output.map(|_| frame_counts::BACK.into()))
         .collect()
 }
 
@@ -62,13 +62,13 @@ fn optional(kept: &HoistedState) -> impl Iterator<Item = usize> + '_ {
 /// Which frames have a copy of the handler.
 fn specialized(kept: &HoistedState) -> String {
     let whole: Vec<_> = optional(kept).map(|n| format!("keep.when_{n}")).collect();
-    let usual = if whole.is_empty() { "same".into() } else { format!("{} ? 0 : same", whole.join(" || ")) };
-    if_lanes(format!("const uint64_t usual = {usual}; /* have a copy of the handler */\n"))
+    let common = if whole.is_empty() { "same".into() } else { format!("{} ? 0 : same", whole.join(" || ")) };
+    if_lanes(format!("const uint64_t common = {common}; /* have a copy of the handler */\n"))
 }
 
 impl<'m> Gen<'m> {
     /// The lookups of a handler's batch. None where its hits and misses are not hoisted.
-    pub fn ahead(&self, h: &'m Handler) -> Option<BatchPlan<'m>> {
+    pub fn batched(&self, h: &'m Handler) -> Option<BatchPlan<'m>> {
         let plan = h.plan.batch.as_ref()?;
         let site = |l: &'m Option<TableLookup>| l.as_ref().and_then(|l| KeySite::of(l, &h.body));
         let (exact, masked) = (site(&plan.exact), site(&plan.masked));
@@ -84,7 +84,7 @@ impl<'m> Gen<'m> {
     /// The structure in which a handler's frames wait for it, if a key is known ahead; answers its
     /// name.
     pub fn batch_entry_type(&mut self, i: usize, a: &BatchPlan) -> String {
-        let name = format!("wl_ahead_{i}");
+        let name = format!("wl_batched_{i}");
         let exact = a.exact.as_ref().map_or(String::new(), |u| format!("uint64_t k[{}], h; /* the key, and its hash */\nunsigned part; /* the array of the table that it belongs to */\n", self.words(&self.m.tables[u.table.index()])));
         let slot = if a.seen {
             "uint8_t *slot; /* where the table has it, if that is known: it has been used then */\n"
@@ -118,7 +118,7 @@ impl<'m> Gen<'m> {
             .collect();
         let conditions: String = (0..kept.conditions.len()).map(|n| format!("bool when_{n};\n")).collect();
         let filled = if kept.filled.is_some() { "bool filled; /* the exact table has entries */\n" } else { "" };
-        let left = kept.output.map_or("", |_| leaving::FIELDS);
+        let left = kept.output.map_or("", |_| frame_counts::FIELDS);
         format!("/* HoistedState over a batch. */\ntypedef struct wl_kept_{i} {{\n{counters}{tables}{left}{conditions}{filled}}} wl_kept_{i};\n\n")
     }
 
@@ -142,13 +142,13 @@ impl<'m> Gen<'m> {
             format!("{stats}.hits += (uint32_t)keep.asked_{t};\n{stats}.misses += keep.asked_{t} >> 32;\n")
         });
         let counters = kept.counters.iter().map(|c| format!("wl_state(x)->counter[{0}] += keep.c{0};\n", c.0));
-        counters.chain(tables).chain(kept.output.map(|_| leaving::ADD.into())).collect()
+        counters.chain(tables).chain(kept.output.map(|_| frame_counts::ADD.into())).collect()
     }
 
     /// Runs handler i over a batch.
     pub fn batch(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         let unit_name = names::unit(self.m, unit);
-        let (ahead, kept) = (self.ahead(h), &h.plan.hoisted);
+        let (batched, kept) = (self.batched(h), &h.plan.hoisted);
         let over = BatchEmitter {
             i,
             unit,
@@ -157,7 +157,7 @@ impl<'m> Gen<'m> {
             kept,
             kept_begin: self.kept_begin(i, kept),
             kept_end: self.kept_end(kept),
-            usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_fast")),
+            common: self.frames.common.contains(&unit.0).then(|| format!("{unit_name}_fast")),
             most: self.frames.most.contains(&unit.0).then(|| format!("{unit_name}_most")),
             serve: self.serve(),
             scratch: self.frames.scratch.contains(&i),
@@ -165,11 +165,11 @@ impl<'m> Gen<'m> {
             own: self.mark(&format!("on {}", h.name)),
         };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
-        let lanes = self.vector_handler(h, unit, ahead.is_some());
+        let lanes = self.vector_handler(h, unit, batched.is_some());
         // Vectors count on their own.
-        let (none, all) = kept.output.filter(|_| lanes.is_none()).map_or((String::new(), ""), leaving::around);
+        let (none, all) = kept.output.filter(|_| lanes.is_none()).map_or((String::new(), ""), frame_counts::around);
         let (begin, end) = (self.flow_tend() + &none, self.at_batch_end() + all + &self.mark("engine"));
-        let body = match ahead {
+        let body = match batched {
             None => self.one_pass(h, &over, lanes.as_ref()),
             Some(a) => {
                 let keys = self.vector_keys(h, unit, a.seen);
@@ -194,21 +194,21 @@ impl<'m> Gen<'m> {
 
     fn one_pass(&mut self, h: &Handler, o: &BatchEmitter, lanes: Option<&VectorHandler>) -> String {
         let (open, run) = (&o.open, o.run("&v", ""));
-        // A small handler has a copy for each, so that what is known of a usual frame simplifies
+        // A small handler has a copy for each, so that what is known of a common frame simplifies
         // it.
-        let copied = o.usual.is_some() && h.plan.specialized;
+        let copied = o.common.is_some() && h.plan.specialized;
         if copied {
             self.code.push_str(&format!(
                 "/* A frame of another shape. */\nstatic __attribute__((noinline)) void other_{}(wl_fx *x, wl_frame *f) {{\nwl_view v;\n{}{}{run}{}}}\n\n",
                 o.i, o.kept_begin, o.open_other("x", "&v"), o.kept_end
             ));
         }
-        let found = match &o.usual {
+        let found = match &o.common {
             None => format!("{open}(x, &v, &f[k]);\n"),
             Some(_) if copied => {
                 format!("if (WL_UNLIKELY(!{}(&v, &f[k]))) {{ {OWN}other_{}(&own, &f[k]); continue; }}\n", o.most(), o.i)
             }
-            Some(usual) => format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {open}(x, &v, &f[k]);\n"),
+            Some(common) => format!("if (WL_UNLIKELY(!{common}(&v, &f[k]))) {open}(x, &v, &f[k]);\n"),
         };
         let each = format!("{}wl_view v;\n{found}{run}}}\n", o.headers);
         let Some(l) = lanes else { return format!("for (uint32_t k = 0; k < n; k++) {{\n{each}") };
@@ -280,7 +280,7 @@ impl<'m> Gen<'m> {
             let (table, now) = (names::table(self.m, e.table), self.tick(&self.m.tables[e.table.index()]));
             format!(
                 "if (any) for (uint64_t left = who; left; left &= left - 1) {{\nconst unsigned k = (unsigned)__builtin_ctzll(left);\n\
-                 if (wl_flow_has(table, {table}_shape, ahead[k].part, ahead[k].k, ahead[k].h, {now})) who &= ~(UINT64_C(1) << k);\n}}\n"
+                 if (wl_flow_has(table, {table}_shape, batched[k].part, batched[k].k, batched[k].h, {now})) who &= ~(UINT64_C(1) << k);\n}}\n"
             )
         });
         let even = lanes.map_or(0, |l| l.plan.even().iter().fold(0u64, |even, (w, _)| even | 1 << w));
@@ -308,7 +308,7 @@ impl<'m> Gen<'m> {
         let (i, kept) = (o.i, o.kept);
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
-        let usual = match a.reuse {
+        let common = match a.reuse {
             HeaderReuse::Places(_) if keys.is_some() && h.plan.specialized => Some(specialized(kept)),
             HeaderReuse::Parse | HeaderReuse::Places(_) => None,
         };
@@ -323,7 +323,7 @@ impl<'m> Gen<'m> {
                     "a->has = v->has;\n{}",
                     list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()
                 ),
-                self.see_again(o, list, keys.zip(one.as_deref()), usual.is_some().then_some(kept), &handle),
+                self.see_again(o, list, keys.zip(one.as_deref()), common.is_some().then_some(kept), &handle),
             ),
         };
         let exact = a.exact.as_ref().map_or(String::new(), |u| self.exact_ready(u, &scope, a.seen));
@@ -336,7 +336,7 @@ impl<'m> Gen<'m> {
         });
         if let Some(u) = &a.masked {
             tables.push_str(&format!(
-                "uint32_t (*const column)[WL_WILD_KEYS] = wl_state(x)->{}_ahead;\n",
+                "uint32_t (*const column)[WL_WILD_KEYS] = wl_state(x)->{}_columns;\n",
                 names::table(self.m, u.table)
             ))
         }
@@ -351,22 +351,22 @@ impl<'m> Gen<'m> {
             HeaderReuse::Parse => "NULL",
             HeaderReuse::Places(_) => "x",
         };
-        let found = match &o.usual {
+        let found = match &o.common {
             None => format!("{open}({counted}, v, &f[k]);\n"),
             Some(_) => {
                 let (arg, pass) = if a.masked.is_some() { (", uint32_t k", ", k") } else { ("", "") };
                 self.code.push_str(&format!(
-                    "/* A frame of another shape. */\nstatic __attribute__((noinline)) {ret} ahead_other_{i}(wl_fx *x, wl_ahead_{i} *a, wl_frame *f{arg}) {{\n\
+                    "/* A frame of another shape. */\nstatic __attribute__((noinline)) {ret} batched_other_{i}(wl_fx *x, wl_batched_{i} *a, wl_frame *f{arg}) {{\n\
                      (void)a;\n{tables}{who}{view}{}{ready}{answer}}}\n\n", o.open_other(counted, "v")
                 ));
-                format!("if (WL_UNLIKELY(!{}(v, &f[k]))) {{ {OWN}{take}ahead_other_{i}(&own, a, &f[k]{pass}); continue; }}\n", o.most())
+                format!("if (WL_UNLIKELY(!{}(v, &f[k]))) {{ {OWN}{take}batched_other_{i}(&own, a, &f[k]{pass}); continue; }}\n", o.most())
             }
         };
         let entry = if a.masked.is_some() { "a->entry = entry[k];\n" } else { "" };
         let (first, second, each) = match lanes {
             None if keys.is_some() => (
                 keys.zip(a.exact.as_ref()).map_or(String::new(), |(keys, u)| self.keys_first(keys, u, o)),
-                usual.unwrap_or_default(),
+                common.unwrap_or_default(),
                 "for (uint32_t k = 0; k < m; k++) {\n",
             ),
             None => (String::new(), String::new(), "for (uint32_t k = 0; k < m; k++) {\n"),
@@ -398,9 +398,9 @@ impl<'m> Gen<'m> {
             (None, None) => (String::new(), String::new()),
         };
         format!(
-            "{tables}{begin}wl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n{who}\
-             /* VectorKeys first, and their places fetched ahead. */\n{}{first}{first_each}wl_ahead_{i} *a = &ahead[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
-             {second}{each}wl_ahead_{i} *a = &ahead[k];\n{entry}{run}}}\nf += m;\nn -= m;\n}}\n{end}", o.headers
+            "{tables}{begin}wl_batched_{i} batched[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n{who}\
+             /* VectorKeys first, and their places fetched ahead. */\n{}{first}{first_each}wl_batched_{i} *a = &batched[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
+             {second}{each}wl_batched_{i} *a = &batched[k];\n{entry}{run}}}\nf += m;\nn -= m;\n}}\n{end}", o.headers
         )
     }
 
@@ -423,16 +423,16 @@ impl<'m> Gen<'m> {
         );
         let Some((keys, known)) = keys else { return format!("{view}{again}{handle}") };
         let i = o.i;
-        let see = format!("{}wl_ahead_{i} one = {known};\na = &one;\n", keys.see(list));
+        let see = format!("{}wl_batched_{i} one = {known};\na = &one;\n", keys.see(list));
         let either = format!("{view}#ifdef WL_LANES\nif (WL_LIKELY(same >> k & 1)) {{\n{}*a = {known};\n}} else\n#endif\n{{\n{again}}}\n", keys.see(list));
         let Some(kept) = copied else { return either + handle };
         self.code.push_str(&format!(
-            "/* The handler as a whole, for frames of any shape. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_view *v, const wl_ahead_{i} *a) {{\n\
+            "/* The handler as a whole, for frames of any shape. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_view *v, const wl_batched_{i} *a) {{\n\
              {}{handle}{}}}\n\n", o.kept_begin, o.kept_end
         ));
         let never: String = optional(kept).map(|n| format!("if (keep.when_{n}) __builtin_unreachable();\n")).collect();
         format!(
-            "#ifdef WL_LANES\nif (WL_LIKELY(usual >> k & 1)) {{\n{view}{see}{never}{handle}continue;\n}}\n#endif\n\
+            "#ifdef WL_LANES\nif (WL_LIKELY(common >> k & 1)) {{\n{view}{see}{never}{handle}continue;\n}}\n#endif\n\
              {either}#ifdef WL_LANES\n{OWN}other_{i}(&own, v, a);\n#else\n{handle}#endif\n"
         )
     }
@@ -471,7 +471,7 @@ impl<'m> Gen<'m> {
         } else {
             String::new()
         };
-        format!("(wl_ahead_{i}){{.k = {}, .h = hash[k]{slot}}}", keys.key())
+        format!("(wl_batched_{i}){{.k = {}, .h = hash[k]{slot}}}", keys.key())
     }
 
     /// Opens a frame for the second time and runs its handler: where all places are constants,
@@ -481,19 +481,19 @@ impl<'m> Gen<'m> {
     fn open_again(&mut self, o: &BatchEmitter, known: Option<Vec<u32>>, one: Option<&str>, handle: &str) -> String {
         let (i, open) = (o.i, &o.open);
         let noted = one.map_or(String::new(), |one| if_lanes(format!("if (same >> k & 1) *a = {one};\n")));
-        let Some(usual) = &o.usual else { return format!("{noted}{}{open}(x, v, &f[k]);\n{handle}", o.headers) };
-        let first = if known.is_some() { format!("if (WL_UNLIKELY(!{usual}(v, f))) ") } else { String::new() };
+        let Some(common) = &o.common else { return format!("{noted}{}{open}(x, v, &f[k]);\n{handle}", o.headers) };
+        let first = if known.is_some() { format!("if (WL_UNLIKELY(!{common}(v, f))) ") } else { String::new() };
         self.code.push_str(&format!(
-            "/* The handler for frames of such shapes. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, const wl_ahead_{i} *a, wl_frame *f) {{\n\
+            "/* The handler for frames of such shapes. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, const wl_batched_{i} *a, wl_frame *f) {{\n\
              wl_view view, *v = &view;\n{}{first}{open}(x, v, f);\n{handle}{}}}\n\n", o.kept_begin, o.kept_end
         ));
         let other = |test: &str| format!("if (WL_UNLIKELY(!{test})) {{ {OWN}other_{i}(&own, a, &f[k]); continue; }}\n");
-        let again = other(&format!("{usual}(v, &f[k])"));
+        let again = other(&format!("{common}(v, &f[k])"));
         let found = match known.zip(one) {
             None => noted + &again,
             Some((told, one)) => {
                 let told: String = told.iter().map(|n| format!(", is_{n} >> k & 1")).collect();
-                format!("#ifdef WL_LANES\n{}{}_known(v, &f[k]{told});\nwl_ahead_{i} one = {one};\na = &one;\n#else\n{again}#endif\n", other("(same >> k & 1)"), names::unit(self.m, o.unit))
+                format!("#ifdef WL_LANES\n{}{}_known(v, &f[k]{told});\nwl_batched_{i} one = {one};\na = &one;\n#else\n{again}#endif\n", other("(same >> k & 1)"), names::unit(self.m, o.unit))
             }
         };
         format!("{}{found}{handle}", o.headers)
@@ -515,7 +515,7 @@ struct BatchEmitter<'a> {
     unit: UnitId,
     on: String,
     open: String,
-    usual: Option<String>,
+    common: Option<String>,
     most: Option<String>,
     kept: &'a HoistedState,
     kept_begin: String,
@@ -532,24 +532,24 @@ struct BatchEmitter<'a> {
 impl BatchEmitter<'_> {
     /// The function that opens a frame of the shape that most have.
     fn most(&self) -> &str {
-        self.most.as_ref().or(self.usual.as_ref()).map_or("", |s| s)
+        self.most.as_ref().or(self.common.as_ref()).map_or("", |s| s)
     }
 
     /// Opens a frame that is not of the shape most frames have.
     fn open_other(&self, x: &str, view: &str) -> String {
-        match (&self.usual, &self.most) {
-            (Some(usual), Some(_)) => format!("if (!{usual}({view}, f)) {}({x}, {view}, f);\n", self.open),
+        match (&self.common, &self.most) {
+            (Some(common), Some(_)) => format!("if (!{common}({view}, f)) {}({x}, {view}, f);\n", self.open),
             _ => format!("{}({x}, {view}, f);\n", self.open),
         }
     }
 
     /// Runs the handler for one frame.
-    fn run(&self, view: &str, ahead: &str) -> String {
+    fn run(&self, view: &str, batched: &str) -> String {
         let counts = if !self.kept.is_empty() { ", &keep" } else { "" };
         let (own, on, serve) = (&self.own, &self.on, self.serve);
         match self.scratch {
-            true => format!("{own}x->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, {view}{ahead}{counts}) == WL_T_FAULT)) {{ frame_fault(x->core, x->fault, x->place); x->fault = 0; }}\n{serve}"),
-            false => format!("{own}(void){on}(x, {view}{ahead}{counts});\n{serve}"),
+            true => format!("{own}x->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, {view}{batched}{counts}) == WL_T_FAULT)) {{ frame_fault(x->core, x->fault, x->place); x->fault = 0; }}\n{serve}"),
+            false => format!("{own}(void){on}(x, {view}{batched}{counts});\n{serve}"),
         }
     }
 }

@@ -5,8 +5,6 @@
 //! declaration. At an `Await` the live ones are stored in the task's frame, together with the
 //! bounds of the loops around it. They are loaded again behind it.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::batch_lookup::BatchPlan;
 use crate::gen::Gen;
 use crate::names;
@@ -60,7 +58,7 @@ pub(crate) struct BodyGen<'g, 'm> {
     /// suspensions.
     in_order: bool,
     /// Values found for the whole batch before the handler runs.
-    pub ahead: Option<BatchPlan<'m>>,
+    pub batched: Option<BatchPlan<'m>>,
     /// Values kept beside the state for the length of a batch.
     pub kept: HoistedState,
     /// Keys that are put together where they are used.
@@ -95,7 +93,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             next_call: 0,
             views: Vec::new(),
             in_order: takes_order(&body.block),
-            ahead: None,
+            batched: None,
             kept: HoistedState::default(),
             late: BTreeSet::new(),
             title: String::new(),
@@ -142,7 +140,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     /// Whether a local's value has been used before the handler runs.
     pub fn is_unused(&self, l: LocalId) -> bool {
-        self.ahead.as_ref().is_some_and(|a| a.unused.contains(&l))
+        self.batched.as_ref().is_some_and(|a| a.unused.contains(&l))
     }
 
     pub fn expr(&mut self, e: &Expr) -> String {
@@ -639,6 +637,7 @@ fn takes_order(block: &Block) -> bool {
 
 /// For each call in the order of statements, the needs of the first await behind it (behind the
 /// last: of all awaits together).
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn call_flags(block: &Block) -> Vec<&'static str> {
     enum Op {
         Call,

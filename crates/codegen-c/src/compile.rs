@@ -3,7 +3,7 @@
 //! The name of the result is a hash of all its inputs: source, headers, extern files with their
 //! includes, compiler version, flags.
 
-use crate::cache::{unique, Folder, Sha};
+use crate::compile_cache::{unique, Folder, Sha};
 use crate::{CSource, Stop, HEADERS};
 use std::ffi::OsStr;
 use std::fmt;

@@ -298,8 +298,8 @@ impl<'m> BodyGen<'_, 'm> {
         let t = &self.g.m.tables[table.index()];
         let (words, name) = (self.g.words(t), names::table(self.g.m, table));
         line!(self, "{{ wl_flows *ft_ = &wl_state(x)->{name};\nconst wl_shape *const g_ = {name}_shape;\nconst uint32_t now_ = wl_tick(x->core, {});", tick_shift(t));
-        if self.is_ahead(key) {
-            line!(self, "const uint64_t *k_ = ahead->k, h_ = ahead->h;\nconst unsigned part_ = ahead->part;");
+        if self.is_batched(key) {
+            line!(self, "const uint64_t *k_ = batched->k, h_ = batched->h;\nconst unsigned part_ = batched->part;");
             return;
         }
         let (pack, c, text) = (self.g.flow_packer(t.key), self.g.cty(t.key), self.expr(key));
@@ -309,15 +309,15 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// Whether the lookup in an exact table was prepared before.
-    fn is_ahead(&self, key: &Expr) -> bool {
-        self.ahead.as_ref().and_then(|a| a.exact.as_ref()).is_some_and(|u| u.is(key))
+    fn is_batched(&self, key: &Expr) -> bool {
+        self.batched.as_ref().and_then(|a| a.exact.as_ref()).is_some_and(|u| u.is(key))
     }
 
     /// The name of a lookup's function, and its further arguments: `_at` and the slot, if that was
     /// found before.
     fn flow_at(&self, key: &Expr) -> (&'static str, &'static str) {
-        match self.is_ahead(key) && self.ahead.as_ref().is_some_and(|a| a.seen) {
-            true => ("_at", "ahead->slot, "),
+        match self.is_batched(key) && self.batched.as_ref().is_some_and(|a| a.seen) {
+            true => ("_at", "batched->slot, "),
             false => ("", ""),
         }
     }
@@ -325,7 +325,7 @@ impl<'m> BodyGen<'_, 'm> {
     /// Counts a lookup.
     fn flow_asked(&mut self, table: TableId, key: &Expr, found: &str) {
         let n = table.0;
-        if self.is_ahead(key) {
+        if self.is_batched(key) {
             line!(self, "kept.asked_{n} += {found} ? UINT64_C(1) : UINT64_C(1) << 32;")
         } else {
             line!(self, "wl_flow_asked(ft_, {found});")
@@ -337,7 +337,7 @@ impl<'m> BodyGen<'_, 'm> {
             TableStmt::Get { table, key, dst } => {
                 let dst = self.name(*dst);
                 self.flow_key(*table, key);
-                let any = if self.is_ahead(key) && self.kept.filled == Some(*table) { "kept.filled && " } else { "" };
+                let any = if self.is_batched(key) && self.kept.filled == Some(*table) { "kept.filled && " } else { "" };
                 let (at, slot) = self.flow_at(key);
                 line!(
                     self,

@@ -1,7 +1,5 @@
 //! Expressions: pure, so each becomes one C expression.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::gen::Gen;
 use crate::names;
 use crate::scope::{At, Head, Inst, Item, Scope};
@@ -547,6 +545,7 @@ impl Gen<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn binary(&mut self, s: &Scope, op: BinOp, a: &Expr, b: &Expr, ty: TyId) -> String {
         use BinOp::*;
         let (x, y) = (self.expr(s, a), self.expr(s, b));
@@ -668,6 +667,7 @@ impl Gen<'_> {
         format!("({{ {c} {name} = ({c})({value}); {test}; }})")
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn list_get(&mut self, s: &Scope, a: &Expr, i: &Expr) -> String {
         let index = self.expr(s, i);
         match &*a.kind {
@@ -709,6 +709,7 @@ impl Gen<'_> {
         format!("{helper}(&{}.{}, {}{args})", i.at, names::field(m, i.unit, f), i.base)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn builtin(&mut self, s: &Scope, b: Builtin, args: &[Expr], ty: TyId) -> String {
         let mut a = self.exprs(s, args);
         if self.xdp {

@@ -69,18 +69,18 @@ impl<'m> Gen<'m> {
     }
 
     /// The bodies of `NAME_fast` and of `NAME_most`, if that is another.
-    pub(crate) fn open_usual(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<(String, Option<String>)> {
+    pub(crate) fn open_common(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<(String, Option<String>)> {
         let steps: Steps = self.plan(u)?.steps.iter().copied().collect();
         let mut body =
-            |most| self.usual_from(u, chain, &steps, HeaderPath { from: None, at: 0, size: Size::Open, most });
-        let (usual, most) = (body(false), body(true));
+            |most| self.common_from(u, chain, &steps, HeaderPath { from: None, at: 0, size: Size::Open, most });
+        let (common, most) = (body(false), body(true));
         let branch_free = self.m.unit(u).frame.as_ref().is_some_and(|f| f.branch_free);
-        let other = Some(most).filter(|most| *most != usual && branch_free);
-        Some((usual, other))
+        let other = Some(most).filter(|most| *most != common && branch_free);
+        Some((common, other))
     }
 
     /// The code behind the last header of a path.
-    fn usual_from(&mut self, u: UnitId, chain: &Chain<'m>, steps: &Steps, way: HeaderPath) -> String {
+    fn common_from(&mut self, u: UnitId, chain: &Chain<'m>, steps: &Steps, way: HeaderPath) -> String {
         let (layers, k) = (self.all_layers(u), way.from.map(|f| f.0));
         let list: Vec<_> = chain.get(&k).into_iter().flatten().collect();
         let graph = self.graph(u);
@@ -88,15 +88,15 @@ impl<'m> Gen<'m> {
         if way.most {
             let ends = if way.size == Size::Open { Vec::new() } else { graph.ends(chain, &tried, way.from) };
             if !ends.is_empty() {
-                return self.usual_one_of(u, &ends, way);
+                return self.common_one_of(u, &ends, way);
             }
             tried.truncate(1);
         }
         let mut text = String::new();
         for x in &tried {
             let (title, (test, found, next)) =
-                (self.layer_title(u, &layers[x.layer as usize]), self.usual_header(u, x, way));
-            let rest = self.usual_from(u, chain, steps, next);
+                (self.layer_title(u, &layers[x.layer as usize]), self.common_header(u, x, way));
+            let rest = self.common_from(u, chain, steps, next);
             // Nothing else can be there.
             if test.is_empty() {
                 return format!("/* {title} */\n{found}{rest}");
@@ -157,7 +157,7 @@ impl<'m> Gen<'m> {
     }
 
     /// The conditions of a header, and the values that they imply.
-    fn usual_asks(&mut self, u: UnitId, x: &Next<'m>, way: HeaderPath, miss: Miss) -> HeaderGuards<'m> {
+    fn common_asks(&mut self, u: UnitId, x: &Next<'m>, way: HeaderPath, miss: Miss) -> HeaderGuards<'m> {
         let (m, layers, n, at) = (self.m, self.all_layers(u), x.layer, way.at);
         let l = &layers[n as usize];
         let header = m.unit(l.unit);
@@ -193,9 +193,9 @@ impl<'m> Gen<'m> {
     }
 
     /// The test for a header (empty: none), its entries in the view, and the path behind it.
-    fn usual_header(&mut self, u: UnitId, x: &Next<'m>, way: HeaderPath) -> (String, String, HeaderPath) {
+    fn common_header(&mut self, u: UnitId, x: &Next<'m>, way: HeaderPath) -> (String, String, HeaderPath) {
         let (n, at) = (x.layer, way.at);
-        let asks = self.usual_asks(u, x, way, Miss::Usual);
+        let asks = self.common_asks(u, x, way, Miss::Common);
         let least = asks.least;
         // A header without conditions is tested together with the next one.
         let plain = asks.bits.is_empty() && asks.rest.is_empty() && asks.rules.is_empty() && asks.covers.is_none();
@@ -226,10 +226,10 @@ impl<'m> Gen<'m> {
     /// Looks for all of these headers at once, without a branch: which of them it is changes from
     /// frame to frame. They begin at the same place, and the frame must be as long as the longest
     /// of them.
-    fn usual_one_of(&mut self, u: UnitId, ends: &[&Next<'m>], way: HeaderPath) -> String {
+    fn common_one_of(&mut self, u: UnitId, ends: &[&Next<'m>], way: HeaderPath) -> String {
         let (layers, at) = (self.all_layers(u), way.at);
         let titles: Vec<String> = ends.iter().map(|x| self.layer_title(u, &layers[x.layer as usize])).collect();
-        let asks: Vec<HeaderGuards> = ends.iter().map(|x| self.usual_asks(u, x, way, Miss::Other)).collect();
+        let asks: Vec<HeaderGuards> = ends.iter().map(|x| self.common_asks(u, x, way, Miss::Other)).collect();
         let most = asks.iter().map(|a| a.least).max().unwrap_or(0);
         let mut text = format!("/* {} */\nif (WL_UNLIKELY(v->n < {})) return false;\nconst uint32_t at = {at}, left = v->end - at;\nconst uint8_t *h = v->p + at;\n(void)h;\n", titles.join(" or "), at + most);
         for (x, a) in ends.iter().zip(&asks) {
@@ -262,7 +262,7 @@ fn this(i: &Inst) -> Scope {
 }
 
 impl Gen<'_> {
-    /// That a frame holds so many bytes, and no more than any usual one.
+    /// That a frame holds so many bytes, and no more than any common one.
     fn holds(&self, bytes: u32) -> String {
         if self.xdp {
             return format!("v->p + {bytes} <= x->end");

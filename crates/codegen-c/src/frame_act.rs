@@ -1,12 +1,10 @@
 //! Acts on frames: fields set in place, headers inserted and removed, frames sent. Also the
 //! function that runs a handler over a batch.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::body::BodyGen;
+use crate::frame_counts;
 use crate::frame_facts::Offset;
 use crate::gen::Gen;
-use crate::leaving;
 use crate::names;
 use crate::parser::line;
 use crate::payload::View;
@@ -79,7 +77,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let text = self.expr(index);
                 line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
                 self.check(index.may_fault());
-                let counted = self.kept.output.map_or(String::new(), |_| leaving::count(&v, None));
+                let counted = self.kept.output.map_or(String::new(), |_| frame_counts::count(&v, None));
                 let queue = self.g.m.is_queue(*port);
                 let mark = mark.as_ref().map_or("0".into(), |m| self.expr(m));
                 match last {
@@ -119,7 +117,7 @@ impl<'m> BodyGen<'_, 'm> {
         match self.kept.output {
             None => line!(self, "wl_view_pass_if({v}, {cond}, {}, {instance});", port.0),
             Some(_) => {
-                let counted = leaving::count(&v, Some("leaves_"));
+                let counted = frame_counts::count(&v, Some("leaves_"));
                 line!(
                     self,
                     "{{ const bool leaves_ = {cond};\nwl_view_pass_if({v}, leaves_, {}, {instance});{counted} }}",
@@ -129,6 +127,7 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn chosen(&mut self, block: &'m Block, when: &str) {
         for s in block {
             match &s.kind {
@@ -415,6 +414,7 @@ pub(crate) fn store(at: &str, field: &Field, value: &str) -> String {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn field_len(field: &Field) -> String {
     match &field.kind {
         FieldKind::Bytes { extent: Extent::Length(e), .. } => match &*e.kind {
@@ -530,14 +530,14 @@ impl Gen<'_> {
             let msg = m.types.iter().position(|t| *t == Ty::Msg(s.unit)).map_or(TyId(0), |n| TyId(n as u32));
             let scope = Scope { locals: vec![("(&v)".into(), msg)], ..Scope::default() };
             let unit = names::unit(m, s.unit);
-            let usual = if self.frames.usual.contains(&s.unit.0) {
+            let common = if self.frames.common.contains(&s.unit.0) {
                 format!("if (WL_UNLIKELY(!{unit}_fast(&v, &f))) ")
             } else {
                 String::new()
             };
             let mut text = format!(
                 "case {}: for (uint32_t i = 0; i < n; i++) {{\nwl_frame f = {{.p = frames[i].p, .n = frames[i].n, .wire = frames[i].wire}};\n\
-                 uint64_t h = 0x57697265;\nwl_view v;\n{usual}{unit}_parse(NULL, &v, &f);\n",
+                 uint64_t h = 0x57697265;\nwl_view v;\n{common}{unit}_parse(NULL, &v, &f);\n",
                 s.port.0
             );
             for k in &s.keys {

@@ -10,7 +10,7 @@ pub(crate) struct Frames {
     /// Those of them that the program itself asks for.
     pub asked: BTreeMap<u32, BTreeSet<u32>>,
     /// Units that have a `NAME_fast`, and a `NAME_most`.
-    pub usual: BTreeSet<u32>,
+    pub common: BTreeSet<u32>,
     pub most: BTreeSet<u32>,
     /// Handlers of frames that may fault or take scratch.
     pub scratch: BTreeSet<usize>,

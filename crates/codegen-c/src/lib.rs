@@ -17,16 +17,16 @@
 mod array;
 mod batch_lookup;
 mod body;
-mod cache;
 mod compile;
+mod compile_cache;
 mod core_table;
 mod expr;
 mod fast_path;
 mod frame;
 mod frame_act;
+mod frame_counts;
 mod frame_facts;
 mod gen;
-mod leaving;
 mod match_tables;
 mod merge;
 mod message;
@@ -45,8 +45,8 @@ mod vectorize;
 mod view;
 pub mod xdp;
 
-pub use cache::is_left;
 pub use compile::{cached, compile, find_compiler, newest_clang_here, CompileError, CompileOptions, Compiled};
+pub use compile_cache::is_left;
 pub use stop_compilers::Stop;
 use wireloom_ir as ir;
 

@@ -46,8 +46,8 @@ impl Gen<'_> {
             text.push_str(&match t.kind {
                 TableKind::Wildcard | TableKind::Lpm => format!(
                     "wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({0}, {cap})];\n{value} {n}_value[{cap}];\n\
-                     _Alignas(64) uint32_t {n}_ahead[{0}][WL_WILD_KEYS]; /* keys of a batch, in columns */\n\
-                     uint32_t {n}_even; /* the handler, from 1 on, whose keys these are; words that are the same for usual frames are in their columns */\n", words32(m, t)
+                     _Alignas(64) uint32_t {n}_columns[{0}][WL_WILD_KEYS]; /* keys of a batch, in columns */\n\
+                     uint32_t {n}_even; /* the handler, from 1 on, whose keys these are; words that are the same for common frames are in their columns */\n", words32(m, t)
                 ),
                 TableKind::Ring => format!("wl_ring {n}; /* capacity {cap} */\n{value} {n}_value[{cap}];\n"),
                 TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
@@ -176,9 +176,9 @@ impl<'m> BodyGen<'_, 'm> {
                 let (dst, load) = (self.name(*dst), load(self.g, &value));
                 line!(self, "{{");
                 let (has, small) = (format!("{dst}.has"), packed(self.g.m, t.value).is_some_and(|n| n <= 16));
-                if self.ahead.as_ref().and_then(|a| a.masked.as_ref()).is_some_and(|u| u.is(key)) {
-                    let id = self.ahead.as_ref().and_then(|a| a.masked.as_ref()).map_or(0, |u| u.table.0);
-                    line!(self, "const uint32_t e_ = ahead->entry;\n{has} = e_ != UINT32_MAX;\nkept.asked_{id} += {has} ? UINT64_C(1) : UINT64_C(1) << 32;");
+                if self.batched.as_ref().and_then(|a| a.masked.as_ref()).is_some_and(|u| u.is(key)) {
+                    let id = self.batched.as_ref().and_then(|a| a.masked.as_ref()).map_or(0, |u| u.table.0);
+                    line!(self, "const uint32_t e_ = batched->entry;\n{has} = e_ != UINT32_MAX;\nkept.asked_{id} += {has} ? UINT64_C(1) : UINT64_C(1) << 32;");
                     // A small value is loaded in any case: whether there is one cannot be foretold.
                     let other = self.g.load(t.value, &format!("{n}_value[{has} ? e_ : 0]"));
                     if small {

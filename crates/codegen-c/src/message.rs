@@ -1,7 +1,5 @@
 //! Outgoing messages: passed on as their own bytes, edited in wire order, or built.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::body::{BodyGen, Owner};
 use crate::names;
 use crate::parser::line;
@@ -316,6 +314,7 @@ impl<'m> BodyGen<'_, 'm> {
 }
 
 /// The bytes of what is the same each time.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn constant(e: &Emit) -> Option<Vec<u8>> {
     match e {
         Emit::Bytes(e) => match &*e.kind {

@@ -5,7 +5,7 @@
 //! header to header. So a frame costs its own headers, not the whole graph of layers. Other graphs
 //! are tried layer by layer.
 //!
-//! `NAME_fast` is the same for the usual header stacks, and `NAME_most` for the most common one.
+//! `NAME_fast` is the same for the common header stacks, and `NAME_most` for the most common one.
 //! `NAME_known` is for frames that are known to have it (`fast_path.rs`).
 
 use crate::frame::UIntField;
@@ -22,8 +22,8 @@ use wireloom_ir::*;
 pub(crate) enum Miss {
     /// A fault is counted, the header is absent.
     Counted,
-    /// The frame is not of a usual shape.
-    Usual,
+    /// The frame is not of a common shape.
+    Common,
     /// Another header, as `is` says. The tests then read bytes of that other header, and must not
     /// be a branch.
     Other,
@@ -36,7 +36,7 @@ impl Miss {
     pub(crate) fn if_so(self, bad: &str, kind: &str, place: u32) -> String {
         match self {
             Miss::Counted => format!("if (WL_UNLIKELY({bad})) {{ wl_header_fault(x, {kind}, {place}); break; }}\n"),
-            Miss::Usual => format!("if (WL_UNLIKELY({bad})) return false;\n"),
+            Miss::Common => format!("if (WL_UNLIKELY({bad})) return false;\n"),
             Miss::Other => format!("is &= !({bad});\n"),
             Miss::Never => String::new(),
         }
@@ -73,19 +73,19 @@ impl<'m> Gen<'m> {
              uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > v->end ? f->wire - v->end : 0; /* how far a length may go past what is there */\n(void)cut;\n{body}}}\n\n",
             names::comment(&m.unit(u).name)
         ));
-        if let Some((usual, most)) = chain.and_then(|c| self.open_usual(u, &c)) {
+        if let Some((common, most)) = chain.and_then(|c| self.open_common(u, &c)) {
             let mut add = |what: &str, which: &str, body: &str| {
                 self.helpers.push_str(&format!(
                 "/* The same for frames of {which}; false: it is of another. */\n\
                  WL_INLINE bool {name}_{what}(wl_view *v, wl_frame *f) {{\nv->f = f;\nv->p = f->p;\nv->n = v->end = f->n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\nmemset(v->at, 0, sizeof v->at);\nuint8_t net = 0xff;\n(void)net;\n{body}}}\n\n"
             ))
             };
-            add("fast", "the usual shapes", &usual);
+            add("fast", "the common shapes", &common);
             if let Some(most) = &most {
                 add("most", "the shape that most have", most);
                 self.frames.most.insert(u.0);
             }
-            self.frames.usual.insert(u.0);
+            self.frames.common.insert(u.0);
         }
     }
 

@@ -10,8 +10,6 @@
 //! The head ends at run time, where the first field that begins the tail is reached
 //! (`wireloom_ir::grammar::tail`).
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::gen::Gen;
 use crate::names;
 use crate::scope::{Inst, Scope};
@@ -186,6 +184,7 @@ impl<'g, 'm> Parser<'g, 'm> {
 
     /// One length check for the run of fixed-size fields that begins here. A field whose value can
     /// be wrong ends the run, so that a fault is seen as soon as its bytes are there.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn ensure_run(&mut self, inst: &Inst, list: &[FieldId]) {
         let (mut size, mut fields, mut last) = (0u64, 0, None);
         for &f in list {

@@ -4,8 +4,6 @@
 //! a check at run time finds it in the payload, it stays in place, and the headers move. Otherwise
 //! it is copied.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::body::BodyGen;
 use crate::expr::crypto_op;
 use crate::parser::line;
@@ -66,6 +64,7 @@ impl<'m> BodyGen<'_, 'm> {
         format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", texts.len(), texts.join(", "))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn lay(&mut self, to: &View, l: &Layout, place: PlaceId) {
         let View { v, headers, layers, pos, end } = to;
         let (cipher, args) = match &*l.core.kind {

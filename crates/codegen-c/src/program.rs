@@ -1,7 +1,5 @@
 //! The whole file: state, functions, handlers, fault replies, and the table that the runtime gets.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::batch_lookup::hoisted_back;
 use crate::body::{BodyGen, Owner};
 use crate::gen::Gen;
@@ -141,6 +139,7 @@ impl<'m> Gen<'m> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn block_scratch(&self, block: &Block, funcs: &[u64]) -> u64 {
         let mut total = 0u64;
         for s in block {
@@ -190,6 +189,7 @@ impl<'m> Gen<'m> {
     }
 
     /// Scratch that one evaluation can take.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn expr_scratch(&self, e: &Expr, funcs: &[u64]) -> u64 {
         let mut total = 0u64;
         walk::expr(e, &mut |e| match &*e.kind {
@@ -442,8 +442,8 @@ impl<'m> Gen<'m> {
     /// A handler of frames: no task, no suspension.
     fn frame_handler(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         self.frame_unit(unit);
-        let (ahead, kept) = (self.ahead(h), &h.plan.hoisted);
-        let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.batch_entry_type(i, a)));
+        let (batched, kept) = (self.batched(h), &h.plan.hoisted);
+        let second = batched.as_ref().map(|a| format!(", const {} *batched", self.batch_entry_type(i, a)));
         let (third, back) = if kept.is_empty() {
             (String::new(), String::new())
         } else {
@@ -455,7 +455,7 @@ impl<'m> Gen<'m> {
         }
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         b.kept = kept.clone();
-        b.ahead = ahead;
+        b.batched = batched;
         b.late = h.plan.late.iter().copied().collect();
         b.title = format!("on {}", h.name);
         b.declare(1);

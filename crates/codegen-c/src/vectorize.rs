@@ -1,7 +1,7 @@
 //! Sixteen frames at a time: prints vector plans ([`VectorPlan`]) as C over support/simd.h.
 
+use crate::frame_counts::destination;
 use crate::gen::Gen;
-use crate::leaving::destination;
 use crate::names;
 use crate::scope::Scope;
 use std::collections::BTreeMap;
@@ -33,13 +33,13 @@ pub(crate) struct VectorKeys<'m> {
 
 impl<'m> Gen<'m> {
     /// The vectorized form of a handler, if it has one.
-    pub fn vector_handler(&mut self, h: &'m Handler, unit: UnitId, ahead: bool) -> Option<VectorHandler<'m>> {
-        let plan = h.plan.vector.as_ref().filter(|_| ahead == h.plan.batch.is_some())?;
+    pub fn vector_handler(&mut self, h: &'m Handler, unit: UnitId, batched: bool) -> Option<VectorHandler<'m>> {
+        let plan = h.plan.vector.as_ref().filter(|_| batched == h.plan.batch.is_some())?;
         let run = plan.run.as_ref()?;
-        let mut p = StepPrinter::new(self, unit, ahead);
+        let mut p = StepPrinter::new(self, unit, batched);
         p.steps(&plan.stack);
         let mut ready = String::new();
-        if ahead {
+        if batched {
             p.out.push_str("if (ok) {\n");
             p.steps(&plan.key);
             p.out.push_str("}\n");
@@ -54,7 +54,7 @@ impl<'m> Gen<'m> {
         if !plan.outputs().is_empty() {
             run = format!("wl_lanes to = wl_lanes_set(WL_GONE);\n{run}{counted}wl_lanes_leave(g, to);\n")
         }
-        if !ahead {
+        if !batched {
             run.push_str("}\n")
         }
         Some(VectorHandler { plan, ready, run })

@@ -1,6 +1,6 @@
 //! Functions over bytes and integers that every backend implements: hashes, text, tokens.
 
-use wireloom_runtime::hashing::md5;
+use wireloom_runtime::consistent_hashing::md5;
 
 /// FNV-1a, 64 bits.
 pub fn fnv1a64(b: &[u8]) -> u64 {

@@ -5,7 +5,7 @@ use wireloom_interp::exec::tables::{Limits, Table};
 use wireloom_interp::grammar::scan::{delimiter, literal, DelimiterSearch, Match};
 use wireloom_interp::value::Value;
 use wireloom_ir::ByteSet;
-use wireloom_runtime::hashing::md5;
+use wireloom_runtime::consistent_hashing::md5;
 
 #[test]
 fn known_digests() {

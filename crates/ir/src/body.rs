@@ -1,7 +1,5 @@
 //! Code: structured statements over typed locals; pure expressions.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::*;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

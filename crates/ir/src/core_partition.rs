@@ -7,8 +7,6 @@
 //! read a counter that packets count, alone or as connections do; it then sees the sum of all
 //! cores.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::desc::{Half, PortKind};
 use crate::*;
 use std::collections::BTreeSet;
@@ -173,6 +171,7 @@ impl Uses {
         self.reads.contains(&t) || self.changes.contains(&t)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn ports(&mut self, m: &Module, s: &StmtKind) {
         match s {
             StmtKind::Frame { act: FrameAct::Send { port, .. }, .. }
@@ -188,6 +187,7 @@ impl Uses {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn block(&mut self, m: &Module, block: &[Stmt]) {
         use StmtKind::*;
         walk::stmts(block, &mut |s| self.ports(m, &s.kind));

@@ -89,8 +89,8 @@ impl TableDesc {
     }
 }
 
-/// Which cores of an app with frame ports and service ports ([`crate::halves`]); all apps else are
-/// one whole.
+/// Which cores of an app with frame ports and service ports ([`crate::core_partition`]); all apps
+/// else are one whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Half {
     #[default]

@@ -24,7 +24,7 @@ impl crate::Module {
     /// passes run. Handlers of `test` blocks come last in a module and are left out: the runtime
     /// never starts them.
     pub fn desc(&self) -> Desc {
-        let halves = core_partition::of(self).unwrap_or_default();
+        let partition = core_partition::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
         let crossings = segments::place(self).unwrap_or_default().crossings;
         Desc {
@@ -48,7 +48,7 @@ impl crate::Module {
                 .handlers
                 .iter()
                 .enumerate()
-                .map_while(|(n, h)| handler_desc(self, h, h.plan.pause.least(), half(&halves.handlers, n)))
+                .map_while(|(n, h)| handler_desc(self, h, h.plan.pause.least(), half(&partition.handlers, n)))
                 .collect(),
             counters: self
                 .counters
@@ -58,10 +58,10 @@ impl crate::Module {
                     name: c.name.clone(),
                     offset: crate::layout::counter_offset(crate::CounterId(n as u32)),
                     doc: c.doc.clone(),
-                    half: half(&halves.counters, n),
+                    half: half(&partition.counters, n),
                 })
                 .collect(),
-            tables: (0..self.tables.len()).map(|n| table_desc(self, n, half(&halves.tables, n))).collect(),
+            tables: (0..self.tables.len()).map(|n| table_desc(self, n, half(&partition.tables, n))).collect(),
             places: self.places.iter().map(|p| place_desc(self, p)).collect(),
             faults: self.faults.clone(),
             merges: self

@@ -1,8 +1,6 @@
 //! Headers as bits: the bits of a field in a frame, and the values of fields that decide about a
 //! header. Also the values of expressions over known fields.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::frame::{field_size, fixed_offset};
 pub use crate::plans::{Bits, Known};
 use crate::*;
@@ -63,6 +61,7 @@ pub fn zero_bits(m: &Module, unit: UnitId, f: FieldId, at: u32) -> Option<Bits> 
 }
 
 /// Lengths of a header's parts of variable size.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn options(m: &Module, unit: UnitId) -> Vec<&Expr> {
     let of = |f: &FieldId| {
         let field = &m.unit(unit).fields[f.index()];
@@ -76,7 +75,7 @@ pub fn options(m: &Module, unit: UnitId) -> Vec<&Expr> {
 
 /// Fields that must have one value, and fields that have one if there are no options (which the
 /// last header may have).
-pub fn usual_values(m: &Module, unit: UnitId, last: bool) -> Known {
+pub fn common_values(m: &Module, unit: UnitId, last: bool) -> Known {
     let mut known = Known::new();
     for f in &m.unit(unit).body {
         if let Some([(low, high)]) = m.unit(unit).fields[f.index()].within.as_deref() {
@@ -120,6 +119,7 @@ pub fn always(m: &Module, unit: UnitId, at: FieldId, e: &Expr, known: &Known, ok
 }
 
 /// The value of an expression over a header's fields, as far as they are known.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn value(m: &Module, unit: UnitId, e: &Expr, known: &Known) -> Option<u64> {
     let fit = |v: u64| match int_of(m, e.ty) {
         Some((bits @ 1..=64, false)) => Some(v & u64::MAX >> (64 - u32::from(bits))),
@@ -165,7 +165,14 @@ pub fn value(m: &Module, unit: UnitId, e: &Expr, known: &Known) -> Option<u64> {
                 BinOp::Le => Some(u64::from(a <= b)),
                 BinOp::Gt => Some(u64::from(a > b)),
                 BinOp::Ge => Some(u64::from(a >= b)),
-                _ => None,
+                BinOp::Div
+                | BinOp::Rem
+                | BinOp::AddSat
+                | BinOp::SubSat
+                | BinOp::BitXor
+                | BinOp::Shl
+                | BinOp::Shr
+                | BinOp::EqCase => None,
             }
         }
         _ => None,
@@ -190,6 +197,7 @@ fn bare(e: &Expr) -> &Expr {
 }
 
 /// A field that must have one value, and that.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn one_value(e: &Expr) -> Option<(&Path, u64)> {
     match &*e.kind {
         ExprKind::Binary(BinOp::Eq, a, b) => match (&*a.kind, &*b.kind) {
@@ -223,6 +231,14 @@ fn int_of(m: &Module, ty: TyId) -> Option<(u8, bool)> {
         Ty::UInt(b) => Some((*b, false)),
         Ty::Int(b) => Some((*b, true)),
         Ty::Bool => Some((1, false)),
-        _ => None,
+        Ty::Unit
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Ip
+        | Ty::Option(_)
+        | Ty::List(..)
+        | Ty::Record(_)
+        | Ty::Tuple(_)
+        | Ty::Msg(_) => None,
     }
 }

@@ -4,8 +4,6 @@
 //! memory begins with one [`TABLE_STATS`] block per table, in order. The rest of both is private to
 //! a backend. [`size`] is the measure for `explain` and for the frame's bill.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::*;
 
 /// `wl_table_stats`: eight u64 (entries, hits, misses, inserts, evictions, expired, rejected,
@@ -153,7 +151,7 @@ pub fn has_list(m: &Module, ty: TyId) -> bool {
         Ty::Option(t) => has_list(m, *t),
         Ty::Record(r) => m.records[r.index()].fields.iter().any(|(_, t)| has_list(m, *t)),
         Ty::Tuple(ts) => ts.iter().any(|t| has_list(m, *t)),
-        _ => false,
+        Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::Ip => false,
     }
 }
 
@@ -163,6 +161,14 @@ pub fn int_of(m: &Module, ty: TyId) -> Option<(u8, bool)> {
         Ty::UInt(b) => Some((*b, false)),
         Ty::Int(b) => Some((*b, true)),
         Ty::Bool => Some((1, false)),
-        _ => None,
+        Ty::Unit
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Ip
+        | Ty::Option(_)
+        | Ty::List(..)
+        | Ty::Record(_)
+        | Ty::Tuple(_)
+        | Ty::Msg(_) => None,
     }
 }

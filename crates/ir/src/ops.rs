@@ -3,8 +3,6 @@
 //! text form, operands, result, steps, effect, devices, and its line in the pages. The enums are
 //! made from the rows.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 mod operands;
 mod placed;
 

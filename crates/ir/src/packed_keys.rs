@@ -1,7 +1,5 @@
 //! Packed keys: the tables whose keys have one size without gaps, and these sizes.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::*;
 
 /// Whether a table is kept per core with packed keys: it is local, exact, and its entries have one
@@ -39,7 +37,15 @@ pub fn short(m: &Module, ty: TyId) -> Option<u64> {
         Ty::Ip => return Some(4),
         Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| f.1).collect(),
         Ty::Tuple(ts) => ts.clone(),
-        _ => return None,
+        Ty::Unit
+        | Ty::Bool
+        | Ty::UInt(_)
+        | Ty::Int(_)
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Option(_)
+        | Ty::List(..)
+        | Ty::Msg(_) => return None,
     };
     if !members.iter().any(|t| short(m, *t).is_some()) {
         return None;

@@ -1,8 +1,6 @@
 //! The parse graph of a frame unit: which header may follow which, among the headers that a program
 //! uses.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::frame::{contradict, exclusive, has_alternative, leads_to, needed_layers, step};
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +94,7 @@ pub fn least(m: &Module, header: UnitId) -> u32 {
 }
 
 /// Whether a condition needs nothing but the fields of one header.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn looks_only_at(cond: &Expr, header: Option<FieldId>) -> bool {
     let mut only = true;
     walk::expr(cond, &mut |e| match &*e.kind {

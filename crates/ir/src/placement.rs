@@ -5,8 +5,6 @@
 //! The compiler reports the obstacles of a handler that names its device; `wireloom explain` shows
 //! those of the others.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 mod frames;
 mod sharing;
 mod split;
@@ -198,6 +196,7 @@ impl Search<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn block(&mut self, block: &[Stmt]) {
         for s in block {
             if broadcast(self.m, &s.kind).is_some() {
@@ -212,6 +211,7 @@ impl Search<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &Stmt) {
         if let StmtKind::Emit(Emit::Bytes(e) | Emit::UInt { value: e, .. }) = &s.kind {
             // Of a new payload.
@@ -297,6 +297,7 @@ impl Search<'_> {
     }
 
     /// Arithmetic for which clang calls a function of its library, which BPF does not have.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn is_library(&self, e: &Expr) -> bool {
         let ExprKind::Binary(op, _, right) = &*e.kind else { return false };
         let (signed, wide) = (matches!(self.m.ty(e.ty), Ty::Int(_)), matches!(self.m.ty(e.ty), Ty::UInt(65..)));

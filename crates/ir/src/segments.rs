@@ -8,8 +8,6 @@
 //! counter that no other one counts. A segment of several cores gets its packets from queues,
 //! whose instances are dealt out to its cores.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::core_partition::{Resource, Uses};
 use crate::desc::{ParamValue, PortKind, Value};
 use crate::*;
@@ -98,6 +96,7 @@ impl<'m> Placer<'m> {
     }
 
     /// Things that a handler uses, and no other segment may.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn owned(&self, n: usize) -> BTreeSet<Resource> {
         let u = &self.uses[n];
         let changed = |t: Resource| {

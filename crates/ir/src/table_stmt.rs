@@ -1,8 +1,6 @@
 //! Statements about tables, apart from all others. An emitter of one kind of table matches these,
 //! and names those that this kind has not.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::*;
 
 /// A [`StmtKind`] about a table, whose members are those of the statement.
@@ -71,6 +69,7 @@ pub enum TableStmt<'s> {
 
 impl StmtKind {
     /// The statement, if it is about a table.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn table_stmt(&self) -> Option<TableStmt<'_>> {
         use TableStmt::*;
         Some(match self {

@@ -4,7 +4,10 @@
 //! makes the functions and their `_mut` twins, so that both visit the same children. The twins call
 //! children first, which suits a rewrite.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "its functions look for a few kinds of ExprKind, FieldKind and StmtKind"
+)]
 
 use crate::*;
 
@@ -563,7 +566,17 @@ impl Module {
         let mut at = match path.root {
             Root::Local(l) => match self.types.get(scope.locals.get(l.index())?.ty.index())? {
                 Ty::Msg(u) => At::Unit(*u),
-                _ => return None,
+                Ty::Unit
+                | Ty::Bool
+                | Ty::UInt(_)
+                | Ty::Int(_)
+                | Ty::Bytes(_)
+                | Ty::Endpoint
+                | Ty::Ip
+                | Ty::Option(_)
+                | Ty::List(..)
+                | Ty::Record(_)
+                | Ty::Tuple(_) => return None,
             },
             Root::This => At::Unit(scope.this?),
             Root::Item => scope.item?,

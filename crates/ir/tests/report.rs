@@ -246,6 +246,40 @@ fn forty_elements_fit_a_screen() {
     assert!(boxes_apart(&svg) > 40);
     let width = svg.split('"').nth(3).and_then(|w| w.parse::<i64>().ok());
     assert!(width.is_some_and(|w| w < 2600), "{width:?}");
+    signals_are_lines_of_elements(m)
+}
+
+fn signal(name: String) -> Signal {
+    Signal {
+        name,
+        doc: String::new(),
+        span: Span::default(),
+        args: vec![],
+        forms: vec![],
+        defaults: vec![],
+        masked: false,
+        exported: false,
+        result: desc::ResultType::Nothing,
+        ret: TyId(0),
+    }
+}
+
+/// Signals of elements have no boxes of their own, unless they send.
+fn signals_are_lines_of_elements(mut m: Module) {
+    let events = |m: &Module| graph::svg(m).matches("box event").count();
+    let before = events(&m);
+    for n in 0..40 {
+        for name in ["read", "reset"] {
+            let on = On::Signal(m.signals.len() as u32);
+            m.signals.push(signal(format!("e{n}.{name}")));
+            let body = Body { block: vec![], ..m.handlers[0].body.clone() };
+            m.handlers.push(Handler { name: format!("signal e{n}.{name}"), on, body, ..m.handlers[0].clone() });
+        }
+    }
+    let svg = graph::svg(&m);
+    assert_eq!((svg.matches(">signals read, reset</text>").count(), events(&m)), (40, before));
+    m.handlers.last_mut().expect("a signal").body = m.handlers[0].body.clone();
+    assert_eq!(events(&m), before + 1);
 }
 
 /// Wires between any elements, to themselves and back, with segments: no box covers another.

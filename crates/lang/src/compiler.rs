@@ -1,10 +1,10 @@
 //! State that the whole compilation shares: modules, the IR module under construction, and the
 //! results of resolved items.
 
-use crate::apps::declared::{Cache, CallSite, MessageQueue};
-use crate::apps::ends::{Loop, Outlet, Pending};
+use crate::apps::declarations::{Cache, CallSite, MessageQueue};
 use crate::apps::scope::{AppScope, FunctionArg};
 use crate::apps::test_names::TestNames;
+use crate::apps::wire_ends::{Loop, Outlet, Pending};
 use crate::items::{FieldSays, FnInfo, How, Item, ProtocolInfo, TableTy};
 use crate::names::{self, ItemId, Meaning, ModId, Names};
 use crate::ty::{self, Ty};

@@ -1,6 +1,6 @@
 //! Constants, literals with suffixes, sets of bytes, and the types that the source names.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and Ty")]
 
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
@@ -316,7 +316,14 @@ impl Compiler<'_> {
             Item::Enum(e) => Ty::Enum(e),
             Item::Record(r) => Ty::Record(r),
             Item::Unit(u) => Ty::Msg(u),
-            _ => {
+            Item::Const(_)
+            | Item::Charset(_)
+            | Item::Fault
+            | Item::Protocol(_)
+            | Item::Fn(_)
+            | Item::Table(_)
+            | Item::App
+            | Item::Element => {
                 return Err(self.error(
                     "E0301",
                     span,

@@ -1,7 +1,5 @@
 //! Evaluates constant IR expressions: constants, widths, lengths, options.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use ir::{BinOp, Builtin, Expr, ExprKind, Ty, UnOp};
 use wireloom_ir as ir;
 
@@ -35,6 +33,7 @@ pub fn signed(m: &ir::Module, ty: ir::TyId, v: u128) -> i128 {
 
 /// The expression with everything evaluated that can be; the result is a literal if all of it
 /// could.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
     let f = |e: &Expr| fold(m, e);
     let kind = match &*e.kind {

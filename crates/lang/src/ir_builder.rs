@@ -1,6 +1,6 @@
 //! Short constructors of IR expressions. Expressions over constants are evaluated at once.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind")]
 
 use crate::ty::{T_BOOL, T_U32, T_U64};
 use wireloom_ir as ir;

@@ -20,11 +20,12 @@ mod names;
 mod protocols;
 mod ty;
 mod units;
+mod unused;
 mod val;
 
 use std::path::Path;
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{Item, ItemKind, Span};
+use wireloom_syntax::ast::{Item, ItemKind};
 use wireloom_syntax::{diagnostic, Diagnostic, SourceMap, World};
 
 /// The result of checking a program.
@@ -119,7 +120,7 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
         elements(cx);
         cx.forwards_alone();
     }
-    unused(cx);
+    unused::warn(cx);
 }
 
 /// Each element by itself. Errors that its use in the app has reported are not repeated.
@@ -167,22 +168,5 @@ fn app(cx: &mut compiler::Compiler, wanted: Option<&str>) -> Option<String> {
             cx.answer_classes();
             Some(a.name.name.clone())
         }
-    }
-}
-
-/// `use`s of the main file that nothing needs. Of several apps one is compiled: the others may need
-/// them.
-fn unused(cx: &mut compiler::Compiler) {
-    if apps(cx).len() > 1 {
-        return;
-    }
-    let spans: Vec<(Span, String)> =
-        cx.names.modules[0].uses.iter().filter(|u| !u.used).map(|u| (u.span, u.parts.join("."))).collect();
-    for (span, name) in spans {
-        cx.report(
-            Diagnostic::warning("W0903", span, format!("`{name}` is not used"))
-                .label("not used")
-                .hint("remove this `use`"),
-        );
     }
 }

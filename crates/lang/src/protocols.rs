@@ -4,7 +4,7 @@
 //! Where a program passes a message on, `body::edits` lowers `forward` blocks. This file only
 //! records that they exist.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ClauseKind and Ty")]
 
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_BOOL};

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use wireloom_golden::{compare, Golden};
-use wireloom_syntax::{OsWorld, Severity};
+use wireloom_syntax::{OsWorld, Severity, World};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -41,13 +41,44 @@ fn annotated(path: &Path) -> [Golden; 2] {
         }
         out.push('\n');
     }
-    // The IR of a program with the standard library changes with the library.
-    let module = checked.module.filter(|_| !text.contains("use std"));
+    // The IR of a program with the standard library changes with the library. Its positions are
+    // those in the text as it will be.
+    let module = checked.module.filter(|_| !text.contains("use std")).and_then(|m| {
+        if out == text {
+            return Some(m);
+        }
+        let world = Annotated { files: OsWorld::new(folder("../../std")), path, text: &out };
+        wireloom_lang::compile(&world, path, None).module
+    });
     let ir = module.map(|mut m| {
         m.files.clear();
         wireloom_ir::text::print(&m)
     });
     [Golden { path: path.to_path_buf(), text: Some(out) }, Golden { path: path.with_extension("ir"), text: ir }]
+}
+
+/// The files, but for one that has another text.
+struct Annotated<'a> {
+    files: OsWorld,
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl World for Annotated<'_> {
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        if path == self.path {
+            return Ok(self.text.into());
+        }
+        self.files.read(path)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.files.exists(path)
+    }
+
+    fn std_root(&self) -> &Path {
+        self.files.std_root()
+    }
 }
 
 fn ir_is_valid(path: &Path) -> Result<(), String> {

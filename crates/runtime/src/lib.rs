@@ -9,18 +9,18 @@
 //! tests.
 
 pub mod abi;
-pub mod access;
+pub mod access_log;
 pub mod admin;
 pub mod buffer;
+pub mod consistent_hashing;
 pub mod control;
 pub mod core;
 pub mod crypto;
 pub mod engine;
 pub mod error;
-pub mod hashing;
+pub mod large_pages;
 pub mod merge;
 pub mod packet;
-pub mod pages;
 pub mod params;
 pub mod program;
 pub mod server;
@@ -34,9 +34,9 @@ pub mod value_syntax;
 pub mod view;
 
 #[cfg(test)]
-mod line;
-#[cfg(test)]
 mod socket_tests;
+#[cfg(test)]
+mod test_program;
 
 pub use crate::core::app::App;
 pub use error::Error;

@@ -6,8 +6,8 @@
 //! the expected form.
 
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
+use crate::consistent_hashing::Server;
 use crate::error::Error;
-use crate::hashing::Server;
 use crate::value_syntax::{addresses, duration, expected, number, parse, server};
 use std::net::SocketAddr;
 use wireloom_ir::desc::{

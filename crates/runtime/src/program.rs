@@ -5,14 +5,14 @@
 //! it comes from the executable itself ([`Program::linked`]).
 
 mod load;
-mod tier;
+mod quick_start;
 
 use crate::abi::*;
 use crate::error::Error;
+pub use quick_start::Tiers;
 use std::ffi::c_void;
 use std::os::raw::c_int;
 use std::sync::atomic::AtomicU32;
-pub use tier::Tiers;
 
 /// The result of a parser; see `WL_MORE` and its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,10 +47,10 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     };
     let mut counts = None;
     if !frames.is_empty() {
-        let (packets, halves) = packet::prepare(frames, f)?;
+        let (packets, partners) = packet::prepare(frames, f)?;
         let packets = packets.start(&options)?;
         counts = Some(packets.cores.group.clone());
-        services.extend(halves);
+        services.extend(partners);
         running.packets = Some(packets);
     }
     if !services.is_empty() {
@@ -246,7 +246,7 @@ impl OsSignals {
         // SAFETY: the set and the time live here.
         match unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), &t) } {
             libc::SIGHUP => {
-                crate::access::hangup();
+                crate::access_log::hangup();
                 return false;
             }
             ..=0 => return false,

@@ -4,9 +4,9 @@
 //! In: apps and the options of `wireloom run`. Out: running cores, and a summary when they have
 //! ended. [`crate::server`] has the rest.
 
-use crate::access::{AccessLog, Lines, Writer};
+use crate::access_log::{AccessLog, Lines, Writer};
 use crate::core::app::App;
-use crate::core::moves::Moves;
+use crate::core::connection_moves::Moves;
 use crate::core::Core;
 use crate::engine::datagrams::WithDatagrams;
 use crate::engine::{self, common, EngineKind, Waker};

@@ -3,9 +3,9 @@
 use crate::core::app::App;
 use crate::core::Core;
 use crate::engine::{self, EngineKind};
-use crate::line;
 use crate::server::{serve, ServeOptions, Stop, Summary};
 use crate::stats::CoreStats;
+use crate::test_program;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
@@ -32,7 +32,7 @@ fn free_port() -> u16 {
 
 fn service(exclusive: bool, engine: EngineKind, cores: usize, servers: &str) -> Service {
     let port = free_port();
-    let app = line::spec(
+    let app = test_program::spec(
         exclusive,
         &[&format!("port={port}"), &format!("servers={servers}"), "client.read=1s", "backends.call=2s"],
     );
@@ -233,7 +233,7 @@ fn ten_thousand_idle_connections_are_small() {
     let _alone = alone();
     // Half of the descriptors are the clients'; other tests of this process need some too.
     let want = 10_000.min((crate::server::raise_descriptor_limit() as usize).saturating_sub(4000) / 2);
-    let app = line::app(true, &[&format!("port={}", free_port())]);
+    let app = test_program::app(true, &[&format!("port={}", free_port())]);
     let stats = Arc::new(vec![CoreStats::for_apps(std::slice::from_ref(&app))]);
     let mut core = Core::new(engine::open(EngineKind::Epoll).unwrap(), std::slice::from_ref(&app), stats, 0, false);
     core.listen().unwrap();
@@ -291,7 +291,8 @@ fn cost_per_message() {
 
 fn measure(kind: EngineKind, exclusive: bool, clients: usize, depth: usize) {
     let backends = format!("{},{}", fast_backend(), fast_backend());
-    let app: Arc<App> = line::app(exclusive, &[&format!("port={}", free_port()), &format!("servers={backends}")]);
+    let app: Arc<App> =
+        test_program::app(exclusive, &[&format!("port={}", free_port()), &format!("servers={backends}")]);
     let stats = Arc::new(vec![CoreStats::for_apps(std::slice::from_ref(&app))]);
     let mut core = Core::new(engine::open(kind).unwrap(), std::slice::from_ref(&app), stats, 0, false);
     core.listen().unwrap();

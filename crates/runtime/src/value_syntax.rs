@@ -1,6 +1,6 @@
 //! How people write values: of parameters, of tables' fields and of signals' arguments.
 
-use crate::hashing::Server;
+use crate::consistent_hashing::Server;
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use wireloom_ir::desc::{Form, ParamType, ParamValue};

@@ -21,7 +21,7 @@ pub struct Group {
     pub stats: Arc<Vec<CoreStats>>,
     pub post: Post,
     /// Where requests are logged.
-    pub log: Option<Arc<crate::access::AccessLog>>,
+    pub log: Option<Arc<crate::access_log::AccessLog>>,
 }
 
 impl Group {

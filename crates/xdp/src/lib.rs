@@ -7,11 +7,11 @@
 
 mod compile;
 mod error;
-mod hand;
-mod kept;
+mod hand_written;
+mod hook_tables;
 mod kernel;
 mod maps;
-mod masked;
+mod match_tables;
 mod object;
 mod ring;
 mod shape;
@@ -19,8 +19,8 @@ mod shared;
 
 pub use compile::{clang, compile};
 pub use error::Error;
-pub use hand::Hand;
-pub use kept::tables;
+pub use hand_written::Hand;
+pub use hook_tables::tables;
 pub use kernel::takes_tags_off;
 pub use object::{number_of, Mode, Object, Ran, Settings};
 pub use wireloom_codegen_c::xdp::XdpSource;

@@ -2,7 +2,7 @@
 
 use crate::error::refusal;
 use crate::maps::map_of;
-use crate::masked::Masks;
+use crate::match_tables::Masks;
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::{compile, kernel, Error, Verdict};

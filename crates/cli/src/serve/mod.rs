@@ -107,7 +107,7 @@ pub fn serve_all(
         admin_names: args.admin_host.clone(),
         access_log: args.access_log.clone(),
         control: match &args.control {
-            None => Where::Usual,
+            None => Where::Default,
             Some(path) if path.as_os_str() == "off" => Where::Off,
             Some(path) => Where::At(path.clone()),
         },

@@ -116,7 +116,17 @@ impl<'m> BodyGen<'_, 'm> {
     fn xdp_view(&self, frame: LocalId) -> View<'m> {
         let unit = match self.g.m.ty(self.locals[frame.index()].ty) {
             Ty::Msg(u) => *u,
-            _ => UnitId(0),
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_) => UnitId(0),
         };
         self.g.xdp_view(self.name(frame), unit)
     }

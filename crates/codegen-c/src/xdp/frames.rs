@@ -31,7 +31,7 @@ impl BodyGen<'_, '_> {
                     format!("i_ < {n} ? (int)bpf_redirect_map(&wl_ports, {at} + i_, XDP_ABORTED) : XDP_DROP");
                 match way {
                     Fate::Back => line!(self, "fate = i_ == x->instance ? XDP_TX : {redirect}; }}"),
-                    _ => line!(self, "fate = {redirect}; }}"),
+                    Fate::Kernel | Fate::Redirected | Fate::Process => line!(self, "fate = {redirect}; }}"),
                 }
             }
             None => line!(self, "fate = XDP_DROP;"),

@@ -11,15 +11,13 @@
 //!   follow each way to the end by itself;
 //! - a frame's fate is the program's result.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 mod body_state;
 mod bytes;
 mod edit;
 mod frames;
 mod functions;
-pub mod keyed;
 mod parts;
+pub mod table_kinds;
 pub mod tables;
 mod wide;
 
@@ -381,7 +379,7 @@ impl<'m> Gen<'m> {
     fn xdp_walk(&mut self, u: UnitId, used: Option<&str>) -> Option<String> {
         let chain = self.graph(u).chain()?;
         let body = kept(&self.open_chain(u, &chain));
-        let fast = self.open_usual(u, &chain).map(|(body, _)| noted(&body, used));
+        let fast = self.open_common(u, &chain).map(|(body, _)| noted(&body, used));
         let name = names::unit(self.m, u);
         let (fast, test) = match fast {
             Some(body) => (
@@ -546,7 +544,7 @@ impl<'m> BodyGen<'_, 'm> {
         let text: String = set.into_iter().filter_map(|l| self.forget(l)).collect();
         let view = match self.owner {
             Owner::Frame if self.xdp.depth == 0 => format!("WL_JOIN_BRANCHES({});", self.name(LocalId(0))),
-            _ => String::new(),
+            Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } | Owner::Protocol { .. } => String::new(),
         };
         if !text.is_empty() || !view.is_empty() {
             line!(self, "{text}{view}")
@@ -579,7 +577,7 @@ impl<'m> BodyGen<'_, 'm> {
                     self.forget_at(ty, &format!("{place}.{member}"), text)
                 }
             }
-            _ => {}
+            Ty::Unit | Ty::UInt(_) | Ty::List(..) | Ty::Msg(_) => {}
         }
     }
 
@@ -618,6 +616,7 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// A statement that has another form here. False: it has the same.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(crate) fn xdp_stmt(&mut self, s: &'m StmtKind) -> bool {
         match s {
             StmtKind::Frame { act: FrameAct::Send { port, index, mark, .. }, .. } => {

@@ -7,7 +7,7 @@
 //! lock. A program of its own makes changes from outside ([`XdpTable::program`]), so that no thread
 //! of the process ever holds such a lock.
 
-use super::{keyed, XdpTable};
+use super::{table_kinds, XdpTable};
 use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
@@ -64,7 +64,7 @@ impl<'m> Gen<'m> {
             line,
             slots,
             wide: layout::has_bytes(self.m, t.key) || layout::has_bytes(self.m, t.value),
-            reversed: t.kind == TableKind::Lpm && keyed::is_reversed(self.m, t.key),
+            reversed: t.kind == TableKind::Lpm && table_kinds::is_reversed(self.m, t.key),
             ring: ring_bytes(t.capacity, canonical_size(self.m, t.value)).unwrap_or_default(),
         }
     }
@@ -80,7 +80,13 @@ impl<'m> Gen<'m> {
         for (n, t) in all.iter().enumerate() {
             match t.kind {
                 TableKind::Exact => self.xdp_table_code(n, t),
-                _ => self.xdp_keyed_code(t),
+                TableKind::Wildcard
+                | TableKind::Lpm
+                | TableKind::Array
+                | TableKind::Bloom
+                | TableKind::CountMin
+                | TableKind::HyperLogLog
+                | TableKind::Ring => self.xdp_keyed_code(t),
             }
         }
         all
@@ -204,7 +210,7 @@ pub(super) fn xdp_changes(m: &Module, x: &XdpTable) -> String {
     let (keys, values) = (x.key_words(), x.value_words());
     let body = match x.wide {
         true => format!("WL_WIDE_CHANGES({}, {keys}, {values}, 0)", x.map),
-        false => keyed::changes(x.kind, x, m.tables[x.table.index()].capacity),
+        false => table_kinds::changes(x.kind, x, m.tables[x.table.index()].capacity),
     };
     format!(
         "/* Changes from outside: what, a key and a value come in as a frame. */\nSEC(\"xdp\") int {program}(struct xdp_md *ctx) {{\n{body}\n}}\n"
@@ -304,7 +310,7 @@ impl<'m> BodyGen<'_, 'm> {
             TableKind::Lpm => self.xdp_prefix(&x, s),
             TableKind::Wildcard => self.xdp_wildcard(&x, s),
             TableKind::Ring => self.xdp_ring(&x, s),
-            _ => self.xdp_sketch(&x, s),
+            TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => self.xdp_sketch(&x, s),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::host_table::host_table;
 use std::os::raw::c_int;
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
-use wireloom_runtime::pages;
+use wireloom_runtime::large_pages;
 
 /// The effects of a handler, with tails resolved to their bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,15 +150,15 @@ impl<'a> Mock<'a> {
         let ports: Vec<wl_port> = m.ports.iter().map(port).collect();
         let mut params = params.to_vec();
         params.resize(m.params.len().max(1), wl_param::default());
-        let mut state = pages::placed(t.state_size as usize);
-        let mut shared = pages::placed(t.shared_size as usize);
+        let mut state = large_pages::placed(t.state_size as usize);
+        let mut shared = large_pages::placed(t.shared_size as usize);
         let mut notes = Box::new(Notes { out: vec![0; 4096], ..Notes::default() });
         let out = notes.out.as_mut_ptr_range();
         let core = Box::new(wl_core {
             host: &*host,
             rt: (&raw mut *notes).cast(),
-            state: pages::first_line(&mut state).cast(),
-            shared: pages::first_line(&mut shared).cast(),
+            state: large_pages::first_line(&mut state).cast(),
+            shared: large_pages::first_line(&mut shared).cast(),
             param: params.as_ptr(),
             port: ports.as_ptr(),
             now: 1_000_000_000,

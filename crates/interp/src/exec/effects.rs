@@ -4,7 +4,7 @@
 use super::activation::Activation;
 use super::code::{Op, Out};
 use super::frame::acts;
-use super::kinds::EntryKey;
+use super::sketches::EntryKey;
 use super::{match_effects, outgoing};
 use crate::env::Env;
 use crate::grammar;
@@ -47,7 +47,7 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         return match_effects::effect(env, t, s, locals);
     }
     let a = env.activation()?;
-    if super::kinds::effect(env, a, s, locals)? {
+    if super::sketches::effect(env, a, s, locals)? {
         return Ok(());
     }
     let here = Env { locals, ..*env };
@@ -264,7 +264,7 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
         }
         Op::Reread { msg, dst, ok } => {
             let Out::Pass { msg: of, .. } = msg else {
-                return internal("what is read again is no changed message");
+                return internal("the message to be read again was not changed");
             };
             let of = Env { locals, ..*env }.message(*of)?;
             let ready = outgoing::build(env, a, msg, locals)?;
@@ -281,11 +281,11 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             let key = Env { locals, ..*env }.key(key)?;
             let zero = Value::zero(env.module, env.module.tables[table.index()].value);
             let mut t = a.table(*table)?;
-            let other = super::kinds::entry(a, *table, &mut t, EntryKey { key: &key, index }, *place).transpose()?;
+            let other = super::sketches::entry(a, *table, &mut t, EntryKey { key: &key, index }, *place).transpose()?;
             locals[entry.index()] = other.unwrap_or_else(|| t.peek(&key, a.now()).unwrap_or(zero));
             super::run(env, body, locals, &mut 0, &mut Vec::new())?;
             let old = t.peek(&key, a.now());
-            let value = super::kinds::merged(kind, old, locals[entry.index()].clone());
+            let value = super::sketches::merged(kind, old, locals[entry.index()].clone());
             let result = a.put(*table, &mut t, &key, value, *place);
             a.done(*table, t);
             result

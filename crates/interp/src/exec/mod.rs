@@ -6,12 +6,12 @@ pub mod code;
 pub mod effects;
 pub mod flatten;
 pub mod frame;
-pub mod kinds;
 mod match_effects;
 pub mod match_tables;
 pub mod message;
 pub mod outgoing;
 mod reading;
+pub mod sketches;
 pub mod tables;
 
 use crate::env::Env;

@@ -1,8 +1,6 @@
 //! The memory bill: memory taken at start, the part of each connection and request, the maximum of
 //! the pools, and the sum.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::c_layout::c_layout;
 use super::message_view::large_lists;
 use super::{bytes, columns, count, frame_size, heading, view_bytes};
@@ -268,6 +266,7 @@ fn calls_at_once(block: &Block) -> u64 {
 }
 
 /// How many are under way behind a block, before which `open` are.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn calls_after(block: &Block, open: u64, most: &mut u64) -> u64 {
     block.iter().fold(open, |open, s| {
         let open = match &s.kind {

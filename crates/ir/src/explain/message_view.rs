@@ -1,8 +1,6 @@
 //! Bytes of a message's view in compiled code: an upper bound of the structs that
 //! `codegen-c/src/view.rs` and its parser define.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::c_layout::c_layout;
 use super::message_units;
 use crate::edited_fields::{self, EditedFields};
@@ -28,6 +26,7 @@ const LARGE_LIST: u64 = 64 << 10;
 
 /// Lists that views have room for, all items side by side, because something reads an item: name,
 /// most items, bytes.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn large_lists(m: &Module) -> Vec<(String, u64, u64)> {
     let edited = edited_fields::of(m);
     let views = Views { m, edited: &edited };

@@ -1,6 +1,6 @@
 //! Findings of the grammar analysis: forms that a grammar must not have.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and FieldKind")]
 
 use super::late_reads;
 use super::measure::{digit_set, Facts};

@@ -5,8 +5,6 @@
 //! copied into each reader. Headers of frames have no view, so all their computed fields are copied
 //! in this way.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::Finding;
 use crate::walk::{At, Scope};
 use crate::*;
@@ -23,7 +21,16 @@ pub fn again(m: &Module, field: &Field) -> bool {
     let one = match m.ty(field.ty) {
         Ty::Bytes(_) => true,
         Ty::Option(t) => matches!(m.ty(*t), Ty::Bytes(_)),
-        _ => false,
+        Ty::Unit
+        | Ty::Bool
+        | Ty::UInt(_)
+        | Ty::Int(_)
+        | Ty::Endpoint
+        | Ty::Ip
+        | Ty::List(..)
+        | Ty::Record(_)
+        | Ty::Tuple(_)
+        | Ty::Msg(_) => false,
     };
     layout::has_bytes(m, field.ty) && !(place && one)
 }

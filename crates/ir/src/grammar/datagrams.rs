@@ -42,6 +42,7 @@ fn needs_connection(m: &Module, p: &Protocol) -> Option<&'static str> {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn handlers(m: &Module, id: PortId, port: &Port, out: &mut Vec<Finding>) {
     for h in &m.handlers {
         let told = match h.on {

@@ -5,8 +5,6 @@
 //! there, until the next field waits. A message with streams must not read other bytes (E0414). A
 //! message without streams is held whole if it does.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::tail::{begins, Rule, KEPT_BYTES};
 use crate::walk::{At, Scope};
 use crate::*;
@@ -283,6 +281,7 @@ fn is_length(m: &Module, e: &Expr, place: ReadPlace) -> bool {
 }
 
 /// Numbers, counts and cases are in the view.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn reads_bytes(m: &Module, e: &Expr) -> bool {
     match &*e.kind {
         ExprKind::Raw(_) | ExprKind::Find { .. } | ExprKind::CountOf { .. } | ExprKind::AnyToken { .. } => true,

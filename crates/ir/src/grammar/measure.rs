@@ -1,7 +1,5 @@
 //! Sizes and first bytes of units: bottom-up, every nested unit before the units that contain it.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::*;
 
 /// The facts about a field, a sequence of fields or a unit.
@@ -121,6 +119,7 @@ impl Facts {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn list(&self, m: &Module, unit: UnitId, element: FieldId, max: u32, extent: &ListExtent) -> Fact {
         let one = self.field(m, unit, element);
         let many = Fact { min: 0, max: one.max.saturating_mul(max as u64), first: one.first, empty: true };
@@ -176,6 +175,7 @@ fn with_until(value: Fact, until: Option<&Until>) -> Fact {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn bytes_fact(min: u64, max: u64, class: &Option<ByteSet>, extent: &Extent, trim: &Option<ByteSet>) -> Fact {
     let mut first = class.unwrap_or(ByteSet::ALL);
     if let (Some(_), Some(trim)) = (class, trim) {

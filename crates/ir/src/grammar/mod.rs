@@ -6,8 +6,6 @@
 //! units. Stages: nesting order (a cycle ends the analysis) → [`computed`] (so does an expression
 //! that is too large) → [`measure`] → [`tail`] and [`late_reads`] → [`check`].
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 mod check;
 pub mod computed;
 mod datagrams;
@@ -167,7 +165,18 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
             m.protocols.get(protocol.index()).is_some_and(|p| p.request == unit)
                 && body_needs_tail(m, rule, unit, &h.body, LocalId(0))
         }
-        _ => false,
+        On::Frame { .. }
+        | On::Opened(_)
+        | On::Greeting(_)
+        | On::Probe(_)
+        | On::Closed(_)
+        | On::Fault
+        | On::Start
+        | On::End
+        | On::Every(_)
+        | On::Signal(_)
+        | On::Test(_)
+        | On::Check { .. } => false,
     });
     // A message that is parsed again has waited whole.
     let mut parsed = false;
@@ -240,6 +249,7 @@ fn measured(m: &Module) -> Facts {
     facts
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn fixed_offset_by(m: &Module, facts: &Facts, unit: UnitId, field: FieldId) -> Option<(u32, u8)> {
     let u = m.units.get(unit.index())?;
     let mut at = 0u64;

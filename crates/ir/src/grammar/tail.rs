@@ -6,8 +6,6 @@
 //! and lists whose elements may have such bytes. If the program must see the tail before the
 //! message is handled, the message has no tail. It is then parsed whole.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::walk::At;
 use crate::*;
 
@@ -102,6 +100,7 @@ fn reaches(m: &Module, rule: Rule, unit: UnitId, field: FieldId, seen: &mut [boo
 
 /// Whether a field of a unit, or of one nested in it, is of a kind.
 pub fn has(m: &Module, unit: UnitId, kind: &dyn Fn(&FieldKind) -> bool) -> bool {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn seek(m: &Module, unit: UnitId, kind: &dyn Fn(&FieldKind) -> bool, seen: &mut [bool]) -> bool {
         if std::mem::replace(&mut seen[unit.index()], true) {
             return false;
@@ -119,6 +118,7 @@ pub fn has(m: &Module, unit: UnitId, kind: &dyn Fn(&FieldKind) -> bool) -> bool 
 
 /// Whether a list in a tail is passed on at once, with its framing: it is short, and no part of it
 /// flows. Items of other lists are passed on one by one, as they are accepted.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub(super) fn at_once(m: &Module, facts: &super::measure::Facts, unit: UnitId, list: FieldId) -> bool {
     let flows = |kind: &FieldKind| {
         matches!(kind, FieldKind::Pass { .. } | FieldKind::StreamBytes { .. } | FieldKind::StreamUnit { .. })

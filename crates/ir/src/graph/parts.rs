@@ -1,8 +1,6 @@
 //! The boxes and arrows of a picture. In: a module. Out: ports, queues, handlers, elements, merges,
 //! each with its lines, its tables, and the arrows between them.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::{Edge, EdgeKind, End, Line, Look, Node, Parts, Side};
 use crate::*;
 use desc::{PortKind, Value};
@@ -47,6 +45,7 @@ pub(super) fn of(m: &Module, live: bool) -> Parts {
     all.ports();
     all.handlers();
     all.inputs();
+    all.signals();
     all.merges();
     all.tables();
     all.counters();
@@ -89,7 +88,17 @@ impl Maker<'_> {
     fn is_read(&self, port: usize) -> bool {
         let of = |on: &On| match on {
             On::Message { port, .. } | On::Frame { port, .. } => Some(port.index()),
-            _ => None,
+            On::Opened(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Closed(_)
+            | On::Fault
+            | On::Start
+            | On::End
+            | On::Every(_)
+            | On::Signal(_)
+            | On::Test(_)
+            | On::Check { .. } => None,
         };
         // The nodes behind a merge are a handler of its output.
         let is_output = self.m.merges.iter().any(|g| g.to.index() == port);
@@ -173,47 +182,93 @@ impl Maker<'_> {
     }
 
     fn handlers(&mut self) {
+        for n in 0..self.m.handlers.len() {
+            if self.own_signal(n).is_none() {
+                self.handler(n)
+            }
+        }
+    }
+
+    /// Signals of elements are lines of their boxes.
+    fn signals(&mut self) {
+        const SIGNALS: &str = "signals ";
         let m = self.m;
         for (n, h) in m.handlers.iter().enumerate() {
-            let look = match h.on {
-                On::Test(_) | On::Check { .. } => continue,
-                On::Signal(_) if m.signal_of(h.on).is_some_and(|s| of_table(m, &s.name)) => continue,
-                On::Every(_) | On::Start | On::End | On::Signal(_) | On::Fault => Look::Event,
-                On::Message { .. }
-                | On::Frame { .. }
-                | On::Opened(_)
-                | On::Greeting(_)
-                | On::Probe(_)
-                | On::Closed(_) => Look::Handler,
+            let Some((element, name)) = self.own_signal(n) else { continue };
+            let Some(this) = self.find(Key::Element(element)) else {
+                self.handler(n);
+                continue;
             };
-            let protocol = explain::handler_protocol(m, h).map(|p| line(format!("as {p}")));
-            let steps = line(format!("at most {} steps", explain::count(h.steps)));
-            let this =
-                self.add(Key::Handler(n), &h.name, protocol.into_iter().chain([steps]).collect(), look, Side::Between);
-            self.nodes[this].segment = h.segment.map(|s| s.index());
-            let behind = m.merges.iter().any(|g| m.behind(g) == Some(HandlerId(n as u32)));
-            match h.on {
-                On::Message { port, .. } | On::Frame { port, .. } if !behind => {
-                    let from = self.source(port);
-                    let mut replies = false;
-                    walk::stmts(&h.body.block, &mut |s| replies |= matches!(s.kind, StmtKind::Reply { .. }));
-                    self.edge(from, this, if replies { EdgeKind::Exchange } else { EdgeKind::Message })
-                }
-                On::Opened(port) | On::Closed(port) => {
-                    let from = self.source(port);
-                    self.edge(from, this, EdgeKind::Message)
-                }
-                On::Greeting(port) | On::Probe(port) => {
-                    let to = self.source(port);
-                    self.edge(this, to, EdgeKind::Exchange)
-                }
-                _ => {}
+            match self.nodes[this].lines.iter_mut().find(|l| l.text.starts_with(SIGNALS)) {
+                Some(l) => l.text.push_str(&format!(", {name}")),
+                None => self.nodes[this].lines.push(line(format!("{SIGNALS}{name}"))),
             }
             self.block(this, &h.body.block)
         }
     }
 
+    /// A handler that is a signal of an element and sends nothing: the element, by the first of its
+    /// name, and the signal's name in it.
+    fn own_signal(&self, handler: usize) -> Option<(usize, String)> {
+        let h = &self.m.handlers[handler];
+        let (element, name) = self.m.signal_of(h.on)?.name.rsplit_once('.')?;
+        let first = self.m.elements.iter().position(|e| e.name == element)?;
+        let mut sends = false;
+        walk::stmts(&h.body.block, &mut |s| {
+            let act = matches!(s.kind, StmtKind::Frame { act: FrameAct::Send { .. }, .. });
+            sends |= act || matches!(s.kind, StmtKind::Output { .. } | StmtKind::SendFrame { .. });
+            sends |= matches!(s.kind, StmtKind::Send { .. } | StmtKind::Call { .. });
+        });
+        (!sends).then(|| (first, name.to_string()))
+    }
+
+    fn handler(&mut self, n: usize) {
+        let m = self.m;
+        let h = &m.handlers[n];
+        let look = match h.on {
+            On::Test(_) | On::Check { .. } => return,
+            On::Signal(_) if m.signal_of(h.on).is_some_and(|s| of_table(m, &s.name)) => return,
+            On::Every(_) | On::Start | On::End | On::Signal(_) | On::Fault => Look::Event,
+            On::Message { .. } | On::Frame { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => {
+                Look::Handler
+            }
+        };
+        let protocol = explain::handler_protocol(m, h).map(|p| line(format!("as {p}")));
+        let steps = line(format!("at most {} steps", explain::count(h.steps)));
+        let this =
+            self.add(Key::Handler(n), &h.name, protocol.into_iter().chain([steps]).collect(), look, Side::Between);
+        self.nodes[this].segment = h.segment.map(|s| s.index());
+        let behind = m.merges.iter().any(|g| m.behind(g) == Some(HandlerId(n as u32)));
+        match h.on {
+            On::Message { port, .. } | On::Frame { port, .. } if !behind => {
+                let from = self.source(port);
+                let mut replies = false;
+                walk::stmts(&h.body.block, &mut |s| replies |= matches!(s.kind, StmtKind::Reply { .. }));
+                self.edge(from, this, if replies { EdgeKind::Exchange } else { EdgeKind::Message })
+            }
+            On::Opened(port) | On::Closed(port) => {
+                let from = self.source(port);
+                self.edge(from, this, EdgeKind::Message)
+            }
+            On::Greeting(port) | On::Probe(port) => {
+                let to = self.source(port);
+                self.edge(this, to, EdgeKind::Exchange)
+            }
+            On::Message { .. }
+            | On::Frame { .. }
+            | On::Fault
+            | On::Start
+            | On::End
+            | On::Every(_)
+            | On::Signal(_)
+            | On::Test(_)
+            | On::Check { .. } => {}
+        }
+        self.block(this, &h.body.block)
+    }
+
     /// The targets of a block, and the tables and counters that it uses.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn block(&mut self, this: usize, block: &Block) {
         let m = self.m;
         let (mut to, mut tables, mut counters, mut queues) = (vec![], vec![], vec![], vec![]);

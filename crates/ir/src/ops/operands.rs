@@ -1,12 +1,11 @@
 //! The row and the operands of an expression, and its faults.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::{Operation, Rows};
 use crate::{Expr, ExprKind};
 
 impl ExprKind {
     /// The row of an operator or a builtin, and its operands.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn operation(&self) -> Option<(&'static Operation, Vec<&Expr>)> {
         Some(match self {
             ExprKind::Unary(op, a) => (op.row(), vec![a]),
@@ -19,6 +18,7 @@ impl ExprKind {
 
 impl Expr {
     /// Whether it may set a fault: it calls a function or takes scratch.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn may_fault(&self) -> bool {
         let mut found = false;
         crate::walk::expr(self, &mut |e| {

@@ -3,8 +3,6 @@
 //! In: bodies. Out: [`Table::copied`] of each table with masks that one body both reads and
 //! changes. Bytes of a value lie in its entry, which a change in the same body may move or remove.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::*;
 use std::collections::BTreeSet;
 
@@ -16,6 +14,7 @@ pub fn run(m: &mut Module) {
 }
 
 /// The tables of which some body both reads and changes entries with masks.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn plan(m: &Module) -> BTreeSet<TableId> {
     let mut all = BTreeSet::new();
     m.bodies(&mut |body| {

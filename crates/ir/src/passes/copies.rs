@@ -4,8 +4,6 @@
 //! behind it ([`FrameAct::Save`], [`FrameAct::Restore`]). Out: both are dropped where no later
 //! statement uses the saved frame. So a chain of elements copies nothing.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::*;
 use std::collections::HashSet;
 
@@ -45,6 +43,7 @@ fn body(block: &mut Block, depth: u32, note: &mut dyn FnMut(WireId, u32)) {
 }
 
 /// The pair that a statement belongs to.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn pair(s: &Stmt) -> Option<(u32, bool)> {
     match &s.kind {
         StmtKind::Frame { act: FrameAct::Save { copy }, .. } => Some((*copy, true)),
@@ -55,6 +54,7 @@ fn pair(s: &Stmt) -> Option<(u32, bool)> {
 
 /// Drops pairs that are not needed, and numbers the others by how many are around them. `note` is
 /// told how many are around each output.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn settle(block: &mut Block, needed: &HashSet<u32>, depth: u32, note: &mut dyn FnMut(WireId, u32)) {
     let kept: HashSet<u32> =
         block.iter().filter_map(pair).filter(|(n, save)| !save && needed.contains(n)).map(|p| p.0).collect();
@@ -94,6 +94,7 @@ impl Used {
         used
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &StmtKind, used: bool) -> bool {
         match s {
             StmtKind::Break => self.loops.last().is_some_and(|l| l.0),

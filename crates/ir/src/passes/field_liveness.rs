@@ -6,8 +6,6 @@
 //! of the element's unit, is itself used. A `let` without a reader is not evaluated, so fields that
 //! only it reads are not used either.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::grammar as grammars;
 use crate::walk::{At, Scope};
 use crate::*;
@@ -64,6 +62,7 @@ impl Marks {
         set(&mut self.extent, u, f)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn expr(&mut self, m: &Module, e: &Expr, scope: Scope) {
         let Some(path) = walk::path_of(e) else { return };
         // To reach an item, its list is counted; to read in a case, the switch is known to the

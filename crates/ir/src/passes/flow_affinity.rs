@@ -7,7 +7,7 @@
 //! its answer) count as an unordered pair, and steer symmetrically. [`plan`] also gives the
 //! reasons, for `explain`.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and FieldKind")]
 
 use crate::core_partition::{self, Resource};
 use crate::*;

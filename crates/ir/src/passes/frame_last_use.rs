@@ -10,7 +10,7 @@
 //!
 //! A backward data-flow analysis over the structured code, as in `liveness`.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and StmtKind")]
 
 use super::local_set::LocalSet;
 use super::memory::{definition, keep, lies_in, views, What, FRAME};

@@ -4,8 +4,6 @@
 //! and hits that are written back behind the batch, and conditions that are evaluated before it. In
 //! C no store to a frame or a table can touch them meanwhile, so compilers keep them in registers.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::batch_lookup::is_steady;
 use super::specialize::{size, SMALL};
 use crate::plans::{Condition, Destination, HoistedState, TableLookup};
@@ -20,6 +18,7 @@ pub fn run(m: &mut Module) {
 }
 
 /// The plan of a handler.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn plan(m: &Module, h: &Handler) -> HoistedState {
     let mut plan = HoistedState::default();
     if !matches!(h.on, On::Frame { .. }) {
@@ -88,6 +87,7 @@ fn read_counters(m: &Module) -> BTreeSet<CounterId> {
 }
 
 /// Whether a condition compares parameters, and state that no frame changes, with constants.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn is_fixed(m: &Module, cond: &Expr) -> bool {
     let (mut only, mut any) = (!cond.may_fault(), false);
     walk::expr(cond, &mut |e| match &*e.kind {
@@ -117,6 +117,7 @@ fn set_by_frames(m: &Module, state: StateId) -> bool {
 
 /// The single output of a handler. None: there are several or none, or a frame may leave in a
 /// joined element. Also where frames of queues follow, which are a batch of their own.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn single_output(m: &Module, block: &Block) -> Option<Destination> {
     let (mut outputs, mut alone) = (BTreeSet::new(), !m.has_queues());
     walk::stmts(block, &mut |s| match &s.kind {

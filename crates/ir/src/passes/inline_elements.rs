@@ -10,8 +10,6 @@
 //! A target has the packet for itself: where it changes the frame, it stands between a
 //! [`FrameAct::Save`] and a [`FrameAct::Restore`]. The `copies` pass drops those that nobody needs.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::elements::changes_frame;
 use crate::*;
 
@@ -166,6 +164,7 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn block(&mut self, block: &mut Block) {
         for mut s in std::mem::take(block) {
             self.depth += 1;

@@ -4,8 +4,6 @@
 //! It needs the key only for a new flow, because the others were looked up before it ran. Then the
 //! fields are not even loaded.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::batch_lookup::{changes_frame, over_frame};
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +53,7 @@ impl Seen {
         self.here = before;
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, m: &Module, s: &Stmt) {
         // A second round comes behind the changes of the first.
         if matches!(s.kind, StmtKind::For { .. } | StmtKind::Loop { .. }) {

@@ -11,8 +11,6 @@
 //! changes. Afterwards one forward walk counts the calls that may be outstanding at each
 //! suspension.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::local_set::LocalSet;
 use crate::*;
 
@@ -140,6 +138,7 @@ impl Backward {
         walk::stmt_locals_read(s, &mut |l| live.add(l.index()));
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &mut StmtKind, live: &mut LocalSet) {
         match s {
             StmtKind::Break => *live = self.loops.last().map_or_else(|| live.clone(), |l| l.at_break.clone()),
@@ -272,6 +271,7 @@ impl Forward {
         Some(calls)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &mut StmtKind, calls: u8) -> Option<u8> {
         match s {
             StmtKind::Call { .. } => Some((calls + 1).min(2)),

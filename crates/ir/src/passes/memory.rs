@@ -1,7 +1,5 @@
 //! Memory that changes while a handler runs, and the locals whose bytes may lie in it.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::local_set::LocalSet;
 use crate::*;
 
@@ -20,6 +18,7 @@ pub(super) enum What {
 
 /// The local that gets bytes by a statement, and from where. Bytes of tables and of queues lie
 /// elsewhere.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub(super) fn definition(s: &StmtKind) -> Option<(LocalId, &Expr)> {
     match s {
         StmtKind::Set(l, e)
@@ -54,6 +53,7 @@ pub(super) fn views(m: &Module, what: What, body: &Body) -> LocalSet {
 }
 
 /// Whether a value has bytes that may lie there.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub(super) fn lies_in(m: &Module, what: What, views: &LocalSet, e: &Expr) -> bool {
     if !layout::has_bytes(m, e.ty) {
         return false;

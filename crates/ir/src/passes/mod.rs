@@ -106,7 +106,7 @@ pub const TABLE: &[Pass] = &[
     },
     Pass {
         name: "hoisted_state",
-        doc: "what a handler of frames keeps in registers over a batch",
+        doc: "values that a handler of frames keeps in registers over a batch",
         run: hoisted_state::run,
     },
     Pass {

@@ -8,7 +8,7 @@
 
 use super::batch_lookup;
 use crate::frame::{exclusive, field_size};
-use crate::header_bits::{demands, field_bits, merge, options, usual_values, value, zero_bits, Bits, Known};
+use crate::header_bits::{common_values, demands, field_bits, merge, options, value, zero_bits, Bits, Known};
 use crate::parse_graph::{least, Chain, Next, ParseGraph};
 use crate::plans::{FastPath, HeaderStack, Stage};
 use crate::*;
@@ -41,7 +41,7 @@ pub fn plan(m: &Module, unit: UnitId) -> Option<FastPath> {
     m.unit(unit).frame.as_ref()?;
     let graph = ParseGraph::new(m, unit);
     let chain = graph.chain()?;
-    let steps = graph.usual_steps(&chain);
+    let steps = graph.common_steps(&chain);
     let begins = steps.iter().any(|(k, _)| k.is_none());
     begins.then(|| FastPath { stack: graph.stack(&chain, &steps), steps: steps.into_iter().collect() })
 }
@@ -99,7 +99,7 @@ impl<'m> ParseGraph<'m> {
 
     /// Which headers usually follow which: steps of the shortest ways to what is asked for, those
     /// first that many headers lead to.
-    fn usual_steps(&self, chain: &Chain) -> Steps {
+    fn common_steps(&self, chain: &Chain) -> Steps {
         let (layers, asked, depth) = (self.layers, &self.asked, self.depths(chain));
         let level = |k: Option<u32>| k.map_or(0, |k| depth.get(&k).map_or(u32::MAX, |d| d + 1));
         let nearer = |k: Option<u32>, n: u32| depth.get(&n).is_some_and(|d| *d == level(k));
@@ -203,7 +203,7 @@ impl<'m> ParseGraph<'m> {
         if let Some(cond) = x.cond {
             demands(m, self.layers, cond, from, &mut bits, &mut rest)
         }
-        let known = usual_values(m, unit, self.is_last(x.layer));
+        let known = common_values(m, unit, self.is_last(x.layer));
         for (f, v) in &known {
             merge(&mut bits, field_bits(m, unit, *f, at, *v, u64::MAX).unwrap_or_default())
         }

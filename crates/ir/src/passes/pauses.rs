@@ -12,7 +12,7 @@
 //!
 //! In: handlers, behind the pass `steps`. Out: [`Pause`] of each.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and StmtKind")]
 
 use super::steps;
 use crate::plans::Pause;

@@ -5,7 +5,7 @@
 //! a backend leaves that part in place and moves the headers. A check at run time finds such a
 //! part, so a `let` may name it. Bytes from elsewhere are copied.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and StmtKind")]
 
 use crate::*;
 

@@ -9,8 +9,6 @@
 //!   (The result of an exact lookup can be predicted: a choice would only make the rest wait for
 //!   it.)
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::plans::{HandlerPlan, StmtPath};
 use crate::*;
 
@@ -115,6 +113,7 @@ impl Finder<'_> {
         self.chooses(plan, then, &mut size) && self.chooses(plan, other, &mut size) && size <= CHOSEN
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn chooses(&self, plan: &HandlerPlan, block: &Block, size: &mut usize) -> bool {
         let is_number = |ty: TyId| matches!(self.m.ty(ty), Ty::Bool | Ty::UInt(1..=64));
         let is_unused = |l: &LocalId| plan.batch.as_ref().is_some_and(|b| b.unused.contains(l));
@@ -137,6 +136,7 @@ impl Finder<'_> {
 }
 
 /// An expression that may be evaluated whether it is needed or not: no more than a few registers.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn is_cheap(e: &Expr) -> bool {
     use BinOp::*;
     let (mut cheap, mut size) = (!e.may_fault(), 0);

@@ -2,8 +2,6 @@
 //! builtin, a comparison or an emission may scan. Loops multiply by their bounds. Parsing is not
 //! counted, because it is linear in the bytes received.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::ops::Steps;
 use crate::walk::Scope;
 use crate::*;
@@ -71,6 +69,7 @@ impl<'a> Cost<'a> {
         block.iter().fold(0, |n, s| sum(n, self.stmt(&s.kind, locals)))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &StmtKind, locals: &[Local]) -> u64 {
         let mut own = 1u64;
         walk::stmt_exprs(s, &mut |e| own = sum(own, self.expr(e, locals)));
@@ -156,6 +155,7 @@ impl<'a> Cost<'a> {
         sum(n, self.own(e, locals))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn own(&mut self, e: &Expr, locals: &[Local]) -> u64 {
         use ExprKind::*;
         let bytes = |e: &Expr| layout::bytes_in(self.m, e.ty);
@@ -174,6 +174,7 @@ impl<'a> Cost<'a> {
     }
 
     /// Every item's name is compared; for tokens every value is scanned as well.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn search(&self, list: &Path, name: &Expr, values: bool, locals: &[Local]) -> u64 {
         let Some((u, f, element)) = self.m.list_at(list, Scope::locals(locals)) else { return 1 };
         let field_max = |unit: UnitId, f: FieldId| match &self.m.unit(unit).fields[f.index()].kind {

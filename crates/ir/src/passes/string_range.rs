@@ -6,8 +6,6 @@
 //! about their texts, such as no line end in a header. Most texts of a program are its own
 //! constants, and need no check at run time. `fold` drops the remaining statements.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::*;
 use std::collections::HashMap;
 
@@ -113,6 +111,7 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn new(program: &'a Program, body: &Body, arguments: u32) -> Self {
         let mut known = Known { program, locals: (0..arguments).map(|n| (LocalId(n), Made::ANY)).collect() };
         // First in the order of the text; then, since a loop may bring values back, until all that
@@ -145,6 +144,7 @@ impl<'a> Known<'a> {
         known
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn made(&self, e: &Expr) -> Made {
         let Some(Ty::Bytes(max)) = self.program.types.get(e.ty.index()) else { return Made::ANY };
         let made = match &*e.kind {
@@ -176,6 +176,7 @@ impl<'a> Known<'a> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn simplify(&self, e: &mut Expr) {
         let holds = match &*e.kind {
             ExprKind::Builtin(Builtin::AllIn, args) => match args.as_slice() {

@@ -32,6 +32,7 @@ pub fn broadcast(m: &Module, s: &StmtKind) -> Option<(PortId, bool)> {
 
 /// Bytes of new headers that have one size, and whose checksums cover no more than themselves.
 /// `None`: they are others.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn fixed_parts(m: &Module, parts: &[Part]) -> Option<u32> {
     let own = |u: UnitId| matches!(m.unit(u).header.checksum.map(|c| c.over), None | Some(Over::Header));
     if !parts.iter().all(|p| p.unit.is_none_or(own)) {
@@ -49,6 +50,7 @@ const INSERTED_MAX: u32 = 128;
 
 impl Search<'_> {
     /// The port that a frame is sent to.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(super) fn way(&mut self, s: &Stmt) {
         let port = match &s.kind {
             StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } => *port,

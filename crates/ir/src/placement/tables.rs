@@ -11,7 +11,9 @@ pub(super) fn is_fixed(m: &Module, ty: TyId, bytes: bool) -> bool {
         Ty::Option(_) => false,
         Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_fixed(m, f.1, bytes)),
         Ty::Tuple(ts) => ts.iter().all(|t| is_fixed(m, *t, bytes)),
-        _ => is_value(m, ty),
+        Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Endpoint | Ty::Ip | Ty::List(..) | Ty::Msg(_) => {
+            is_value(m, ty)
+        }
     }
 }
 
@@ -26,7 +28,7 @@ pub fn canonical_size(m: &Module, ty: TyId) -> usize {
         Ty::Bytes(most) => (*most as usize).saturating_add(4),
         Ty::Record(r) => m.records[r.index()].fields.iter().fold(0, |n, f| canonical_size(m, f.1).saturating_add(n)),
         Ty::Tuple(ts) => ts.iter().fold(0, |n, t| canonical_size(m, *t).saturating_add(n)),
-        _ => 0,
+        Ty::Unit | Ty::Option(_) | Ty::List(..) | Ty::Msg(_) => 0,
     }
 }
 

@@ -1,7 +1,5 @@
 //! Lookups that are done for a whole batch of frames.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::StmtPath;
 use crate::*;
 
@@ -73,6 +71,7 @@ impl<'m> KeySite<'m> {
 }
 
 /// The table and the key of a statement that uses one entry of it.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn keyed(s: &StmtKind) -> Option<(TableId, &Expr)> {
     match s {
         StmtKind::TableGet { table, key, .. }

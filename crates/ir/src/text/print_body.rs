@@ -1,7 +1,5 @@
 //! Printing: bodies, statements, expressions.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::forms;
 use super::print::{bytes, reference, span, string, Printer};
 use crate::walk::{At, Scope};
@@ -58,6 +56,7 @@ impl Printer<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &Stmt, locals: &[Local]) {
         let end = span(&s.span);
         match &s.kind {
@@ -227,6 +226,7 @@ impl Printer<'_> {
         format!("{}:{}", self.expr_kind(&e.kind, scope), self.ty(e.ty))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn expr_kind(&self, k: &ExprKind, scope: Scope) -> String {
         match k {
             ExprKind::Int(n) => n.to_string(),

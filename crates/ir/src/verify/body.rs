@@ -1,7 +1,5 @@
 //! Bodies: statements, the locals that they set and read, and control flow.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::expr::ExprPlace;
 use super::Checker;
 use crate::walk::{At, Scope};
@@ -133,7 +131,17 @@ impl<'a> Flow<'a, '_, '_> {
     fn unit_of(&self, l: LocalId) -> Option<UnitId> {
         match self.c.ty(self.ty_of(l)?) {
             Ty::Msg(u) => Some(*u),
-            _ => None,
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_) => None,
         }
     }
 
@@ -176,6 +184,7 @@ impl<'a> Flow<'a, '_, '_> {
         self.c.need(!part || state.awaited, path, "a part is looked at before any suspension");
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, name: &str, at: &str, s: &StmtKind, mut state: State) -> Option<State> {
         let path = &format!("{name}: stmt {at}");
         let before = self.c.errors.len();
@@ -434,7 +443,7 @@ impl<'a> Flow<'a, '_, '_> {
             }
             StmtKind::GroupAdd { index, parts } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
-                self.c.need(parts.iter().all(|e| self.c.is_bytes(e.ty)), path, "what is added to a group is not bytes");
+                self.c.need(parts.iter().all(|e| self.c.is_bytes(e.ty)), path, "a part of a group is not bytes");
             }
             StmtKind::GroupRun { part, bytes } => {
                 self.c.need(self.c.is_uint(part.ty), path, "a part is not an unsigned integer");
@@ -463,7 +472,7 @@ impl<'a> Flow<'a, '_, '_> {
             }
             StmtKind::Frame { frame, act } => self.frame_act(here, *frame, act, state),
             StmtKind::Parse { unit, bytes, dst, ok } => {
-                self.c.need(self.c.is_bytes(bytes.ty), path, "what is parsed is not bytes");
+                self.c.need(self.c.is_bytes(bytes.ty), path, "the operand of a parse is not bytes");
                 self.sets(path, *dst, &Ty::Msg(*unit), state);
                 self.sets(path, *ok, &Ty::Bool, state);
             }
@@ -489,7 +498,7 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::Reread { msg, dst, ok } => {
                 let unit = if let Outgoing::Pass { msg, .. } = msg { self.unit_of(*msg) } else { None };
                 let Some(u) = unit.filter(|u| u.index() < self.c.m.units.len()) else {
-                    return self.error(path, "what is read again is no changed message");
+                    return self.error(path, "the message to be read again was not changed");
                 };
                 self.message(here, msg, u, state);
                 self.sets(path, *dst, &Ty::Msg(u), state);
@@ -523,15 +532,25 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(self.c.is_int(e.ty), path, "a number is emitted that is none")
             }
             StmtKind::Outcome(e) => {
-                self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "what an answer is counted as is no u32")
+                self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "the class of an answer is no u32")
             }
             StmtKind::Close => {
                 self.c.need(self.code.conn || self.code.kind == Kind::OnFault, path, "there is no connection here")
             }
-            _ => {}
+            StmtKind::If { .. }
+            | StmtKind::Switch { .. }
+            | StmtKind::For { .. }
+            | StmtKind::Loop { .. }
+            | StmtKind::Break
+            | StmtKind::Continue
+            | StmtKind::Return(_)
+            | StmtKind::Fault { .. }
+            | StmtKind::TableUpdate { .. }
+            | StmtKind::Log(_) => {}
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn where_allowed(&mut self, path: &str, s: &StmtKind) {
         let sends = walk::outgoing(s).is_some() && !matches!(s, StmtKind::Render { .. } | StmtKind::Reread { .. });
         let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::BindPart { .. });
@@ -647,7 +666,7 @@ impl<'a> Flow<'a, '_, '_> {
         let Some(wire) = m.wires.get(wire.index()) else { return self.error(path, "a wire does not exist") };
         let Target::Input { input: to, .. } = wire.to else { return };
         let takes = m.inputs.get(to.index()).is_some_and(|i| i.body.is_some() && Some(i.unit) == self.unit_of(frame));
-        self.c.need(takes, path, "what a wire leads to does not take this frame");
+        self.c.need(takes, path, "the target of the wire does not take this frame");
     }
 
     fn parts(&mut self, here: StmtPlace, parts: &[Part], state: &State) {
@@ -663,7 +682,7 @@ impl<'a> Flow<'a, '_, '_> {
         let StmtPlace { name, path, at } = here;
         let unit = self.unit_of(frame).and_then(|u| self.c.m.units.get(u.index()));
         let Some(layers) = unit.and_then(|u| u.frame.as_ref()).map(|f| f.layers.clone()) else {
-            return self.error(path, "what is acted on is no frame");
+            return self.error(path, "the operand of a frame's act is no frame");
         };
         let (layer, body) = match act {
             FrameAct::Set { layer, .. } | FrameAct::Remove { layer } | FrameAct::Checksum { layer } => {
@@ -721,7 +740,7 @@ impl<'a> Flow<'a, '_, '_> {
         let port = self.c.m.ports.get(p.index()).filter(|p| matches!(p.kind, PortKind::Connect(_)));
         let protocol = port.and_then(|p| p.protocols.first()).and_then(|p| self.c.m.protocols.get(p.index())).cloned();
         if protocol.is_none() {
-            self.error(path, "what it is sent to is not a connect port")
+            self.error(path, "the target of a send is not a connect port")
         }
         protocol
     }
@@ -736,7 +755,9 @@ impl<'a> Flow<'a, '_, '_> {
                 self.within(Inside::Message, |f| f.block(name, at, &mut number, body, Some(state.clone())));
             }
             Outgoing::Pass { msg, edits } => {
-                let Some(u) = self.unit_of(*msg) else { return self.error(path, "what is passed on is no message") };
+                let Some(u) = self.unit_of(*msg) else {
+                    return self.error(path, "the local that is passed on is no message");
+                };
                 self.c.need(u == unit, path, "the message is of another unit than its protocol's");
                 for e in edits {
                     self.edit(path, *msg, e);

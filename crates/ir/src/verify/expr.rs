@@ -1,7 +1,5 @@
 //! Expressions: the table of types.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::Checker;
 use crate::ops::Kind;
 use crate::walk::{At, Scope};
@@ -375,10 +373,20 @@ impl Checker<'_> {
         match self.ty(ty) {
             Ty::Record(r) => self.m.records.get(r.index()).map(|r| r.fields.iter().map(|(_, t)| *t).collect()),
             Ty::Tuple(list) => Some(list.clone()),
-            _ => None,
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Ip
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Msg(_) => None,
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn path_rule(&self, e: &Expr, at: ExprPlace) -> Result<(), String> {
         use ExprKind as K;
         let m = self.m;

@@ -52,8 +52,6 @@
 //!   or a slot. A table that one body reads and changes has its values copied.
 //! - After the passes: live locals are in the frame.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 mod body;
 mod expr;
 mod module;
@@ -218,7 +216,7 @@ impl Checker<'_> {
                 .try_for_each(|(_, t)| self.depth(*t, depth + 1)),
             Ty::Msg(u) => m.units.get(u.index()).map(|_| ()).ok_or("a unit does not exist"),
             Ty::UInt(n) | Ty::Int(n) if !(1..=64).contains(n) && *n != 128 => Err("integers have 1 to 64 or 128 bits"),
-            _ => Ok(()),
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::Ip => Ok(()),
         }
     }
 

@@ -1,7 +1,5 @@
 //! Declarations: protocols, ports, state, tables, functions, handlers, merges, tests.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::body::{Code, Kind};
 use super::expr::ExprPlace;
 use super::Checker;
@@ -220,7 +218,18 @@ impl Checker<'_> {
                     On::Frame { port, .. } => self.m.ports.get(port.index()).is_some_and(|p| {
                         matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Nic, .. })
                     }),
-                    _ => false,
+                    On::Message { .. }
+                    | On::Opened(_)
+                    | On::Greeting(_)
+                    | On::Probe(_)
+                    | On::Closed(_)
+                    | On::Fault
+                    | On::Start
+                    | On::End
+                    | On::Every(_)
+                    | On::Signal(_)
+                    | On::Test(_)
+                    | On::Check { .. } => false,
                 };
             self.need(nic, &path, "a device runs it that has no such handlers");
         }
@@ -427,7 +436,7 @@ impl Checker<'_> {
                     m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }))
                 }
             };
-            self.need(known, &path, "what it leads to does not exist, or takes no frames");
+            self.need(known, &path, "its target does not exist, or takes no frames");
         }
         for i in &m.inputs {
             self.input(i)
@@ -456,6 +465,7 @@ impl Checker<'_> {
         self.body(&path, b, Code { kind: Kind::Event, ret: None, preset: i.given(), reply: None, conn: false });
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn merge(&mut self, g: &Merge) {
         let path = format!("merge {}", g.name);
         let m = self.m;

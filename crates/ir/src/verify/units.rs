@@ -1,7 +1,5 @@
 //! Units: their fields' places, sizes and expressions.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::expr::ExprPlace;
 use super::Checker;
 use crate::walk::{At, Scope};
@@ -34,6 +32,7 @@ impl Checker<'_> {
     }
 
     /// Every field stands in exactly one place, so the fields are a tree.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn places(&mut self, path: &str, u: &Unit) -> bool {
         let mut seen = vec![0u32; u.fields.len()];
         let mut mark = |f: &FieldId| match seen.get_mut(f.index()) {
@@ -131,6 +130,7 @@ impl Checker<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn field_expressions(&mut self, path: &str, id: UnitId, field: &Field, rank: &[usize], own: usize) {
         let own_scope = Scope::this(id);
         let item = match &field.kind {

@@ -1,9 +1,7 @@
 //! Arrays of ways in and out of elements: `in x: packet [4]`, `out y: packet [n]`.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
-use super::ends::{Direction, Entrance};
 use super::scope::{AppName, Instance};
+use super::wire_ends::{Direction, Entrance};
 use crate::body::Lower;
 use crate::compiler::{Compiler, R, T_U32};
 use crate::ir_builder as build;
@@ -34,6 +32,7 @@ pub fn name_at(e: &Expr) -> Option<(&Ident, Option<&Expr>)> {
 }
 
 /// `cnt`, `cnt.x`, `cnt.x[2]`: an instance, one of its ways in or out, and a place of an array.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn instance_at(e: &Expr) -> Option<(&Ident, Option<&Ident>, Option<&Expr>)> {
     let (base, index) = match &*e.kind {
         ExprKind::Index(base, i) => (base, Some(i)),
@@ -57,6 +56,7 @@ pub fn item(to: &Expr, i: u64) -> Expr {
 }
 
 /// The name, type and size of a way.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn in_or_out(m: &ast::Member, direction: Direction) -> Option<(&Ident, &ast::Type, Option<&Expr>)> {
     match &m.kind {
         MemberKind::In { name, ty, count } if direction == Direction::In => Some((name, ty, count.as_ref())),

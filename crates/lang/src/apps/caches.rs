@@ -22,7 +22,7 @@
 //! `tests/tests/cache_model.rs` checks the protocol in all its interleavings, and these statements
 //! against it.
 
-use super::declared::{Cache, CallSite, Role};
+use super::declarations::{Cache, CallSite, Role};
 use super::scope::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U64};

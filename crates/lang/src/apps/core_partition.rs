@@ -8,7 +8,7 @@ use wireloom_syntax::ast::{self, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
-    pub fn halves(&mut self) {
+    pub fn core_partition(&mut self) {
         for c in core_partition::of(&self.m).map_or(Vec::new(), |h| h.conflicts) {
             let d = match c {
                 Conflict::Ports { handler } => {

@@ -1,12 +1,12 @@
 //! Elements inside of an app. Every instance has its own state. Its handler becomes part of the
 //! graph where messages reach it.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and MemberKind")]
 
 use super::arrays::{instance_at, name_at};
-use super::ends::{Direction, Entrance, From, Outlet};
 use super::instances::built_outs;
 use super::scope::{AppName, AppScope, Instance, TypeBindings};
+use super::wire_ends::{Direction, Entrance, From, Outlet};
 use crate::body::{Lower, Replied, Ret};
 use crate::compiler::{Compiler, Reported, R};
 use crate::items::Item;

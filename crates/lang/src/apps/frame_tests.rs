@@ -5,11 +5,14 @@
 //! the port where it comes in, or where it is expected. The values of `let` and the variable of a
 //! `for` are states of the module.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "its functions look for a few kinds of ExprKind, MemberKind and StmtKind"
+)]
 
-use super::ends::Direction;
 use super::scope::{AppName, AppScope};
 use super::test_names::{TestNames, TestValue};
+use super::wire_ends::Direction;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;

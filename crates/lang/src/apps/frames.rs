@@ -1,7 +1,5 @@
 //! Frame ports (`nic("eth0")`, `pcap("f")`, lists of them) and the handlers of their frames.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::scope::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
@@ -185,7 +183,18 @@ impl Compiler<'_> {
                     Err(Reported)
                 }
             }
-            _ => Err(self.report(
+            Item::Const(_)
+            | Item::Charset(_)
+            | Item::Alias(_)
+            | Item::Fault
+            | Item::Enum(_)
+            | Item::Record(_)
+            | Item::Unit(_)
+            | Item::Protocol(_)
+            | Item::Fn(_)
+            | Item::Table(_)
+            | Item::App
+            | Item::Element => Err(self.report(
                 Diagnostic::error("E0612", at, "this is no packet type").hint("a packet type is a `packet` item"),
             )),
         }
@@ -196,7 +205,18 @@ impl Compiler<'_> {
         let id = self.library_packet("Packet", span)?;
         match self.item(id, span)? {
             Item::Unit(u) if self.units[u.index()].ok => Ok(u),
-            _ => Err(Reported),
+            Item::Const(_)
+            | Item::Charset(_)
+            | Item::Alias(_)
+            | Item::Fault
+            | Item::Enum(_)
+            | Item::Record(_)
+            | Item::Unit(_)
+            | Item::Protocol(_)
+            | Item::Fn(_)
+            | Item::Table(_)
+            | Item::App
+            | Item::Element => Err(Reported),
         }
     }
 

@@ -9,7 +9,7 @@
 //! is that of the current packet, or the clock's where there is none.
 
 use super::arrays::name_at;
-use super::declared::Gauge;
+use super::declarations::Gauge;
 use super::scope::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U64};

@@ -1,7 +1,5 @@
 //! Handlers of messages, events, faults and timers.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::scope::AppName;
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_U32};
@@ -110,7 +108,20 @@ impl Compiler<'_> {
         let id = self.path_item(module, path, "protocol")?;
         match self.item(id, path.span)? {
             crate::items::Item::Protocol(p) if all.contains(&p) => Ok(p),
-            _ => Err(self.error("E0611", path.span, format!("port `{}` does not speak this protocol", n.name))),
+            crate::items::Item::Const(_)
+            | crate::items::Item::Charset(_)
+            | crate::items::Item::Alias(_)
+            | crate::items::Item::Fault
+            | crate::items::Item::Enum(_)
+            | crate::items::Item::Record(_)
+            | crate::items::Item::Unit(_)
+            | crate::items::Item::Protocol(_)
+            | crate::items::Item::Fn(_)
+            | crate::items::Item::Table(_)
+            | crate::items::Item::App
+            | crate::items::Item::Element => {
+                Err(self.error("E0611", path.span, format!("port `{}` does not speak this protocol", n.name)))
+            }
         }
     }
 
@@ -209,7 +220,17 @@ impl Compiler<'_> {
     fn speaks_first(&mut self, port: &Ident, on: ir::On, event: &str, body: &ir::Body, span: Span) -> R<()> {
         let p = match &on {
             ir::On::Greeting(p) | ir::On::Probe(p) => *p,
-            _ => return Err(Reported),
+            ir::On::Message { .. }
+            | ir::On::Frame { .. }
+            | ir::On::Opened(_)
+            | ir::On::Closed(_)
+            | ir::On::Fault
+            | ir::On::Start
+            | ir::On::End
+            | ir::On::Every(_)
+            | ir::On::Signal(_)
+            | ir::On::Test(_)
+            | ir::On::Check { .. } => return Err(Reported),
         };
         if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Connect(_)) {
             return Err(self.error("E0603", port.span, format!("`{}` listens: its clients speak first", port.name)));

@@ -8,8 +8,8 @@
 //! removed.
 
 use super::arrays::instance_at;
-use super::ends::{Around, Does, From, Pending};
 use super::scope::{AppName, AppScope};
+use super::wire_ends::{Around, Does, From, Pending};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
 use crate::ir_builder as build;

@@ -6,11 +6,14 @@
 //! the handler of that port. Every send of the element to such an output goes through the port, so
 //! that the order stays.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "its functions look for a few kinds of ExprKind, MemberKind and StmtKind"
+)]
 
 use super::arrays::{instance_at, place_name};
-use super::ends::{Around, Loop, Outlet};
 use super::scope::{AppName, Instance};
+use super::wire_ends::{Around, Loop, Outlet};
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;

@@ -3,10 +3,10 @@
 //! A message waits as its bytes, in a ring of its core. `q.pop()` parses the oldest one, and puts
 //! the queue's handler or wiring there. No client waits for a message in a queue.
 
-use super::declared::MessageQueue;
+use super::declarations::MessageQueue;
 use super::handlers::at;
 use super::scope::AppName;
-use crate::body::sink::Sink;
+use crate::body::destination::Sink;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, R};
 use crate::ir_builder as build;
@@ -214,7 +214,7 @@ impl Lower<'_, '_> {
     /// that place, and no client.
     fn handled(&mut self, q: &Rc<MessageQueue>, v: Val, span: Span) -> R<()> {
         if self.popping.iter().any(|p| Rc::ptr_eq(p, q)) {
-            let d = Diagnostic::error("E0635", span, format!("what handles queue `{}` pops from it again", q.name));
+            let d = Diagnostic::error("E0635", span, format!("the handler of queue `{}` pops from it again", q.name));
             return Err(self.cx.report(d.hint("pop in a loop: `for _ in 0..16 { if not q.pop() { break } }`")));
         }
         let nodes: Option<Vec<Node>> = self.cx.app.chains.get(&q.name).cloned();

@@ -1,16 +1,13 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
-pub mod alone;
 pub mod arrays;
 pub mod caches;
 pub mod controls;
 pub mod core_partition;
-pub mod declared;
+pub mod declarations;
 pub mod devices;
+pub mod element_check;
 pub mod elements;
-pub mod ends;
 pub mod frame_tests;
 pub mod frames;
 pub mod gauges;
@@ -29,6 +26,7 @@ pub mod tables;
 pub mod test_names;
 pub mod tests;
 pub mod type_params;
+pub mod wire_ends;
 pub mod wiring;
 
 use crate::compiler::{Compiler, Reported, R};
@@ -95,7 +93,7 @@ impl Compiler<'_> {
         self.unhandled();
         self.check_caches();
         self.place_segments();
-        self.halves();
+        self.core_partition();
         self.merge_nodes();
         self.full_for_ever();
     }
@@ -164,6 +162,7 @@ impl Compiler<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn define(&mut self, module: ModId, app: &ast::Element, m: &ast::Member) -> R<()> {
         match &m.kind {
             MemberKind::Handler(h) => {
@@ -183,6 +182,7 @@ impl Compiler<'_> {
     }
 
     /// `cnt -> out`: what follows an instance, however messages reach it.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn chain(&mut self, m: &ast::Member) {
         let MemberKind::Wiring(nodes) = &m.kind else { return };
         let nodes = self.named_nodes(nodes);
@@ -237,6 +237,7 @@ impl Compiler<'_> {
 
     /// A wiring begins at a way out that the instance has: `t.y[1]`; of a single one the name may
     /// be left out.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn way_out(
         &mut self,
         i: &std::rc::Rc<scope::Instance>,
@@ -280,7 +281,8 @@ impl Compiler<'_> {
                 ));
             }
         };
-        let count = self.array_sizes(i, ends::Direction::Out)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
+        let count =
+            self.array_sizes(i, wire_ends::Direction::Out)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
         let whole = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
         let d = match (index.map(|i| &*i.kind), count) {
             (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} outputs"))

@@ -1,13 +1,11 @@
 //! The nodes of a wiring. A wiring is walked from its port: inline nodes, elements (by their sends
 //! to `out`), then the port at its end.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::arrays::{instance_at, place_name};
-use super::ends::From;
 use super::inputs::to_name;
 use super::scope::AppName;
-use crate::body::sink::Sink;
+use super::wire_ends::From;
+use crate::body::destination::Sink;
 use crate::body::Lower;
 use crate::compiler::{Reported, R};
 use crate::ty::Ty;
@@ -127,6 +125,7 @@ impl Lower<'_, '_> {
             .map(|_| ())
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn flow_word(&mut self, word: &Ident, args: &[Expr], rest: &[Node], v: Val, span: Span) -> R<()> {
         match (word.name.as_str(), args) {
             ("drop", []) => self.dropped(span).map(|_| ()),

@@ -1,7 +1,5 @@
 //! Parameters and ports: the connections of a program to the outside.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::scope::AppName;
 use crate::compiler::{Compiler, Reported, R};
 use crate::items::Item;
@@ -16,6 +14,7 @@ use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
     /// The type of a value that a command line or a signal's caller can give.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn param_type(&mut self, t: &Ty, span: Span) -> R<ParamType> {
         Ok(match t {
             Ty::Bool => ParamType::Bool,
@@ -74,6 +73,7 @@ impl Compiler<'_> {
         })
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn endpoints(&mut self, e: &Expr) -> R<Vec<String>> {
         match &*e.kind {
             ExprKind::Address(a) => Ok(vec![self.with_port(a, e.span)?]),
@@ -174,7 +174,17 @@ impl Compiler<'_> {
                     self.error("E0203", path.span, "this protocol is listed twice");
                 }
                 Item::Protocol(id) => all.push(id),
-                _ => return Err(self.error("E0612", path.span, "this is no protocol")),
+                Item::Const(_)
+                | Item::Charset(_)
+                | Item::Alias(_)
+                | Item::Fault
+                | Item::Enum(_)
+                | Item::Record(_)
+                | Item::Unit(_)
+                | Item::Fn(_)
+                | Item::Table(_)
+                | Item::App
+                | Item::Element => return Err(self.error("E0612", path.span, "this is no protocol")),
             }
         }
         if all.is_empty() {
@@ -192,6 +202,7 @@ impl Compiler<'_> {
     }
 
     /// The value bound to, and the most instances (None: exactly one).
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn port_value(&mut self, module: ModId, e: &Expr, listen: bool) -> R<(Value, Option<u64>)> {
         if let ExprKind::Name(n) = &*e.kind {
             match self.app.get(&n.name).cloned() {

@@ -3,8 +3,6 @@
 //! A queue is a port inside of the program. `p -> q` sends to it. `q.pop()` takes the oldest
 //! packet, which `on q(p)` or the wiring `q -> …` then handles. A ring is a table of values.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::arrays::name_at;
 use super::scope::AppName;
 use crate::body::Lower;
@@ -33,7 +31,18 @@ impl Compiler<'_> {
             let id = self.path_item(module, path, "packet type or unit")?;
             match self.item(id, path.span)? {
                 Item::Unit(u) if self.m.units[u.index()].frame.is_none() => return self.message_queue(module, q, u),
-                _ => {}
+                Item::Const(_)
+                | Item::Charset(_)
+                | Item::Alias(_)
+                | Item::Fault
+                | Item::Enum(_)
+                | Item::Record(_)
+                | Item::Unit(_)
+                | Item::Protocol(_)
+                | Item::Fn(_)
+                | Item::Table(_)
+                | Item::App
+                | Item::Element => {}
             }
         }
         let ([depth, instances], word) =
@@ -124,7 +133,18 @@ impl Compiler<'_> {
         };
         match self.item(id, at)? {
             Item::Unit(u) if self.m.units[u.index()].frame.is_some() => Ok(u),
-            _ => Err(self.report(
+            Item::Const(_)
+            | Item::Charset(_)
+            | Item::Alias(_)
+            | Item::Fault
+            | Item::Enum(_)
+            | Item::Record(_)
+            | Item::Unit(_)
+            | Item::Protocol(_)
+            | Item::Fn(_)
+            | Item::Table(_)
+            | Item::App
+            | Item::Element => Err(self.report(
                 Diagnostic::error("E0612", at, "this is no packet type").hint("a packet type is a `packet` item"),
             )),
         }

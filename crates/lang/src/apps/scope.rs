@@ -1,6 +1,6 @@
 //! The names of an app or an element, and the meaning of each.
 
-use super::declared::{Cache, Gauge, MessageQueue};
+use super::declarations::{Cache, Gauge, MessageQueue};
 use crate::items::FnInfo;
 use crate::names::{ItemId, ModId};
 use crate::ty::Ty;

@@ -3,7 +3,7 @@
 //! The signals are `NAME.get`, `.insert`, `.remove`, `.next`, `.len` and `.clear`. They are made
 //! like signals that a program declares itself.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of Ty")]
 
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U32, T_U64};
@@ -461,7 +461,13 @@ impl Lower<'_, '_> {
                 })?
                 .0,
             ),
-            _ => None,
+            TableKind::Exact
+            | TableKind::Lpm
+            | TableKind::Array
+            | TableKind::Bloom
+            | TableKind::CountMin
+            | TableKind::HyperLogLog
+            | TableKind::Ring => None,
         };
         Ok((keys, masks, priority))
     }

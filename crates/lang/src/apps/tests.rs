@@ -1,8 +1,6 @@
 //! `test` blocks: code that runs like a handler, and simulated runs of an app or an element. The
 //! runs use bytes of connections, or packets (see [`super::frame_tests`]).
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::scope::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
@@ -25,7 +23,18 @@ impl Compiler<'_> {
                     crate::items::Item::App => {}
                     // Of each a module is made.
                     crate::items::Item::Element => return Ok(()),
-                    _ => return Err(self.error("E0619", path.span, "a test is of an app or an element")),
+                    crate::items::Item::Const(_)
+                    | crate::items::Item::Charset(_)
+                    | crate::items::Item::Alias(_)
+                    | crate::items::Item::Fault
+                    | crate::items::Item::Enum(_)
+                    | crate::items::Item::Record(_)
+                    | crate::items::Item::Unit(_)
+                    | crate::items::Item::Protocol(_)
+                    | crate::items::Item::Fn(_)
+                    | crate::items::Item::Table(_) => {
+                        return Err(self.error("E0619", path.span, "a test is of an app or an element"))
+                    }
                 }
                 // Of several apps in a file one is compiled at a time.
                 if name != app {
@@ -44,7 +53,13 @@ impl Compiler<'_> {
         for s in &t.steps {
             match &s.kind {
                 T::Code(stmt) => failed |= l.stmt(stmt).is_err(),
-                _ => {
+                T::Send { .. }
+                | T::See { .. }
+                | T::SeeWhere { .. }
+                | T::For { .. }
+                | T::SeeEnd { .. }
+                | T::Act { .. }
+                | T::Wait(_) => {
                     l.err("E0619", s.span, "only a test `of` an app has ports");
                     failed = true;
                 }
@@ -111,6 +126,7 @@ impl Compiler<'_> {
     }
 
     /// A parameter's value as on the command line.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn param_text(&self, e: &Expr) -> String {
         match &*e.kind {
             ExprKind::Bytes(b) => String::from_utf8_lossy(b).into_owned(),
@@ -158,6 +174,7 @@ impl Compiler<'_> {
         }))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn test_bytes(&mut self, module: ModId, e: &Expr) -> R<Vec<u8>> {
         let v = self.constant(module, e, None)?;
         match (&v.ty, &v.kind) {
@@ -173,6 +190,7 @@ impl Compiler<'_> {
     }
 
     /// `client`, `client.1`, `backends[2]`.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn sim_port(&mut self, module: ModId, e: &Expr) -> R<SimPort> {
         let (name, conn) = match &*e.kind {
             ExprKind::Name(n) => (n.clone(), 0),

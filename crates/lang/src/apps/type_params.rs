@@ -1,7 +1,5 @@
 //! Units and types as parameters of elements: `element Tag<U: unit>`, `tag = Tag<Vlan>()`.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::scope::{AppName, AppScope, Named, TypeBindings, TypeName};
 use crate::compiler::{Compiler, Reported, R};
 use crate::items::Item;
@@ -92,6 +90,7 @@ impl Compiler<'_> {
     }
 
     /// The meaning of a name that is a type parameter.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn type_name(&self, module: ModId, path: &Path) -> Option<R<Meaning>> {
         let [one] = path.parts.as_slice() else { return None };
         match self.app.get(&one.name)? {
@@ -105,6 +104,7 @@ impl Compiler<'_> {
     }
 
     /// The type that a name stands for.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn named_type(&self, module: ModId, name: &str) -> Option<Ty> {
         match self.app.get(name)? {
             AppName::Type(t) if t.module == module => match &t.what {

@@ -1,6 +1,6 @@
 //! Wiring between ports: `merge`, and passing requests on.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind")]
 
 use super::scope::AppName;
 use crate::body::{HandlerCtx, Kind, Lower};
@@ -360,7 +360,13 @@ impl Lower<'_, '_> {
                     self.module = info.module;
                     self.combined(body)
                 }
-                _ => Err(self.err("E0618", with.span, "a combination is one message: `Unit { … }`")),
+                crate::body::calls::Callee::FunctionArg(..)
+                | crate::body::calls::Callee::Of(..)
+                | crate::body::calls::Callee::Builtin(_)
+                | crate::body::calls::Callee::Convert(_)
+                | crate::body::calls::Callee::Method(..) => {
+                    Err(self.err("E0618", with.span, "a combination is one message: `Unit { … }`"))
+                }
             },
             ExprKind::Error => Err(Reported),
             _ => Err(self.err("E0618", with.span, "a combination is one message: `Unit { … }`")),

@@ -1,8 +1,6 @@
 //! Addresses: literals, and the test whether an address lies in a prefix. An IPv4 address is always
 //! in its IPv6-mapped form, so that one comparison serves both.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32};
 use crate::ir_builder as build;
@@ -49,6 +47,7 @@ impl Lower<'_, '_> {
 
     /// `prefix(address, bits)`: the first bits of an address; more than it has are all. An address
     /// of either family has those of its own.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn prefix_of(&mut self, address: &Expr, bits: &Expr) -> R<Val> {
         let v = self.expr(address, None)?;
         let v = self.defined(v, address.span)?;
@@ -79,6 +78,7 @@ impl Lower<'_, '_> {
     }
 
     /// `ip in prefix`, `ip in {prefix, ip}`, `ip in list`.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn ip_in(&mut self, ip: X, set: &Expr) -> R<X> {
         if let ast::ExprKind::Set(items) = &*set.kind {
             self.cx.set_has_items(items, set.span)?;
@@ -182,6 +182,7 @@ impl Lower<'_, '_> {
 }
 
 /// The number of a constant address.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn constant(e: &X) -> Option<u128> {
     match &*e.kind {
         K::Cast(n) => build::as_int(n),

@@ -1,7 +1,5 @@
 //! Assignable places: variables, state, sessions, counters, table entries, fields of records.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::{Kind, Lower};
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U64};
@@ -85,6 +83,7 @@ impl Lower<'_, '_> {
     }
 
     /// A state or a session value, of which parts are set by setting all of it.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn assign_whole(
         &mut self,
         current: Val,
@@ -161,6 +160,7 @@ impl Lower<'_, '_> {
         Ok((ty, e))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn place(&mut self, e: &Expr) -> R<(Root, Vec<(u32, Ty)>)> {
         match &*e.kind {
             ExprKind::Name(n) => self.name_place(n).map(|r| (r, vec![])),
@@ -210,6 +210,7 @@ impl Lower<'_, '_> {
     }
 
     /// The name in the place of a table is no table.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn unknown_table(&mut self, e: &Expr) -> Reported {
         match &*e.kind {
             ExprKind::Name(n) if self.is_unknown(e) => {
@@ -402,6 +403,11 @@ impl Lower<'_, '_> {
     pub fn app_name(&mut self, n: &Ident) -> Option<R<Val>> {
         let found = self.cx.app.get(&n.name).cloned()?;
         Some(match found {
+            AppName::Param(_, Ty::List(..)) => {
+                let d = Diagnostic::error("E0615", n.span, format!("`{}` is a list for ports, and no value", n.name));
+                self.cx.report(d.hint("`len(port)` is the number of a port's servers, `port[i]` one of them"));
+                Err(Reported)
+            }
             AppName::Param(id, ty) => {
                 let t = self.cx.lower_ty(&ty);
                 Ok(Val::pure(ty, ir::Expr::new(t, K::Param(id))))

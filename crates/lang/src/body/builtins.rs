@@ -1,6 +1,6 @@
 //! Built-in functions and conversions.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of BinOp and ExprKind")]
 
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};

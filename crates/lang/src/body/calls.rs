@@ -1,9 +1,7 @@
 //! Calls of functions. A pure function becomes a function of the IR. One that takes messages or
 //! touches state is inlined.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
-use super::sink::Sink;
+use super::destination::Sink;
 use super::{Binding, Kind, Lower, Ret};
 use crate::apps::scope::{AppName, Instance};
 use crate::compiler::{Compiler, Reported, R};
@@ -47,6 +45,7 @@ impl Lower<'_, '_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn callee(&mut self, f: &Expr) -> R<Callee> {
         match &*f.kind {
             ExprKind::Name(n) => {
@@ -67,7 +66,16 @@ impl Lower<'_, '_> {
                     match self.cx.item(id, n.span)? {
                         Item::Fn(f) => return Ok(Callee::Fn(f)),
                         Item::Enum(e) => return Ok(Callee::Convert(Ty::Enum(e))),
-                        _ => {}
+                        Item::Const(_)
+                        | Item::Charset(_)
+                        | Item::Alias(_)
+                        | Item::Fault
+                        | Item::Record(_)
+                        | Item::Unit(_)
+                        | Item::Protocol(_)
+                        | Item::Table(_)
+                        | Item::App
+                        | Item::Element => {}
                     }
                 }
                 match consts::int_name(&n.name).or_else(|| consts::address_name(&n.name)) {
@@ -84,7 +92,16 @@ impl Lower<'_, '_> {
                         match self.cx.item(id, f.span)? {
                             Item::Fn(f) => return Ok(Callee::Fn(f)),
                             Item::Enum(e) => return Ok(Callee::Convert(Ty::Enum(e))),
-                            _ => return Err(self.err("E0301", f.span, "this is no function")),
+                            Item::Const(_)
+                            | Item::Charset(_)
+                            | Item::Alias(_)
+                            | Item::Fault
+                            | Item::Record(_)
+                            | Item::Unit(_)
+                            | Item::Protocol(_)
+                            | Item::Table(_)
+                            | Item::App
+                            | Item::Element => return Err(self.err("E0301", f.span, "this is no function")),
                         }
                     }
                     if let Some(parts) = consts::dotted(f) {
@@ -430,6 +447,7 @@ impl Compiler<'_> {
     }
 
     /// Checks a function that gives messages; nothing of it is kept.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn gives_messages(&mut self, info: &Rc<FnInfo>) -> bool {
         let inlined = self.inlined;
         let mut l = Lower::new(self, info.module, Kind::Handler);
@@ -459,6 +477,7 @@ impl Compiler<'_> {
         made.is_ok()
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn compile_function(&mut self, info: &Rc<FnInfo>) -> How {
         let ret = self.lower_ty(&info.ret);
         let span = self.span(info.ast.name.span);

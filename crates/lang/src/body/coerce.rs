@@ -1,8 +1,6 @@
 //! Implicit conversions: constants to their width, integers to wider ones, values to options,
 //! options with a proof to their values.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL};
 use crate::ir_builder as build;
@@ -161,6 +159,7 @@ impl Lower<'_, '_> {
         Ok(build::if_(t, c, Expr::new(t, ExprKind::Some(e)), Expr::new(t, ExprKind::None)))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn option_widen(&mut self, e: Expr, a: &Ty, b: &Ty, want: &Ty, span: Span) -> R<Expr> {
         let t = self.cx.lower_ty(want);
         // `some(x)` holds x itself; the item of a `none` has any type.
@@ -445,6 +444,7 @@ impl Lower<'_, '_> {
     }
 
     /// Types that an expression cannot leave open.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn settled(&self, t: &Ty) -> Ty {
         match t {
             Ty::Lit => U64,
@@ -474,6 +474,7 @@ impl Lower<'_, '_> {
 }
 
 /// The part of a type that its name does not show.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn where_from(t: &Ty) -> &'static str {
     match t {
         Ty::Items(..) => " of a message",

@@ -1,7 +1,7 @@
 //! Branches: `if`, `if let`, `match`, `else`, blocks. Every form is a [`Lower::branch`] with two
 //! arms.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and StmtKind")]
 
 use super::ops::only_requires;
 use super::patterns::is_named;

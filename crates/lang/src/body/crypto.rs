@@ -1,8 +1,6 @@
 //! Ciphers and random bytes. Sizes of keys, vectors and nonces are checked at compile time where
 //! they are known, else by guards.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::Lower;
 use crate::compiler::{R, T_BOOL};
 use crate::ir_builder as build;
@@ -29,6 +27,7 @@ const NONCE: Sized = ("nonce", &[12]);
 impl Lower<'_, '_> {
     /// `aes_ctr(key, block, data)`, `aes_cbc_…(key, vector, data)`,
     /// `aes_gcm_…(key, nonce, associated, data)`.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn cipher(&mut self, b: B, a: &[&Expr], span: Span) -> R<Val> {
         let (name, whole) = (b.row().name, matches!(b, B::AesCbcEncrypt | B::AesCbcDecrypt));
         let second = match b {
@@ -79,6 +78,7 @@ impl Lower<'_, '_> {
     }
 
     /// An operand that has one of a few sizes.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn of_size(&mut self, function: &str, (what, sizes): Sized, e: &Expr) -> R<X> {
         let v = self.expr(e, None)?;
         let max = v.ty.bytes_max();

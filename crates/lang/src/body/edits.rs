@@ -1,7 +1,7 @@
 //! Edits of parsed messages that are sent on: fields set by `with`, and a protocol's `forward`
 //! blocks. Lengths that depend on an edited field are updated.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ClauseKind and ExprKind")]
 
 use super::built_message::EditedMessage;
 use super::unparse_check::edits::Changed;

@@ -1,7 +1,7 @@
 //! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in.
 //! Guards stop values that are too long, are outside of the set, or hold the delimiter.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and FieldKind")]
 
 use super::built_message::{FieldSource, Fields, Piece};
 use super::unparse_check::constraints::same_sum;

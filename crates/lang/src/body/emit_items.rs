@@ -1,7 +1,5 @@
 //! Writing the items of a list: each from a value, a message, a record or bytes.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::built_message::{FieldSource, Fields, Piece};
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32};
@@ -88,6 +86,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn emit_items(&mut self, elem: &Elem, element: FieldId, owner: ir::UnitId, e: &Expr) -> R<()> {
         match &*e.kind {
             ExprKind::List(es) => {
@@ -171,6 +170,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn emit_value(&mut self, v: Val, field: &ir::Field, span: Span) -> R<()> {
         let ty = match &field.kind {
             FieldKind::Bytes { max, .. } => Ty::Bytes(*max),
@@ -278,6 +278,7 @@ impl Lower<'_, '_> {
         self.emit_record_value(unit, r, &whole, e.span)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn emit_record_value(&mut self, unit: ir::UnitId, r: ir::RecordId, whole: &ir::Expr, span: Span) -> R<()> {
         let mut fields = Fields::new(unit, span);
         let parts = self.cx.records[r.index()].clone();

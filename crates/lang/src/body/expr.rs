@@ -1,7 +1,5 @@
 //! Expressions: names, fields, indices and literals. The neighbouring files have the other forms.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::{Kind, Lower};
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U32, T_U64};
@@ -103,6 +101,7 @@ impl Lower<'_, '_> {
     }
 
     /// A name, wherever it may come from.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn name(&mut self, n: &Ident, want: Option<&Ty>) -> R<Val> {
         if let Some((i, j)) = self.lookup(&n.name) {
             return self.bound(i, j, n);
@@ -171,7 +170,14 @@ impl Lower<'_, '_> {
             Item::Unit(_) | Item::Record(_) => d.hint(format!("one is built as `{name} {{ field: value, … }}`")),
             Item::Fn(_) => d.hint(format!("call it: `{name}(…)`")),
             Item::Enum(_) => d.hint(format!("its values are `{name}.variant`")),
-            _ => d,
+            Item::Const(_)
+            | Item::Charset(_)
+            | Item::Alias(_)
+            | Item::Fault
+            | Item::Protocol(_)
+            | Item::Table(_)
+            | Item::App
+            | Item::Element => d,
         };
         self.cx.report(d)
     }
@@ -309,6 +315,7 @@ impl Lower<'_, '_> {
     }
 
     /// A dotted name that starts with a module or a type.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn dotted(&mut self, e: &Expr, _want: Option<&Ty>) -> Option<R<Val>> {
         let parts = consts::dotted(e)?;
         let first = parts.first()?;

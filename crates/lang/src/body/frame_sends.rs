@@ -62,7 +62,7 @@ impl Lower<'_, '_> {
         let port = self.port_arg(to)?;
         let var = self.new_local("", &U32);
         let index = self.local_expr(var);
-        let sink = super::sink::Sink::Send { port, index, span };
+        let sink = super::destination::Sink::Send { port, index, span };
         let (made, body) = self.sub(|s| s.deliver(value, &sink));
         made?;
         let max = self.cx.app.instances(port);
@@ -85,7 +85,7 @@ impl Lower<'_, '_> {
             return self.steer_fixed(value, to, &hash, n, span);
         }
         let (port, index) = self.instance_by(to, hash, span)?;
-        self.deliver(value, &super::sink::Sink::Send { port, index, span }).map(|_| ())
+        self.deliver(value, &super::destination::Sink::Send { port, index, span }).map(|_| ())
     }
 
     /// The same of a message of a service, in a wiring.

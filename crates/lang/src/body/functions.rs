@@ -3,7 +3,7 @@
 //! `Filter(dns)`, `Filter(|p| p.len > 60)`, `Filter(.udp and .len > 60)`: the argument is put in
 //! the place of each call. It sees the names that are around the instance.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and Ty")]
 
 use super::calls::Callee;
 use super::Lower;

@@ -1,9 +1,7 @@
 //! Iteration over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a
 //! message's list are read in place.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
-use super::again::Changes;
+use super::loops::Changes;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -246,6 +244,7 @@ impl Lower<'_, '_> {
     }
 
     /// The largest value that an expression's form allows.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn upper(&self, e: &X) -> u64 {
         match &*e.kind {
             K::Int(n) => u64::try_from(*n).unwrap_or(u64::MAX),
@@ -626,6 +625,7 @@ impl Lower<'_, '_> {
     }
 
     /// The first item for which the condition holds: an index is kept, the item stays in place.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn first(&mut self, walk: Walk, p: &Pattern, body: &Expr, span: Span) -> R<Val> {
         let found = self.temp("", &Ty::Bool, build::boolean(false), span);
         let at = self.temp("", &U32, build::u32(0), span);

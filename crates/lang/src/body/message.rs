@@ -1,8 +1,6 @@
 //! Messages that a program makes: `Unit { … }` built from its fields, `message with { … }` with
 //! fields replaced.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::built_message::{EditedMessage, FieldSource, Fields, Piece};
 use super::Lower;
 use crate::compiler::{Reported, R};
@@ -40,7 +38,16 @@ impl Lower<'_, '_> {
                 Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known, run, params, ends }))
             }
             Item::Alias(Ty::Record(r)) => self.record(r, fields, span),
-            _ => Err(self.err("E0301", path.span, "only records and units are built like this")),
+            Item::Const(_)
+            | Item::Charset(_)
+            | Item::Alias(_)
+            | Item::Fault
+            | Item::Enum(_)
+            | Item::Protocol(_)
+            | Item::Fn(_)
+            | Item::Table(_)
+            | Item::App
+            | Item::Element => Err(self.err("E0301", path.span, "only records and units are built like this")),
         }
     }
 
@@ -165,6 +172,7 @@ impl Lower<'_, '_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn given(&mut self, fields: &mut Fields, n: &Ident, e: &Expr) -> R<()> {
         let Some(m) = self.cx.units[fields.unit.index()].member(&n.name).cloned() else {
             return Err(self.cx.unknown_field(fields.unit, n));
@@ -426,6 +434,7 @@ impl Lower<'_, '_> {
 }
 
 /// The first `field == constant` among alternatives.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn equality(cond: &ir::Expr) -> Option<(FieldId, ir::Expr)> {
     match &*cond.kind {
         K::Binary(ir::BinOp::Or, a, _) => equality(a),

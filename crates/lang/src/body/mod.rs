@@ -2,11 +2,7 @@
 //! handlers share it. [`Kind`] says which constructs are allowed. A value is a [`Val`]. The
 //! statements that it needs go to `out`, with guards for operations that can fail.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 pub mod addresses;
-pub mod again;
-pub mod align;
 pub mod assign;
 pub mod built_message;
 pub mod builtins;
@@ -14,7 +10,7 @@ pub mod calls;
 pub mod coerce;
 pub mod control;
 pub mod crypto;
-pub mod deliver;
+pub mod destination;
 pub mod edits;
 pub mod emit;
 pub mod emit_items;
@@ -23,14 +19,16 @@ pub mod fixed_results;
 pub mod frame_sends;
 pub mod functions;
 pub mod lists;
+pub mod loops;
 pub mod message;
 pub mod ops;
 pub mod packet_line;
 pub mod packets;
+pub mod padding;
 pub mod path_conditions;
 pub mod patterns;
 pub mod protocol_clauses;
-pub mod sink;
+pub mod sends;
 pub mod stmts;
 pub mod unparse_check;
 
@@ -108,7 +106,14 @@ pub enum Ret {
     Body(Ty),
     /// Ends an inlined call: sets the result, and `done` where a loop stands between. The handler
     /// of an `element` has answered its request then.
-    Inline { result: Option<LocalId>, ty: Ty, done: LocalId, loops: u32, sink: Option<sink::Sink>, element: bool },
+    Inline {
+        result: Option<LocalId>,
+        ty: Ty,
+        done: LocalId,
+        loops: u32,
+        sink: Option<destination::Sink>,
+        element: bool,
+    },
 }
 
 pub struct Lower<'c, 'a> {
@@ -140,7 +145,7 @@ pub struct Lower<'c, 'a> {
     /// body around it has returned.
     pub held: Option<(u32, Option<LocalId>)>,
     /// The block of a cache around: of which, and what it does.
-    pub cache_block: Option<(usize, crate::apps::declared::Role)>,
+    pub cache_block: Option<(usize, crate::apps::declarations::Role)>,
     /// Saw something that a function of the IR cannot do.
     pub impure: bool,
     pub depth: u32,
@@ -171,15 +176,15 @@ pub struct Lower<'c, 'a> {
     /// Under which condition the message that is being built ends with its connection.
     pub ends: Option<ir::Expr>,
     /// Where the `out`s of the elements around lead.
-    pub outlets: Vec<crate::apps::ends::Outlet>,
+    pub outlets: Vec<crate::apps::wire_ends::Outlet>,
     /// Instances that the message at hand has come through.
     pub under_way: Vec<std::rc::Rc<crate::apps::scope::Instance>>,
     /// Queues of messages whose handlers are being put here.
-    pub popping: Vec<std::rc::Rc<crate::apps::declared::MessageQueue>>,
+    pub popping: Vec<std::rc::Rc<crate::apps::declarations::MessageQueue>>,
     /// Items being gathered as slices: what `raw` may be of.
     pub raw_of: Option<crate::ty::Elem>,
     /// Items of a unit that `join` has put together.
-    pub joined: HashMap<LocalId, sink::Joined>,
+    pub joined: HashMap<LocalId, destination::Joined>,
     /// The last `call all` has put items together: the order in which they came is known.
     pub grouped: bool,
     /// Bytes of the lists that it has made so far: they lie on the stack of the core's thread.
@@ -208,7 +213,7 @@ pub struct Lower<'c, 'a> {
     /// Headers that may have been taken out before this point, by frame and layer.
     pub gone: HashSet<(LocalId, u32)>,
     /// The locals that the loops around change, where that is known.
-    pub changing: Option<again::Changes>,
+    pub changing: Option<loops::Changes>,
     pub span: Span,
 }
 
@@ -247,7 +252,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             asking: false,
             pending: vec![],
             torn: vec![],
-            parts_max: deliver::MAX_PARTS,
+            parts_max: sends::MAX_PARTS,
             raw_of: None,
             joined: HashMap::new(),
             grouped: false,
@@ -304,6 +309,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         build::local(l, self.locals[l.index()].ty)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn push(&mut self, span: Span, kind: StmtKind) {
         let waits = matches!(
             kind,
@@ -554,6 +560,7 @@ impl<'c, 'a> Lower<'c, 'a> {
 }
 
 /// Whether evaluating twice is as good as once.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn is_cheap(e: &ir::Expr) -> bool {
     use ir::ExprKind::*;
     match &*e.kind {

@@ -1,6 +1,6 @@
 //! Operators.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and StmtKind")]
 
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_U32, T_U64};
@@ -77,7 +77,16 @@ impl Lower<'_, '_> {
                 self.compare(op, a, b, span)
             }
             BinOp::Shl | BinOp::Shr => self.shift(op, a, b, span, want),
-            _ => self.arithmetic(op, a, b, span, want),
+            BinOp::Add
+            | BinOp::Sub
+            | BinOp::Mul
+            | BinOp::Div
+            | BinOp::Rem
+            | BinOp::AddSat
+            | BinOp::SubSat
+            | BinOp::BitAnd
+            | BinOp::BitOr
+            | BinOp::BitXor => self.arithmetic(op, a, b, span, want),
         }
     }
 
@@ -521,7 +530,17 @@ fn largest(m: &ir::Module, e: &X) -> u128 {
     let of_type = match m.ty(e.ty) {
         ir::Ty::UInt(b) if *b < 128 => (1u128 << b) - 1,
         ir::Ty::Bool => 1,
-        _ => u128::MAX,
+        ir::Ty::Unit
+        | ir::Ty::UInt(_)
+        | ir::Ty::Int(_)
+        | ir::Ty::Bytes(_)
+        | ir::Ty::Endpoint
+        | ir::Ty::Ip
+        | ir::Ty::Option(_)
+        | ir::Ty::List(..)
+        | ir::Ty::Record(_)
+        | ir::Ty::Tuple(_)
+        | ir::Ty::Msg(_) => u128::MAX,
     };
     let form = match &*e.kind {
         ExprKind::Int(n) => *n,

@@ -1,6 +1,6 @@
 //! Frames: proofs about their headers, computed members, edits in place.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind")]
 
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};

@@ -1,7 +1,7 @@
 //! Conditions that hold at a point of the program: those of the branches around it, of guards
 //! before it, and requirements.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of BinOp and ExprKind")]
 
 use super::Lower;
 use crate::ir_builder as build;

@@ -1,6 +1,6 @@
 //! Patterns: the condition under which one matches, and the names it binds.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and Ty")]
 
 use super::Lower;
 use crate::compiler::{Reported, R};

@@ -1,8 +1,6 @@
 //! The clauses of a protocol about one message: `refuse`, the parameters of the answer's unit,
 //! `pipeline when`, `matches`, and `status` and `class` of an answer.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32};
 use crate::ir_builder as build;
@@ -153,6 +151,7 @@ impl Lower<'_, '_> {
         Val { ty: Ty::Msg(o.unit), kind: Vk::Out(Rc::new(seen)), caseless: false }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn outcome_of(&mut self, clauses: &[&ast::Clause]) -> R<ir::Expr> {
         let (mut status, mut classes) = (None, vec![]);
         for c in clauses {
@@ -302,6 +301,7 @@ impl Lower<'_, '_> {
 
     /// The parameters that the parser of the answer to this request needs; behind them whether the
     /// request may share a connection (`pipeline when`), and the values of `matches`.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn response_args(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<Vec<ir::Expr>> {
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
@@ -337,6 +337,7 @@ impl Lower<'_, '_> {
 
     /// The values of `matches`, at their places among those of other protocols with the same
     /// answers.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn kept_for_answer(&mut self, info: &crate::items::ProtocolInfo) -> R<Vec<ir::Expr>> {
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
         let values = p.clauses.iter().find_map(|c| match &c.kind {

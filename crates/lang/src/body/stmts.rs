@@ -1,8 +1,6 @@
 //! Statements.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
-use super::sink::Sink;
+use super::destination::Sink;
 use super::{Kind, Lower, Replied, Ret};
 use crate::compiler::{Reported, R};
 use crate::ir_builder as build;
@@ -127,6 +125,7 @@ impl Lower<'_, '_> {
     }
 
     /// A value as a log shows it: addresses as addresses, enums and faults by their names.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn logged(&mut self, v: Val, span: Span) -> R<ir::Expr> {
         let t = match self.settled(&v.ty) {
             Ty::Ip4 | Ty::Ip6 => Ty::Ip,

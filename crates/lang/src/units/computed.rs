@@ -1,8 +1,6 @@
 //! `= len(key) + len(value)`: lengths that are filled in when a message is built, and checked where
 //! no other rule checks them.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::fields::Builder;
 use crate::compiler::{Reported, R, T_U64};
 use crate::ir_builder as build;
@@ -30,6 +28,7 @@ impl Builder<'_, '_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn sum(&mut self, field: FieldId, e: &Expr, sign: i64, into: &mut Computed) -> R<()> {
         match &*e.kind {
             ast::ExprKind::Error => Err(Reported),

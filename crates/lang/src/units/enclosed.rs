@@ -5,8 +5,6 @@
 //! length. A unit whose last field reads `to end` is lowered once more for this place, with the end
 //! added.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::fields::{Builder, EnclosedEnd, Head};
 use super::info::UnitInfo;
 use crate::compiler::{Reported, R, T_BOOL, T_U64};
@@ -21,6 +19,7 @@ use wireloom_syntax::Diagnostic;
 const END: &str = "_end";
 
 impl Builder<'_, '_> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn enclosed(&mut self, head: &Head, inner: &Shape, extent: &Extent, span: Span) -> R<(FieldId, Ty)> {
         let ShapeKind::Named { ty, args, .. } = &inner.kind else { return Err(self.refused(span)) };
         match self.cx.ty(self.module, ty)? {
@@ -112,6 +111,7 @@ impl Builder<'_, '_> {
         build::len_bytes(ir::Expr::new(t, K::Raw(build::step(&build::this(), Step::Field(f)))))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn unit_source(&mut self, ty: &ast::Type) -> R<(crate::names::ModId, ast::Unit, String, ir::UnitId)> {
         let ast::TypeKind::Named { path, .. } = &ty.kind else { return Err(Reported) };
         let id = self.cx.path_item(self.module, path, "unit")?;

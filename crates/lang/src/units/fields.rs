@@ -1,8 +1,6 @@
 //! The fields of a unit in their order: constraints, `let`, `recover`, literals, groups of bit
 //! fields.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::info::Member;
 use crate::body::ops::over_items;
 use crate::body::{Kind, Lower};
@@ -237,6 +235,7 @@ impl<'c, 'a> Builder<'c, 'a> {
     }
 
     /// A value as data.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn plain(&mut self, val: Val, span: Span) -> R<(Ty, ir::Expr)> {
         let ty = match &val.ty {
             Ty::Lit => U64,
@@ -321,6 +320,7 @@ impl<'c, 'a> Builder<'c, 'a> {
     }
 
     /// Evaluates an expression over the fields so far; guards become `require` fields in front.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn eval(&mut self, e: &Expr, want: Option<&Ty>, item: Option<Val>) -> R<Val> {
         let (facts, binds) = (self.facts.clone(), self.binds.clone());
         let mut l = Lower::new(self.cx, self.module, Kind::Grammar(self.id));

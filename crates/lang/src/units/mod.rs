@@ -2,8 +2,6 @@
 //! shape, [`computed`] the lengths that are filled in when a message is built. [`findings`] turns
 //! the findings of the grammar analysis into diagnostics.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 pub mod computed;
 pub mod enclosed;
 pub mod fields;
@@ -75,6 +73,7 @@ impl Compiler<'_> {
     }
 
     /// Bits of a value that travels with a message, where it can.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn param_bits(&self, t: &Ty) -> Option<u8> {
         match t {
             Ty::Bool => Some(1),

@@ -1,8 +1,6 @@
 //! `packet` items: a graph of headers, and members computed from them. Each header is a switch of
 //! the frame unit: present or absent.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::info::{Member, PacketInfo};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
@@ -89,6 +87,7 @@ impl Compiler<'_> {
         true
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn layer(&mut self, module: ModId, id: ir::UnitId, h: &ast::PacketHeader, n: usize) -> R<()> {
         let unit = match self.ty(module, &h.unit)? {
             Ty::Msg(u) if self.m.units[u.index()].frame.is_none() => u,

@@ -1,7 +1,7 @@
 //! The shape of a field in the bytes: integers, text numbers, bytes, lists, streams, switches,
 //! nested units.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of Ty")]
 
 use super::fields::{Builder, Head};
 use crate::compiler::{Reported, R, T_U64};

@@ -36,7 +36,7 @@ pub enum Where {
     #[default]
     Off,
     /// In one of [`folders`], if that can be.
-    Usual,
+    Default,
     At(PathBuf),
 }
 
@@ -73,12 +73,13 @@ impl Drop for Socket {
     }
 }
 
-/// Opens the socket. In the usual place it is left out, with a line in the log, where it cannot be.
+/// Opens the socket. At the default path it is left out, with a line in the log, where it cannot
+/// be.
 pub fn open(at: &Where, view: &Arc<View>) -> Result<Option<Socket>, Error> {
     match at {
         Where::Off => Ok(None),
         Where::At(path) => listen(path, view).map(Some),
-        Where::Usual => match usual(view).and_then(|path| listen(&path, view)) {
+        Where::Default => match default_path(view).and_then(|path| listen(&path, view)) {
             Ok(s) => Ok(Some(s)),
             Err(e) => {
                 log::warn!("{e}; running without (--control PATH for another place, --control off for none)");
@@ -159,7 +160,7 @@ pub fn sockets() -> Vec<(PathBuf, Option<u32>)> {
 }
 
 /// `FOLDER/APP-PID.sock`, of several apps the names with `+` between, as far as they fit.
-fn usual(view: &View) -> Result<PathBuf, Error> {
+fn default_path(view: &View) -> Result<PathBuf, Error> {
     let mut error = None;
     for dir in folders() {
         match usable(&dir) {

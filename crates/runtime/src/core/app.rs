@@ -5,9 +5,9 @@ use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
 use super::types::Backend;
 use crate::abi::*;
+use crate::consistent_hashing;
 use crate::error::Error;
-use crate::hashing;
-use crate::pages::{first_line, huge_pages, placed, words};
+use crate::large_pages::{first_line, huge_pages, placed, words};
 use crate::params::{self, Settings};
 use crate::program::{Program, Unit};
 use crate::stats::{AppStats, BackendStats, Cell, CoreStats, Histogram, MergeStats, PortStats};
@@ -22,7 +22,7 @@ pub struct App {
     pub desc: Desc,
     pub settings: Settings,
     /// Per port: ketama ring and Maglev table where asked for.
-    tables: Vec<(hashing::Continuum, Vec<u32>)>,
+    tables: Vec<(consistent_hashing::Continuum, Vec<u32>)>,
     /// Memory of all cores, of both halves of an app that has two, 8-byte words; programs
     /// synchronise on it themselves.
     shared: Arc<SharedMemory>,
@@ -63,7 +63,7 @@ impl App {
 
     /// The halves of an app with frame ports and service ports, packets first: they share the
     /// memory of all cores.
-    pub fn halves(program: Program, desc: &Desc, sets: &[(String, String)]) -> Result<(Arc<App>, Arc<App>), Error> {
+    pub fn partition(program: Program, desc: &Desc, sets: &[(String, String)]) -> Result<(Arc<App>, Arc<App>), Error> {
         let packets = App::with(program.clone(), desc.half(Half::Packets), sets, Half::Packets, None)?;
         let services =
             App::with(program, desc.half(Half::Services), sets, Half::Services, Some(packets.shared.clone()))?;
@@ -84,8 +84,12 @@ impl App {
             .iter()
             .zip(&settings.ports)
             .map(|(p, s)| {
-                let ring = if p.ketama { hashing::ketama(&s.servers) } else { Default::default() };
-                let maglev = if p.maglev { hashing::maglev(&s.names, hashing::MAGLEV_SLOTS) } else { Vec::new() };
+                let ring = if p.ketama { consistent_hashing::ketama(&s.servers) } else { Default::default() };
+                let maglev = if p.maglev {
+                    consistent_hashing::maglev(&s.names, consistent_hashing::MAGLEV_SLOTS)
+                } else {
+                    Vec::new()
+                };
                 (ring, maglev)
             })
             .collect();
@@ -670,7 +674,7 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
     }
 }
 
-fn shown(p: &mut Port, tables: &(hashing::Continuum, Vec<u32>)) -> wl_port {
+fn shown(p: &mut Port, tables: &(consistent_hashing::Continuum, Vec<u32>)) -> wl_port {
     let (ring, maglev) = tables;
     let ptr = |v: &Vec<u32>| if v.is_empty() { std::ptr::null() } else { v.as_ptr() };
     wl_port {

@@ -45,7 +45,7 @@ impl Core {
         app.ports[p as usize].open += 1;
         let words = app.session_words;
         let session = (side == Side::Client && words > 0).then(|| {
-            let mut s = app.sessions.pop().unwrap_or_else(|| crate::pages::words(words * 8));
+            let mut s = app.sessions.pop().unwrap_or_else(|| crate::large_pages::words(words * 8));
             s.fill(0);
             s
         });

@@ -26,6 +26,7 @@ mod backend;
 mod barrier;
 mod client;
 mod connection_limit;
+pub mod connection_moves;
 mod datagrams;
 mod dispatch;
 mod ejection;
@@ -41,7 +42,6 @@ mod host;
 mod input;
 pub mod input_coalescing;
 mod large_answers;
-pub mod moves;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
@@ -144,7 +144,7 @@ pub struct Core {
     listeners: Vec<connection_limit::Listener>,
     dirty: Vec<Id>,
     stacks: handler_stack::HandlerStacks,
-    moving: moves::Moving,
+    moving: connection_moves::Moving,
     /// Large requests that wait for a barrier to be made, or whose barrier is passed.
     held_back: Vec<Id>,
     /// Rounds of `failover` begun, and the servers seen in one.
@@ -181,10 +181,10 @@ pub struct Core {
     housekeeping: u64,
     /// Apps here whose packets are handled by another group of cores: the numbers of that one, and
     /// the app's place among them.
-    halves: Vec<(usize, Arc<Vec<CoreStats>>, usize)>,
-    access: crate::access::Lines,
+    partners: Vec<(usize, Arc<Vec<CoreStats>>, usize)>,
+    access: crate::access_log::Lines,
     /// The access log's note of the current request.
-    noting: Option<Box<crate::access::Note>>,
+    noting: Option<Box<crate::access_log::Note>>,
 }
 
 impl Core {
@@ -228,7 +228,7 @@ impl Core {
             listeners: Vec::new(),
             dirty: Vec::new(),
             stacks: handler_stack::HandlerStacks::new(),
-            moving: moves::Moving::default(),
+            moving: connection_moves::Moving::default(),
             held_back: Vec::new(),
             rounds: 0,
             seen: Vec::new(),
@@ -251,8 +251,8 @@ impl Core {
             drain_closed: false,
             virtual_time,
             housekeeping: 0,
-            halves: Vec::new(),
-            access: crate::access::Lines::default(),
+            partners: Vec::new(),
+            access: crate::access_log::Lines::default(),
             noting: None,
         };
         core.read_clock();
@@ -501,14 +501,14 @@ impl Core {
         let other = |a: &AppCore| {
             (a.app.half == Half::Services).then(|| packets.iter().position(|p| p.desc.app == a.app.desc.app)).flatten()
         };
-        let halves = self.apps.iter().enumerate().filter_map(|(n, a)| Some((n, other(a)?)));
-        self.halves = halves.map(|(here, there)| (here, stats.clone(), there)).collect();
+        let partners = self.apps.iter().enumerate().filter_map(|(n, a)| Some((n, other(a)?)));
+        self.partners = partners.map(|(here, there)| (here, stats.clone(), there)).collect();
     }
 
     /// Brings in the counters of packet cores, and the other cores' counts of shared counters, for
     /// the messages of this batch.
     fn take_counters(&mut self) {
-        for (here, packets, there) in &self.halves {
+        for (here, packets, there) in &self.partners {
             let sum = |cores: &mut dyn Iterator<Item = &CoreStats>, app: usize, n: usize| {
                 cores
                     .filter_map(|c| c.apps.get(app)?.counters.get(n))
@@ -525,7 +525,7 @@ impl Core {
 
     /// A handler that runs on packet cores and connection cores sees its own core's counts.
     pub(super) fn with_own_counters<T>(&mut self, app: usize, handler: u32, run: impl FnOnce(&mut Core) -> T) -> T {
-        if self.halves.is_empty()
+        if self.partners.is_empty()
             || self.apps[app].app.desc.handlers.get(handler as usize).is_none_or(|h| h.half != Half::Both)
         {
             return run(self);

@@ -6,7 +6,7 @@ use super::slab::Id;
 use super::types::{Target, BACKENDS, NO_BACKEND};
 use super::Core;
 use crate::abi::*;
-use crate::access::Entry;
+use crate::access_log::Entry;
 
 /// Whether a fault comes from us or a backend, not from the client or its bytes.
 fn ours(kind: u32) -> bool {
@@ -104,7 +104,7 @@ impl Core {
     }
 
     #[cold]
-    fn write_line(&mut self, slot: Id, note: Box<crate::access::Note>, fault: u32) {
+    fn write_line(&mut self, slot: Id, note: Box<crate::access_log::Note>, fault: u32) {
         let s = &self.slots[slot];
         let c = &self.conns[s.conn];
         let app = &self.apps[c.app as usize].app;
@@ -183,7 +183,7 @@ impl Core {
     }
 
     /// Requests are logged from now on.
-    pub fn log_access(&mut self, lines: crate::access::Lines) {
+    pub fn log_access(&mut self, lines: crate::access_log::Lines) {
         self.access = lines;
     }
 }

@@ -13,7 +13,7 @@ use super::slab::Id;
 use super::types::{flag, Stored};
 use super::Core;
 use crate::abi::*;
-use crate::pages::words;
+use crate::large_pages::words;
 use corosensei::{Coroutine, CoroutineResult};
 use std::os::raw::{c_int, c_void};
 

@@ -312,7 +312,7 @@ pub struct Slot {
     pub outcome: u32,
     pub fault: u16,
     /// For the access log.
-    pub note: Option<Box<crate::access::Note>>,
+    pub note: Option<Box<crate::access_log::Note>>,
 }
 
 /// `Slot::backend` of a request for which none was asked, and for which several were asked at once.

@@ -9,7 +9,7 @@ use super::Fault;
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::engine::common::{monotonic, wall_offset};
-use crate::pages::words;
+use crate::large_pages::words;
 use crate::program::{Unit, Verdict};
 use crate::stats::{Cell, NO_PLACE};
 use std::os::raw::c_int;

@@ -153,7 +153,7 @@ impl<'a> Worker<'a> {
     ) -> Worker<'a> {
         let Parts { nodes, behind, inputs, sink, out, end_mark } = parts;
         let windows = vec![wl_window::default(); inputs.len()];
-        let state = crate::pages::words(merge.state_size);
+        let state = crate::large_pages::words(merge.state_size);
         let bell = run.bells[number].clone();
         let read = vec![0; inputs.len()];
         let have = 0;

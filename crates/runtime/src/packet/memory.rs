@@ -6,7 +6,7 @@ use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX};
 use super::port::{FramePort, Label, Sent};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
-use crate::pages::LINE;
+use crate::large_pages::LINE;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -103,7 +103,7 @@ impl Frames {
     /// They begin at a cache line, so that frames of whole lines share none.
     pub fn huge_pages(&mut self) {
         let mut data: Vec<u8> = Vec::with_capacity(self.data.len() + (8 << 20));
-        crate::pages::huge_pages(data.spare_capacity_mut());
+        crate::large_pages::huge_pages(data.spare_capacity_mut());
         let skip = data.as_ptr().align_offset(LINE).min(LINE);
         data.resize(skip, 0);
         data.extend_from_slice(&self.data);

@@ -80,7 +80,7 @@ impl Region {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the mapping, which has no other reference yet.
-        crate::pages::huge_pages(unsafe { std::slice::from_raw_parts(base.cast::<u8>(), cores * small * CHUNK) });
+        crate::large_pages::huge_pages(unsafe { std::slice::from_raw_parts(base.cast::<u8>(), cores * small * CHUNK) });
         let holders = (0..if shared { cores * (small + LARGE_COUNT) } else { 0 }).map(|_| AtomicU32::new(1)).collect();
         Ok(Arc::new(Region {
             base: base.cast(),

@@ -25,7 +25,7 @@ use super::port_targets::{
     Target,
 };
 use super::queue::Queue;
-use super::share::{Common, Opened, SendsBy, Tap};
+use super::shared_ports::{Common, Opened, SendsBy, Tap};
 use super::tun::{Kind, Tun};
 use super::udp::Udp;
 use crate::core::app::App;

@@ -12,7 +12,7 @@ use super::pool::Pool;
 use super::port_bindings::{self, AppPlan, CorePlan, Plan};
 use super::port_targets::{check_bindings, is_outside};
 use super::rps::{self, Policy, Rps};
-use super::table::{self, Counted, Inserting, Loads};
+use super::table_files::{self, Counted, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
 use crate::error::Error;
@@ -51,13 +51,13 @@ pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared,
     let each = options::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
     let (mut apps, mut services) = (Vec::new(), Vec::new());
     for (spec, frames) in specs.into_iter().zip(&each) {
-        let (packets, other) = halves(spec, frames)?;
+        let (packets, other) = partition(spec, frames)?;
         let load = if other.is_some() { Loads::read(&packets.desc, &frames.load)? } else { Loads::default() };
         services.extend(other.map(|app| (app, load)));
         apps.push(packets);
     }
     let loads = apps.iter().zip(&each).map(|(a, f)| Loads::read(&a.desc, &f.load)).collect::<Result<Vec<_>, _>>()?;
-    apps.iter().zip(&each).try_for_each(|(a, f)| table::check_dumps(&a.desc, &f.dump))?;
+    apps.iter().zip(&each).try_for_each(|(a, f)| table_files::check_dumps(&a.desc, &f.dump))?;
     Ok((Prepared { apps, each, loads: Arc::new(loads) }, services))
 }
 
@@ -72,11 +72,11 @@ fn alone(specs: &[AppSpec]) -> Result<(), Error> {
     }
 }
 
-fn halves(mut spec: AppSpec, frames: &Options) -> Result<(Arc<App>, Option<Arc<App>>), Error> {
+fn partition(mut spec: AppSpec, frames: &Options) -> Result<(Arc<App>, Option<Arc<App>>), Error> {
     check_bindings(&mut spec.desc, frames)?;
     let (app, services) = match spec.desc.is_mixed() {
         true => {
-            App::halves(spec.program, &spec.desc, &spec.sets).map(|(p, s)| (p, Some(s).filter(|_| !frames.alone)))?
+            App::partition(spec.program, &spec.desc, &spec.sets).map(|(p, s)| (p, Some(s).filter(|_| !frames.alone)))?
         }
         false => (App::new(spec.program, spec.desc, &spec.sets)?, None),
     };
@@ -165,7 +165,7 @@ impl Running {
         let mut counted = Vec::new();
         for (number, (app, ended)) in apps.iter().zip(&mut by_app).enumerate() {
             tell_of_deaf(app, number, &self.plans[number], stats);
-            counted.extend(table::dump(app, &self.each[number].dump, ended)?);
+            counted.extend(table_files::dump(app, &self.each[number].dump, ended)?);
         }
         if !errors.is_empty() || early {
             let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };

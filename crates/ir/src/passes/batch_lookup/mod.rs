@@ -6,8 +6,6 @@
 //! the second follows a miss in the first. A backend then packs and hashes the keys of all frames
 //! and prefetches the entries. After that it runs the handler for each frame.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 mod path;
 
 use crate::plans::{BatchLookup, HeaderReuse, TableLookup};
@@ -182,6 +180,7 @@ struct Reads<'a> {
 }
 
 impl Reads<'_> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn expr(&mut self, e: &Expr) {
         if self.sites.iter().any(|s| std::ptr::eq(e, *s)) {
             return;
@@ -222,6 +221,7 @@ fn sets(s: &Stmt, locals: &BTreeSet<LocalId>) -> bool {
 }
 
 /// Locals that are read for the keys at `sites` alone, or for one another.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn unused(body: &Body, sites: &[&Expr]) -> BTreeSet<LocalId> {
     let is_site = |s: &Stmt| matches!(&s.kind, StmtKind::TableGet { key, .. } if sites.iter().any(|site| std::ptr::eq(key, *site)));
     let (mut unused, mut other) = (BTreeSet::new(), BTreeSet::new());

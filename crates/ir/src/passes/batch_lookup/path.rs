@@ -1,7 +1,7 @@
 //! Facts that hold on the path to a statement of a handler: conditions, and values of locals over
 //! the frame alone.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of StmtKind")]
 
 use super::is_masked;
 use crate::packed_keys::is_core_table;

@@ -1,6 +1,6 @@
 //! Expressions over sixteen frames.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of BinOp and ExprKind")]
 
 use super::value::{constant, span, zero, Value};
 use super::Vectorizer;

@@ -1,7 +1,5 @@
 //! The headers of sixteen frames, and their fields.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::value::Value;
 use super::Vectorizer;
 use crate::frame::{field_size, fixed_offset};
@@ -12,6 +10,7 @@ use crate::*;
 impl<'a> Vectorizer<'a> {
     /// A field of a header that begins at a place. `checked`: its value is known to be one that the
     /// unit allows.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(super) fn field(&mut self, unit: UnitId, at: u32, f: FieldId, checked: bool) -> Option<Value> {
         let m = self.m;
         let field = &m.unit(unit).fields[f.index()];

@@ -1,7 +1,5 @@
 //! Statements over sixteen frames.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::value::{members, number, zero, Value};
 use super::Vectorizer;
 use crate::packed_keys::packed;
@@ -23,6 +21,7 @@ impl<'a> Vectorizer<'a> {
         Some(())
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &StmtKind, when: MaskRef) -> Option<()> {
         match s {
             StmtKind::Set(l, _) if self.lookups.is_some_and(|a| a.unused.contains(l)) => {}

@@ -1,7 +1,5 @@
 //! Values of expressions over sixteen frames, and what is computed of them.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::Vectorizer;
 use crate::plans::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp};
 use crate::*;
@@ -51,7 +49,16 @@ pub(super) fn members(m: &Module, ty: TyId) -> Vec<TyId> {
     match m.ty(ty) {
         Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| f.1).collect(),
         Ty::Tuple(list) => list.clone(),
-        _ => Vec::new(),
+        Ty::Unit
+        | Ty::Bool
+        | Ty::UInt(_)
+        | Ty::Int(_)
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Ip
+        | Ty::Option(_)
+        | Ty::List(..)
+        | Ty::Msg(_) => Vec::new(),
     }
 }
 

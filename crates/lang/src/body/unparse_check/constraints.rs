@@ -6,7 +6,7 @@
 //! that the builder does not know: a parameter of the unit, items taken from answers. They are left
 //! to the receiver.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and FieldKind")]
 
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};

@@ -2,12 +2,10 @@
 //! the given fields. Out: nothing if that is certain, E0433 if it is certainly not so, else a
 //! guard.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::super::unparse_check::constraints::same_sum;
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
-use crate::body::sink::Joined;
+use crate::body::destination::Joined;
 use crate::compiler::R;
 use crate::ir_builder as build;
 use crate::ty::Ty;
@@ -98,6 +96,7 @@ impl Lower<'_, '_> {
     }
 
     /// The items of one unit that a value was joined of.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn joined_run(&self, v: &Val) -> Option<&Joined> {
         let Vk::Pure(e) = &v.kind else { return None };
         match &*e.kind {
@@ -107,6 +106,7 @@ impl Lower<'_, '_> {
     }
 
     /// The most items that an expression may give.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn items_max(&mut self, e: &Expr) -> R<u64> {
         Ok(match &*e.kind {
             ExprKind::List(es) => es.len() as u64,

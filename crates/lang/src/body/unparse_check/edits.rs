@@ -14,7 +14,10 @@
 //! appended item with a computed name. Then the unit's own grammar parses the changed message again
 //! before it is sent. The result of that parse gives the answer.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "its functions look for a few kinds of FieldKind, ExprKind and StmtKind"
+)]
 
 use super::super::Lower;
 use crate::compiler::{R, T_U64};

@@ -3,8 +3,6 @@
 //! A field that trims blanks off its value accepts the value with and without them. By convention
 //! one blank follows a colon.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::super::Lower;
 use crate::compiler::{R, T_BOOL};
 use crate::ir_builder as build;
@@ -49,6 +47,7 @@ impl Lower<'_, '_> {
     }
 
     /// A value must not consist of trimmed characters only.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn not_blank(&mut self, v: &ir::Expr, trim: &ir::ByteSet, span: Span) -> R<()> {
         let ok = match &*v.kind {
             K::Bytes(b) => build::boolean(!b.iter().all(|c| trim.has(*c))),
@@ -75,6 +74,7 @@ impl Lower<'_, '_> {
 }
 
 /// The field before this one in the unit or the case it stands in.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn left_neighbour(u: &ir::Unit, f: FieldId) -> Option<FieldId> {
     let cases = u
         .fields
@@ -93,6 +93,7 @@ fn left_neighbour(u: &ir::Unit, f: FieldId) -> Option<FieldId> {
 }
 
 /// The constant bytes that a field ends with when it is written.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn ends_with(kind: &FieldKind) -> Option<&[u8]> {
     match kind {
         FieldKind::Literal { values } => values.first().map(Vec::as_slice),

@@ -218,7 +218,7 @@ fn events_reach_their_handlers() {
 
 #[test]
 fn answers_are_matched_by_id_and_carry_the_clients() {
-    let mut s = Sim::new(vec![line::app_by_id(&[])]).unwrap();
+    let mut s = Sim::new(vec![test_program::app_by_id(&[])]).unwrap();
     let c = s.client("client").unwrap();
     c.send(b"g0A one\ng0A two\n");
     s.settle();

@@ -12,11 +12,11 @@ mod torture;
 mod turns;
 
 use crate::engine::memory::Peer;
-use crate::line;
 use crate::sim::Sim;
+use crate::test_program;
 
 fn sim(exclusive: bool, sets: &[&str]) -> Sim {
-    Sim::new(vec![line::app(exclusive, sets)]).unwrap()
+    Sim::new(vec![test_program::app(exclusive, sets)]).unwrap()
 }
 
 /// However often they have been disappointed, requests share connections where `pipeline` is not

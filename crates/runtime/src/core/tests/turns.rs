@@ -61,7 +61,7 @@ fn a_light_client_among_many_heavy_ones() {
 /// An app beside a busy one waits for a slice and for the message that is under way.
 #[test]
 fn an_app_beside_a_busy_one() {
-    let both = vec![line::app(false, &["port=7000"]), line::app(false, &["port=7001"])];
+    let both = vec![test_program::app(false, &["port=7000"]), test_program::app(false, &["port=7001"])];
     let mut s = Sim::new(both).unwrap();
     let busy: Vec<Peer> = (0..50).map(|_| s.net.connect("0.0.0.0:7000".parse().unwrap()).unwrap()).collect();
     let light = s.net.connect("0.0.0.0:7001".parse().unwrap()).unwrap();

@@ -7,10 +7,10 @@
 mod cross;
 mod fan_out;
 mod host;
-mod play;
 mod queues;
 mod receive;
 mod send;
+mod test_driver;
 mod time;
 
 pub use fan_out::{fan, Fan, Fans, Member};

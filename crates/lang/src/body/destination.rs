@@ -1,6 +1,6 @@
 //! Where a message goes, and the items that `join` has put together for it.
 
-use crate::apps::declared::MessageQueue;
+use crate::apps::declarations::MessageQueue;
 use std::rc::Rc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::Span;

@@ -2,14 +2,14 @@
 //!
 //! A packet finds either the old entry or the new one: an entry is exchanged as a whole. A mask is
 //! listed before its first entry is there, and its highest priority is raised before an entry of it
-//! is added. `codegen-c/src/xdp/keyed.rs` has the maps.
+//! is added. `codegen-c/src/xdp/table_kinds.rs` has the maps.
 
 use crate::kernel::{map_delete, map_update};
 use crate::maps::map_of;
 use aya::Ebpf;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use wireloom_codegen_c::xdp::keyed::MASKS;
+use wireloom_codegen_c::xdp::table_kinds::MASKS;
 use wireloom_codegen_c::xdp::XdpTable;
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::TableKind;

@@ -275,11 +275,11 @@ unsafe extern "C" fn merge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{line, App, Sim};
+    use crate::{test_program, App, Sim};
 
     /// The line program, with a table of its own that may be changed first.
     fn code(change: impl FnOnce(&mut wl_program)) -> Program {
-        let spec = line::spec(false, &[]);
+        let spec = test_program::spec(false, &[]);
         let table = Box::leak(Box::new(*spec.program.table()));
         change(table);
         // SAFETY: leaked, and a copy of one that is valid.
@@ -292,13 +292,13 @@ mod tests {
     unsafe extern "C" fn counted(this: *mut c_void, task: *mut wl_task) -> c_int {
         LATER.fetch_add(1, Ordering::Relaxed);
         // SAFETY: called as the line program's own function, whose place it takes.
-        line::spec(false, &[]).program.table().run.map_or(WL_T_FAULT, |f| unsafe { f(this, task) })
+        test_program::spec(false, &[]).program.table().run.map_or(WL_T_FAULT, |f| unsafe { f(this, task) })
     }
 
     #[test]
     fn a_task_that_waits_goes_on_in_the_new_code() {
         let tiers = Tiers::new(code(|_| {}));
-        let spec = line::spec(false, &[]);
+        let spec = test_program::spec(false, &[]);
         let mut s = Sim::new(vec![App::new(tiers.program(), spec.desc, &spec.sets).unwrap()]).unwrap();
         let c = s.client("client").unwrap();
         c.send(b"g0 a\n");

@@ -341,5 +341,5 @@ fn date(second: u64) -> String {
 }
 
 #[cfg(test)]
-#[path = "access_tests.rs"]
+#[path = "access_log_tests.rs"]
 mod tests;

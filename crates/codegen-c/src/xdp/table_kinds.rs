@@ -24,7 +24,13 @@ fn sketch(t: &Table) -> (u64, u64) {
             let row = (2 * t.capacity).next_power_of_two();
             (4 * row, row)
         }
-        _ => {
+        TableKind::Exact
+        | TableKind::Wildcard
+        | TableKind::Lpm
+        | TableKind::Array
+        | TableKind::Bloom
+        | TableKind::HyperLogLog
+        | TableKind::Ring => {
             let bits = (t.capacity * 10).next_multiple_of(512);
             (bits / 64, bits)
         }
@@ -93,7 +99,7 @@ impl Gen<'_> {
                     x.ring
                 ));
             }
-            _ => {}
+            TableKind::Exact | TableKind::HyperLogLog => {}
         }
     }
 }
@@ -105,7 +111,9 @@ pub(super) fn changes(kind: TableKind, x: &XdpTable, capacity: u64) -> String {
         TableKind::Array => format!("WL_ARRAY_CHANGES({n}, {}, {capacity})", values.max(1)),
         TableKind::Bloom => format!("WL_BLOOM_CHANGES({n}, {keys})"),
         TableKind::CountMin => format!("WL_COUNTS_CHANGES({n}, {keys})"),
-        _ => format!("WL_CHANGES({n}, {keys}, {values})"),
+        TableKind::Exact | TableKind::Wildcard | TableKind::Lpm | TableKind::HyperLogLog | TableKind::Ring => {
+            format!("WL_CHANGES({n}, {keys}, {values})")
+        }
     }
 }
 
@@ -123,6 +131,7 @@ impl<'m> BodyGen<'_, 'm> {
         );
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(super) fn xdp_array(&mut self, x: &XdpTable, s: &'m StmtKind) {
         let (t, n) = (&self.g.m.tables[x.table.index()], x.map.clone());
         let (codec, words, cap) = (self.g.xdp_codec(t.value), x.value_words().max(1), t.capacity);
@@ -203,6 +212,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(key.may_fault());
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(super) fn xdp_sketch(&mut self, x: &XdpTable, s: &'m StmtKind) {
         let (t, n) = (&self.g.m.tables[x.table.index()], x.map.clone());
         let bloom = t.kind == TableKind::Bloom;
@@ -241,7 +251,17 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(key.may_fault());
         let copy = match self.g.m.ty(t.key) {
             Ty::Ip => "__builtin_memcpy(k_.b, &key_, 16);",
-            _ => "{ const uint32_t b_ = __builtin_bswap32(key_); __builtin_memcpy(k_.b, &b_, 4); }",
+            Ty::Unit
+            | Ty::Bool
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => "{ const uint32_t b_ = __builtin_bswap32(key_); __builtin_memcpy(k_.b, &b_, 4); }",
         };
         line!(
             self,

@@ -4,11 +4,9 @@
 //! may be any value. So the check runs twice: once with parameters set at the start of the program,
 //! and once with constants. Only errors of both runs are reported.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
-use super::ends::Direction;
 use super::frame_tests::way_in;
 use super::scope::AppName;
+use super::wire_ends::Direction;
 use crate::body::HandlerCtx;
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -177,6 +175,7 @@ impl Compiler<'_> {
     }
 
     /// Functions of the element that none of its handlers calls.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn unused_functions(&mut self, it: &Ident, i: &Rc<super::scope::Instance>, span: Span) {
         let fns: Vec<_> = i
             .element
@@ -210,6 +209,7 @@ fn some_place(count: u64, span: Span) -> Expr {
 }
 
 /// A value that most uses of a parameter take: the least size, sixteen bytes.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn some_constant(cx: &mut Compiler, t: &Ty) -> Val {
     let ty = cx.lower_ty(t);
     let kind = match t {

@@ -7,20 +7,20 @@ use wireloom_interp::{OutsideTable, Pattern, Ranked};
 use wireloom_ir::{Module, TableId};
 
 /// A table of a program in the hook.
-struct Kept {
+struct HookTable {
     object: Arc<Mutex<Object>>,
     table: usize,
     key: Shape,
     value: Shape,
 }
 
-impl Kept {
+impl HookTable {
     fn object(&self) -> MutexGuard<'_, Object> {
         self.object.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-impl OutsideTable for Kept {
+impl OutsideTable for HookTable {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.object().get(self.table, &self.key.spread(key)).map(|v| self.value.gather(&v))
     }
@@ -64,7 +64,7 @@ pub fn tables(m: &Module, objects: &[Arc<Mutex<Object>>]) -> Vec<Option<Arc<dyn 
             let table = object.lock().unwrap_or_else(|e| e.into_inner()).table(TableId(n as u32))?;
             let t = &m.tables[n];
             let (key, value) = (Shape::of(m, t.key), Shape::of(m, t.value));
-            Some(Arc::new(Kept { object: object.clone(), table, key, value }) as Arc<dyn OutsideTable>)
+            Some(Arc::new(HookTable { object: object.clone(), table, key, value }) as Arc<dyn OutsideTable>)
         })
     };
     (0..m.tables.len()).map(of).collect()

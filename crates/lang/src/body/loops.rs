@@ -6,8 +6,6 @@
 //! and searched for its changes. If it changes something that a fact relied on, it is lowered once
 //! more.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use super::Lower;
 use crate::compiler::R;
 use crate::ir_builder as build;
@@ -42,6 +40,7 @@ impl Changes {
     }
 
     /// Whether what an expression says may be no longer so.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn touch(&self, e: &X) -> bool {
         let mut hit = false;
         ir::walk::expr(e, &mut |e| {
@@ -138,6 +137,7 @@ impl Lower<'_, '_> {
         self.torn.truncate(s.torn);
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn changes(&self, block: &[ir::Stmt]) -> Changes {
         let mut c = Changes::default();
         let mut visit = |s: &ir::Stmt| {

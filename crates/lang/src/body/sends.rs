@@ -1,9 +1,9 @@
 //! Sending messages: `reply`, `call`, `->`. A message that `if`, `match`, `else` or a function
 //! chooses is sent in every branch.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind")]
 
-use super::sink::{Joined, Sink};
+use super::destination::{Joined, Sink};
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};
 use crate::ir_builder as build;
@@ -60,7 +60,12 @@ impl Lower<'_, '_> {
                 super::calls::Callee::Fn(info) if matches!(info.ret, Ty::Msg(_)) => {
                     self.call_fn(&info, args, e.span, Some(sink.clone()))
                 }
-                _ => {
+                super::calls::Callee::Fn(_)
+                | super::calls::Callee::FunctionArg(..)
+                | super::calls::Callee::Of(..)
+                | super::calls::Callee::Builtin(_)
+                | super::calls::Callee::Convert(_)
+                | super::calls::Callee::Method(..) => {
                     let v = self.expr(e, None)?;
                     self.sink(v, sink, e.span)
                 }
