@@ -90,6 +90,7 @@ impl Compiler<'_> {
         self.behind_handlers(&app.name.name);
         self.unused_given(module);
         self.check_graph();
+        self.endless_queues();
         self.table_signals();
         self.unhandled();
         self.check_caches();
@@ -387,6 +388,7 @@ impl Compiler<'_> {
         let span = self.span(t.name.span);
         let kind = self.table_kind(t, &key, &value)?;
         let mut table = ir::Table::new(t.name.name.clone(), span, kind, k, v);
+        self.options_once(t.options.iter().map(|(n, _)| n));
         for (name, e) in &t.options {
             let _ = self.table_option(module, &mut table, name, e.as_ref());
         }
