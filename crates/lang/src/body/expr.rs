@@ -238,14 +238,15 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         let shown = self.show(&b.val.ty);
-        let mut d =
-            Diagnostic::error("E0606", n.span, format!("`{}` ({shown}) cannot be kept over a call", n.name))
-                .label("used after a call")
-                .also(b.span, "set before it");
+        let mut d = Diagnostic::error("E0606", n.span, format!("`{}` ({shown}) cannot be kept over a call", n.name))
+            .label("used after a call")
+            .also(b.span, "set before it");
         if !matches!(b.val.ty, Ty::Bytes(_)) {
             d = d.note(format!("its parts hold up to {} of bytes", ty::size(bytes)));
         }
-        Err(self.cx.report(d.hint("at most 4KiB of bytes are carried over a call; read the field again, or cut it with `slice`")))
+        Err(self.cx.report(
+            d.hint("at most 4KiB of bytes are carried over a call; read the field again, or cut it with `slice`"),
+        ))
     }
 
     /// Fields of the unit at hand, and parameters of the unit whose names are visible.
