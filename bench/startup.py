@@ -11,7 +11,7 @@ bench/README.md and the figures as JSON in bench/results/startup/latest.json; wi
   interpreted   the same request by `run --interpret`, which needs no C compiler
   check  the whole process of `wireloom check APP`
 """
-import argparse, datetime, json, os, pathlib, platform, shutil, socket, statistics, struct, subprocess, sys, tempfile, textwrap, threading, time
+import argparse, contextlib, datetime, json, os, pathlib, platform, select, shutil, socket, statistics, struct, subprocess, sys, tempfile, textwrap, threading, time
 
 from compiled_by import compiled_by
 from filled import filled
@@ -26,37 +26,35 @@ ASK = {
     "static_web": (HTTP, b"HTTP/1.1 200", None),
     "http_balancer": (HTTP, b"HTTP/1.1 200", OK),
     "kv_server": (b"version\r\n", b"VERSION", None),
-    "kv_cache": (b"get a\r\n", b"END\r\n", b"END\r\n"),
     "memcached_proxy": (b"get a\r\n", b"END\r\n", b"END\r\n"),
     "memcached_proxy_brief": (NOOP, b"\x81\x0a", b"\x81\x0a" + bytes(22)),
+    "kv_cache": (b"get a\r\n", b"END\r\n", b"END\r\n"),
     "redis_proxy": (b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"$-1\r\n", b"$-1\r\n"),
-    # A merge has no answers: accepting the first mapper is its first service.
-    "word_count_combiner": (None, None, b""),
 }
+# The mappers of the merge, and a stream of each. A merge has no answers: the stream at its reducer is its first service.
+MAPPERS, STREAM, MERGED = 8, b"a\t1\n\n", b"a\t8\n"
 
-# A question about example.com, type A.
-QUERY = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03com\x00\x00\x01\x00\x01"
-NO_NAME = b"\x81\x83" + QUERY[4:]
-MEMCACHED_UDP = b"\x00\x07\x00\x00\x00\x01\x00\x00"
-# The same over UDP. A server's answer begins with the number of the question, two bytes. The relay
-# has no answers: what the collector receives is its first service.
-ASK_UDP = {
-    "dns_cache": (QUERY, QUERY[:2] + NO_NAME, NO_NAME),
-    "dns_forwarder": (QUERY, QUERY[:2] + NO_NAME, NO_NAME),
-    "memcached_udp_proxy": (MEMCACHED_UDP + b"get a\r\n", MEMCACHED_UDP + b"END\r\n", MEMCACHED_UDP[2:] + b"END\r\n"),
-    "syslog_relay": (b"<34>Oct 11 22:14:15 host su: failed", b"<34>Oct 11", None),
+# Services over UDP: the same, in datagrams. Programs number their own questions, so the backend's answer begins with the question's id.
+QUESTION = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01"
+NO_RECORDS = b"\x81\x80\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01"
+SYSLOG = b"<34>Oct 11 22:14:15 mymachine su: failed"
+UDP = {
+    "dns_cache": (QUESTION, b"\x12\x34" + NO_RECORDS, lambda q: q[:2] + NO_RECORDS),
+    "dns_forwarder": (QUESTION, b"\x12\x34" + NO_RECORDS, lambda q: q[:2] + NO_RECORDS),
+    "memcached_udp_proxy": (b"\x12\x34\0\0\0\x01\0\0get a\r\n", b"\x12\x34\0\0\0\x01\0\0END\r\n", lambda q: q[:2] + b"\0\0\0\x01\0\0END\r\n"),
+    # Has no answers: the message at its collector is its first service.
+    "syslog_relay": (SYSLOG, SYSLOG, None),
 }
-# Libraries have no process of their own.
-EXPORTS = ["top_users"]
-# The parameter that names the server; else it is `servers`.
-SERVER = {"word_count_combiner": "reducer", "kv_cache": "server", "dns_cache": "resolvers", "dns_forwarder": "resolvers", "syslog_relay": "collectors"}
+SERVERS = {"kv_cache": "server", "dns_cache": "resolvers", "dns_forwarder": "resolvers", "syslog_relay": "collectors"}
+# Apps without ports: other programs call their segments.
+CALLED = ["top_users"]
 
 # UDP from 198.51.100.7 to 192.0.2.1, and how an app is told to handle it: "{in}" is the capture,
 # "{out}" a file for what it writes.
 FRAME = bytes.fromhex("020000000002020000000001080045000020000100004011") + bytes.fromhex("8e90" "c6336407" "c0000201" "0fa00035000c0000") + b"data"
 PACKETS = {
     "aes_gateway": "--set key=0123456789abcdef0123456789abcdef --bind plain=pcap:{in} --bind secret=pcap:{out}",
-    "ddos_filter": "--bind wire=pcap:{in} --bind samples=null",
+    "ddos_filter": "--bind wire=pcap:{in} --bind samples=pcap:{out}",
     "dns_tap": "--bind lan=pcap:{in} --bind mon=pcap:{out}",
     "dpi_balancer": "--bind lan=pcap:{in} --bind workers=pcap:{out},null,null",
     "flow_classifier": "--bind wire=pcap:{in} --set least=1 --dump heavy={out}",
@@ -83,7 +81,7 @@ def free_port():
 
 
 def backend(answer):
-    """A server on loopback that says `answer` to whatever it receives; its socket."""
+    """A server on loopback that says `answer` to whatever it receives; its port."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve(conn):
@@ -99,24 +97,7 @@ def backend(answer):
             threading.Thread(target=serve, args=(conn,), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
-    return listener
-
-
-def backend_udp(answer):
-    """The same over UDP, and its socket: it is answered only where `answer` is given."""
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind(("127.0.0.1", 0))
-    server.settimeout(20)
-
-    def serve():
-        server.settimeout(None)
-        while True:
-            question, client = server.recvfrom(65536)
-            server.sendto(question[:2] + answer, client)
-
-    if answer is not None:
-        threading.Thread(target=serve, daemon=True).start()
-    return server
+    return listener.getsockname()[1]
 
 
 def environment(cache):
@@ -125,70 +106,104 @@ def environment(cache):
     return env
 
 
-def ended(process):
-    """Whether a process has ended; its resources can still be asked for."""
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-
-
-def answer_over_tcp(app, process, port):
-    """Waits for the first answer of a service, which begins as `ASK` says; None if the process has ended."""
-    ask, begins, _ = ASK[app]
+def connected(app, process, port, log=None):
+    """A connection to the program, as soon as it listens."""
     while True:
-        if ended(process):
-            return None
+        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if log:
+                log.seek(0)
+            sys.exit(f"startup: {app} ended: {log.read().decode() if log else ''}")
         try:
-            conn = socket.create_connection(("127.0.0.1", port), 10)
-            break
+            return socket.create_connection(("127.0.0.1", port), 10)
         except ConnectionRefusedError:
             time.sleep(0.001)
-    with conn:
-        if ask:
-            conn.sendall(ask)
-            got = conn.recv(65536)
-            if not got.startswith(begins):
-                sys.exit(f"startup: {app} answered {got!r}")
-    return time.monotonic()
 
 
-def answer_over_udp(app, process, port, server):
-    """The same for a service over UDP. A datagram waits in its socket once that is there; before, it is refused."""
-    ask, begins, answer = ASK_UDP[app]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.connect(("127.0.0.1", port))
-        client.settimeout(20)
-        while True:
-            if ended(process):
-                return None
-            try:
-                client.send(ask)
-                got = (client if answer is not None else server).recv(65536)
-                break
-            except ConnectionRefusedError:
-                time.sleep(0.001)
-    if not got.startswith(begins):
-        sys.exit(f"startup: {app} answered {got!r}")
-    return time.monotonic()
-
-
-def first_answer(app, binary, cache, extra, server):
+def first_answer(app, binary, cache, extra, servers):
     """Seconds from the start of the process to the first answer, and the CPU seconds it took, the C compiler's included."""
     port = free_port()
     command = [binary, "run", f"apps/{app}.loom", "--set", f"port={port}", *extra]
-    if server:
-        command += ["--set", f"{SERVER.get(app, 'servers')}=127.0.0.1:{server.getsockname()[1]}"]
+    if servers:
+        command += ["--set", f"{SERVERS.get(app, 'servers')}=127.0.0.1:{servers}"]
+    ask, begins, _ = ASK[app]
+    env = environment(cache)
     start = time.monotonic()
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stdout=subprocess.DEVNULL, stderr=log)
+        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=log)
         try:
-            answered = answer_over_tcp(app, process, port) if app in ASK else answer_over_udp(app, process, port, server)
-            if answered is None:
-                log.seek(0)
-                sys.exit(f"startup: {app} ended: {log.read().decode()}")
+            with connected(app, process, port, log) as conn:
+                conn.sendall(ask)
+                got = conn.recv(65536)
+                if not got.startswith(begins):
+                    sys.exit(f"startup: {app} answered {got!r}")
+                took = time.monotonic() - start
         finally:
             process.kill()
             used = os.wait4(process.pid, 0)[2]
             process.returncode = 0
-        return answered - start, used.ru_utime + used.ru_stime
+        return took, used.ru_utime + used.ru_stime
+
+
+def first_merge(app, binary, cache, extra):
+    """The same for the merge: all its mappers connect and send, and its reducer gets the sum."""
+    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as reducer:
+        reducer.settimeout(30)
+        command = [binary, "run", f"apps/{app}.loom", "--set", f"port={port}", "--set", f"reducer=127.0.0.1:{reducer.getsockname()[1]}", *extra]
+        start = time.monotonic()
+        process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(MAPPERS):
+                with connected(app, process, port) as mapper:
+                    mapper.sendall(STREAM)
+            with reducer.accept()[0] as out:
+                got = out.recv(65536)
+            took = time.monotonic() - start
+            if not got.startswith(MERGED):
+                sys.exit(f"startup: {app} merged {got!r}")
+        finally:
+            process.kill()
+            used = os.wait4(process.pid, 0)[2]
+            process.returncode = 0
+        return took, used.ru_utime + used.ru_stime
+
+
+def first_datagram(app, binary, cache, extra):
+    """The same over UDP. Before the program is ready, datagrams have no receiver and are sent again."""
+    ask, due, answers = UDP[app]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        client.setblocking(False)
+        port = free_port()
+        client.connect(("127.0.0.1", port))
+        listening = f"{SERVERS.get(app, 'servers')}=127.0.0.1:{server.getsockname()[1]}"
+        command = [binary, "run", f"apps/{app}.loom", "--set", f"port={port}", "--set", listening, *extra]
+        start = sent = time.monotonic()
+        process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        got = None
+        try:
+            while got is None:
+                if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                    sys.exit(f"startup: {app} ended")
+                if time.monotonic() - sent > 0.005:
+                    sent = time.monotonic()
+                    with contextlib.suppress(ConnectionRefusedError):
+                        client.send(ask)
+                for ready in select.select([client, server], [], [], 0.005)[0]:
+                    with contextlib.suppress(ConnectionRefusedError):
+                        text, sender = ready.recvfrom(65536)
+                        if ready is server and answers:
+                            server.sendto(answers(text), sender)
+                        else:
+                            got = text
+            took = time.monotonic() - start
+            if not got.startswith(due):
+                sys.exit(f"startup: {app} answered {got!r}")
+        finally:
+            process.kill()
+            used = os.wait4(process.pid, 0)[2]
+            process.returncode = 0
+        return took, used.ru_utime + used.ru_stime
 
 
 def first_frame(app, binary, cache, extra):
@@ -227,8 +242,17 @@ def check(app, binary):
 
 def measure(app, binary, rounds):
     answer = ASK[app][2] if app in ASK else None
-    server = backend_udp(ASK_UDP[app][2]) if app in ASK_UDP else backend(answer) if answer is not None else None
-    first = lambda cache, *extra: first_frame(app, binary, cache, extra) if app in PACKETS else first_answer(app, binary, cache, extra, server)
+    servers = backend(answer) if answer is not None else None
+
+    def first(cache, *extra):
+        if app in PACKETS:
+            return first_frame(app, binary, cache, extra)
+        if app == "word_count_combiner":
+            return first_merge(app, binary, cache, extra)
+        if app in UDP:
+            return first_datagram(app, binary, cache, extra)
+        return first_answer(app, binary, cache, extra, servers)
+
     cold, cpu, optimised, warm, interpreted = [], [], [], [], []
     for _ in range(rounds):
         cache = pathlib.Path(tempfile.mkdtemp(prefix="wireloom-startup-"))
@@ -269,10 +293,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--print", action="store_true", help="only print the table")
-    parser.add_argument("--apps", nargs="*", help="only these, with --print")
     args = parser.parse_args()
     apps = sorted(f.stem for f in (ROOT / "apps").glob("*.loom"))
-    assert apps == sorted([*ASK, *ASK_UDP, *PACKETS, *EXPORTS]), f"each app is measured: {apps}"
+    missing = set(apps) ^ {"word_count_combiner", *ASK, *UDP, *PACKETS, *CALLED}
+    assert not missing, f"each app is measured: {missing}"
     binary = str(pathlib.Path(os.environ.get("WIRELOOM", ROOT / "target/release/wireloom")).resolve())
     run = lambda *command: subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
@@ -283,10 +307,10 @@ def main():
         "rounds": args.rounds,
         "compiler": compiled_by(binary),
         "commit": run("git", "rev-parse", "--short", "HEAD"),
-        "apps": [measure(app, binary, args.rounds) for app in [*ASK, *ASK_UDP, *PACKETS] if not args.apps or app in args.apps],
+        "apps": [measure(app, binary, args.rounds) for app in [*ASK, "word_count_combiner", *UDP, *PACKETS]],
     }
     text = filled(table(result))
-    if args.print or args.apps:
+    if args.print:
         print(text)
         return
     (ROOT / "bench/results/startup").mkdir(exist_ok=True)
