@@ -150,8 +150,10 @@ def main():
     parser.add_argument("--out")
     a = parser.parse_args()
     os.sched_setaffinity(0, {1})
-    result = {"redis_proxy": redis(a.keys, a.rounds), "memcached_proxy": memcached(a.keys, a.rounds)}
-    print("\n\n".join(table(name, rows) for name, rows in result.items()))
+    result = {}
+    for name, of in (("redis_proxy", redis), ("memcached_proxy", memcached)):
+        result[name] = of(a.keys, a.rounds)
+        print(table(name, result[name]) + "\n", flush=True)
     if a.out:
         with open(a.out, "w") as out:
             json.dump(result, out, indent=1)

@@ -126,10 +126,13 @@ impl Ty {
     /// The largest length of bytes, or of an option of them. Of other types: 0, see
     /// [`ir::layout::bytes_in`].
     pub fn bytes_max(&self) -> u64 {
-        match self {
-            Ty::Bytes(n) => *n,
-            Ty::Option(t) => t.bytes_max(),
-            _ => 0,
+        if let Ty::Option(t) = self {
+            return t.bytes_max();
+        }
+        if let Ty::Bytes(n) = self {
+            *n
+        } else {
+            0
         }
     }
     pub fn is_error(&self) -> bool {

@@ -391,6 +391,10 @@ impl Compiler<'_> {
         self.options_once(t.options.iter().map(|(n, _)| n));
         for (name, e) in &t.options {
             let _ = self.table_option(module, &mut table, name, e.as_ref());
+            if kind != ir::TableKind::Exact && matches!(name.name.as_str(), "idle" | "evict" | "lru" | "memory") {
+                let text = format!("`{}` is for exact tables", name.name);
+                self.report(Diagnostic::error("E0614", name.span, text).label("it would have no effect here"));
+            }
         }
         if kind == ir::TableKind::HyperLogLog {
             if let Some((n, _)) = t.options.first() {
