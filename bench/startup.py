@@ -31,10 +31,12 @@ ASK = {
     "kv_cache": (b"get a\r\n", b"END\r\n", b"END\r\n"),
     "redis_proxy": (b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"$-1\r\n", b"$-1\r\n"),
 }
-# The mappers of the merge, and a stream of each. A merge has no answers: the stream at its reducer is its first service.
+# The mappers of the merge, and a stream of each. A merge has no answers: the stream at its reducer
+# is its first service.
 MAPPERS, STREAM, MERGED = 8, b"a\t1\n\n", b"a\t8\n"
 
-# Services over UDP: the same, in datagrams. Programs number their own questions, so the backend's answer begins with the question's id.
+# Services over UDP: the same, in datagrams. Programs number their own questions, so the backend's
+# answer begins with the question's id.
 QUESTION = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01"
 NO_RECORDS = b"\x81\x80\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01"
 SYSLOG = b"<34>Oct 11 22:14:15 mymachine su: failed"

@@ -1,6 +1,7 @@
 //! Random commands, good and bad, get the same bytes from a real server and from ours: memcached
 //! beside `kv_server` and the proxies, in both protocols, and Redis beside `redis_proxy`. After
-//! each step both servers must hold the same data. `COMMANDS=n` sends more commands, `SEED=n` others.
+//! each step both servers must hold the same data. `COMMANDS=n` sends more commands, `SEED=n`
+//! others.
 
 use std::collections::HashMap;
 use wireloom_tests::client::show;
