@@ -18,6 +18,10 @@ enum { BPF_F_BROADCAST = 8, BPF_F_EXCLUDE_INGRESS = 16 };
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static uint32_t (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_xdp_adjust_head)(struct xdp_md *ctx, int delta) = (void *)44;
+static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
+static long (*const bpf_probe_read_kernel)(void *to, uint32_t n, const void *from) = (void *)113;
+static long (*const bpf_xdp_load_bytes)(struct xdp_md *ctx, uint32_t at, void *to, uint32_t n) = (void *)189;
+static long (*const bpf_xdp_store_bytes)(struct xdp_md *ctx, uint32_t at, void *from, uint32_t n) = (void *)190;
 static long (*const bpf_redirect_map)(void *map, uint64_t key, uint64_t flags) = (void *)51;
 static uint64_t (*const bpf_jiffies64)(void) = (void *)118;
 static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t flags) = (void *)181;
@@ -52,6 +56,9 @@ extern volatile uint64_t wl_unknown;
 /* Values of the wire and of tables. */
 typedef struct wl_ip { union { uint8_t b[16]; uint64_t w[2]; }; } wl_ip;
 typedef struct wl_endpoint { union { uint8_t ip[16]; uint64_t w[2]; }; uint16_t port, v4; uint32_t pad; } wl_endpoint;
+/* A place in the processor's scratch, and how many there are. */
+typedef struct wl_bytes { uint32_t p, n; } wl_bytes;
+typedef struct wl_opt_wl_bytes { bool has; wl_bytes v; } wl_opt_wl_bytes;
 typedef struct wl_opt_uint32_t { bool has; uint32_t v; } wl_opt_uint32_t;
 typedef struct wl_opt_uint64_t { bool has; uint64_t v; } wl_opt_uint64_t;
 
@@ -69,7 +76,23 @@ typedef struct wl_fx {
     wl_core *core;
     uint32_t place, instance;    /* of a fault; of the port */
     uint16_t fault;
+#ifdef WL_BYTES
+    struct wl_scratch *scratch;
+    uint32_t used, out;          /* bytes in it, and of a new payload */
+    uint64_t seen;               /* the bytes of the frame that were copied last, and where they are */
+    uint32_t seen_at;
+#endif
 } wl_fx;
+#ifdef WL_BYTES
+/* The frame has changed. */
+#define WL_CHANGED(x) ((x)->seen = ~WL_ANEW)
+#else
+#define WL_CHANGED(x) (void)0
+#define WL_BYTES_BEGIN(x) (void)0
+#define WL_PART_BEGIN(x, io) (void)0
+#define WL_PART_END(x, io) (void)0
+#define WL_PART_BACK(x, io) (void)0
+#endif
 #define wl_state(x) ((x)->state)
 #define wl_fail(x, kind, at) do { if (!(x)->fault) { (x)->fault = (kind); (x)->place = (at); } } while (0)
 /* A header that is there but wrong: counted, and left out. */
@@ -175,28 +198,47 @@ WL_INLINE int wl_ip_order(wl_ip a, wl_ip b) {
 
 #ifdef WL_LAYERS
 typedef struct wl_frame { uint32_t n, wire; } wl_frame;
-/* Where headers are. With WL_PLACES_KEPT they lie in the state of the processor, else on the stack,
-   which has 512 bytes: or in registers, if the program is small. */
-struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; } __attribute__((aligned(8)));
+/* Where headers are, and how far the last one goes. It lies in the state of the processor: the
+   verifier does not know what lies in memory, so no way to here is followed by itself. */
+struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; uint32_t end, top, miss; } __attribute__((aligned(8)));
 typedef struct wl_view {
     const uint8_t *p;
     uint32_t n, end, top, miss;
     uint64_t has;
-#ifdef WL_PLACES_KEPT
     uint16_t *at, *to, *lim, *slot;
     uint8_t *net;
+} wl_view;
+/* The beginning of a view. The pointer is another one than x->data for the verifier: else it would
+   know more of a frame of the usual shape than of others. */
+#define WL_FRAME(x, v) do { \
+    (x)->data = (uint8_t *)(long)(x)->ctx->data; \
+    (x)->end = (const uint8_t *)(long)(x)->ctx->data_end; \
+    uint64_t n_ = (uint64_t)(x)->end - (uint64_t)(x)->data; \
+    WL_KEEP(n_); \
+    if (n_ > 65535) n_ = 65535; \
+    n_ ^= wl_unknown; \
+    (v)->p = (x)->data + ((uint32_t)wl_unknown & WL_AT); \
+    (v)->n = (v)->end = (uint32_t)n_; \
+    (v)->top = (v)->miss = 0; \
+    (v)->has = 0; \
+} while (0)
+#define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
+/* The view within the walk, whose places the verifier knows: the walk uses them for its next steps.
+   With WL_PLACES_KEPT it finds them in memory, too: the stack has 512 bytes. */
+#ifdef WL_PLACES_KEPT
+typedef wl_view wl_walk;
+#define WL_WALK_PLACES WL_NO_PLACES
 #else
+typedef struct wl_walk {
+    const uint8_t *p;
+    uint32_t n, end, top, miss;
+    uint64_t has;
     uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS];
     uint8_t net[WL_LAYERS];
-#endif
-} wl_view;
-/* The beginning of the walk: no header has a place. A plain 0 there, or one unknown value for all,
-   would keep ways apart that differ only in the headers that they have met: 40,000 instructions to
-   verify instead of 8,000. */
-#ifdef WL_PLACES_KEPT
-#define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
-#else
-#define WL_NO_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { \
+} wl_walk;
+/* A plain 0, or one unknown value for all, would keep ways apart that differ only in the headers
+   that they have met. */
+#define WL_WALK_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { \
     (v)->at[j_] = (uint16_t)WL_UNKNOWN(j_) & WL_AT; (v)->to[j_] = (uint16_t)WL_UNKNOWN(1000 + j_); (v)->lim[j_] = (uint16_t)WL_UNKNOWN(2000 + j_); \
     (v)->net[j_] = (uint8_t)WL_UNKNOWN(3000 + j_); } \
     _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] = (uint16_t)WL_UNKNOWN(4000 + j_); } while (0)
@@ -204,14 +246,9 @@ typedef struct wl_view {
 #define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
 #define WL_JOIN do { const uint64_t z_ = wl_unknown; at = (at ^ (uint32_t)z_) & WL_AT; v->has ^= z_; v->end = (v->end ^ (uint32_t)z_) & 65535; \
     v->top ^= (uint32_t)z_; cut ^= (uint32_t)z_; net ^= (uint8_t)z_; } while (0)
-/* The end of the walk: of all headers. */
-#ifdef WL_PLACES_KEPT
-#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; WL_READ_AGAIN; } while (0)
-#else
-#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; \
-    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { (v)->at[j_] ^= (uint16_t)z_; (v)->to[j_] ^= (uint16_t)z_; (v)->lim[j_] ^= (uint16_t)z_; } \
-    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] ^= (uint16_t)z_; } while (0)
-#endif
+/* The end of the walk. */
+#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; (v)->miss ^= (uint32_t)z_; \
+    WL_KEEP((v)->has); (v)->p = x->data; WL_READ_AGAIN; } while (0)
 /* The end of a branch: which headers are there is asked anew. */
 #define WL_JOIN_BRANCHES(v) ((v)->has ^= wl_unknown)
 
@@ -374,6 +411,9 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 #define WL_FORGET(words, n) do { const uint64_t z_ = WL_ANEW; _Pragma("unroll") for (unsigned j_ = 0; j_ < (n); j_++) (words)[j_] ^= z_; } while (0)
 #define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ WL_ANEW) & 1))
 #define WL_FORGET_NUMBER(v) ((v) ^= (__typeof__(v))WL_ANEW)
+#ifdef WL_BYTES
+#include "bpf_bytes.h"
+#endif
 #include "bpf_tables.h"
 
 /* ---- sketches: as sketch.h has them ---- */
@@ -481,7 +521,7 @@ WL_INLINE uint64_t wl_now(void) {
     if (wl_manual) {
         const uint32_t zero = 0;
         const uint64_t *set = bpf_map_lookup_elem(&wl_clock, &zero);
-        return set ? *set : 0;
+        return set ? *set : wl_unknown;
     }
     return (bpf_jiffies64() - wl_first_tick) * wl_tick;
 }

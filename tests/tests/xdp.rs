@@ -3,6 +3,7 @@
 //! on random ones. Without root, BTF or clang the tests say so, and pass.
 
 mod apps;
+mod bytes;
 mod edits;
 mod generated;
 mod kinds;
@@ -27,8 +28,9 @@ use wireloom_xdp::{tables, Error, Object, Settings, Verdict};
 const SIZES: std::ops::RangeInclusive<usize> = 14..=3520;
 
 /// Instructions of an app that the verifier may follow: ways through the headers that do not join
-/// are seen here long before the kernel refuses a program, at a million.
-const VERIFIED_MAX: u32 = 20_000;
+/// are seen here long before the kernel refuses a program, at a million. Modules look for all
+/// headers here, as apps with `on fault` do. As it runs, `l4_balancer` has 12,500 of 20,341.
+const VERIFIED_MAX: u32 = 21_000;
 
 /// The handlers of packets of an app, with its parameters set.
 fn placed(m: &Module, sets: &[(String, String)]) -> (Module, Vec<(HandlerId, PortId)>) {
@@ -123,7 +125,7 @@ impl Both<'_> {
             time: self.time,
             wire: bytes.len() as u32,
             bytes: bytes.to_vec(),
-            rooms: (256, 256),
+            rooms: (256, 2048),
             mark: 0,
         };
         let object = self.object.lock().unwrap();
@@ -313,10 +315,14 @@ fn obstacles_have_codes_and_lines() {
     };
     assert_eq!(of("p -> kernel", ""), []);
     assert_eq!(of("log \"x\"", "")[0], ("E0670", 4));
-    assert_eq!(of("p.payload = \"x\"  p -> kernel", "")[0], ("E0670", 4));
+    assert_eq!(of("p.payload = \"x\"  p -> kernel", ""), []);
+    assert_eq!(of("p.payload = sha1(p.payload)  p -> kernel", "")[0], ("E0670", 4));
     assert_eq!(of("n += 1", "state n: u64\n every 1s { n = 0 }")[0], ("E0672", 5));
     assert_eq!(of("p -> kernel  p -> wire", "")[0], ("E0673", 4));
-    assert_eq!(of("t[1] = \"a\"", "table t: u8 -> bytes<9> { capacity 9 }")[0], ("E0671", 4));
+    assert_eq!(of("t[1] = \"a\"", "table t: u8 -> bytes<9> { capacity 9 }"), []);
+    assert_eq!(of("t[1] = \"a\"", "table t: u8 -> bytes<4096> { capacity 9 }")[0], ("E0671", 4));
+    assert_eq!(of("t[1] = \"a\"", "table t: array u32 -> bytes<9> { capacity 9 }")[0], ("E0671", 4));
+    assert_eq!(of("t[1] = some(\"a\")", "table t: u8 -> bytes<9>? { capacity 9 }")[0], ("E0671", 4));
 }
 
 /// A program of which only the rights to load it matter.

@@ -13,7 +13,7 @@ mod tables;
 
 pub use frames::{broadcast, fixed_parts};
 pub use sharing::together;
-pub use tables::{canonical_size, CAPACITY_MAX, KEY_MAX, VALUE_MAX};
+pub use tables::{canonical_size, CAPACITY_MAX, KEY_MAX, VALUE_MAX, WIDE_KEY_MAX, WIDE_VALUE_MAX};
 
 use crate::desc::{FrameEngine, PortKind};
 use crate::ops::{self, Device};
@@ -64,6 +64,20 @@ pub fn is_value(m: &Module, ty: TyId) -> bool {
         Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_value(m, f.1)),
         Ty::Tuple(ts) => ts.iter().all(|t| is_value(m, *t)),
         Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => false,
+    }
+}
+
+/// Whether the hook has values of a type while it handles a frame: those that it can keep, and text
+/// and bytes.
+pub fn is_passing(m: &Module, ty: TyId) -> bool {
+    match m.ty(ty) {
+        Ty::Bytes(_) => true,
+        Ty::Option(t) => is_passing(m, *t),
+        Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_passing(m, f.1)),
+        Ty::Tuple(ts) => ts.iter().all(|t| is_passing(m, *t)),
+        Ty::Unit | Ty::Bool | Ty::Ip | Ty::Endpoint | Ty::UInt(_) | Ty::Int(_) | Ty::List(..) | Ty::Msg(_) => {
+            is_value(m, ty)
+        }
     }
 }
 
@@ -167,9 +181,9 @@ impl Search<'_> {
 
     fn locals(&mut self, locals: &[Local]) {
         for l in locals {
-            if !is_value(self.m, l.ty) {
+            if !is_passing(self.m, l.ty) {
                 let what = format!("`{}` is {}, which XDP cannot keep", l.name, kind_of(self.m, l.ty));
-                self.add("E0671", self.h.span, what, "keep numbers, addresses, and records of these");
+                self.add("E0671", self.h.span, what, "use numbers, addresses, bytes, and records of these");
             }
         }
     }
@@ -189,6 +203,11 @@ impl Search<'_> {
     }
 
     fn stmt(&mut self, s: &Stmt) {
+        if let StmtKind::Emit(Emit::Bytes(e) | Emit::UInt { value: e, .. }) = &s.kind {
+            // Of a new payload.
+            walk::expr(e, &mut |e| self.expr(s.span, e));
+            return;
+        }
         let row = ops::statement(&s.kind);
         if !row.devices.contains(&Device::Xdp) {
             let what = format!("{} cannot run in XDP", row.what);
@@ -200,7 +219,8 @@ impl Search<'_> {
         }
         match &s.kind {
             StmtKind::SetState(id, _) => self.value(s.span, self.m.states[id.index()].ty, "a `state`"),
-            StmtKind::Return(Some(e)) => self.value(s.span, e.ty, "a result"),
+            StmtKind::Return(Some(e)) => self.passing(s.span, e.ty, "a result"),
+            StmtKind::Frame { act: FrameAct::Set { value, .. }, .. } => self.value(s.span, value.ty, "the field"),
             _ => {}
         }
         walk::stmt_exprs(&s.kind, &mut |e| walk::expr(e, &mut |e| self.expr(s.span, e)));
@@ -215,13 +235,19 @@ impl Search<'_> {
         match &f.body {
             FuncBody::Body(body) => {
                 self.locals(&body.locals);
-                self.value(span, f.ret, "a result");
+                self.passing(span, f.ret, "a result");
                 self.block(&body.block);
             }
             FuncBody::Extern { .. } => {
                 let what = format!("`{}` is a function in C, which XDP cannot call", f.name);
                 self.add("E0670", span, what, "leave this handler to the CPU");
             }
+        }
+    }
+
+    fn passing(&mut self, span: Span, ty: TyId, of: &str) {
+        if !is_passing(self.m, ty) {
+            self.value(span, ty, of)
         }
     }
 
@@ -234,9 +260,9 @@ impl Search<'_> {
 
     fn expr(&mut self, span: Span, e: &Expr) {
         let wide = matches!(&*e.kind, ExprKind::Cast(_)) || matches!(self.m.ty(e.ty), Ty::UInt(128));
-        if !wide && !matches!(&*e.kind, ExprKind::Local(_)) && !is_value(self.m, e.ty) {
+        if !wide && !matches!(&*e.kind, ExprKind::Local(_)) && !is_passing(self.m, e.ty) {
             let what = format!("{} cannot be read in XDP", kind_of(self.m, e.ty));
-            self.add("E0671", span, what, "read fields that are numbers or addresses");
+            self.add("E0671", span, what, "read fields that are numbers, addresses or bytes");
         }
         if let Some((row, _)) = e.kind.operation() {
             if !row.devices.contains(&Device::Xdp) || self.is_library(e) {

@@ -13,6 +13,7 @@ mod kernel;
 mod maps;
 mod masked;
 mod object;
+mod shape;
 mod shared;
 
 pub use compile::{clang, compile};

@@ -78,6 +78,7 @@ impl Object {
         let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
         let mut loader = EbpfLoader::new();
         loader.map_max_entries("wl_cores", processors);
+        loader.map_max_entries("wl_scratches", processors);
         for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
             loader.map_max_entries(&t.map, t.lines);
         }

@@ -113,7 +113,7 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ const uint64_t i_ = {text};");
                 self.check(key.may_fault());
                 line!(self, "const uint32_t n_ = (uint32_t)i_;\n{dst}.has = false;\nstruct {n}_slot *s_ = i_ < {cap} ? bpf_map_lookup_elem(&{n}, &n_) : NULL;");
-                line!(self, "if (s_) {{\n{lock}{dst}.has = true;\n{dst}.v = unpack_{codec}(s_->value);\n{unlock}}} }}\nWL_FORGET_FLAG({dst}.has);");
+                line!(self, "if (s_) {{\n{lock}{dst}.has = true;\n{dst}.v = unpack_{codec}(s_->value, 0);\n{unlock}}} }}\nWL_FORGET_FLAG({dst}.has);");
             }
             StmtKind::TablePut { key, value, place, .. } => {
                 let (c, new) = (self.g.cty(t.value), self.expr(value));
@@ -138,7 +138,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.decls.push_str(&format!("wl_slot {at} = {{0}};\n"));
                 self.xdp_slot(x, key, cap, *place);
                 let lock = self.xdp_lock_slot();
-                line!(self, "{lock}{at}.lock = &s_->lock;\n{name} = unpack_{codec}(s_->value);");
+                line!(self, "{lock}{at}.lock = &s_->lock;\n{name} = unpack_{codec}(s_->value, 0);");
                 self.locked.push(at.clone());
                 self.block(body);
                 self.locked.pop();
@@ -167,7 +167,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn xdp_fill(&mut self, codec: &str, words: usize, value: &str) {
         line!(
             self,
-            "{{ uint64_t v_[{words}] = {{0}};\npack_{codec}(v_, {value});\n\
+            "{{ uint64_t v_[{words}] = {{0}};\npack_{codec}(x, v_, {value});\n\
              _Pragma(\"unroll\") for (int j_ = 0; j_ < {words}; j_++) s_->value[j_] = v_[j_]; }}"
         );
     }
@@ -176,7 +176,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn xdp_packed(&mut self, x: &XdpTable, key: &Expr) {
         let table = &self.g.m.tables[x.table.index()];
         let (codec, text) = (self.g.xdp_codec(table.key), self.expr(key));
-        line!(self, "{{ struct {}_key k_ = {{0}};\npack_{codec}((uint64_t *)&k_, {text});", x.map);
+        line!(self, "{{ struct {}_key k_ = {{0}};\npack_{codec}(x, (uint64_t *)&k_, {text});", x.map);
         self.check(key.may_fault());
     }
 
@@ -225,7 +225,10 @@ impl<'m> BodyGen<'_, 'm> {
             "struct {n}_key k_ = {{.bits = {}}};\n{copy}\nconst struct {n}_value *s_ = bpf_map_lookup_elem(&{n}, &k_);",
             8 * x.key
         );
-        line!(self, "{dst}.has = s_ != NULL;\nif (s_) {dst}.v = unpack_{codec}(s_->v); }}\nWL_FORGET_FLAG({dst}.has);");
+        line!(
+            self,
+            "{dst}.has = s_ != NULL;\nif (s_) {dst}.v = unpack_{codec}(s_->v, 0); }}\nWL_FORGET_FLAG({dst}.has);"
+        );
     }
 
     /// A lookup in a wildcard table.
@@ -236,7 +239,7 @@ impl<'m> BodyGen<'_, 'm> {
         let words = x.key_words();
         self.xdp_packed(x, key);
         line!(self, "WL_FORGET(k_.w, {words});\nstruct {n}_found f_ = {{0}};\n{dst}.has = {n}_find(&k_, &f_) > 0;");
-        line!(self, "if ({dst}.has) {dst}.v = unpack_{codec}(f_.v); }}\nWL_FORGET_FLAG({dst}.has);");
+        line!(self, "if ({dst}.has) {dst}.v = unpack_{codec}(f_.v, 0); }}\nWL_FORGET_FLAG({dst}.has);");
     }
 }
 

@@ -14,14 +14,17 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 
 mod body_state;
+mod bytes;
 mod edit;
 mod frames;
 mod functions;
 pub mod keyed;
 mod parts;
 pub mod tables;
+mod wide;
 
 pub(crate) use body_state::XdpBody;
+pub(crate) use bytes::Scratch;
 
 use crate::body::{BodyGen, Owner};
 use crate::gen::{self, Gen};
@@ -31,8 +34,9 @@ use body_state::Ways;
 use wireloom_ir::*;
 
 /// The headers that generated programs include: name and text.
-pub const HEADERS: [(&str, &str); 2] = [
+pub const HEADERS: [(&str, &str); 3] = [
     ("bpf.h", include_str!("../../../../support/bpf.h")),
+    ("bpf_bytes.h", include_str!("../../../../support/bpf_bytes.h")),
     ("bpf_tables.h", include_str!("../../../../support/bpf_tables.h")),
 ];
 
@@ -112,6 +116,8 @@ pub struct XdpTable {
     pub lines: u32,
     pub line: usize,
     pub slots: usize,
+    /// Keys or values have bytes: they lie in scratch.
+    pub wide: bool,
     /// Of prefixes: the map has the bytes of a key in the opposite order.
     pub reversed: bool,
 }
@@ -152,13 +158,21 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     let mut ways = Ways::default();
     let mut code = String::new();
     for p in &programs {
-        let On::Frame { unit, .. } = m.handlers[p.handler.index()].on else { return None };
-        if g.first(&format!("walk {}", unit.0)) {
-            code.push_str(&g.xdp_walk(unit)?)
-        }
         code.push_str(&g.xdp_handler(p, &mut ways, &functions, &tables));
     }
+    let used = if moves(&bodies) { None } else { Some([&*code, &*functions, &*g.helpers].concat()) };
+    let mut walks = String::new();
+    for p in &programs {
+        let On::Frame { unit, .. } = m.handlers[p.handler.index()].on else { return None };
+        if g.first(&format!("walk {}", unit.0)) {
+            walks.push_str(&g.xdp_walk(unit, used.as_deref())?)
+        }
+    }
     let state = g.xdp_state(&tables);
+    let scratch = has_bytes(&[&g.types, &g.helpers, &functions, &code]).then(|| {
+        let (first, wide) = (g.scratch.first, g.scratch.wide.max(1));
+        format!("#define WL_BYTES\n#define WL_LITERALS {first}\n#define WL_WIDE {wide}\n")
+    });
     let faults = WORDS_OF_FAULTS.max(FaultKind::USER as usize + m.faults.len());
     let places = m.places.len().max(1);
     let head = format!(
@@ -170,15 +184,17 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         g.frames.layers.max(1),
         (2 * g.frames.slot_layers.len()).max(1),
         ways.ports.len().max(1),
-        if moves(&bodies) { "#define WL_PLACES_KEPT\n" } else { "" }
+        scratch.as_deref().unwrap_or(""),
     );
     let changes: String = tables.iter().map(|t| tables::xdp_changes(m, t)).collect();
     let all = [&functions, &code];
     let timed = all.iter().any(|t| t.contains("x->core->")) || tables.iter().any(|t| t.stamped);
-    let looped = all.iter().any(|t| t.contains("WL_ROUND(")) || tables.iter().any(|t| t.kind == TableKind::Wildcard);
+    let looped = scratch.is_some()
+        || all.iter().any(|t| t.contains("WL_ROUND("))
+        || tables.iter().any(|t| t.kind == TableKind::Wildcard);
     let maps = g.xdp_maps(&programs, &ways);
-    let text =
-        [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, code, changes].join("\n");
+    let text = [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, walks, code, changes]
+        .join("\n");
     Some(XdpSource {
         programs,
         text: gen::indent(&text),
@@ -194,13 +210,42 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     })
 }
 
-/// Whether bodies put headers in or take them out: then the places of all headers change.
+/// The place of a header that a line notes.
+fn place_of(line: &str) -> Option<&str> {
+    let (place, _) = line.strip_prefix("v")?.split_once(" = ")?;
+    (place.starts_with("->") && place.ends_with(']')).then_some(place)
+}
+
+/// The walk with its notes of places in memory, too.
+fn kept(walk: &str) -> String {
+    let noted = |line: &str| match place_of(line) {
+        Some(place) => line.replacen(" = ", &format!(" = in{place} = "), 1),
+        None => line.to_string(),
+    };
+    walk.split_inclusive('\n').map(noted).collect()
+}
+
+/// The common path without the notes of places that nothing reads: `used` has all other code.
+fn noted(fast: &str, used: Option<&str>) -> String {
+    let Some(used) = used else { return fast.to_string() };
+    let reads = |place: &str| used.contains(place) || fast.matches(place).count() > 1;
+    let is_kept = |line: &&str| place_of(line).is_none_or(reads);
+    fast.split_inclusive('\n').filter(is_kept).collect()
+}
+
+/// Whether texts have text or bytes.
+fn has_bytes(texts: &[&String]) -> bool {
+    let signs = ["wl_bytes", "wl_b(", "wl_literal(", "wl_of_frame(", "wl_begin("];
+    texts.iter().any(|t| signs.iter().any(|s| t.contains(s)))
+}
+
+/// Whether bodies put headers in or take them out, or payloads: then the places of all headers change.
 fn moves(bodies: &[&Body]) -> bool {
     let mut found = false;
     for b in bodies {
         walk::stmts(&b.block, &mut |s| {
             let StmtKind::Frame { act, .. } = &s.kind else { return };
-            found |= matches!(act, FrameAct::Insert { .. } | FrameAct::Remove { .. })
+            found |= matches!(act, FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. })
         })
     }
     found
@@ -281,19 +326,34 @@ impl<'m> Gen<'m> {
         }
     }
 
-    /// The function that finds a frame's headers. `None`: their graph has no such form.
-    fn xdp_walk(&mut self, u: UnitId) -> Option<String> {
+    /// The functions that find a frame's headers: those of the common stacks within the handler, all
+    /// others by a function that the verifier looks at by itself. `used`: the code that reads places
+    /// of headers; `None`: it reads all. Result `None`: the graph of headers has no such form.
+    fn xdp_walk(&mut self, u: UnitId, used: Option<&str>) -> Option<String> {
         let chain = self.graph(u).chain()?;
-        let body = self.open_chain(u, &chain);
+        let body = kept(&self.open_chain(u, &chain));
+        let fast = self.open_usual(u, &chain).map(|(body, _)| noted(&body, used));
         let name = names::unit(self.m, u);
+        let (fast, test) = match fast {
+            Some(body) => (
+                format!(
+                    "/* Finds the headers of frames of the usual shapes; false: it is of another. */\n\
+                     WL_INLINE bool {name}_fast(wl_fx *x, wl_view *v) {{\nuint8_t net = 0xff;\n(void)net;\n{body}lost:;\nreturn false;\n}}\n\n"
+                ),
+                format!("if (WL_UNLIKELY(!{name}_fast(x, v))) "),
+            ),
+            None => Default::default(),
+        };
         Some(format!(
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
-             WL_INLINE void {name}_parse(wl_fx *x, wl_view *v) {{\n\
-             uint64_t n = (uint64_t)x->end - (uint64_t)x->data;\nWL_KEEP(n);\nif (n > 65535) n = 65535;\nn ^= wl_unknown;\n\
-             const wl_frame whole = {{(uint32_t)n, (uint32_t)n}}, *f = &whole;\n(void)f;\n\
-             v->p = x->data;\nv->n = v->end = (uint32_t)n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\n\
-             WL_NO_PLACES(x, v);\n\
-             uint8_t net = 0xff;\n(void)net;\nuint32_t cut = 0;\n(void)cut;\n{body}WL_JOIN_ALL(v);\nlost:;\n}}\n\n",
+             __attribute__((noinline)) uint64_t {name}_walk(struct xdp_md *ctx) {{\n\
+             wl_fx fx = {{.ctx = ctx}}, *x = &fx;\nwl_walk view, *v = &view;\nWL_FRAME(x, v);\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
+             x->state = bpf_map_lookup_elem(&wl_cores, &cpu);\nif (!x->state) return 0;\nstruct wl_places *in = &x->state->in;\nWL_WALK_PLACES(x, v);\n\
+             const wl_frame whole = {{v->n, v->n}}, *f = &whole;\n(void)f;\nuint8_t net = 0xff;\n(void)net;\nuint32_t cut = 0;\n(void)cut;\n{body}lost:;\n\
+             in->end = v->end; in->top = v->top; in->miss = v->miss;\nreturn v->has;\n}}\n\n\
+             {fast}WL_INLINE void {name}_parse(wl_fx *x, wl_view *v) {{\nWL_FRAME(x, v);\nWL_NO_PLACES(x, v);\n\
+             {test}{{\nv->has = {name}_walk(x->ctx);\nv->end = x->state->in.end; v->top = x->state->in.top; v->miss = x->state->in.miss;\n}}\n\
+             WL_JOIN_ALL(v);\n}}\n\n",
             names::comment(&self.m.unit(u).name)
         ))
     }
@@ -325,7 +385,7 @@ impl<'m> Gen<'m> {
     /// Bytes of the places of headers: `struct wl_places`.
     fn xdp_places_bytes(&self) -> usize {
         let (layers, slots) = (self.frames.layers.max(1), (2 * self.frames.slot_layers.len()).max(1));
-        (2 * (3 * layers + slots) + layers).next_multiple_of(8)
+        ((2 * (3 * layers + slots) + layers).next_multiple_of(4) + 12).next_multiple_of(8)
     }
 
     /// Room for the values of all states: enough for whatever padding C puts between them.
@@ -390,7 +450,7 @@ impl<'m> Gen<'m> {
             "{parts}/* {} */\nSEC(\"xdp\") int {}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx}}, *x = &fx;\n\
              x->data = (uint8_t *)(long)ctx->data;\nx->end = (const uint8_t *)(long)ctx->data_end;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = bpf_map_lookup_elem(&wl_cores, &cpu);\n\
-             if (!x->state) return XDP_ABORTED;\n{time}{wall}{instance}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}(x, {first});\n(void){first};\n{decls}{out}\
+             if (!x->state) return XDP_ABORTED;\nWL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}(x, {first});\n(void){first};\n{decls}{out}\
              goto done;\nlost:;\nfault:;\nwl_count_fault(x, x->fault, x->place);\nfate = XDP_DROP;\ndone:;\nx->state->fate[fate & {}]++;\nreturn fate;\n}}\n\
              {}",
             names::comment(&h.name),
@@ -454,6 +514,7 @@ impl<'m> BodyGen<'_, 'm> {
             Ty::Bool => text.push_str(&format!("WL_FORGET_FLAG({place}); ")),
             Ty::UInt(..=64) | Ty::Int(_) => text.push_str(&format!("WL_FORGET_NUMBER({place}); ")),
             Ty::Ip | Ty::Endpoint => text.push_str(&format!("WL_FORGET({place}.w, 2); ")),
+            Ty::Bytes(_) => text.push_str(&format!("WL_FORGET_NUMBER({place}.p); WL_FORGET_NUMBER({place}.n); ")),
             Ty::Option(inner) => {
                 text.push_str(&format!("WL_FORGET_FLAG({place}.has); "));
                 self.forget_at(*inner, &format!("{place}.v"), text)
@@ -473,7 +534,7 @@ impl<'m> BodyGen<'_, 'm> {
         if !self.g.xdp {
             return;
         }
-        let mut branches = matches!(self.g.m.ty(e.ty), Ty::Bool | Ty::Option(_))
+        let mut branches = matches!(self.g.m.ty(e.ty), Ty::Bool | Ty::Option(_) | Ty::Bytes(_))
             && !matches!(&*e.kind, ExprKind::Local(_) | ExprKind::Bool(_));
         walk::expr(e, &mut |e| branches |= matches!(&*e.kind, ExprKind::If(..) | ExprKind::Call(..)));
         if branches {

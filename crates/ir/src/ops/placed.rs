@@ -42,7 +42,7 @@ statements! {
     Edit        "setting a header's field"           XDP "";
     Resize      "inserting and removing headers"     XDP "";
     Checksum    "`update_checksum`"                  XDP "";
-    Payload     "replacing a packet's payload"       CPU "leave this handler to the CPU";
+    Payload     "replacing a packet's payload"       XDP "";
     Copy        "an element with a packet of its own" CPU "send the packet to one element only";
     New         "sending a new packet"               CPU "leave this handler to the CPU";
     Queue       "a queue of packets"                 CPU "leave this handler to the CPU";
@@ -111,6 +111,8 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
     Option::Some(match e {
         Int(_)
         | Bool(_)
+        | Bytes(_)
+        | Payload(..)
         | Local(_)
         | State(_)
         | Read(_)
@@ -135,10 +137,9 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         | ChecksumOk(..)
         | Call(..)
         | Now => return Option::None,
-        Bytes(_) => "text or bytes",
         Param(_) => "a parameter of this type",
         Counter(_) => "a counter",
-        Raw(_) | Payload(..) => "the bytes of a packet",
+        Raw(_) => "the bytes of a header",
         Random(_) => "`random`",
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
         Session(_) | UnitParam(..) | Acc | HasMsg(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal | ConnId

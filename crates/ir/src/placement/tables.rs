@@ -3,25 +3,29 @@
 use super::{is_value, kind_of, Search};
 use crate::*;
 
-/// Whether a table's keys and values have one size: no options.
-pub(super) fn is_fixed(m: &Module, ty: TyId) -> bool {
+/// Whether a table's keys and values have one size: no options. `bytes`: these have room for as
+/// many as there may be.
+pub(super) fn is_fixed(m: &Module, ty: TyId, bytes: bool) -> bool {
     match m.ty(ty) {
+        Ty::Bytes(_) => bytes,
         Ty::Option(_) => false,
-        Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_fixed(m, f.1)),
-        Ty::Tuple(ts) => ts.iter().all(|t| is_fixed(m, *t)),
+        Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_fixed(m, f.1, bytes)),
+        Ty::Tuple(ts) => ts.iter().all(|t| is_fixed(m, *t, bytes)),
         _ => is_value(m, ty),
     }
 }
 
-/// Bytes of a value of one size in its canonical form: integers in whole bytes, addresses in 16.
+/// Bytes of a value of one size in its canonical form: integers in whole bytes, addresses in 16,
+/// bytes with their length in 4 and room for as many as there may be.
 pub fn canonical_size(m: &Module, ty: TyId) -> usize {
     match m.ty(ty) {
         Ty::Bool => 1,
         Ty::UInt(bits) | Ty::Int(bits) => (*bits as usize).div_ceil(8),
         Ty::Ip => 16,
         Ty::Endpoint => 18,
-        Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| canonical_size(m, f.1)).sum(),
-        Ty::Tuple(ts) => ts.iter().map(|t| canonical_size(m, *t)).sum(),
+        Ty::Bytes(most) => (*most as usize).saturating_add(4),
+        Ty::Record(r) => m.records[r.index()].fields.iter().fold(0, |n, f| canonical_size(m, f.1).saturating_add(n)),
+        Ty::Tuple(ts) => ts.iter().fold(0, |n, t| canonical_size(m, *t).saturating_add(n)),
         _ => 0,
     }
 }
@@ -30,6 +34,9 @@ pub fn canonical_size(m: &Module, ty: TyId) -> usize {
 /// 512.
 pub const KEY_MAX: usize = 64;
 pub const VALUE_MAX: usize = 64;
+/// The same of tables whose keys or values have bytes: these lie in the processor's scratch.
+pub const WIDE_KEY_MAX: usize = 512;
+pub const WIDE_VALUE_MAX: usize = 2048;
 
 /// Of a table from which the least recently used entry goes: it is one of those that the language
 /// allows only from this capacity on.
@@ -64,18 +71,24 @@ impl Search<'_> {
             return self.add("E0670", s.span, what, "leave this handler to the CPU");
         }
         let (key, value) = (canonical_size(self.m, t.key), canonical_size(self.m, t.value));
-        if !is_fixed(self.m, t.key) || !is_fixed(self.m, t.value) || t.memory != 0 {
+        let fixed = |bytes| is_fixed(self.m, t.key, bytes) && is_fixed(self.m, t.value, bytes);
+        let (exact, wide) = (t.kind == TableKind::Exact, !fixed(false));
+        let (key_max, value_max) = if wide { (WIDE_KEY_MAX, WIDE_VALUE_MAX) } else { (KEY_MAX, VALUE_MAX) };
+        if wide && !exact && fixed(true) {
+            let what = format!("table `{}` is `{kind}` and has bytes, which XDP cannot keep", t.name);
+            self.add("E0671", s.span, what, "keep bytes in an exact table, or use their `hash`");
+        } else if !fixed(exact) || t.memory != 0 {
             let what = format!("entries of table `{}` vary in size, which XDP cannot keep", t.name);
-            self.add("E0671", s.span, what, "use numbers, addresses, and records of these");
+            self.add("E0671", s.span, what, "use numbers, addresses, bytes with a bound, and records of these");
         } else if t.evict_lru && t.capacity < LEAST_LRU {
             let what = format!("XDP does not know which entry of table `{}` was used least recently", t.name);
             self.add("E0670", s.span, what, "give it a capacity of at least 1024, or leave `evict lru` out");
         } else if t.capacity > CAPACITY_MAX {
             let what = format!("table `{}` is too large for XDP: {} entries", t.name, t.capacity);
             self.add("E0671", s.span, what, "a table has at most 33554432 entries there");
-        } else if key > KEY_MAX || value > VALUE_MAX {
+        } else if key > key_max || value > value_max {
             let what = format!("an entry of table `{}` is too large for XDP: {key} and {value} bytes", t.name);
-            self.add("E0671", s.span, what, "a key and a value have at most 64 bytes each");
+            self.add("E0671", s.span, what, &format!("a key has at most {key_max} bytes, a value {value_max}"));
         } else if t.kind == TableKind::Lpm && !matches!(self.m.ty(t.key), Ty::Ip | Ty::UInt(32)) {
             let what = format!("the keys of table `{}` are {}", t.name, kind_of(self.m, t.key));
             self.add("E0671", s.span, what, "use addresses: `ip4` or `ip`");
