@@ -270,7 +270,7 @@ pub static CODES: &[Code] = &[
         "The answer of a call can be read until the next call.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        let x = call s(r)\n        let y = call s(r)\n        if x.n == y.n { reply y } else { reply nothing }\n    }\n}\n"),
     code("E0606", "too many bytes kept over a call",
-        "A suspended handler keeps at most 4 KiB of each slice of bytes.",
+        "A suspended handler keeps at most 4 KiB of the bytes of a value, those of its parts together.",
         "unit M { n: u8  b: bytes<64KiB> [n] }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        let b = lower(r.b)\n        let x = call s(r)\n        if b == \"a\" { reply x } else { reply nothing }\n    }\n}\n"),
     code("E0607", "an edit out of place",
         "A message can be edited at three places:\n\n\
@@ -422,7 +422,8 @@ pub static CODES: &[Code] = &[
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    i -> steer [o]\n}\n"),
     code("E0635", "a cyclic wiring",
         "Messages would circulate for ever. A packet may come back to an element through another \
-         `in`. Send packets back to the same `in` through a `queue` and a timer.",
+         `in`. Send packets back to the same `in` through a `queue` and a timer. The handler of a \
+         queue does not pop a queue that it sends to, also not by the handlers of other queues.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Round {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    once = Round()\n    again = Round()\n    i -> once\n    once -> again\n    again -> once\n}\n"),
     code("E0636", "an element without a name",
         "An element has state, so each instance has a name. Add the line `count = Count()` to \

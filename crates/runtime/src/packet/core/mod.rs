@@ -481,6 +481,7 @@ impl PacketCore {
             self.read_clock();
         }
         (self.current, self.staged, self.copied) = (&raw mut *batch, 0, 0);
+        self.app.wl.at = std::ptr::null_mut();
         self.app.wl.left.known = 0;
         if self.writes {
             for (missing, f) in self.missing.iter_mut().zip(&batch.frames) {
