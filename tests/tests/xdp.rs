@@ -188,7 +188,7 @@ impl Both<'_> {
         let here = self.object.lock().unwrap();
         for (n, c) in m.counters.iter().enumerate() {
             assert_eq!(here.counter(n), self.pair.counter(n), "{}: counter {}", m.app, c.name);
-            self.sum.counted += self.pair.counter(n);
+            self.sum.counted = self.sum.counted.wrapping_add(self.pair.counter(n));
         }
         let theirs: BTreeMap<_, _> = self.pair.faults.iter().map(|((k, p), n)| ((u32::from(*k), *p), *n)).collect();
         let ours: BTreeMap<_, _> = here.faults_by_place().into_iter().map(|(k, p, n)| ((k, p), n)).collect();

@@ -9,16 +9,16 @@ use wireloom_tests::{Process, Wireloom};
 
 /// Numbers of the frames of a capture.
 #[derive(Debug, Default)]
-struct Filtered {
+pub(super) struct Filtered {
     /// Frames that the filter has left to the process, and those about which it has decided.
     given: u64,
-    decided: u64,
+    pub(super) decided: u64,
     logs: u64,
 }
 
 /// Runs an app's filters in the hook, and the whole app on the frames that they leave: together
 /// they do what the interpreter does with all frames.
-fn filter(path: &Path, sets: &[(&str, &str)], mut frames: impl FnMut(Taker)) -> Option<Filtered> {
+pub(super) fn filter(path: &Path, sets: &[(&str, &str)], mut frames: impl FnMut(Taker)) -> Option<Filtered> {
     stay_here();
     let m = Arc::new(module(path));
     let sets: Vec<(String, String)> = sets.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
