@@ -1,9 +1,9 @@
 //! Tables that the hook keeps, for the interpreter.
 
+use crate::shape::Shape;
 use crate::Object;
 use std::sync::{Arc, Mutex, MutexGuard};
 use wireloom_interp::{OutsideTable, Pattern, Ranked};
-use crate::shape::Shape;
 use wireloom_ir::{Module, TableId};
 
 /// A table of a program in the hook.

@@ -42,11 +42,8 @@ impl Gen<'_> {
         if at == next {
             self.scratch.first += bytes.len().next_multiple_of(8)
         }
-        let words: Vec<String> = bytes
-            .chunks(8)
-            .enumerate()
-            .map(|(n, b)| format!("WL_LITERAL_WORD({}, {})", at + 8 * n, word(b)))
-            .collect();
+        let words: Vec<String> =
+            bytes.chunks(8).enumerate().map(|(n, b)| format!("WL_LITERAL_WORD({}, {})", at + 8 * n, word(b))).collect();
         format!("wl_literal({at}, {}, {})", bytes.len(), words.join("; "))
     }
 

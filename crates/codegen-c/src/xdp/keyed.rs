@@ -225,7 +225,10 @@ impl<'m> BodyGen<'_, 'm> {
             "struct {n}_key k_ = {{.bits = {}}};\n{copy}\nconst struct {n}_value *s_ = bpf_map_lookup_elem(&{n}, &k_);",
             8 * x.key
         );
-        line!(self, "{dst}.has = s_ != NULL;\nif (s_) {dst}.v = unpack_{codec}(s_->v, 0); }}\nWL_FORGET_FLAG({dst}.has);");
+        line!(
+            self,
+            "{dst}.has = s_ != NULL;\nif (s_) {dst}.v = unpack_{codec}(s_->v, 0); }}\nWL_FORGET_FLAG({dst}.has);"
+        );
     }
 
     /// A lookup in a wildcard table.

@@ -186,7 +186,9 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     let changes: String = tables.iter().map(|t| tables::xdp_changes(m, t)).collect();
     let all = [&functions, &code];
     let timed = all.iter().any(|t| t.contains("x->core->")) || tables.iter().any(|t| t.stamped);
-    let looped = scratch.is_some() || all.iter().any(|t| t.contains("WL_ROUND(")) || tables.iter().any(|t| t.kind == TableKind::Wildcard);
+    let looped = scratch.is_some()
+        || all.iter().any(|t| t.contains("WL_ROUND("))
+        || tables.iter().any(|t| t.kind == TableKind::Wildcard);
     let maps = g.xdp_maps(&programs, &ways);
     let text =
         [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, code, changes].join("\n");

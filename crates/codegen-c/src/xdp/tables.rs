@@ -186,17 +186,13 @@ impl<'m> Gen<'m> {
                     self.xdp_leaves(t, &format!("{place}.{n}"), each)
                 }
             }
-            Ty::Unit
-            | Ty::Bool
-            | Ty::UInt(_)
-            | Ty::Int(_)
-            | Ty::Option(_)
-            | Ty::List(..)
-            | Ty::Msg(_) => match canonical_size(self.m, ty) {
-                0 => {}
-                n if matches!(self.m.ty(ty), Ty::Int(_)) => each(place, Leaf::Signed, n),
-                n => each(place, Leaf::Int, n),
-            },
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Option(_) | Ty::List(..) | Ty::Msg(_) => {
+                match canonical_size(self.m, ty) {
+                    0 => {}
+                    n if matches!(self.m.ty(ty), Ty::Int(_)) => each(place, Leaf::Signed, n),
+                    n => each(place, Leaf::Int, n),
+                }
+            }
         }
     }
 }
