@@ -93,6 +93,8 @@ pub fn is_passing(m: &Module, ty: TyId) -> bool {
     }
 }
 
+/// Bytes of a constant: it has a place of its own in the scratch.
+const CONSTANT_MAX: usize = 4096;
 /// Ranges of one test.
 const RANGES_MAX: usize = 16;
 /// Bytes of all headers of a frame: as far as the walk over them looks (`WL_AT` of
@@ -286,6 +288,10 @@ impl Search<'_> {
         }
         if walk::path_of(e).is_some_and(|p| p.steps.iter().any(|s| matches!(s, Step::Index(_)))) {
             self.add("E0670", span, "a list cannot be read in XDP".into(), "leave this handler to the CPU");
+        }
+        if matches!(&*e.kind, ExprKind::Bytes(b) if b.len() > CONSTANT_MAX) {
+            let what = "a constant of more than 4096 bytes cannot be in XDP's scratch".to_string();
+            self.add("E0671", span, what, "leave this handler to the CPU");
         }
         if matches!(&*e.kind, ExprKind::InRanges(_, ranges) if ranges.len() > RANGES_MAX) {
             let what = "a test of more than 16 ranges cannot run in XDP".to_string();
