@@ -20,11 +20,12 @@ mod frames;
 mod functions;
 pub mod keyed;
 mod parts;
+mod scratch;
 pub mod tables;
 mod wide;
 
 pub(crate) use body_state::XdpBody;
-pub(crate) use bytes::Scratch;
+pub(crate) use scratch::Scratch;
 
 use crate::body::{BodyGen, Owner};
 use crate::gen::{self, Gen};
@@ -213,7 +214,7 @@ fn has_bytes(texts: &[&String]) -> bool {
     texts.iter().any(|t| signs.iter().any(|s| t.contains(s)))
 }
 
-/// Whether bodies put headers in or take them out, or payloads: then the places of all headers change.
+/// Whether bodies put headers or payloads in, or take them out: the places of all headers change.
 fn moves(bodies: &[&Body]) -> bool {
     let mut found = false;
     for b in bodies {
