@@ -6,19 +6,7 @@
 use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::parser::line;
-use std::collections::BTreeMap;
 use wireloom_ir::*;
-
-/// The scratch of a processor, as far as the program decides.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    /// Places of constants.
-    literals: BTreeMap<Vec<u8>, usize>,
-    /// The place behind them.
-    pub first: usize,
-    /// Words for keys and values of tables that do not lie on the stack.
-    pub wide: usize,
-}
 
 /// Longer constants are compared by a function.
 const FEW: usize = 8;
@@ -37,11 +25,7 @@ fn word(b: &[u8]) -> String {
 impl Gen<'_> {
     /// A constant: its bytes are put in their place.
     pub(crate) fn xdp_literal(&mut self, bytes: &[u8]) -> String {
-        let next = self.scratch.first;
-        let at = *self.scratch.literals.entry(bytes.to_vec()).or_insert(next);
-        if at == next {
-            self.scratch.first += bytes.len().next_multiple_of(8)
-        }
+        let at = self.scratch.literal(bytes);
         let words: Vec<String> =
             bytes.chunks(8).enumerate().map(|(n, b)| format!("WL_LITERAL_WORD({}, {})", at + 8 * n, word(b))).collect();
         format!("wl_literal({at}, {}, {})", bytes.len(), words.join("; "))
@@ -68,7 +52,7 @@ impl Gen<'_> {
             (Builtin::Concat, _) if !a.is_empty() => {
                 Some(format!("wl_concat(x, {}, ((const wl_bytes[]){{{}}}))", a.len(), a.join(", ")))
             }
-            // What lies in scratch stays as it is.
+            // Bytes in scratch do not change.
             (Builtin::Keep, _) => Some(a[0].clone()),
             _ => None,
         }
@@ -76,9 +60,7 @@ impl Gen<'_> {
 
     /// Room for words of keys and values that do not lie on the stack: the first one.
     pub(super) fn xdp_wide_room(&mut self, words: usize) -> usize {
-        let first = self.scratch.wide;
-        self.scratch.wide += words;
-        first
+        self.scratch.room(words)
     }
 }
 

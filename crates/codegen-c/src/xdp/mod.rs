@@ -17,13 +17,14 @@ mod edit;
 mod frames;
 mod functions;
 mod parts;
+mod scratch;
 pub mod table_kinds;
 pub mod tables;
 mod wide;
 
 pub use body_state::Target;
 pub(crate) use body_state::XdpBody;
-pub(crate) use bytes::Scratch;
+pub(crate) use scratch::Scratch;
 
 use crate::body::{BodyGen, Owner};
 use crate::gen::{self, Gen};
@@ -286,7 +287,7 @@ fn ends(p: &XdpProgram, filter: bool, view: &str) -> (String, &'static str, Stri
     (wrong, faulty, gives)
 }
 
-/// Whether bodies put headers in or take them out, or payloads: then the places of all headers change.
+/// Whether bodies put headers or payloads in, or take them out: the places of all headers change.
 fn moves(bodies: &[&Body]) -> bool {
     let mut found = false;
     for b in bodies {

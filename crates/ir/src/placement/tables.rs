@@ -17,8 +17,8 @@ pub(super) fn is_fixed(m: &Module, ty: TyId, bytes: bool) -> bool {
     }
 }
 
-/// Bytes of a value of one size in its canonical form: integers in whole bytes, addresses in 16,
-/// bytes with their length in 4 and room for as many as there may be.
+/// Bytes of a value of one size in its canonical form. Integers have whole bytes, addresses 16.
+/// Bytes have their length in 4, and room for as many as there may be.
 pub fn canonical_size(m: &Module, ty: TyId) -> usize {
     match m.ty(ty) {
         Ty::Bool => 1,
