@@ -73,6 +73,7 @@ PACKETS = {
     "pfabric_scheduler": "--bind wire=pcap:{in} --bind link=pcap:{out}",
     "port_knocking": "--bind wire=pcap:{in} --dump stage={out}",
     "xdp_firewall": "--bind wire=pcap:{in}",
+    "xdp_kv_cache": "--bind outside=pcap:{in} --bind inside=pcap:{out}",
 }
 
 

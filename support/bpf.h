@@ -13,13 +13,20 @@
 
 struct xdp_md { uint32_t data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; };
 enum { XDP_ABORTED = 0, XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_F_MMAPABLE = 1024 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_MAP_TYPE_XSKMAP = 17, BPF_MAP_TYPE_RINGBUF = 27, BPF_F_MMAPABLE = 1024 };
 enum { BPF_F_BROADCAST = 8, BPF_F_EXCLUDE_INGRESS = 16 };
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static uint32_t (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_xdp_adjust_head)(struct xdp_md *ctx, int delta) = (void *)44;
+static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
+static long (*const bpf_probe_read_kernel)(void *to, uint32_t n, const void *from) = (void *)113;
+static long (*const bpf_xdp_load_bytes)(struct xdp_md *ctx, uint32_t at, void *to, uint32_t n) = (void *)189;
+static long (*const bpf_xdp_store_bytes)(struct xdp_md *ctx, uint32_t at, void *from, uint32_t n) = (void *)190;
 static long (*const bpf_redirect_map)(void *map, uint64_t key, uint64_t flags) = (void *)51;
+static long (*const bpf_xdp_adjust_meta)(struct xdp_md *ctx, int delta) = (void *)54;
 static uint64_t (*const bpf_jiffies64)(void) = (void *)118;
+static long (*const bpf_ringbuf_output)(void *ring, const void *record, uint64_t n, uint64_t flags) = (void *)130;
+static uint64_t (*const bpf_ringbuf_query)(void *ring, uint64_t what) = (void *)134;
 static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t flags) = (void *)181;
 #define SEC(name) __attribute__((section(name), used))
 #define WL_MAP_NUMBER(name, n) int (*name)[n]
@@ -52,6 +59,9 @@ extern volatile uint64_t wl_unknown;
 /* Values of the wire and of tables. */
 typedef struct wl_ip { union { uint8_t b[16]; uint64_t w[2]; }; } wl_ip;
 typedef struct wl_endpoint { union { uint8_t ip[16]; uint64_t w[2]; }; uint16_t port, v4; uint32_t pad; } wl_endpoint;
+/* A place in the processor's scratch, and how many there are. */
+typedef struct wl_bytes { uint32_t p, n; } wl_bytes;
+typedef struct wl_opt_wl_bytes { bool has; wl_bytes v; } wl_opt_wl_bytes;
 typedef struct wl_opt_uint32_t { bool has; uint32_t v; } wl_opt_uint32_t;
 typedef struct wl_opt_uint64_t { bool has; uint64_t v; } wl_opt_uint64_t;
 
@@ -67,13 +77,36 @@ typedef struct wl_fx {
     uint8_t *data;               /* the frame */
     const uint8_t *end;
     wl_core *core;
+    uint64_t note;               /* of a frame that goes to the process */
     uint32_t place, instance;    /* of a fault; of the port */
     uint16_t fault;
+#ifdef WL_BYTES
+    struct wl_scratch *scratch;
+    uint32_t used, out;          /* bytes in it, and of a new payload */
+    uint64_t seen;               /* the bytes of the frame that were copied last, and where they are */
+    uint32_t seen_at;
+#endif
+    bool filter;                 /* it leaves no trace of a frame that goes to the process */
 } wl_fx;
+#ifdef WL_BYTES
+/* The frame has changed. */
+#define WL_CHANGED(x) ((x)->seen = ~WL_ANEW)
+#else
+#define WL_CHANGED(x) (void)0
+#define WL_BYTES_BEGIN(x) (void)0
+#define WL_PART_BEGIN(x, io) (void)0
+#define WL_PART_END(x, io) (void)0
+#define WL_PART_BACK(x, io) (void)0
+#endif
 #define wl_state(x) ((x)->state)
 #define wl_fail(x, kind, at) do { if (!(x)->fault) { (x)->fault = (kind); (x)->place = (at); } } while (0)
-/* A header that is there but wrong: counted, and left out. */
-#define wl_header_fault(of, kind, at) do { if ((of) != NULL) wl_count_fault(x, kind, at); } while (0)
+/* A header that is there but wrong: counted, and left out. A filter only notes it: the process
+   counts. */
+#define WL_WRONG 63
+#define wl_header_fault(of, kind, at) do { \
+    if ((of) == NULL) break; \
+    if (x->filter) v->has |= UINT64_C(1) << WL_WRONG; else wl_count_fault(x, kind, at); \
+} while (0)
 /* By kind, and by place. */
 #define wl_count_fault(x, kind, at) do { \
     uint64_t kind_ = (kind), place_ = (at); \
@@ -81,6 +114,31 @@ typedef struct wl_fx {
     if (kind_ < WL_FAULTS) (x)->state->fault[kind_]++; \
     if (kind_ < WL_KINDS) { WL_KEEP(place_); if (place_ < WL_PLACES) { WL_KEEP(kind_); if (kind_ < WL_KINDS) (x)->state->placed[place_][kind_]++; } } \
 } while (0)
+
+/* ---- to the process ---- */
+
+/* The fate of a frame that the process takes, where fates are counted, and that of one for which no
+   socket is there. An interface has at most WL_QUEUES queues. */
+enum { WL_PROCESS = 5, WL_UNHEARD = 6, WL_QUEUES = 256 };
+/* Port, instance and mark. WL_OWN: the handler of the frame's own port. */
+#define WL_NOTE(port, instance, mark) ((uint64_t)(port) << 48 | (uint64_t)((instance) & 0xffff) << 32 | (uint32_t)(mark))
+#define WL_OWN WL_NOTE(0xffff, 0, 0)
+/* Redirects a frame to the socket of its queue. The note lies in front of the frame, which stays as
+   it is. Where all frames have one note, WL_NOTED is 0, and the process knows it. */
+#define wl_to_process(x, sockets) ({ \
+    int to_ = XDP_DROP; \
+    bool room_ = true; \
+    if (WL_NOTED) { \
+        room_ = bpf_xdp_adjust_meta((x)->ctx, -8) == 0; \
+        uint64_t *note_ = (uint64_t *)(long)(x)->ctx->data_meta; \
+        if (room_ && (uint8_t *)(note_ + 1) <= (uint8_t *)(long)(x)->ctx->data) *note_ = (x)->note; else room_ = false; \
+    } \
+    const uint32_t queue_ = (x)->ctx->rx_queue_index; \
+    if (!room_) wl_count_fault(x, WL_F_OVERLOAD, 0); \
+    else if (queue_ < WL_QUEUES) to_ = (int)bpf_redirect_map(&sockets, (x)->instance * WL_QUEUES + queue_, XDP_DROP); \
+    (x)->state->fate[to_ == XDP_REDIRECT ? WL_PROCESS : WL_UNHEARD]++; \
+    to_; \
+})
 
 /* ---- loads ---- */
 
@@ -175,28 +233,47 @@ WL_INLINE int wl_ip_order(wl_ip a, wl_ip b) {
 
 #ifdef WL_LAYERS
 typedef struct wl_frame { uint32_t n, wire; } wl_frame;
-/* Where headers are. With WL_PLACES_KEPT they lie in the state of the processor, else on the stack,
-   which has 512 bytes: or in registers, if the program is small. */
-struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; } __attribute__((aligned(8)));
+/* Where headers are, and how far the last one goes. It lies in the state of the processor: the
+   verifier does not know what lies in memory, so no way to here is followed by itself. */
+struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; uint32_t end, top, miss; } __attribute__((aligned(8)));
 typedef struct wl_view {
     const uint8_t *p;
     uint32_t n, end, top, miss;
     uint64_t has;
-#ifdef WL_PLACES_KEPT
     uint16_t *at, *to, *lim, *slot;
     uint8_t *net;
+} wl_view;
+/* The beginning of a view. The pointer is another one than x->data for the verifier: else it would
+   know more of a frame of the usual shape than of others. */
+#define WL_FRAME(x, v) do { \
+    (x)->data = (uint8_t *)(long)(x)->ctx->data; \
+    (x)->end = (const uint8_t *)(long)(x)->ctx->data_end; \
+    uint64_t n_ = (uint64_t)(x)->end - (uint64_t)(x)->data; \
+    WL_KEEP(n_); \
+    if (n_ > 65535) n_ = 65535; \
+    n_ ^= wl_unknown; \
+    (v)->p = (x)->data + ((uint32_t)wl_unknown & WL_AT); \
+    (v)->n = (v)->end = (uint32_t)n_; \
+    (v)->top = (v)->miss = 0; \
+    (v)->has = 0; \
+} while (0)
+#define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
+/* The view within the walk, whose places the verifier knows: the walk uses them for its next steps.
+   With WL_PLACES_KEPT it finds them in memory, too: the stack has 512 bytes. */
+#ifdef WL_PLACES_KEPT
+typedef wl_view wl_walk;
+#define WL_WALK_PLACES WL_NO_PLACES
 #else
+typedef struct wl_walk {
+    const uint8_t *p;
+    uint32_t n, end, top, miss;
+    uint64_t has;
     uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS];
     uint8_t net[WL_LAYERS];
-#endif
-} wl_view;
-/* The beginning of the walk: no header has a place. A plain 0 there, or one unknown value for all,
-   would keep ways apart that differ only in the headers that they have met: 40,000 instructions to
-   verify instead of 8,000. */
-#ifdef WL_PLACES_KEPT
-#define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
-#else
-#define WL_NO_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { \
+} wl_walk;
+/* A plain 0, or one unknown value for all, would keep ways apart that differ only in the headers
+   that they have met. */
+#define WL_WALK_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { \
     (v)->at[j_] = (uint16_t)WL_UNKNOWN(j_) & WL_AT; (v)->to[j_] = (uint16_t)WL_UNKNOWN(1000 + j_); (v)->lim[j_] = (uint16_t)WL_UNKNOWN(2000 + j_); \
     (v)->net[j_] = (uint8_t)WL_UNKNOWN(3000 + j_); } \
     _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] = (uint16_t)WL_UNKNOWN(4000 + j_); } while (0)
@@ -204,14 +281,9 @@ typedef struct wl_view {
 #define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
 #define WL_JOIN do { const uint64_t z_ = wl_unknown; at = (at ^ (uint32_t)z_) & WL_AT; v->has ^= z_; v->end = (v->end ^ (uint32_t)z_) & 65535; \
     v->top ^= (uint32_t)z_; cut ^= (uint32_t)z_; net ^= (uint8_t)z_; } while (0)
-/* The end of the walk: of all headers. */
-#ifdef WL_PLACES_KEPT
-#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; WL_READ_AGAIN; } while (0)
-#else
-#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; \
-    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { (v)->at[j_] ^= (uint16_t)z_; (v)->to[j_] ^= (uint16_t)z_; (v)->lim[j_] ^= (uint16_t)z_; } \
-    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_SLOTS; j_++) (v)->slot[j_] ^= (uint16_t)z_; } while (0)
-#endif
+/* The end of the walk. */
+#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; (v)->miss ^= (uint32_t)z_; \
+    WL_KEEP((v)->has); (v)->p = x->data; WL_READ_AGAIN; } while (0)
 /* The end of a branch: which headers are there is asked anew. */
 #define WL_JOIN_BRANCHES(v) ((v)->has ^= wl_unknown)
 
@@ -374,6 +446,9 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 #define WL_FORGET(words, n) do { const uint64_t z_ = WL_ANEW; _Pragma("unroll") for (unsigned j_ = 0; j_ < (n); j_++) (words)[j_] ^= z_; } while (0)
 #define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ WL_ANEW) & 1))
 #define WL_FORGET_NUMBER(v) ((v) ^= (__typeof__(v))WL_ANEW)
+#ifdef WL_BYTES
+#include "bpf_bytes.h"
+#endif
 #include "bpf_tables.h"
 
 /* ---- sketches: as sketch.h has them ---- */
@@ -441,6 +516,15 @@ WL_INLINE void map##_add(uint64_t h) { \
     in[1 + (keys)] = map##_get(h); \
     return 1;
 
+/* ---- rings ---- */
+
+/* Whether a record has found room. Nobody is woken: the process looks when it wants. Processors at
+   it at the same time may add some beyond the capacity. */
+WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, const uint64_t capacity) {
+    const uint64_t available = 0, no_wakeup = 1;
+    return bpf_ringbuf_query(ring, available) < capacity * (n + 8) && bpf_ringbuf_output(ring, record, n, no_wakeup) == 0;
+}
+
 /* ---- wildcard tables ---- */
 
 /* The best entry that a key fits: 1 if there is one. `priority` and `top` are one above the number
@@ -481,7 +565,7 @@ WL_INLINE uint64_t wl_now(void) {
     if (wl_manual) {
         const uint32_t zero = 0;
         const uint64_t *set = bpf_map_lookup_elem(&wl_clock, &zero);
-        return set ? *set : 0;
+        return set ? *set : wl_unknown;
     }
     return (bpf_jiffies64() - wl_first_tick) * wl_tick;
 }

@@ -54,8 +54,15 @@ enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4 };
 /* The hash's secret, set at the start: no sender can choose keys that share their lines. */
 extern volatile const uint64_t wl_seed;
 
-#define WL_SAME(words, a, b) ({ uint64_t d_ = 0; _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) d_ |= (a)[j_] ^ (b)[j_]; d_ == 0; })
+/* Long keys are compared by a loop: else their words would be kept on the stack. */
+#define WL_SAME(words, a, b) ({ uint64_t d_ = 0; \
+    if ((words) > WL_FEW) { _Pragma("nounroll") for (unsigned j_ = 0; j_ < (words); j_++) d_ |= (a)[j_] ^ (b)[j_]; } \
+    else { _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) d_ |= (a)[j_] ^ (b)[j_]; } \
+    d_ == 0; })
 #define WL_COPY(words, to, from) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) (to)[j_] = (from)[j_]; } while (0)
+/* Many words are copied by the kernel. Both places are in its memory, not on the stack. */
+#define WL_MOVE(words, to, from) do { if ((words) <= WL_FEW) WL_COPY(words, to, from); else (void)bpf_probe_read_kernel((to), 8 * (words), (from)); } while (0)
+#define WL_FEW 16
 /* Lines besides its own in which the entry of a key may lie. */
 #define WL_OTHERS 16
 /* Of so many entries the one that is unused longest makes room. */
@@ -68,7 +75,8 @@ extern volatile const uint64_t wl_seed;
 #define WL_SLOT_OF(place) ((place) & 255)
 
 /* The functions of a table: its number, words of a key and a value, slots of a line, lines, entries
-   at most, time without use (0: no end), whether the least recently used entry makes room.
+   at most, time without use (0: no end), whether the least recently used entry makes room, whether
+   keys and values lie in scratch and not on the stack.
 
    The lock of a key's own line is that of its entry, wherever it lies: so an operation holds one
    lock. A free slot belongs to the line that it lies in. `away` is the number of entries that lie in
@@ -76,25 +84,32 @@ extern volatile const uint64_t wl_seed;
 
    Functions that are not inlined are no part of their callers for the verifier: they are for what
    is rare, or not in a hurry. */
-#define WL_TABLE(map, number, keys, values, slots, lines, capacity, idle, lru) \
+#define WL_TABLE(map, number, keys, values, slots, lines, capacity, idle, lru, wide) \
 struct map##_copy { uint64_t v[(values) > 0 ? (values) : 1]; }; \
-WL_INLINE uint64_t map##_hash(const struct map##_key *k) { \
+/* Of long keys by a function: the verifier follows it once. */ \
+WL_INLINE uint64_t map##_hash_here(const struct map##_key *k) { \
     uint64_t h = wl_seed; \
-    _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } \
+    if ((keys) > WL_FEW) { _Pragma("nounroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
+    else { _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
     return h * 0xbf58476d1ce4e5b9ull; \
 } \
+__attribute__((noinline)) uint64_t map##_hash_long(const struct map##_key *k) { return k ? map##_hash_here(k) : 0; } \
+WL_INLINE uint64_t map##_hash(const struct map##_key *k) { return (keys) > WL_FEW ? map##_hash_long(k) : map##_hash_here(k); } \
 WL_INLINE uint32_t map##_own(uint64_t hash) { return (uint32_t)((hash >> 32) * (lines) >> 32); } \
 WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); } \
 WL_INLINE struct map##_line *map##_at(uint32_t n) { return bpf_map_lookup_elem(&map, &n); } \
 /* The mark of a use in its slot; entries last used before `over` are none. */ \
 WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 : 1; } \
 WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 && now + 1 > (idle) ? now + 1 - (idle) : 1; } \
-WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k) { \
+WL_INLINE uint64_t map##_index_here(const struct map##_line *line, const struct map##_key *k) { \
     uint64_t at = (slots); \
-    _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) \
+    _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
         if (WL_SAME(keys, line->slot[i].key, k->w) && line->slot[i].used) { at = i; break; } \
+    } \
     return at ^ wl_unknown; \
 } \
+__attribute__((noinline)) uint64_t map##_index_long(const struct map##_line *line, const struct map##_key *k) { return line && k ? map##_index_here(line, k) : (slots); } \
+WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k) { return (keys) > WL_FEW ? map##_index_long(line, k) : map##_index_here(line, k); } \
 /* The place of a key's entry in other lines than its own, which is locked; 0: it is not there. */ \
 struct map##_hunt { const struct map##_key *k; uint64_t hash, place; }; \
 static long map##_hunt_step(uint32_t n, void *with) { \
@@ -145,27 +160,28 @@ WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, con
 } \
 WL_INLINE bool map##_lock(const struct map##_key *k, wl_held *at) { \
     at->hash = map##_hash(k); \
-    at->line = map##_at(map##_own(at->hash)); \
-    return at->line && wl_lock(at->line); \
+    struct map##_line *line = at->line = map##_at(map##_own(at->hash)); \
+    if (!line) return false; \
+    /* The lock orders loads: lines of the cache behind the first one are on their way before it. */ \
+    (void)*(volatile const uint64_t *)&line->slot[(slots) - 1].used; \
+    return wl_lock(&line->lock); \
 } \
 /* Makes a slot of a locked line that of a new entry. Nobody takes half a key for a whole one: \
    the slot is free meanwhile. */ \
 WL_INLINE void map##_take(struct map##_slot *s, const struct map##_key *k, uint64_t now) { \
     s->used = 0; \
     WL_FENCE; \
-    WL_COPY(keys, s->key, k->w); \
+    WL_MOVE(keys, s->key, k->w); \
     WL_FENCE; \
     s->used = map##_stamp(now); \
 } \
 /* Makes an entry of a locked line go, if the lock of its own line is to be had, too. `mine`: \
    another line that is locked. */ \
 __attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint32_t mine) { \
-    struct map##_key k; \
     if (!line || i >= (slots) || !line->slot[i].used) return 0; \
     struct map##_slot *s = &line->slot[i]; \
     if (!(line->guests >> i & 1)) { s->used = 0; return 1; } \
-    WL_COPY(keys, k.w, s->key); \
-    const uint32_t n = map##_own(map##_hash(&k)); \
+    const uint32_t n = map##_own(map##_hash((const struct map##_key *)s->key)); \
     struct map##_line *own = map##_at(n); \
     if (!own || (n != mine && !wl_take(&own->lock))) return 0; \
     const bool there = s->used != 0; \
@@ -297,7 +313,7 @@ WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, cons
 WL_INLINE bool map##_add(wl_fx *x, const struct map##_key *k, const uint64_t *v, const wl_held *at) { \
     struct map##_slot *s = map##_new(x, k, at); \
     if (!s) return false; \
-    WL_COPY(values, s->value, v); \
+    WL_MOVE(values, s->value, v); \
     return true; \
 } \
 /* Does one thing with an entry: 1 if it was there or is there now, 0 if not, 2 without room, \
@@ -315,10 +331,10 @@ __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k,
     int result = s != NULL; \
     if (what == WL_PUT) { \
         if (!s) s = map##_new(x, k, &at); \
-        if (s) WL_COPY(values, s->value, v->v); \
+        if (s) WL_MOVE(values, s->value, v->v); \
         result = s ? 1 : 2; \
     } else if (what == WL_GET) { \
-        if (s) WL_COPY(values, v->v, s->value); \
+        if (s) WL_MOVE(values, v->v, s->value); \
         x->state->table[number][s ? WL_HITS : WL_MISSES]++; \
     } \
     if (s && what == WL_REMOVE) map##_free(s, at.line, far); \
@@ -337,7 +353,7 @@ WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
         uint64_t used = 0; \
         if (i < (slots)) { \
             used = line->slot[i].used; \
-            WL_COPY(values, v, line->slot[i].value); \
+            WL_MOVE(values, v, line->slot[i].value); \
         } \
         const bool known = i < (slots) ? used >= map##_over(x->core->now) : !line->away; \
         WL_FENCE; \
@@ -350,6 +366,7 @@ WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
             return 1; \
         } \
     } \
+    if (wide) return map##_do(WL_GET, k, (struct map##_copy *)v, x->core->now); \
     struct map##_copy c = {0}; \
     const int found = map##_do(WL_GET, k, &c, x->core->now); \
     WL_COPY(values, v, c.v); \
@@ -363,13 +380,12 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
         struct map##_slot *s = &line->slot[i]; \
         if (!s->used || s->used >= over) continue; \
-        struct map##_key k; \
-        WL_COPY(keys, k.w, s->key); \
         const bool guest = line->guests >> i & 1; \
-        struct map##_line *own = map##_at(guest ? map##_own(map##_hash(&k)) : n); \
+        const uint64_t hash = map##_hash((const struct map##_key *)s->key); \
+        struct map##_line *own = map##_at(guest ? map##_own(hash) : n); \
         if (!own || !wl_lock(&own->lock)) return 3; \
         /* With the lock an entry of this line is what it is. */ \
-        if (s->used && s->used < over && (line->guests >> i & 1) == guest && WL_SAME(keys, s->key, k.w)) { \
+        if (s->used && s->used < over && (line->guests >> i & 1) == guest && map##_hash((const struct map##_key *)s->key) == hash) { \
             map##_free(s, own, guest); \
             x->state->table[number][WL_EXPIRED]++; \
         } \
@@ -395,6 +411,22 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     const int result = map##_do((uint32_t)in[0], &k, &v, core.now); \
     WL_COPY(values, in + 1 + (keys), v.v); \
     return result;
+
+/* The same where keys and values lie in scratch, from a word of it on. */
+#define WL_WIDE_CHANGES(map, keys, values, word) \
+    wl_core core = {.now = wl_now()}; \
+    wl_fx fx = {.core = &core}, *x = &fx; \
+    const uint32_t cpu = bpf_get_smp_processor_id(); \
+    uint64_t what = 0; \
+    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    x->scratch = wl_scratch_here(); \
+    if (!x->state || !x->scratch || bpf_xdp_load_bytes(ctx, 0, &what, 8)) return 0; \
+    struct map##_key *k = (struct map##_key *)(x->scratch->wide + (word)); \
+    struct map##_copy *v = (struct map##_copy *)(x->scratch->wide + (word) + (keys)); \
+    if (bpf_xdp_load_bytes(ctx, 8, k, 8 * (keys)) || bpf_xdp_load_bytes(ctx, 8 + 8 * (keys), v, 8 * (values))) return 0; \
+    if (what == WL_SWEEP) return map##_sweep(x, (uint32_t)k->w[0]); \
+    const int result = map##_do((uint32_t)what, k, v, core.now); \
+    return bpf_xdp_store_bytes(ctx, 8 + 8 * (keys), v, 8 * (values)) ? 0 : result;
 
 /* The same for an array. */
 #define WL_ARRAY_CHANGES(map, values, capacity) \

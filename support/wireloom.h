@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 12u
+#define WL_ABI 13u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -131,7 +131,7 @@ typedef struct wl_out { uint8_t *start, *p, *end; } wl_out;
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
-struct wl_core; struct wl_task;
+struct wl_core; struct wl_task; struct wl_frame;
 
 enum { WL_S_OK = 0 };  /* else the WL_F_* that took the reply's place */
 
@@ -256,6 +256,9 @@ typedef struct wl_core {
     uint32_t mark;              /* set before transmit() to a queue: the mark that goes with the frame */
     uint64_t place;             /* where ketama() or maglev() found its last instance (WL_P_*): a call to it that fails
                                  * goes on from there; the runtime sets it to 0 at each call */
+    struct wl_frame *at;        /* of a batch from a queue: the frame at hand. Those behind it have
+                                 * their marks in `out`. The program sets it as it takes the mark,
+                                 * the runtime sets it to NULL before */
 } wl_core;
 /* A place: the port in bits 48 and up, then one of these. Bits 0 to 31 are the index of the ring's
  * point or of the table's slot. */
@@ -329,7 +332,8 @@ typedef struct wl_frame {
 /* The functions of a program with frame ports, beside wl_program. */
 typedef struct wl_packets {
     /* Runs a handler (of HandlerOn::Frame) for each of n frames, in order, on this core. On entry
-     * out is WL_GONE; of a frame from a queue it is the frame's mark, and the program sets it.
+     * out is WL_GONE; of a frame from a queue it is the frame's mark. The program takes the mark,
+     * sets out to WL_GONE and wl_core.at to the frame, before it does anything else for the frame.
      * Faults are counted through host->fault; they end the handling of their frame, no more.
      * wl_core.now and .wall are set by the runtime before. */
     void (*batch)(void *self, wl_core *, uint32_t handler, wl_frame *f, uint32_t n);

@@ -106,3 +106,21 @@ SEC("xdp") int change(struct xdp_md *ctx) {
     next(&f, 1023);
     return XDP_DROP;
 }
+
+/* ---- notes of eight bytes for the process: in front of the frame, or as its first header ---- */
+
+/* A test run does not make the frame anew: so the note is taken away again, by a second call. */
+SEC("xdp") int note_meta(struct xdp_md *ctx) {
+    if (bpf_xdp_adjust_meta(ctx, -8)) return XDP_ABORTED;
+    uint64_t *note = (uint64_t *)(long)ctx->data_meta;
+    if ((uint8_t *)(note + 1) > (uint8_t *)(long)ctx->data) return XDP_ABORTED;
+    *note = UINT64_C(3) << 48;
+    return bpf_xdp_adjust_meta(ctx, 8) ? XDP_ABORTED : XDP_DROP;
+}
+SEC("xdp") int note_head(struct xdp_md *ctx) {
+    if (bpf_xdp_adjust_head(ctx, -8)) return XDP_ABORTED;
+    uint64_t *note = (uint64_t *)(long)ctx->data;
+    if ((uint8_t *)(note + 1) > (uint8_t *)(long)ctx->data_end) return XDP_ABORTED;
+    *note = UINT64_C(3) << 48;
+    return bpf_xdp_adjust_head(ctx, 8) ? XDP_ABORTED : XDP_DROP;
+}

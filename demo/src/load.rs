@@ -184,3 +184,154 @@ fn http(reader: &mut impl BufRead, writer: &mut impl Write) -> std::io::Result<(
         _ => Err(bad(format!("answer {status:?}"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Clients beside servers that answer by a rule: what counts as an answer, an error and a wrong
+    //! answer, and how a client goes on behind each.
+
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Serves one client after another. `rule` gives the answer to a request by its first line; an
+    /// empty one closes the connection. The first lines of the requests, in order.
+    fn server(rule: impl Fn(usize, &str) -> String + Send + 'static) -> (u16, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = asked.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut writer = stream.unwrap();
+                let mut reader = BufReader::new(writer.try_clone().unwrap());
+                while let Ok(first) = line(&mut reader) {
+                    // The rest of a request: the data of `set`, the fields of HTTP.
+                    let http = first.starts_with("GET ");
+                    while http && line(&mut reader).is_ok_and(|l| l != "\r\n") {}
+                    if first.starts_with("set ") {
+                        line(&mut reader).unwrap();
+                    }
+                    let answer = rule(noted.lock().unwrap().len(), first.trim_end());
+                    noted.lock().unwrap().push(first.trim_end().to_string());
+                    if answer.is_empty() || writer.write_all(answer.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        (port, asked)
+    }
+
+    /// Lets one client ask until `n` requests have been seen.
+    fn play(kind: Kind, n: usize, rule: impl Fn(usize, &str) -> String + Send + 'static) -> (Arc<Meter>, Vec<String>) {
+        let (port, asked) = server(rule);
+        let meter = Meter::new();
+        let its = meter.clone();
+        let thread = std::thread::spawn(move || client(kind, port, 7, &its));
+        let until = Instant::now() + Duration::from_secs(20);
+        while asked.lock().unwrap().len() < n {
+            assert!(Instant::now() < until, "{n} requests within 20 s");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        meter.stop();
+        thread.join().unwrap();
+        let seen = asked.lock().unwrap()[..n].to_vec();
+        (meter, seen)
+    }
+
+    fn count(n: &AtomicU64) -> u64 {
+        n.load(Ordering::Relaxed)
+    }
+
+    /// The word at a place of a line.
+    fn word(line: &str, n: usize) -> &str {
+        line.split(' ').nth(n).unwrap_or("")
+    }
+
+    fn held(asked: &str) -> String {
+        match word(asked, 0) {
+            "set" => "STORED\r\n".into(),
+            _ => {
+                let value = format!("{}=0", word(asked, 1));
+                format!("VALUE {} 0 {}\r\n{value}\r\nEND\r\n", word(asked, 1), value.len())
+            }
+        }
+    }
+
+    #[test]
+    fn nine_reads_follow_each_write_of_a_key() {
+        let (meter, seen) = play(Kind::Memcached, 25, |_, asked| held(asked));
+        let verbs: Vec<&str> = seen.iter().map(|l| word(l, 0)).collect();
+        for (i, verb) in verbs.iter().enumerate() {
+            assert_eq!(*verb, if i % 10 == 0 { "set" } else { "get" }, "{seen:?}");
+        }
+        assert!(seen[..10].iter().all(|l| word(l, 1) == "demo-7-0"));
+        assert!(seen[10..20].iter().all(|l| word(l, 1) == "demo-7-1"));
+        assert!(count(&meter.answers) >= 24);
+        assert_eq!((count(&meter.errors), count(&meter.wrong)), (0, 0));
+    }
+
+    /// Half of the keys have lost their server. The client asks for the next key at once: it does
+    /// not make the keys wait that are served.
+    #[test]
+    fn an_error_costs_the_served_keys_nothing() {
+        let begin = Instant::now();
+        let lost = |asked: &str| word(asked, 1).ends_with(['1', '3', '5', '7', '9']);
+        let (meter, seen) =
+            play(
+                Kind::Memcached,
+                1100,
+                move |_, asked| {
+                    if lost(asked) {
+                        "SERVER_ERROR backend lost\r\n".into()
+                    } else {
+                        held(asked)
+                    }
+                },
+            );
+        // An error is the only request for its key in a round: 1 of 11.
+        let errors = seen.iter().filter(|l| lost(l)).count();
+        assert_eq!((errors, seen.len() - errors), (100, 1000));
+        assert!(count(&meter.errors) >= 99 && count(&meter.wrong) == 0);
+        // A pause of 50 ms behind each error would be 5 s.
+        assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn the_value_of_another_key_is_wrong() {
+        for answer in
+            ["VALUE demo-7-0 0 10\r\ndemo-8-0=0\r\nEND\r\n", "VALUE demo-8-0 0 1\r\nx\r\nEND\r\n", "hello\r\n"]
+        {
+            let (meter, _) = play(Kind::Memcached, 4, move |n, asked| if n == 1 { answer.into() } else { held(asked) });
+            assert_eq!((count(&meter.wrong), count(&meter.errors)), (1, 0), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_lost_is_wrong_and_made_again() {
+        let (meter, seen) = play(Kind::Memcached, 5, |n, asked| if n == 2 { String::new() } else { held(asked) });
+        assert_eq!(count(&meter.wrong), 1);
+        assert_eq!(seen[2], seen[3], "the same is asked again");
+    }
+
+    #[test]
+    fn answers_of_http() {
+        let page = |status: &str, body: &str, more: &str| {
+            format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n{more}\r\n{body}", body.len())
+        };
+        for (odd, errors, wrong) in [
+            (page("200", "backend 2\n", ""), 0, 0),
+            (page("200", "backend 2\n", "Connection: close\r\n"), 0, 0),
+            (page("502", "", ""), 1, 0),
+            (page("503", "later", ""), 1, 0),
+            (page("200", "another page", ""), 0, 1),
+            (page("404", "backend 2\n", ""), 0, 1),
+            ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n".into(), 0, 1),
+        ] {
+            let answer = odd.clone();
+            let (meter, _) =
+                play(Kind::Http, 5, move |n, _| if n == 2 { answer.clone() } else { page("200", "backend 1\n", "") });
+            assert_eq!((count(&meter.errors), count(&meter.wrong)), (errors, wrong), "{odd:?}");
+        }
+    }
+}

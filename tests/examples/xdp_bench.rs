@@ -77,7 +77,8 @@ const JOBS: &[Job] = &[
     },
 ];
 
-const HAND: &[&str] = &["empty", "parse_count", "hash_1k", "hash_1m", "lines_1k", "lines_1m", "change"];
+const HAND: &[&str] =
+    &["empty", "parse_count", "hash_1k", "hash_1m", "lines_1k", "lines_1m", "change", "note_meta", "note_head"];
 const OURS: &[&str] = &["parse_count", "whole_walk", "flows_1k", "flows_1m", "rules"];
 
 /// Runs of a measurement: for a million flows so many that each is met.

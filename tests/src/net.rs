@@ -98,9 +98,15 @@ impl Net {
 
     /// A veth pair between two namespaces, both ends up: (namespace, device, address of Ethernet).
     pub fn link(&self, a: (&str, &str, &str), b: (&str, &str, &str)) {
+        self.wide_link(a, b, 1);
+    }
+
+    /// The same with several queues in each direction.
+    pub fn wide_link(&self, a: (&str, &str, &str), b: (&str, &str, &str), queues: u32) {
+        let wide = format!("numrxqueues {queues} numtxqueues {queues}");
         let (na, nb) = (self.name(a.0), self.name(b.0));
         let made = sh(&format!(
-            "ip link add {} address {} netns {na} type veth peer name {} address {} netns {nb}; ip -n {na} link set dev {} up; ip -n {nb} link set dev {} up",
+            "ip link add {} address {} {wide} netns {na} type veth peer name {} address {} {wide} netns {nb}; ip -n {na} link set dev {} up; ip -n {nb} link set dev {} up",
             a.1, a.2, b.1, b.2, a.1, b.1
         ));
         assert_eq!(made.code, Some(0), "{}", made.text);

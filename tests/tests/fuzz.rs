@@ -69,6 +69,7 @@ const APPS: &[(&str, &[&str])] = &[
     ("pfabric_scheduler", &[]),
     ("port_knocking", &[]),
     ("xdp_firewall", &["otherwise=drop"]),
+    ("xdp_kv_cache", &[]),
     ("ddos_filter", &["rate=100", "burst=5", "syn_rate=5", "sample=2"]),
 ];
 

@@ -219,6 +219,83 @@ fn mark(c: &mut Bucket, p: &mut Bucket, now: u64, n: u128, before: u8) -> u8 {
     0
 }
 
+/// A queue's handler that sends copies, of packets whose marks name ports: several packets are
+/// popped at once, or come from another segment.
+const COPIES: &str = r#"
+element Hop {
+    in  x: packet
+    out y: packet
+    on x(p) where p.ip4 { p.ip4.ttl -= 1  p -> y }
+}
+
+app popped {
+    port wire = nic("a"), out = nic("b"), other = nic("c")
+    queue q { depth 64 }
+    hop = Hop()
+    on wire(p) where p.udp {
+        p.mark = u32(p.udp.src % 3) << 16
+        p -> q
+        p.mark = 0x10000
+        p.udp.dst = 7
+        p -> q
+        p.mark = 0xffffffff
+        p.udp.dst = 8
+        p -> q
+        loop max 3 { q.pop() }
+    }
+    on q(p) where p.udp {
+        if p.mark & 0xffff0000 == 0 { p.udp.dst = 9 }
+        p -> hop
+        p -> out
+    }
+    hop -> out
+}
+
+app segments {
+    port wire = nic("a"), out = nic("b"), other = nic("c")
+    queue q { depth 1024, lossless }
+    hop = Hop()
+    segment one on cpu(0) {
+        on wire(p) where p.udp {
+            p.mark = u32(p.udp.src % 3) << 16
+            p -> q
+            p.mark = 0x10000
+            p.udp.dst = 7
+            p -> q
+            p.mark = 0xffffffff
+            p.udp.dst = 8
+            p -> q
+        }
+    }
+    segment two on cpu(1) {
+        on q(p) where p.udp {
+            if p.mark & 0xffff0000 == 0 { p.udp.dst = 9 }
+            p -> hop
+            p -> out
+        }
+    }
+    hop -> out
+}
+"#;
+
+#[test]
+fn a_queues_handler_sends_copies_of_several_packets() {
+    let input = traffic(9, 300, &[0, 1000]);
+    let wanted: Vec<(u16, u8)> = (0..300u16)
+        .flat_map(|i| [if (1000 + i) % 3 == 0 { 9 } else { 53 }, 7, 8])
+        .flat_map(|dst| [(dst, 63), (dst, 64)])
+        .collect();
+    for app in ["popped", "segments"] {
+        let folder = Folder::new(&format!("copies-{app}"));
+        std::fs::write(folder.file("copies.loom"), COPIES).unwrap();
+        write(&folder.file("in.pcap"), &input);
+        let (got, faults, discarded) = both_ways(&folder, &format!("copies.loom:{app}"), &["out", "other"], &[]);
+        let left: Vec<(u16, u8)> = got[0].iter().map(|(_, f)| (u16::from_be_bytes([f[36], f[37]]), f[22])).collect();
+        assert!(left == wanted, "{app}: {} frames, {:?} …", left.len(), &left[..left.len().min(12)]);
+        assert_eq!((got[1].len(), faults, discarded), (0, 0, 0), "{app}");
+    }
+}
+
 #[test]
 fn limiters_and_meters() {
     let folder = Folder::new("gauges");

@@ -1,8 +1,11 @@
 //! Random commands, good and bad, get the same bytes from a real server and from ours: memcached
-//! beside `kv_server` and `memcached_proxy`, Redis beside `redis_proxy`. After each step both
-//! servers must hold the same data. `COMMANDS=n` sends more commands, `SEED=n` others.
+//! beside `kv_server` and the proxies, in both protocols, and Redis beside `redis_proxy`. After
+//! each step both servers must hold the same data. `COMMANDS=n` sends more commands, `SEED=n`
+//! others.
 
+use std::collections::HashMap;
 use wireloom_tests::client::show;
+use wireloom_tests::memcached::binary::{op, Packet};
 use wireloom_tests::memcached::Service as Memcached;
 use wireloom_tests::redis::{request, Service as Redis};
 use wireloom_tests::{plain, require_tool, Client, Process};
@@ -30,9 +33,27 @@ fn mostly<'a>(r: &mut Rng, usual: &[&'a str], odd: &[&'a str]) -> &'a str {
 
 // ---- memcached ----
 
-const KEYS: &[&str] = &["a", "b", "c", "n", "x:1", "é", "!\"#", "0", "noreply", "-", "q"];
+const KEYS: &[&str] = &["a", "b", "c", "n", "x:1", "é", "!\"#", "0", "noreply", "-", "q", "\x7f", "\x01\t\x1b[0m"];
 
-const EXPTIMES: (&[&str], &[&str]) = (&["0", "100", "1000"], &["-1", "2592000", "2592001", "x", "", "noreply"]);
+const EXPTIMES: (&[&str], &[&str]) = (
+    &["0", "100", "1000"],
+    &[
+        "-1",
+        "2592000",
+        "2592001",
+        "x",
+        "",
+        "noreply",
+        "+100",
+        "-0",
+        "+-1",
+        "2147483648",
+        "4294967296",
+        "4294967396",
+        "-2147483649",
+        "9223372036854775808",
+    ],
+);
 
 const FLAGS: &[&str] = &[
     "v", "k", "f", "s", "q", "q", "qx", "vq", "O7", "Oab", "N30", "T100", "T0", "R30", "x", "D5", "J10", "MS", "MA",
@@ -75,14 +96,16 @@ fn size(r: &mut Rng, data: &[u8]) -> String {
 
 fn memcached_command(r: &mut Rng, meta: bool) -> Vec<u8> {
     let key = pick(r, KEYS);
-    let gap = mostly(r, &[" "], &["  "]);
+    // Without a blank the verb is another one.
+    let gap = mostly(r, &[" "], &["  ", ""]);
     let exptime = mostly(r, EXPTIMES.0, EXPTIMES.1);
     let noreply = mostly(r, &["", "", "", " noreply"], &[" noreply ", "  noreply", " no", " 0", " 0 noreply", " "]);
-    let number = mostly(r, &["0", "1", "5", "100"], &["18446744073709551616", "x", "", "1.5", "noreply", "007"]);
+    let number =
+        mostly(r, &["0", "1", "5", "100"], &["18446744073709551616", "x", "", "1.5", "noreply", "007", "+1", "-1"]);
     match r.u8(..20) {
         0..=5 => {
             let verb = pick(r, &["set", "set", "set", "add", "replace", "append", "prepend"]);
-            let flags = mostly(r, &["0", "5"], &["4294967295", "4294967296", "x", "", "-1"]);
+            let flags = mostly(r, &["0", "5"], &["4294967295", "4294967296", "x", "", "-1", "+5"]);
             let data = value(r);
             let line = format!("{verb}{gap}{key} {flags} {exptime} {}{noreply}\r\n", size(r, &data));
             [line.as_bytes(), &data, b"\r\n"].concat()
@@ -178,6 +201,188 @@ fn kv_server_beside_memcached() {
 fn memcached_proxy_beside_memcached() {
     if require_tool("memcached") && !plain() {
         memcached_beside(&Memcached::proxy(2, &[]), true);
+    }
+}
+
+// ---- memcached, binary ----
+
+/// The binary protocol has keys of any bytes.
+const BINARY_KEYS: &[&str] = &["a", "b", "c", "n", "x:1", "é", "0", " ", "a b", "\r\n", "\0", "\x7f"];
+
+/// The `cas` of a request. Each server has given stamps of its own.
+enum Cas {
+    Any,
+    Wrong,
+    /// The stamp that the last answer about the key had.
+    Seen,
+}
+
+fn expiry(r: &mut Rng) -> u32 {
+    let usual = [0, 100, 1000];
+    // Unix times long ago and far ahead, -1, and the least time that is one.
+    let odd = [1, 2_592_001, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, 0xffff_ffff];
+    // An entry of one second may end between the two servers' answers.
+    if r.u8(..10) < 8 {
+        usual[r.usize(..3)]
+    } else {
+        odd[1 + r.usize(..5)]
+    }
+}
+
+const QUIET: &[u8] = &[
+    op::GETQ,
+    op::GETKQ,
+    op::GATQ,
+    op::GATKQ,
+    op::SETQ,
+    op::ADDQ,
+    op::REPLACEQ,
+    op::APPENDQ,
+    op::PREPENDQ,
+    op::DELETEQ,
+    op::INCREMENTQ,
+    op::DECREMENTQ,
+];
+
+/// The commands that are sent: all that memcached knows, those of `memcached_proxy`, which does not
+/// pass on `flush`, and the loud ones.
+#[derive(Clone, Copy, PartialEq)]
+enum Set {
+    All,
+    NoFlush,
+    Loud,
+}
+
+fn binary_command(r: &mut Rng, set: Set) -> (Packet, Cas) {
+    loop {
+        let (packet, cas) = any_binary_command(r);
+        let loud = packet.opcode < 0x50 && !QUIET.contains(&packet.opcode);
+        let flush = [op::FLUSH, op::FLUSHQ].contains(&packet.opcode);
+        if set == Set::All || !flush && (set == Set::NoFlush || loud) {
+            return (packet, cas);
+        }
+    }
+}
+
+/// A request that a server answers without ending the connection.
+fn any_binary_command(r: &mut Rng) -> (Packet, Cas) {
+    let key = BINARY_KEYS[r.usize(..BINARY_KEYS.len())];
+    let cas = match r.u8(..10) {
+        0 => Cas::Wrong,
+        1 | 2 => Cas::Seen,
+        _ => Cas::Any,
+    };
+    let of = |r: &mut Rng, list: &[u8]| list[r.usize(..list.len())];
+    let packet = match r.u8(..20) {
+        0..=5 => {
+            let opcode = of(r, &[op::SET, op::SET, op::SETQ, op::ADD, op::ADDQ, op::REPLACE, op::REPLACEQ]);
+            let flags = [0u32, 5, 0xffff_ffff][r.usize(..3)];
+            let extras = [flags.to_be_bytes(), expiry(r).to_be_bytes()].concat();
+            Packet { extras, ..Packet::store(opcode, key, &value(r)) }
+        }
+        6 | 7 => {
+            let opcode = of(r, &[op::APPEND, op::APPENDQ, op::PREPEND, op::PREPENDQ]);
+            Packet::join(opcode, key, &value(r))
+        }
+        8 | 9 => {
+            // Numbers only grow, see `value`.
+            let (opcode, by) = match r.bool() {
+                true => (of(r, &[op::INCREMENT, op::INCREMENTQ]), [0, 1, 5, 100][r.usize(..4)]),
+                false => (of(r, &[op::DECREMENT, op::DECREMENTQ]), 0),
+            };
+            let mut packet = Packet::change(opcode, key, by, [0, 1, 77][r.usize(..3)]);
+            packet.extras[16..].copy_from_slice(&expiry(r).to_be_bytes());
+            packet
+        }
+        10 => Packet::request(of(r, &[op::DELETE, op::DELETEQ]), key),
+        11..=13 => Packet::request(of(r, &[op::GET, op::GETQ, op::GETK, op::GETKQ]), key),
+        14 | 15 => Packet::touch(of(r, &[op::TOUCH, op::GAT, op::GATQ, op::GATK, op::GATKQ]), key, expiry(r)),
+        16 => Packet::request(of(r, &[op::NOOP, op::VERSION]), ""),
+        // Behind an unknown command with a body memcached drops as many bytes of the next one.
+        17 => Packet::request(of(r, &[0x50, 0x7f, 0xff]), ""),
+        18 => Packet::request(of(r, &[op::FLUSH, op::FLUSHQ]), ""),
+        _ => Packet::request(op::GET, key),
+    };
+    let keyed = !packet.key.is_empty() && packet.opcode < 0x50;
+    (packet, if keyed { cas } else { Cas::Any })
+}
+
+/// The bytes of requests for a server that has given these stamps.
+fn with_cas(requests: &[(Packet, Cas)], seen: &HashMap<Vec<u8>, u64>) -> Vec<u8> {
+    // Servers count their stamps from 1 on, or draw them below 2^48.
+    const WRONG: u64 = 0x7777_7777_7777_7777;
+    let cas = |p: &Packet, cas: &Cas| match cas {
+        Cas::Any => 0,
+        Cas::Wrong => WRONG,
+        Cas::Seen => seen.get(&p.key).copied().unwrap_or(WRONG),
+    };
+    requests.iter().flat_map(|(p, c)| p.clone().cas(cas(p, c)).bytes()).collect()
+}
+
+/// All answers up to that to a noop of this number, as they are compared: of a stamp whether there
+/// is one, of a version nothing. Stamps are kept by the keys of their requests.
+fn answers(c: &mut Client, requests: &[(Packet, Cas)], end: u32, seen: &mut HashMap<Vec<u8>, u64>) -> Vec<Packet> {
+    let mut all = Vec::new();
+    loop {
+        let mut answer = Packet::take(c);
+        if (answer.opcode, answer.opaque) == (op::NOOP, end) {
+            return all;
+        }
+        if answer.cas != 0 {
+            let request = requests.iter().find(|(p, _)| p.opaque == answer.opaque).expect("an answer to a request");
+            seen.insert(request.0.key.clone(), answer.cas);
+            answer.cas = 1;
+        }
+        if answer.opcode == op::VERSION {
+            answer.value.clear();
+        }
+        all.push(answer);
+    }
+}
+
+fn binary_beside(ours: &Memcached, set: Set) {
+    let real = Process::memcached();
+    let (mut a, mut b) = (Client::connect(real.port), Client::connect(ours.port));
+    let (mut seen_a, mut seen_b) = (HashMap::new(), HashMap::new());
+    let mut r = Rng::with_seed(number_of("SEED", 1));
+    let mut opaque = 0;
+    for _ in 0..commands() {
+        let said: Vec<_> = (0..[1, 1, 1, 2, 4][r.usize(..5)]).map(|_| binary_command(&mut r, set)).collect();
+        let held = BINARY_KEYS.iter().map(|k| (Packet::request(op::GETK, k), Cas::Any)).collect();
+        for mut step in [said, held] {
+            for (packet, _) in &mut step {
+                opaque += 1;
+                packet.opaque = opaque;
+            }
+            opaque += 1;
+            let end = Packet::request(op::NOOP, "").opaque(opaque).bytes();
+            a.send([with_cas(&step, &seen_a), end.clone()].concat());
+            b.send([with_cas(&step, &seen_b), end].concat());
+            let (x, y) = (answers(&mut a, &step, opaque, &mut seen_a), answers(&mut b, &step, opaque, &mut seen_b));
+            let said: Vec<&Packet> = step.iter().map(|(p, _)| p).collect();
+            assert!(x == y, "{said:?}\n   real {x:?}\n   ours {y:?}");
+        }
+    }
+}
+
+#[test]
+fn kv_server_beside_memcached_binary() {
+    if require_tool("memcached") {
+        binary_beside(&Memcached::kv(), Set::All);
+    }
+}
+
+#[test]
+fn memcached_proxy_beside_memcached_binary() {
+    if require_tool("memcached") && !plain() {
+        binary_beside(&Memcached::proxy(2, &[]), Set::NoFlush);
+    }
+}
+
+#[test]
+fn memcached_proxy_brief_beside_memcached() {
+    if require_tool("memcached") && !plain() {
+        binary_beside(&Memcached::brief(2), Set::Loud);
     }
 }
 

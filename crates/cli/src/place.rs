@@ -2,28 +2,41 @@
 //!
 //! In: the module of the app that is to run, and its settings. Out: [`Placed`], the programs that
 //! the kernel has accepted. The CPU's program keeps all of its handlers. Those that the hook runs
-//! are [`HandlerOn::Elsewhere`] for the runtime, and their ports are bound to nothing.
+//! are [`HandlerOn::Elsewhere`] for the runtime. Ports that the CPU neither reads nor sends to are
+//! bound to nothing. A handler that cannot run in the hook may have a filter there: then the CPU
+//! runs it for the frames that the filter leaves.
 
 use crate::args::{self, XdpMode};
 use crate::{engine, serve, Failure};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use wireloom_codegen_c::xdp::emit;
+use wireloom_codegen_c::xdp::{emit, QUEUES};
 use wireloom_interp::OutsideTable;
 use wireloom_ir::core_partition::Uses;
 use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind};
 use wireloom_ir::ops::Device;
 use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
 use wireloom_ir::{HandlerId, Module, On, PortId, Span, TableId, TableKind};
+use wireloom_runtime::packet::{Gives, Hooked};
 use wireloom_runtime::{params, Outside, Program};
 use wireloom_xdp::{Mode, Object, Settings, Verdict};
 
 /// A handler that runs in the hook.
 struct Part {
     handler: HandlerId,
+    port: PortId,
     /// In the order of the port's instances.
     interfaces: Vec<String>,
+    /// It is the filter of a handler that the CPU runs.
+    filter: bool,
+}
+
+/// The handlers of a run, by device.
+struct Choice {
+    parts: Vec<Part>,
+    /// Handlers of interfaces that stay on the CPU.
+    rest: Vec<Part>,
 }
 
 /// The handlers of a run that the hook runs, and their programs.
@@ -31,6 +44,8 @@ struct Part {
 pub struct Placed {
     parts: Vec<Part>,
     object: Option<Arc<Mutex<Object>>>,
+    /// Interfaces from which the process takes frames.
+    hooked: Vec<Hooked>,
 }
 
 fn locked(object: &Mutex<Object>) -> MutexGuard<'_, Object> {
@@ -50,12 +65,29 @@ fn sweep(object: Arc<Mutex<Object>>) {
     engine::without_signals(|| std::thread::Builder::new().name("sweep".into()).spawn(work).ok());
 }
 
+/// Frames that the hook has received, by what became of them.
+fn fates(o: &Object) -> [(&'static str, u64); 5] {
+    let (given, unheard) = (o.given(), o.unheard());
+    let (sent, dropped) = (o.fate(Verdict::Tx) + o.fate(Verdict::Redirect), o.fate(Verdict::Drop));
+    [
+        ("kernel", o.fate(Verdict::Pass)),
+        ("sent", sent.saturating_sub(given)),
+        ("process", given),
+        ("no_socket", unheard),
+        ("dropped", (dropped + o.fate(Verdict::Aborted)).saturating_sub(unheard)),
+    ]
+}
+
 /// The hook's part of the app, for the runtime.
 struct Beside(Arc<Mutex<Object>>);
 
 impl Outside for Beside {
     fn counter(&self, counter: usize) -> u64 {
         locked(&self.0).counter(counter)
+    }
+
+    fn fates(&self) -> Vec<(&'static str, u64)> {
+        fates(&locked(&self.0)).to_vec()
     }
 
     fn faults(&self) -> Vec<(u32, u32, u64)> {
@@ -115,16 +147,19 @@ pub fn ir(m: &Module, set: &[String]) -> Result<String, Failure> {
 
 /// `wireloom emit bpf`.
 pub fn text(m: &Module, set: &[String]) -> Result<String, Failure> {
-    let special = with_values(m, &settings(m, set)?)?;
+    let mut special = with_values(m, &settings(m, set)?)?;
     let mut why = String::new();
     for (h, _) in handlers(&special) {
         for o in &obstacles(&special, h) {
             let _ = write!(why, "\n  {}", line_of(&special, o));
         }
     }
-    let all = placement::together(&special, &placement::candidates(&special));
+    let candidates = placement::candidates(&special);
+    let mut all = placement::together(&special, &candidates);
+    let rest: Vec<HandlerId> = candidates.into_iter().filter(|h| !all.contains(h)).collect();
+    all.extend(placement::split(&mut special, &rest).iter().map(|s| s.filter));
     let names = settings_of_ports(m, set)?;
-    let instances = |p: PortId| names.ports[p.index()].names.len() as u32;
+    let instances = |p: PortId| names.ports.get(p.index()).map_or(1, |p| p.names.len()) as u32;
     match emit(&special, &all, &instances).filter(|_| !all.is_empty()) {
         Some(source) => Ok(source.text),
         None if why.is_empty() => Err(Failure::Said(format!("app `{}` has no handler of packets", m.app))),
@@ -140,9 +175,16 @@ fn settings_of_ports(m: &Module, set: &[String]) -> Result<params::Settings, Fai
 pub fn report(m: &Module, set: &[String]) -> Result<String, Failure> {
     let special = with_values(m, &settings(m, set)?)?;
     let mut out = format!("app {}\n", m.app);
+    let kept: Vec<HandlerId> =
+        handlers(&special).map(|h| h.0).filter(|h| !obstacles(&special, *h).is_empty()).collect();
+    let filters = placement::split(&mut special.clone(), &kept);
     for (h, _) in handlers(&special) {
         let (name, found) = (&special.handlers[h.index()].name, obstacles(&special, h));
-        let device = if found.is_empty() { "xdp" } else { "cpu" };
+        let device = match found.is_empty() {
+            true => "xdp",
+            false if filters.iter().any(|f| f.handler == h) => "cpu, behind a filter in xdp",
+            false => "cpu",
+        };
         let _ = writeln!(out, "  on {name}: {device}");
         for o in &found {
             let hint = if o.hint.is_empty() { String::new() } else { format!("; {}", o.hint) };
@@ -166,34 +208,46 @@ fn interfaces(m: &Module, port: PortId, names: &[String], bind: &[(String, Strin
     }
 }
 
-/// The handlers of a run, by device.
+/// An app and the settings of its run.
 struct Run<'a> {
     m: &'a Module,
-    /// The module with the values of parameters.
-    special: &'a Module,
     ports: params::Settings,
     bind: Vec<(String, String)>,
+    mode: XdpMode,
 }
 
 impl Run<'_> {
     fn interfaces(&self, port: PortId) -> Result<Vec<String>, String> {
-        interfaces(self.m, port, &self.ports.ports[port.index()].names, &self.bind)
+        match self.ports.ports.get(port.index()) {
+            Some(p) => interfaces(self.m, port, &p.names, &self.bind),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn instances(&self, port: PortId) -> u32 {
-        let names = self.ports.ports[port.index()].names.len();
-        self.interfaces(port).map_or(names, |all| all.len()) as u32
+        let names = self.ports.ports.get(port.index()).map_or(1, |p| p.names.len());
+        self.interfaces(port).map_or(names, |all| all.len().max(1)) as u32
     }
 
-    /// The handlers that go to the hook. `every`: those that name no device, too. The others are
-    /// named.
-    fn choose(&self, every: bool) -> Result<Vec<Part>, Failure> {
-        let (m, special) = (self.m, self.special);
-        let asked = |h: HandlerId| m.handlers[h.index()].device == Device::Xdp;
+    /// Ports that are bound to something else than an interface are the process's.
+    fn bind(&self, special: &mut Module) {
+        for n in 0..special.ports.len() {
+            let bound = self.interfaces(PortId(n as u32)).is_ok();
+            if let PortKind::Frames { engine: engine @ FrameEngine::Nic, .. } = &mut special.ports[n].kind {
+                *engine = if bound { FrameEngine::Nic } else { FrameEngine::Memory };
+            }
+        }
+    }
+
+    /// The handlers that go to the hook. `every`: those that name no device, too. Handlers are
+    /// named whose ports are no interfaces.
+    fn choose(&self, special: &Module, every: bool) -> Result<Choice, Failure> {
+        let asked = |h: HandlerId| self.m.handlers[h.index()].device == Device::Xdp;
         let mut parts = Vec::new();
-        for (handler, port) in handlers(special).filter(|h| every || asked(h.0)) {
+        let outside = |p: PortId| !self.m.ports[p.index()].kind.is_inside();
+        for (handler, port) in handlers(special).filter(|h| outside(h.1) && (every || asked(h.0))) {
             match self.interfaces(port) {
-                Ok(interfaces) => parts.push(Part { handler, interfaces }),
+                Ok(interfaces) => parts.push(Part { handler, port, interfaces, filter: false }),
                 Err(other) => {
                     let name = &special.handlers[handler.index()].name;
                     eprintln!("wireloom: on {name} stays on the CPU: its port is bound to {other}");
@@ -201,23 +255,39 @@ impl Run<'_> {
             }
         }
         let candidates: Vec<HandlerId> = parts.iter().map(|p| p.handler).collect();
-        for h in &candidates {
-            let Some(first) = placement::obstacles_among(special, *h, &candidates).into_iter().next() else { continue };
-            if asked(*h) {
-                return Err(Failure::Said(line_of(special, &first)));
-            }
-            let name = &special.handlers[h.index()].name;
-            eprintln!("wireloom: on {name} stays on the CPU: {}", line_of(special, &first));
-            parts.retain(|p| p.handler != *h);
+        let obstacle = |h: HandlerId| placement::obstacles_among(special, h, &candidates).into_iter().next();
+        if let Some(o) = candidates.iter().filter(|h| asked(**h)).find_map(|h| obstacle(*h)) {
+            return Err(Failure::Said(line_of(special, &o)));
         }
-        Ok(parts)
+        let (rest, parts) = parts.into_iter().partition(|p| obstacle(p.handler).is_some());
+        Ok(Choice { parts, rest })
+    }
+
+    /// Gives filters to handlers that stay on the CPU. All of them are named.
+    fn filters(&self, special: &mut Module, choice: Choice) -> Vec<Part> {
+        let Choice { mut parts, rest } = choice;
+        let filters = placement::split(special, &rest.iter().map(|p| p.handler).collect::<Vec<_>>());
+        let in_hook: Vec<HandlerId> = parts.iter().map(|p| p.handler).collect();
+        for mut part in rest {
+            let name = special.handlers[part.handler.index()].name.clone();
+            if let Some(f) = filters.iter().find(|f| f.handler == part.handler) {
+                eprintln!(
+                    "wireloom: on {name} has a filter in XDP, the rest stays on the CPU: {}",
+                    line_of(special, &f.left)
+                );
+                (part.handler, part.filter) = (f.filter, true);
+                parts.push(part);
+            } else if let Some(o) = placement::obstacles_among(special, part.handler, &in_hook).into_iter().next() {
+                eprintln!("wireloom: on {name} stays on the CPU: {}", line_of(special, &o));
+            }
+        }
+        parts
     }
 
     /// Compiles and loads the programs of handlers.
-    fn load(&self, parts: &[Part]) -> Result<Object, Failure> {
+    fn load(&self, special: &Module, parts: &[Part]) -> Result<Object, Failure> {
         let all: Vec<HandlerId> = parts.iter().map(|p| p.handler).collect();
-        let source =
-            emit(self.special, &all, &|p| self.instances(p)).ok_or("internal error: a handler without a port")?;
+        let source = emit(special, &all, &|p| self.instances(p)).ok_or("internal error: a handler without a port")?;
         let mut settings = Settings::default();
         for (part, p) in parts.iter().zip(&source.programs).filter(|(_, p)| p.instances > 1) {
             let numbers = part.interfaces.iter().map(|name| wireloom_xdp::number_of(name));
@@ -238,6 +308,29 @@ impl Run<'_> {
         }
         Ok(object)
     }
+
+    /// The interfaces whose frames may come to the process.
+    fn hooked(&self, object: &Object, parts: &[Part]) -> Result<Vec<Hooked>, Failure> {
+        let source = object.source();
+        let gives = match source.target {
+            Some(t) => Gives::To { port: t.port, instance: t.instance },
+            None => Gives::Noted,
+        };
+        let mut all = Vec::new();
+        for (n, part) in parts.iter().enumerate().filter(|(n, _)| source.programs[*n].gives) {
+            let sockets = Arc::new(object.sockets(n)?);
+            all.extend((0..part.interfaces.len()).map(|instance| Hooked {
+                port: part.port.index(),
+                instance,
+                sockets: sockets.clone(),
+                first: instance as u32 * QUEUES,
+                queues: QUEUES,
+                gives,
+                copied: self.mode == XdpMode::Generic,
+            }));
+        }
+        Ok(all)
+    }
 }
 
 /// Loads the programs of all handlers that can run in the hook; the others are named.
@@ -251,12 +344,18 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
             "an app with handlers in XDP runs by itself: start the others in a process of their own".into(),
         ));
     };
-    let special = with_values(m, sets)?;
+    let mut special = with_values(m, sets)?;
     let (bind, ports) = (serve::frames(&args.serve)?.bind, params::resolve(&m.desc(), sets)?);
-    let run = Run { m, special: &special, ports, bind };
-    let parts = run.choose(args.place.is_some())?;
-    let object = if parts.is_empty() { None } else { Some(Arc::new(Mutex::new(run.load(&parts)?))) };
-    let placed = Placed { parts, object };
+    let run = Run { m, ports, bind, mode: args.xdp_mode };
+    run.bind(&mut special);
+    let choice = run.choose(&special, args.place.is_some())?;
+    let parts = run.filters(&mut special, choice);
+    if parts.is_empty() {
+        return Ok(Placed::default());
+    }
+    let object = run.load(&special, &parts)?;
+    let hooked = run.hooked(&object, &parts)?;
+    let placed = Placed { parts, object: Some(Arc::new(Mutex::new(object))), hooked };
     for (port, binding) in placed.unread(m, &run.bind) {
         args.serve.bind.retain(|b| b.split_once('=').is_none_or(|b| b.0 != port));
         args.serve.bind.push(binding);
@@ -266,7 +365,12 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
 
 impl Placed {
     fn has(&self, h: usize) -> bool {
-        self.parts.iter().any(|p| p.handler.index() == h)
+        self.parts.iter().any(|p| p.handler.index() == h && !p.filter)
+    }
+
+    /// The interfaces from which the process takes frames that the hook leaves to it.
+    pub fn hooked(&self) -> Vec<Hooked> {
+        self.hooked.clone()
     }
 
     /// Ports that the CPU neither reads nor sends to are bound to nothing.
@@ -277,6 +381,7 @@ impl Placed {
         let rest = || m.handlers.iter().enumerate().filter(|(n, _)| !self.has(*n)).map(|h| h.1);
         let used = |p: PortId| {
             rest().any(|h| matches!(h.on, On::Frame { port, .. } if port == p) || Uses::of(m, h).sends.contains(&p))
+                || self.hooked.iter().any(|h| h.port == p.index())
         };
         let outside = |p: &PortId| {
             matches!(m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Nic | FrameEngine::Kernel, .. })
@@ -334,12 +439,15 @@ impl Placed {
         let Some(object) = &self.object else { return };
         let (o, mut names) = (locked(object), Vec::new());
         self.parts.iter().for_each(|p| names.extend(p.interfaces.iter().map(String::as_str)));
-        let (passed, dropped) = (o.fate(Verdict::Pass), o.fate(Verdict::Drop) + o.fate(Verdict::Aborted));
-        let sent = o.fate(Verdict::Tx) + o.fate(Verdict::Redirect);
+        let [(_, passed), (_, sent), (_, given), (_, unheard), (_, dropped)] = fates(&o);
         let faults: u64 = (0..o.source().faults as u16).map(|k| o.faults(k)).sum();
+        let process = match self.hooked.is_empty() {
+            true => String::new(),
+            false => format!("{given} to the process, {unheard} without a socket, "),
+        };
         eprintln!(
-            "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {dropped} dropped, {faults} faults",
-            names.join(", "), passed + sent + dropped
+            "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {process}{dropped} dropped, {faults} faults",
+            names.join(", "), passed + sent + given + unheard + dropped
         );
     }
 }

@@ -51,8 +51,8 @@ pub fn run(mut args: Run) -> Outcome {
     }
     let interpreted = programs.iter().any(|p| p.2);
     let programs = programs.into_iter().map(|(program, desc, _)| (program, desc)).collect();
-    let attach = placed.attach(args.xdp_mode);
-    serve::serve_all(programs, &args.serve, begin, interpreted, attach)?;
+    let (attach, hooked) = (placed.attach(args.xdp_mode), placed.hooked());
+    serve::serve_all(programs, &args.serve, begin, interpreted, (hooked, attach))?;
     placed.tell();
     // Compilers that still run are of no use to anybody.
     drop(later);

@@ -189,12 +189,12 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let mut rest = block.as_slice();
         while let Some(s) = rest.first() {
             let run = rest.iter().take_while(|s| matches!(&s.kind, StmtKind::Emit(e) if self.joins(e))).count();
-            if run > 1 {
+            if run > 1 && !self.g.xdp {
                 self.emit_run(&rest[..run])
             } else {
                 self.stmt(s)
             }
-            rest = &rest[run.max(1)..];
+            rest = &rest[if self.g.xdp { 1 } else { run.max(1) }..];
         }
         self.marked.clear();
     }
@@ -228,7 +228,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         }
     }
 
-    fn stmt(&mut self, s: &'m Stmt) {
+    pub fn stmt(&mut self, s: &'m Stmt) {
         self.origin(s);
         if self.g.xdp && self.xdp_stmt(&s.kind) {
             return;

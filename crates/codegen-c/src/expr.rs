@@ -358,6 +358,10 @@ impl Gen<'_> {
             ExprKind::FrameTime(_) if self.xdp => "x->core->wall".into(),
             ExprKind::FrameInstance(l) => format!("(uint32_t){}->f->instance", local(s, *l)),
             ExprKind::FrameTime(l) => format!("{}->f->time", local(s, *l)),
+            ExprKind::Payload(l, None) if self.xdp => format!("wl_of_frame(x, {0}->top, {0}->end)", local(s, *l)),
+            ExprKind::Payload(l, Some(n)) if self.xdp => {
+                format!("wl_of_frame(x, {0}->to[{n}], {0}->lim[{n}])", local(s, *l))
+            }
             ExprKind::Payload(l, None) => format!("wl_b({0}->p + {0}->top, {0}->end - {0}->top)", local(s, *l)),
             ExprKind::Payload(l, Some(n)) => {
                 format!("wl_b({0}->p + {0}->to[{n}], (uint32_t)({0}->lim[{n}] - {0}->to[{n}]))", local(s, *l))
@@ -369,6 +373,7 @@ impl Gen<'_> {
             },
             ExprKind::Int(v) => self.int(*v, e.ty),
             ExprKind::Bool(b) => b.to_string(),
+            ExprKind::Bytes(b) if self.xdp => self.xdp_literal(b),
             ExprKind::Bytes(b) => format!("wl_b({}, {})", names::literal(b), b.len()),
             ExprKind::Local(l) => s.locals.get(l.index()).map_or_else(|| "0".into(), |l| l.0.clone()),
             ExprKind::Param(p) => self.param(*p, e.ty),
@@ -544,6 +549,11 @@ impl Gen<'_> {
     fn binary(&mut self, s: &Scope, op: BinOp, a: &Expr, b: &Expr, ty: TyId) -> String {
         use BinOp::*;
         let (x, y) = (self.expr(s, a), self.expr(s, b));
+        if let (true, Eq | Ne) = (self.xdp, op) {
+            if let Some(text) = self.xdp_equal((a, &x), (b, &y)) {
+                return if op == Eq { text } else { format!("!{text}") };
+            }
+        }
         match op {
             And => return format!("({x} && {y})"),
             Or => return format!("({x} || {y})"),
@@ -701,7 +711,14 @@ impl Gen<'_> {
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn builtin(&mut self, s: &Scope, b: Builtin, args: &[Expr], ty: TyId) -> String {
-        let a = self.exprs(s, args);
+        let mut a = self.exprs(s, args);
+        if self.xdp {
+            // They may be arguments of macros.
+            a.iter_mut().for_each(|a| *a = format!("({a})"));
+            if let Some(text) = self.xdp_builtin(b, args, &a) {
+                return text;
+            }
+        }
         let arg = |i: usize| a.get(i).cloned().unwrap_or_else(|| "0".into());
         let signed = args.first().is_some_and(|e| matches!(self.m.ty(e.ty), Ty::Int(_)));
         match b {

@@ -108,7 +108,7 @@ impl<'m> Gen<'m> {
             text.push_str(&format!("/* {title} */\nif ({test}) {{\n{found}{rest}}}\n"));
         }
         if way.size == Size::Open {
-            text.push_str(&format!("if (!({})) return false;\n", holds(way.at)));
+            text.push_str(&format!("if (!({})) return false;\n", self.holds(way.at)));
         }
         for x in list {
             let cond = x.cond.map_or("true".into(), |c| self.expr(&layer_scope(u), c));
@@ -200,11 +200,14 @@ impl<'m> Gen<'m> {
         // A header without conditions is tested together with the next one.
         let plain = asks.bits.is_empty() && asks.rest.is_empty() && asks.rules.is_empty() && asks.covers.is_none();
         let mut tests: Vec<String> = asks.rest.iter().map(|c| self.expr(&layer_scope(u), c)).collect();
-        tests.splice(0..0, same_bits(&asks.bits, at + least));
+        tests.splice(0..0, self.same_bits(&asks.bits, at + least));
         match (way.size, plain) {
             (Size::Open, true) => {}
-            (Size::Ends, _) => tests.insert(0, format!("v->end - {at} >= {least}")),
-            _ => tests.insert(0, holds(at + least)),
+            (Size::Ends, _) => {
+                let verified = if self.xdp { format!(" && {}", self.holds(at + least)) } else { String::new() };
+                tests.insert(0, format!("v->end - {at} >= {least}{verified}"))
+            }
+            _ => tests.insert(0, self.holds(at + least)),
         }
         let mut found = format!("{{\nconst uint32_t at = {at};\nconst uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h; (void)left;\n{}", asks.rules);
         if let Some(covers) = &asks.covers {
@@ -231,7 +234,7 @@ impl<'m> Gen<'m> {
         let mut text = format!("/* {} */\nif (WL_UNLIKELY(v->n < {})) return false;\nconst uint32_t at = {at}, left = v->end - at;\nconst uint8_t *h = v->p + at;\n(void)h;\n", titles.join(" or "), at + most);
         for (x, a) in ends.iter().zip(&asks) {
             let (n, least) = (x.layer, a.least);
-            let tests: String = same_bits(&a.bits, at + least).iter().map(|t| format!(" & ({t})")).collect();
+            let tests: String = self.same_bits(&a.bits, at + least).iter().map(|t| format!(" & ({t})")).collect();
             let covers = a.covers.as_ref().map_or(String::new(), |c| {
                 format!("const uint32_t covers = {c};\nis &= covers - size <= left - size;\nend_{n} = at + covers;\n")
             });
@@ -258,36 +261,41 @@ fn this(i: &Inst) -> Scope {
     Scope { this: Some(i.clone()), ..Scope::default() }
 }
 
-/// That a frame holds so many bytes, and no more than any common one.
-fn holds(bytes: u32) -> String {
-    format!("v->n - {bytes}u <= {}u", 65535u32.saturating_sub(bytes))
-}
-
-/// Compares bits by words of a frame that has `there` bytes.
-fn same_bits(bits: &Bits, there: u32) -> Vec<String> {
-    let most = [8, 4, 2, 1].into_iter().find(|n| *n <= there).unwrap_or(1);
-    let (mut tests, mut left): (Vec<_>, Vec<_>) = (Vec::new(), bits.iter().collect());
-    while let Some((first, _)) = left.first().copied() {
-        let n = left.iter().take_while(|b| *b.0 < first + most).count();
-        let span = left[n - 1].0 - first + 1;
-        let size = span.next_power_of_two();
-        let from = (*first).min(there - size);
-        let word = |part: fn(&(u8, u8)) -> u8| {
-            left[..n].iter().fold(0u64, |w, (at, b)| w | u64::from(part(b)) << (8 * (*at - from)))
-        };
-        let (mask, value) = (word(|b| b.0), word(|b| b.1));
-        let load = match size {
-            1 => format!("v->p[{from}]"),
-            _ => format!("wl_le{}(v->p + {from})", size * 8),
-        };
-        let number = |w: u64| if size == 8 { format!("UINT64_C({w:#x})") } else { format!("{w:#x}u") };
-        let whole = mask == u64::MAX >> (64 - 8 * size);
-        tests.push(if whole {
-            format!("{load} == {}", number(value))
-        } else {
-            format!("({load} & {}) == {}", number(mask), number(value))
-        });
-        left.drain(..n);
+impl Gen<'_> {
+    /// That a frame holds so many bytes, and no more than any common one.
+    fn holds(&self, bytes: u32) -> String {
+        if self.xdp {
+            return format!("v->p + {bytes} <= x->end");
+        }
+        format!("v->n - {bytes}u <= {}u", 65535u32.saturating_sub(bytes))
     }
-    tests
+
+    /// Compares bits by words of a frame that has `there` bytes.
+    fn same_bits(&self, bits: &Bits, there: u32) -> Vec<String> {
+        let most = [8, 4, 2, 1].into_iter().find(|n| *n <= there).unwrap_or(1);
+        let (mut tests, mut left): (Vec<_>, Vec<_>) = (Vec::new(), bits.iter().collect());
+        while let Some((first, _)) = left.first().copied() {
+            let n = left.iter().take_while(|b| *b.0 < first + most).count();
+            let span = left[n - 1].0 - first + 1;
+            let size = span.next_power_of_two();
+            let from = (*first).min(there - size);
+            let word = |part: fn(&(u8, u8)) -> u8| {
+                left[..n].iter().fold(0u64, |w, (at, b)| w | u64::from(part(b)) << (8 * (*at - from)))
+            };
+            let (mask, value) = (word(|b| b.0), word(|b| b.1));
+            let load = match size {
+                1 => format!("v->p[{from}]"),
+                _ => format!("{}_le{}(v->p + {from})", if self.xdp { "wl_known" } else { "wl" }, size * 8),
+            };
+            let number = |w: u64| if size == 8 { format!("UINT64_C({w:#x})") } else { format!("{w:#x}u") };
+            let whole = mask == u64::MAX >> (64 - 8 * size);
+            tests.push(if whole {
+                format!("{load} == {}", number(value))
+            } else {
+                format!("({load} & {}) == {}", number(mask), number(value))
+            });
+            left.drain(..n);
+        }
+        tests
+    }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Gen<'m> {
     pub xdp: bool,
     /// There: bytes of what parts of handlers, and their parts, share with them.
     pub xdp_io: [usize; 2],
+    /// There: constants and wide entries of tables.
+    pub scratch: crate::xdp::Scratch,
     /// There: instances of each port.
     pub instances: Vec<u32>,
     /// With marks: the names that they distinguish.
@@ -54,6 +56,7 @@ impl<'m> Gen<'m> {
             lines: false,
             xdp: false,
             xdp_io: [0; 2],
+            scratch: Default::default(),
             instances: Vec::new(),
             marks: None,
             extents: BTreeSet::new(),

@@ -494,7 +494,7 @@ impl<'m> Gen<'m> {
     /// The mark of a frame that comes from a queue, which stands where the frame leaves through.
     fn mark_taken(&self, h: &Handler, frame: &str) -> String {
         if matches!(h.on, On::Frame { port, .. } if self.m.is_queue(port)) {
-            return format!("const uint32_t mark_in = {frame}->f->out;\n(void)mark_in;\n{frame}->f->out = WL_GONE;\n");
+            return format!("const uint32_t mark_in = {frame}->f->out;\n(void)mark_in;\n{frame}->f->out = WL_GONE;\nx->core->at = {frame}->f;\n");
         }
         let mut asks = false;
         walk::block_exprs(&h.body.block, &mut |e| asks |= matches!(*e.kind, ExprKind::FrameMark(_)));

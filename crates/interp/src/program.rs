@@ -402,6 +402,10 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
         return;
     };
     let Some(unit) = h.on.frame_unit() else { return };
+    if matches!(h.on, On::Frame { port, .. } if m.is_queue(port)) {
+        // SAFETY: by contract.
+        unsafe { (*core).at = f };
+    }
     // SAFETY: by contract.
     let tell = |kind: u16, place: u32| unsafe {
         if let Some(count) = (*(*core).host).fault {

@@ -22,6 +22,7 @@ pub mod desc;
 mod describe;
 pub mod edited_fields;
 pub mod elements;
+pub mod endless;
 pub mod explain;
 pub mod frame;
 pub mod grammar;

@@ -208,42 +208,42 @@ rows! {
 rows! {
     /// Functions that every backend implements.
     Builtin:
-    LenBytes "len_bytes" (Bytes) -> Uint, One, Pure, FPGA, "How many bytes there are.";
+    LenBytes "len_bytes" (Bytes) -> Uint, One, Pure, ALL, "How many bytes there are.";
     Hash "hash" (Plain) -> U(64), Bytes, Pure, ALL,
         "u64 of bytes, numbers, tuples, endpoints, flows; the same in every run: FNV-1a of 64 bits over the bytes, \
          then murmur3's finaliser. Integers are little endian in whole bytes, an endpoint's port big endian",
         "hash(x)";
-    Fnv1a32 "fnv1a32" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, FNV-1a", "fnv1a32(b)";
-    Fnv1a64 "fnv1a64" (Bytes) -> U(64), Bytes, Pure, FPGA, "u64, FNV-1a", "fnv1a64(b)";
+    Fnv1a32 "fnv1a32" (Bytes) -> U(32), Bytes, Pure, ALL, "u32, FNV-1a", "fnv1a32(b)";
+    Fnv1a64 "fnv1a64" (Bytes) -> U(64), Bytes, Pure, ALL, "u64, FNV-1a", "fnv1a64(b)";
     Crc32 "crc32" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of Ethernet and zlib", "crc32(b)";
     Crc32c "crc32c" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of iSCSI, SCTP and ext4 (RFC 3720)", "crc32c(b)";
     Md5U32 "md5_u32" (Bytes) -> U(32), Bytes, Pure, CPU,
         "u32, the first four bytes of the MD5, little endian", "md5(b)";
     Min "min" (Int, Same) -> Same, One, Pure, ALL, "the smaller number", "min(a, b)";
     Max "max" (Int, Same) -> Same, One, Pure, ALL, "the larger number", "max(a, b)";
-    Lower "lower" (Bytes) -> Same, Bytes, Scratch, CPU, "bytes, ASCII letters as small ones", "lower(b)";
-    Upper "upper" (Bytes) -> Same, Bytes, Scratch, CPU, "bytes, ASCII letters as capitals", "upper(b)";
-    StartsWith "starts_with" (Bytes, Bytes) -> Bool, Bytes, Pure, CPU, "bool", "starts_with(b, p)";
-    EndsWith "ends_with" (Bytes, Bytes) -> Bool, Bytes, Pure, CPU, "bool", "ends_with(b, p)";
+    Lower "lower" (Bytes) -> Same, Bytes, Scratch, XDP, "bytes, ASCII letters as small ones", "lower(b)";
+    Upper "upper" (Bytes) -> Same, Bytes, Scratch, XDP, "bytes, ASCII letters as capitals", "upper(b)";
+    StartsWith "starts_with" (Bytes, Bytes) -> Bool, Bytes, Pure, XDP, "bool", "starts_with(b, p)";
+    EndsWith "ends_with" (Bytes, Bytes) -> Bool, Bytes, Pure, XDP, "bool", "ends_with(b, p)";
     // A third operand is where the search begins, and where the offset counts from.
-    FindBytes "find_bytes" (Bytes, Bytes, Maybe(&Uint)) -> Option(&U(32)), Search, Pure, CPU,
+    FindBytes "find_bytes" (Bytes, Bytes, Maybe(&Uint)) -> Option(&U(32)), Search, Pure, XDP,
         "u32?, the offset of p", "find(b, p)";
-    Slice "slice" (Bytes, Uint, Uint) -> Bytes, One, Pure, CPU,
+    Slice "slice" (Bytes, Uint, Uint) -> Bytes, One, Pure, XDP,
         "bytes; ends past the end are the end", "slice(b, from, to)";
-    ByteAt "byte_at" (Bytes, Uint) -> U(8), One, Pure, FPGA, "One byte; guarded: it is there.";
-    Concat "concat" (Many(&Bytes)) -> Bytes, Bytes, Scratch, CPU,
+    ByteAt "byte_at" (Bytes, Uint) -> U(8), One, Pure, ALL, "One byte; guarded: it is there.";
+    Concat "concat" (Many(&Bytes)) -> Bytes, Bytes, Scratch, XDP,
         "bytes; its maximum is the sum of theirs", "concat(a, b, …)";
-    ParseU64 "parse_u64" (Bytes) -> Option(&U(64)), Bytes, Pure, CPU,
+    ParseU64 "parse_u64" (Bytes) -> Option(&U(64)), Bytes, Pure, XDP,
         "A number of decimal digits only, without overflow.";
-    TextU64 "text_u64" (Int) -> Bytes, One, Scratch, CPU, "A number as decimal digits.";
+    TextU64 "text_u64" (Int) -> Bytes, One, Scratch, XDP, "A number as decimal digits.";
     TextIp "text_ip" (Address) -> Bytes, One, Scratch, CPU, "An address as text.";
     EndpointIp "endpoint_ip" (Endpoint) -> Ip, One, Pure, ALL, "The address.";
     EndpointPort "endpoint_port" (Endpoint) -> U(16), One, Pure, ALL, "The port.";
     HasToken "has_token" (Bytes, Bytes) -> Bool, Bytes, Pure, CPU,
         "bool: t is in a comma separated list (RFC 9110 5.6.1), ASCII caseless", "has_token(b, t)";
     AllIn "all_in" (Bytes, Set) -> Bool, Bytes, Pure, CPU, "bool: every byte is in the charset", "all_in(b, set)";
-    Be32 "be32" (U(32)) -> BytesOf(4), One, Scratch, CPU, "the four bytes of a u32, big endian", "be32(n)";
-    FromBe32 "from_be32" (Bytes) -> U(32), Bytes, Pure, FPGA,
+    Be32 "be32" (U(32)) -> BytesOf(4), One, Scratch, XDP, "the four bytes of a u32, big endian", "be32(n)";
+    FromBe32 "from_be32" (Bytes) -> U(32), Bytes, Pure, ALL,
         "u32 of four bytes, big endian; missing bytes are 0", "from_be32(b)";
     UnixTime "unix_time" () -> U(64), One, Time, CPU,
         "u64: seconds since 1970, read once per batch", "unix_time()";
@@ -279,7 +279,7 @@ rows! {
     HttpDate "http_date" (U(64)) -> BytesOf(29), One, Scratch, CPU,
         "bytes<29>: a time since 1970 as HTTP writes it (RFC 9110 section 5.6.7), such as `http_date(unix_time())`",
         "http_date(seconds)";
-    Keep "keep" (Plain) -> Same, Bytes, Scratch, CPU, "The same value, its bytes copied to the core's scratch.";
+    Keep "keep" (Plain) -> Same, Bytes, Scratch, XDP, "The same value, its bytes copied to the core's scratch.";
 }
 
 impl Builtin {

@@ -7,11 +7,13 @@
 
 mod frames;
 mod sharing;
+mod split;
 mod tables;
 
 pub use frames::{broadcast, fixed_parts};
 pub use sharing::together;
-pub use tables::{canonical_size, CAPACITY_MAX, KEY_MAX, VALUE_MAX};
+pub use split::{is_process, split, Split};
+pub use tables::{canonical_size, ring_bytes, CAPACITY_MAX, KEY_MAX, VALUE_MAX, WIDE_KEY_MAX, WIDE_VALUE_MAX};
 
 use crate::desc::{FrameEngine, PortKind};
 use crate::ops::{self, Device};
@@ -39,6 +41,9 @@ pub enum Fate {
     Back,
     /// It leaves through another interface (`XDP_REDIRECT`).
     Redirected,
+    /// The process takes it through AF_XDP (`XDP_REDIRECT`), and puts it where it was sent: into a
+    /// queue, or out of a port that the hook does not have.
+    Process,
 }
 
 /// None: the hook cannot send frames to this port.
@@ -48,6 +53,8 @@ pub fn fate(m: &Module, from: Option<PortId>, to: PortId) -> Option<Fate> {
         FrameEngine::Kernel => Some(Fate::Kernel),
         FrameEngine::Nic if from == Some(to) => Some(Fate::Back),
         FrameEngine::Nic => Some(Fate::Redirected),
+        // The hook cannot wait for room.
+        FrameEngine::Lossless => None,
         FrameEngine::Pcap
         | FrameEngine::Tun
         | FrameEngine::Tap
@@ -55,8 +62,7 @@ pub fn fate(m: &Module, from: Option<PortId>, to: PortId) -> Option<Fate> {
         | FrameEngine::Udp
         | FrameEngine::Loop
         | FrameEngine::Queue
-        | FrameEngine::Lossy
-        | FrameEngine::Lossless => None,
+        | FrameEngine::Lossy => Some(Fate::Process),
     }
 }
 
@@ -73,6 +79,22 @@ pub fn is_value(m: &Module, ty: TyId) -> bool {
     }
 }
 
+/// Whether the hook has values of a type while it handles a frame: those that it can keep, and text
+/// and bytes.
+pub fn is_passing(m: &Module, ty: TyId) -> bool {
+    match m.ty(ty) {
+        Ty::Bytes(_) => true,
+        Ty::Option(t) => is_passing(m, *t),
+        Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_passing(m, f.1)),
+        Ty::Tuple(ts) => ts.iter().all(|t| is_passing(m, *t)),
+        Ty::Unit | Ty::Bool | Ty::Ip | Ty::Endpoint | Ty::UInt(_) | Ty::Int(_) | Ty::List(..) | Ty::Msg(_) => {
+            is_value(m, ty)
+        }
+    }
+}
+
+/// Bytes of a constant: it has a place of its own in the scratch.
+const CONSTANT_MAX: usize = 4096;
 /// Ranges of one test.
 const RANGES_MAX: usize = 16;
 /// Bytes of all headers of a frame: as far as the walk over them looks (`WL_AT` of
@@ -152,10 +174,6 @@ impl Search<'_> {
             let what = format!("app `{}` has ports of connections, too", self.m.app);
             self.add("E0674", span, what, "make the packets an app of their own");
         }
-        if self.h.segment.is_some() {
-            let what = format!("`{}` stands in a segment, which has a core of its own", self.h.name);
-            self.add("E0674", span, what, "move it out of the segment");
-        }
         let graph = crate::parse_graph::ParseGraph::new(self.m, unit);
         let size = |n: &u32| self.m.unit(graph.layers[*n as usize].unit).max;
         let all = graph.needed.iter().map(size).fold(0u64, u64::saturating_add);
@@ -173,9 +191,9 @@ impl Search<'_> {
 
     fn locals(&mut self, locals: &[Local]) {
         for l in locals {
-            if !is_value(self.m, l.ty) {
+            if !is_passing(self.m, l.ty) {
                 let what = format!("`{}` is {}, which XDP cannot keep", l.name, kind_of(self.m, l.ty));
-                self.add("E0671", self.h.span, what, "keep numbers, addresses, and records of these");
+                self.add("E0671", self.h.span, what, "use numbers, addresses, bytes, and records of these");
             }
         }
     }
@@ -197,6 +215,11 @@ impl Search<'_> {
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &Stmt) {
+        if let StmtKind::Emit(Emit::Bytes(e) | Emit::UInt { value: e, .. }) = &s.kind {
+            // Of a new payload.
+            walk::expr(e, &mut |e| self.expr(s.span, e));
+            return;
+        }
         let row = ops::statement(&s.kind);
         if !row.devices.contains(&Device::Xdp) {
             let what = format!("{} cannot run in XDP", row.what);
@@ -208,7 +231,8 @@ impl Search<'_> {
         }
         match &s.kind {
             StmtKind::SetState(id, _) => self.value(s.span, self.m.states[id.index()].ty, "a `state`"),
-            StmtKind::Return(Some(e)) => self.value(s.span, e.ty, "a result"),
+            StmtKind::Return(Some(e)) => self.passing(s.span, e.ty, "a result"),
+            StmtKind::Frame { act: FrameAct::Set { value, .. }, .. } => self.value(s.span, value.ty, "the field"),
             _ => {}
         }
         walk::stmt_exprs(&s.kind, &mut |e| walk::expr(e, &mut |e| self.expr(s.span, e)));
@@ -223,13 +247,19 @@ impl Search<'_> {
         match &f.body {
             FuncBody::Body(body) => {
                 self.locals(&body.locals);
-                self.value(span, f.ret, "a result");
+                self.passing(span, f.ret, "a result");
                 self.block(&body.block);
             }
             FuncBody::Extern { .. } => {
                 let what = format!("`{}` is a function in C, which XDP cannot call", f.name);
                 self.add("E0670", span, what, "leave this handler to the CPU");
             }
+        }
+    }
+
+    fn passing(&mut self, span: Span, ty: TyId, of: &str) {
+        if !is_passing(self.m, ty) {
+            self.value(span, ty, of)
         }
     }
 
@@ -242,9 +272,9 @@ impl Search<'_> {
 
     fn expr(&mut self, span: Span, e: &Expr) {
         let wide = matches!(&*e.kind, ExprKind::Cast(_)) || matches!(self.m.ty(e.ty), Ty::UInt(128));
-        if !wide && !matches!(&*e.kind, ExprKind::Local(_)) && !is_value(self.m, e.ty) {
+        if !wide && !matches!(&*e.kind, ExprKind::Local(_)) && !is_passing(self.m, e.ty) {
             let what = format!("{} cannot be read in XDP", kind_of(self.m, e.ty));
-            self.add("E0671", span, what, "read fields that are numbers or addresses");
+            self.add("E0671", span, what, "read fields that are numbers, addresses or bytes");
         }
         if let Some((row, _)) = e.kind.operation() {
             if !row.devices.contains(&Device::Xdp) || self.is_library(e) {
@@ -258,6 +288,10 @@ impl Search<'_> {
         }
         if walk::path_of(e).is_some_and(|p| p.steps.iter().any(|s| matches!(s, Step::Index(_)))) {
             self.add("E0670", span, "a list cannot be read in XDP".into(), "leave this handler to the CPU");
+        }
+        if matches!(&*e.kind, ExprKind::Bytes(b) if b.len() > CONSTANT_MAX) {
+            let what = "a constant of more than 4096 bytes cannot be in XDP's scratch".to_string();
+            self.add("E0671", span, what, "leave this handler to the CPU");
         }
         if matches!(&*e.kind, ExprKind::InRanges(_, ranges) if ranges.len() > RANGES_MAX) {
             let what = "a test of more than 16 ranges cannot run in XDP".to_string();
@@ -319,10 +353,12 @@ fn zero(p: &Param) -> desc::ParamValue {
     }
 }
 
-/// Puts the values of parameters in the place of their names, in a handler and in functions. What
-/// follows from them is folded: branches that are not taken are not there.
+/// Puts the elements that are joined to into a handler, and the values of parameters in the place
+/// of their names, in functions, too. What follows from them is folded: branches that are not taken
+/// are not there.
 pub fn specialise(m: &mut Module, handler: HandlerId, values: &[desc::ParamValue]) {
     use desc::ParamValue::{Bool, Bytes, Duration, UInt};
+    passes::inline_elements::whole(m, handler);
     let types = m.types.clone();
     let mut value = |e: &mut Expr| {
         let ExprKind::Param(p) = *e.kind else { return };

@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
     pub name: String,
+    /// In the XDP hook it has a core for what the hook leaves to the process.
+    #[serde(default)]
+    pub device: ops::Device,
     /// The first core, counted from 0 among those of the run.
     pub cpu: u32,
     /// The number of its cores, at least 1.
@@ -25,11 +28,12 @@ pub struct Segment {
 }
 
 impl std::fmt::Display for Segment {
-    /// Its cores: `0`, or `0..2` for two.
+    /// Its device: `xdp`, `cpu(0)`, or `cpu(0..2)` for two cores.
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        match self.cores {
-            0 | 1 => write!(f, "{}", self.cpu),
-            n => write!(f, "{}..{}", self.cpu, u64::from(self.cpu) + u64::from(n)),
+        match (self.device, self.cores) {
+            (ops::Device::Xdp, _) => f.write_str("xdp"),
+            (_, 0 | 1) => write!(f, "cpu({})", self.cpu),
+            (_, n) => write!(f, "cpu({}..{})", self.cpu, u64::from(self.cpu) + u64::from(n)),
         }
     }
 }

@@ -317,7 +317,13 @@ fn graphs_of_any_shape_have_a_picture() {
             m.inputs.push(Input { element: Some(place), body, ..input.clone() });
         }
         if round % 2 == 0 {
-            m.segments.push(segments::Segment { name: "a".into(), cpu: 0, cores: 1, span: Span::default() });
+            m.segments.push(segments::Segment {
+                name: "a".into(),
+                device: Default::default(),
+                cpu: 0,
+                cores: 1,
+                span: Span::default(),
+            });
             m.handlers[0].segment = Some(SegmentId(0))
         }
         let svg = graph::svg(&m);

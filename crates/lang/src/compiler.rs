@@ -435,6 +435,21 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
+    /// Each option stands once. Of options that exclude each other one stands.
+    pub fn options_once<'n>(&mut self, names: impl Iterator<Item = &'n ast::Ident>) {
+        const ONE_OF: [[&str; 3]; 2] = [["evict", "reject", "lru"], ["lossless", "lossy", "lossy"]];
+        let slot = |n: &'n str| ONE_OF.iter().find(|set| set.contains(&n)).map_or(n, |set| set[0]);
+        let mut seen: HashMap<&str, &ast::Ident> = HashMap::new();
+        for n in names {
+            let Some(first) = seen.insert(slot(&n.name), n) else { continue };
+            let text = match first.name == n.name {
+                true => format!("`{}` is given twice", n.name),
+                false => format!("`{}` and `{}` exclude each other", first.name, n.name),
+            };
+            self.report(Diagnostic::error("E0203", n.span, text).label("given here").also(first.span, "and here"));
+        }
+    }
+
     pub fn record(&mut self, name: &str, fields: Vec<(ast::Ident, Ty)>, span: Span) -> R<ir::RecordId> {
         let mut seen: Vec<(String, Ty)> = Vec::new();
         for (f, t) in fields {

@@ -272,6 +272,17 @@ impl Compiler<'_> {
         n.ok_or_else(|| self.not_constant(e.span))
     }
 
+    /// Records without a name are one type if they have the same fields.
+    fn unnamed_record(&mut self, name: String, fields: Vec<(ast::Ident, Ty)>, span: Span) -> R<Ty> {
+        let alike = |known: &[(String, Ty)]| {
+            known.len() == fields.len() && known.iter().zip(&fields).all(|((n, t), (f, of))| *n == f.name && t == of)
+        };
+        match (0..self.records.len()).find(|r| self.m.records[*r].name == name && alike(&self.records[*r])) {
+            Some(r) => Ok(Ty::Record(ir::RecordId(r as u32))),
+            None => self.record(&name, fields, span).map(Ty::Record),
+        }
+    }
+
     /// The type that the source names.
     pub fn ty(&mut self, module: ModId, t: &ast::Type) -> R<Ty> {
         let found = self.ty_of(module, t)?;
@@ -291,7 +302,7 @@ impl Compiler<'_> {
                 let fields = fields.iter().map(|(n, t)| Ok((n.clone(), self.ty(module, t)?))).collect::<R<Vec<_>>>()?;
                 let shown =
                     fields.iter().map(|(n, t)| format!("{}: {}", n.name, self.show(t))).collect::<Vec<_>>().join(", ");
-                self.record(&format!("record {{ {shown} }}"), fields, t.span).map(Ty::Record)
+                self.unnamed_record(format!("record {{ {shown} }}"), fields, t.span)
             }
             TypeKind::Named { path, args } => self.named_ty(module, t.span, path, args),
             TypeKind::Fn(..) => Err(self.report(

@@ -123,16 +123,16 @@ impl Ty {
             Ty::Port(_) | Ty::Table(_) | Ty::Conn => None,
         }
     }
-    /// Largest number of bytes of slices inside the value.
+    /// The largest length of bytes, or of an option of them. Of other types: 0, see
+    /// [`ir::layout::bytes_in`].
     pub fn bytes_max(&self) -> u64 {
-        if let Ty::Bytes(n) = self {
-            return *n;
+        if let Ty::Option(t) = self {
+            return t.bytes_max();
         }
-        let of_parts = self.parts().unwrap_or(&[]).iter().map(Ty::bytes_max).max().unwrap_or(0);
-        if let Ty::List(_, n) = self {
-            of_parts.saturating_mul(u64::from(*n))
+        if let Ty::Bytes(n) = self {
+            *n
         } else {
-            of_parts
+            0
         }
     }
     pub fn is_error(&self) -> bool {

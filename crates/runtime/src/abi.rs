@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 12;
+pub const WL_ABI: u32 = 13;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -381,6 +381,7 @@ pub struct wl_core {
     pub outcome: u32,
     pub mark: u32,
     pub place: u64,
+    pub at: *mut wl_frame,
 }
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;

@@ -169,6 +169,9 @@ pub trait Outside: Send + Sync {
     /// Its count of a counter.
     fn counter(&self, counter: usize) -> u64;
 
+    /// Frames that it has received, by what became of them.
+    fn fates(&self) -> Vec<(&'static str, u64)>;
+
     /// Kind, place and number of its faults. Without a place: [`NO_PLACE`](crate::stats::NO_PLACE).
     fn faults(&self) -> Vec<(u32, u32, u64)>;
 

@@ -261,11 +261,11 @@ pub enum MemberKind {
     Cache(Cache),
     /// `limiter fair: flow5 { rate 1000, burst 100, capacity 64K }`, `meter m { … }`
     Gauge(Gauge),
-    /// `segment rx on cpu(0) { … }`, `cpu(0..2)`. The members that its span encloses come next in
-    /// the list.
+    /// `segment rx on cpu(0) { … }`, `cpu(0..2)`, `on xdp`. The members that its span encloses come
+    /// next in the list.
     Segment {
         name: Ident,
-        cpu: Expr,
+        device: Device,
     },
     /// `const`, `fn` local to the app
     Const {
@@ -285,11 +285,12 @@ pub enum MemberKind {
         ret: Option<Type>,
         body: Block,
     },
-    /// `cnt = Count(…)`
+    /// `cnt = Count(…)`, `cnt = Count(…) on xdp`
     Instance {
         name: Ident,
         element: Path,
         args: Vec<Arg>,
+        device: Option<Device>,
     },
     /// `tor -> cnt -> tee`
     Wiring(Vec<Node>),
@@ -358,9 +359,16 @@ pub struct Table {
 pub struct Handler {
     pub on: On,
     pub guard: Option<Expr>,
-    /// `on xdp`
-    pub device: Option<Ident>,
+    /// `on xdp`, `on cpu(0)`
+    pub device: Option<Device>,
     pub body: Block,
+}
+
+/// `xdp`, `cpu(0..2)`
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub name: Ident,
+    pub cores: Option<Expr>,
 }
 
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! Tables that the hook keeps, for the interpreter.
 
+use crate::shape::Shape;
 use crate::Object;
 use std::sync::{Arc, Mutex, MutexGuard};
 use wireloom_interp::{OutsideTable, Pattern, Ranked};
@@ -9,6 +10,8 @@ use wireloom_ir::{Module, TableId};
 struct HookTable {
     object: Arc<Mutex<Object>>,
     table: usize,
+    key: Shape,
+    value: Shape,
 }
 
 impl HookTable {
@@ -19,15 +22,23 @@ impl HookTable {
 
 impl OutsideTable for HookTable {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.object().get(self.table, key)
+        self.object().get(self.table, &self.key.spread(key)).map(|v| self.value.gather(&v))
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> bool {
-        self.object().put(self.table, key, value)
+        self.object().put(self.table, &self.key.spread(key), &self.value.spread(value))
     }
 
     fn remove(&self, key: &[u8]) -> bool {
-        self.object().remove(self.table, key)
+        self.object().remove(self.table, &self.key.spread(key))
+    }
+
+    fn pop(&self) -> Option<Vec<u8>> {
+        self.object().pop(self.table)
+    }
+
+    fn at(&self, place: u64) -> Option<Vec<u8>> {
+        self.object().at(self.table, place)
     }
 
     fn entries(&self) -> u64 {
@@ -37,7 +48,8 @@ impl OutsideTable for HookTable {
     }
 
     fn next(&self, place: u64) -> Option<(u64, Vec<u8>, Vec<u8>)> {
-        self.object().next(self.table, place)
+        let (next, key, value) = self.object().next(self.table, place)?;
+        Some((next, self.key.gather(&key), self.value.gather(&value)))
     }
 
     fn stand_for(&self, pattern: Pattern, entry: Option<Ranked>) -> bool {
@@ -50,7 +62,9 @@ pub fn tables(m: &Module, objects: &[Arc<Mutex<Object>>]) -> Vec<Option<Arc<dyn 
     let of = |n: usize| {
         objects.iter().find_map(|object| {
             let table = object.lock().unwrap_or_else(|e| e.into_inner()).table(TableId(n as u32))?;
-            Some(Arc::new(HookTable { object: object.clone(), table }) as Arc<dyn OutsideTable>)
+            let t = &m.tables[n];
+            let (key, value) = (Shape::of(m, t.key), Shape::of(m, t.value));
+            Some(Arc::new(HookTable { object: object.clone(), table, key, value }) as Arc<dyn OutsideTable>)
         })
     };
     (0..m.tables.len()).map(of).collect()

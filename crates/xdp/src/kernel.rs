@@ -119,7 +119,8 @@ pub fn map_delete(map: BorrowedFd, key: &[u8]) -> io::Result<()> {
 
 /// Runs a program on a frame: its result, the frame as it then is, and nanoseconds of a run.
 pub fn test_run(program: BorrowedFd, frame: &[u8], repeat: u32) -> io::Result<(u32, Vec<u8>, u32)> {
-    let mut out = vec![0u8; frame.len() + 512];
+    // A program may make a frame longer, up to a page.
+    let mut out = vec![0u8; frame.len() + 4096];
     let mut run = TestRun {
         program: program.as_raw_fd() as u32,
         size_in: frame.len() as u32,

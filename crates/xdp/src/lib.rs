@@ -13,6 +13,8 @@ mod kernel;
 mod maps;
 mod match_tables;
 mod object;
+mod ring;
+mod shape;
 mod shared;
 
 pub use compile::{clang, compile};

@@ -3,13 +3,14 @@
 use crate::error::refusal;
 use crate::maps::map_of;
 use crate::match_tables::Masks;
+use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::{compile, kernel, Error, Verdict};
-use aya::maps::DevMap;
+use aya::maps::{DevMap, Map};
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, STATISTICS};
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind};
@@ -44,8 +45,9 @@ pub struct Object {
     processors: u32,
     /// The lines of each exact table.
     tables: Vec<Option<Shared>>,
-    /// By table: the masks of wildcard tables.
+    /// By table: the masks of wildcard tables, and rings.
     masks: Vec<Masks>,
+    rings: Vec<Option<Ring>>,
 }
 
 /// The values for which programs are loaded.
@@ -78,6 +80,7 @@ impl Object {
         let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
         let mut loader = EbpfLoader::new();
         loader.map_max_entries("wl_cores", processors);
+        loader.map_max_entries("wl_scratches", processors);
         for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
             loader.map_max_entries(&t.map, t.lines);
         }
@@ -115,7 +118,15 @@ impl Object {
         };
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
         let masks = source.tables.iter().map(|_| Masks::default()).collect();
-        Ok(Object { ebpf, source: source.clone(), cores, core_size, processors, tables, masks })
+        let ring = |t: &XdpTable| {
+            if t.kind != TableKind::Ring {
+                return Ok(None);
+            }
+            let map = map_of(&ebpf, &t.map).map_err(|_| missing(&t.map))?;
+            Ring::new(map, t.ring as usize, 8 * t.value_words().max(1)).map(Some)
+        };
+        let rings = source.tables.iter().map(ring).collect::<Result<_, _>>()?;
+        Ok(Object { ebpf, source: source.clone(), cores, core_size, processors, tables, masks, rings })
     }
 
     /// Runs a program on a frame of 14 to 3,520 bytes that comes from the interface number 1. The
@@ -185,6 +196,19 @@ impl Object {
             .map_err(|e| Error::System(format!("cannot send to `{interface}`"), io::Error::other(e.to_string())))
     }
 
+    /// The map of the sockets that take the frames which a program gives to the process.
+    pub fn sockets(&self, program: usize) -> Result<OwnedFd, Error> {
+        let name = self.source.programs.get(program).map_or(String::new(), |p| p.sockets());
+        match self.ebpf.map(&name) {
+            Some(Map::XskMap(data)) => data
+                .fd()
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|e| Error::System("cannot share the map of sockets".into(), e)),
+            _ => Err(missing(&name)),
+        }
+    }
+
     /// The sum of a word over all processors.
     fn sum(&self, word: usize) -> u64 {
         (0..self.processors as usize).fold(0, |a, n| a.wrapping_add(self.cores.word(n * self.core_size + 8 * word)))
@@ -205,6 +229,17 @@ impl Object {
             Verdict::Redirect => 4,
             Verdict::Other(n) => n as usize % FATES,
         })
+    }
+
+    /// Frames that were redirected to the process; they are among those of `Verdict::Redirect`.
+    pub fn given(&self) -> u64 {
+        self.sum(PROCESS)
+    }
+
+    /// Frames for the process for which there was no socket, or no room for a note; they are among
+    /// those of `Verdict::Drop`.
+    pub fn unheard(&self) -> u64 {
+        self.sum(PROCESS + 1)
     }
 
     /// Faults of a kind.
@@ -280,6 +315,22 @@ impl Object {
         masks.set(&self.ebpf, t, pattern, entry).is_ok()
     }
 
+    /// Takes the oldest value of a ring.
+    pub fn pop(&mut self, table: usize) -> Option<Vec<u8>> {
+        let size = self.source.tables.get(table)?.value;
+        let mut value = self.rings.get_mut(table)?.as_mut()?.pop()?;
+        value.truncate(size);
+        Some(value)
+    }
+
+    /// A value of a ring, from the oldest on.
+    pub fn at(&self, table: usize, place: u64) -> Option<Vec<u8>> {
+        let size = self.source.tables.get(table)?.value;
+        let mut value = self.rings.get(table)?.as_ref()?.at(place)?;
+        value.truncate(size);
+        Some(value)
+    }
+
     /// The first entry from a place on, which is a number of a slot.
     pub fn next(&self, table: usize, place: u64) -> Option<Entry> {
         let (t, lines) = (self.source.tables.get(table)?, self.lines(table)?);
@@ -305,8 +356,11 @@ impl Object {
         self.tables.get(table)?.as_ref()
     }
 
-    /// Entries of an exact table.
+    /// Entries of an exact table, or values of a ring.
     pub fn entries(&self, table: usize) -> u64 {
+        if let Some(Some(ring)) = self.rings.get(table) {
+            return ring.len();
+        }
         let (Some(t), Some(lines)) = (self.source.tables.get(table), self.lines(table)) else { return 0 };
         (0..t.lines as usize).map(|n| (0..t.slots).filter(|s| lines.word(t.slot_at(n, *s)) != 0).count() as u64).sum()
     }
@@ -341,6 +395,10 @@ impl Object {
         &self.source
     }
 }
+
+/// The word of a processor's state that counts frames for the process: `WL_PROCESS` of
+/// `support/bpf.h`.
+const PROCESS: usize = 5;
 
 /// The word of a processor's state at which the statistics of tables begin.
 fn words_of_tables(source: &XdpSource) -> usize {

@@ -11,6 +11,7 @@ pub mod op {
     pub const INCREMENT: u8 = 0x05;
     pub const DECREMENT: u8 = 0x06;
     pub const QUIT: u8 = 0x07;
+    pub const FLUSH: u8 = 0x08;
     pub const GETQ: u8 = 0x09;
     pub const NOOP: u8 = 0x0a;
     pub const VERSION: u8 = 0x0b;
@@ -24,12 +25,17 @@ pub mod op {
     pub const REPLACEQ: u8 = 0x13;
     pub const DELETEQ: u8 = 0x14;
     pub const INCREMENTQ: u8 = 0x15;
+    pub const DECREMENTQ: u8 = 0x16;
     pub const QUITQ: u8 = 0x17;
+    pub const FLUSHQ: u8 = 0x18;
     pub const APPENDQ: u8 = 0x19;
     pub const PREPENDQ: u8 = 0x1a;
+    pub const VERBOSITY: u8 = 0x1b;
     pub const TOUCH: u8 = 0x1c;
     pub const GAT: u8 = 0x1d;
     pub const GATQ: u8 = 0x1e;
+    pub const GATK: u8 = 0x23;
+    pub const GATKQ: u8 = 0x24;
 }
 
 pub mod status {

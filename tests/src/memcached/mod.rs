@@ -23,12 +23,21 @@ impl Service {
             let front = Process::memcached();
             return Service { port: front.port, front, backends: Vec::new() };
         }
+        Service::before("memcached_proxy", n, extra)
+    }
+
+    /// `memcached_proxy_brief` before n real servers.
+    pub fn brief(n: usize) -> Service {
+        Service::before("memcached_proxy_brief", n, &[])
+    }
+
+    fn before(app: &str, n: usize, extra: &[&str]) -> Service {
         let backends: Vec<Process> = (0..n).map(|_| Process::memcached()).collect();
         let ports: Vec<u16> = backends.iter().map(|b| b.port).collect();
         let list = servers(&ports);
         let mut args = vec!["--set", list.as_str()];
         args.extend(extra);
-        let front = Wireloom::run("memcached_proxy", &args);
+        let front = Wireloom::run(app, &args);
         Service { port: front.port, front, backends }
     }
 

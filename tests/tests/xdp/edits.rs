@@ -157,3 +157,47 @@ app pad {
     assert_eq!(faults.iter().map(|f| (f.0, f.2)).collect::<Vec<_>>(), [(12, 1)], "overload: {faults:?}");
     assert_eq!(m.places[faults[0].1 as usize].span.line, 8, "the fourth insertion");
 }
+
+/// New payloads: longer, shorter, of the old one's parts; headers behind them go.
+#[test]
+fn payloads_replaced() {
+    let folder = Folder::new("xdp-payload");
+    let path = written(
+        &folder,
+        "app payloads {
+    port wire = nic(\"eth0\")
+    counter right
+    on wire(p) where p.eth {
+        let n = len(p.payload)
+        if p.udp and n > 3 and p.payload[0] & 1 == 1 {
+            payload(p.udp) = concat(slice(p.payload, 0, 3), \"=\", slice(p.payload, 2, 40))
+            if checksum_ok(p.udp) { right += 1 }
+        } else if p.tcp {
+            p.payload = concat(p.payload, \"more\", text(n))
+            if checksum_ok(p.tcp) { right += 1 }
+            p.payload = slice(p.payload, 1, 1000)
+        } else if p.icmp {
+            p.payload = \"\"
+        } else if p.ip4 {
+            payload(p.ip4) = slice(payload(p.ip4), 1, 65535)
+        } else if p.ip6 {
+            p.payload = concat(p.payload, p.payload)
+        } else {
+            payload(p.eth) = concat(\"0123456789abcdefghij\", slice(p.payload, 5, 25))
+        }
+        if p.ip4 and checksum_ok(p.ip4) { right += 1 }
+        p -> wire
+    }
+}
+",
+    );
+    let Some(sum) = compare(&path, &[], |each| {
+        for n in 0..80u8 {
+            each(&bytes::udp(&vec![n | 1; n as usize]));
+        }
+        hostile(20_000)(each)
+    }) else {
+        return;
+    };
+    assert!(sum.sent > 5000 && sum.counted > 1000, "{sum:?}");
+}

@@ -96,7 +96,7 @@ impl Make {
     fn block(&mut self, depth: u32) {
         for _ in 0..self.rng.usize(1..4) {
             let n = self.number(2);
-            match self.rng.u8(..16) {
+            match self.rng.u8(..17) {
                 0 | 1 => {
                     self.text += &format!("let v{} = {n}\n", self.locals);
                     self.locals += 1;
@@ -121,6 +121,10 @@ impl Make {
                     let edit = self.edit(&n);
                     self.text += &edit
                 }
+                16 => {
+                    let least = self.number(1);
+                    self.text += &format!("if not seen.push({{ at: {n}, odd: {least} > 5 }}) {{ one += 1 }}\n")
+                }
                 12 if depth > 0 && self.loops < 2 => {
                     self.loops += 1;
                     let (rounds, end) = (self.rng.u32(1..40), self.condition(1));
@@ -144,9 +148,78 @@ impl Make {
             }
         }
         if self.rng.u8(..) < 60 {
+            let end = self.pick(&[
+                "p -> kernel\nreturn\n",
+                "p -> wire\nreturn\n",
+                "p -> taps[p.len % 3]\nreturn\n",
+                "return\n",
+            ]);
+            self.text += end
+        }
+    }
+
+    /// Statements of which a filter has the first ones: tests, counters, sends, and lines.
+    fn lines(&mut self, depth: u32) {
+        for _ in 0..self.rng.usize(1..4) {
+            let n = self.number(1);
+            match self.rng.u8(..9) {
+                0 => {
+                    self.text += &format!("let v{} = {n}\n", self.locals);
+                    self.locals += 1;
+                }
+                1 => self.text += &format!("one += {n}\n"),
+                2 => self.text += &format!("log \"seen \", {n}\n"),
+                3 => self.text += &format!("turn = {n}\n"),
+                4 => self.text += "p.ip4.ttl = 3\n",
+                _ if depth > 0 => {
+                    let c = self.condition(1);
+                    self.text += &format!("if {c} {{\n");
+                    for end in ["} else {\n", "}\n"] {
+                        let locals = self.locals;
+                        self.lines(depth - 1);
+                        self.locals = locals;
+                        self.text += end
+                    }
+                }
+                _ => self.text += "two += 1\n",
+            }
+        }
+        if self.rng.u8(..) < 150 {
             let end = self.pick(&["p -> kernel\nreturn\n", "p -> wire\nreturn\n", "return\n"]);
             self.text += end
         }
+    }
+}
+
+fn lines(seed: u64) -> String {
+    let rng = fastrand::Rng::with_seed(seed);
+    let mut make = Make { rng, text: String::new(), locals: 0, loops: 0, inserted: 0, held: true };
+    make.lines(4);
+    format!(
+        "app made {{
+    port wire = nic(\"eth0\")
+    counter one
+    counter two
+    state turn: u64 = {}
+    on wire(p) where p.ip4 and p.eth {{
+        if p.ip4.ttl == 77 {{ log \"one line at least\" }}
+        {}
+    }}
+}}
+",
+        seed % 9,
+        make.text
+    )
+}
+
+/// Filters at random, as many as `WIRELOOM_SEEDS` says.
+#[test]
+fn generated_filters() {
+    let folder = Folder::new("xdp-generated-filters");
+    for seed in wireloom_tests::programs::seeds(12) {
+        let path = written(&folder, &lines(seed));
+        let Some(seen) = process::filter(&path, &[], hostile(300)) else { return };
+        assert!(seen.decided > 500, "seed {seed}: {seen:?}");
     }
 }
 
@@ -156,8 +229,10 @@ fn generated(seed: u64) -> String {
     make.block(3);
     format!(
         "record Host {{ times: u32, last: u64, odd: bool }}
+record Seen {{ at: u64, odd: bool }}
 app made {{
-    port wire = nic(\"eth0\")
+    port wire = nic(\"eth0\"), taps = memory([\"a\", \"b\", \"c\"])
+    table seen: ring Seen {{ capacity 500 }}
     table numbers: u32 -> u64 {{ capacity 4096 }}
     table hosts: ip -> Host {{ capacity 4096 }}
     table places: array u32 -> u64 {{ capacity 64 }}

@@ -56,7 +56,7 @@ fn firewall_live() {
 }
 
 /// Whether programs can be loaded here; if not, it is said loudly.
-fn has_xdp() -> bool {
+pub(super) fn has_xdp() -> bool {
     let here = Object::load(&probe(), &Settings::default()).is_ok();
     if !here {
         eprintln!("SKIPPED: no XDP here");
@@ -64,11 +64,11 @@ fn has_xdp() -> bool {
     here
 }
 
-const TOOLS: [&str; 4] = ["ping", "curl", "ethtool", "python3"];
+pub(super) const TOOLS: [&str; 4] = ["ping", "curl", "ethtool", "python3"];
 
 /// A frame that XDP sends to a veth is lost unless its other end has GRO. And a host leaves
 /// checksums to a veth, which XDP would see unfinished.
-fn ready(net: &Net, ends: &[(&str, &str)]) {
+pub(super) fn ready(net: &Net, ends: &[(&str, &str)]) {
     for (ns, device) in ends {
         net.sh(ns, &format!("ethtool -K {device} gro on tx off"));
     }
@@ -195,4 +195,59 @@ fn ddos_live() {
     assert_ne!(net.try_sh("b", "ping -n -q -c 1 -W 1 -I 10.8.0.3 10.8.0.1").code, Some(0));
     assert!(told(&["counter", "by_rate", "--json"]).contains("by_rate"));
     app.kill();
+}
+
+/// A memcached behind the cache: several writers and readers, tables that are walked and changed
+/// meanwhile. No value is older than an acknowledged write.
+#[test]
+fn kv_cache_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["c", "mid", "s"], &["ethtool", "memcached"]) else { return };
+    net.link(("c", "eth0", "02:00:00:00:00:01"), ("mid", "out", "02:00:00:00:00:02"));
+    net.link(("mid", "in", "02:00:00:00:00:03"), ("s", "eth0", "02:00:00:00:00:04"));
+    net.sh("c", "ip addr add 10.6.0.1/24 dev eth0");
+    net.sh("s", "ip addr add 10.6.0.2/24 dev eth0");
+    ready(&net, &[("c", "eth0"), ("s", "eth0")]);
+    let control = net.folder.join("control").display().to_string();
+    let bind = ["--bind", "outside=nic:out", "--bind", "inside=nic:in", "--control", &control];
+    let mut app = net.app("mid", "xdp_kv_cache", &bind);
+    let serve = "echo serving; exec memcached -u nobody -l 10.6.0.2 -U 11211 -t 2";
+    let server = net.server("s", "memcached", &["sh", "-c", serve], "serving");
+    // The kernel delivers what XDP sends back through a veth if its other end has a program, too.
+    let passing = root().join("bench/xdp/pass.loom").display().to_string();
+    let _at_the_client = net.app("c", &passing, &["--bind", "wire=nic:eth0", "--control", "off"]);
+    net.ping("c", "10.6.0.2", 3, 56);
+    let told = |args: &[&str]| Wireloom::command(&[args, &["--control", &control]].concat());
+    let clients = root().join("tests/packets/kv_clients.py");
+    let mut command = net.command("c", "python3");
+    command.arg(clients).args(["10.6.0.2", "6", "3", "4"]).stdout(std::process::Stdio::piped());
+    let mut run = command.spawn().expect("python3 starts");
+    while run.try_wait().expect("it is a child").is_none() {
+        let shown = told(&["table", "hot"]);
+        assert_eq!(shown.code, Some(0), "{}", shown.text);
+        told(&["table", "hot", "delete", "key=key1.1"]);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let out = run.wait_with_output().expect("its output is read").stdout;
+    let said = String::from_utf8_lossy(&out).into_owned();
+    let number = |name: &str| -> u64 {
+        let found = said.split_whitespace().find_map(|w| w.strip_prefix(name)?.strip_prefix('='));
+        found.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{name}: {said}"))
+    };
+    assert_eq!(number("stale"), 0, "{said}");
+    assert!(number("gets") > 1000 && number("sets") > 200, "{said}");
+    let counted = told(&["counter", "--json"]).text;
+    let counters: Value = serde_json::from_str(&counted).expect("JSON");
+    let hits = counter_of(&counters, "hits").unwrap_or_else(|| panic!("{counted}"));
+    assert!(hits > 500, "{counted}");
+    eprintln!("kv_cache_live: {said} {counted}");
+    drop(server);
+    app.kill();
+}
+
+/// A counter's value in what `wireloom counter --json` prints.
+fn counter_of(shown: &Value, name: &str) -> Option<u64> {
+    shown.as_array()?.iter().find(|c| c["counter"] == name)?["value"].as_u64()
 }

@@ -58,7 +58,7 @@ pub fn built(payload: Payload) -> Outcome {
         .after_help(parameters(&desc));
     let args = Built::from_arg_matches(&command.get_matches()).map_err(|e| Failure::Said(e.to_string()))?;
     let program = Program::load(&payload.library)?;
-    serve_all(vec![(program, desc)], &args.serve, begin, false, || {})
+    serve_all(vec![(program, desc)], &args.serve, begin, false, (Vec::new(), || {}))
 }
 
 /// The app's parameters, for help texts.
@@ -84,13 +84,14 @@ fn parameters(desc: &Desc) -> String {
 /// So many kinds of faults are listed at the end of a run.
 const FAULTS_TOLD: usize = 4;
 
-/// `started` is called once all ports are open and all tables are loaded.
+/// `hooked`: interfaces with a program in the XDP hook. `started` is called once all ports are open
+/// and all tables are loaded.
 pub fn serve_all(
     programs: Vec<(Program, Desc)>,
     args: &Serve,
     begin: Instant,
     interpreted: bool,
-    started: impl FnOnce() + Send + 'static,
+    (hooked, started): (Vec<packet::Hooked>, impl FnOnce() + Send + 'static),
 ) -> Outcome {
     let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), &args.set)?;
     let specs: Vec<AppSpec> =
@@ -112,7 +113,7 @@ pub fn serve_all(
         },
         batch_wait: Duration::from_micros(args.batch_wait),
         drain_limit: Duration::from_secs(args.drain),
-        frames: frames(args)?,
+        frames: packet::Options { hooked, ..frames(args)? },
         ready: Some(Box::new(move |ready: &Ready| {
             started();
             announce(ready, begin, interpreted)

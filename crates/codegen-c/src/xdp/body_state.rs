@@ -1,6 +1,19 @@
 //! State of a body that is being printed for XDP.
 
+use std::collections::BTreeSet;
 use wireloom_ir::{Block, PortId};
+
+/// An instance of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    pub port: u16,
+    pub instance: u16,
+}
+
+impl Target {
+    /// The handler of the frame's own port: `WL_OWN` of `support/bpf.h`.
+    pub const OWN: Target = Target { port: u16::MAX, instance: 0 };
+}
 
 /// Where the programs of a file send frames to.
 #[derive(Default)]
@@ -8,6 +21,8 @@ pub(crate) struct Ways {
     /// Places of the map `wl_ports`: all instances of a port stand one behind the other.
     pub ports: Vec<(PortId, u32)>,
     pub broadcasts: Vec<PortId>,
+    /// Where the process is to send frames. `None`: it depends on the frame.
+    pub process: BTreeSet<Option<Target>>,
 }
 
 /// Of a body that is printed for XDP.

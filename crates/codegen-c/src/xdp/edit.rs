@@ -138,8 +138,10 @@ impl<'m> BodyGen<'_, 'm> {
             FrameAct::Checksum { layer } => self.xdp_resum(&f, *layer),
             FrameAct::Remove { layer } => self.xdp_remove(&f, *layer),
             FrameAct::Insert { before, parts, place, .. } => self.xdp_insert(&f, *before, parts, *place),
-            FrameAct::Payload { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } | FrameAct::Send { .. } => {}
+            FrameAct::Payload { layer, body, place, .. } => self.xdp_payload(&f, *layer, body, *place),
+            FrameAct::Save { .. } | FrameAct::Restore { .. } | FrameAct::Send { .. } => {}
         }
+        line!(self, "WL_CHANGED(x);");
         self.join_of_branches(&[]);
     }
 
@@ -320,6 +322,38 @@ impl<'m> BodyGen<'_, 'm> {
             self.xdp_resum_around(f, *k, "(pos_ - 1)")
         }
         line!(self, "}}");
+    }
+
+    /// Puts what a body builds in the place of a payload.
+    fn xdp_payload(&mut self, f: &View<'m>, layer: Option<u32>, body: &'m Block, place: PlaceId) {
+        let v = &f.v;
+        let (pos, end) = match layer {
+            Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")),
+            None => (format!("{v}->top"), format!("{v}->end")),
+        };
+        self.xdp_build(body);
+        let leave = self.leave_fault();
+        line!(
+            self,
+            "{{ const uint32_t pos_ = {pos} & 65535, end_ = {end} & 65535, by_ = x->out - (end_ - pos_);\n\
+             if (WL_UNLIKELY(!wl_refill(x, {v}, pos_, end_, x->out))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
+            place.0
+        );
+        for k in &f.needed {
+            line!(self, "wl_lim_moved({v}, {k}, end_, by_);");
+            line!(self, "if ({v}->at[{k}] >= pos_) {v}->has &= ~(UINT64_C(1) << {k});");
+        }
+        line!(self, "WL_JOIN_BRANCHES({v});");
+        for k in f.needed.iter().filter(|k| self.g.m.unit(f.header(**k)).header.covers.is_some()) {
+            line!(self, "if (WL_HAS({v}, {k}) && {v}->at[{k}] < pos_ && pos_ <= {v}->lim[{k}]) {{");
+            self.xdp_covers(f, *k);
+            line!(self, "}}\nWL_JOIN_BRANCHES({v});");
+        }
+        line!(self, "{{ const uint32_t last_ = pos_ ? pos_ - 1 : 0;");
+        for k in f.needed.iter().rev() {
+            self.xdp_resum_around(f, *k, "last_")
+        }
+        line!(self, "}} }}");
     }
 
     /// Builds parts in `built_`, with their lengths and checksums.

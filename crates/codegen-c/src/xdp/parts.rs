@@ -91,15 +91,15 @@ impl<'m> BodyGen<'_, 'm> {
         let (m, locals_) = (self.g.m, self.locals);
         let bytes = |l: &LocalId| 8 + 3 * (layout::size(m, locals_[l.index()].ty) as usize).next_multiple_of(8);
         let room = &mut self.g.xdp_io[self.xdp.depth];
-        *room = (*room).max(24 + shared.iter().chain(own).map(bytes).sum::<usize>());
+        *room = (*room).max(32 + shared.iter().chain(own).map(bytes).sum::<usize>());
         let members: String = types.iter().map(|(c, n)| format!("{c} {n};\n")).collect();
         self.xdp.functions.push_str(&format!(
             "/* A function of the program, with what it shares with its caller. */\n\
-             struct {name}_io {{\nuint64_t now, wall;\nuint32_t fault, place;\n{members}}};\n\
+             struct {name}_io {{\nuint64_t now, wall;\nuint32_t fault, place, used;\n{members}}};\n\
              __attribute__((noinline)) int {name}(struct {name}_io *io) {{\n\
              wl_core core = {{0}};\nwl_fx fx = {{.core = &core}}, *x = &fx;\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
-             x->state = bpf_map_lookup_elem(&wl_cores, &cpu);\nif (!io || !x->state) return 1;\n\
-             core.now = io->now;\ncore.wall = io->wall;\n{locals}{code}return {i} ? 0 : 2;\n\
+             x->state = bpf_map_lookup_elem(&wl_cores, &cpu);\nif (!io || !x->state) return 1;\nWL_PART_BEGIN(x, io);\n\
+             core.now = io->now;\ncore.wall = io->wall;\n{locals}{code}WL_PART_END(x, io);\nreturn {i} ? 0 : 2;\n\
              fault:;\nio->fault = x->fault;\nio->place = x->place;\nreturn 1;\n}}\n\n"
         ));
         name
@@ -126,8 +126,8 @@ impl<'m> BodyGen<'_, 'm> {
         self.join_of_branches(&[]);
         line!(
             self,
-            "{{ struct {name}_io *io_ = (struct {name}_io *)x->state->io{depth};\n{time}{come}{own}const int r_ = {name}(io_);\n\
-             if (WL_UNLIKELY(r_ == 1)) {{ wl_fail(x, (uint16_t)io_->fault, io_->place); {leave} }}\n{go}{end}}}"
+            "{{ struct {name}_io *io_ = (struct {name}_io *)x->state->io{depth};\n{time}{come}{own}WL_PART_END(x, io_);\nconst int r_ = {name}(io_);\n\
+             if (WL_UNLIKELY(r_ == 1)) {{ wl_fail(x, (uint16_t)io_->fault, io_->place); {leave} }}\nWL_PART_BACK(x, io_);\n{go}{end}}}"
         );
     }
 }

@@ -3,6 +3,7 @@
 //! - An array's entry has a lock of its own. An entry of one word is read without it.
 //! - A sketch is an array of words, which processors change by atomic operations.
 //! - Prefixes lie in the kernel's own trie. The process changes it, an entry as a whole.
+//! - A ring is the kernel's own (`BPF_MAP_TYPE_RINGBUF`). The process takes its values.
 //! - A wildcard table has a list of masks, and one hash table for the entries of all of them. The
 //!   process changes both so that a packet finds either the old entry or the new one.
 
@@ -89,7 +90,16 @@ impl Gen<'_> {
                 self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", &mask, u64::from(MASKS) + 1, 0, &masks));
                 self.helpers.push_str(&format!("WL_WILDCARD({n}, {masks}, {}, {values}, {MASKS})\n", x.key_words()));
             }
-            TableKind::Exact | TableKind::HyperLogLog | TableKind::Ring => {}
+            TableKind::Ring => {
+                self.types.push_str(&format!(
+                    "/* Ring {title}: a value. */\nstruct {n}_value {{ uint64_t v[{values}]; }};\n"
+                ));
+                self.helpers.push_str(&format!(
+                    "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF); WL_MAP_NUMBER(max_entries, {}); }} {n} SEC(\".maps\");\n",
+                    x.ring
+                ));
+            }
+            TableKind::Exact | TableKind::HyperLogLog => {}
         }
     }
 }
@@ -108,6 +118,19 @@ pub(super) fn changes(kind: TableKind, x: &XdpTable, capacity: u64) -> String {
 }
 
 impl<'m> BodyGen<'_, 'm> {
+    pub(super) fn xdp_ring(&mut self, x: &XdpTable, s: &'m StmtKind) {
+        let StmtKind::TablePush { value, dst, .. } = s else { return };
+        let (t, n, dst) = (&self.g.m.tables[x.table.index()], &x.map, self.name(*dst));
+        let (codec, c, text) = (self.g.xdp_codec(t.value), self.g.cty(t.value), self.expr(value));
+        line!(self, "{{ const {c} new_ = {text};");
+        self.check(value.may_fault());
+        line!(
+            self,
+            "struct {n}_value v_ = {{0}};\npack_{codec}(v_.v, new_);\n{dst} = wl_ring_push(&{n}, &v_, sizeof v_, {}); }}\nWL_FORGET_FLAG({dst});",
+            t.capacity
+        );
+    }
+
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(super) fn xdp_array(&mut self, x: &XdpTable, s: &'m StmtKind) {
         let (t, n) = (&self.g.m.tables[x.table.index()], x.map.clone());
@@ -122,7 +145,7 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ const uint64_t i_ = {text};");
                 self.check(key.may_fault());
                 line!(self, "const uint32_t n_ = (uint32_t)i_;\n{dst}.has = false;\nstruct {n}_slot *s_ = i_ < {cap} ? bpf_map_lookup_elem(&{n}, &n_) : NULL;");
-                line!(self, "if (s_) {{\n{lock}{dst}.has = true;\n{dst}.v = unpack_{codec}(s_->value);\n{unlock}}} }}\nWL_FORGET_FLAG({dst}.has);");
+                line!(self, "if (s_) {{\n{lock}{dst}.has = true;\n{dst}.v = unpack_{codec}(s_->value, 0);\n{unlock}}} }}\nWL_FORGET_FLAG({dst}.has);");
             }
             StmtKind::TablePut { key, value, place, .. } => {
                 let (c, new) = (self.g.cty(t.value), self.expr(value));
@@ -147,7 +170,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.decls.push_str(&format!("wl_slot {at} = {{0}};\n"));
                 self.xdp_slot(x, key, cap, *place);
                 let lock = self.xdp_lock_slot();
-                line!(self, "{lock}{at}.lock = &s_->lock;\n{name} = unpack_{codec}(s_->value);");
+                line!(self, "{lock}{at}.lock = &s_->lock;\n{name} = unpack_{codec}(s_->value, 0);");
                 self.locked.push(at.clone());
                 self.block(body);
                 self.locked.pop();
@@ -176,7 +199,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn xdp_fill(&mut self, codec: &str, words: usize, value: &str) {
         line!(
             self,
-            "{{ uint64_t v_[{words}] = {{0}};\npack_{codec}(v_, {value});\n\
+            "{{ uint64_t v_[{words}] = {{0}};\npack_{codec}(x, v_, {value});\n\
              _Pragma(\"unroll\") for (int j_ = 0; j_ < {words}; j_++) s_->value[j_] = v_[j_]; }}"
         );
     }
@@ -185,7 +208,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn xdp_packed(&mut self, x: &XdpTable, key: &Expr) {
         let table = &self.g.m.tables[x.table.index()];
         let (codec, text) = (self.g.xdp_codec(table.key), self.expr(key));
-        line!(self, "{{ struct {}_key k_ = {{0}};\npack_{codec}((uint64_t *)&k_, {text});", x.map);
+        line!(self, "{{ struct {}_key k_ = {{0}};\npack_{codec}(x, (uint64_t *)&k_, {text});", x.map);
         self.check(key.may_fault());
     }
 
@@ -245,7 +268,10 @@ impl<'m> BodyGen<'_, 'm> {
             "struct {n}_key k_ = {{.bits = {}}};\n{copy}\nconst struct {n}_value *s_ = bpf_map_lookup_elem(&{n}, &k_);",
             8 * x.key
         );
-        line!(self, "{dst}.has = s_ != NULL;\nif (s_) {dst}.v = unpack_{codec}(s_->v); }}\nWL_FORGET_FLAG({dst}.has);");
+        line!(
+            self,
+            "{dst}.has = s_ != NULL;\nif (s_) {dst}.v = unpack_{codec}(s_->v, 0); }}\nWL_FORGET_FLAG({dst}.has);"
+        );
     }
 
     /// A lookup in a wildcard table.
@@ -256,7 +282,7 @@ impl<'m> BodyGen<'_, 'm> {
         let words = x.key_words();
         self.xdp_packed(x, key);
         line!(self, "WL_FORGET(k_.w, {words});\nstruct {n}_found f_ = {{0}};\n{dst}.has = {n}_find(&k_, &f_) > 0;");
-        line!(self, "if ({dst}.has) {dst}.v = unpack_{codec}(f_.v); }}\nWL_FORGET_FLAG({dst}.has);");
+        line!(self, "if ({dst}.has) {dst}.v = unpack_{codec}(f_.v, 0); }}\nWL_FORGET_FLAG({dst}.has);");
     }
 }
 

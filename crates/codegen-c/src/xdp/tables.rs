@@ -12,7 +12,7 @@ use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
 use crate::parser::line;
-use wireloom_ir::placement::canonical_size;
+use wireloom_ir::placement::{canonical_size, ring_bytes};
 use wireloom_ir::*;
 
 /// The numbers of changes from outside.
@@ -48,7 +48,7 @@ impl<'m> Gen<'m> {
     pub(super) fn xdp_of(&self, id: TableId) -> XdpTable {
         let t = &self.m.tables[id.index()];
         let name: String = names::ident(&t.name).chars().take(9).collect();
-        let kept = matches!(t.kind, TableKind::Lpm | TableKind::Wildcard);
+        let kept = matches!(t.kind, TableKind::Lpm | TableKind::Wildcard | TableKind::Ring);
         let words = |ty| canonical_size(self.m, ty).div_ceil(8);
         let (line, slots) = line_of(8 * (1 + words(t.key) + words(t.value)));
         XdpTable {
@@ -63,7 +63,9 @@ impl<'m> Gen<'m> {
             lines: lines(t.capacity, slots as u64) as u32,
             line,
             slots,
+            wide: layout::has_bytes(self.m, t.key) || layout::has_bytes(self.m, t.value),
             reversed: t.kind == TableKind::Lpm && table_kinds::is_reversed(self.m, t.key),
+            ring: ring_bytes(t.capacity, canonical_size(self.m, t.value)).unwrap_or_default(),
         }
     }
 
@@ -72,6 +74,9 @@ impl<'m> Gen<'m> {
         let mut used = std::collections::BTreeSet::new();
         blocks.iter().for_each(|b| walk::stmts(b, &mut |s| used.extend(s.kind.table())));
         let all: Vec<XdpTable> = used.into_iter().map(|id| self.xdp_of(id)).collect();
+        // Changes from outside use the first words.
+        let wide = all.iter().filter(|t| t.wide).map(|t| t.key_words() + t.value_words());
+        self.scratch.wide = wide.max().unwrap_or(0);
         for (n, t) in all.iter().enumerate() {
             match t.kind {
                 TableKind::Exact => self.xdp_table_code(n, t),
@@ -104,7 +109,7 @@ impl<'m> Gen<'m> {
             "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct {0}_line); \
              WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} {0} SEC(\".maps\");\n\
              volatile uint64_t {0}_entries SEC(\".bss\");\n\
-             WL_TABLE({0}, {n}, {1}, {2}, {3}, {4}, {5}, {6}, {7})\n",
+             WL_TABLE({0}, {n}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8})\n",
             x.map,
             x.key_words(),
             x.value_words(),
@@ -113,13 +118,18 @@ impl<'m> Gen<'m> {
             t.capacity,
             t.idle,
             u8::from(t.evict_lru),
+            u8::from(x.wide),
         ));
     }
 
     /// Defines `pack_…` and `unpack_…` of a type; answers the suffix of their names.
     pub(super) fn xdp_codec(&mut self, ty: TyId) -> String {
         let c = self.cty(ty);
-        let name = mangle(&c);
+        let mut name = mangle(&c);
+        if layout::has_bytes(self.m, ty) {
+            // Bytes of any bound are one type in C.
+            name = format!("{name}_{}", ty.0)
+        }
         if !self.first(&format!("xdp codec {name}")) {
             return name;
         }
@@ -133,6 +143,15 @@ impl<'m> Gen<'m> {
                 Leaf::Signed => {
                     pack.push_str(&put(at, n, &format!("(uint64_t)({place})")));
                     unpack.push_str(&format!("{place} = (__typeof__({place}))wl_sext({}, {});\n", take(at, n), 8 * n));
+                }
+                Leaf::Bytes(most) => {
+                    pack.push_str(&put(at, 4, &format!("(uint64_t)wl_least({place}.n, {most})")));
+                    pack.push_str(&format!("wl_pack_bytes(x, (uint8_t *)w + {}, {most}, {place});\n", at + 4));
+                    unpack.push_str(&format!(
+                        "{place} = (wl_bytes){{base + {}, wl_least({}, {most})}};\n",
+                        at + 4,
+                        take(at, 4)
+                    ));
                 }
                 Leaf::Address => {
                     for word in 0..2 {
@@ -153,17 +172,18 @@ impl<'m> Gen<'m> {
         });
         let zero = self.zero(ty);
         self.helpers.push_str(&format!(
-            "WL_INLINE void pack_{name}(uint64_t *w, {c} v) {{\n(void)w; (void)v;\n{pack}}}\n\
-             WL_INLINE {c} unpack_{name}(const uint64_t *w) {{\n{c} v = {};\n(void)w;\n{unpack}return v;\n}}\n",
+            "WL_INLINE void pack_{name}(wl_fx *x, uint64_t *w, {c} v) {{\n(void)x; (void)w; (void)v;\n{pack}}}\n\
+             WL_INLINE {c} unpack_{name}(const uint64_t *w, uint32_t base) {{\n{c} v = {};\n(void)w; (void)base;\n{unpack}return v;\n}}\n",
             zero
         ));
         name
     }
 
     /// The scalars of a value, in the order of its canonical form, with their bytes.
-    fn xdp_leaves(&self, ty: TyId, place: &str, each: &mut dyn FnMut(&str, Leaf, usize)) {
+    pub(super) fn xdp_leaves(&self, ty: TyId, place: &str, each: &mut dyn FnMut(&str, Leaf, usize)) {
         match self.m.ty(ty) {
             Ty::Ip => each(place, Leaf::Address, 16),
+            Ty::Bytes(most) => each(place, Leaf::Bytes(*most), 4 + *most as usize),
             Ty::Endpoint => {
                 each(place, Leaf::Address, 16);
                 each(place, Leaf::Port, 2)
@@ -173,18 +193,13 @@ impl<'m> Gen<'m> {
                     self.xdp_leaves(t, &format!("{place}.{n}"), each)
                 }
             }
-            Ty::Unit
-            | Ty::Bool
-            | Ty::UInt(_)
-            | Ty::Int(_)
-            | Ty::Bytes(_)
-            | Ty::Option(_)
-            | Ty::List(..)
-            | Ty::Msg(_) => match canonical_size(self.m, ty) {
-                0 => {}
-                n if matches!(self.m.ty(ty), Ty::Int(_)) => each(place, Leaf::Signed, n),
-                n => each(place, Leaf::Int, n),
-            },
+            Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Option(_) | Ty::List(..) | Ty::Msg(_) => {
+                match canonical_size(self.m, ty) {
+                    0 => {}
+                    n if matches!(self.m.ty(ty), Ty::Int(_)) => each(place, Leaf::Signed, n),
+                    n => each(place, Leaf::Int, n),
+                }
+            }
         }
     }
 }
@@ -192,9 +207,13 @@ impl<'m> Gen<'m> {
 /// The program for changes of a table from outside; empty: the process changes the map by itself.
 pub(super) fn xdp_changes(m: &Module, x: &XdpTable) -> String {
     let Some(program) = &x.program else { return String::new() };
+    let (keys, values) = (x.key_words(), x.value_words());
+    let body = match x.wide {
+        true => format!("WL_WIDE_CHANGES({}, {keys}, {values}, 0)", x.map),
+        false => table_kinds::changes(x.kind, x, m.tables[x.table.index()].capacity),
+    };
     format!(
-        "/* Changes from outside: what, a key and a value come in as a frame. */\nSEC(\"xdp\") int {program}(struct xdp_md *ctx) {{\n{}\n}}\n",
-        table_kinds::changes(x.kind, x, m.tables[x.table.index()].capacity)
+        "/* Changes from outside: what, a key and a value come in as a frame. */\nSEC(\"xdp\") int {program}(struct xdp_md *ctx) {{\n{body}\n}}\n"
     )
 }
 
@@ -230,12 +249,14 @@ fn take(at: usize, n: usize) -> String {
 }
 
 #[derive(Clone, Copy)]
-enum Leaf {
+pub(super) enum Leaf {
     Int,
     /// With a sign, which the bytes have at their upper end.
     Signed,
     Address,
     Port,
+    /// Their length in four bytes, and room for as many as there may be.
+    Bytes(u64),
 }
 
 impl<'m> BodyGen<'_, 'm> {
@@ -244,20 +265,32 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// Opens a block with the packed key `k_`.
-    fn xdp_key(&mut self, t: TableId, key: &Expr) {
+    pub(super) fn xdp_key(&mut self, t: TableId, key: &Expr) {
         let (map, table) = self.xdp_map(t);
         let (codec, words) = (self.g.xdp_codec(table.key), canonical_size(self.g.m, table.key).div_ceil(8));
         let text = self.expr(key);
         self.join_of_branches(&[]);
+        if self.g.xdp_of(t).wide {
+            let at = self.g.xdp_wide_room(words);
+            let c = self.g.cty(table.key);
+            line!(self, "{{ const {c} key_ = {text};");
+            self.check(true);
+            line!(
+                self,
+                "struct {map}_key *k_ = (struct {map}_key *)(x->scratch->wide + {at});\n\
+                 _Pragma(\"unroll\") for (unsigned j_ = 0; j_ < {words}; j_++) k_->w[j_] = 0;\npack_{codec}(x, k_->w, key_);"
+            );
+            return;
+        }
         line!(
             self,
-            "{{ struct {map}_key k_ = {{0}};\npack_{codec}((uint64_t *)&k_, {text});\nWL_FORGET(k_.w, {words});"
+            "{{ struct {map}_key k_ = {{0}};\npack_{codec}(x, (uint64_t *)&k_, {text});\nWL_FORGET(k_.w, {words});"
         );
         self.check(key.may_fault());
     }
 
     /// A lock that is not to be had is a fault.
-    fn xdp_lockless(&mut self, failed: &str) {
+    pub(super) fn xdp_lockless(&mut self, failed: &str) {
         let leave = self.leave_fault();
         line!(self, "if (WL_UNLIKELY({failed})) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}");
     }
@@ -276,11 +309,15 @@ impl<'m> BodyGen<'_, 'm> {
             TableKind::Array => self.xdp_array(&x, s),
             TableKind::Lpm => self.xdp_prefix(&x, s),
             TableKind::Wildcard => self.xdp_wildcard(&x, s),
-            TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog | TableKind::Ring => self.xdp_sketch(&x, s),
+            TableKind::Ring => self.xdp_ring(&x, s),
+            TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => self.xdp_sketch(&x, s),
         }
     }
 
     fn xdp_exact(&mut self, t: TableId, s: TableStmt<'m>) {
+        if self.g.xdp_of(t).wide {
+            return self.xdp_wide(t, s);
+        }
         let (map, table) = self.xdp_map(t);
         let value = self.g.xdp_codec(table.value);
         let words = canonical_size(self.g.m, table.value).div_ceil(8);
@@ -292,7 +329,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.xdp_lockless("f_ == 3");
                 line!(
                     self,
-                    "{dst}.has = f_ == 1;\nif ({dst}.has) {dst}.v = unpack_{value}(v_); }}\nWL_FORGET_FLAG({dst}.has);"
+                    "{dst}.has = f_ == 1;\nif ({dst}.has) {dst}.v = unpack_{value}(v_, 0); }}\nWL_FORGET_FLAG({dst}.has);"
                 );
             }
             TableStmt::Put { key, value: new, place, .. } => {
@@ -317,14 +354,14 @@ impl<'m> BodyGen<'_, 'm> {
                 self.xdp_lockless(&format!("!{map}_lock(&k_, &{at})"));
                 let name = self.name(*entry);
                 line!(self, "bool far_ = false;\nstruct {map}_slot *s_ = {map}_find(x, &k_, &{at}, &far_);");
-                line!(self, "if (s_) {name} = unpack_{value}(s_->value); else {name} = {zero};");
+                line!(self, "if (s_) {name} = unpack_{value}(s_->value, 0); else {name} = {zero};");
                 if let Some(text) = self.forget(*entry) {
                     line!(self, "{text}")
                 }
                 self.locked.push(at.clone());
                 self.block(body);
                 self.locked.pop();
-                line!(self, "uint64_t v_[{}] = {{0}};\npack_{value}(v_, {name});\nbool done_ = true;", words.max(1));
+                line!(self, "uint64_t v_[{}] = {{0}};\npack_{value}(x, v_, {name});\nbool done_ = true;", words.max(1));
                 let now = self.xdp_now(t);
                 line!(
                     self,
@@ -344,7 +381,7 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// The time of a use, where a table keeps it.
-    fn xdp_now(&self, t: TableId) -> &'static str {
+    pub(super) fn xdp_now(&self, t: TableId) -> &'static str {
         match self.g.xdp_of(t).stamped {
             true => "x->core->now",
             false => "0",
@@ -357,7 +394,7 @@ impl<'m> BodyGen<'_, 'm> {
         let (map, now) = (self.xdp_map(t).0, self.xdp_now(t));
         line!(self, "struct {map}_copy v_ = {{0}};");
         if let Some((codec, new)) = value {
-            line!(self, "pack_{codec}(v_.v, {new});");
+            line!(self, "pack_{codec}(x, v_.v, {new});");
         }
         line!(self, "const int f_ = {map}_do({what}, &k_, &v_, {now});");
         self.xdp_lockless("f_ == 3");

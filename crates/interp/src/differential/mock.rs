@@ -175,6 +175,7 @@ impl<'a> Mock<'a> {
             outcome: 0,
             mark: 0,
             place: 0,
+            at: std::ptr::null_mut(),
         });
         let mut mock = Mock {
             t,

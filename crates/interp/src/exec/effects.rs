@@ -1,6 +1,7 @@
 //! Statements and operations with effects beyond the locals: state, tables, queues, messages that
 //! are sent.
 
+use super::activation::Activation;
 use super::code::{Op, Out};
 use super::frame::acts;
 use super::sketches::EntryKey;
@@ -11,6 +12,34 @@ use crate::stop::{internal, Res};
 use crate::value::{from_canonical, MsgRef, Value};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
+
+/// Takes the values of a ring that another device fills: what comes from now on is later.
+fn fetch(a: &Activation, ring: TableId, most: u64) -> Res<()> {
+    let t = a.table(ring)?;
+    let mut data = a.data.borrow_mut();
+    for _ in 0..most {
+        let Some(value) = t.outside.as_ref().and_then(|o| o.pop()) else { break };
+        data.rings[ring.index()].push_back(value);
+    }
+    drop(data);
+    a.done(ring, t);
+    Ok(())
+}
+
+/// A value of a ring, from the oldest on: those that are here come before those of another device.
+fn ring_value(a: &Activation, ring: TableId, place: usize) -> Res<Option<Value>> {
+    let (here, found) = {
+        let data = a.data.borrow();
+        (data.rings[ring.index()].len(), data.rings[ring.index()].get(place).cloned())
+    };
+    if found.is_some() {
+        return Ok(found);
+    }
+    let t = a.table(ring)?;
+    let found = t.outside.as_ref().and_then(|o| o.at((place - here) as u64));
+    a.done(ring, t);
+    Ok(found)
+}
 
 /// Statements with effects beyond the locals.
 pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
@@ -39,15 +68,19 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         }
         StmtKind::TableGet { table, key, dst } if a.is_ring(*table) => {
             let place = usize::try_from(here.int(key)?).unwrap_or(usize::MAX);
-            let found = a.data.borrow().rings[table.index()].get(place).cloned();
+            let found = ring_value(a, *table, place)?;
             locals[dst.index()] = Value::Option(found.map(Box::new));
         }
         StmtKind::TableLen { table, dst } if a.is_ring(*table) => {
-            locals[dst.index()] = Value::Int(a.data.borrow().rings[table.index()].len() as u128);
+            let mut n = a.data.borrow().rings[table.index()].len() as u64;
+            let t = a.table(*table)?;
+            n += t.outside.as_ref().map_or(0, |o| o.table.entries());
+            a.done(*table, t);
+            locals[dst.index()] = Value::Int(n.into());
         }
         StmtKind::TableNext { table, cursor, key, value, more, .. } if a.is_ring(*table) => {
             let at = locals[cursor.index()].as_int().unwrap_or(0);
-            let found = a.data.borrow().rings[table.index()].get(at as usize).cloned();
+            let found = ring_value(a, *table, at as usize)?;
             locals[more.index()] = Value::Bool(found.is_some());
             if let Some(v) = found {
                 (locals[cursor.index()], locals[key.index()], locals[value.index()]) =
@@ -100,6 +133,8 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         }
         StmtKind::TablePush { table, value, dst } => {
             let value = here.eval(value)?;
+            // Those of another device came before.
+            fetch(a, *table, env.module.tables[table.index()].capacity)?;
             let mut data = a.data.borrow_mut();
             let Some(ring) = data.rings.get_mut(table.index()) else { return internal("no such ring") };
             let room = (ring.len() as u64) < env.module.tables[table.index()].capacity;
@@ -109,7 +144,10 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             locals[dst.index()] = Value::Bool(room);
         }
         StmtKind::TablePop { table, dst } => {
-            let first = a.data.borrow_mut().rings.get_mut(table.index()).and_then(|r| r.pop_front());
+            let here = a.data.borrow_mut().rings.get_mut(table.index()).and_then(|r| r.pop_front());
+            let t = a.table(*table)?;
+            let first = here.or_else(|| t.outside.as_ref().and_then(|o| o.pop()));
+            a.done(*table, t);
             locals[dst.index()] = Value::Option(first.map(Box::new));
         }
         StmtKind::GroupBegin { port, .. } => {

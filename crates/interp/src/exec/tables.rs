@@ -18,6 +18,10 @@ pub trait OutsideTable: Send + Sync {
     fn put(&self, key: &[u8], value: &[u8]) -> bool;
     /// Whether it was there.
     fn remove(&self, key: &[u8]) -> bool;
+    /// Of a ring: the oldest value, which is there no more.
+    fn pop(&self) -> Option<Vec<u8>>;
+    /// Of a ring: the value at a place, from the oldest on.
+    fn at(&self, place: u64) -> Option<Vec<u8>>;
     /// How many there are.
     fn entries(&self) -> u64;
     /// The first entry from a place on: the place behind it, key and value.
@@ -49,6 +53,16 @@ pub struct Outside {
 }
 
 impl Outside {
+    /// The oldest value of a ring.
+    pub fn pop(&self) -> Option<Value> {
+        self.table.pop().map(|v| self.value(&v))
+    }
+
+    /// A value of a ring, from the oldest on.
+    pub fn at(&self, place: u64) -> Option<Value> {
+        self.table.at(place).map(|v| self.value(&v))
+    }
+
     fn value(&self, bytes: &[u8]) -> Value {
         from_canonical(&self.module, self.value, &mut &*bytes)
     }

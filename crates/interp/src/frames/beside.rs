@@ -15,6 +15,8 @@ pub struct Beside<'a> {
     device: Runner,
     /// Faults of the reference, by kind and place.
     pub faults: BTreeMap<(u16, u32), u64>,
+    /// Lines that it has logged.
+    pub logs: u64,
 }
 
 impl<'a> Beside<'a> {
@@ -35,7 +37,7 @@ impl<'a> Beside<'a> {
                 r.run(n as u32)
             }
         }
-        Ok(Beside { module, reference, device, faults: BTreeMap::new() })
+        Ok(Beside { module, reference, device, faults: BTreeMap::new(), logs: 0 })
     }
 
     /// The frames that the reference sends: port, instance, bytes.
@@ -49,7 +51,7 @@ impl<'a> Beside<'a> {
             match did {
                 Did::Sent { port, instance, bytes } => sent.push((port, instance, bytes)),
                 Did::Fault { kind, place } => *self.faults.entry((kind, place)).or_default() += 1,
-                Did::Log { .. } => {}
+                Did::Log { .. } => self.logs += 1,
             }
         }
         Ok(sent)

@@ -329,7 +329,7 @@ fn segments(m: &Module, out: &mut String) {
     let row = |(n, s): (usize, &Segment)| {
         let of = |h: &&Handler| h.segment == Some(SegmentId(n as u32)) && !h.on.is_test();
         let handlers: Vec<&str> = m.handlers.iter().filter(of).map(|h| h.name.as_str()).collect();
-        (s.name.clone(), format!("on cpu({s}): {}", handlers.join(", ")), Vec::new())
+        (s.name.clone(), format!("on {s}: {}", handlers.join(", ")), Vec::new())
     };
     entries(out, &m.segments.iter().enumerate().map(row).collect::<Vec<_>>());
 }

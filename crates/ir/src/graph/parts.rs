@@ -54,7 +54,7 @@ pub(super) fn of(m: &Module, live: bool) -> Parts {
         let is_fixed = |l: &Line| l.live.as_ref().is_none_or(|of| !of.starts_with("port "));
         all.nodes.iter_mut().for_each(|n| n.lines.retain(is_fixed));
     }
-    let segments = m.segments.iter().map(|s| format!("segment {} on cpu({s})", s.name)).collect();
+    let segments = m.segments.iter().map(|s| format!("segment {} on {s}", s.name)).collect();
     Parts { nodes: all.nodes, edges: all.edges, segments }
 }
 

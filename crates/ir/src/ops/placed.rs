@@ -38,16 +38,17 @@ statements! {
     Loop        "a loop"                             XDP "";
     Walk        "a walk over a table, or its length" CPU "do it in a timer: `every`";
     Masked      "inserting into a table of patterns" CPU "insert from outside: `wireloom table`";
-    Ring        "a ring"                             CPU "leave this handler to the CPU";
+    Push        "adding to a ring"                   XDP "";
+    Pop         "taking from a ring"                 CPU "do it in a timer: `every`";
     Edit        "setting a header's field"           XDP "";
     Resize      "inserting and removing headers"     XDP "";
     Checksum    "`update_checksum`"                  XDP "";
-    Payload     "replacing a packet's payload"       CPU "leave this handler to the CPU";
+    Payload     "replacing a packet's payload"       XDP "";
     Copy        "an element with a packet of its own" CPU "send the packet to one element only";
     New         "sending a new packet"               CPU "leave this handler to the CPU";
-    Queue       "a queue of packets"                 CPU "leave this handler to the CPU";
-    Element     "an element that is joined to"       CPU "leave this handler to the CPU";
-    Log         "`log`"                              CPU "count it, or leave this handler to the CPU";
+    Queue       "asking a queue for its packets"     CPU "leave this handler to the CPU";
+    Element     "joining to an element"              CPU "send to fewer elements: they take more than 2,000 statements together";
+    Log         "`log`"                              CPU "count it, or send the packet to a queue whose handler logs";
     List        "adding to a list"                   CPU "leave this handler to the CPU";
     Message     "a message"                          CPU "leave this handler to the CPU";
 }
@@ -68,7 +69,8 @@ fn row(s: &StmtKind) -> Row {
         For { .. } | Loop { .. } | Break | Continue => Row::Loop,
         TableLen { .. } | TableNext { .. } => Row::Walk,
         TableInsert { .. } | TableDelete { .. } => Row::Masked,
-        TablePush { .. } | TablePop { .. } => Row::Ring,
+        TablePush { .. } => Row::Push,
+        TablePop { .. } => Row::Pop,
         Frame { act, .. } => match act {
             FrameAct::Send { .. } => Row::Send,
             FrameAct::Set { .. } => Row::Edit,
@@ -111,6 +113,8 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
     Option::Some(match e {
         Int(_)
         | Bool(_)
+        | Bytes(_)
+        | Payload(..)
         | Local(_)
         | State(_)
         | Read(_)
@@ -135,10 +139,9 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         | ChecksumOk(..)
         | Call(..)
         | Now => return Option::None,
-        Bytes(_) => "text or bytes",
         Param(_) => "a parameter of this type",
         Counter(_) => "a counter",
-        Raw(_) | Payload(..) => "the bytes of a packet",
+        Raw(_) => "the bytes of a header",
         Random(_) => "`random`",
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
         Session(_) | UnitParam(..) | Acc | HasMsg(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal | ConnId

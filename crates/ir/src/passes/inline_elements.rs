@@ -34,6 +34,7 @@ pub fn run(m: &mut Module) {
         wires: std::mem::take(&mut m.wires),
         inputs: std::mem::take(&mut m.inputs),
         uses,
+        budget: BUDGET,
         known: vec![Known::default(); order.len()],
         queues: (0..m.ports.len() as u32).map(PortId).filter(|p| m.is_queue(*p)).collect(),
     };
@@ -48,6 +49,41 @@ pub fn run(m: &mut Module) {
     }
     (m.wires, m.inputs) = (pass.wires, pass.inputs);
     drop_unjoined(m);
+}
+
+/// Statements of a handler that holds all that its packets reach.
+const WHOLE: usize = 2000;
+
+/// Puts all inputs that a handler's packets reach into it, as far as it then has at most [`WHOLE`]
+/// statements: for devices that cannot join.
+pub fn whole(m: &mut Module, handler: HandlerId) {
+    if m.outputs(&m.handlers[handler.index()].body.block).is_empty() {
+        return;
+    }
+    let order = m.inputs_in_order();
+    let mut pass = Inline {
+        wires: m.wires.clone(),
+        inputs: m.inputs.clone(),
+        uses: vec![0; m.inputs.len()],
+        budget: WHOLE,
+        known: vec![Known::default(); m.inputs.len()],
+        queues: (0..m.ports.len() as u32).map(PortId).filter(|p| m.is_queue(*p)).collect(),
+    };
+    for id in order.into_iter().rev() {
+        let Some(mut body) = pass.inputs[id.index()].body.take() else { continue };
+        pass.body(&mut body);
+        pass.know(id, &body);
+        pass.inputs[id.index()].body = Some(body);
+    }
+    let mut body = m.handlers[handler.index()].body.clone();
+    pass.body(&mut body);
+    let mut size = 0;
+    walk::stmts(&body.block, &mut |_| size += 1);
+    if size <= WHOLE {
+        body.selects.clear();
+        m.handlers[handler.index()].body = body;
+        super::copies::run(m);
+    }
 }
 
 /// Inputs that no output leads to any more have no bodies.
@@ -82,6 +118,8 @@ struct Inline {
     inputs: Vec<Input>,
     /// Outputs that lead to each input, as lowered.
     uses: Vec<usize>,
+    /// Statements that are put into more than one sender.
+    budget: usize,
     known: Vec<Known>,
     /// Ports that take the mark with the packet.
     queues: Vec<PortId>,
@@ -96,7 +134,7 @@ impl Inline {
         });
         let depth = depth(&body.block);
         self.known[id.index()] =
-            Known { inlined: (size <= BUDGET || self.uses[id.index()] == 1) && depth < DEPTH, depth, changes };
+            Known { inlined: (size <= self.budget || self.uses[id.index()] == 1) && depth < DEPTH, depth, changes };
     }
 
     fn target(&self, s: &StmtKind) -> Option<InputId> {

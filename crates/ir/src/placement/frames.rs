@@ -60,8 +60,8 @@ impl Search<'_> {
             },
         };
         if fate(self.m, Some(self.port), port).is_none() {
-            let what = format!("port `{}` cannot be reached from XDP", self.m.ports[port.index()].name);
-            self.add("E0673", s.span, what, "send to the port itself, to another `nic(…)`, or to `kernel`");
+            let what = format!("queue `{}` is `lossless`: XDP cannot wait for room", self.m.ports[port.index()].name);
+            self.add("E0673", s.span, what, "make it `lossy`: what finds no room is counted");
         }
     }
 
@@ -123,6 +123,6 @@ fn sends(m: &Module, block: &[Stmt], mut sent: bool, found: &mut Vec<Span>) -> b
 }
 
 /// Whether a block ends its handler.
-fn leaves(block: &[Stmt]) -> bool {
+pub(super) fn leaves(block: &[Stmt]) -> bool {
     matches!(block.last().map(|s| &s.kind), Some(StmtKind::Return(_) | StmtKind::Fault { .. }))
 }

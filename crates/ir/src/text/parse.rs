@@ -120,14 +120,9 @@ impl Parser {
             "segment" => {
                 let name = self.str()?;
                 self.word("on")?;
-                self.word("cpu")?;
-                let cpu = self.num::<u32>()?;
-                let end = if self.eat(DOTS) { self.num::<u32>()? } else { cpu.saturating_add(1) };
-                let Some(cores) = end.checked_sub(cpu).filter(|n| *n > 0) else {
-                    return self.error("a segment has at least one core");
-                };
+                let (device, cpu, cores) = self.device_of_segment()?;
                 let span = self.span()?;
-                self.m.segments.push(Segment { name, cpu, cores, span })
+                self.m.segments.push(Segment { name, device, cpu, cores, span })
             }
             "handler" => {
                 let h = self.handler()?;
@@ -288,6 +283,20 @@ impl Parser {
         let mut plan = HandlerPlan::default();
         let body = self.body_with(|p| p.plan(&mut plan))?;
         Ok(Handler { name, on, segment, device, steps, body, span: self.span()?, plan })
+    }
+
+    /// The device of a segment, its first core and their number.
+    fn device_of_segment(&mut self) -> Res<(ops::Device, u32, u32)> {
+        if self.eat_word("xdp") {
+            return Ok((ops::Device::Xdp, 0, 1));
+        }
+        self.word("cpu")?;
+        let cpu = self.num::<u32>()?;
+        let end = if self.eat(DOTS) { self.num::<u32>()? } else { cpu.saturating_add(1) };
+        match end.checked_sub(cpu).filter(|n| *n > 0) {
+            Some(cores) => Ok((ops::Device::Cpu, cpu, cores)),
+            None => self.error("a segment has at least one core"),
+        }
     }
 
     fn device(&mut self) -> Res<ops::Device> {

@@ -210,7 +210,12 @@ impl Printer<'_> {
             self.wire(w)
         }
         for s in &m.segments {
-            self.line(&format!("segment {} on cpu {s}{}", string(&s.name), span(&s.span)))
+            let on = match (s.device, s.cores) {
+                (ops::Device::Xdp, _) => "xdp".to_string(),
+                (_, 0 | 1) => format!("cpu {}", s.cpu),
+                (_, n) => format!("cpu {}..{}", s.cpu, u64::from(s.cpu) + u64::from(n)),
+            };
+            self.line(&format!("segment {} on {on}{}", string(&s.name), span(&s.span)))
         }
         for f in &m.faults {
             self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc)))

@@ -232,7 +232,6 @@ impl Checker<'_> {
                     | On::Check { .. } => false,
                 };
             self.need(nic, &path, "a device runs it that has no such handlers");
-            self.need(h.segment.is_none(), &path, "it stands in a segment, and a device runs it");
         }
     }
 

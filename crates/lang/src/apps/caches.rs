@@ -77,6 +77,7 @@ impl Compiler<'_> {
             write_timeout: WRITE_TIMEOUT,
             expires: None,
         };
+        self.options_once(c.options.iter().map(|(n, _)| n));
         for (name, e) in &c.options {
             self.cache_option(module, &mut cache, &mut table, (name, e.as_ref()))?;
         }

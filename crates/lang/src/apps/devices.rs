@@ -1,4 +1,4 @@
-//! `on xdp` behind a handler: the device that runs it.
+//! `on xdp` behind a handler, a segment or an element's instance: the device that runs it.
 //!
 //! In: the word, and the handlers that were lowered from the member. Out: their device, or a
 //! diagnostic for each thing that the device does not have.
@@ -7,27 +7,83 @@ use crate::compiler::{Compiler, R};
 use ir::desc::{FrameEngine, PortKind};
 use wireloom_ir as ir;
 use wireloom_ir::ops::Device;
-use wireloom_syntax::ast::{FileId, Ident, Span};
+use wireloom_syntax::ast::{self, FileId, MemberKind, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
-    /// Gives the handlers from a number on to a device.
-    pub fn on_device(&mut self, device: &Ident, first: usize) -> R<()> {
-        if device.name != "xdp" {
-            let d = Diagnostic::error("E0675", device.span, format!("`{}` is no device", device.name));
-            return Err(self.report(d.hint("write `on xdp`, or leave it out: then the CPU runs the handler")));
+    /// The device that a program names.
+    pub fn device_of(&mut self, device: &ast::Device) -> R<Device> {
+        match device.name.name.as_str() {
+            "cpu" => Ok(Device::Cpu),
+            "xdp" => Ok(Device::Xdp),
+            other => {
+                let d = Diagnostic::error("E0675", device.name.span, format!("`{other}` is no device"));
+                Err(self.report(d.hint("write `on xdp`, or leave it out: then the CPU runs it")))
+            }
         }
+    }
+
+    /// Gives the handlers from a number on to a device.
+    pub fn on_device(&mut self, device: &ast::Device, first: usize) -> R<()> {
+        match self.device_of(device)? {
+            Device::Xdp => self.on_xdp(device.name.span, first),
+            Device::Cpu | Device::Fpga => Ok(()),
+        }
+    }
+
+    /// Gives the handlers of packets from a number on to the XDP hook.
+    pub fn on_xdp(&mut self, at: Span, first: usize) -> R<()> {
         for n in first..self.m.handlers.len() {
             let h = &self.m.handlers[n];
-            let of_nic = |kind: &PortKind| matches!(kind, PortKind::Frames { engine: FrameEngine::Nic, .. });
-            let nic = matches!(h.on, ir::On::Frame { port, .. } if of_nic(&self.m.ports[port.index()].kind));
-            if !nic {
-                let d = Diagnostic::error("E0674", device.span, "XDP runs handlers of the packets of a `nic(…)` only");
+            // The process runs timers, over the same tables.
+            if matches!(h.on, ir::On::Every(_)) {
+                continue;
+            }
+            if !self.is_of_nic(h) {
+                let d = Diagnostic::error("E0674", at, "XDP runs handlers of the packets of a `nic(…)` only");
                 return Err(self.report(d.hint("leave `on xdp` out: then the CPU runs the handler")));
             }
             self.m.handlers[n].device = Device::Xdp;
         }
         Ok(())
+    }
+
+    fn is_of_nic(&self, h: &ir::Handler) -> bool {
+        let of_nic = |kind: &PortKind| matches!(kind, PortKind::Frames { engine: FrameEngine::Nic, .. });
+        matches!(h.on, ir::On::Frame { port, .. } if of_nic(&self.m.ports[port.index()].kind))
+    }
+
+    /// Gives the handlers whose packets come to an instance to its device.
+    pub fn instances_on_devices(&mut self, app: &ast::Element) -> R<()> {
+        for m in &app.members {
+            let MemberKind::Instance { name, device: Some(device), .. } = &m.kind else { continue };
+            if self.device_of(device)? == Device::Cpu {
+                let d = Diagnostic::error("E0675", device.name.span, "an instance has no cores of its own");
+                self.report(d.hint("put the wiring that leads to it into a segment: `segment s on cpu(0) { … }`"));
+                continue;
+            }
+            let comes = |h: &ir::Handler| self.comes_to(h, &name.name) && self.is_of_nic(h);
+            let all: Vec<usize> = (0..self.m.handlers.len()).filter(|n| comes(&self.m.handlers[*n])).collect();
+            if all.is_empty() {
+                let text = format!("no packets of a `nic(…)` come to `{}`", name.name);
+                let d = Diagnostic::error("E0674", device.name.span, text);
+                self.report(d.hint("leave `on xdp` out: then the CPU runs the element"));
+            }
+            all.into_iter().for_each(|n| self.m.handlers[n].device = Device::Xdp);
+        }
+        Ok(())
+    }
+
+    /// Whether a handler's packets come to an instance of the app.
+    fn comes_to(&self, h: &ir::Handler, instance: &str) -> bool {
+        let own = |e: ir::ElementId| self.m.elements.get(e.index()).is_some_and(|e| e.name == instance);
+        let leads = |block: &ir::Block| {
+            let inputs = self.m.outputs(block);
+            inputs.iter().any(|i| self.m.inputs[i.index()].element.is_some_and(own))
+        };
+        let mut comes = false;
+        self.m.reached(&h.body.block, &mut |b| comes |= leads(b));
+        comes
     }
 
     /// Reports what the named devices do not have. The module is whole.

@@ -10,7 +10,7 @@ use super::wire_ends::Direction;
 use crate::body::HandlerCtx;
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
-use crate::items::ProtocolInfo;
+use crate::items::{Item, ProtocolInfo};
 use crate::names::{ItemId, ModId};
 use crate::ty::Ty;
 use crate::val::Val;
@@ -77,7 +77,7 @@ impl Compiler<'_> {
         let members = [ast::Member {
             doc: String::new(),
             span,
-            kind: MemberKind::Instance { name: it.clone(), element: path, args: vec![] },
+            kind: MemberKind::Instance { name: it.clone(), element: path, args: vec![], device: None },
         }];
         self.instance_handlers(module, &members);
         self.behind_handlers(&e.name.name);
@@ -142,10 +142,28 @@ impl Compiler<'_> {
     fn pass_value(&mut self, module: ModId, e: &ast::Element, to: ast::Node, ty: &ast::Type) -> R<()> {
         let t = self.ty_in(&crate::apps::scope::any_types(module, e), module, ty)?;
         let Ty::Msg(unit) = t else { return Ok(()) };
-        // Only the port from which the request comes says which unit an answer has.
-        if format!("{:?}", e.members).contains("Reply {") {
-            return Ok(());
+        // The port from which a request comes says which unit an answer has: one of those is here.
+        let replies = format!("{:?}", e.members).contains("Reply {");
+        let known = if replies { self.answering(unit, e.name.span) } else { vec![self.one_way(module, e, unit)] };
+        let told = self.diags.len();
+        let mut least: Option<Vec<Diagnostic>> = None;
+        for protocol in known {
+            let _ = self.pass_request(module, e, to.clone(), (unit, protocol, replies));
+            let said = self.diags.split_off(told);
+            // An answer of another unit is for another protocol.
+            let errors = |all: &[Diagnostic]| {
+                (all.iter().filter(|d| d.code == "E0608").count(), all.iter().filter(|d| d.is_error()).count())
+            };
+            if least.as_ref().is_none_or(|l| errors(&said) < errors(l)) {
+                least = Some(said);
+            }
         }
+        self.diags.extend(least.into_iter().flatten());
+        Ok(())
+    }
+
+    /// A protocol of requests that are not answered.
+    fn one_way(&mut self, module: ModId, e: &ast::Element, unit: ir::UnitId) -> ir::ProtocolId {
         let item = Rc::new(ast::Item { doc: String::new(), span: e.name.span, kind: ItemKind::Element(e.clone()) });
         self.protocols.push(ProtocolInfo {
             module,
@@ -157,7 +175,35 @@ impl Compiler<'_> {
             asked: (0, vec![]),
             probe: None,
         });
-        let protocol = ir::ProtocolId(self.protocols.len() as u32 - 1);
+        ir::ProtocolId(self.protocols.len() as u32 - 1)
+    }
+
+    /// The protocols that answer such requests, of all modules that the file knows. Their own
+    /// mistakes are told elsewhere.
+    fn answering(&mut self, unit: ir::UnitId, span: Span) -> Vec<ir::ProtocolId> {
+        let all = 0..self.names.items.len();
+        let protocols: Vec<ItemId> =
+            all.filter(|i| matches!(self.names.items[*i].item.kind, ItemKind::Protocol(_))).collect();
+        let told = self.diags.len();
+        let found: Vec<_> = protocols.into_iter().filter_map(|i| self.item(i, span).ok()).collect();
+        self.diags.truncate(told);
+        let answers = |p: &ProtocolInfo| p.request == unit && p.response.is_some();
+        found
+            .into_iter()
+            .filter_map(|item| match item {
+                Item::Protocol(p) if answers(&self.protocols[p.index()]) => Some(p),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn pass_request(
+        &mut self,
+        module: ModId,
+        e: &ast::Element,
+        to: ast::Node,
+        (unit, protocol, replies): (ir::UnitId, ir::ProtocolId, bool),
+    ) -> R<()> {
         let mut l = super::frames::begin(self, module, format!("element {}", e.name.name));
         l.frames = false;
         let msg = l.new_local("m", &Ty::Msg(unit));
@@ -165,13 +211,13 @@ impl Compiler<'_> {
             port: ir::PortId(u32::MAX),
             protocol,
             req: msg,
-            one_way: true,
+            one_way: !replies,
             no_reply: false,
             greeting: false,
         });
-        let made = l.flow(&[to], Val::path(Ty::Msg(unit), build::msg(msg)), e.name.span);
-        self.protocols.pop();
-        made
+        l.flow(&[to], Val::path(Ty::Msg(unit), build::msg(msg)), e.name.span)?;
+        l.ends(e.name.span);
+        Ok(())
     }
 
     /// Functions of the element that none of its handlers calls.

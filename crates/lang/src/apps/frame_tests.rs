@@ -102,7 +102,7 @@ impl Compiler<'_> {
         let members = [ast::Member {
             doc: String::new(),
             span,
-            kind: MemberKind::Instance { name: it, element: path.clone(), args: vec![] },
+            kind: MemberKind::Instance { name: it, element: path.clone(), args: vec![], device: None },
         }];
         self.instance_handlers(module, &members);
         self.behind_handlers(element);

@@ -39,6 +39,7 @@ impl Compiler<'_> {
             ));
         }
         let mut options = PortOptions::default();
+        self.options_once(p.options.iter().map(|(n, _)| n));
         for (n, e) in &p.options {
             let _ = self.frame_option(module, &mut options, n, e);
         }

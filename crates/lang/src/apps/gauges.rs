@@ -50,6 +50,7 @@ impl Compiler<'_> {
         let mut table = ir::Table::new(g.name.name.clone(), span, TableKind::Exact, k, v);
         let words: &[&str] = if meter { &["cir", "cbs", "pir", "pbs"] } else { &["rate", "burst"] };
         let mut given: Vec<Option<X>> = vec![None; words.len()];
+        self.options_once(g.options.iter().map(|(n, _)| n));
         for (name, e) in &g.options {
             match (words.iter().position(|w| *w == name.name), e) {
                 (Some(i), Some(e)) => given[i] = Some(self.rate(module, e, i % 2 == 1)?),

@@ -88,6 +88,8 @@ impl Compiler<'_> {
         self.behind_handlers(&app.name.name);
         self.unused_given(module);
         self.check_graph();
+        let _ = self.instances_on_devices(app);
+        self.endless_queues();
         self.table_signals();
         self.unhandled();
         self.check_caches();
@@ -134,7 +136,7 @@ impl Compiler<'_> {
                 }
                 (&f.name, info.map(AppName::Fn))
             }
-            MemberKind::Instance { name, element, args } => (name, self.instance(module, name, element, args)),
+            MemberKind::Instance { name, element, args, .. } => (name, self.instance(module, name, element, args)),
             MemberKind::In { name, .. } | MemberKind::Out { name, .. } => {
                 let d = Diagnostic::error(
                     "E0613",
@@ -389,8 +391,13 @@ impl Compiler<'_> {
         let span = self.span(t.name.span);
         let kind = self.table_kind(t, &key, &value)?;
         let mut table = ir::Table::new(t.name.name.clone(), span, kind, k, v);
+        self.options_once(t.options.iter().map(|(n, _)| n));
         for (name, e) in &t.options {
             let _ = self.table_option(module, &mut table, name, e.as_ref());
+            if kind != ir::TableKind::Exact && matches!(name.name.as_str(), "idle" | "evict" | "lru" | "memory") {
+                let text = format!("`{}` is for exact tables", name.name);
+                self.report(Diagnostic::error("E0614", name.span, text).label("it would have no effect here"));
+            }
         }
         if kind == ir::TableKind::HyperLogLog {
             if let Some((n, _)) = t.options.first() {

@@ -134,6 +134,7 @@ impl Compiler<'_> {
         let (value, instances) = self.port_value(module, arg, listen)?;
         let protocols = self.port_protocols(module, p, listen)?;
         let mut options = if udp { PortOptions::udp() } else { PortOptions::default() };
+        self.options_once(p.options.iter().map(|(n, _)| n));
         for (n, e) in &p.options {
             let _ = self.port_option(module, &mut options, n, e);
         }

@@ -94,6 +94,7 @@ impl Compiler<'_> {
         words: &[&'static str],
     ) -> R<QueueOptions<N>> {
         let (mut given, mut word) = ([None; N], None);
+        self.options_once(q.options.iter().map(|(n, _)| n));
         for (name, e) in &q.options {
             if let Some(w) = words.iter().find(|w| **w == name.name) {
                 if let Some(e) = e {
@@ -170,6 +171,35 @@ impl Compiler<'_> {
                 "write `on {0}(p) {{ … }}` or wire it: `{0} -> …`",
                 port.name.rsplit('.').next().unwrap_or("q")
             )));
+        }
+    }
+}
+
+impl Compiler<'_> {
+    /// Packets that would be handled for ever: by queues whose handlers send them back and pop them
+    /// again, or by elements that build them.
+    pub fn endless_queues(&mut self) {
+        if self.diags.iter().any(Diagnostic::is_error) {
+            return;
+        }
+        for e in ir::endless::endless(&self.m) {
+            let port = &self.m.ports[e.queue.index()];
+            let at = super::handlers::at(&e.sends);
+            let d = if port.kind.is_loop() {
+                let text = format!("the packets that are built for `{}` come back to where they are built", port.name);
+                Diagnostic::error("E0635", at, text)
+                    .label("built here, each time")
+                    .note("packets would go round for ever")
+                    .hint("end the wiring elsewhere; packets that come again go through a `queue` and a timer")
+            } else {
+                let text =
+                    format!("the packets of queue `{}` are sent back to it, and popped again, for ever", port.name);
+                Diagnostic::error("E0635", at, text)
+                    .label("sent back here")
+                    .also(super::handlers::at(&e.pops), "popped again by a handler of a queue")
+                    .hint("pop in a timer, or in the handler of a port: `loop max 16 { if not q.pop() { break } }`")
+            };
+            self.report(d);
         }
     }
 }

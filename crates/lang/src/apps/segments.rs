@@ -1,10 +1,12 @@
-//! Segments: `segment rx on cpu(0) { … }`. In: handlers and wirings that stand in one. Out: the
-//! segment of each handler, the queues between segments, and what cannot be divided.
+//! Segments: `segment rx on cpu(0) { … }`, and handlers `on cpu(0)`. In: handlers and wirings that
+//! stand in one. Out: the segment of each handler, the queues between segments, and what cannot be
+//! divided.
 
 use crate::compiler::{Compiler, R};
 use crate::names::ModId;
 use ir::core_partition::Resource;
 use ir::desc::{FrameEngine, PortKind};
+use ir::ops::Device;
 use ir::segments::{self, Conflict, Crossings};
 use ir::{PortId, SegmentId};
 use wireloom_ir as ir;
@@ -15,11 +17,13 @@ use wireloom_syntax::Diagnostic;
 const CPUS: u64 = 1024;
 
 impl Compiler<'_> {
-    /// Notes the segments, and sees to it that they hold handlers and wirings only.
+    /// Notes the segments, and sees to it that they hold handlers and wirings only. A handler that
+    /// names its cores is a segment of its own. So is one that names another device in an app with
+    /// segments.
     pub fn note_segments(&mut self, module: ModId, app: &ast::Element) {
         for m in &app.members {
-            if let MemberKind::Segment { name, cpu } = &m.kind {
-                let _ = self.segment(module, name, cpu, m.span);
+            if let MemberKind::Segment { name, device } = &m.kind {
+                let _ = self.segment(module, name, device, m.span);
             } else if self.segment_at(m.span).is_some()
                 && !matches!(m.kind, MemberKind::Handler(_) | MemberKind::Wiring(_))
             {
@@ -27,9 +31,21 @@ impl Compiler<'_> {
                 self.report(d.hint("move this out of the segment: all segments of the app know its names"));
             }
         }
+        for cpu in [true, false] {
+            if !cpu && self.m.segments.is_empty() {
+                return;
+            }
+            for m in &app.members {
+                let MemberKind::Handler(ast::Handler { on, device: Some(device), .. }) = &m.kind else { continue };
+                let ast::On::Message { port, .. } = on else { continue };
+                if device.cores.is_some() == cpu && (cpu || self.segment_at(m.span).is_none()) {
+                    let _ = self.segment(module, port, device, m.span);
+                }
+            }
+        }
     }
 
-    fn segment(&mut self, module: ModId, name: &Ident, cpu: &ast::Expr, whole: Span) -> R<()> {
+    fn segment(&mut self, module: ModId, name: &Ident, device: &ast::Device, whole: Span) -> R<()> {
         if let Some(at) = self.segment_at(whole) {
             let first = self.m.segments[at.index()].name.clone();
             let d = Diagnostic::error("E0651", name.span, "a segment holds handlers, timers and wirings only");
@@ -38,9 +54,9 @@ impl Compiler<'_> {
         if self.m.segments.iter().any(|s| s.name == name.name) {
             return Err(self.error("E0203", name.span, format!("segment `{}` is defined twice", name.name)));
         }
-        let (first, cores) = self.cores(module, cpu)?;
-        let span = self.span(name.span);
-        self.m.segments.push(ir::Segment { name: name.name.clone(), cpu: first, cores, span });
+        let (first, cores) = device.cores.as_ref().map_or(Ok((0, 1)), |cores| self.cores(module, cores))?;
+        let (span, device) = (self.span(name.span), self.device_of(device)?);
+        self.m.segments.push(ir::Segment { name: name.name.clone(), device, cpu: first, cores, span });
         self.segment_spans.push(whole);
         Ok(())
     }
@@ -63,7 +79,7 @@ impl Compiler<'_> {
     }
 
     fn segment_at(&self, at: Span) -> Option<SegmentId> {
-        let holds = |s: &Span| s.file == at.file && s.start < at.start && at.end <= s.end;
+        let holds = |s: &Span| s.file == at.file && s.start <= at.start && at.end <= s.end;
         self.segment_spans.iter().position(holds).map(|n| SegmentId(n as u32))
     }
 
@@ -72,6 +88,9 @@ impl Compiler<'_> {
         let segment = self.segment_at(at);
         for h in &mut self.m.handlers[first..] {
             h.segment = segment;
+        }
+        if segment.is_some_and(|s| self.m.segments[s.index()].device == Device::Xdp) {
+            let _ = self.on_xdp(at, first);
         }
     }
 

@@ -1,18 +1,21 @@
 //! Expressions: names, fields, indices and literals. The neighbouring files have the other forms.
 
-use super::{Kind, Lower};
+use super::{Binding, Kind, Lower};
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_U32, T_U64};
 use crate::consts;
 use crate::ir_builder as build;
 use crate::items::Item;
 use crate::names::Meaning;
-use crate::ty::{Elem, Ty, U16, U64, U8};
+use crate::ty::{self, Elem, Ty, U16, U64, U8};
 use crate::val::{Val, Vk};
 use ir::{BinOp, Builtin, ExprKind as X, FaultKind, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
+
+/// Most bytes of a value that a suspended handler keeps.
+const MOST_KEPT: u64 = 4 << 10;
 
 impl Lower<'_, '_> {
     /// Lowers an expression; `want` is the type that its place would like, as a hint.
@@ -214,11 +217,7 @@ impl Lower<'_, '_> {
                     .hint("copy its values into a `let` before the next call, or use `call all`"),
                 ));
             }
-            if b.val.ty.bytes_max() > 4096 && matches!(b.val.kind, Vk::Pure(_)) && b.var.is_some_or_local(&b.val) {
-                let shown = self.show(&b.val.ty);
-                return Err(self.cx.report(Diagnostic::error("E0606", n.span, format!("`{}` ({shown}) cannot be kept over a call", n.name))
-                    .label("used after a call").also(b.span, "set before it").hint("at most 4KiB of a slice are carried over a call; read the field again, or cut it with `slice`")));
-            }
+            self.room_when_suspended(&b, n)?;
             if b.state && self.decision {
                 let d = Diagnostic::warning(
                     "W0901",
@@ -232,6 +231,28 @@ impl Lower<'_, '_> {
             }
         }
         Ok(b.val)
+    }
+
+    /// Whether the bytes of a value have room in a suspended handler, which keeps them all.
+    fn room_when_suspended(&mut self, b: &Binding, n: &Ident) -> R<()> {
+        if !matches!(b.val.kind, Vk::Pure(_)) || !b.var.is_some_or_local(&b.val) {
+            return Ok(());
+        }
+        let lowered = self.cx.lower_ty(&b.val.ty);
+        let bytes = ir::layout::bytes_in(&self.cx.m, lowered);
+        if bytes <= MOST_KEPT {
+            return Ok(());
+        }
+        let shown = self.show(&b.val.ty);
+        let mut d = Diagnostic::error("E0606", n.span, format!("`{}` ({shown}) cannot be kept over a call", n.name))
+            .label("used after a call")
+            .also(b.span, "set before it");
+        if !matches!(b.val.ty, Ty::Bytes(_)) {
+            d = d.note(format!("its parts hold up to {} of bytes", ty::size(bytes)));
+        }
+        Err(self.cx.report(
+            d.hint("at most 4KiB of bytes are carried over a call; read the field again, or cut it with `slice`"),
+        ))
     }
 
     /// Fields of the unit at hand, and parameters of the unit whose names are visible.

@@ -389,6 +389,11 @@ impl Lower<'_, '_> {
 
     /// `message with { field: value }`.
     pub fn with(&mut self, base: &Expr, fields: &[(Ident, Expr)], span: Span) -> R<Val> {
+        for (i, (n, _)) in fields.iter().enumerate() {
+            if fields[..i].iter().any(|(f, _)| f.name == n.name) {
+                return Err(self.err("E0203", n.span, format!("`{}` is given twice", n.name)));
+            }
+        }
         let v = self.expr(base, None)?;
         let v = self.defined(v, base.span)?;
         if let (Ty::Record(r), Vk::Pure(e)) = (&v.ty, &v.kind) {

@@ -409,6 +409,7 @@ impl AppCore {
             outcome: 0,
             mark: 0,
             place: 0,
+            at: std::ptr::null_mut(),
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();

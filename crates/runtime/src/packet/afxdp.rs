@@ -9,7 +9,8 @@
 //! segments beyond the MTU are cut.
 
 use super::batch::{bytes, prefetch, Batch, Buf};
-use super::bpf::{set, Attached};
+use super::bpf::{put_socket, set, Attached};
+use super::hooked::{Gives, Hooked};
 use super::offload::{complete_if_partial, Large};
 use super::pool::{Pool, Region, Umem, CHUNK, FRAME_MAX, NOTE};
 use super::port::{FramePort, Sent};
@@ -156,6 +157,23 @@ impl<T: Copy> XskRing<T> {
     }
 }
 
+/// How a socket is bound.
+struct Bind {
+    /// Frames may take several buffers, if the kernel knows that.
+    frags: bool,
+    /// Frames are copied, whatever the driver can do.
+    copied: bool,
+}
+
+/// The sentence about a system call that failed.
+fn failure(name: &str, what: &str, e: io::Error) -> String {
+    match e.raw_os_error() {
+        Some(libc::EPERM) => format!("no permission for `{name}`: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root, or give the executable the rights: `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep FILE`"),
+        Some(libc::EBUSY) => format!("`{name}` is in use by another XDP program"),
+        _ => format!("{what} `{name}`: {e}"),
+    }
+}
+
 /// The socket of one queue.
 pub struct AfXdp {
     receive: XskRing<libc::xdp_desc>,
@@ -178,6 +196,10 @@ pub struct AfXdp {
     lost: u64,
     /// The kernel's count of lost frames at the last reading.
     lost_before: u64,
+    /// Frames come from a program in the hook, and where to.
+    gives: Option<Gives>,
+    /// Of the segment that is being cut.
+    large_to: (u32, u32),
     _attached: Option<Arc<Attached>>,
     _promiscuous: Option<Arc<OwnedFd>>,
     _region: Arc<Region>,
@@ -187,13 +209,7 @@ impl AfXdp {
     /// A socket for each queue of the interface.
     pub fn open_all(name: &str, region: &Arc<Region>, receives: bool) -> Result<Vec<AfXdp>, String> {
         let index = super::afpacket::index_of(name)?;
-        let fail = |what: &str, e: io::Error| {
-            match e.raw_os_error() {
-            Some(libc::EPERM) => format!("no permission for `{name}`: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root, or give the executable the rights: `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep FILE`"),
-            Some(libc::EBUSY) => format!("`{name}` is in use by another XDP program"),
-            _ => format!("{what} `{name}`: {e}"),
-        }
-        };
+        let fail = |what: &str, e: io::Error| failure(name, what, e);
         let queues = queues(name);
         let attached = match receives {
             true => {
@@ -214,7 +230,8 @@ impl AfXdp {
         let mut all = Vec::new();
         // A port that is only written needs one.
         for queue in 0..if receives { queues as u32 } else { 1 } {
-            let mut s = AfXdp::open((index, queue), region, frags).map_err(|e| fail("cannot open", e))?;
+            let how = Bind { frags, copied: false };
+            let mut s = AfXdp::open((index, queue), region, how).map_err(|e| fail("cannot open", e))?;
             (s.name, s.no_hardware, s.mtu, s.receives) = (name.to_string(), no_hardware, mtu(name), receives);
             (s._attached, s._promiscuous) = (attached.clone(), promiscuous.clone());
             if let Some(a) = &attached {
@@ -233,9 +250,32 @@ impl AfXdp {
         Ok(all)
     }
 
-    /// The socket of a queue of an interface. `frags`: frames may take several buffers, if the
-    /// kernel knows that.
-    fn open(at: (u32, u32), region: &Arc<Region>, frags: bool) -> io::Result<AfXdp> {
+    /// A socket for each queue of an interface that has a program of the app in front of it. The
+    /// program gives frames to the sockets, each in one buffer.
+    pub fn open_hooked(name: &str, region: &Arc<Region>, hooked: &Hooked) -> Result<Vec<AfXdp>, String> {
+        let index = super::afpacket::index_of(name)?;
+        let queues = queues(name) as u32;
+        if queues > hooked.queues {
+            return Err(format!("`{name}` has {queues} queues, of which a program in XDP can use {}; set fewer: `ethtool -L {name} combined {}`", hooked.queues, hooked.queues));
+        }
+        let no_hardware = !std::path::Path::new(&format!("/sys/class/net/{name}/device")).exists();
+        let promiscuous =
+            super::afpacket::promiscuous(index).map_err(|e| failure(name, "cannot listen to all of", e))?;
+        let (promiscuous, mut all) = (Arc::new(promiscuous), Vec::new());
+        for queue in 0..queues {
+            let how = Bind { frags: false, copied: hooked.copied };
+            let mut s = AfXdp::open((index, queue), region, how).map_err(|e| failure(name, "cannot open", e))?;
+            (s.name, s.no_hardware, s.mtu, s.receives) = (name.to_string(), no_hardware, mtu(name), true);
+            (s.gives, s._promiscuous) = (Some(hooked.gives), Some(promiscuous.clone()));
+            put_socket(&hooked.sockets, hooked.first + queue, &s.fd)
+                .map_err(|e| failure(name, "cannot take frames of", e))?;
+            all.push(s);
+        }
+        Ok(all)
+    }
+
+    /// The socket of a queue of an interface.
+    fn open(at: (u32, u32), region: &Arc<Region>, how: Bind) -> io::Result<AfXdp> {
         // SAFETY: a plain system call.
         let fd = common::check(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
         // SAFETY: opened just now.
@@ -268,6 +308,8 @@ impl AfXdp {
             ask_at: 0,
             lost: 0,
             lost_before: 0,
+            gives: None,
+            large_to: (0, 0),
             _attached: None,
             _promiscuous: None,
             _region: region.clone(),
@@ -275,8 +317,8 @@ impl AfXdp {
         match &*umem {
             Some(first) => s.bind(at, libc::XDP_SHARED_UMEM, first.socket.as_raw_fd())?,
             None => {
-                let plain = libc::XDP_USE_NEED_WAKEUP;
-                let frags = frags && s.bind(at, plain | libc::XDP_USE_SG, 0).is_ok();
+                let plain = libc::XDP_USE_NEED_WAKEUP | if how.copied { libc::XDP_COPY } else { 0 };
+                let frags = how.frags && s.bind(at, plain | libc::XDP_USE_SG, 0).is_ok();
                 if !frags {
                     s.bind(at, plain, 0)?;
                 }
@@ -405,14 +447,27 @@ impl AfXdp {
     fn next(&mut self, pool: &mut Pool) -> Option<(Buf, wl_frame)> {
         loop {
             if self.large.next() > 0 {
-                return pool.take_piece(&mut self.large);
+                let (buf, mut f) = pool.take_piece(&mut self.large)?;
+                if self.gives.is_some() {
+                    f.out = self.large_to.0;
+                    f.set_mark(self.large_to.1);
+                }
+                return Some((buf, f));
             }
             if self.receive.ready() == 0 {
                 return None;
             }
             let d = self.receive.take();
             // Anything else would be the kernel's mistake.
-            let Some((buf, f)) = pool.at_address(d.addr, d.len) else { continue };
+            let Some((buf, mut f)) = pool.at_address(d.addr, d.len) else { continue };
+            if let Some(gives) = self.gives {
+                if !gives.read(&mut f) {
+                    self.lost += 1;
+                    pool.put(buf);
+                    continue;
+                }
+                self.large_to = (f.out, f.mark());
+            }
             let more = d.options & libc::XDP_PKT_CONTD != 0;
             let (buf, f) = match more || !self.parts.is_empty() {
                 true => match self.join(pool, (buf, f), more) {

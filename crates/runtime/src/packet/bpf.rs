@@ -110,11 +110,16 @@ impl Attached {
 
     /// Frames of this queue go to this socket.
     pub fn give(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
-        let value = socket.as_raw_fd();
-        let attr = Attr::new().fd(0, &self.map).pointer(8, &queue).pointer(16, &value);
-        // SAFETY: key and value are four bytes each and live here.
-        unsafe { attr.call(MAP_UPDATE).map(drop) }
+        put_socket(&self.map, queue, socket)
     }
+}
+
+/// Puts a socket into a map of sockets.
+pub fn put_socket(map: &OwnedFd, place: u32, socket: &OwnedFd) -> io::Result<()> {
+    let value = socket.as_raw_fd();
+    let attr = Attr::new().fd(0, map).pointer(8, &place).pointer(16, &value);
+    // SAFETY: key and value are four bytes each and live here.
+    unsafe { attr.call(MAP_UPDATE).map(drop) }
 }
 
 /// r2 = the queue; r1 = the map; r3 = the action without a socket; redirect.

@@ -37,6 +37,25 @@ pub fn metrics(out: &mut String, view: &View) {
             }
         }
     }
+    hook(out, view);
+}
+
+/// Frames that the XDP hook has received; nothing if it runs no handlers.
+fn hook(out: &mut String, view: &View) {
+    let all: Vec<_> = view
+        .apps
+        .iter()
+        .filter_map(|a| Some((a, a.app.program.outside()?.fates())))
+        .filter(|a| !a.1.is_empty())
+        .collect();
+    if all.is_empty() {
+        return;
+    }
+    let help = "Frames that the XDP hook has received, by their fate there.";
+    let mut f = Family::new(out, "wireloom_xdp_frames_total", "counter", help);
+    for (a, fates) in all {
+        fates.into_iter().for_each(|(fate, n)| f.add(&[("app", a.name()), ("fate", fate)], n));
+    }
 }
 
 /// A frame port as JSON.

@@ -28,6 +28,7 @@ mod core;
 mod core_mesh;
 mod crossing;
 mod handover;
+mod hooked;
 mod loop_port;
 mod memory;
 mod metrics;
@@ -57,6 +58,7 @@ mod tests;
 
 pub use self::core::{queue as ask_queue, serve as serve_popped, transmit};
 pub use batch::{Batch, BATCH};
+pub use hooked::{Gives, Hooked};
 pub use memory::{Frames, Sink, Spent, Timing};
 pub use metrics::{metrics, status};
 pub use options::{Inserts, Options};

@@ -25,6 +25,8 @@ pub struct Options {
     pub alone: bool,
     /// Entries that are inserted into a table while frames flow.
     pub inserts: Option<Arc<Inserts>>,
+    /// Interfaces with a program in the kernel's XDP hook in front of them.
+    pub hooked: Vec<super::hooked::Hooked>,
     /// The frames behind `memory:NAME`.
     pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
 }

@@ -12,6 +12,7 @@ use super::afxdp::{self, AfXdp};
 use super::core::{fan, Fans, Input, Member, PortEndpoint, Route};
 use super::core_mesh::{core_of, flow_hash};
 use super::crossing::{self, Crossings};
+use super::hooked::Hooked;
 use super::loop_port::Loop;
 use super::memory::{Frames, Memory};
 use super::null_port::Null;
@@ -30,10 +31,10 @@ use super::udp::Udp;
 use crate::core::app::App;
 use crate::error::Error;
 use crate::params;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use wireloom_ir::desc::{self, Begins, Desc, SegmentDesc};
+use wireloom_ir::desc::{self, Begins, Desc, HandlerOn, SegmentDesc};
 use wireloom_ir::passes::affinity_groups::Bound;
 
 /// The ports of one core.
@@ -489,6 +490,7 @@ impl Opening<'_> {
             Engine::AfPacket => self.open_packet(at, name),
             Engine::AfXdp => self.open_xdp(at, name),
             Engine::Nic => match self.open_xdp(at, name) {
+                Err(e) if self.hook(at).is_some() => Err(e),
                 Err(e) if afxdp::exists(name) => {
                     log::warn!("{name}: no AF_XDP ({e}); using AF_PACKET");
                     self.open_packet(at, name)
@@ -505,8 +507,12 @@ impl Opening<'_> {
         let Some(segment) = self.app.desc.handlers[plan.handler as usize].segment else { return };
         let homes = self.cores_of(segment);
         let Some(home) = homes.clone().nth(i % homes.count().max(1)) else { return };
-        let senders: Vec<usize> = self.app.desc.ports[p].senders.iter().flat_map(|s| self.cores_of(*s)).collect();
-        for from in senders {
+        let senders = self.app.desc.ports[p].senders.clone();
+        let mut from: BTreeSet<usize> = senders.iter().flat_map(|s| self.cores_of(*s)).collect();
+        if senders.iter().any(|s| self.is_hooked(*s)) {
+            from.extend(self.takers());
+        }
+        for from in from {
             let mut all: Vec<&mut Crossings> = self.plans.iter_mut().map(|plan| &mut plan.crossings).collect();
             let k = Crossings::join(&mut all, from, home, &plan);
             self.plans[from].routes[p][i] = Route::Segment(k);
@@ -538,6 +544,9 @@ impl Opening<'_> {
         let PortInstance { port: p, instance: i, targets: port } = at;
         let cores = self.plans.len();
         let region = self.region.clone();
+        if let Some(hooked) = self.hook(at) {
+            return self.open_hooked(at, AfXdp::open_hooked(name, &region, &hooked)?);
+        }
         let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
         for (queue, socket) in sockets.into_iter().enumerate() {
             let core = self.home(p).unwrap_or(queue % cores);
@@ -547,12 +556,61 @@ impl Opening<'_> {
                 *route = Route::Here(here);
             }
         }
-        let first = self.home(p).unwrap_or(0);
-        for plan in &mut self.plans {
-            if plan.routes[p][i] == Route::Nowhere {
-                plan.routes[p][i] = Route::Core(first);
+        self.others_send_through(at, self.home(p).unwrap_or(0));
+        Ok(())
+    }
+
+    /// Cores without an end of a port send through another core's.
+    fn others_send_through(&mut self, at: PortInstance, core: usize) {
+        for route in self.plans.iter_mut().map(|plan| &mut plan.routes[at.port][at.instance]) {
+            if *route == Route::Nowhere {
+                *route = Route::Core(core);
             }
         }
+    }
+
+    /// The program in front of a port's interface.
+    fn hook(&self, at: PortInstance) -> Option<Hooked> {
+        self.options.hooked.iter().find(|h| (h.port, h.instance) == (at.port, at.instance)).cloned()
+    }
+
+    /// Whether handlers of a segment run in the hook.
+    fn is_hooked(&self, segment: u32) -> bool {
+        self.app.desc.handlers.iter().any(|h| h.segment == Some(segment) && h.on == HandlerOn::Elsewhere)
+    }
+
+    /// The cores that take the frames of programs in the hook. If all of them go to one core, it is
+    /// that one, so that they need not change the core. Else it is a core of the hook's segment: no
+    /// segment that gets frames sends to it.
+    fn takers(&self) -> Vec<usize> {
+        let desc = &self.app.desc;
+        if desc.segments.is_empty() {
+            return (0..self.plans.len()).collect();
+        }
+        let fed = |p: &usize| desc.ports[*p].senders.iter().any(|s| self.is_hooked(*s));
+        let home = |p: usize| desc.handlers[frame_handler(desc, p)? as usize].segment;
+        let to: BTreeSet<u32> = (0..desc.ports.len()).filter(fed).filter_map(home).collect();
+        let hooked = (0..desc.segments.len() as u32).find(|s| self.is_hooked(*s));
+        let one = to.first().copied().filter(|s| to.len() == 1 && self.cores_of(*s).count() == 1);
+        one.or(hooked).map_or(vec![0], |s| self.cores_of(s).take(1).collect())
+    }
+
+    /// Each queue goes to a core, as in `open_xdp`.
+    fn open_hooked(&mut self, at: PortInstance, sockets: Vec<AfXdp>) -> Done {
+        let PortInstance { port: p, instance: i, targets: port } = at;
+        let takers = self.home(p).map_or_else(|| self.takers(), |core| vec![core]);
+        for (queue, socket) in sockets.into_iter().enumerate() {
+            let core = takers[queue % takers.len()];
+            let (plan, alone) = (&mut self.plans[core], !self.app.desc.segments.is_empty());
+            let end = plan.ends.len();
+            plan.ends.push(PortEndpoint::new(Box::new(socket), p));
+            plan.inputs.push(Input::hooked(end, p as u16, i as u16, port.handler, alone));
+            let route = &mut plan.routes[p][i];
+            if *route == Route::Nowhere {
+                *route = Route::Here(end);
+            }
+        }
+        self.others_send_through(at, takers[0]);
         Ok(())
     }
 

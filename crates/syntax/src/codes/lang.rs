@@ -270,7 +270,7 @@ pub static CODES: &[Code] = &[
         "The answer of a call can be read until the next call.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        let x = call s(r)\n        let y = call s(r)\n        if x.n == y.n { reply y } else { reply nothing }\n    }\n}\n"),
     code("E0606", "too many bytes kept over a call",
-        "A suspended handler keeps at most 4 KiB of each slice of bytes.",
+        "A suspended handler keeps at most 4 KiB of the bytes of a value, those of its parts together.",
         "unit M { n: u8  b: bytes<64KiB> [n] }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        let b = lower(r.b)\n        let x = call s(r)\n        if b == \"a\" { reply x } else { reply nothing }\n    }\n}\n"),
     code("E0607", "an edit out of place",
         "A message can be edited at three places:\n\n\
@@ -422,7 +422,8 @@ pub static CODES: &[Code] = &[
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    i -> steer [o]\n}\n"),
     code("E0635", "a cyclic wiring",
         "Messages would circulate for ever. A packet may come back to an element through another \
-         `in`. Send packets back to the same `in` through a `queue` and a timer.",
+         `in`. Send packets back to the same `in` through a `queue` and a timer. The handler of a \
+         queue does not pop a queue that it sends to, also not by the handlers of other queues.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Round {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    once = Round()\n    again = Round()\n    i -> once\n    once -> again\n    again -> once\n}\n"),
     code("E0636", "an element without a name",
         "An element has state, so each instance has a name. Add the line `count = Count()` to \
@@ -498,25 +499,29 @@ pub static CODES: &[Code] = &[
          the handler.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { log \"seen\"  p -> kernel }\n}\n"),
     code("E0671", "a value that XDP cannot keep",
-        "In XDP values are numbers of at most 64 bits, bools, addresses, endpoints, and options, \
-         records and tuples of these. Keys and values of tables have no options, and at most 64 \
-         bytes each.",
-        "app a {\n    port wire = nic(\"eth0\")\n    table t: u8 -> bytes<4> { capacity 9 }\n    on wire(p) on xdp { t[1] = \"a\"  p -> kernel }\n}\n"),
+        "In XDP values are numbers of at most 64 bits, bools, addresses, endpoints, bytes, and \
+         options, records and tuples of these. Keys and values of tables have no options, and at \
+         most 64 bytes each. Those of exact tables may have `bytes<N>`: then a key has at most 512 \
+         bytes, a value 2048. A `state` has no bytes.",
+        "app a {\n    port wire = nic(\"eth0\")\n    table t: u8 -> bytes<4>? { capacity 9 }\n    on wire(p) on xdp { t[1] = none  p -> kernel }\n}\n"),
     code("E0672", "a thing that XDP cannot share with the CPU",
         "A handler `on xdp` and one on the CPU run at the same time on different processors. They \
          cannot share a `state`, a counter that is read, or a table that the CPU changes by \
          `update`.",
         "app a {\n    port wire = nic(\"eth0\")\n    state n: u64\n    on wire(p) on xdp { n += 1  p -> kernel }\n    every 1s { n = 0 }\n}\n"),
     code("E0673", "a way that a packet cannot go from XDP",
-        "In XDP a packet has one fate: it goes to the host (`kernel`), back to its port, to another \
-         `nic(…)`, to all interfaces of a port, or it is dropped. It is sent once, as it then is.",
+        "In XDP a packet has one fate. It goes to the host (`kernel`), back to its port, to another \
+         port, to all interfaces of a port, or into a queue. Else it is dropped. It is sent once, as \
+         it then is. XDP cannot wait, so the queue is not `lossless`.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { p -> kernel  p -> wire }\n}\n"),
     code("E0674", "a handler that XDP cannot run",
-        "`on xdp` stands behind a handler of the packets of a network interface, `nic(…)`. The \
-         handler stands in no segment, and the app has no ports of connections.",
+        "`on xdp` stands behind a handler of the packets of a network interface, `nic(…)`. It may \
+         stand behind a segment of such handlers, or behind an element's instance to which such \
+         packets come. The app has no ports of connections.",
         "app a {\n    port wire = pcap(\"in.pcap\")\n    on wire(p) on xdp { p -> kernel }\n}\n"),
     code("E0675", "an unknown device",
-        "The device of a handler is `xdp`. Without a word the CPU runs it.",
+        "The device of a handler or a segment is `xdp` or `cpu(n)`, that of an element's instance is \
+         `xdp`. Without a word the CPU runs it.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xpd { p -> kernel }\n}\n"),
     code("E0680", "a protocol that needs a connection",
         "Over UDP each datagram is one message. A tunnel, a merge, and connections that belong to \

@@ -4,8 +4,8 @@ use super::exprs::expr_of;
 use super::recover::nearest;
 use super::{Abort, Column, Parser, P};
 use crate::ast::{
-    Arg, Block, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, Path, Port, Stmt,
-    StmtKind, Table, Type, TypeArg, TypeKind, CONTROLS, STOPPED,
+    Arg, Block, Device, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, Path, Port,
+    Stmt, StmtKind, Table, Type, TypeArg, TypeKind, CONTROLS, STOPPED,
 };
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
@@ -61,21 +61,30 @@ impl Parser<'_> {
         self.bump();
         let name = self.name("a segment")?;
         self.expect_word("on")?;
-        if self.at_word("xdp") || self.at_word("nic") {
-            return self.not_yet("a segment on another device than `cpu`");
-        }
-        self.expect_word("cpu")?;
-        self.mark_tight();
-        let opened = self.expect("(")?;
-        let cpu = self.inside(false, |p| {
-            let cpu = p.expr()?;
-            p.close(")", opened)?;
-            Ok(cpu)
-        })?;
+        let device = self.device()?;
         let inner = self.braced(Self::members)?;
         let span = self.since(start);
-        let own = Member { doc, span, kind: MemberKind::Segment { name, cpu } };
+        let own = Member { doc, span, kind: MemberKind::Segment { name, device } };
         Ok(std::iter::once(own).chain(inner.into_iter().flatten()).collect())
+    }
+
+    /// `xdp`, `cpu(0)`, `cpu(0..2)`
+    fn device(&mut self) -> P<Device> {
+        if self.at_word("nic") {
+            return self.not_yet("the device `nic`");
+        }
+        if !self.at_word("cpu") {
+            return Ok(Device { name: self.any_word("a device")?, cores: None });
+        }
+        let name = self.any_word("a device")?;
+        self.mark_tight();
+        let opened = self.expect("(")?;
+        let cores = self.inside(false, |p| {
+            let cores = p.expr()?;
+            p.close(")", opened)?;
+            Ok(cores)
+        })?;
+        Ok(Device { name, cores: Some(cores) })
     }
 
     fn member_kinds(&mut self) -> P<Vec<MemberKind>> {
@@ -354,7 +363,7 @@ impl Parser<'_> {
         self.bump();
         let on = self.event()?;
         let guard = if self.eat_word("where") { Some(self.condition_expr()?) } else { None };
-        let device = if self.eat_word("on") { Some(self.any_word("a device")?) } else { None };
+        let device = if self.eat_word("on") { Some(self.device()?) } else { None };
         Ok(Handler { on, guard, device, body: self.block()? })
     }
 
@@ -475,7 +484,16 @@ impl Parser<'_> {
             return self.unexpected("`(` and the element's parameters");
         }
         args.extend(self.args()?);
-        Ok(MemberKind::Instance { name, element, args })
+        // A handler may begin on the next line.
+        let named = self.at_word("on") && !self.breaks(0) && ["cpu", "xdp", "nic"].iter().any(|w| self.word_at(1, w));
+        let device = match named {
+            true => {
+                self.bump();
+                Some(self.device()?)
+            }
+            false => None,
+        };
+        Ok(MemberKind::Instance { name, element, args, device })
     }
 
     /// `<2, n>` behind an element's name.

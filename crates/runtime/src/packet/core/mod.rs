@@ -82,12 +82,19 @@ pub struct Input {
     pub looped: bool,
     /// Those who read it, if not the core's only app: `port`, `instance` and `handler` are theirs.
     pub fan: Option<usize>,
+    /// A program in the XDP hook has sent its frames somewhere.
+    pub hooked: bool,
     ended: bool,
 }
 
 impl Input {
     pub fn new(end: usize, port: u16, instance: u16, handler: u32, steered: bool) -> Input {
-        Input { end, port, instance, handler, steered, looped: false, fan: None, ended: false }
+        Input { end, port, instance, handler, steered, looped: false, fan: None, hooked: false, ended: false }
+    }
+
+    /// Frames that a program in the XDP hook has sent on.
+    pub fn hooked(end: usize, port: u16, instance: u16, handler: Option<u32>, steered: bool) -> Input {
+        Input { hooked: true, ..Input::new(end, port, instance, handler.unwrap_or(NO_HANDLER), steered) }
     }
 
     /// For several apps.
@@ -474,6 +481,7 @@ impl PacketCore {
             self.read_clock();
         }
         (self.current, self.staged, self.copied) = (&raw mut *batch, 0, 0);
+        self.app.wl.at = std::ptr::null_mut();
         self.app.wl.left.known = 0;
         if self.writes {
             for (missing, f) in self.missing.iter_mut().zip(&batch.frames) {

@@ -61,7 +61,7 @@ impl PacketCore {
             return false;
         }
         self.stage_moved();
-        let outer = (self.current, self.staged, self.copied, self.missing, self.shared);
+        let outer = (self.current, self.staged, self.copied, self.missing, self.shared, self.app.wl.at);
         // A frame from a queue is this app's alone.
         self.shared = 0;
         self.popped.serving = true;
@@ -84,7 +84,7 @@ impl PacketCore {
         }
         self.popped.batch = batch;
         self.popped.serving = false;
-        (self.current, self.staged, self.copied, self.missing, self.shared) = outer;
+        (self.current, self.staged, self.copied, self.missing, self.shared, self.app.wl.at) = outer;
         true
     }
 

@@ -1,8 +1,8 @@
 //! In: frames of this core's ports and of other cores' rings. Out: batches of one port, each
 //! handled here or steered to its core.
 
-use super::{Input, PacketCore};
-use crate::abi::wl_frame;
+use super::{Input, PacketCore, NO_HANDLER};
+use crate::abi::{wl_frame, WL_GONE};
 use crate::engine::common::monotonic;
 use crate::packet::batch::{bytes, prefetch, Batch, BATCH, LONG_BATCH};
 use crate::packet::core_mesh::{core_of, flow_hash};
@@ -116,6 +116,8 @@ impl PacketCore {
             if let Some(fan) = self.inputs[i].fan {
                 self.came(&mut batch, fan);
                 self.fan_out(&mut batch, fan);
+            } else if self.inputs[i].hooked {
+                self.send_on(&mut batch, i);
             } else {
                 self.label(&mut batch, i);
                 self.dispatch(&mut batch, i);
@@ -188,6 +190,35 @@ impl PacketCore {
             f.port = port;
         });
         self.frame_stats(port.into()).came(batch.len(), bytes);
+    }
+
+    /// Frames that the hook's program has sent on its way: each goes where it was sent, as if a
+    /// handler of this core had sent it. Those for the port's own handler are handled.
+    fn send_on(&mut self, batch: &mut Batch, i: usize) {
+        if self.capture.is_none() {
+            self.read_clock();
+        }
+        let Input { port, instance, handler, .. } = self.inputs[i];
+        let own = |f: &wl_frame| f.out == WL_GONE && handler != NO_HANDLER;
+        let queues = std::mem::take(&mut self.queues);
+        let bytes = batch.stamp(self.app.wl.wall, |f| {
+            // The mark is for queues only.
+            if queues.get((f.out >> 16) as usize) != Some(&true) {
+                (f.port, f.instance) = (port, instance)
+            }
+        });
+        self.queues = queues;
+        self.frame_stats(port.into()).came(batch.len(), bytes);
+        if !batch.frames.iter().all(own) {
+            for k in 0..batch.len() {
+                if !own(&batch.frames[k]) {
+                    self.stage(batch.frames[k], batch.bufs[k]);
+                }
+            }
+            batch.retain(|_, f, _| own(f));
+            self.flush();
+        }
+        self.dispatch(batch, i);
     }
 
     /// Handles what is for this core and passes on the rest.

@@ -339,12 +339,15 @@ impl PacketCore {
     }
 
     /// Stages the frames of the batch at hand that have been moved so far. Handlers run in the
-    /// frames' order: those behind the last one that is moved have not been handled yet.
+    /// frames' order: those behind the last one that is moved have not been handled yet. In a batch
+    /// from a queue these have their marks where the others have their ports.
     pub(super) fn stage_moved(&mut self) {
         // SAFETY: null, or the batch that `handle` has lent to the program, which is inside a call
         // of ours.
         let Some(batch) = (unsafe { self.current.as_mut() }) else { return };
-        let Some(last) = (self.staged..batch.len()).rev().find(|k| batch.frames[*k].out != WL_GONE) else { return };
+        let at = self.app.wl.at.cast_const();
+        let handled = batch.frames.iter().position(|f| std::ptr::eq(f, at)).map_or(batch.len(), |k| k + 1);
+        let Some(last) = (self.staged..handled).rev().find(|k| batch.frames[*k].out != WL_GONE) else { return };
         for k in self.staged..=last {
             if batch.frames[k].out != WL_GONE {
                 self.stage_of(batch, k);

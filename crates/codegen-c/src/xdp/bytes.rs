@@ -1,0 +1,109 @@
+//! Text and bytes in the hook: values in the processor's scratch, new payloads.
+//!
+//! `support/bpf_bytes.h` has the functions. A value is a place and a length. A constant has a place
+//! of its own at the scratch's beginning, and is stored there where the program reads it.
+
+use crate::body::BodyGen;
+use crate::gen::Gen;
+use crate::parser::line;
+use std::collections::BTreeMap;
+use wireloom_ir::*;
+
+/// The scratch of a processor, as far as the program decides.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Places of constants.
+    literals: BTreeMap<Vec<u8>, usize>,
+    /// The place behind them.
+    pub first: usize,
+    /// Words for keys and values of tables that do not lie on the stack.
+    pub wide: usize,
+}
+
+/// Longer constants are compared by a function.
+const FEW: usize = 8;
+
+/// The bytes of a short constant as a word.
+fn few(e: &Expr) -> Option<(String, usize)> {
+    let ExprKind::Bytes(b) = &*e.kind else { return None };
+    (1..=FEW).contains(&b.len()).then(|| (word(b), b.len()))
+}
+
+fn word(b: &[u8]) -> String {
+    let n = b.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    format!("UINT64_C({n:#x})")
+}
+
+impl Gen<'_> {
+    /// A constant: its bytes are put in their place.
+    pub(crate) fn xdp_literal(&mut self, bytes: &[u8]) -> String {
+        let next = self.scratch.first;
+        let at = *self.scratch.literals.entry(bytes.to_vec()).or_insert(next);
+        if at == next {
+            self.scratch.first += bytes.len().next_multiple_of(8)
+        }
+        let words: Vec<String> =
+            bytes.chunks(8).enumerate().map(|(n, b)| format!("WL_LITERAL_WORD({}, {})", at + 8 * n, word(b))).collect();
+        format!("wl_literal({at}, {}, {})", bytes.len(), words.join("; "))
+    }
+
+    /// Whether two values are bytes and equal, where one is a short constant.
+    pub(crate) fn xdp_equal(&self, (a, x): (&Expr, &str), (b, y): (&Expr, &str)) -> Option<String> {
+        let (other, (word, n)) = match (few(a), few(b)) {
+            (_, Some(c)) => (x, c),
+            (Some(c), None) => (y, c),
+            (None, None) => return None,
+        };
+        Some(format!("wl_eq_few(({other}), {word}, {n})"))
+    }
+
+    /// Functions that have another form here. `a`: the operands' texts.
+    pub(crate) fn xdp_builtin(&self, b: Builtin, args: &[Expr], a: &[String]) -> Option<String> {
+        let short = args.get(1).and_then(few);
+        match (b, short) {
+            (Builtin::StartsWith, Some((word, n))) => Some(format!("wl_starts_few({}, {word}, {n})", a[0])),
+            (Builtin::FindBytes, Some((word, n))) if args.len() == 2 => {
+                Some(format!("wl_find_few({}, {word}, {n})", a[0]))
+            }
+            (Builtin::Concat, _) if !a.is_empty() => {
+                Some(format!("wl_concat(x, {}, ((const wl_bytes[]){{{}}}))", a.len(), a.join(", ")))
+            }
+            // What lies in scratch stays as it is.
+            (Builtin::Keep, _) => Some(a[0].clone()),
+            _ => None,
+        }
+    }
+
+    /// Room for words of keys and values that do not lie on the stack: the first one.
+    pub(super) fn xdp_wide_room(&mut self, words: usize) -> usize {
+        let first = self.scratch.wide;
+        self.scratch.wide += words;
+        first
+    }
+}
+
+impl<'m> BodyGen<'_, 'm> {
+    /// Builds a new payload beside the frame. Parts of a `concat` need not be joined before.
+    pub(super) fn xdp_build(&mut self, body: &'m Block) {
+        line!(self, "wl_begin(x);");
+        for s in body {
+            match &s.kind {
+                StmtKind::Emit(Emit::Bytes(e)) => self.xdp_put(e),
+                StmtKind::Emit(e) => self.emit(e),
+                _ => self.stmt(s),
+            }
+        }
+        self.check(true);
+    }
+
+    fn xdp_put(&mut self, e: &Expr) {
+        match &*e.kind {
+            ExprKind::Builtin(Builtin::Concat, parts) => parts.iter().for_each(|p| self.xdp_put(p)),
+            ExprKind::Cast(inner) if matches!(self.g.m.ty(inner.ty), Ty::Bytes(_)) => self.xdp_put(inner),
+            _ => {
+                let text = self.expr(e);
+                line!(self, "wl_put(x, {text});");
+            }
+        }
+    }
+}
