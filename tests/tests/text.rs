@@ -278,7 +278,7 @@ fn messages_have_subjects() {
         let text = std::fs::read_to_string(&path).expect("a source");
         for (i, line) in text.lines().enumerate() {
             let vague = ["\"what ", "\"who ", "\"whoever ", "\"whatever ", "\"all that "];
-            if vague.iter().any(|w| line.to_lowercase().contains(w)) {
+            if !line.contains("assert") && vague.iter().any(|w| line.to_lowercase().contains(w)) {
                 found.push(format!("{}:{}: {}", path.display(), i + 1, line.trim()));
             }
         }

@@ -7,7 +7,7 @@
 use crate::apps;
 use crate::compiler::Compiler;
 use std::collections::HashMap;
-use wireloom_syntax::ast::{Element, Ident, Item, ItemKind, Member, MemberKind, Span};
+use wireloom_syntax::ast::{Ident, Item, ItemKind, Member, MemberKind, Span};
 use wireloom_syntax::lexer::lex;
 use wireloom_syntax::token::{Tok, Token};
 use wireloom_syntax::Diagnostic;
@@ -26,9 +26,7 @@ pub fn warn(cx: &mut Compiler) {
     let words = Words::of(&source.text, file);
     let mut found = Vec::new();
     for item in &own {
-        if let ItemKind::Element(e) | ItemKind::App(e) = &item.kind {
-            members(e, item.span, &words, &mut found);
-        }
+        members(item, &words, &mut found);
     }
     let program = |i: &&std::rc::Rc<Item>| matches!(&i.kind, ItemKind::App(a) if a.name.name != EXAMPLE);
     if own.iter().any(|i| program(&i)) {
@@ -93,13 +91,17 @@ fn member(m: &Member) -> Option<(&str, &Ident)> {
     })
 }
 
-fn members(e: &Element, scope: Span, words: &Words, found: &mut Vec<Diagnostic>) {
+fn members(item: &Item, words: &Words, found: &mut Vec<Diagnostic>) {
+    let (ItemKind::Element(e) | ItemKind::App(e)) = &item.kind else { return };
+    let (scope, is_element) = (item.span, matches!(item.kind, ItemKind::Element(_)));
     for m in &e.members {
         // `signal stop` brings a state with it, which is not written.
         let Some((word, name)) = member(m).filter(|(_, name)| words.stands(name)) else { continue };
         // A function that calls itself, or a table whose options name it, is not used by that.
         let own = if matches!(m.kind, MemberKind::Counter(_)) { name.span } else { m.span };
-        if !words.uses(&name.name, scope, own) {
+        // Functions of an element are for its app, too: `gate.open(true)`.
+        let outside = is_element && matches!(m.kind, MemberKind::Fn(_));
+        if !outside && !words.uses(&name.name, scope, own) {
             found.extend(unused(word, name));
         }
     }

@@ -629,9 +629,9 @@ pub static CODES: &[Code] = &[
          unsigned value is never below 0. `x & 0x10` never equals 0x20.",
         "fn f(flags: u8) -> bool = flags & 0x10 == 0x20\n"),
     code("W0907", "a declaration that nothing uses",
-        "Nothing in its element or app names the parameter, table, counter, state, queue or \
-         function. Or nothing in the program names the item. Remove it, or begin its name with `_`. \
-         A file without an app is a library, and so is one with only `app example`: others use its \
+        "Nothing in its element or app names the parameter, table, counter, state or queue. Nothing in \
+         the program names the function or another item. Remove it, or begin its name with `_`. A \
+         file without an app is a library, and so is one with only `app example`: others use its \
          items.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    counter lost\n    on c(r) { reply r }\n}\n"),
 ];
