@@ -105,7 +105,7 @@ typedef struct wl_fx {
 #define WL_WRONG 63
 #define wl_header_fault(of, kind, at) do { \
     if ((of) == NULL) break; \
-    if (x->filter) v->has |= UINT64_C(1) << WL_WRONG; else wl_count_fault(x, kind, at); \
+    if (WL_FILTERS && x->filter) v->has |= UINT64_C(1) << WL_WRONG; else wl_count_fault(x, kind, at); \
 } while (0)
 /* By kind, and by place. */
 #define wl_count_fault(x, kind, at) do { \

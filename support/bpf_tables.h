@@ -162,7 +162,7 @@ WL_INLINE bool map##_lock(const struct map##_key *k, wl_held *at) { \
     at->hash = map##_hash(k); \
     struct map##_line *line = at->line = map##_at(map##_own(at->hash)); \
     if (!line) return false; \
-    /* The lock orders loads: lines of the cache behind the first one are on their way before it. */ \
+    /* The lock orders loads: cache lines behind the first one are on their way before. */ \
     (void)*(volatile const uint64_t *)&line->slot[(slots) - 1].used; \
     return wl_lock(&line->lock); \
 } \

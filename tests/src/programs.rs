@@ -21,6 +21,16 @@ pub fn module(path: impl AsRef<Path>) -> Module {
     module_of(path, None)
 }
 
+/// The same without the app's tests, as it is run: headers that only tests ask for are not there.
+pub fn bare_module(path: impl AsRef<Path>) -> Module {
+    let bare = |m: &mut Module| {
+        m.tests.clear();
+        m.handlers.retain(|h| !h.on.is_test());
+        wireloom_ir::passes::run_all(m)
+    };
+    lowered(path.as_ref(), None, bare).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()))
+}
+
 /// The same with one of several apps.
 pub fn module_of(path: impl AsRef<Path>, app: Option<&str>) -> Module {
     checked(path.as_ref(), app).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()))

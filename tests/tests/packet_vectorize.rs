@@ -403,7 +403,7 @@ fn a_parameter_leaves_much_out() {
     let folder = Folder::new("copies");
     std::fs::write(folder.file("app.loom"), &text).expect("the folder is writable");
     let emitted = Wireloom::command(&["emit", "c", &folder.name_of("app.loom")]).out;
-    assert!(emitted.contains("const uint64_t usual = keep.when_0 ? 0 : same;"), "no copy of the handler:\n{emitted}");
+    assert!(emitted.contains("const uint64_t common = keep.when_0 ? 0 : same;"), "no copy of the handler:\n{emitted}");
     on_text("left-out", &text, Some("seen"), &["--set", "name=no"]);
     on_text("left-out", &text, Some("seen"), &["--set", "name=all"]);
 }

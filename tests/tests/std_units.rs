@@ -30,7 +30,10 @@ fn messages(m: &Module) -> Vec<(UnitId, Vec<u64>)> {
 fn to_the_end(m: &Module, unit: UnitId) -> bool {
     let u = m.unit(unit);
     let last = u.body.last().map(|f| &u.fields[f.index()].kind);
-    matches!(last, Some(FieldKind::Bytes { extent: Extent::ToEnd, .. }))
+    matches!(
+        last,
+        Some(FieldKind::Bytes { extent: Extent::ToEnd, .. } | FieldKind::List { extent: ListExtent::ToEnd, .. })
+    )
 }
 
 /// The grammars of a module, ready.

@@ -246,22 +246,3 @@ fn is_sure(m: &Module, block: &[Stmt]) -> bool {
     });
     sure
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_packet_that_is_given_away_is_not_decided() {
-        let away = Away { port: PortId(3), index: TyId(0), flag: TyId(1) };
-        let give = away.statements(Span::default()).to_vec();
-        assert!(!decides(&give, away.port).any());
-        assert!(decides(&give, PortId(4)).ends, "it is sent somewhere");
-        let cond = Expr { ty: TyId(1), kind: Box::new(ExprKind::Bool(true)) };
-        let stmt = |kind| Stmt { span: Span::default(), kind };
-        let one = stmt(StmtKind::If { cond: cond.clone(), then: give.clone(), other: Vec::new() });
-        assert!(decides(std::slice::from_ref(&one), away.port).falls);
-        let both = stmt(StmtKind::If { cond, then: give.clone(), other: give });
-        assert!(!decides(&[both, one], away.port).any(), "what follows is not reached");
-    }
-}
