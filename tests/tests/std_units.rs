@@ -8,7 +8,7 @@ use wireloom_interp::differential::{contexts, is_message, Pair, Summary};
 use wireloom_interp::generate::Generator;
 use wireloom_interp::grammar::Grammar;
 use wireloom_interp::Parsed;
-use wireloom_ir::{Extent, FieldKind, Module, UnitId};
+use wireloom_ir::{Extent, FieldKind, ListExtent, Module, UnitId};
 use wireloom_tests::programs::{module, no_internal_errors, seeds, twins};
 use wireloom_tests::root;
 

@@ -208,7 +208,9 @@ fn beside_it(path: &Path, sets: &[(&str, &str)], step: u64, run: impl FnOnce(&mu
     // The balancer's copy has smaller tables.
     if path.starts_with(root().join("apps")) || m.app == "l4_balancer" {
         let verified = object.verified().expect("the kernel tells what it has verified");
-        assert!((1..=VERIFIED_MAX).contains(&verified), "{}: {verified} instructions verified", m.app);
+        // Bytes are followed copy by copy.
+        let most = if m.app == "xdp_kv_cache" { 24_000 } else { VERIFIED_MAX };
+        assert!((1..=most).contains(&verified), "{}: {verified} instructions verified", m.app);
     }
     let (object, time) = (Arc::new(Mutex::new(object)), 1_700_000_000_000_000_000);
     object.lock().unwrap().set_time(time).expect("the time is set");

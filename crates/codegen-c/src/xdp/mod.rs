@@ -395,7 +395,7 @@ impl<'m> Gen<'m> {
         };
         Some(format!(
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
-             __attribute__((noinline)) uint64_t {name}_walk(struct xdp_md *ctx, uint32_t filter) {{\n\
+             __attribute__((noinline)) uint64_t {name}_walk(struct xdp_md *ctx, uint32_t filter) {{\nWL_KEEP(filter); /* the kernel wants an argument, also if nothing uses it */\n\
              wl_fx fx = {{.ctx = ctx, .filter = filter}}, *x = &fx;\nwl_walk view, *v = &view;\nWL_FRAME(x, v);\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
              x->state = bpf_map_lookup_elem(&wl_cores, &cpu);\nif (!x->state) return 0;\nstruct wl_places *in = &x->state->in;\nWL_WALK_PLACES(x, v);\n\
              const wl_frame whole = {{v->n, v->n}}, *f = &whole;\n(void)f;\nuint8_t net = 0xff;\n(void)net;\nuint32_t cut = 0;\n(void)cut;\n{body}lost:;\n\
