@@ -66,6 +66,7 @@ impl Gen<'_> {
 
 impl<'m> BodyGen<'_, 'm> {
     /// Builds a new payload beside the frame. Parts of a `concat` need not be joined before.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(super) fn xdp_build(&mut self, body: &'m Block) {
         line!(self, "wl_begin(x);");
         for s in body {
@@ -78,6 +79,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(true);
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn xdp_put(&mut self, e: &Expr) {
         match &*e.kind {
             ExprKind::Builtin(Builtin::Concat, parts) => parts.iter().for_each(|p| self.xdp_put(p)),

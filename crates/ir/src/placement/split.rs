@@ -116,6 +116,7 @@ impl Decided {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn decides(block: &[Stmt], away: PortId) -> Decided {
     let mut ends = false;
     for s in block {
@@ -146,6 +147,7 @@ struct Splitter<'m> {
 
 impl Splitter<'_> {
     /// The filter's part of a block. `last`: nothing follows it in its handler.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn block(&self, block: &[Stmt], last: bool) -> Block {
         let mut out = Vec::new();
         let ends = last || frames::leaves(block);
@@ -203,6 +205,7 @@ fn is_steady(e: &Expr) -> bool {
 }
 
 /// Whether statements only set locals and choose.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn is_plain(m: &Module, block: &[Stmt]) -> bool {
     let mut plain = true;
     walk::stmts(block, &mut |s| {
@@ -226,6 +229,7 @@ fn is_plain(m: &Module, block: &[Stmt]) -> bool {
 }
 
 /// Whether statements may count and send besides, and none of them can fault.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn is_sure(m: &Module, block: &[Stmt]) -> bool {
     let mut sure = true;
     walk::stmts(block, &mut |s| {

@@ -180,6 +180,7 @@ impl Compiler<'_> {
 
     /// The protocols that answer such requests, of all modules that the file knows. Their own
     /// mistakes are told elsewhere.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn answering(&mut self, unit: ir::UnitId, span: Span) -> Vec<ir::ProtocolId> {
         let all = 0..self.names.items.len();
         let protocols: Vec<ItemId> =
