@@ -46,8 +46,9 @@ UDP = {
     "memcached_udp_proxy": (b"\x12\x34\0\0\0\x01\0\0get a\r\n", b"\x12\x34\0\0\0\x01\0\0END\r\n", lambda q: q[:2] + b"\0\0\0\x01\0\0END\r\n"),
     # Has no answers: the message at its collector is its first service.
     "syslog_relay": (SYSLOG, SYSLOG, None),
+    "statsd_relay": (b"gorets:1|c", b"gorets:1|c", None),
 }
-SERVERS = {"kv_cache": "server", "dns_cache": "resolvers", "dns_forwarder": "resolvers", "syslog_relay": "collectors"}
+SERVERS = {"word_count_combiner": "reducer", "kv_cache": "server", "dns_cache": "resolvers", "dns_forwarder": "resolvers", "syslog_relay": "collectors", "statsd_relay": "collectors"}
 # Apps without ports: other programs call their segments.
 CALLED = ["top_users"]
 
@@ -109,85 +110,83 @@ def environment(cache):
     return env
 
 
-def connected(app, process, port, log=None):
-    """A connection to the program, as soon as it listens."""
-    while True:
-        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            if log:
-                log.seek(0)
-            sys.exit(f"startup: {app} ended: {log.read().decode() if log else ''}")
-        try:
-            return socket.create_connection(("127.0.0.1", port), 10)
-        except ConnectionRefusedError:
-            time.sleep(0.001)
+class Run:
+    """An app on a free port, until the end of the `with`. Then `took` has the seconds to its first
+    answer, and `cpu` its CPU seconds, the C compiler's included."""
+
+    def __init__(self, app, binary, cache, extra, servers=None):
+        self.app, self.port, self.log = app, free_port(), tempfile.TemporaryFile()
+        command = [binary, "run", f"apps/{app}.loom", "--set", f"port={self.port}", *extra]
+        if servers:
+            command += ["--set", f"{SERVERS.get(app, 'servers')}=127.0.0.1:{servers}"]
+        self.start = time.monotonic()
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stdout=subprocess.DEVNULL, stderr=self.log)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        used = os.wait4(self.process.pid, 0)[2]
+        self.process.returncode = 0
+        self.cpu = used.ru_utime + used.ru_stime
+        self.log.close()
+
+    def check_alive(self):
+        if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            self.log.seek(0)
+            sys.exit(f"startup: {self.app} ended: {self.log.read().decode()}")
+
+    def connected(self):
+        """A connection to the app, as soon as it listens."""
+        while True:
+            self.check_alive()
+            try:
+                return socket.create_connection(("127.0.0.1", self.port), 10)
+            except ConnectionRefusedError:
+                time.sleep(0.001)
+
+    def answered(self, got, due):
+        self.took = time.monotonic() - self.start
+        if not got.startswith(due):
+            sys.exit(f"startup: {self.app} answered {got!r}")
 
 
 def first_answer(app, binary, cache, extra, servers):
     """Seconds from the start of the process to the first answer, and the CPU seconds it took, the C compiler's included."""
-    port = free_port()
-    command = [binary, "run", f"apps/{app}.loom", "--set", f"port={port}", *extra]
-    if servers:
-        command += ["--set", f"{SERVERS.get(app, 'servers')}=127.0.0.1:{servers}"]
-    ask, begins, _ = ASK[app]
-    env = environment(cache)
-    start = time.monotonic()
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=log)
-        try:
-            with connected(app, process, port, log) as conn:
-                conn.sendall(ask)
-                got = conn.recv(65536)
-                if not got.startswith(begins):
-                    sys.exit(f"startup: {app} answered {got!r}")
-                took = time.monotonic() - start
-        finally:
-            process.kill()
-            used = os.wait4(process.pid, 0)[2]
-            process.returncode = 0
-        return took, used.ru_utime + used.ru_stime
+    ask, due, _ = ASK[app]
+    with Run(app, binary, cache, extra, servers) as run:
+        with run.connected() as conn:
+            conn.sendall(ask)
+            run.answered(conn.recv(65536), due)
+    return run.took, run.cpu
 
 
 def first_merge(app, binary, cache, extra):
     """The same for the merge: all its mappers connect and send, and its reducer gets the sum."""
-    port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as reducer:
         reducer.settimeout(30)
-        command = [binary, "run", f"apps/{app}.loom", "--set", f"port={port}", "--set", f"reducer=127.0.0.1:{reducer.getsockname()[1]}", *extra]
-        start = time.monotonic()
-        process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
+        with Run(app, binary, cache, extra, reducer.getsockname()[1]) as run:
             for _ in range(MAPPERS):
-                with connected(app, process, port) as mapper:
+                with run.connected() as mapper:
                     mapper.sendall(STREAM)
             with reducer.accept()[0] as out:
-                got = out.recv(65536)
-            took = time.monotonic() - start
-            if not got.startswith(MERGED):
-                sys.exit(f"startup: {app} merged {got!r}")
-        finally:
-            process.kill()
-            used = os.wait4(process.pid, 0)[2]
-            process.returncode = 0
-        return took, used.ru_utime + used.ru_stime
+                run.answered(out.recv(65536), MERGED)
+    return run.took, run.cpu
 
 
 def first_datagram(app, binary, cache, extra):
-    """The same over UDP. Before the program is ready, datagrams have no receiver and are sent again."""
+    """The same over UDP. Datagrams have no receiver before the program is ready: they are sent again."""
     ask, due, answers = UDP[app]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+    datagrams = (socket.AF_INET, socket.SOCK_DGRAM)
+    with socket.socket(*datagrams) as client, socket.socket(*datagrams) as server:
         server.bind(("127.0.0.1", 0))
         client.setblocking(False)
-        port = free_port()
-        client.connect(("127.0.0.1", port))
-        listening = f"{SERVERS.get(app, 'servers')}=127.0.0.1:{server.getsockname()[1]}"
-        command = [binary, "run", f"apps/{app}.loom", "--set", f"port={port}", "--set", listening, *extra]
-        start = sent = time.monotonic()
-        process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        got = None
-        try:
+        with Run(app, binary, cache, extra, server.getsockname()[1]) as run:
+            client.connect(("127.0.0.1", run.port))
+            sent, got = run.start, None
             while got is None:
-                if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                    sys.exit(f"startup: {app} ended")
+                run.check_alive()
                 if time.monotonic() - sent > 0.005:
                     sent = time.monotonic()
                     with contextlib.suppress(ConnectionRefusedError):
@@ -199,14 +198,8 @@ def first_datagram(app, binary, cache, extra):
                             server.sendto(answers(text), sender)
                         else:
                             got = text
-            took = time.monotonic() - start
-            if not got.startswith(due):
-                sys.exit(f"startup: {app} answered {got!r}")
-        finally:
-            process.kill()
-            used = os.wait4(process.pid, 0)[2]
-            process.returncode = 0
-        return took, used.ru_utime + used.ru_stime
+            run.answered(got, due)
+    return run.took, run.cpu
 
 
 def first_frame(app, binary, cache, extra):

@@ -565,7 +565,7 @@ WL_INLINE uint64_t wl_now(void) {
     if (wl_manual) {
         const uint32_t zero = 0;
         const uint64_t *set = bpf_map_lookup_elem(&wl_clock, &zero);
-        return set ? *set : wl_unknown;
+        return set ? *set : 0;
     }
     return (bpf_jiffies64() - wl_first_tick) * wl_tick;
 }

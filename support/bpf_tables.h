@@ -160,11 +160,8 @@ WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, con
 } \
 WL_INLINE bool map##_lock(const struct map##_key *k, wl_held *at) { \
     at->hash = map##_hash(k); \
-    struct map##_line *line = at->line = map##_at(map##_own(at->hash)); \
-    if (!line) return false; \
-    /* The lock orders loads: cache lines behind the first one are on their way before. */ \
-    (void)*(volatile const uint64_t *)&line->slot[(slots) - 1].used; \
-    return wl_lock(&line->lock); \
+    at->line = map##_at(map##_own(at->hash)); \
+    return at->line && wl_lock(at->line); \
 } \
 /* Makes a slot of a locked line that of a new entry. Nobody takes half a key for a whole one: \
    the slot is free meanwhile. */ \

@@ -21,11 +21,10 @@ pub fn module(path: impl AsRef<Path>) -> Module {
     module_of(path, None)
 }
 
-/// The same without the app's tests, as it is run: headers that only tests ask for are not there.
+/// The same without the app's tests, as it is run.
 pub fn bare_module(path: impl AsRef<Path>) -> Module {
     let bare = |m: &mut Module| {
-        m.tests.clear();
-        m.handlers.retain(|h| !h.on.is_test());
+        m.drop_tests();
         wireloom_ir::passes::run_all(m)
     };
     lowered(path.as_ref(), None, bare).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()))

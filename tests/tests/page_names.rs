@@ -206,14 +206,19 @@ fn tests_of_commands_are_there() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each app and each example has its row on the page that lists them.
+/// Each app and each example has its row on the page that lists them; each app is in the bench of
+/// starts.
 #[test]
 fn programs_are_listed() {
-    for (folder, page) in [("apps", "README.md"), ("examples", "examples/README.md")] {
+    for (folder, page, quote, ending) in [
+        ("apps", "README.md", "", ".loom"),
+        ("examples", "examples/README.md", "", ".loom"),
+        ("apps", "bench/startup.py", "\"", ""),
+    ] {
         let text = std::fs::read_to_string(root().join(page)).expect("a page");
         let programs = std::fs::read_dir(root().join(folder)).expect("programs").flatten();
-        let names = programs.filter_map(|e| e.file_name().into_string().ok()).filter(|n| n.ends_with(".loom"));
-        let missing: Vec<String> = names.filter(|n| !text.contains(n.as_str())).collect();
+        let names = programs.filter_map(|e| Some(e.file_name().to_str()?.strip_suffix(".loom")?.to_string()));
+        let missing: Vec<String> = names.filter(|n| !text.contains(&format!("{quote}{n}{ending}{quote}"))).collect();
         assert!(missing.is_empty(), "{page} does not list {missing:?}");
     }
 }

@@ -88,14 +88,11 @@ pub fn pictures(path: &Path) -> Vec<String> {
     compile_apps(path).into_iter().filter_map(|c| c.module).map(draw).collect()
 }
 
-/// Runs the passes. A `bare` module has no tests: programs that are run or built do not carry their
-/// code.
+/// Runs the passes. A `bare` module has no tests.
 fn finish(checked: Checked, path: &Path, bare: bool, passes: impl FnOnce(&mut Module)) -> Result<Module, Failure> {
     let mut module = checked.module.ok_or_else(|| Failure::Said(format!("{} has no app", path.display())))?;
     if bare {
-        module.tests.clear();
-        // They come last, so the others keep their numbers.
-        module.handlers.retain(|h| !h.on.is_test());
+        module.drop_tests();
     }
     passes(&mut module);
     let errors = wireloom_ir::verify::verify(&module);

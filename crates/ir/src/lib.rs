@@ -714,6 +714,14 @@ impl On {
 }
 
 impl Module {
+    /// Takes the tests out, before the passes run: programs that are run or built do not carry
+    /// their code, nor look for headers that only tests ask for.
+    pub fn drop_tests(&mut self) {
+        self.tests.clear();
+        // Their handlers come last, so the others keep their numbers.
+        self.handlers.retain(|h| !h.on.is_test());
+    }
+
     pub fn ty(&self, id: TyId) -> &Ty {
         &self.types[id.index()]
     }

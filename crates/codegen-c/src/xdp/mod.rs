@@ -503,7 +503,6 @@ impl<'m> Gen<'m> {
         };
         format!(
             "{parts}/* {} */\nSEC(\"xdp\") int {}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\n\
-             x->data = (uint8_t *)(long)ctx->data;\nx->end = (const uint8_t *)(long)ctx->data_end;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = bpf_map_lookup_elem(&wl_cores, &cpu);\n\
              if (!x->state) return XDP_ABORTED;\nWL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}(x, {first});\n(void){first};\n{wrong}{decls}{out}\
              goto done;\nlost:;\nfault:;\n{faulty}done:;\n{gives}x->state->fate[fate & {}]++;\nreturn fate;\n}}\n\

@@ -5,7 +5,7 @@ use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::items::Item;
-use crate::names::{Meaning, ModId};
+use crate::names::{ItemId, Meaning, ModId};
 use crate::ty::Ty;
 use crate::val::Val;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
@@ -176,6 +176,11 @@ impl Compiler<'_> {
             _ => return Err(self.error("E0612", p.name.span, "a frame port has one packet type")),
         };
         let at = p.protocols.first().map_or(p.name.span, |p| p.span);
+        self.packet_unit(id, at)
+    }
+
+    /// The packet type that an item is.
+    pub(super) fn packet_unit(&mut self, id: ItemId, at: Span) -> R<ir::UnitId> {
         match self.item(id, at)? {
             Item::Unit(u) if self.m.units[u.index()].frame.is_some() => {
                 if self.units[u.index()].ok {

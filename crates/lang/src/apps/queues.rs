@@ -132,23 +132,7 @@ impl Compiler<'_> {
             (None, Some(u)) => return Ok(u),
             (None, None) => (self.library_packet("Packet", q.name.span)?, q.name.span),
         };
-        match self.item(id, at)? {
-            Item::Unit(u) if self.m.units[u.index()].frame.is_some() => Ok(u),
-            Item::Const(_)
-            | Item::Charset(_)
-            | Item::Alias(_)
-            | Item::Fault
-            | Item::Enum(_)
-            | Item::Record(_)
-            | Item::Unit(_)
-            | Item::Protocol(_)
-            | Item::Fn(_)
-            | Item::Table(_)
-            | Item::App
-            | Item::Element => Err(self.report(
-                Diagnostic::error("E0612", at, "this is no packet type").hint("a packet type is a `packet` item"),
-            )),
-        }
+        self.packet_unit(id, at)
     }
 
     pub fn is_queue(&self, p: PortId) -> bool {
