@@ -179,6 +179,31 @@ fn stamp(path: &Path) -> String {
 /// a folder for it that only this user can write. Otherwise it is made in a temporary folder, which
 /// is removed at once.
 pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
+    let error = match compile_kept(source, options) {
+        Err(e) => e,
+        made => return made,
+    };
+    let dir = &options.cache_dir;
+    let Some(why) = of_no_use(dir, &error) else { return Err(error) };
+    let mut made = compile_kept(source, &CompileOptions { cache_dir: PathBuf::new(), ..options.clone() })?;
+    made.notice = Some(format!("compiled programs are not kept: cannot use {}: {why}", dir.display()));
+    Ok(made)
+}
+
+/// Why a folder is of no use, if that is what has failed: it may be full or read-only, or something
+/// else lies in the place of a file.
+fn of_no_use(dir: &Path, error: &CompileError) -> Option<io::Error> {
+    match error {
+        _ if dir.as_os_str().is_empty() => None,
+        CompileError::Io { path, error } if path.starts_with(dir) => {
+            Some(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        }
+        CompileError::Failed { .. } => Folder::open(dir).and_then(|f| f.try_room()).err(),
+        CompileError::Io { .. } | CompileError::NoCompiler { .. } | CompileError::Stopped => None,
+    }
+}
+
+fn compile_kept(source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
     kept_or(source, options, |job, name| {
         if let Some(starting) = options.starting {
             starting(&source.name)
@@ -204,6 +229,7 @@ pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compi
     match kept_or(source, options, |_, _| Err(None)) {
         Ok(kept) => Ok(Some(kept)),
         Err(None) => Ok(None),
+        Err(Some(e)) if of_no_use(&options.cache_dir, &e).is_some() => Ok(None),
         Err(Some(e)) => Err(e),
     }
 }

@@ -64,7 +64,7 @@ fn both_handlers_of_a_port_are_shown() {
     let text = "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    c -> s\n    on c(r) { reply call s(r) }\n}\n";
     let checked = wireloom_lang::compile(&world(text), Path::new("/app/main.loom"), None);
     let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
-    assert!(said.contains("E0611") && said.contains("the first one") && said.contains("the second one"), "{said}");
+    assert!(said.contains("E0639") && said.contains("the first one") && said.contains("the second one"), "{said}");
 }
 
 #[test]

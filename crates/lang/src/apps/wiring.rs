@@ -58,7 +58,7 @@ impl Compiler<'_> {
     pub fn wired_already(&mut self, port: ir::PortId, at: Span) -> Reported {
         let name = self.m.ports[port.index()].name.clone();
         self.report(
-            Diagnostic::error("E0611", at, format!("port `{name}` has a handler or a wiring already"))
+            Diagnostic::error("E0639", at, format!("port `{name}` has a handler or a wiring already"))
                 .label("the second one")
                 .hint("join them: `match { … }` in a wiring, `if` in a handler"),
         )

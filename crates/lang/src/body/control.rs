@@ -264,7 +264,8 @@ impl Lower<'_, '_> {
         let cond = match self.decide(c) {
             Ok(c) => c,
             Err(r) => {
-                // Both ways are still checked.
+                // Both ways are still checked, but not for their answers.
+                self.failed = true;
                 let _ = self.sub(|s| s.block(then, want));
                 if let Some(o) = other {
                     let _ = self.sub(|s| s.expr(o, want));

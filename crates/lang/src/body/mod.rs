@@ -31,6 +31,7 @@ pub mod protocol_clauses;
 pub mod sends;
 pub mod stmts;
 pub mod unparse_check;
+pub mod wrong_value;
 
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;

@@ -160,6 +160,8 @@ pub struct Core {
     faults: Vec<(u16, wl_fault)>,
     /// Connection attempts that failed at once.
     failures: Vec<types::Target>,
+    /// When it may be said again that no connection can be opened.
+    want_told: u64,
     /// The result of the current signal.
     result: Option<Vec<u8>>,
     last_fault: crate::signal::Fault,
@@ -238,6 +240,7 @@ impl Core {
             graveyard: Vec::new(),
             faults: Vec::new(),
             failures: Vec::new(),
+            want_told: 0,
             result: None,
             last_fault: (0, 0),
             patch: Vec::new(),
@@ -417,9 +420,9 @@ impl Core {
                     self.connected(id);
                 }
             }
-            Event::ConnectFailed { conn } => {
+            Event::ConnectFailed { conn, ours } => {
                 if let Some(id) = self.lookup(conn) {
-                    self.connect_failed(id);
+                    self.connect_failed(id, ours);
                 }
             }
             Event::Eof { conn } => {

@@ -13,7 +13,7 @@ use crate::token::Tok;
 /// Nodes of wiring that need no name.
 const WORDS: &[&str] =
     &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
-const MEMBERS: &[&str] = &[
+pub(super) const MEMBERS: &[&str] = &[
     "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "cache",
     "global", "const", "fn", "on", "every", "signal", "segment", "export",
 ];
@@ -139,6 +139,13 @@ impl Parser<'_> {
                 return self.not_yet(&format!("`{word}`"));
             }
             _ if self.at_any_word() && self.sign_at(1, "=") => self.instance()?,
+            "let" | "var" if defines => {
+                let d = Diagnostic::error("E0108", self.span(), format!("`{word}` starts no member"));
+                self.report(d.hint(
+                    "an element's instance is `name = Element()`, a value that changes `state name: u64`, another one `const`",
+                ));
+                return Err(Abort);
+            }
             _ => self.wiring()?,
         };
         Ok(vec![one])

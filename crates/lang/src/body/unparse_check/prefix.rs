@@ -6,6 +6,7 @@
 
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
+use crate::body::wrong_value::Wrong;
 use crate::compiler::{R, T_BOOL, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;
@@ -92,7 +93,7 @@ impl Lower<'_, '_> {
             ok,
             FaultKind::CONSTRAINT,
             span,
-            "the field before it has no end of its own: the receiver would take this for more of it",
+            Wrong::Beginning("the field before it has no end of its own: the receiver would take this for more of it"),
         )
     }
 
@@ -105,7 +106,7 @@ impl Lower<'_, '_> {
             ok,
             FaultKind::CONSTRAINT,
             span,
-            &format!("it begins with \"{shown}\", which the receiver would read as something else"),
+            Wrong::Beginning(&format!("it begins with \"{shown}\"")),
         )
     }
 
