@@ -179,6 +179,29 @@ fn credentials_of_a_connection_make_it_its_clients_own() {
     assert_eq!(ask(&mut Client::connect(proxy.port), ""), "who?");
 }
 
+/// A client that ends its side behind a request for another protocol gets no tunnel. The connection
+/// speaks that protocol all the same, and serves nobody else.
+#[test]
+fn a_connection_that_was_upgraded_is_not_pooled() {
+    let backend = wireloom_tests::Backend::new();
+    for engine in ["epoll", "uring"] {
+        let (proxy, _page) = balancer(backend.port, &["--set", "backend.reuse=always", "--engine", engine]);
+        let (mut client, mut other) = (Client::connect(proxy.port), Client::connect(proxy.port));
+        client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n").finish_sending();
+        let mut upgraded = backend.accept();
+        upgraded.take_head();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        upgraded.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+        client.take_head();
+        other.send("GET /other HTTP/1.1\r\nHost: a\r\nCookie: secret\r\n\r\n");
+        upgraded.expect_closed();
+        let mut server = backend.accept();
+        assert!(server.take_head().starts_with("GET /other "));
+        server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        other.take_until(b"ok");
+    }
+}
+
 /// A backend that has sent bytes behind an answer may do so again, when the next request has been
 /// written: for some time no connection of it serves a second request.
 #[test]

@@ -227,12 +227,18 @@ impl Core {
         if ends {
             self.shed_all(id);
         }
-        if tunnel
-            && self.can_close_alone(id)
+        if !tunnel || !self.conns.alive(id) {
+            return;
+        }
+        if self.can_close_alone(id)
             && self.conns.get(client).is_some_and(|c| !c.has(flag::CLOSING | flag::DOOMED))
         {
             self.conns[id].clear(flag::RELEASE);
             self.start_tunnel(client, id);
+        } else {
+            // Its client goes: it speaks another protocol now, and can serve nobody else.
+            self.close_conn(id, false);
+            self.serve_waiter(at, None);
         }
     }
 

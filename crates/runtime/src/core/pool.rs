@@ -155,9 +155,9 @@ impl Core {
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
         b.unsteady_until = now + UNSTEADY_FOR;
         // Those too may carry an answer that nobody has asked for.
-        for id in std::mem::take(&mut b.idle) {
-            if self.conns.alive(id) {
-                self.close_conn(id, false);
+        for other in std::mem::take(&mut b.idle) {
+            if other != id && self.conns.alive(other) {
+                self.close_conn(other, false);
             }
         }
     }
