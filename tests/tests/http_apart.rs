@@ -187,7 +187,9 @@ fn a_connection_that_was_upgraded_is_not_pooled() {
     for engine in ["epoll", "uring"] {
         let (proxy, _page) = balancer(backend.port, &["--set", "backend.reuse=always", "--engine", engine]);
         let (mut client, mut other) = (Client::connect(proxy.port), Client::connect(proxy.port));
-        client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n").finish_sending();
+        client
+            .send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+            .finish_sending();
         let mut upgraded = backend.accept();
         upgraded.take_head();
         std::thread::sleep(std::time::Duration::from_millis(100));

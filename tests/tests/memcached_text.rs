@@ -181,7 +181,8 @@ fn a_value_behind_too_many_flags_is_no_command() {
     let service = Service::proxy(1, &[]);
     let (mut c, mut other, t) = (Client::connect(service.port), Client::connect(service.port), tag());
     other.send(format!("set {t}k 0 0 1\r\nx\r\n")).expect("STORED\r\n");
-    let flags = ["c", "f", "k", "s", "b", "Oa", "F1", "T99", "I", "MS", "C0", "N9", "v", "h", "l", "t", "u", "x", "z", "y"];
+    let flags =
+        ["c", "f", "k", "s", "b", "Oa", "F1", "T99", "I", "MS", "C0", "N9", "v", "h", "l", "t", "u", "x", "z", "y"];
     for n in 10..=flags.len() {
         c.send(format!("ms {t}a 11 {}\r\nflush_all\r\n\r\n", flags[..n].join(" ")));
         let answer = c.take_line();

@@ -152,10 +152,8 @@ impl Client {
         match answer.get("ok").and_then(Value::as_bool) {
             Some(true) => Ok(answer),
             _ => {
-                let text = answer
-                    .remove("error")
-                    .and_then(|e| e.as_str().map(shown))
-                    .unwrap_or_else(|| "refused".into());
+                let text =
+                    answer.remove("error").and_then(|e| e.as_str().map(shown)).unwrap_or_else(|| "refused".into());
                 Err(Refused { text, answer })
             }
         }

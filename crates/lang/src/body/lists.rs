@@ -579,7 +579,8 @@ impl Lower<'_, '_> {
             }
             (_, Ty::Error, _) => Err(Reported),
             (_, t, _) => {
-                let d = Diagnostic::error("E0201", name.span, format!("{} has no method `{}`", self.show(&t), name.name));
+                let d =
+                    Diagnostic::error("E0201", name.span, format!("{} has no method `{}`", self.show(&t), name.name));
                 Err(self.cx.report(match &t {
                     Ty::Bytes(_) => d.hint(
                         "bytes have functions: `find(b, x)`, `slice(b, from, to)`, `starts_with(b, x)`, `words(b)`, \

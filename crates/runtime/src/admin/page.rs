@@ -52,7 +52,8 @@ impl Page {
         woken.set_nonblocking(true).map_err(fail)?;
         wake.set_nonblocking(true).map_err(fail)?;
         let done = Arc::new(FinishedSignals { list: Mutex::default(), wake });
-        let desk = Desk { listener, told, woken, done, names, view, clients: Vec::new(), next: 0, signals: 0, rest: None };
+        let desk =
+            Desk { listener, told, woken, done, names, view, clients: Vec::new(), next: 0, signals: 0, rest: None };
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || desk.run()).map_err(fail)?;
         Ok(Page { addr, stop: Some(stop), thread: Some(thread) })
     }

@@ -230,9 +230,7 @@ impl Core {
         if !tunnel || !self.conns.alive(id) {
             return;
         }
-        if self.can_close_alone(id)
-            && self.conns.get(client).is_some_and(|c| !c.has(flag::CLOSING | flag::DOOMED))
-        {
+        if self.can_close_alone(id) && self.conns.get(client).is_some_and(|c| !c.has(flag::CLOSING | flag::DOOMED)) {
             self.conns[id].clear(flag::RELEASE);
             self.start_tunnel(client, id);
         } else {

@@ -27,9 +27,9 @@ impl Parser<'_> {
         let d = Diagnostic::error("E0101", name.span, format!("`{}` starts no statement", name.name));
         let d = match nearest(&name.name, STMT_WORDS) {
             _ if matches!(name.name.as_str(), "elif" | "elsif" | "elseif") => d.hint("write `else if`"),
-            _ if matches!(name.name.as_str(), "try" | "catch" | "throw" | "raise") => {
-                d.hint("there are no exceptions: `call … else { … }` handles a failed call, `fault name` ends the handler")
-            }
+            _ if matches!(name.name.as_str(), "try" | "catch" | "throw" | "raise") => d.hint(
+                "there are no exceptions: `call … else { … }` handles a failed call, `fault name` ends the handler",
+            ),
             _ if MEMBERS.contains(&name.name.as_str()) => d.hint(format!(
                 "`{}` is a member of an app or element: it stands beside the handlers, not in one",
                 name.name

@@ -102,12 +102,7 @@ impl Lower<'_, '_> {
         let same = self.begin_with(parts, literal);
         let ok = crate::fold::fold(&self.cx.m, &build::not(build::and(when, same)));
         let shown = String::from_utf8_lossy(literal).escape_debug().to_string();
-        self.valid_because(
-            ok,
-            FaultKind::CONSTRAINT,
-            span,
-            Wrong::Beginning(&format!("it begins with \"{shown}\"")),
-        )
+        self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Beginning(&format!("it begins with \"{shown}\"")))
     }
 
     fn begin_with(&mut self, parts: &[Part], mut literal: &[u8]) -> X {
