@@ -52,15 +52,20 @@ fn locked(object: &Mutex<Object>) -> MutexGuard<'_, Object> {
     object.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Frees expired entries now and then, for as long as the process lives.
-fn sweep(object: Arc<Mutex<Object>>) {
-    if !locked(&object).source().tables.iter().any(|t| t.idle > 0) {
+/// Frees expired entries now and then, for as long as the process lives. `only`: the interface whose
+/// one receiving queue brings all frames. If it gets more of them, packets take locks.
+fn sweep(object: Arc<Mutex<Object>>, only: Option<String>) {
+    if only.is_none() && !locked(&object).source().tables.iter().any(|t| t.idle > 0) {
         return;
     }
     let work = move || loop {
         std::thread::sleep(Duration::from_secs(1));
         let tables = locked(&object).source().tables.len();
         (0..tables).for_each(|t| locked(&object).sweep(t));
+        if only.as_ref().is_some_and(|name| wireloom_xdp::receiving_queues(name) != 1) {
+            locked(&object).set_one_queue(false)
+        }
+        locked(&object).settle();
     };
     engine::without_signals(|| std::thread::Builder::new().name("sweep".into()).spawn(work).ok());
 }
@@ -427,10 +432,17 @@ impl Placed {
         };
         move || {
             let Some(object) = object else { return };
-            sweep(object.clone());
+            let mut natively = true;
             for (n, names) in interfaces.iter().enumerate() {
-                names.iter().for_each(|name| attach(&mut locked(&object), n, name, mode))
+                for name in names {
+                    natively &= attach(&mut locked(&object), n, name, mode) == Mode::Native
+                }
             }
+            let mut all = interfaces.into_iter().flatten();
+            let only = all.next().filter(|_| all.next().is_none() && natively);
+            let only = only.filter(|name| wireloom_xdp::receiving_queues(name) == 1);
+            locked(&object).set_one_queue(only.is_some());
+            sweep(object, only);
         }
     }
 
@@ -453,7 +465,7 @@ impl Placed {
 }
 
 /// Puts a program in front of an interface; a failure ends the process.
-fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) {
+fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) -> Mode {
     if wireloom_xdp::takes_tags_off(interface) {
         eprintln!(
             "wireloom: {interface} takes VLAN tags off frames: XDP does not see them (`ethtool -K {interface} rxvlan off`)"
@@ -462,9 +474,13 @@ fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) {
     let name = object.source().programs[program].name.clone();
     match object.attach(program, interface, mode) {
         Ok(Mode::Generic) => {
-            eprintln!("wireloom: {name} runs in XDP at {interface} in generic mode, which is slower than native")
+            eprintln!("wireloom: {name} runs in XDP at {interface} in generic mode, which is slower than native");
+            Mode::Generic
         }
-        Ok(_) => eprintln!("wireloom: {name} runs in XDP at {interface}"),
+        Ok(mode) => {
+            eprintln!("wireloom: {name} runs in XDP at {interface}");
+            mode
+        }
         Err(e) => {
             eprintln!("wireloom: {e}");
             std::process::exit(1)
