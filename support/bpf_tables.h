@@ -38,8 +38,9 @@ static __attribute__((noinline)) int wl_wait_for(uint32_t *lock) {
    queue, whose frames the kernel handles one after the other, and the process changes nothing. An
    atomic operation would wait for its line to come from memory. */
 #define WL_ALONE(x) (WL_ORDERED && WL_LIKELY((x)->state->alone))
-WL_INLINE bool wl_lock(wl_fx *x, uint32_t *lock) {
-    if (WL_ALONE(x)) {
+#define wl_lock(x, lock) wl_lock_if(!WL_ALONE(x), (lock))
+WL_INLINE bool wl_lock_if(bool shared, uint32_t *lock) {
+    if (!shared) {
         *(volatile uint32_t *)lock = wl_turn(lock) | 1;
         WL_FENCE;
         return true;
@@ -131,8 +132,19 @@ WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now
 WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 && now + 1 > (idle) ? now + 1 - (idle) : 1; } \
 WL_INLINE uint64_t map##_index_here(const struct map##_line *line, const struct map##_key *k) { \
     uint64_t at = (slots); \
+    if ((keys) > WL_FEW) { \
+        _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
+            if (WL_SAME(keys, map##_key_words(k->w), line->slot[i].key, k->w) && line->slot[i].used) { at = i; break; } \
+        } \
+        return at ^ wl_unknown; \
+    } \
+    /* All slots are looked at, without branches: their cache lines come at the same time. */ \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
-        if (WL_SAME(keys, map##_key_words(k->w), line->slot[i].key, k->w) && line->slot[i].used) { at = i; break; } \
+        uint64_t other = 0, used = line->slot[i].used; \
+        _Pragma("unroll") for (unsigned j = 0; j < (keys); j++) other |= line->slot[i].key[j] ^ k->w[j]; \
+        uint64_t is = (~(other | (0 - other)) & (used | (0 - used))) >> 63; \
+        WL_KEEP(is); \
+        at -= is * ((slots) - i); \
     } \
     return at ^ wl_unknown; \
 } \
@@ -186,11 +198,12 @@ WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, con
     x->state->table[number][WL_EXPIRED]++; \
     return NULL; \
 } \
-WL_INLINE bool map##_lock(wl_fx *x, const struct map##_key *k, wl_held *at) { \
+WL_INLINE bool map##_lock_if(bool shared, const struct map##_key *k, wl_held *at) { \
     at->hash = map##_hash(k); \
     at->line = map##_at(map##_own(at->hash)); \
-    return at->line && wl_lock(x, at->line); \
+    return at->line && wl_lock_if(shared, at->line); \
 } \
+WL_INLINE bool map##_lock(wl_fx *x, const struct map##_key *k, wl_held *at) { return map##_lock_if(!WL_ALONE(x), k, at); } \
 /* Makes a slot of a locked line that of a new entry. Nobody takes half a key for a whole one: \
    the slot is free meanwhile. */ \
 WL_INLINE void map##_take(struct map##_slot *s, const struct map##_key *k, uint64_t now) { \
@@ -351,7 +364,7 @@ __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k,
     bool far = false; \
     if (!k || !v) return 3; \
     x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
-    if (!x->state || !map##_lock(x, k, &at)) return 3; \
+    if (!x->state || !map##_lock_if(true, k, &at)) return 3; \
     struct map##_slot *s = map##_find(x, k, &at, &far); \
     int result = s != NULL; \
     if (what == WL_PUT) { \

@@ -284,8 +284,8 @@ impl Object {
         self.source.tables.iter().position(|t| t.table == table)
     }
 
-    /// Says whether frames come by one receiving queue only, in native mode: the kernel handles them
-    /// one after the other. Then packets need no locks while the process changes no table.
+    /// Says whether frames come by one receiving queue only, in native mode: the kernel handles
+    /// them one after the other. Then packets need no locks while the process changes no table.
     pub fn set_one_queue(&mut self, one: bool) {
         self.with_locks();
         self.one_queue = one && self.source.tables.iter().any(XdpTable::is_locked) && kernel::await_programs();

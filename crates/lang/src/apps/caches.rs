@@ -46,8 +46,7 @@ const VERSION: u32 = 0;
 const WRITERS: u32 = 1;
 const SINCE: u32 = 2;
 
-/// What a miss has found out: the key and the number of its lease, when it began, and whether no
-/// write was under way.
+/// A miss: the key and the number of its lease, when it began, and whether no write was under way.
 #[derive(Clone, Copy)]
 pub(super) struct Miss {
     pub key: LocalId,
@@ -169,6 +168,12 @@ impl Compiler<'_> {
                 return Err(self.report(
                     Diagnostic::error("E0614", name.span, "a cache is not written back")
                         .hint("`write_through`: a write is answered when its server has it"),
+                ))
+            }
+            ("ways", _) => {
+                return Err(self.report(
+                    Diagnostic::error("E0614", name.span, "the ways of a cache are not chosen")
+                        .hint("leave `ways` out: if it is full, one of the least recently used makes room"),
                 ))
             }
             (word, _) => {
@@ -294,7 +299,7 @@ impl Lower<'_, '_> {
     }
 
     /// `cached c[k] { … }`: the value that is kept, or else that of the block, which is then kept.
-    /// Of packets, `cached c[k] by x { … }`: the block sends the request on, and its answer comes as
+    /// Of packets, `cached c[k] by x { … }`: the block sends the request on. Its answer comes as
     /// another packet. With `reply(p)` the value that is kept goes back in the packet.
     pub fn cached(
         &mut self,
@@ -357,7 +362,7 @@ impl Lower<'_, '_> {
         Ok((Miss { key, slot, begun, quiet }, found, version))
     }
 
-    /// What is not kept is asked for, and kept.
+    /// The value is asked for, and kept.
     fn missed(&mut self, cache: &Cache, miss: Miss, version: X, body: &Block, span: Span) -> R<Val> {
         let lease = self.temp("lease", &U64, version, span);
         let made = self.in_block(cache, Role::Read, |s| s.block(body, Some(&cache.value)))?;

@@ -38,9 +38,9 @@ pub struct Cache {
     pub(super) exchanges: Option<Exchanges>,
 }
 
-/// What a cache of packets has besides.
+/// Parts that only a cache of packets has.
 pub struct Exchanges {
-    /// What tells which answer belongs to which request.
+    /// The type of an exchange's name, which tells the request of an answer.
     pub(super) ty: Ty,
     /// Requests under way, by that.
     pub(super) asked: TableId,

@@ -11,8 +11,8 @@
 //! | answer | takes the note, as a whole. A read is filled in, a write ends |
 //!
 //! A write whose answer does not count stays under way for `write_timeout`, as one without an
-//! answer does. Notes are forgotten after that time, too. `forget c` begins a new epoch: entries and
-//! leases of older ones are void.
+//! answer does. Notes are forgotten after that time, too. `forget c` begins a new epoch: entries
+//! and leases of older ones are void.
 
 use super::caches::{one_more, Miss};
 use super::declarations::{Cache, Exchanges, Role};
@@ -213,8 +213,8 @@ impl Lower<'_, '_> {
     }
 
     /// `answered c[k] by x { … } else { … }`: the packet is the answer of an exchange. The block
-    /// gives its value where that can be kept. The other one is for answers of which it is not known
-    /// what they belong to.
+    /// gives its value where that can be kept. The other one is for answers of which it is not
+    /// known what they belong to.
     pub fn answered(
         &mut self,
         entry: &Expr,
@@ -263,8 +263,8 @@ impl Lower<'_, '_> {
         Ok(made.is_never())
     }
 
-    /// Keeps the value of the block if the answer is about the key that was asked for, and the lease
-    /// is still the current one.
+    /// Keeps the value of the block if the answer is about the key that was asked for, and the
+    /// lease is still the current one.
     fn read_answered(&mut self, cache: &Cache, key: &Expr, note: LocalId, body: &Block, span: Span) -> R<Val> {
         let (key, slot) = self.cache_key(cache, key, span)?;
         let part = |s: &Self, i| X::new(T_U64, K::Get(s.local_expr(note), i));
@@ -342,7 +342,7 @@ impl Lower<'_, '_> {
             return Err(self.err("E0684", p.span, "only a packet of a port's own handler can go back"));
         };
         if !matches!(cache.value, Ty::Bytes(_)) {
-            let d = Diagnostic::error("E0684", p.span, "what is kept is no payload")
+            let d = Diagnostic::error("E0684", p.span, format!("the values of `{}` are no payloads", cache.name.name))
                 .hint("keep bytes: `cache c: K -> bytes<1024> by x { … }`; or build the answer from the value");
             return Err(self.cx.report(d));
         }

@@ -144,8 +144,8 @@ pub enum StmtKind {
         by: Option<Expr>,
         body: Block,
     },
-    /// `answered hot[k] by x { value } else { … }`: the packet is the answer to an exchange; what is
-    /// done if that is not known
+    /// `answered hot[k] by x { value } else { … }`: the packet is the answer to an exchange; what
+    /// is done if that is not known
     Answered {
         entry: Expr,
         by: Expr,
