@@ -17,6 +17,7 @@ mod generated;
 mod grammars;
 mod inner_checksums;
 mod names_in_c;
+mod packet_cache_model;
 mod page_names;
 mod rebuild;
 mod renamed;

@@ -329,6 +329,8 @@ pub struct Cache {
     pub name: Ident,
     pub key: Type,
     pub value: Type,
+    /// Of packets: what tells which answer belongs to which request.
+    pub by: Option<Type>,
     pub options: Vec<(Ident, Option<Expr>)>,
 }
 

@@ -90,6 +90,10 @@ fn switch_live() {
     let mut app =
         net.app("sw", "learning_switch", &["--place", "xdp", "--bind", "ports=nic:to_a,to_b,to_c", "--control", "off"]);
     net.ping("a", "10.7.0.2", 20, 56);
+    // A network card would leave out frames for other stations.
+    let flags = net.sh("sw", "cat /sys/class/net/to_a/flags");
+    let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).expect("a number");
+    assert!(flags & libc::IFF_PROMISC as u32 != 0, "{flags:#x}");
     net.ping("c", "10.7.0.1", 20, 1000);
     let before = net.received("c", "eth0");
     net.ping("a", "10.7.0.2", 20, 56);
@@ -269,7 +273,7 @@ fn kv_cache_live() {
     assert!(number("gets") > 1000 && number("sets") > 200, "{said}");
     let counted = told(&["counter", "--json"]).text;
     let counters: Value = serde_json::from_str(&counted).expect("JSON");
-    let hits = counter_of(&counters, "hits").unwrap_or_else(|| panic!("{counted}"));
+    let hits = counter_of(&counters, "hot.hits").unwrap_or_else(|| panic!("{counted}"));
     assert!(hits > 500, "{counted}");
     eprintln!("kv_cache_live: {said} {counted}");
     drop(server);

@@ -267,6 +267,7 @@ impl Compiler<'_> {
         let arrives = !self.is_queue(port);
         let mut l = begin(self, module, format!("app {app}: on {}", name.name));
         (l.arrival, l.queued) = (arrives, !arrives);
+        l.came_from = arrives.then_some(port);
         let p = l.new_local(&param.name, &Ty::Msg(unit));
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), build::msg(p)))]);
         let body = l

@@ -397,6 +397,10 @@ fn stmt(s: &ast::StmtKind, found: &mut Vec<String>) {
         S::Expr(e) | S::Let { value: e, .. } | S::Var { value: e, .. } | S::Assign { value: e, .. } => expr(e, found),
         S::For { body, .. } | S::Loop { body, .. } | S::Update { body, .. } => block(body, found),
         S::Write { body, .. } | S::Uncached { body, .. } => block(body, found),
+        S::Answered { body, other, .. } => {
+            block(body, found);
+            other.iter().for_each(|b| block(b, found))
+        }
         _ => {}
     }
 }

@@ -17,6 +17,7 @@ pub mod instances;
 mod merge_nodes;
 pub mod message_queues;
 pub mod nodes;
+mod packet_caches;
 pub mod ports;
 pub mod queues;
 pub mod scope;

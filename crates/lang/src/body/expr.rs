@@ -88,7 +88,9 @@ impl Lower<'_, '_> {
             )),
             ExprKind::Comprehension { .. } => self.comprehension(e, want),
             ExprKind::Fold { .. } => self.fold(e, want),
-            ExprKind::Cached { entry, body } => self.cached(entry, body, e.span),
+            ExprKind::Cached { entry, by, body, reply } => {
+                self.cached(entry, by.as_ref(), body, reply.as_ref(), e.span)
+            }
             ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. } => self.call_value(e, None),
             ExprKind::Stmt(s) => self.stmt_value(s),
         }

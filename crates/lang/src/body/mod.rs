@@ -203,6 +203,8 @@ pub struct Lower<'c, 'a> {
     pub variants_by_name: bool,
     /// The handler is one of packets: nothing is answered.
     pub frames: bool,
+    /// The port that the packet has come from, where it can go back to.
+    pub came_from: Option<ir::PortId>,
     /// The local with the packet's mark, if the handler reads it.
     pub mark: Option<LocalId>,
     /// The packet came with it.
@@ -266,6 +268,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             walked: HashMap::new(),
             variants_by_name: false,
             frames: false,
+            came_from: None,
             arrival: false,
             copy: false,
             queued: false,
@@ -357,7 +360,12 @@ impl<'c, 'a> Lower<'c, 'a> {
                 return;
             }
         }
-        if let StmtKind::Call { port, .. } | StmtKind::Send { port, .. } | StmtKind::GroupBegin { port, .. } = &kind {
+        if let StmtKind::Call { port, .. }
+        | StmtKind::Send { port, .. }
+        | StmtKind::GroupBegin { port, .. }
+        | StmtKind::SendFrame { port, .. }
+        | StmtKind::Frame { act: ir::FrameAct::Send { port, .. }, .. } = &kind
+        {
             self.note_call(*port, span);
         }
         let span = self.cx.span(span);

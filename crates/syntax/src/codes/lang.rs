@@ -583,7 +583,9 @@ pub static CODES: &[Code] = &[
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    cache t: u8 -> u8 { capacity 100, allocate_on_read }\n    on c(r) { reply M { n: cached t[r.n] { (call s(r)).n } } }\n}\n"),
     code("E0684", "a cache out of place",
         "A cache of an app is used by `cached c[k] { … }`, `write c[k] { … }` and `uncached c { … }`. \
-         These blocks do not stand in one another. `write` needs a cache with `write_through`.",
+         These blocks do not stand in one another. `write` needs a cache with `write_through`. \
+         Where requests and answers are packets, the cache and its blocks name the exchange by \
+         `by`, and `answered c[k] by x { … }` takes the answer.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    table t: u8 -> u8 { capacity 100 }\n    on c(r) { reply M { n: cached t[r.n] { 5 } } }\n}\n"),
     code("E0685", "an exported segment out of place",
         "An app exports segments, which other programs call. Elements have signals.",

@@ -322,7 +322,7 @@ impl Parser<'_> {
         Ok(crate::ast::Queue { name, packet, options: self.options()? })
     }
 
-    /// `cache hot: K -> V { capacity 16K }`
+    /// `cache hot: K -> V { capacity 16K }`, `cache hot: K -> V by X { … }`
     fn cache(&mut self) -> P<crate::ast::Cache> {
         self.bump();
         let name = self.name("a cache")?;
@@ -331,7 +331,8 @@ impl Parser<'_> {
         let key = self.ty()?;
         self.expect("->")?;
         let value = self.ty()?;
-        Ok(crate::ast::Cache { name, key, value, options: self.options()? })
+        let by = if self.eat_word("by") { Some(self.ty()?) } else { None };
+        Ok(crate::ast::Cache { name, key, value, by, options: self.options()? })
     }
 
     /// `limiter fair: flow5 { rate 1000, burst 100 }`

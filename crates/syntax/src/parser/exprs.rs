@@ -590,14 +590,6 @@ impl Parser<'_> {
         Ok(expr_of(start, kind))
     }
 
-    /// `cached hot[k] { … }`
-    fn cached(&mut self) -> P<Expr> {
-        let start = self.bump();
-        let entry = self.condition(Self::place)?;
-        let body = self.block()?;
-        Ok(expr_of(self.since(start), ExprKind::Cached { entry, body }))
-    }
-
     /// `parse Unit(b"…")`: a call of `parse` with the call of the unit.
     fn parse_call(&mut self) -> P<Expr> {
         let start = self.span();

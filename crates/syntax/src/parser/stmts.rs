@@ -11,7 +11,7 @@ use crate::token::Tok;
 
 const STMT_WORDS: &[&str] = &[
     "let", "var", "for", "loop", "break", "continue", "return", "reply", "fault", "remove", "append", "insert",
-    "update", "write", "uncached", "drop", "close", "log", "expect", "if", "match", "call",
+    "update", "write", "uncached", "answered", "forget", "drop", "close", "log", "expect", "if", "match", "call",
 ];
 
 impl Parser<'_> {
@@ -126,16 +126,10 @@ impl Parser<'_> {
             "remove" => self.remove_stmt(),
             "append" => self.append_stmt(),
             "update" => self.update_stmt(),
-            "write" if self.sign_at(2, "[") => {
-                self.bump();
-                let entry = self.condition(Self::place)?;
-                Ok(StmtKind::Write { entry, body: self.block()? })
-            }
-            "uncached" if self.sign_at(2, "{") => {
-                self.bump();
-                let cache = self.condition(Self::place)?;
-                Ok(StmtKind::Uncached { cache, body: self.block()? })
-            }
+            "write" if self.sign_at(2, "[") => self.write_block(),
+            "answered" if self.sign_at(2, "[") => self.answered_block(),
+            "uncached" if self.sign_at(2, "{") || self.word_at(2, "by") => self.uncached_block(),
+            "forget" => self.forget_stmt(),
             "insert" => self.insert_stmt(),
             "drop" => {
                 self.bump();
