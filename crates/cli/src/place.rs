@@ -369,6 +369,11 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
     if args.place.is_none() && !modules.iter().any(asked) {
         return Ok(Placed::default());
     }
+    if modules.iter().flat_map(|m| &m.segments).any(|s| s.device == Device::Nic) {
+        return Err(Failure::Said(
+            "an app with segments on a NIC has no handlers in XDP: leave out `--place xdp`".into(),
+        ));
+    }
     let ([m], [sets]) = (modules, sets) else {
         return Err(Failure::Said(
             "an app with handlers in XDP runs by itself: start the others in a process of their own".into(),

@@ -366,10 +366,11 @@ pub struct Handler {
     pub body: Block,
 }
 
-/// `xdp`, `cpu(0..2)`
+/// `xdp`, `cpu(0..2)`, `nic(cores 2)`
 #[derive(Clone, Debug)]
 pub struct Device {
     pub name: Ident,
+    /// Of `cpu` which ones, of `nic` how many.
     pub cores: Option<Expr>,
 }
 

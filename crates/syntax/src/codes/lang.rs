@@ -533,6 +533,11 @@ pub static CODES: &[Code] = &[
          i modulo the number of cores, so a queue has at least as many instances. A port is read by one \
          core. Packets do not change wildcard and LPM tables there, since each core has a copy.",
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    segment s on cpu(0..2) { w -> o }\n}\n"),
+    code("E0659", "a thing that the NIC cannot share",
+        "Segments `on nic` run in a process of their own, which stands for the card. A port belongs to \
+         one of the two processes. So does a table. An app has segments on a NIC or handlers in XDP, \
+         not both.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8 }\n    segment s on nic { on w(p) { if p.len > 9 { p -> o } else { p -> q } } }\n    segment t on cpu(0) { q -> o }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
@@ -560,8 +565,8 @@ pub static CODES: &[Code] = &[
          packets come. The app has no ports of connections.",
         "app a {\n    port wire = pcap(\"in.pcap\")\n    on wire(p) on xdp { p -> kernel }\n}\n"),
     code("E0675", "an unknown device",
-        "The device of a handler or a segment is `xdp` or `cpu(n)`, that of an element's instance is \
-         `xdp`. Without a word the CPU runs it.",
+        "The device of a handler or a segment is `xdp`, `cpu(n)` or `nic`, that of an element's \
+         instance is `xdp`. Without a word the CPU runs it.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xpd { p -> kernel }\n}\n"),
     code("E0680", "a protocol that needs a connection",
         "Over UDP each datagram is one message. A tunnel, a merge, and connections that belong to \

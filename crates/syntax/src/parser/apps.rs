@@ -68,10 +68,10 @@ impl Parser<'_> {
         Ok(std::iter::once(own).chain(inner.into_iter().flatten()).collect())
     }
 
-    /// `xdp`, `cpu(0)`, `cpu(0..2)`
+    /// `xdp`, `cpu(0)`, `cpu(0..2)`, `nic`, `nic(cores 2)`
     fn device(&mut self) -> P<Device> {
         if self.at_word("nic") {
-            return self.not_yet("the device `nic`");
+            return self.device_nic();
         }
         if !self.at_word("cpu") {
             return Ok(Device { name: self.any_word("a device")?, cores: None });
@@ -80,6 +80,23 @@ impl Parser<'_> {
         self.mark_tight();
         let opened = self.expect("(")?;
         let cores = self.inside(false, |p| {
+            let cores = p.expr()?;
+            p.close(")", opened)?;
+            Ok(cores)
+        })?;
+        Ok(Device { name, cores: Some(cores) })
+    }
+
+    /// `nic`, `nic(cores 2)`
+    fn device_nic(&mut self) -> P<Device> {
+        let name = self.any_word("a device")?;
+        if !self.at_sign("(") {
+            return Ok(Device { name, cores: None });
+        }
+        self.mark_tight();
+        let opened = self.expect("(")?;
+        let cores = self.inside(false, |p| {
+            p.expect_word("cores")?;
             let cores = p.expr()?;
             p.close(")", opened)?;
             Ok(cores)
