@@ -117,9 +117,18 @@ pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
 
 /// The same, optimised so far, or as far as `WIRELOOM_OPT` says.
 pub fn compiled_at(module: &Module, level: u8) -> Result<Option<Program>, String> {
-    let wanted = std::env::var("WIRELOOM_BACKEND").unwrap_or_else(|_| BACKENDS[0].0.into());
-    let backend = BACKENDS.iter().find(|(name, _)| *name == wanted);
-    backend.unwrap_or_else(|| panic!("there is no backend {wanted} in BACKENDS")).1(module, level)
+    backend().1(module, level)
+}
+
+/// Whether the backend at hand makes C.
+pub fn is_c() -> bool {
+    backend().0 == BACKENDS[0].0
+}
+
+fn backend() -> &'static (&'static str, Make) {
+    let Ok(wanted) = std::env::var("WIRELOOM_BACKEND") else { return &BACKENDS[0] };
+    let found = BACKENDS.iter().find(|(name, _)| *name == wanted);
+    found.unwrap_or_else(|| panic!("there is no backend {wanted} in BACKENDS"))
 }
 
 /// The module is printed, read again and interpreted: what the text form loses is a difference.

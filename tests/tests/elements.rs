@@ -44,8 +44,8 @@ fn between<'t>(text: &'t str, from: &str, to: &str) -> Option<&'t str> {
     Some(&rest[..rest.find(to)?])
 }
 
-/// What follows the element's name in the example, up to the closing bracket, over several lines
-/// too.
+/// The text behind the element's name in the example, up to the closing bracket, over several
+/// lines too.
 fn arguments(example: &str, name: &str) -> Option<String> {
     let rest = &example[example.find(&format!("= {name}"))? + 2 + name.len()..];
     let depth = |at: usize| rest[..=at].matches('(').count().checked_sub(rest[..=at].matches(')').count());
