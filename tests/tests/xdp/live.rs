@@ -162,6 +162,35 @@ fn balancer_live() {
     app.kill();
 }
 
+/// The first frame behind `ready` meets the tables that `on start` fills, however long that takes.
+#[test]
+fn ready_behind_the_start() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["a", "b"], &TOOLS) else { return };
+    net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
+    net.sh("b", "ip addr add 10.8.0.2/24 dev b0; ip neigh add 10.8.0.1 lladdr 02:00:00:00:0a:01 dev b0");
+    ready(&net, &[("b", "b0")]);
+    let folder = Folder::new("xdp-ready");
+    let source =
+        "app slow { port wire = nic(\"a0\") table ring: array u32 -> u32 { capacity 262144 } counter early, late
+        on start { for i in 0..262144 { ring[i] = 39 } }
+        on wire(p) where p.ip4 and p.udp on xdp { if ring[262143] == 39 { late += 1 } else { early += 1 } } }";
+    let path = written(&folder, source).display().to_string();
+    let control = net.folder.join("control").display().to_string();
+    let mut app = net.app("a", &path, &["--control", &control]);
+    net.sh(
+        "b",
+        "python3 -c \"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('10.8.0.1', 53))\"",
+    );
+    let counted = || Wireloom::command(&["counter", "--control", &control, "--json"]).text;
+    net.until("the frame is counted", || counted().contains("\"value\":1"));
+    let said = counted();
+    assert!(said.contains(r#""counter":"late","per_s":null,"value":1"#), "{said}");
+    app.kill();
+}
+
 /// A source that is too fast is held up, another one is not; prefixes change while it runs.
 #[test]
 fn ddos_live() {

@@ -6,7 +6,7 @@
 //! completed and tables dumped.
 
 use super::core::{Fan, PacketCore, Parts};
-use super::core_mesh::Mesh;
+use super::core_mesh::{Mesh, Progress};
 use super::options::{self, Options};
 use super::pool::Pool;
 use super::port_bindings::{self, AppPlan, CorePlan, Plan};
@@ -31,6 +31,7 @@ pub struct Running {
     each: Vec<Options>,
     plans: Vec<AppPlan>,
     count: usize,
+    progress: Arc<Progress>,
 }
 
 /// Packet apps that have been checked.
@@ -129,11 +130,16 @@ impl Prepared {
             let thread = std::thread::Builder::new().name(format!("core-{index}")).spawn(move || run.run(core));
             cores.threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
         }
-        Ok(Running { cores, each, plans: plan.apps, count })
+        Ok(Running { cores, each, plans: plan.apps, count, progress: shared })
     }
 }
 
 impl Running {
+    /// Whether `on start` has run on all cores.
+    pub(crate) fn is_started(&self) -> bool {
+        self.progress.ready.load(SeqCst) >= self.count
+    }
+
     /// (app, port, binding) of all ports.
     pub(crate) fn ports(&self) -> Vec<(String, String, String)> {
         let of = |(app, plan): (&Arc<App>, &AppPlan)| {
