@@ -62,6 +62,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("sketch.h", include_str!("../../../support/sketch.h")),
     ("core_hash_table.h", include_str!("../../../support/core_hash_table.h")),
     ("idle_expiry.h", include_str!("../../../support/idle_expiry.h")),
+    ("checksum.h", include_str!("../../../support/checksum.h")),
     ("frame.h", include_str!("../../../support/frame.h")),
     ("merge.h", include_str!("../../../support/merge.h")),
     ("shared_hash_table.h", include_str!("../../../support/shared_hash_table.h")),
