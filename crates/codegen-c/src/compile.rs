@@ -256,7 +256,7 @@ fn kept_or<E: From<CompileError>>(
 }
 
 /// The folder to work in, and why it is not the one where results are kept.
-fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileError> {
+pub(crate) fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileError> {
     let wanted = &options.cache_dir;
     let notice = if wanted.as_os_str().is_empty() {
         "there is neither XDG_CACHE_HOME nor a HOME of this user's".to_string()
@@ -271,21 +271,21 @@ fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileE
 }
 
 /// A source, with the compiler and its flags.
-struct Job<'a> {
-    cc: &'a str,
+pub(crate) struct Job<'a> {
+    pub(crate) cc: &'a str,
     source: &'a CSource,
-    flags: Vec<String>,
+    pub(crate) flags: Vec<String>,
     portable: bool,
-    folder: &'a Folder,
+    pub(crate) folder: &'a Folder,
     /// The folder of headers, in `folder`.
-    include: String,
+    pub(crate) include: String,
     headers: Vec<(String, String)>,
-    externs: Vec<PathBuf>,
+    pub(crate) externs: Vec<PathBuf>,
     beside: Option<&'a Stop>,
 }
 
 impl<'a> Job<'a> {
-    fn new(
+    pub(crate) fn new(
         cc: &'a str,
         source: &'a CSource,
         options: &'a CompileOptions,
@@ -384,7 +384,7 @@ impl<'a> Job<'a> {
         .map(drop)
     }
 
-    fn write_headers(&self) -> Result<(), CompileError> {
+    pub(crate) fn write_headers(&self) -> Result<(), CompileError> {
         let dir = self.folder.inner(&self.include).map_err(|e| self.io(&self.include, e))?;
         self.headers
             .iter()
@@ -394,7 +394,7 @@ impl<'a> Job<'a> {
 
     /// The compiler, to run in the folder, which its descriptor names. Only this user can read its
     /// output.
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.cc);
         let folder = self.folder.raw();
         let niceness = if self.beside.is_some() { BESIDE } else { 0 };
@@ -426,7 +426,7 @@ impl<'a> Job<'a> {
         command
     }
 
-    fn run(&self, command: &mut Command) -> Result<Output, CompileError> {
+    pub(crate) fn run(&self, command: &mut Command) -> Result<Output, CompileError> {
         let text = |c: &Command| {
             std::iter::once(c.get_program())
                 .chain(c.get_args())
@@ -449,7 +449,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn io(&self, name: &str, error: io::Error) -> CompileError {
+    pub(crate) fn io(&self, name: &str, error: io::Error) -> CompileError {
         CompileError::Io { path: self.folder.path().join(name), error }
     }
 }

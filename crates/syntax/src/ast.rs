@@ -169,8 +169,8 @@ pub enum FnBody {
     /// `= e`
     Expr(Expr),
     Block(Block),
-    /// `extern fn f(x: u32) -> u32 from "file.c"`
-    Extern(String),
+    /// `extern fn f(x: u32) -> u32 from "file.c"`: the file, and where it is named.
+    Extern(String, Span),
 }
 
 /// An `element` or an `app`.

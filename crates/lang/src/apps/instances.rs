@@ -378,7 +378,7 @@ pub fn built_outs(e: &ast::Element) -> Vec<String> {
             MemberKind::Fn(f) => match &f.body {
                 ast::FnBody::Block(b) => block(b, &mut found),
                 ast::FnBody::Expr(e) => expr(e, &mut found),
-                ast::FnBody::Extern(_) => {}
+                ast::FnBody::Extern(..) => {}
             },
             _ => {}
         }

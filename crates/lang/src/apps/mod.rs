@@ -455,6 +455,11 @@ impl Compiler<'_> {
             }
             ("idle", Some(e)) => {
                 t.idle = self.const_duration(module, e)?;
+                if t.idle < ir::LEAST_IDLE {
+                    let least = ir::explain::duration(ir::LEAST_IDLE);
+                    let text = format!("the idle time of a table is at least {least}");
+                    return Err(self.error("E0304", e.span, text));
+                }
                 Ok(())
             }
             ("cache", Some(e)) => {

@@ -179,7 +179,7 @@ pub struct Lower<'c, 'a> {
     /// Where the `out`s of the elements around lead.
     pub outlets: Vec<crate::apps::wire_ends::Outlet>,
     /// Instances that the message at hand has come through.
-    pub under_way: Vec<std::rc::Rc<crate::apps::scope::Instance>>,
+    pub under_way: Vec<(std::rc::Rc<crate::apps::scope::Instance>, String)>,
     /// Queues of messages whose handlers are being put here.
     pub popping: Vec<std::rc::Rc<crate::apps::declarations::MessageQueue>>,
     /// Items being gathered as slices: what `raw` may be of.

@@ -595,6 +595,32 @@ pub static CODES: &[Code] = &[
     code("E0685", "an exported segment out of place",
         "An app exports segments, which other programs call. Elements have signals.",
         "element E {\n    in x: packet\n    on x(p) { }\n    export segment f() -> u8 { 1 }\n}\napp a {\n    port w = nic(\"w\")\n    e = E()\n    w -> e\n}\n"),
+    code("E0686", "a C file that cannot be read",
+        "The C file of an `extern fn` lies beside the program's file. It is missing, or a folder, or \
+         this user may not read it, or it is larger than 16 MiB.",
+        "extern fn add_seven(x: u32) -> u32 from \"add.c\"\n"),
+    code("E0687", "a C file that the C compiler refuses",
+        "The C file of an `extern fn` has an error, or includes a header that is missing. The C \
+         compiler's messages name the line.",
+        ""),
+    code("E0688", "a function that its C file does not have",
+        "The C file of an `extern fn` defines a function of the same name, which is not `static`. A \
+         declaration alone, or a `static` function, cannot be called.",
+        ""),
+    code("E0689", "a name that two C files define",
+        "The C files of a program are linked together. So two of them cannot define the same \
+         function or variable, unless it is `static`.",
+        ""),
+    code("E0690", "a function in C with other types",
+        "The types in the C file are those of the program: `uint32_t` for `u32`, `bool` for `bool`, \
+         `wl_bytes` of `wireloom.h` for bytes, `void` for no result. With others, the function \
+         would read its arguments wrongly. Records, tuples, lists and optional values are not \
+         compared.",
+        ""),
+    code("E0691", "a name that no C file defines",
+        "A C file of the program uses a function or variable that neither the C files nor the C \
+         library have.",
+        ""),
     code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`.",
