@@ -256,7 +256,7 @@ fn ports(m: &Module, out: &mut String) {
                         | desc::FrameEngine::Loop
                         | desc::FrameEngine::Queue => "per core; what finds it full is dropped and counted",
                     };
-                    return (p.name.clone(), queue(names), vec![full.into()]);
+                    return (p.name.clone(), queue(names), vec![full.into(), carries(m, p)]);
                 }
                 PortKind::Frames { engine, names } => {
                     return (
@@ -332,6 +332,33 @@ fn segments(m: &Module, out: &mut String) {
         (s.name.clone(), format!("on {s}: {}", handlers.join(", ")), Vec::new())
     };
     entries(out, &m.segments.iter().enumerate().map(row).collect::<Vec<_>>());
+}
+
+/// What crosses a queue, in bytes.
+fn carries(m: &Module, p: &Port) -> String {
+    let c = &p.carries;
+    let entry = layout::Entry::of(m, c);
+    let handled = m.handlers.iter().find_map(|h| match h.on {
+        On::Frame { port, unit } if m.ports.get(port.index()).is_some_and(|q| std::ptr::eq(q, p)) => Some(unit),
+        _ => None,
+    });
+    let stack = handled.and_then(|u| m.unit(u).frame.as_ref()?.fast_path.as_ref()?.stack.as_ref());
+    let common = stack.map_or(0, |s| s.least);
+    let frame = match c.part {
+        FramePart::Whole if c.fixed => "whole frames, as the program says".to_string(),
+        FramePart::Whole => "whole frames".into(),
+        FramePart::Headers(n) if common > 0 => {
+            format!("headers and {n} bytes behind them ({} bytes of a common frame)", common + n)
+        }
+        FramePart::Headers(n) => format!("headers and {n} bytes behind them"),
+        FramePart::Nothing => "no byte of the frame".into(),
+    };
+    let fields = c.state.iter().filter_map(|f| m.packet.get(f.index())).map(|f| f.name.as_str());
+    match (entry.bytes, c.state.is_empty()) {
+        (0, _) => format!("carries {frame}"),
+        (n, true) => format!("carries {frame}, and an entry of {n} bytes"),
+        (n, false) => format!("carries {frame}, and an entry of {n} bytes with {}", fields.collect::<Vec<_>>().join(", ")),
+    }
 }
 
 fn queue(names: &desc::Value) -> String {
