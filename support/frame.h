@@ -36,6 +36,25 @@ static inline __attribute__((always_inline)) void wl_view_again(wl_view *v, wl_f
     v->miss = 0;
     v->has = has;
 }
+/* A view of a frame whose headers are not looked for. */
+WL_INLINE void wl_view_unseen(wl_fx *x, wl_view *v, wl_frame *f) { (void)x; wl_view_again(v, f, 0); }
+
+/* ---- entries of queues: the layout is that of `Entry` in crates/ir/src/layout.rs ---- */
+
+/* That of a frame of the batch at hand, and that of a copy; `all`: bytes of the largest one. */
+#define WL_ENTRY(x, frame, all) ((x)->core->entries + (size_t)((frame) - (x)->core->frames) * (all))
+#define WL_ENTRY_OF_COPY(x, all) ((x)->core->entries - (all))
+#define WL_ENTRY_VALUES(name, type) \
+    WL_INLINE void wl_entry_##name(uint8_t *entry, uint32_t at, type v) { memcpy(entry + at, &v, sizeof v); } \
+    WL_INLINE type wl_entry_get_##name(const uint8_t *entry, uint32_t at) { type v; memcpy(&v, entry + at, sizeof v); return v; }
+WL_ENTRY_VALUES(u8, uint8_t)
+WL_ENTRY_VALUES(u16, uint16_t)
+WL_ENTRY_VALUES(u32, uint32_t)
+WL_ENTRY_VALUES(u64, uint64_t)
+WL_ENTRY_VALUES(ip, wl_ip)
+/* Of a frame of n bytes as many are needed. */
+WL_INLINE uint32_t wl_there(uint32_t n, uint32_t needed) { return needed < n ? needed : n; }
+
 /* The headers that are there, i being the layer, first to last. */
 #define WL_EACH(v, i) for (uint64_t has_ = (v)->has, i; has_ && (i = (uint64_t)__builtin_ctzll(has_), 1); has_ &= has_ - 1)
 

@@ -123,6 +123,10 @@ impl Env<'_> {
             ExprKind::FrameLen(_) => Value::Int(act.with_frame(|f| f.bytes.len() as u128)?),
             ExprKind::FrameInstance(_) => Value::Int(act.with_frame(|f| u128::from(f.instance))?),
             ExprKind::FrameMark(_) => Value::Int(act.with_frame(|f| u128::from(f.mark))?),
+            ExprKind::PacketState(_, field) => {
+                let brought = act.with_frame(|f| f.state.iter().find(|s| s.0 == *field).map(|s| s.1.clone()))?;
+                brought.unwrap_or_else(|| crate::exec::frame::entry::begins_with(self.module, *field))
+            }
             ExprKind::FrameTime(_) => Value::Int(act.with_frame(|f| u128::from(f.time))?),
             ExprKind::Payload(_, layer) => act.with_frame(|f| Value::bytes(f.payload(*layer)))?,
             ExprKind::ChecksumOk(_, layer) => {

@@ -286,6 +286,7 @@ mod tests {
             maglev: false,
             sent: true,
             senders: Vec::new(),
+            part: wireloom_ir::FramePart::Whole,
         };
         Desc {
             app: "a".into(),

@@ -247,6 +247,8 @@ pub enum MemberKind {
         ty: Type,
         init: Option<Expr>,
     },
+    /// `state of packet { user: u32, hops: u8 = 0, Top.key }`
+    PacketState(Vec<PacketField>),
     /// `session chosen: u32?`
     Session {
         name: Ident,
@@ -311,6 +313,22 @@ pub struct Port {
     pub count: Option<Expr>,
     /// `{ idle 60s, max_connections 1000 }`
     pub options: Vec<(Ident, Expr)>,
+}
+
+/// A field of the state of packets: one of its own, `user: u32 = 0`, or that of another element,
+/// `Top.user`.
+#[derive(Clone, Debug)]
+pub struct PacketField {
+    pub path: Path,
+    pub ty: Option<Type>,
+    pub default: Option<Expr>,
+}
+
+impl PacketField {
+    /// The name that packets have it by.
+    pub fn name(&self) -> Option<&Ident> {
+        self.path.parts.last()
+    }
 }
 
 /// A queue of packets, or of a service's messages, inside of an app.

@@ -6,6 +6,7 @@
 
 pub mod affinity_groups;
 pub mod batch_lookup;
+pub mod carries;
 pub mod copied_values;
 pub mod copies;
 pub mod edits;
@@ -75,6 +76,11 @@ pub const TABLE: &[Pass] = &[
         name: "copies",
         doc: "drops copies of packets that nobody uses behind the element they were made for",
         run: copies::run,
+    },
+    Pass {
+        name: "carries",
+        doc: "what crosses a queue: fields of the packet's state, and the part of the frame that is read",
+        run: carries::run,
     },
     Pass {
         name: "flow_affinity",

@@ -219,6 +219,7 @@ impl Compiler<'_> {
                 MemberKind::Instance { .. } => self.declare(owner, m, &mut fns)?,
                 MemberKind::Wiring(_) => {}
                 MemberKind::State { .. }
+                | MemberKind::PacketState(_)
                 | MemberKind::Counter(_)
                 | MemberKind::Table(_)
                 | MemberKind::Queue(_)

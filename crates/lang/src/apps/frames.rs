@@ -66,6 +66,7 @@ impl Compiler<'_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         Ok(AppName::Port(id))
     }
@@ -256,6 +257,7 @@ impl Compiler<'_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         Some(id)
     }

@@ -117,6 +117,13 @@ impl Compiler<'_> {
             l.bounds.insert(index, count - 1);
             l.local_expr(index)
         });
+        let fields = l.cx.m.inputs[id.index()].state.clone();
+        for f in fields {
+            let field = &l.cx.m.packet[f.index()];
+            let (name, ty) = (super::packet_fields::short(&field.name).to_string(), field.ty);
+            let local = l.new_local_of(&name, ty);
+            l.fields.insert(f, local);
+        }
         l.gone = gone.into_iter().map(|layer| (p, layer)).collect();
         let v = Val::path(Ty::Msg(unit), build::msg(p));
         let _ = match &does {
@@ -297,6 +304,7 @@ impl Lower<'_, '_> {
                     span: at,
                     unit,
                     indexed: count.is_some(),
+                    state: (0..self.cx.m.packet.len() as u32).map(ir::PacketFieldId).collect(),
                     body: None,
                     steps: 0,
                 });
@@ -348,7 +356,8 @@ impl Lower<'_, '_> {
         self.impure = true;
         let wire = self.cx.wire(from, to);
         let mark = self.mark_at_hand().unwrap_or(build::u32(0));
-        self.push(span, StmtKind::Output { wire, frame, mark, last: false });
+        let state = self.state_at_hand();
+        self.push(span, StmtKind::Output { wire, frame, mark, state, last: false });
         self.forget(|k| matches!(k, ir::ExprKind::State(_) | ir::ExprKind::Session(_) | ir::ExprKind::Counter(_)));
         Ok(())
     }

@@ -356,6 +356,7 @@ impl Lower<'_, '_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         let around = Around {
             app: self.cx.app.clone(),

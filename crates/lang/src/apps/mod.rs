@@ -18,6 +18,7 @@ mod merge_nodes;
 pub mod message_queues;
 pub mod nodes;
 mod packet_caches;
+mod packet_fields;
 pub mod ports;
 pub mod queues;
 pub mod scope;
@@ -89,6 +90,7 @@ impl Compiler<'_> {
         self.behind_handlers(&app.name.name);
         self.unused_given(module);
         self.check_graph();
+        self.unwritten_fields();
         let _ = self.instances_on_devices(app);
         self.endless_queues();
         self.table_signals();
@@ -118,6 +120,7 @@ impl Compiler<'_> {
             MemberKind::Param(p) => (&p.name, self.param(module, p, &m.doc)),
             MemberKind::Port(p) => (&p.name, self.port(module, p)),
             MemberKind::State { name, ty, .. } => (name, self.state(module, name, ty)),
+            MemberKind::PacketState(fields) => return self.packet_fields(module, fields),
             MemberKind::Session { name, ty } => (name, self.session(module, name, ty)),
             MemberKind::Counter(name) => {
                 self.m.counters.push(ir::Counter { name: name.name.clone(), doc: m.doc.clone() });

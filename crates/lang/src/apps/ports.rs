@@ -162,6 +162,7 @@ impl Compiler<'_> {
             ketama: false,
             udp,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         Ok(AppName::Port(id))
     }

@@ -45,9 +45,10 @@ impl Compiler<'_> {
                 | Item::Element => {}
             }
         }
+        let (q, whole) = self.carried_whole(q)?;
         let ([depth, instances], word) =
-            self.queue_options(module, q, ["depth", "instances"], &["lossless", "lossy"])?;
-        let Some((depth, at)) = depth else { return Err(self.no_depth(q, "packets")) };
+            self.queue_options(module, &q, ["depth", "instances"], &["lossless", "lossy"])?;
+        let Some((depth, at)) = depth else { return Err(self.no_depth(&q, "packets")) };
         let (n, n_at) = instances.unwrap_or((1, q.name.span));
         if depth == 0 || depth > DEPTH_MAX {
             return Err(self.error("E0714", at, "a queue holds 1 to 1M packets"));
@@ -59,7 +60,7 @@ impl Compiler<'_> {
                 "a queue has 1 to 4096 instances, which hold at most 1M packets together",
             ));
         }
-        let unit = self.queue_packet(module, q)?;
+        let unit = self.queue_packet(module, &q)?;
         let id = PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
         self.app.instances.insert(id, n);
@@ -81,8 +82,24 @@ impl Compiler<'_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries { fixed: whole, ..Default::default() },
         });
         Ok(AppName::Port(id))
+    }
+
+    /// `carries whole`: the queue without this option, and whether it has it.
+    fn carried_whole(&mut self, q: &ast::Queue) -> R<(ast::Queue, bool)> {
+        let mut rest = q.clone();
+        let Some(at) = rest.options.iter().position(|(n, _)| n.name == "carries") else { return Ok((rest, false)) };
+        let (name, value) = rest.options.remove(at);
+        let whole = value.as_ref().and_then(|e| e.as_name()).is_some_and(|n| n.name == "whole");
+        if whole && rest.options.iter().all(|(n, _)| n.name != "carries") {
+            return Ok((rest, true));
+        }
+        let d = Diagnostic::error("E0614", name.span, "a queue says `carries whole`, once, or nothing")
+            .note("without it the compiler finds out what is read behind the queue")
+            .hint("leave it out, or write `carries whole`");
+        Err(self.report(d))
     }
 
     /// The given numbers, and the given word of `words`, each with its place.

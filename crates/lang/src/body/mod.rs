@@ -209,6 +209,8 @@ pub struct Lower<'c, 'a> {
     pub mark: Option<LocalId>,
     /// The packet came with it.
     pub marked: bool,
+    /// The locals with the fields of the packet's state that the handler names.
+    pub fields: std::collections::BTreeMap<ir::PacketFieldId, LocalId>,
     /// The packet at hand has just come: its time is now.
     pub arrival: bool,
     /// The packet at hand comes from a queue, with its mark.
@@ -279,6 +281,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             popping: vec![],
             mark: None,
             marked: false,
+            fields: Default::default(),
             gone: HashSet::new(),
             changing: None,
             span: Span::default(),
@@ -563,6 +566,13 @@ impl<'c, 'a> Lower<'c, 'a> {
                 false => build::u32(0),
             };
             self.out.insert(0, build::stmt(span, StmtKind::Set(mark, first)));
+        }
+        if !self.marked {
+            let span = self.cx.span(self.span);
+            for (f, l) in std::mem::take(&mut self.fields).into_iter().rev() {
+                let brought = ir::Expr::new(self.locals[l.index()].ty, ir::ExprKind::PacketState(LocalId(0), f));
+                self.out.insert(0, build::stmt(span, StmtKind::Set(l, brought)));
+            }
         }
         ir::Body { locals: self.locals, block: self.out, ..Default::default() }
     }

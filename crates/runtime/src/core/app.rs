@@ -410,6 +410,8 @@ impl AppCore {
             mark: 0,
             place: 0,
             at: std::ptr::null_mut(),
+            frames: std::ptr::null_mut(),
+            entries: std::ptr::null_mut(),
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();

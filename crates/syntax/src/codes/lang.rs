@@ -621,6 +621,20 @@ pub static CODES: &[Code] = &[
         "A C file of the program uses a function or variable that neither the C files nor the C \
          library have.",
         ""),
+    code("E0693", "a value that a packet does not carry",
+        "A field of a packet's state is a number of at most 64 bits, a bool, an enum or an address. All \
+         fields of a program have at most 64 bytes together.",
+        "app a {\n    port w = nic(\"w\")\n    state of packet { name: bytes<20> }\n    on w(p) { p.name = \"x\"  p -> kernel }\n}\n"),
+    code("E0694", "a field of a packet's state that is read before it is written",
+        "A packet comes in without state. A field has a value once an element on the packet's way has \
+         written it. It is read only where each way has done so, or it has a value to begin with: \
+         `user: u32 = 0`.",
+        "app a {\n    port w = nic(\"w\")\n    state of packet { user: u32 }\n    counter known\n    on w(p) {\n        if p.udp { p.user = 1 }\n        if p.user == 1 { known += 1 }\n        p -> kernel\n    }\n}\n"),
+    code("E0695", "a field of a packet's state that is none",
+        "`state of packet` declares fields with a type, which belong to the element or app around it. Or it \
+         names fields of other elements: `Top.user`. A field does not have the name of a part of the \
+         packet.",
+        "app a {\n    port w = nic(\"w\")\n    state of packet { len: u32 = 0 }\n    on w(p) { p.len = 5  p -> kernel }\n}\n"),
     code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`.",

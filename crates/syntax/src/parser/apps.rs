@@ -4,8 +4,8 @@ use super::exprs::expr_of;
 use super::recover::nearest;
 use super::{Abort, Column, Parser, P};
 use crate::ast::{
-    Arg, Block, Device, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, Path, Port,
-    Stmt, StmtKind, Table, Type, TypeArg, TypeKind, CONTROLS, STOPPED,
+    Arg, Block, Device, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, PacketField, Path,
+    Port, Stmt, StmtKind, Table, Type, TypeArg, TypeKind, CONTROLS, STOPPED,
 };
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
@@ -123,6 +123,7 @@ impl Parser<'_> {
                 MemberKind::Param(self.typed_member()?)
             }
             "in" | "out" if defines => self.element_port(word == "in")?,
+            "state" if self.word_at(1, "of") && self.word_at(2, "packet") => self.packet_state()?,
             "state" if defines => {
                 self.bump();
                 let p = self.typed_member()?;
@@ -183,6 +184,29 @@ impl Parser<'_> {
             None
         };
         Ok(crate::ast::Param { doc, name, ty, within: None, default })
+    }
+
+    /// `state of packet { user: u32, hops: u8 = 0, Top.key }`
+    fn packet_state(&mut self) -> P<MemberKind> {
+        for _ in 0..3 {
+            self.bump();
+        }
+        Ok(MemberKind::PacketState(self.braced(Self::packet_field)?))
+    }
+
+    fn packet_field(&mut self) -> P<PacketField> {
+        let path = self.path("a field of the packet's state")?;
+        if !self.at_sign(":") {
+            return Ok(PacketField { path, ty: None, default: None });
+        }
+        self.colon("before the type")?;
+        self.column(Column::Type);
+        let ty = Some(self.ty()?);
+        if self.at_sign("=") {
+            self.column(Column::Equals);
+        }
+        let default = if self.eat("=") { Some(self.expr()?) } else { None };
+        Ok(PacketField { path, ty, default })
     }
 
     fn element_port(&mut self, inward: bool) -> P<MemberKind> {
