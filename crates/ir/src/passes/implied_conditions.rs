@@ -330,6 +330,7 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::FrameInstance(_)
         | ExprKind::FrameTime(_)
         | ExprKind::FrameMark(_)
+        | ExprKind::PacketState(..)
         | ExprKind::Payload(..)
         | ExprKind::ChecksumOk(..)
         | ExprKind::ConnPeer
