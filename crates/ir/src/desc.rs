@@ -43,6 +43,8 @@ pub struct Desc {
     /// Each has a core of its own; none: all cores run all handlers.
     #[serde(default)]
     pub segments: Vec<SegmentDesc>,
+    #[serde(default)]
+    pub nic: NicDesc,
     /// The app's graph as SVG, with places for its numbers ([`crate::graph::live_svg`]). Empty: it
     /// was not drawn.
     #[serde(default)]
@@ -57,6 +59,16 @@ pub struct SegmentDesc {
     pub cpu: u32,
     /// The number of its cores, at least 1.
     pub cores: u32,
+    /// Its cores are those of the NIC, in a process of their own.
+    #[serde(default)]
+    pub nic: bool,
+}
+
+/// What belongs to the process of a NIC, by port and by table. Empty: there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicDesc {
+    pub ports: Vec<bool>,
+    pub tables: Vec<bool>,
 }
 
 impl SegmentDesc {

@@ -27,6 +27,7 @@ impl crate::Module {
         let partition = core_partition::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
         let crossings = segments::place(self).unwrap_or_default().crossings;
+        let nic = segments::OnNic::of(self).unwrap_or_default();
         Desc {
             app: self.app.clone(),
             picture: String::new(),
@@ -82,8 +83,14 @@ impl crate::Module {
             segments: self
                 .segments
                 .iter()
-                .map(|s| SegmentDesc { name: s.name.clone(), cpu: s.cpu, cores: s.cores })
+                .map(|s| SegmentDesc {
+                    name: s.name.clone(),
+                    cpu: s.cpu,
+                    cores: s.cores,
+                    nic: s.device == crate::ops::Device::Nic,
+                })
                 .collect(),
+            nic: NicDesc { ports: nic.ports, tables: nic.tables },
         }
     }
 }

@@ -259,6 +259,10 @@ pub struct Counter {
     pub doc: String,
 }
 
+/// The shortest time after which entries of a table expire, in nanoseconds. Time goes on with each
+/// batch of frames or events.
+pub const LEAST_IDLE: u64 = 100_000;
+
 /// A keyed table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {

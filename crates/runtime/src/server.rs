@@ -46,6 +46,10 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
         counted: Vec::new(),
     };
     let mut counts = None;
+    if let packet::nic::Role::Nic(inherited) = &f.nic {
+        let peer = packet::nic::Peer::of(&inherited.clone(), options.stop.clone())?;
+        return second(frames, f, &signals, options, peer);
+    }
     if !frames.is_empty() {
         let (packets, partners) = packet::prepare(frames, f)?;
         let packets = packets.start(&options)?;
@@ -59,6 +63,37 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
         running.services = Some(services);
     }
     running.until_ended(&names, &signals, options)
+}
+
+/// The process of a NIC: it runs its part of an app as the first process says.
+fn second(
+    specs: Vec<AppSpec>,
+    frames: packet::Options,
+    signals: &OsSignals,
+    options: ServeOptions,
+    mut peer: packet::nic::Peer,
+) -> Result<Summary, Error> {
+    let started = packet::prepare(specs, frames).and_then(|p| p.0.start(&options));
+    let packets = started.inspect_err(|e| peer.ended(Some(e.to_string())))?;
+    peer.ready(&packets.ports());
+    let shown = packets.shown();
+    while !packets.ended() {
+        let wake = || packets.cores.wake();
+        let Some(served) = shown.served(&wake) else { break };
+        if !peer.step(&served) {
+            break;
+        }
+        if signals.wait(Duration::ZERO) {
+            peer.stop();
+        }
+    }
+    let done = packets.finish();
+    if let Some(served) = shown.served(&|| {}) {
+        peer.show(&served);
+    }
+    peer.ended(done.as_ref().err().map(Error::to_string));
+    // The first process tells of errors.
+    Ok(done.map(|d| d.0).unwrap_or_default())
 }
 
 /// The parts that run, and the results of those that have ended.
@@ -88,15 +123,14 @@ impl Running {
             .chain(self.packets.iter().map(|p| p.cores.group.clone()));
         let view = Arc::new(View::new(groups.collect(), names));
         let doors = Doors::open(&options, &view)?;
-        if let Some(ready) = options.ready.take() {
-            let (admin, control) = doors.names();
-            let ports = self.services.as_ref().map_or(Vec::new(), services::Running::ports);
-            let frames = self.packets.as_ref().map_or(Vec::new(), packet::Running::ports);
-            ready(&Ready { admin, control, ports, frames, view });
-        }
         let (mut told, mut pause) = (RUN, Duration::from_millis(1));
         loop {
-            self.collect(&stop);
+            if let Some(ready) = options.ready.take_if(|_| self.is_started()) {
+                ready(&self.ready(&doors, &view));
+            }
+            if options.ready.is_none() {
+                self.collect(&stop);
+            }
             // Short runs, on captures, must not wait for a long look.
             let longest = match (&self.packets, &self.services) {
                 (None, None) => return self.failed.map_or(Ok(self.sum), Err),
@@ -119,6 +153,19 @@ impl Running {
         }
     }
 
+    /// Whether `on start` has run on all cores: the tables that it fills are complete. Frames that
+    /// come earlier wait at their ports, but the XDP hook does not.
+    fn is_started(&self) -> bool {
+        self.packets.as_ref().is_none_or(|p| p.is_started() || p.cores.ended())
+    }
+
+    fn ready(&self, doors: &Doors, view: &Arc<View>) -> Ready {
+        let (admin, control) = doors.names();
+        let ports = self.services.as_ref().map_or(Vec::new(), services::Running::ports);
+        let frames = self.packets.as_ref().map_or(Vec::new(), packet::Running::ports);
+        Ready { admin, control, ports, frames, view: view.clone() }
+    }
+
     fn wake(&self) {
         self.packets.iter().for_each(|p| p.cores.wake());
         self.services.iter().for_each(|s| s.cores.wake());
@@ -131,7 +178,7 @@ impl Running {
             stop.drain();
             self.write_counted(stop);
         }
-        if let Some(p) = self.packets.take_if(|p| p.cores.ended()) {
+        if let Some(p) = self.packets.take_if(|p| p.ended()) {
             match p.finish() {
                 Ok((s, counted)) => {
                     self.sum.add(&s);
@@ -168,6 +215,7 @@ impl Summary {
         self.frames_dropped += b.frames_dropped;
         self.frames_discarded += b.frames_discarded;
         self.kinds.extend_from_slice(&b.kinds);
+        self.link.extend_from_slice(&b.link);
         self.elapsed = self.elapsed.max(b.elapsed);
         self.clean &= b.clean;
     }

@@ -169,8 +169,8 @@ pub enum FnBody {
     /// `= e`
     Expr(Expr),
     Block(Block),
-    /// `extern fn f(x: u32) -> u32 from "file.c"`
-    Extern(String),
+    /// `extern fn f(x: u32) -> u32 from "file.c"`: the file, and where it is named.
+    Extern(String, Span),
 }
 
 /// An `element` or an `app`.
@@ -347,6 +347,8 @@ pub struct Cache {
     pub name: Ident,
     pub key: Type,
     pub value: Type,
+    /// Of packets: what tells which answer belongs to which request.
+    pub by: Option<Type>,
     pub options: Vec<(Ident, Option<Expr>)>,
 }
 
@@ -382,10 +384,11 @@ pub struct Handler {
     pub body: Block,
 }
 
-/// `xdp`, `cpu(0..2)`
+/// `xdp`, `cpu(0..2)`, `nic(cores 2)`
 #[derive(Clone, Debug)]
 pub struct Device {
     pub name: Ident,
+    /// Of `cpu` which ones, of `nic` how many.
     pub cores: Option<Expr>,
 }
 

@@ -145,6 +145,11 @@ pub struct XdpTable {
 }
 
 impl XdpTable {
+    /// Packets change its entries under locks.
+    pub fn is_locked(&self) -> bool {
+        matches!(self.kind, TableKind::Exact | TableKind::Array)
+    }
+
     pub fn key_words(&self) -> usize {
         self.key.div_ceil(8)
     }
@@ -337,6 +342,10 @@ const WORDS_OF_FAULTS: usize = 64;
 
 /// Words at the beginning of a processor's state: frames by fate.
 pub const FATES: usize = 8;
+/// The word behind them: whether no other processor can be at a table.
+pub const ALONE: usize = FATES;
+/// The first word of counters.
+pub const COUNTERS: usize = FATES + 1;
 /// Words of a table's statistics in a processor's state: hits, misses, inserts, evictions, expired,
 /// rejected.
 pub const STATISTICS: usize = 8;
@@ -438,7 +447,7 @@ impl<'m> Gen<'m> {
         let io: String =
             (0..).zip(&self.xdp_io).map(|(n, bytes): (u32, _)| format!("uint64_t io{n}[{}];\n", bytes / 8)).collect();
         format!(
-            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t counter[{}];\n\
+            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t counter[{}];\n\
              uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\n{io}uint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
              struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct app_state); \
              WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} wl_cores SEC(\".maps\");\n",
@@ -508,6 +517,11 @@ impl<'m> Gen<'m> {
         let timed = uses("x->core->") || tables.iter().any(|t| t.stamped && uses(&format!("{}_", t.map)));
         let time = if timed { "core.now = wl_now();\n" } else { "" };
         let wall = if uses("x->core->wall") { "core.wall = wl_manual ? core.now : core.now + wl_wall;\n" } else { "" };
+        // A second receiving queue that has come since the start.
+        let alone = match tables.iter().any(XdpTable::is_locked) {
+            true => "if (WL_UNLIKELY(x->state->alone && ctx->rx_queue_index)) {\nwl_count_fault(x, WL_F_OVERLOAD, 0);\nx->state->fate[XDP_DROP]++;\nreturn XDP_DROP;\n}\n",
+            false => "",
+        };
         p.gives = out.contains("fate = WL_PROCESS;");
         let filter = gives_away(m, &h.body.block);
         let (wrong, faulty, gives) = ends(p, filter, &first);
@@ -521,7 +535,7 @@ impl<'m> Gen<'m> {
         format!(
             "{parts}/* {} */\nSEC(\"xdp\") int {}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = bpf_map_lookup_elem(&wl_cores, &cpu);\n\
-             if (!x->state) return XDP_ABORTED;\nWL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}(x, {first});\n(void){first};\n{wrong}{decls}{out}\
+             if (!x->state) return XDP_ABORTED;\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}(x, {first});\n(void){first};\n{wrong}{decls}{out}\
              goto done;\nlost:;\nfault:;\n{faulty}done:;\n{gives}x->state->fate[fate & {}]++;\nreturn fate;\n}}\n\
              {}",
             names::comment(&h.name),

@@ -238,7 +238,8 @@ fn ports(m: &Module, out: &mut String) {
     let rows: Vec<_> = m
         .ports
         .iter()
-        .map(|p| {
+        .enumerate()
+        .map(|(n, p)| {
             let protocols = names(p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| &q.name));
             let o = &p.options;
             let (what, limits) = match &p.kind {
@@ -256,7 +257,9 @@ fn ports(m: &Module, out: &mut String) {
                         | desc::FrameEngine::Loop
                         | desc::FrameEngine::Queue => "per core; what finds it full is dropped and counted",
                     };
-                    return (p.name.clone(), queue(names), vec![full.into(), carries(m, p)]);
+                    let over = over_link(m, n).map(String::from);
+                    let lines = [Some(full.to_string()), Some(carries(m, p)), over];
+                    return (p.name.clone(), queue(names), lines.into_iter().flatten().collect());
                 }
                 PortKind::Frames { engine, names } => {
                     return (
@@ -332,6 +335,23 @@ fn segments(m: &Module, out: &mut String) {
         (s.name.clone(), format!("on {s}: {}", handlers.join(", ")), Vec::new())
     };
     entries(out, &m.segments.iter().enumerate().map(row).collect::<Vec<_>>());
+}
+
+/// Whether a queue leads from the process of the NIC to the other one, and which way. None: it does
+/// not.
+fn over_link(m: &Module, queue: usize) -> Option<&'static str> {
+    let nic = |s: SegmentId| m.segments.get(s.index()).map(|s| s.device == ops::Device::Nic);
+    let port = PortId(queue as u32);
+    let home = m.handlers.iter().find(|h| matches!(h.on, On::Frame { port: p, .. } if p == port));
+    let home = home.and_then(|h| h.segment).and_then(nic)?;
+    let placed = crate::segments::place(m)?;
+    let from: Vec<bool> = placed.crossings.get(&port)?.iter().filter_map(|s| nic(*s)).collect();
+    let over = from.iter().any(|f| *f != home);
+    over.then_some(if home {
+        "over the link, from the CPU to the NIC"
+    } else {
+        "over the link, from the NIC to the CPU"
+    })
 }
 
 /// What crosses a queue, in bytes.

@@ -16,6 +16,7 @@ pub mod fold;
 pub mod frame_last_use;
 pub mod header_slots;
 pub mod hoisted_state;
+pub mod implied_conditions;
 pub mod inline_elements;
 pub mod late_keys;
 pub mod liveness;
@@ -53,6 +54,11 @@ pub const TABLE: &[Pass] = &[
         name: "string_range",
         doc: "drops checks of lengths and characters that a text's construction guarantees",
         run: string_range::run,
+    },
+    Pass {
+        name: "implied_conditions",
+        doc: "replaces conditions that earlier ones imply by constants",
+        run: implied_conditions::run,
     },
     Pass {
         name: "fold",

@@ -299,6 +299,12 @@ impl Parser {
         if self.eat_word("xdp") {
             return Ok((ops::Device::Xdp, 0, 1));
         }
+        if self.eat_word("nic") {
+            return match self.num::<u32>()? {
+                0 => self.error("a segment has at least one core"),
+                cores => Ok((ops::Device::Nic, 0, cores)),
+            };
+        }
         self.word("cpu")?;
         let cpu = self.num::<u32>()?;
         let end = if self.eat(DOTS) { self.num::<u32>()? } else { cpu.saturating_add(1) };

@@ -212,6 +212,7 @@ impl Printer<'_> {
         for s in &m.segments {
             let on = match (s.device, s.cores) {
                 (ops::Device::Xdp, _) => "xdp".to_string(),
+                (ops::Device::Nic, n) => format!("nic {n}"),
                 (_, 0 | 1) => format!("cpu {}", s.cpu),
                 (_, n) => format!("cpu {}..{}", s.cpu, u64::from(s.cpu) + u64::from(n)),
             };
@@ -330,6 +331,7 @@ impl Printer<'_> {
             let device = match h.device {
                 ops::Device::Cpu => "",
                 ops::Device::Xdp => " on xdp",
+                ops::Device::Nic => " on nic",
                 ops::Device::Fpga => " on fpga",
             };
             let head = format!("handler {} on {on}{device}{segment} steps {}", string(&h.name), h.steps);
@@ -444,7 +446,7 @@ impl Printer<'_> {
     fn packet_fields(&self, fields: &[PacketFieldId]) -> String {
         match fields {
             [] => String::new(),
-            all => format!(" state ({})", all.iter().map(|f| self.packet_field(*f)).collect::<Vec<_>>().join(", ")),
+            all => format!(" fields ({})", all.iter().map(|f| self.packet_field(*f)).collect::<Vec<_>>().join(", ")),
         }
     }
 

@@ -11,7 +11,7 @@ use super::arrays::instance_at;
 use super::scope::{AppName, AppScope};
 use super::wire_ends::{Around, Does, From, Pending};
 use crate::body::{Kind, Lower};
-use crate::compiler::{Compiler, R};
+use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32};
 use crate::val::Val;
@@ -177,8 +177,13 @@ impl Compiler<'_> {
         let Some(span) = circle.iter().find_map(|s| self.output_to(*s, first)) else { return };
         let input = &self.m.inputs[first.index()];
         let name = input.element.map_or(&input.name, |e| &self.m.elements[e.index()].name).clone();
+        self.leads_back(&name, span);
+    }
+
+    /// Messages would come again to where they come from.
+    pub fn leads_back(&mut self, name: &str, span: Span) -> Reported {
         let d = Diagnostic::error("E0635", span, format!("this wiring leads back to `{name}`, which it comes from"));
-        self.report(d.note("messages would go round for ever").hint("end it elsewhere, or let it come back by another `in`; packets that come again by the same one go through a `queue` and a timer"));
+        self.report(d.note("messages would go round for ever").hint("end it elsewhere, or let it come back by another `in`; packets that come again by the same one go through a `queue` and a timer"))
     }
 
     /// Where an input gives packets to another.

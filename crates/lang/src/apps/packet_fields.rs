@@ -24,7 +24,7 @@ impl Compiler<'_> {
             let Some(name) = f.name() else { continue };
             if crate::units::packets::BUILTIN.contains(&name.name.as_str()) {
                 let text = format!("each packet has a `{}` of its own", name.name);
-                self.report(Diagnostic::error("E0692", name.span, text).label("not a name for a field"));
+                self.report(Diagnostic::error("E0695", name.span, text).label("not a name for a field"));
                 continue;
             }
             if let Some((_, _, first)) = self.app.packet.get(&name.name) {
@@ -52,7 +52,7 @@ impl Compiler<'_> {
             return Ok(known.clone());
         }
         let Some(written) = &f.ty else {
-            let d = Diagnostic::error("E0692", name.span, format!("`{}` has no type", name.name))
+            let d = Diagnostic::error("E0695", name.span, format!("`{}` has no type", name.name))
                 .hint("write `name: type`, or `Element.name` for the field of another element");
             return Err(self.report(d));
         };
@@ -60,7 +60,7 @@ impl Compiler<'_> {
         let lowered = if ty.is_plain() { self.lower_ty(&ty) } else { crate::compiler::T_BOOL };
         if !ty.is_plain() || !ir::packet_state::is_field(&self.m, lowered) {
             let text = format!("a packet does not carry {}", self.show(&ty));
-            let d = Diagnostic::error("E0690", written.span, text)
+            let d = Diagnostic::error("E0693", written.span, text)
                 .label("not a type of a field")
                 .note("fields are numbers of at most 64 bits, bools, enums and addresses");
             return Err(self.report(d.hint("keep the value in a table, and carry its key")));
@@ -68,7 +68,7 @@ impl Compiler<'_> {
         let all = self.m.packet.iter().map(|f| ir::layout::size(&self.m, f.ty)).sum::<u64>();
         if all + ir::layout::size(&self.m, lowered) > BYTES_MAX || self.m.packet.len() >= FIELDS_MAX {
             let text = format!("the state of packets takes more than {BYTES_MAX} bytes");
-            let d = Diagnostic::error("E0690", name.span, text).label("one field too many");
+            let d = Diagnostic::error("E0693", name.span, text).label("one field too many");
             return Err(self.once(d.hint("keep the values in a table, and carry its key")));
         }
         let init = match &f.default {
@@ -106,7 +106,7 @@ impl Compiler<'_> {
         };
         if let Some(t) = &f.ty {
             let d = Diagnostic::error(
-                "E0692",
+                "E0695",
                 t.span,
                 format!("`{}` has the type that `{}` gives it", name.name, e.name.name),
             );
@@ -123,7 +123,7 @@ impl Compiler<'_> {
         }
         let text = format!("`{}` declares no `{}` in its state of packets", e.name.name, name.name);
         let hint = crate::names::suggest(&name.name, all.iter().filter_map(|f| Some(f.name()?.name.as_str())));
-        Err(self.report(crate::names::with_hint(Diagnostic::error("E0692", name.span, text), hint)))
+        Err(self.report(crate::names::with_hint(Diagnostic::error("E0695", name.span, text), hint)))
     }
 
     /// Fields that may be read before they are written.
@@ -135,7 +135,7 @@ impl Compiler<'_> {
             let full = self.m.packet[u.field.index()].name.clone();
             let name = short(&full);
             let text = format!("the packet's `{name}` may be read before it is written");
-            let d = Diagnostic::error("E0691", super::handlers::at(&u.read), text).label("read here");
+            let d = Diagnostic::error("E0694", super::handlers::at(&u.read), text).label("read here");
             let d = match u.sent {
                 Some(s) => d.also(super::handlers::at(&s), "a packet comes from here without it"),
                 None => d.note("a packet that has just come in has no value there"),
@@ -173,7 +173,7 @@ impl Lower<'_, '_> {
             || info.is_some_and(|i| i.lets.iter().any(|(n, ..)| n.name == name.name));
         if hidden {
             let text = format!("`{}` is a field of the packet's state, and part of the packet", name.name);
-            let d = Diagnostic::error("E0692", name.span, text).label("which one?");
+            let d = Diagnostic::error("E0695", name.span, text).label("which one?");
             return Err(self.cx.once(d.hint("give the field another name")));
         }
         let l = self.field_local(f, &name.name, &ty);

@@ -51,11 +51,11 @@ impl Compiler<'_> {
         let Some((depth, at)) = depth else { return Err(self.no_depth(&q, "packets")) };
         let (n, n_at) = instances.unwrap_or((1, q.name.span));
         if depth == 0 || depth > DEPTH_MAX {
-            return Err(self.error("E0704", at, "a queue holds 1 to 1M packets"));
+            return Err(self.error("E0714", at, "a queue holds 1 to 1M packets"));
         }
         if n == 0 || n > INSTANCES_MAX || n.saturating_mul(depth) > DEPTH_MAX {
             return Err(self.error(
-                "E0704",
+                "E0714",
                 n_at,
                 "a queue has 1 to 4096 instances, which hold at most 1M packets together",
             ));
@@ -115,7 +115,7 @@ impl Compiler<'_> {
         for (name, e) in &q.options {
             if let Some(w) = words.iter().find(|w| **w == name.name) {
                 if let Some(e) = e {
-                    return Err(self.error("E0614", e.span, format!("`{w}` takes no value")));
+                    return Err(self.error("E0642", e.span, format!("`{w}` takes no value")));
                 }
                 word = Some((*w, name.span));
                 continue;
@@ -128,7 +128,7 @@ impl Compiler<'_> {
                 return Err(self.report(crate::names::with_hint(d, hint)));
             };
             let Some(e) = e else {
-                return Err(self.error("E0614", name.span, format!("`{}` needs a number", name.name)));
+                return Err(self.error("E0642", name.span, format!("`{}` needs a number", name.name)));
             };
             given[at] = Some((self.number_in_app(module, e)?, e.span));
         }

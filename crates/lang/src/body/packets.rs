@@ -306,7 +306,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    pub(super) fn frame_local(&mut self, v: &Val, span: Span) -> R<LocalId> {
+    pub fn frame_local(&mut self, v: &Val, span: Span) -> R<LocalId> {
         match self.whole_frame(v) {
             Some(l) => Ok(l),
             None if v.ty.is_error() => Err(Reported),
@@ -338,7 +338,7 @@ impl Lower<'_, '_> {
         ))
     }
 
-    pub(super) fn act(&mut self, frame: LocalId, act: FrameAct, span: Span) -> R<()> {
+    pub fn act(&mut self, frame: LocalId, act: FrameAct, span: Span) -> R<()> {
         if self.pure_only() {
             return Err(self.involved(span));
         }

@@ -668,6 +668,7 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
         waiters: VecDeque::new(),
         waiters_timer: u64::MAX,
         wary_until: 0,
+        unsteady_until: 0,
         told: 0,
         stalled: Vec::new(),
         failures: 0,

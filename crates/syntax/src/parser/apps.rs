@@ -13,7 +13,7 @@ use crate::token::Tok;
 /// Nodes of wiring that need no name.
 const WORDS: &[&str] =
     &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
-const MEMBERS: &[&str] = &[
+pub(super) const MEMBERS: &[&str] = &[
     "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "cache",
     "global", "const", "fn", "on", "every", "signal", "segment", "export",
 ];
@@ -68,10 +68,10 @@ impl Parser<'_> {
         Ok(std::iter::once(own).chain(inner.into_iter().flatten()).collect())
     }
 
-    /// `xdp`, `cpu(0)`, `cpu(0..2)`
+    /// `xdp`, `cpu(0)`, `cpu(0..2)`, `nic`, `nic(cores 2)`
     fn device(&mut self) -> P<Device> {
         if self.at_word("nic") {
-            return self.not_yet("the device `nic`");
+            return self.device_nic();
         }
         if !self.at_word("cpu") {
             return Ok(Device { name: self.any_word("a device")?, cores: None });
@@ -80,6 +80,23 @@ impl Parser<'_> {
         self.mark_tight();
         let opened = self.expect("(")?;
         let cores = self.inside(false, |p| {
+            let cores = p.expr()?;
+            p.close(")", opened)?;
+            Ok(cores)
+        })?;
+        Ok(Device { name, cores: Some(cores) })
+    }
+
+    /// `nic`, `nic(cores 2)`
+    fn device_nic(&mut self) -> P<Device> {
+        let name = self.any_word("a device")?;
+        if !self.at_sign("(") {
+            return Ok(Device { name, cores: None });
+        }
+        self.mark_tight();
+        let opened = self.expect("(")?;
+        let cores = self.inside(false, |p| {
+            p.expect_word("cores")?;
             let cores = p.expr()?;
             p.close(")", opened)?;
             Ok(cores)
@@ -140,6 +157,13 @@ impl Parser<'_> {
                 return self.not_yet(&format!("`{word}`"));
             }
             _ if self.at_any_word() && self.sign_at(1, "=") => self.instance()?,
+            "let" | "var" if defines => {
+                let d = Diagnostic::error("E0108", self.span(), format!("`{word}` starts no member"));
+                self.report(d.hint(
+                    "an element's instance is `name = Element()`, a value that changes `state name: u64`, another one `const`",
+                ));
+                return Err(Abort);
+            }
             _ => self.wiring()?,
         };
         Ok(vec![one])
@@ -339,7 +363,7 @@ impl Parser<'_> {
         Ok(crate::ast::Queue { name, packet, options: self.options()? })
     }
 
-    /// `cache hot: K -> V { capacity 16K }`
+    /// `cache hot: K -> V { capacity 16K }`, `cache hot: K -> V by X { … }`
     fn cache(&mut self) -> P<crate::ast::Cache> {
         self.bump();
         let name = self.name("a cache")?;
@@ -348,7 +372,8 @@ impl Parser<'_> {
         let key = self.ty()?;
         self.expect("->")?;
         let value = self.ty()?;
-        Ok(crate::ast::Cache { name, key, value, options: self.options()? })
+        let by = if self.eat_word("by") { Some(self.ty()?) } else { None };
+        Ok(crate::ast::Cache { name, key, value, by, options: self.options()? })
     }
 
     /// `limiter fair: flow5 { rate 1000, burst 100 }`

@@ -14,7 +14,19 @@ use wireloom_ir::FramePart;
 impl PacketCore {
     /// Whether all that was sent to other segments has found room.
     pub(super) fn settle(&mut self) -> bool {
-        self.crossings.settle(&mut self.mesh)
+        let settled = self.crossings.settle(&mut self.mesh);
+        self.take_back();
+        settled
+    }
+
+    /// Buffers whose frames have gone to another process, and frames that it will not take.
+    fn take_back(&mut self) {
+        while let Some(buf) = self.crossings.spent.pop() {
+            self.pool.put(buf);
+        }
+        while let Some(port) = self.crossings.lost.pop() {
+            self.frame_stats(port).discarded.add(1);
+        }
     }
 
     /// Frames that are sent from now on are not earlier than that.
@@ -54,6 +66,7 @@ impl PacketCore {
             s.discarded.add(1);
             self.pool.put(buf);
         }
+        self.take_back();
     }
 
     /// When the next frame of another segment comes, at the earliest.
@@ -161,7 +174,7 @@ impl PacketCore {
         let seen = self.app.app.desc.ports[usize::from(port)].part != FramePart::Nothing;
         let mut size = 0;
         while batch.room() > 0 {
-            let Some(Item { frame: f, buf, .. }) = from.take(now) else { break };
+            let Some(Item { frame: f, buf, .. }) = from.take(now, &mut self.pool) else { break };
             if seen {
                 prefetch(f.p);
             }
