@@ -166,9 +166,16 @@ WL_INLINE wl_opt_uint32_t wl_sought(int64_t at) { return (wl_opt_uint32_t){at >=
 __attribute__((noinline)) uint64_t wl_h_run(uint64_t h, uint32_t at, uint32_t n) {
     const struct wl_scratch *s = wl_scratch_here();
     if (!s) return 0;
-    for (uint32_t i = (uint32_t)wl_unknown; i < n; i++) {
+    for (uint32_t i = (uint32_t)wl_unknown; i < n;) {
         WL_ROUND({ return h; });
-        h = (h ^ *WL_SPOT(s->b, at + i)) * UINT64_C(0x100000001b3);
+        uint64_t w = wl_word_of(s, at + i);
+        if (n - i < 8) {
+            h = (h ^ (w & 255)) * UINT64_C(0x100000001b3);
+            i++;
+            continue;
+        }
+        _Pragma("unroll") for (unsigned k = 0; k < 8; k++) { h = (h ^ (w & 255)) * UINT64_C(0x100000001b3); w >>= 8; }
+        i += 8;
     }
     return h;
 }
@@ -277,7 +284,10 @@ __attribute__((noinline)) int wl_replace(struct xdp_md *ctx, uint32_t pos, uint3
     const int by = (int)n - (int)(end - pos);
     const bool front = by > 0 && bpf_xdp_adjust_tail(ctx, by);
     if (front) {
-        if (bpf_xdp_adjust_head(ctx, -by) || !wl_move(ctx, (uint32_t)by, 0, pos)) return 0;
+        uint8_t *headers = s->out + WL_ROOM;
+        if (pos && bpf_xdp_load_bytes(ctx, 0, headers, (uint32_t)WL_SOME(pos))) return 0;
+        if (bpf_xdp_adjust_head(ctx, -by)) return 0;
+        if (pos && bpf_xdp_store_bytes(ctx, 0, headers, (uint32_t)WL_SOME(pos))) return 0;
     } else if (rest && by && !wl_move(ctx, end, end + (uint32_t)by, rest)) return 0;
     if (by < 0 && bpf_xdp_adjust_tail(ctx, by)) return 0;
     return !n || bpf_xdp_store_bytes(ctx, pos, s->out, (uint32_t)WL_SOME(n)) == 0;

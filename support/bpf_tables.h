@@ -34,7 +34,19 @@ static __attribute__((noinline)) int wl_wait_for(uint32_t *lock) {
     bpf_loop(WL_TRIES, wl_try, &w, 0);
     return (int)w.got;
 }
-WL_INLINE bool wl_lock(uint32_t *lock) { return WL_LIKELY(wl_take(lock)) || wl_wait_for(lock); }
+/* Whether no other processor can be at a table: the program's only interface has one receiving
+   queue, whose frames the kernel handles one after the other, and the process changes nothing. An
+   atomic operation would wait for its line to come from memory. */
+#define WL_ALONE(x) (WL_ORDERED && WL_LIKELY((x)->state->alone))
+#define wl_lock(x, lock) wl_lock_if(!WL_ALONE(x), (lock))
+WL_INLINE bool wl_lock_if(bool shared, uint32_t *lock) {
+    if (!shared) {
+        *(volatile uint32_t *)lock = wl_turn(lock) | 1;
+        WL_FENCE;
+        return true;
+    }
+    return WL_LIKELY(wl_take(lock)) || wl_wait_for(lock);
+}
 WL_INLINE void wl_unlock(uint32_t *lock) {
     const uint32_t next = wl_turn(lock) + 1;
     WL_FENCE;
@@ -48,20 +60,34 @@ typedef struct wl_slot { uint32_t *lock; } wl_slot;
 WL_INLINE void wl_unlock_line(wl_held at) { wl_unlock(at.line); }
 WL_INLINE void wl_unlock_slot(wl_slot at) { wl_unlock(at.lock); }
 #define wl_table_unlock(at) _Generic((at), wl_held: wl_unlock_line, wl_slot: wl_unlock_slot)(at)
+/* Reads an array's entry without its lock; false: somebody has held it meanwhile. */
+#define WL_PEEK(words, to, slot) ({ bool ok_ = false; \
+    if (WL_ORDERED) { \
+        const uint32_t turn_ = wl_turn(&(slot)->lock); \
+        WL_FENCE; \
+        WL_COPY(words, to, (slot)->value); \
+        WL_FENCE; \
+        ok_ = !(turn_ & 1) && wl_turn(&(slot)->lock) == turn_; \
+    } \
+    ok_; })
 /* Words of a table's statistics. */
 enum { WL_HITS = 0, WL_MISSES = 1, WL_INSERTS = 2, WL_EVICTIONS = 3, WL_EXPIRED = 4, WL_REJECTED = 5 };
 enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4 };
 /* The hash's secret, set at the start: no sender can choose keys that share their lines. */
 extern volatile const uint64_t wl_seed;
 
-/* Long keys are compared by a loop: else their words would be kept on the stack. */
-#define WL_SAME(words, a, b) ({ uint64_t d_ = 0; \
-    if ((words) > WL_FEW) { _Pragma("nounroll") for (unsigned j_ = 0; j_ < (words); j_++) d_ |= (a)[j_] ^ (b)[j_]; } \
+/* Long keys are compared by a loop: else their words would be kept on the stack. `used`: the words
+   of `b` that count; its length is among them, so the others need no look. */
+#define WL_SAME(words, used, a, b) ({ uint64_t d_ = 0; \
+    if ((words) > WL_FEW) { const uint32_t u_ = (used); _Pragma("nounroll") for (unsigned j_ = 0; j_ < (words) && j_ < u_; j_++) d_ |= (a)[j_] ^ (b)[j_]; } \
     else { _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) d_ |= (a)[j_] ^ (b)[j_]; } \
     d_ == 0; })
 #define WL_COPY(words, to, from) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) (to)[j_] = (from)[j_]; } while (0)
-/* Many words are copied by the kernel. Both places are in its memory, not on the stack. */
-#define WL_MOVE(words, to, from) do { if ((words) <= WL_FEW) WL_COPY(words, to, from); else (void)bpf_probe_read_kernel((to), 8 * (words), (from)); } while (0)
+/* Many words are copied by the kernel. Both places are in its memory, not on the stack. `used`: how
+   many words count. */
+#define WL_MOVE(words, used, to, from) do { if ((words) <= WL_FEW) WL_COPY(words, to, from); else { \
+    uint64_t u_ = (used); WL_KEEP(u_); if (u_ > (words)) u_ = (words); \
+    (void)bpf_probe_read_kernel((to), (uint32_t)(8 * u_), (from)); } } while (0)
 #define WL_FEW 16
 /* Lines besides its own in which the entry of a key may lie. */
 #define WL_OTHERS 16
@@ -76,7 +102,8 @@ extern volatile const uint64_t wl_seed;
 
 /* The functions of a table: its number, words of a key and a value, slots of a line, lines, entries
    at most, time without use (0: no end), whether the least recently used entry makes room, whether
-   keys and values lie in scratch and not on the stack.
+   keys and values lie in scratch and not on the stack. `map_key_words` and `map_value_words` give
+   the words that count: of bytes at the end only as many as there are.
 
    The lock of a key's own line is that of its entry, wherever it lies: so an operation holds one
    lock. A free slot belongs to the line that it lies in. `away` is the number of entries that lie in
@@ -89,8 +116,10 @@ struct map##_copy { uint64_t v[(values) > 0 ? (values) : 1]; }; \
 /* Of long keys by a function: the verifier follows it once. */ \
 WL_INLINE uint64_t map##_hash_here(const struct map##_key *k) { \
     uint64_t h = wl_seed; \
-    if ((keys) > WL_FEW) { _Pragma("nounroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
-    else { _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
+    if ((keys) > WL_FEW) { \
+        const uint32_t used = map##_key_words(k->w); \
+        _Pragma("nounroll") for (unsigned i = 0; i < (keys) && i < used; i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } \
+    } else { _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
     return h * 0xbf58476d1ce4e5b9ull; \
 } \
 __attribute__((noinline)) uint64_t map##_hash_long(const struct map##_key *k) { return k ? map##_hash_here(k) : 0; } \
@@ -103,8 +132,19 @@ WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now
 WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 && now + 1 > (idle) ? now + 1 - (idle) : 1; } \
 WL_INLINE uint64_t map##_index_here(const struct map##_line *line, const struct map##_key *k) { \
     uint64_t at = (slots); \
+    if ((keys) > WL_FEW) { \
+        _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
+            if (WL_SAME(keys, map##_key_words(k->w), line->slot[i].key, k->w) && line->slot[i].used) { at = i; break; } \
+        } \
+        return at ^ wl_unknown; \
+    } \
+    /* All slots are looked at, without branches: their cache lines come at the same time. */ \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
-        if (WL_SAME(keys, line->slot[i].key, k->w) && line->slot[i].used) { at = i; break; } \
+        uint64_t other = 0, used = line->slot[i].used; \
+        _Pragma("unroll") for (unsigned j = 0; j < (keys); j++) other |= line->slot[i].key[j] ^ k->w[j]; \
+        uint64_t is = (~(other | (0 - other)) & (used | (0 - used))) >> 63; \
+        WL_KEEP(is); \
+        at -= is * ((slots) - i); \
     } \
     return at ^ wl_unknown; \
 } \
@@ -123,7 +163,7 @@ static long map##_hunt_step(uint32_t n, void *with) { \
     const struct map##_slot *s = &line->slot[i]; \
     const uint64_t used = s->used; \
     WL_FENCE; \
-    const bool same = WL_SAME(keys, s->key, w->k->w); \
+    const bool same = WL_SAME(keys, map##_key_words(w->k->w), s->key, w->k->w); \
     WL_FENCE; \
     if (!used || !same || !s->used) return 0; \
     w->place = WL_PLACE(at, i) ^ wl_unknown; \
@@ -158,17 +198,18 @@ WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, con
     x->state->table[number][WL_EXPIRED]++; \
     return NULL; \
 } \
-WL_INLINE bool map##_lock(const struct map##_key *k, wl_held *at) { \
+WL_INLINE bool map##_lock_if(bool shared, const struct map##_key *k, wl_held *at) { \
     at->hash = map##_hash(k); \
     at->line = map##_at(map##_own(at->hash)); \
-    return at->line && wl_lock(at->line); \
+    return at->line && wl_lock_if(shared, at->line); \
 } \
+WL_INLINE bool map##_lock(wl_fx *x, const struct map##_key *k, wl_held *at) { return map##_lock_if(!WL_ALONE(x), k, at); } \
 /* Makes a slot of a locked line that of a new entry. Nobody takes half a key for a whole one: \
    the slot is free meanwhile. */ \
 WL_INLINE void map##_take(struct map##_slot *s, const struct map##_key *k, uint64_t now) { \
     s->used = 0; \
     WL_FENCE; \
-    WL_MOVE(keys, s->key, k->w); \
+    WL_MOVE(keys, map##_key_words(k->w), s->key, k->w); \
     WL_FENCE; \
     s->used = map##_stamp(now); \
 } \
@@ -310,7 +351,7 @@ WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, cons
 WL_INLINE bool map##_add(wl_fx *x, const struct map##_key *k, const uint64_t *v, const wl_held *at) { \
     struct map##_slot *s = map##_new(x, k, at); \
     if (!s) return false; \
-    WL_MOVE(values, s->value, v); \
+    WL_MOVE(values, map##_value_words(v), s->value, v); \
     return true; \
 } \
 /* Does one thing with an entry: 1 if it was there or is there now, 0 if not, 2 without room, \
@@ -323,15 +364,15 @@ __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k,
     bool far = false; \
     if (!k || !v) return 3; \
     x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
-    if (!x->state || !map##_lock(k, &at)) return 3; \
+    if (!x->state || !map##_lock_if(true, k, &at)) return 3; \
     struct map##_slot *s = map##_find(x, k, &at, &far); \
     int result = s != NULL; \
     if (what == WL_PUT) { \
         if (!s) s = map##_new(x, k, &at); \
-        if (s) WL_MOVE(values, s->value, v->v); \
+        if (s) WL_MOVE(values, map##_value_words(v->v), s->value, v->v); \
         result = s ? 1 : 2; \
     } else if (what == WL_GET) { \
-        if (s) WL_MOVE(values, v->v, s->value); \
+        if (s) WL_MOVE(values, map##_value_words(s->value), v->v, s->value); \
         x->state->table[number][s ? WL_HITS : WL_MISSES]++; \
     } \
     if (s && what == WL_REMOVE) map##_free(s, at.line, far); \
@@ -350,7 +391,7 @@ WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
         uint64_t used = 0; \
         if (i < (slots)) { \
             used = line->slot[i].used; \
-            WL_MOVE(values, v, line->slot[i].value); \
+            WL_MOVE(values, map##_value_words(line->slot[i].value), v, line->slot[i].value); \
         } \
         const bool known = i < (slots) ? used >= map##_over(x->core->now) : !line->away; \
         WL_FENCE; \
@@ -358,7 +399,10 @@ WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
             if (i >= (slots)) { x->state->table[number][WL_MISSES]++; return 0; } \
             /* If the entry has gone meanwhile, it stays so. */ \
             const uint64_t stamp = map##_stamp(x->core->now); \
-            if (used != stamp) (void)__sync_val_compare_and_swap(&line->slot[i].used, used, stamp); \
+            if (used != stamp) { \
+                if (WL_ALONE(x)) line->slot[i].used = stamp; \
+                else (void)__sync_val_compare_and_swap(&line->slot[i].used, used, stamp); \
+            } \
             x->state->table[number][WL_HITS]++; \
             return 1; \
         } \
@@ -380,7 +424,7 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
         const bool guest = line->guests >> i & 1; \
         const uint64_t hash = map##_hash((const struct map##_key *)s->key); \
         struct map##_line *own = map##_at(guest ? map##_own(hash) : n); \
-        if (!own || !wl_lock(&own->lock)) return 3; \
+        if (!own || !wl_lock(x, &own->lock)) return 3; \
         /* With the lock an entry of this line is what it is. */ \
         if (s->used && s->used < over && (line->guests >> i & 1) == guest && map##_hash((const struct map##_key *)s->key) == hash) { \
             map##_free(s, own, guest); \
@@ -427,12 +471,15 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
 
 /* The same for an array. */
 #define WL_ARRAY_CHANGES(map, values, capacity) \
+    wl_fx fx = {0}, *x = &fx; \
+    const uint32_t cpu = bpf_get_smp_processor_id(); \
     uint64_t *in = (uint64_t *)(long)ctx->data; \
-    if ((uint8_t *)in + 8 * (2 + (values)) > (const uint8_t *)(long)ctx->data_end || in[1] >= (capacity)) return 0; \
+    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    if (!x->state || (uint8_t *)in + 8 * (2 + (values)) > (const uint8_t *)(long)ctx->data_end || in[1] >= (capacity)) return 0; \
     const uint64_t what = in[0]; \
     const uint32_t at = (uint32_t)in[1]; \
     struct map##_slot *s = bpf_map_lookup_elem(&map, &at); \
-    if (!s || !wl_lock(&s->lock)) return 3; \
+    if (!s || !wl_lock(x, &s->lock)) return 3; \
     if (what == WL_GET) WL_COPY(values, in + 2, s->value); \
     if (what == WL_PUT) WL_COPY(values, s->value, in + 2); \
     if (what == WL_REMOVE) { _Pragma("unroll") for (unsigned i = 0; i < (values); i++) s->value[i] = 0; } \

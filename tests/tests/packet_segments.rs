@@ -118,7 +118,7 @@ const WAYS: [(&str, &[&str]); 5] = [
     ("two-i", &["--cores", "0-1", "--interpret"]),
 ];
 
-fn alike(name: &str, program: &str, frames: &Frames) -> Vec<Frames> {
+pub(super) fn alike(name: &str, program: &str, frames: &Frames) -> Vec<Frames> {
     let folder = Folder::new(name);
     std::fs::write(folder.file("program.loom"), program).expect("the folder is writable");
     write(&folder.file("in.pcap"), frames);

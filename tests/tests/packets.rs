@@ -8,6 +8,7 @@ mod ipsec;
 mod packet_apps;
 mod packet_bench;
 mod packet_captures;
+mod packet_carries;
 mod packet_live;
 mod packet_mistakes;
 mod packet_nic;

@@ -9,6 +9,7 @@ mod generated;
 mod kinds;
 mod live;
 mod process;
+mod queues;
 mod races;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use wireloom_runtime::abi::wl_param;
 use wireloom_runtime::{params, Program};
 use wireloom_tests::folder::Folder;
 use wireloom_tests::programs::{bare_module, interpreted, module};
-use wireloom_tests::root;
+use wireloom_tests::{root, Wireloom};
 use wireloom_xdp::{tables, Error, Object, Settings, Verdict};
 
 /// The least and the most bytes of a frame that a test run takes.
@@ -127,6 +128,7 @@ impl Both<'_> {
             bytes: bytes.to_vec(),
             rooms: (256, 2048),
             mark: 0,
+            entry: Vec::new(),
         };
         let object = self.object.lock().unwrap();
         object.set_time(self.time).expect("the time is set");
@@ -208,9 +210,8 @@ fn beside_it(path: &Path, sets: &[(&str, &str)], step: u64, run: impl FnOnce(&mu
     // The balancer's copy has smaller tables.
     if path.starts_with(root().join("apps")) || m.app == "l4_balancer" {
         let verified = object.verified().expect("the kernel tells what it has verified");
-        // Bytes are followed copy by copy.
-        let most = if m.app == "xdp_kv_cache" { 24_000 } else { VERIFIED_MAX };
-        assert!((1..=most).contains(&verified), "{}: {verified} instructions verified", m.app);
+        eprintln!("{}: {verified} instructions verified", m.app);
+        assert!((1..=VERIFIED_MAX).contains(&verified), "{}: {verified} instructions verified", m.app);
     }
     let (object, time) = (Arc::new(Mutex::new(object)), 1_700_000_000_000_000_000);
     object.lock().unwrap().set_time(time).expect("the time is set");
@@ -338,6 +339,21 @@ fn obstacles_have_codes_and_lines() {
     assert_eq!(of("t[1] = \"a\"", "table t: u8 -> bytes<4096> { capacity 9 }")[0], ("E0671", 4));
     assert_eq!(of("t[1] = \"a\"", "table t: array u32 -> bytes<9> { capacity 9 }")[0], ("E0671", 4));
     assert_eq!(of("t[1] = some(\"a\")", "table t: u8 -> bytes<9>? { capacity 9 }")[0], ("E0671", 4));
+}
+
+#[test]
+fn explain_says_how_tables_are_shared() {
+    let shown = |app: &Path| {
+        let told = Wireloom::command(&["explain", &app.display().to_string(), "--place", "xdp"]);
+        assert_eq!(told.code, Some(0), "{}", told.text);
+        told.text
+    };
+    let one = shown(&root().join("bench/xdp/flows_1k.loom"));
+    assert!(one.contains("table flows: no locks behind one receiving queue"), "{one}");
+    let two = shown(&app("xdp_kv_cache"));
+    assert!(two.contains("table hot: a lock at each change"), "{two}");
+    let read = shown(&app("xdp_firewall"));
+    assert!(read.contains("table networks: no locks: packets only read it"), "{read}");
 }
 
 /// A program of which only the rights to load it matter.

@@ -204,7 +204,7 @@ fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Resu
 }
 
 /// The C files of `extern` functions lie beside the program's.
-fn in_folder(module: &Module, options: &CompileOptions) -> CompileOptions {
+pub fn in_folder(module: &Module, options: &CompileOptions) -> CompileOptions {
     let folder = module.files.first().and_then(|f| Path::new(f).parent()).map(PathBuf::from);
     CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), ..options.clone() }
 }

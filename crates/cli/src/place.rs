@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use wireloom_codegen_c::xdp::{emit, QUEUES};
 use wireloom_interp::OutsideTable;
-use wireloom_ir::core_partition::Uses;
+use wireloom_ir::core_partition::{Resource, Uses};
 use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind};
 use wireloom_ir::ops::Device;
 use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
@@ -52,15 +52,20 @@ fn locked(object: &Mutex<Object>) -> MutexGuard<'_, Object> {
     object.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Frees expired entries now and then, for as long as the process lives.
-fn sweep(object: Arc<Mutex<Object>>) {
-    if !locked(&object).source().tables.iter().any(|t| t.idle > 0) {
+/// Frees expired entries now and then, for as long as the process lives. `only`: the interface
+/// whose one receiving queue brings all frames. If it gets more of them, packets take locks.
+fn sweep(object: Arc<Mutex<Object>>, only: Option<String>) {
+    if only.is_none() && !locked(&object).source().tables.iter().any(|t| t.idle > 0) {
         return;
     }
     let work = move || loop {
         std::thread::sleep(Duration::from_secs(1));
         let tables = locked(&object).source().tables.len();
         (0..tables).for_each(|t| locked(&object).sweep(t));
+        if only.as_ref().is_some_and(|name| wireloom_xdp::receiving_queues(name) != 1) {
+            locked(&object).set_one_queue(false)
+        }
+        locked(&object).settle();
     };
     engine::without_signals(|| std::thread::Builder::new().name("sweep".into()).spawn(work).ok());
 }
@@ -191,7 +196,32 @@ pub fn report(m: &Module, set: &[String]) -> Result<String, Failure> {
             let _ = writeln!(out, "    {}{hint}", line_of(&special, o));
         }
     }
+    let in_hook: Vec<(HandlerId, PortId)> = handlers(&special).filter(|h| !kept.contains(&h.0)).collect();
+    let ports = settings_of_ports(m, set)?;
+    let interfaces = |p: PortId| ports.ports.get(p.index()).map_or(1, |p| p.names.len());
+    let several = in_hook.iter().map(|h| interfaces(h.1)).sum::<usize>() > 1;
+    for (n, t) in special.tables.iter().enumerate() {
+        let table = Resource::Table(TableId(n as u32));
+        if in_hook.iter().any(|h| Uses::of(&special, &special.handlers[h.0.index()]).touches(table)) {
+            let _ = writeln!(out, "  table {}: {}", t.name, sharing(t.kind, several));
+        }
+    }
     Ok(out)
+}
+
+/// How processors share a table in the hook. `several`: frames come from several interfaces.
+fn sharing(kind: TableKind, several: bool) -> &'static str {
+    match kind {
+        TableKind::Exact | TableKind::Array if several => {
+            "a lock at each change, since frames come from several interfaces"
+        }
+        TableKind::Exact | TableKind::Array => {
+            "no locks behind one receiving queue in native mode; else a lock at each change, since queues have processors of their own"
+        }
+        TableKind::Lpm | TableKind::Wildcard => "no locks: packets only read it",
+        TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => "no locks: atomic changes of words",
+        TableKind::Ring => "the kernel's ring, one for all processors",
+    }
 }
 
 /// The interfaces that a port is bound to. `Err`: what it is bound to instead.
@@ -312,9 +342,12 @@ impl Run<'_> {
     /// The interfaces whose frames may come to the process.
     fn hooked(&self, object: &Object, parts: &[Part]) -> Result<Vec<Hooked>, Failure> {
         let source = object.source();
-        let gives = match source.target {
-            Some(t) => Gives::To { port: t.port, instance: t.instance },
-            None => Gives::Noted,
+        let words = source.entry.map(|bytes| (bytes / 8) as u8);
+        let gives = match (source.target, words) {
+            (Some(t), None) => Gives::To { port: t.port, instance: t.instance },
+            (None, None) => Gives::Noted,
+            (None, Some(words)) => Gives::Carried { words },
+            (Some(t), Some(words)) => Gives::LongCarried { words, port: t.port, instance: t.instance },
         };
         let mut all = Vec::new();
         for (n, part) in parts.iter().enumerate().filter(|(n, _)| source.programs[*n].gives) {
@@ -432,10 +465,23 @@ impl Placed {
         };
         move || {
             let Some(object) = object else { return };
-            sweep(object.clone());
+            let mut natively = true;
+            let source = locked(&object).source().clone();
+            // Frames that go on to another interface are not meant for this one's address.
+            let passes_on = !source.ports.is_empty() || !source.broadcasts.is_empty();
             for (n, names) in interfaces.iter().enumerate() {
-                names.iter().for_each(|name| attach(&mut locked(&object), n, name, mode))
+                for name in names {
+                    if passes_on {
+                        take_all(name)
+                    }
+                    natively &= attach(&mut locked(&object), n, name, mode) == Mode::Native
+                }
             }
+            let mut all = interfaces.into_iter().flatten();
+            let only = all.next().filter(|_| all.next().is_none() && natively);
+            let only = only.filter(|name| wireloom_xdp::receiving_queues(name) == 1);
+            locked(&object).set_one_queue(only.is_some());
+            sweep(object, only);
         }
     }
 
@@ -457,8 +503,18 @@ impl Placed {
     }
 }
 
+/// Has an interface take in frames for all addresses, for as long as the process lives.
+fn take_all(interface: &str) {
+    let index = wireloom_xdp::number_of(interface).unwrap_or(0);
+    match wireloom_runtime::packet::promiscuous(index) {
+        // The kernel closes it when the process ends, however it ends.
+        Ok(socket) => std::mem::forget(socket),
+        Err(e) => eprintln!("wireloom: {interface} may leave out frames for other addresses: {e}"),
+    }
+}
+
 /// Puts a program in front of an interface; a failure ends the process.
-fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) {
+fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) -> Mode {
     if wireloom_xdp::takes_tags_off(interface) {
         eprintln!(
             "wireloom: {interface} takes VLAN tags off frames: XDP does not see them (`ethtool -K {interface} rxvlan off`)"
@@ -467,9 +523,13 @@ fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) {
     let name = object.source().programs[program].name.clone();
     match object.attach(program, interface, mode) {
         Ok(Mode::Generic) => {
-            eprintln!("wireloom: {name} runs in XDP at {interface} in generic mode, which is slower than native")
+            eprintln!("wireloom: {name} runs in XDP at {interface} in generic mode, which is slower than native");
+            Mode::Generic
         }
-        Ok(_) => eprintln!("wireloom: {name} runs in XDP at {interface}"),
+        Ok(mode) => {
+            eprintln!("wireloom: {name} runs in XDP at {interface}");
+            mode
+        }
         Err(e) => {
             eprintln!("wireloom: {e}");
             std::process::exit(1)

@@ -37,6 +37,9 @@ pub struct Desc {
     /// app for itself.
     #[serde(default)]
     pub cluster: Option<u32>,
+    /// Bytes of the largest entry of a queue ([`crate::layout::Entry`]).
+    #[serde(default)]
+    pub entry: u32,
     /// Each has a core of its own; none: all cores run all handlers.
     #[serde(default)]
     pub segments: Vec<SegmentDesc>,
@@ -178,6 +181,9 @@ pub struct PortDesc {
     /// Of a queue between segments: those that send to it.
     #[serde(default)]
     pub senders: Vec<u32>,
+    /// Of a queue: the part of the frame that crosses.
+    #[serde(default)]
+    pub part: crate::FramePart,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

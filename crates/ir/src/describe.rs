@@ -79,6 +79,7 @@ impl crate::Module {
             per_core: self.keeps_on_core(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
             cluster: None,
+            entry: crate::layout::entry_max(self),
             segments: self
                 .segments
                 .iter()
@@ -106,6 +107,7 @@ fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings
         maglev: p.maglev,
         sent: is_sent_to(m, n),
         senders: senders.map(|s| s.0).collect(),
+        part: p.carries.part,
     }
 }
 

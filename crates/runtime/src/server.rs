@@ -123,15 +123,14 @@ impl Running {
             .chain(self.packets.iter().map(|p| p.cores.group.clone()));
         let view = Arc::new(View::new(groups.collect(), names));
         let doors = Doors::open(&options, &view)?;
-        if let Some(ready) = options.ready.take() {
-            let (admin, control) = doors.names();
-            let ports = self.services.as_ref().map_or(Vec::new(), services::Running::ports);
-            let frames = self.packets.as_ref().map_or(Vec::new(), packet::Running::ports);
-            ready(&Ready { admin, control, ports, frames, view });
-        }
         let (mut told, mut pause) = (RUN, Duration::from_millis(1));
         loop {
-            self.collect(&stop);
+            if let Some(ready) = options.ready.take_if(|_| self.is_started()) {
+                ready(&self.ready(&doors, &view));
+            }
+            if options.ready.is_none() {
+                self.collect(&stop);
+            }
             // Short runs, on captures, must not wait for a long look.
             let longest = match (&self.packets, &self.services) {
                 (None, None) => return self.failed.map_or(Ok(self.sum), Err),
@@ -152,6 +151,19 @@ impl Running {
                 self.wake();
             }
         }
+    }
+
+    /// Whether `on start` has run on all cores: the tables that it fills are complete. Frames that
+    /// come earlier wait at their ports, but the XDP hook does not.
+    fn is_started(&self) -> bool {
+        self.packets.as_ref().is_none_or(|p| p.is_started() || p.cores.ended())
+    }
+
+    fn ready(&self, doors: &Doors, view: &Arc<View>) -> Ready {
+        let (admin, control) = doors.names();
+        let ports = self.services.as_ref().map_or(Vec::new(), services::Running::ports);
+        let frames = self.packets.as_ref().map_or(Vec::new(), packet::Running::ports);
+        Ready { admin, control, ports, frames, view: view.clone() }
     }
 
     fn wake(&self) {

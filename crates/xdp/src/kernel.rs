@@ -157,6 +157,20 @@ pub fn processors() -> u32 {
     last.map_or(1, |n| n + 1)
 }
 
+/// Waits until each program that runs now has ended. False: the kernel cannot tell.
+pub fn await_programs() -> bool {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: a plain system call. The kernel waits for all processors to leave what they are in:
+    // programs run with switches of tasks turned off.
+    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0 }
+}
+
+/// The receiving queues of an interface; 0: not known.
+pub fn receiving_queues(interface: &str) -> usize {
+    let Ok(all) = fs::read_dir(format!("/sys/class/net/{interface}/queues")) else { return 0 };
+    all.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("rx-")).count()
+}
+
 /// Eight random bytes.
 pub fn random() -> Result<u64, Error> {
     let mut bytes = [0u8; 8];

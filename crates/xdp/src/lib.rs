@@ -21,7 +21,7 @@ pub use compile::{clang, compile};
 pub use error::Error;
 pub use hand_written::Hand;
 pub use hook_tables::tables;
-pub use kernel::takes_tags_off;
+pub use kernel::{receiving_queues, takes_tags_off};
 pub use object::{number_of, Mode, Object, Ran, Settings};
 pub use wireloom_codegen_c::xdp::XdpSource;
 

@@ -11,7 +11,8 @@ use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, FATES, STATISTICS};
+use std::sync::atomic::{AtomicBool, Ordering};
+use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, STATISTICS};
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind};
 
@@ -45,6 +46,9 @@ pub struct Object {
     processors: u32,
     /// The lines of each exact table.
     tables: Vec<Option<Shared>>,
+    /// One queue brings all frames, and whether tables are without locks just now.
+    one_queue: bool,
+    lockless: AtomicBool,
     /// By table: the masks of wildcard tables, and rings.
     masks: Vec<Masks>,
     rings: Vec<Option<Ring>>,
@@ -108,7 +112,7 @@ impl Object {
         }
         let core_size = core_size(source);
         let map = map_of(&ebpf, "wl_cores").map_err(|_| missing("wl_cores"))?;
-        let cores = Shared::new(map, core_size * processors as usize)?;
+        let cores = Shared::writable(map, core_size * processors as usize)?;
         let lines = |t: &XdpTable| {
             if t.kind != TableKind::Exact {
                 return Ok(None);
@@ -126,7 +130,8 @@ impl Object {
             Ring::new(map, t.ring as usize, 8 * t.value_words().max(1)).map(Some)
         };
         let rings = source.tables.iter().map(ring).collect::<Result<_, _>>()?;
-        Ok(Object { ebpf, source: source.clone(), cores, core_size, processors, tables, masks, rings })
+        let (source, lockless) = (source.clone(), AtomicBool::new(false));
+        Ok(Object { ebpf, source, cores, core_size, processors, tables, one_queue: false, lockless, masks, rings })
     }
 
     /// Runs a program on a frame of 14 to 3,520 bytes that comes from the interface number 1. The
@@ -216,7 +221,7 @@ impl Object {
 
     /// A counter of the app.
     pub fn counter(&self, n: usize) -> u64 {
-        self.sum(FATES + n)
+        self.sum(COUNTERS + n)
     }
 
     /// Frames that had this fate.
@@ -245,7 +250,7 @@ impl Object {
     /// Faults of a kind.
     pub fn faults(&self, kind: u16) -> u64 {
         if (kind as usize) < self.source.faults {
-            self.sum(FATES + self.source.counters.max(1) + kind as usize)
+            self.sum(COUNTERS + self.source.counters.max(1) + kind as usize)
         } else {
             0
         }
@@ -279,8 +284,41 @@ impl Object {
         self.source.tables.iter().position(|t| t.table == table)
     }
 
+    /// Says whether frames come by one receiving queue only, in native mode: the kernel handles
+    /// them one after the other. Then packets need no locks while the process changes no table.
+    pub fn set_one_queue(&mut self, one: bool) {
+        self.with_locks();
+        self.one_queue = one && self.source.tables.iter().any(XdpTable::is_locked) && kernel::await_programs();
+        self.settle();
+    }
+
+    /// Whether packets use tables without locks, as long as the process changes none.
+    pub fn has_one_queue(&self) -> bool {
+        self.one_queue
+    }
+
+    /// The process has changed what it wanted to: packets go on without locks.
+    pub fn settle(&self) {
+        if self.one_queue && !self.lockless.swap(true, Ordering::Relaxed) {
+            self.set_alone(1)
+        }
+    }
+
+    /// Packets take locks from now on: no program runs any more that began without them.
+    fn with_locks(&self) {
+        if self.lockless.swap(false, Ordering::Relaxed) {
+            self.set_alone(0);
+            kernel::await_programs();
+        }
+    }
+
+    fn set_alone(&self, alone: u64) {
+        (0..self.processors as usize).for_each(|n| self.cores.set(n * self.core_size + 8 * ALONE, alone))
+    }
+
     /// A change of a table by its program in the kernel: the result, and the entry's value.
     fn change(&self, table: usize, what: u64, key: &[u8], value: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+        self.with_locks();
         let t = self.source.tables.get(table).ok_or(io::ErrorKind::NotFound)?;
         let (keys, values) = (8 * t.key_words(), 8 * t.value_words());
         let mut frame = vec![0u8; (8 + keys + values).max(16)];
@@ -402,7 +440,7 @@ const PROCESS: usize = 5;
 
 /// The word of a processor's state at which the statistics of tables begin.
 fn words_of_tables(source: &XdpSource) -> usize {
-    FATES + source.counters.max(1) + source.faults
+    COUNTERS + source.counters.max(1) + source.faults
 }
 
 /// Bytes of a processor's state up to the values of the app, rounded up: the kernel tells the rest.

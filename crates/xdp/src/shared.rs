@@ -10,7 +10,7 @@ pub struct Shared {
     size: usize,
 }
 
-// SAFETY: the memory is only read here, word by word, atomically.
+// SAFETY: the memory is read and written here word by word, atomically.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -18,10 +18,18 @@ unsafe impl Sync for Shared {}
 impl Shared {
     /// Maps the values of an array, which lie side by side.
     pub fn new(map: BorrowedFd, size: usize) -> Result<Shared, Error> {
+        Shared::mapped(map, size, libc::PROT_READ)
+    }
+
+    /// The same, to be written, too.
+    pub fn writable(map: BorrowedFd, size: usize) -> Result<Shared, Error> {
+        Shared::mapped(map, size, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    fn mapped(map: BorrowedFd, size: usize, access: libc::c_int) -> Result<Shared, Error> {
         let size = size.next_multiple_of(4096);
         // SAFETY: a new mapping of a descriptor that is open.
-        let at =
-            unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_SHARED, map.as_raw_fd(), 0) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED, map.as_raw_fd(), 0) };
         if at == libc::MAP_FAILED {
             return Err(Error::System("cannot map the program's memory".into(), io::Error::last_os_error()));
         }
@@ -35,6 +43,16 @@ impl Shared {
         }
         // SAFETY: within the mapping, aligned; others write it meanwhile, atomically for readers.
         unsafe { (*self.at.add(at).cast::<AtomicU64>()).load(Ordering::Relaxed) }
+    }
+}
+
+impl Shared {
+    /// Sets a word of a mapping that can be written; nothing behind the end.
+    pub fn set(&self, at: usize, to: u64) {
+        if at.is_multiple_of(8) && at + 8 <= self.size {
+            // SAFETY: within the mapping, aligned. Only those write that have made it writable.
+            unsafe { (*self.at.add(at).cast::<AtomicU64>()).store(to, Ordering::SeqCst) }
+        }
     }
 }
 

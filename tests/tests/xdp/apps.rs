@@ -131,5 +131,5 @@ fn xdp_kv_cache() {
         hostile(1_000)(&mut |bytes| both.frame(bytes));
     };
     let Some(sum) = beside_it(&app("xdp_kv_cache"), &[("largest", "1024")], 1_000_000, run) else { return };
-    assert!(sum.sent > 6_000 && sum.entries > 4096 && sum.counted > 4_000, "{sum:?}");
+    assert!(sum.sent > 6_000 && sum.entries > 4096 && sum.counted > 2_000, "{sum:?}");
 }

@@ -89,6 +89,69 @@ fn counts_add_up() {
     assert!(!object.put(1, &300u32.to_le_bytes(), &[0; 8]), "more entries than the capacity");
 }
 
+/// With one receiving queue packets take no locks, but while the process changes a table.
+#[test]
+fn one_queue() {
+    let folder = Folder::new("xdp-one-queue");
+    let path = written(
+        &folder,
+        "app one {
+    port wire = nic(\"eth0\")
+    state turn: u64
+    table flows: u32 -> record { packets: u64, bytes: u64 } { capacity 500 }
+    table sizes: array u32 -> record { packets: u64, bytes: u64 } { capacity 50 }
+    on wire(p) {
+        turn += 1
+        update flows[u32(turn * 7 % 480)] { .packets += 1; .bytes += 3 }
+        update sizes[u32(turn % 50)] { .packets += 1; .bytes += 3 }
+    }
+}
+",
+    );
+    let (m, all) = placed(&module(path), &[]);
+    let Some(mut object) = load(&m, &all, &[]) else { return };
+    object.set_time(1 << 40).expect("the time is set");
+    object.set_one_queue(true);
+    assert!(object.has_one_queue());
+    let (frame, done) = (udp_frame(), std::sync::atomic::AtomicBool::new(false));
+    let packets: Work = Box::new(|| {
+        for _ in 0..ROUNDS / 1000 {
+            object.test_many(0, &frame, 1000).expect("the kernel runs it");
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let mut changes = 0u64;
+    let outside: Work = Box::new(|| {
+        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            for n in 0..100u64 {
+                let key = (n % 480).to_le_bytes();
+                let v = object.get(0, &key[..4]).unwrap_or_default();
+                // As a packet would: this and that one take turns.
+                if v.len() == 16 {
+                    assert_eq!(word(&v, 0) * 3, word(&v, 1), "torn");
+                }
+                changes += u64::from(object.put(0, &(1000 + n % 9).to_le_bytes()[..4], &[0; 16]));
+                changes += u64::from(object.remove(0, &(1000 + n % 9).to_le_bytes()[..4]));
+                let v = object.get(1, &(n % 50).to_le_bytes()[..4]).expect("an array has its entries");
+                assert_eq!(word(&v, 0) * 3, word(&v, 1), "torn");
+            }
+            object.settle();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    });
+    at_once(vec![packets, outside]);
+    assert!(changes > 1000, "{changes}");
+    let (mut counted, mut place) = (0, 0);
+    while let Some((next, _, value)) = object.next(0, place) {
+        assert_eq!(word(&value, 0) * 3, word(&value, 1));
+        counted += word(&value, 0);
+        place = next;
+    }
+    let sizes: u64 = (0..50u32).map(|n| word(&object.get(1, &n.to_le_bytes()).expect("an entry"), 0)).sum();
+    let all = u64::from(ROUNDS / 1000 * 1000);
+    assert_eq!((counted, sizes, object.faults(12)), (all, all, 0));
+}
+
 /// The same with entries that make room for others, and expire.
 #[test]
 fn entries_make_room() {

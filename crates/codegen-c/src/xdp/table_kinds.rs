@@ -1,6 +1,6 @@
 //! Arrays, sketches, prefixes and wildcard tables in maps of the kernel.
 //!
-//! - An array's entry has a lock of its own. An entry of one word is read without it.
+//! - An array's entry has a lock of its own. It is read without it, as exact tables are.
 //! - A sketch is an array of words, which processors change by atomic operations.
 //! - Prefixes lie in the kernel's own trie. The process changes it, an entry as a whole.
 //! - A ring is the kernel's own (`BPF_MAP_TYPE_RINGBUF`). The process takes its values.
@@ -135,17 +135,19 @@ impl<'m> BodyGen<'_, 'm> {
     pub(super) fn xdp_array(&mut self, x: &XdpTable, s: &'m StmtKind) {
         let (t, n) = (&self.g.m.tables[x.table.index()], x.map.clone());
         let (codec, words, cap) = (self.g.xdp_codec(t.value), x.value_words().max(1), t.capacity);
-        let (lock, unlock) = match words {
-            1 => (String::new(), ""),
-            _ => (self.xdp_lock_slot(), "wl_unlock(&s_->lock);\n"),
-        };
         match s {
             StmtKind::TableGet { key, dst, .. } => {
-                let (text, dst) = (self.expr(key), self.name(*dst));
+                let (text, dst, lock) = (self.expr(key), self.name(*dst), self.xdp_lock_slot());
                 line!(self, "{{ const uint64_t i_ = {text};");
                 self.check(key.may_fault());
                 line!(self, "const uint32_t n_ = (uint32_t)i_;\n{dst}.has = false;\nstruct {n}_slot *s_ = i_ < {cap} ? bpf_map_lookup_elem(&{n}, &n_) : NULL;");
-                line!(self, "if (s_) {{\n{lock}{dst}.has = true;\n{dst}.v = unpack_{codec}(s_->value, 0);\n{unlock}}} }}\nWL_FORGET_FLAG({dst}.has);");
+                let read = match words {
+                    1 => format!("{dst}.v = unpack_{codec}(s_->value, 0);"),
+                    _ => format!(
+                        "uint64_t v_[{words}];\nif (WL_UNLIKELY(!WL_PEEK({words}, v_, s_))) {{\n{lock}WL_COPY({words}, v_, s_->value);\nwl_unlock(&s_->lock);\n}}\n{dst}.v = unpack_{codec}(v_, 0);"
+                    ),
+                };
+                line!(self, "if (s_) {{\n{dst}.has = true;\n{read}\n}} }}\nWL_FORGET_FLAG({dst}.has);");
             }
             StmtKind::TablePut { key, value, place, .. } => {
                 let (c, new) = (self.g.cty(t.value), self.expr(value));
@@ -183,7 +185,7 @@ impl<'m> BodyGen<'_, 'm> {
 
     fn xdp_lock_slot(&mut self) -> String {
         let leave = self.leave_fault();
-        format!("if (WL_UNLIKELY(!wl_lock(&s_->lock))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}\n")
+        format!("if (WL_UNLIKELY(!wl_lock(x, &s_->lock))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}\n")
     }
 
     /// Opens a block with the slot `s_` of an array's entry; another number is a fault.

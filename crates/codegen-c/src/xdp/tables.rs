@@ -105,6 +105,8 @@ impl<'m> Gen<'m> {
             x.value_words(),
             x.slots,
         ));
+        self.helpers.push_str(&self.xdp_words("key", &x.map, t.key));
+        self.helpers.push_str(&self.xdp_words("value", &x.map, t.value));
         self.helpers.push_str(&format!(
             "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct {0}_line); \
              WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} {0} SEC(\".maps\");\n\
@@ -120,6 +122,31 @@ impl<'m> Gen<'m> {
             u8::from(t.evict_lru),
             u8::from(x.wide),
         ));
+    }
+
+    /// Where the only bytes of a type are its end: where they begin, and how many they are at most;
+    /// their place in a value.
+    pub(super) fn xdp_tail(&self, ty: TyId, place: &str) -> Option<(usize, u64, String)> {
+        let (mut at, mut bytes) = (0, Vec::new());
+        self.xdp_leaves(ty, place, &mut |place, leaf, n| {
+            if let Leaf::Bytes(most) = leaf {
+                bytes.push((at, most, at + n, place.to_string()))
+            }
+            at += n;
+        });
+        match bytes.as_slice() {
+            [(begin, most, end, place)] if *end == at => Some((*begin, *most, place.clone())),
+            _ => None,
+        }
+    }
+
+    /// The words of a key or a value that count: those behind bytes at its end do not.
+    fn xdp_words(&self, of: &str, map: &str, ty: TyId) -> String {
+        let count = match self.xdp_tail(ty, "v") {
+            Some((begin, most, _)) => format!("({} + wl_least({}, {most})) / 8", begin + 4 + 7, take(begin, 4)),
+            None => canonical_size(self.m, ty).div_ceil(8).to_string(),
+        };
+        format!("WL_INLINE uint32_t {map}_{of}_words(const uint64_t *w) {{\n(void)w;\nreturn {count};\n}}\n")
     }
 
     /// Defines `pack_…` and `unpack_…` of a type; answers the suffix of their names.
@@ -275,11 +302,9 @@ impl<'m> BodyGen<'_, 'm> {
             let c = self.g.cty(table.key);
             line!(self, "{{ const {c} key_ = {text};");
             self.check(true);
-            line!(
-                self,
-                "struct {map}_key *k_ = (struct {map}_key *)(x->scratch->wide + {at});\n\
-                 _Pragma(\"unroll\") for (unsigned j_ = 0; j_ < {words}; j_++) k_->w[j_] = 0;\npack_{codec}(x, k_->w, key_);"
-            );
+            line!(self, "struct {map}_key *k_ = (struct {map}_key *)(x->scratch->wide + {at});");
+            let zero = self.xdp_key_zeros(table.key, words);
+            line!(self, "{zero}pack_{codec}(x, k_->w, key_);");
             return;
         }
         line!(
@@ -351,7 +376,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let (zero, at) = (self.g.zero(table.value), format!("held{}", self.xdp_temp()));
                 self.decls.push_str(&format!("wl_held {at} = {{0}};\n"));
                 self.xdp_key(t, key);
-                self.xdp_lockless(&format!("!{map}_lock(&k_, &{at})"));
+                self.xdp_lockless(&format!("!{map}_lock(x, &k_, &{at})"));
                 let name = self.name(*entry);
                 line!(self, "bool far_ = false;\nstruct {map}_slot *s_ = {map}_find(x, &k_, &{at}, &far_);");
                 line!(self, "if (s_) {name} = unpack_{value}(s_->value, 0); else {name} = {zero};");

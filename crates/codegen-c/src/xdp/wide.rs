@@ -22,7 +22,23 @@ impl Gen<'_> {
     }
 }
 
+/// Words that generated code copies and compares by itself: `WL_FEW` of `support/bpf_tables.h`.
+const FEW: usize = 16;
+
 impl<'m> BodyGen<'_, 'm> {
+    /// Text that makes the words of a long key zero into which its parts are put. Of bytes at its end
+    /// that is the last word: those behind them do not count.
+    pub(super) fn xdp_key_zeros(&self, ty: TyId, words: usize) -> String {
+        let all = format!("_Pragma(\"unroll\") for (unsigned j_ = 0; j_ < {words}; j_++) k_->w[j_] = 0;\n");
+        let Some((begin, _, place)) = self.g.xdp_tail(ty, "key_").filter(|_| words > FEW) else { return all };
+        let plain: String = self.g.xdp_plain_words(ty).iter().map(|n| format!("k_->w[{n}] = ")).collect();
+        format!(
+            "{plain}0;\n{{ uint64_t e_ = ({} + (uint64_t){place}.n) / 8; WL_KEEP(e_); if (e_ >= {words}) e_ = {}; k_->w[e_] = 0; }}\n",
+            begin + 3,
+            words - 1
+        )
+    }
+
     /// Declares `v_`, a value in its form. `value`: its text; else it is room for one.
     fn xdp_wide_value(&mut self, t: TableId, value: Option<&str>) {
         let ty = self.g.m.tables[t.index()].value;
@@ -113,13 +129,13 @@ impl<'m> BodyGen<'_, 'm> {
         let words = canonical_size(self.g.m, ty).div_ceil(8);
         self.decls.push_str(&format!("wl_held {at} = {{0}};\n"));
         self.xdp_key(t, key);
-        self.xdp_lockless(&format!("!{map}_lock(k_, &{at})"));
+        self.xdp_lockless(&format!("!{map}_lock(x, k_, &{at})"));
         let name = self.name(entry);
         line!(self, "bool far_ = false;\nstruct {map}_slot *s_ = {map}_find(x, k_, &{at}, &far_);\n{name} = {zero};");
         self.locked.push(at.clone());
         line!(self, "if (s_) {{");
         self.xdp_wide_place(t);
-        line!(self, "WL_MOVE({words}, v_, s_->value);");
+        line!(self, "WL_MOVE({words}, {map}_value_words(s_->value), v_, s_->value);");
         self.xdp_wide_read(t, &name);
         line!(self, "}}");
         if let Some(text) = self.forget(entry) {
@@ -131,7 +147,7 @@ impl<'m> BodyGen<'_, 'm> {
         let (now, leave) = (self.xdp_now(t), self.leave_fault());
         line!(
             self,
-            "bool done_ = true;\nif (s_) {{\nWL_MOVE({words}, s_->value, v_);\ns_->used = {map}_stamp({now});\n}} \
+            "bool done_ = true;\nif (s_) {{\nWL_MOVE({words}, {map}_value_words(v_), s_->value, v_);\ns_->used = {map}_stamp({now});\n}} \
              else done_ = {map}_add(x, k_, v_, &{at});\nwl_table_unlock({at});\n\
              if (WL_UNLIKELY(!done_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }} }}",
             place.0

@@ -11,16 +11,27 @@ use std::os::raw::c_void;
 use wireloom_ir::desc::{FrameEngine, PortKind};
 use wireloom_runtime::abi::*;
 use wireloom_runtime::program::Packets;
+use wireloom_ir::FramePart;
 use wireloom_runtime::App;
 
 /// Popped frames that are handled at one go: a program may send what it pops to the same queue.
 const AT_ONCE: usize = 1 << 12;
 
 struct Queue {
+    part: FramePart,
     depth: usize,
     /// It gives its frames to its handler by itself.
     crossing: bool,
     waiting: VecDeque<FrameIn>,
+}
+
+impl Queue {
+    /// What does not cross a queue may be anything.
+    fn holds_same(&self, other: &Queue) -> bool {
+        let part = |f: &FrameIn| f.bytes[..self.part.there(&f.entry, f.bytes.len() as u32) as usize].to_vec();
+        let all = |f: &FrameIn| (f.port, f.instance, f.time, f.wire, f.mark, f.bytes.len(), part(f));
+        self.waiting.iter().map(all).eq(other.waiting.iter().map(all))
+    }
 }
 
 /// The frame that the program is at.
@@ -31,6 +42,8 @@ struct Lent {
     to: usize,
     /// It has been moved, and is gone.
     taken: bool,
+    /// The entry of a copy, and that of the frame.
+    entries: Vec<u8>,
 }
 
 pub struct Host {
@@ -48,6 +61,11 @@ pub struct Host {
     popped: VecDeque<FrameIn>,
     serving: bool,
     lent: Option<Lent>,
+    /// Bytes of an entry, and what the bytes of a frame become that do not cross its queue.
+    entry: usize,
+    pub gone: u8,
+    /// That of a copy, while no frame is at hand.
+    pub own_entry: Vec<u8>,
 }
 
 impl Host {
@@ -62,7 +80,8 @@ impl Host {
             PortKind::Frames { engine: FrameEngine::Lossless, .. } => usize::MAX,
             _ => n.parse().unwrap_or(1),
         };
-        let queue = |kind: &PortKind, n: &String| Queue {
+        let queue = |(kind, part): (&PortKind, FramePart), n: &String| Queue {
+            part,
             depth: depth(kind, n),
             crossing: kind.is_crossing(),
             waiting: VecDeque::new(),
@@ -70,7 +89,7 @@ impl Host {
         let ports = app.desc.ports.iter().zip(&app.settings.ports).enumerate();
         let queues = ports
             .filter(|(_, (p, _))| p.kind.is_queue())
-            .map(|(i, (p, s))| (i as u32, s.names.iter().map(|n| queue(&p.kind, n)).collect()))
+            .map(|(i, (p, s))| (i as u32, s.names.iter().map(|n| queue((&p.kind, p.part), n)).collect()))
             .collect();
         Host {
             did: Vec::new(),
@@ -83,6 +102,9 @@ impl Host {
             popped: VecDeque::new(),
             serving: false,
             lent: None,
+            entry: app.desc.entry as usize,
+            gone: 0,
+            own_entry: vec![0; app.desc.entry as usize],
         }
     }
 
@@ -95,12 +117,12 @@ impl Host {
         let mut sum = 0;
         for (port, list) in &self.queues {
             for (i, q) in list.iter().enumerate() {
-                let theirs = other.queues.get(port).and_then(|l| l.get(i)).map(|q| &q.waiting);
-                if theirs != Some(&q.waiting) {
+                let theirs = other.queues.get(port).and_then(|l| l.get(i));
+                if !theirs.is_some_and(|o| q.holds_same(o)) {
                     return Err(format!(
                         "queue {port}[{i}] at the end: a has {} packets, b {}, or others",
                         q.waiting.len(),
-                        theirs.map_or(0, VecDeque::len)
+                        theirs.map_or(0, |q| q.waiting.len())
                     ));
                 }
                 sum += q.waiting.len() as u64;
@@ -115,10 +137,13 @@ impl Host {
     }
 
     /// A frame leaves, or begins to wait.
-    fn deliver(&mut self, port: u32, instance: u32, mark: u32, bytes: Vec<u8>, time: u64) {
+    fn deliver(&mut self, (port, instance): (u32, u32), with: (u32, Vec<u8>), mut bytes: Vec<u8>, time: u64) {
+        let (mark, entry) = with;
         let Some(list) = self.queues.get_mut(&port) else { return self.did.push(Did::Sent { port, instance, bytes }) };
         if let Some(q) = list.get_mut(instance as usize).filter(|q| q.waiting.len() < q.depth) {
             let wire = bytes.len() as u32;
+            let there = q.part.there(&entry, wire);
+            bytes[there as usize..].fill(self.gone);
             q.waiting.push_back(FrameIn {
                 port: port as usize,
                 instance: instance as u16,
@@ -127,6 +152,7 @@ impl Host {
                 bytes,
                 rooms: (WL_HEADROOM, WL_TAILROOM),
                 mark,
+                entry,
             });
         }
     }
@@ -158,7 +184,15 @@ impl Host {
         }
         // SAFETY: within the frame's memory, as was just seen.
         let bytes = unsafe { std::slice::from_raw_parts(f.p, f.n as usize) }.to_vec();
-        self.deliver(f.out >> 16, f.out & 0xffff, f.mark(), bytes, f.time);
+        let entry = lent.entries[self.entry..].to_vec();
+        self.deliver((f.out >> 16, f.out & 0xffff), (f.mark(), entry), bytes, f.time);
+    }
+
+    fn entry_of_copy(&self) -> Vec<u8> {
+        match &self.lent {
+            Some(l) => l.entries[..self.entry].to_vec(),
+            None => self.own_entry.clone(),
+        }
     }
 
     fn ask(&mut self, port: u32, instance: u32, act: u32) -> u32 {
@@ -215,12 +249,18 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
         from: range.start as usize,
         to: range.end as usize,
         taken: false,
+        entries: [vec![0; h.entry], f.entry.clone(), vec![0; h.entry - f.entry.len().min(h.entry)]].concat(),
     });
+    let at = h.entry;
+    let entries = h.lent.as_mut().map_or(std::ptr::null_mut(), |l| l.entries.as_mut_ptr().wrapping_add(at));
     let (batch, this) = (h.batch, h.this);
     // SAFETY: one frame, in memory that lives here; the program builds anew.
     unsafe {
         (*core).out.p = (*core).out.start;
+        let outer = ((*core).frames, (*core).entries);
+        ((*core).frames, (*core).entries) = (&raw mut frame, entries);
         batch(this, core, handler, &raw mut frame, 1);
+        ((*core).frames, (*core).entries) = outer;
     }
     // SAFETY: the program has ended.
     let h = unsafe { host(core) };
@@ -239,7 +279,8 @@ unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *
         let bytes = if n == 0 { Vec::new() } else { std::slice::from_raw_parts(p, n as usize).to_vec() };
         // A frame that was moved before goes first.
         host(core).take_moved();
-        host(core).deliver(port, instance & 0xffff, (*core).mark, bytes, (*core).wall);
+        let entry = host(core).entry_of_copy();
+        host(core).deliver((port, instance & 0xffff), ((*core).mark, entry), bytes, (*core).wall);
     }
 }
 
@@ -288,7 +329,7 @@ unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_by
     unsafe {
         let core = (*task).core;
         host(core).take_moved();
-        host(core).deliver(port, index & 0xffff, 0, head.as_slice().to_vec(), (*core).wall);
+        host(core).deliver((port, index & 0xffff), (0, Vec::new()), head.as_slice().to_vec(), (*core).wall);
     }
 }
 

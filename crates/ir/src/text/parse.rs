@@ -99,6 +99,14 @@ impl Parser {
                 let ty = self.ty()?;
                 self.m.sessions.push(Session { name, ty })
             }
+            "packet" => {
+                let name = self.str()?;
+                self.sign(':')?;
+                let ty = self.ty()?;
+                self.sign('=')?;
+                let (init, required) = (self.expr()?, self.eat_word("required"));
+                self.m.packet.push(PacketField { name, ty, init, required });
+            }
             "counter" => {
                 let name = self.str()?;
                 self.word("doc")?;
@@ -251,10 +259,11 @@ impl Parser {
         self.word("of")?;
         let (element, unit) = (self.element_or_app()?, UnitId(self.index()?));
         let indexed = self.eat_word("indexed");
+        let state = self.packet_fields()?;
         self.word("steps")?;
         let steps = self.num()?;
         let body = if self.eat_word("inlined") { None } else { Some(self.body()?) };
-        Ok(Input { name, element, unit, indexed, steps, body, span: self.span()? })
+        Ok(Input { name, element, unit, indexed, state, steps, body, span: self.span()? })
     }
 
     fn handler(&mut self) -> Res<Handler> {

@@ -20,7 +20,7 @@
 //! at the version after it has read the entry. Leases are never evicted. A write that ends without
 //! its answer (a fault, a client that leaves) stays under way for `write_timeout`.
 //! `tests/tests/cache_model.rs` checks the protocol in all its interleavings, and these statements
-//! against it.
+//! against it. Where requests and answers are packets, `packet_caches.rs` joins them.
 
 use super::declarations::{Cache, CallSite, Role};
 use super::scope::AppName;
@@ -45,6 +45,15 @@ const WRITE_TIMEOUT: u64 = 10_000_000_000;
 const VERSION: u32 = 0;
 const WRITERS: u32 = 1;
 const SINCE: u32 = 2;
+
+/// A miss: the key and the number of its lease, when it began, and whether no write was under way.
+#[derive(Clone, Copy)]
+pub(super) struct Miss {
+    pub key: LocalId,
+    pub slot: LocalId,
+    pub begun: LocalId,
+    pub quiet: LocalId,
+}
 
 impl Compiler<'_> {
     pub fn cache(&mut self, module: ModId, c: &ast::Cache) -> R<AppName> {
@@ -76,6 +85,7 @@ impl Compiler<'_> {
             max_age: None,
             write_timeout: WRITE_TIMEOUT,
             expires: None,
+            exchanges: None,
         };
         self.options_once(c.options.iter().map(|(n, _)| n));
         for (name, e) in &c.options {
@@ -88,10 +98,11 @@ impl Compiler<'_> {
         if !cache.allocate_on_read && !cache.write_through {
             let text = format!("nothing is ever kept in `{}`", c.name.name);
             return Err(self.report(
-                Diagnostic::error("E0614", c.name.span, text)
+                Diagnostic::error("E0643", c.name.span, text)
                     .hint("`allocate_on_read` keeps what is read, `write_through` what is written"),
             ));
         }
+        cache.exchanges = self.exchanges(module, c, &cache, &table)?;
         let mut leases = ir::Table {
             name: format!("{}.leases", c.name.name),
             kind: TableKind::Array,
@@ -116,7 +127,7 @@ impl Compiler<'_> {
         Ok(AppName::Cache(cache))
     }
 
-    fn table_of(&mut self, c: &ast::Cache, key: &Ty, entry: &Ty) -> ir::Table {
+    pub(super) fn table_of(&mut self, c: &ast::Cache, key: &Ty, entry: &Ty) -> ir::Table {
         ir::Table {
             name: c.name.name.clone(),
             span: self.span(c.name.span),
@@ -133,7 +144,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn add_table(&mut self, table: ir::Table, key: Ty, value: Ty) -> TableId {
+    pub(super) fn add_table(&mut self, table: ir::Table, key: Ty, value: Ty) -> TableId {
         self.m.tables.push(table);
         self.tables.push(TableTy { key, value });
         TableId(self.m.tables.len() as u32 - 1)
@@ -150,13 +161,19 @@ impl Compiler<'_> {
             ("capacity" | "memory", Some(_)) => return self.table_option(module, table, name, e),
             ("write_through", None) => cache.write_through = true,
             ("allocate_on_read", None) => cache.allocate_on_read = true,
-            ("max_age", Some(e)) => cache.max_age = Some(self.const_duration(module, e)?),
+            ("max_age", Some(e)) => cache.max_age = Some(self.age(module, e)?),
             ("write_timeout", Some(e)) => cache.write_timeout = self.const_duration(module, e)?,
             ("expires", Some(e)) => cache.expires = Some(self.expiry_field(&cache.value, e)?),
             ("write_back", None) => {
                 return Err(self.report(
-                    Diagnostic::error("E0614", name.span, "a service's cache is not written back")
+                    Diagnostic::error("E0614", name.span, "a cache is not written back")
                         .hint("`write_through`: a write is answered when its server has it"),
+                ))
+            }
+            ("ways", _) => {
+                return Err(self.report(
+                    Diagnostic::error("E0614", name.span, "the ways of a cache are not chosen")
+                        .hint("leave `ways` out: if it is full, one of the least recently used makes room"),
                 ))
             }
             (word, _) => {
@@ -174,6 +191,16 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// A duration: a constant or a parameter.
+    fn age(&mut self, module: ModId, e: &Expr) -> R<X> {
+        if let ExprKind::Name(n) = &*e.kind {
+            if let Some(AppName::Param(id, Ty::Duration)) = self.app.get(&n.name) {
+                return Ok(X::new(T_U64, K::Param(*id)));
+            }
+        }
+        Ok(build::u64(self.const_duration(module, e)?))
+    }
+
     /// `expires .until`: the place of an instant in the record that is kept.
     fn expiry_field(&mut self, value: &Ty, e: &Expr) -> R<u32> {
         if let (ExprKind::Field(None, field), Ty::Record(r)) = (&*e.kind, value) {
@@ -184,7 +211,7 @@ impl Compiler<'_> {
             }
         }
         Err(self.report(
-            Diagnostic::error("E0614", e.span, "this is no time in the values of the cache")
+            Diagnostic::error("E0642", e.span, "this is no time in the values of the cache")
                 .hint("write `expires .until` for values with a field `until: instant`"),
         ))
     }
@@ -231,7 +258,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn cache_named(&mut self, e: &Expr) -> R<Rc<Cache>> {
+    pub(super) fn cache_named(&mut self, e: &Expr) -> R<Rc<Cache>> {
         if let ExprKind::Name(n) = &*e.kind {
             if let (Some(AppName::Cache(c)), None) = (self.cx.app.get(&n.name).cloned(), self.lookup(&n.name)) {
                 return Ok(c);
@@ -244,7 +271,7 @@ impl Lower<'_, '_> {
     }
 
     /// The cache and the key of `c[k]`. Blocks of caches do not stand in one another.
-    fn cache_entry<'e>(&mut self, entry: &'e Expr, span: Span) -> R<(Rc<Cache>, &'e Expr)> {
+    pub(super) fn cache_entry<'e>(&mut self, entry: &'e Expr, span: Span) -> R<(Rc<Cache>, &'e Expr)> {
         if self.pure_only() {
             return Err(self.involved(span));
         }
@@ -257,17 +284,14 @@ impl Lower<'_, '_> {
         Ok((cache, key))
     }
 
-    fn cache_free(&mut self, span: Span) -> R<()> {
-        if self.frames {
-            return Err(self.err("E0684", span, "caches are for services, not for handlers of packets"));
-        }
+    pub(super) fn cache_free(&mut self, span: Span) -> R<()> {
         match self.cache_block {
             None => Ok(()),
             Some(_) => Err(self.err("E0684", span, "blocks of caches do not stand in one another")),
         }
     }
 
-    fn in_block<T>(&mut self, cache: &Cache, role: Role, f: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn in_block<T>(&mut self, cache: &Cache, role: Role, f: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.cache_block.replace((cache.number, role));
         let made = f(self);
         self.cache_block = outer;
@@ -275,64 +299,87 @@ impl Lower<'_, '_> {
     }
 
     /// `cached c[k] { … }`: the value that is kept, or else that of the block, which is then kept.
-    pub fn cached(&mut self, entry: &Expr, body: &Block, span: Span) -> R<Val> {
+    /// Of packets, `cached c[k] by x { … }`: the block sends the request on. Its answer comes as
+    /// another packet. With `reply(p)` the value that is kept goes back in the packet.
+    pub fn cached(
+        &mut self,
+        entry: &Expr,
+        by: Option<&Expr>,
+        body: &Block,
+        reply: Option<&Expr>,
+        span: Span,
+    ) -> R<Val> {
         let (cache, key) = self.cache_entry(entry, span)?;
-        let (key, slot) = self.cache_key(&cache, key, span)?;
-        let begun = self.temp("asked", &U64, X::new(T_U64, K::Now), span);
+        let exchange = self.exchange(&cache, by, span)?;
+        let back = reply.map(|p| self.way_back(&cache, p)).transpose()?;
+        let (miss, found, version) = self.look(&cache, key, span)?;
         let entry_ty = self.cx.tables[cache.entries.index()].value.clone();
-        let found = self.new_local("found", &entry_ty.clone().option());
-        self.push(span, StmtKind::TableGet { table: cache.entries, key: self.local_expr(key), dst: found });
-        // Read after the entry: what was current then is current now.
-        let lease = self.lease_of(&cache, slot, span);
-        let quiet = self.quiet(&cache, lease, span);
         let t = self.cx.lower_ty(&entry_ty);
         let kept = build::unwrap(t, self.local_expr(found));
         let part = |i: u32| X::new(T_U64, K::Get(kept.clone(), i));
-        let version = X::new(T_U64, K::Get(self.local_expr(lease), VERSION));
         let current = build::and(
             build::cmp(BinOp::Eq, part(0), version.clone()),
-            build::cmp(BinOp::Lt, self.local_expr(begun), part(1)),
+            build::cmp(BinOp::Lt, self.local_expr(miss.begun), part(1)),
         );
-        let hit = build::and(build::and(build::is_some(self.local_expr(found)), self.local_expr(quiet)), current);
+        let hit = build::and(build::and(build::is_some(self.local_expr(found)), self.local_expr(miss.quiet)), current);
         let hit = self.temp("hit", &Ty::Bool, hit, span);
         let (hit, value) = (self.local_expr(hit), cache.value.clone());
         let v = self.cx.lower_ty(&value);
-        let held = X::new(v, K::Get(kept, 2));
-        let miss = (key, slot, begun, quiet);
+        let held = Val::pure(value.clone(), X::new(v, K::Get(kept, 2)));
+        let want = if back.is_some() { Ty::Unit } else { value };
         self.branch(
             hit,
             span,
-            Some(&value.clone()),
+            Some(&want),
             |s| {
                 s.push(span, StmtKind::Count(cache.hits, build::u64(1)));
-                Ok(Val::pure(value.clone(), held))
+                match back {
+                    Some(way) => s.reply_packet(way, held, span),
+                    None => Ok(held),
+                }
             },
             |s| {
                 s.push(span, StmtKind::Count(cache.misses, build::u64(1)));
-                let lease = s.temp("lease", &U64, version, span);
-                let made = s.in_block(&cache, Role::Read, |s| s.block(body, Some(&cache.value)))?;
-                if made.is_never() {
-                    return Ok(made);
+                match exchange {
+                    Some(x) => s.packet_missed(&cache, (x, miss, version), body, reply.is_some(), span),
+                    None => s.missed(&cache, miss, version, body, span),
                 }
-                let made = s.coerce(made, &cache.value, body.span)?;
-                let made = s.temp("made", &cache.value, made, span);
-                if cache.allocate_on_read {
-                    s.fill(&cache, lease, miss, made, span);
-                }
-                Ok(Val::pure(cache.value.clone(), s.local_expr(made)))
             },
         )
     }
 
+    /// Looks up a key: what a miss needs, the entry, and the version that is current.
+    fn look(&mut self, cache: &Cache, key: &Expr, span: Span) -> R<(Miss, LocalId, X)> {
+        let (key, slot) = self.cache_key(cache, key, span)?;
+        let begun = self.temp("asked", &U64, X::new(T_U64, K::Now), span);
+        let entry_ty = self.cx.tables[cache.entries.index()].value.clone();
+        let found = self.new_local("found", &entry_ty.option());
+        self.push(span, StmtKind::TableGet { table: cache.entries, key: self.local_expr(key), dst: found });
+        // Read after the entry: what was current then is current now.
+        let lease = self.lease_of(cache, slot, span);
+        let quiet = self.quiet(cache, lease, span);
+        let version = self.version(cache, lease, span);
+        Ok((Miss { key, slot, begun, quiet }, found, version))
+    }
+
+    /// The value is asked for, and kept.
+    fn missed(&mut self, cache: &Cache, miss: Miss, version: X, body: &Block, span: Span) -> R<Val> {
+        let lease = self.temp("lease", &U64, version, span);
+        let made = self.in_block(cache, Role::Read, |s| s.block(body, Some(&cache.value)))?;
+        if made.is_never() {
+            return Ok(made);
+        }
+        let made = self.coerce(made, &cache.value, body.span)?;
+        let made = self.temp("made", &cache.value, made, span);
+        if cache.allocate_on_read {
+            self.fill(cache, lease, miss, made, span);
+        }
+        Ok(Val::pure(cache.value.clone(), self.local_expr(made)))
+    }
+
     /// Keeps a value if its lease is still the current one.
-    fn fill(
-        &mut self,
-        cache: &Cache,
-        lease: LocalId,
-        (key, slot, begun, quiet): (LocalId, LocalId, LocalId, LocalId),
-        made: LocalId,
-        span: Span,
-    ) {
+    fn fill(&mut self, cache: &Cache, lease: LocalId, miss: Miss, made: LocalId, span: Span) {
+        let Miss { key, slot, begun, quiet } = miss;
         let now = self.lease_of(cache, slot, span);
         let still = self.quiet(cache, now, span);
         let same = build::cmp(BinOp::Eq, X::new(T_U64, K::Get(self.local_expr(now), VERSION)), self.local_expr(lease));
@@ -344,9 +391,9 @@ impl Lower<'_, '_> {
     }
 
     /// The entry, with its version and its end: `max_age` after it was asked for.
-    fn put(&mut self, cache: &Cache, (key, version, begun): (LocalId, X, X), made: LocalId, span: Span) {
-        let mut until = match cache.max_age {
-            Some(age) => build::bin(T_U64, BinOp::AddSat, begun, build::u64(age)),
+    pub(super) fn put(&mut self, cache: &Cache, (key, version, begun): (LocalId, X, X), made: LocalId, span: Span) {
+        let mut until = match &cache.max_age {
+            Some(age) => build::bin(T_U64, BinOp::AddSat, begun, age.clone()),
             None => build::u64(u64::MAX),
         };
         if let Some(field) = cache.expires {
@@ -361,17 +408,26 @@ impl Lower<'_, '_> {
     }
 
     /// The key, and the number of its lease.
-    fn cache_key(&mut self, cache: &Cache, key: &Expr, span: Span) -> R<(LocalId, LocalId)> {
+    pub(super) fn cache_key(&mut self, cache: &Cache, key: &Expr, span: Span) -> R<(LocalId, LocalId)> {
         let key = self.expr_as(key, &cache.key)?;
         let key = self.temp("key", &cache.key, key, span);
-        let hash = build::builtin(T_U64, B::Hash, vec![self.local_expr(key)]);
+        let hash = self.hash_of(key);
+        Ok((key, self.slot_of(cache, hash, span)))
+    }
+
+    pub(super) fn hash_of(&self, key: LocalId) -> X {
+        build::builtin(T_U64, B::Hash, vec![self.local_expr(key)])
+    }
+
+    /// The number of a lease, by the hash of its key.
+    pub(super) fn slot_of(&mut self, cache: &Cache, hash: X, span: Span) -> LocalId {
         let most = self.cx.m.tables[cache.leases.index()].capacity;
         let slot = build::cast(T_U32, build::bin(T_U64, BinOp::BitAnd, hash, build::u64(most - 1)));
-        Ok((key, self.temp("slot", &Ty::Int { bits: 32, signed: false }, slot, span)))
+        self.temp("slot", &Ty::Int { bits: 32, signed: false }, slot, span)
     }
 
     /// The lease, as it is now.
-    fn lease_of(&mut self, cache: &Cache, slot: LocalId, span: Span) -> LocalId {
+    pub(super) fn lease_of(&mut self, cache: &Cache, slot: LocalId, span: Span) -> LocalId {
         let ty = self.cx.tables[cache.leases.index()].value.clone();
         let (t, read) = (self.cx.lower_ty(&ty), self.new_local("read", &ty.clone().option()));
         self.push(span, StmtKind::TableGet { table: cache.leases, key: self.local_expr(slot), dst: read });
@@ -381,15 +437,25 @@ impl Lower<'_, '_> {
         self.temp("lease", &ty, value, span)
     }
 
+    /// The version of a lease. That of packets counts epochs, too: both only grow.
+    pub(super) fn version(&mut self, cache: &Cache, lease: LocalId, span: Span) -> X {
+        let own = X::new(T_U64, K::Get(self.local_expr(lease), VERSION));
+        let Some(e) = &cache.exchanges else { return own };
+        let epoch = self.epoch_of(e.epoch, span);
+        let version = self.temp("version", &U64, build::bin(T_U64, BinOp::Add, own, epoch), span);
+        self.local_expr(version)
+    }
+
     /// Whether no write is under way.
-    fn quiet(&mut self, cache: &Cache, lease: LocalId, span: Span) -> LocalId {
+    pub(super) fn quiet(&mut self, cache: &Cache, lease: LocalId, span: Span) -> LocalId {
         let busy = under_way(self.local_expr(lease), cache.write_timeout);
         self.temp("quiet", &Ty::Bool, build::not(busy), span)
     }
 
     /// `write c[k] { … }`: the block changes what the entry stands for.
-    pub fn write_block(&mut self, entry: &Expr, body: &Block, span: Span) -> R<bool> {
+    pub fn write_block(&mut self, entry: &Expr, by: Option<&Expr>, body: &Block, span: Span) -> R<bool> {
         let (cache, key) = self.cache_entry(entry, span)?;
+        let exchange = self.exchange(&cache, by, span)?;
         if !cache.write_through {
             return Err(self.cx.report(
                 Diagnostic::error("E0684", entry.span, format!("`{}` does not take part in writes", cache.name.name))
@@ -405,6 +471,9 @@ impl Lower<'_, '_> {
             vec![one_more(part(VERSION)), one_more(others), X::new(T_U64, K::Now)]
         });
         self.push(span, StmtKind::TableRemove { table: cache.entries, key: self.local_expr(key), dst: None });
+        if let Some(x) = exchange {
+            return self.packet_write(&cache, (x, key), body, span);
+        }
         let want = cache.value.clone();
         let gives = matches!(body.stmts.last(), Some(ast::Stmt { kind: ast::StmtKind::Expr(_), .. }));
         let made = self.in_block(&cache, Role::Write, |s| s.block(body, gives.then_some(&want)))?;
@@ -417,11 +486,7 @@ impl Lower<'_, '_> {
             let made = self.coerce(made, &cache.value, body.span)?;
             Some(self.temp("made", &cache.value, made, span))
         };
-        let after = self.change_lease(&cache, slot, span, |lease| {
-            let part = |i| X::new(T_U64, K::Get(lease.clone(), i));
-            let fewer = build::bin(T_U64, BinOp::SubSat, part(WRITERS), build::u64(1));
-            vec![one_more(part(VERSION)), fewer, part(SINCE)]
-        });
+        let after = self.write_ends(&cache, slot, span);
         if let Some(made) = kept {
             // No other write has begun or ended meanwhile.
             let part = |s: &Self, l: LocalId, i| X::new(T_U64, K::Get(s.local_expr(l), i));
@@ -432,6 +497,15 @@ impl Lower<'_, '_> {
             self.push(span, StmtKind::If { cond: build::and(next, alone), then, other: vec![] });
         }
         Ok(false)
+    }
+
+    /// A write has its answer; gives the lease as it then is.
+    pub(super) fn write_ends(&mut self, cache: &Cache, slot: LocalId, span: Span) -> LocalId {
+        self.change_lease(cache, slot, span, |lease| {
+            let part = |i| X::new(T_U64, K::Get(lease.clone(), i));
+            let fewer = build::bin(T_U64, BinOp::SubSat, part(WRITERS), build::u64(1));
+            vec![one_more(part(VERSION)), fewer, part(SINCE)]
+        })
     }
 
     /// Changes a lease in one step; gives its new value.
@@ -453,9 +527,10 @@ impl Lower<'_, '_> {
     }
 
     /// `uncached c { … }`: calls that change nothing of what the cache keeps.
-    pub fn uncached(&mut self, cache: &Expr, body: &Block, span: Span) -> R<bool> {
+    pub fn uncached(&mut self, cache: &Expr, by: Option<&Expr>, body: &Block, span: Span) -> R<bool> {
         let cache = self.cache_named(cache)?;
         self.cache_free(span)?;
+        self.packet_beside(&cache, by, span)?;
         let made = self.in_block(&cache, Role::Beside, |s| s.block(body, Some(&Ty::Unit)))?;
         Ok(made.is_never())
     }
@@ -469,7 +544,7 @@ impl Lower<'_, '_> {
     }
 }
 
-fn one_more(e: X) -> X {
+pub(super) fn one_more(e: X) -> X {
     build::bin(T_U64, BinOp::Add, e, build::u64(1))
 }
 

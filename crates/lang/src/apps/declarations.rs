@@ -29,11 +29,23 @@ pub struct Cache {
     pub(super) stale: CounterId,
     pub(super) write_through: bool,
     pub(super) allocate_on_read: bool,
-    /// Nanoseconds.
-    pub(super) max_age: Option<u64>,
+    /// In nanoseconds: a constant or a parameter.
+    pub(super) max_age: Option<X>,
     pub(super) write_timeout: u64,
     /// The field of the value with the time at which it ends.
     pub(super) expires: Option<u32>,
+    /// Of packets.
+    pub(super) exchanges: Option<Exchanges>,
+}
+
+/// Parts that only a cache of packets has.
+pub struct Exchanges {
+    /// The type of an exchange's name, which tells the request of an answer.
+    pub(super) ty: Ty,
+    /// Requests under way, by that.
+    pub(super) asked: TableId,
+    /// One number. An entry of an older epoch is none.
+    pub(super) epoch: TableId,
 }
 
 /// A call or send: its port, the block around it, and its place.

@@ -356,6 +356,7 @@ impl Lower<'_, '_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         let around = Around {
             app: self.cx.app.clone(),
@@ -378,7 +379,7 @@ pub fn built_outs(e: &ast::Element) -> Vec<String> {
             MemberKind::Fn(f) => match &f.body {
                 ast::FnBody::Block(b) => block(b, &mut found),
                 ast::FnBody::Expr(e) => expr(e, &mut found),
-                ast::FnBody::Extern(_) => {}
+                ast::FnBody::Extern(..) => {}
             },
             _ => {}
         }
@@ -397,6 +398,10 @@ fn stmt(s: &ast::StmtKind, found: &mut Vec<String>) {
         S::Expr(e) | S::Let { value: e, .. } | S::Var { value: e, .. } | S::Assign { value: e, .. } => expr(e, found),
         S::For { body, .. } | S::Loop { body, .. } | S::Update { body, .. } => block(body, found),
         S::Write { body, .. } | S::Uncached { body, .. } => block(body, found),
+        S::Answered { body, other, .. } => {
+            block(body, found);
+            other.iter().for_each(|b| block(b, found))
+        }
         _ => {}
     }
 }

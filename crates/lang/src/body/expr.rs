@@ -88,7 +88,9 @@ impl Lower<'_, '_> {
             )),
             ExprKind::Comprehension { .. } => self.comprehension(e, want),
             ExprKind::Fold { .. } => self.fold(e, want),
-            ExprKind::Cached { entry, body } => self.cached(entry, body, e.span),
+            ExprKind::Cached { entry, by, body, reply } => {
+                self.cached(entry, by.as_ref(), body, reply.as_ref(), e.span)
+            }
             ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. } => self.call_value(e, None),
             ExprKind::Stmt(s) => self.stmt_value(s),
         }
@@ -487,8 +489,11 @@ impl Lower<'_, '_> {
             }
             (Ty::Conn, _) => self.conn_field(name),
             (t, _) => {
-                let s = self.show(t);
-                Err(self.err("E0303", name.span, format!("{s} has no field `{}`", name.name)))
+                let d = Diagnostic::error("E0303", name.span, format!("{} has no field `{}`", self.show(t), name.name));
+                Err(self.cx.report(match t {
+                    Ty::Tuple(_) => d.hint("take it apart: `let (a, b) = t`"),
+                    _ => d,
+                }))
             }
         }
     }

@@ -89,8 +89,10 @@ impl Lower<'_, '_> {
                 self.update(entry, body, span)?;
                 Ok(false)
             }
-            S::Write { entry, body } => self.write_block(entry, body, span),
-            S::Uncached { cache, body } => self.uncached(cache, body, span),
+            S::Write { entry, by, body } => self.write_block(entry, by.as_ref(), body, span),
+            S::Uncached { cache, by, body } => self.uncached(cache, by.as_ref(), body, span),
+            S::Answered { entry, by, body, other } => self.answered(entry, by, (body, other.as_ref()), span),
+            S::Forget(cache) => self.forget_all(cache, span).map(|()| false),
             S::Close(e) => {
                 self.close(e, span)?;
                 Ok(false)

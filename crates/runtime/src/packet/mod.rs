@@ -59,6 +59,7 @@ mod udp;
 mod tests;
 
 pub use self::core::{queue as ask_queue, serve as serve_popped, transmit};
+pub use afpacket::promiscuous;
 pub use batch::{Batch, BATCH};
 pub use hooked::{Gives, Hooked};
 pub use memory::{Frames, Sink, Spent, Timing};

@@ -85,6 +85,9 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
     let several = apps.len() > 1;
     let pools = if several && cores > 1 { Pool::all_shared(cores, small) } else { Pool::all(cores, small) };
     let pools = pools.map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
+    if let (Some(most @ 1..), Some(pool)) = (apps.iter().map(|app| app.desc.entry).max(), pools.first()) {
+        pool.region().keep_entries(most as usize);
+    }
     let read = all.iter().flatten().filter(|p| p.handler.is_some()).flat_map(|p| p.main.clone()).collect();
     let mut shared = several.then(|| SharedInputs { read, opened: Vec::new() });
     let mut plans = Vec::new();

@@ -33,6 +33,7 @@ pub struct Running {
     plans: Vec<AppPlan>,
     /// Cores of this process.
     count: usize,
+    progress: Arc<Progress>,
     /// Of the process of the NIC.
     agent: Option<Agent>,
 }
@@ -194,11 +195,16 @@ impl Prepared {
             cores.threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
         }
         let count = here.iter().filter(|h| **h).count();
-        Ok(Running { cores, each, plans: plan.apps, count, agent })
+        Ok(Running { cores, each, plans: plan.apps, count, progress: shared, agent })
     }
 }
 
 impl Running {
+    /// Whether `on start` has run on all cores, those of a NIC included.
+    pub(crate) fn is_started(&self) -> bool {
+        self.progress.board.reached(stage::READY) == self.progress.board.cores()
+    }
+
     /// (app, port, binding) of all ports.
     pub(crate) fn ports(&self) -> Vec<(String, String, String)> {
         let of = |(app, plan): (&Arc<App>, &AppPlan)| {

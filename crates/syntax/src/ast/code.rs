@@ -131,16 +131,29 @@ pub enum StmtKind {
         body: Block,
     },
     /// `write hot[k] { reply call server(req) }`: the block changes what the cache's entry stands
-    /// for
+    /// for. Of packets: `write hot[k] by x { p -> server }`
     Write {
         entry: Expr,
+        by: Option<Expr>,
         body: Block,
     },
-    /// `uncached hot { reply call server(req) }`: calls in the block change nothing in the cache
+    /// `uncached hot { reply call server(req) }`: calls in the block change nothing in the cache.
+    /// Of packets: `uncached hot by x { p -> server }`
     Uncached {
         cache: Expr,
+        by: Option<Expr>,
         body: Block,
     },
+    /// `answered hot[k] by x { value } else { … }`: the packet is the answer to an exchange; what
+    /// is done if that is not known
+    Answered {
+        entry: Expr,
+        by: Expr,
+        body: Block,
+        other: Option<Block>,
+    },
+    /// `forget hot`: nothing is kept any more
+    Forget(Expr),
     /// `close client`
     Close(Expr),
     /// `log "text", e, e`
@@ -274,10 +287,13 @@ pub enum ExprKind {
         item: Pattern,
         body: Expr,
     },
-    /// `cached hot[k] { … }`: the value that is kept for the key, or else that of the block
+    /// `cached hot[k] { … }`: the value that is kept for the key, or else that of the block. Of
+    /// packets: `cached hot[k] by x { … } reply(p)`
     Cached {
         entry: Expr,
+        by: Option<Expr>,
         body: Block,
+        reply: Option<Expr>,
     },
     /// `call backends[i](req) within 50ms`
     Call1 {

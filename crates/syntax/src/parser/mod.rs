@@ -11,6 +11,7 @@
 //! needs no other input.
 
 mod apps;
+mod caches;
 mod exprs;
 mod items;
 mod patterns;

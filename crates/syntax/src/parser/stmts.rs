@@ -1,5 +1,6 @@
 //! Statements.
 
+use super::apps::MEMBERS;
 use super::recover::nearest;
 use super::{Parser, P};
 use crate::ast::Arg;
@@ -10,7 +11,7 @@ use crate::token::Tok;
 
 const STMT_WORDS: &[&str] = &[
     "let", "var", "for", "loop", "break", "continue", "return", "reply", "fault", "remove", "append", "insert",
-    "update", "write", "uncached", "drop", "close", "log", "expect", "if", "match", "call",
+    "update", "write", "uncached", "answered", "forget", "drop", "close", "log", "expect", "if", "match", "call",
 ];
 
 impl Parser<'_> {
@@ -26,11 +27,28 @@ impl Parser<'_> {
         let d = Diagnostic::error("E0101", name.span, format!("`{}` starts no statement", name.name));
         let d = match nearest(&name.name, STMT_WORDS) {
             _ if matches!(name.name.as_str(), "elif" | "elsif" | "elseif") => d.hint("write `else if`"),
+            _ if matches!(name.name.as_str(), "try" | "catch" | "throw" | "raise") => d.hint(
+                "there are no exceptions: `call … else { … }` handles a failed call, `fault name` ends the handler",
+            ),
+            _ if MEMBERS.contains(&name.name.as_str()) => d.hint(format!(
+                "`{}` is a member of an app or element: it stands beside the handlers, not in one",
+                name.name
+            )),
             Some(word) => d.hint(format!("did you mean `{word}`?")),
             None => d.label("this name stands alone, and the line goes on after it"),
         };
         self.report(d);
         Err(super::Abort)
+    }
+
+    /// A statement, or in the place of one that cannot be read an error: what follows is not blamed
+    /// for it.
+    pub(super) fn stmt_or_error(&mut self) -> P<Stmt> {
+        let (start, from) = (self.span(), self.at);
+        self.stmt_checked().or_else(|super::Abort| {
+            self.skip_entry(from);
+            Ok(Stmt { span: self.since(start), kind: StmtKind::Expr(expr_of(start, ExprKind::Error)) })
+        })
     }
 
     pub(super) fn stmt(&mut self) -> P<Stmt> {
@@ -108,16 +126,10 @@ impl Parser<'_> {
             "remove" => self.remove_stmt(),
             "append" => self.append_stmt(),
             "update" => self.update_stmt(),
-            "write" if self.sign_at(2, "[") => {
-                self.bump();
-                let entry = self.condition(Self::place)?;
-                Ok(StmtKind::Write { entry, body: self.block()? })
-            }
-            "uncached" if self.sign_at(2, "{") => {
-                self.bump();
-                let cache = self.condition(Self::place)?;
-                Ok(StmtKind::Uncached { cache, body: self.block()? })
-            }
+            "write" if self.sign_at(2, "[") => self.write_block(),
+            "answered" if self.sign_at(2, "[") => self.answered_block(),
+            "uncached" if self.sign_at(2, "{") || self.word_at(2, "by") => self.uncached_block(),
+            "forget" => self.forget_stmt(),
             "insert" => self.insert_stmt(),
             "drop" => {
                 self.bump();
