@@ -126,7 +126,11 @@ fn what_crosses_is_found_and_shown() {
     assert_eq!(names("heads"), ["Top.user", "Top.hops"]);
     assert_eq!(names("again"), ["Top.user", "Top.from", "Top.late", "n"]);
     let said = Wireloom::command(&["explain", &folder.file("program.loom").display().to_string()]);
-    for line in ["carries no byte of the frame, and an entry of", "carries headers and", "carries whole frames, and an entry of 8 bytes"] {
+    for line in [
+        "carries no byte of the frame, and an entry of",
+        "carries headers and",
+        "carries whole frames, and an entry of 8 bytes",
+    ] {
         assert!(said.text.contains(line), "{line}: {}", said.text);
     }
 }

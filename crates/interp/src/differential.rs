@@ -441,7 +441,10 @@ unsafe fn compare_handler(
         let Some(answers) = (0..3).map(|_| answer()).collect::<Option<Vec<_>>>() else { continue };
         let [x, y] = [&mut a, &mut b].map(|mock| mock.run_message(handler, &message, &answers));
         if x != y {
-            return Err(format!("a does {x:?}, b {y:?}\nrequest: \"{}\", answers: {answers:?}", message.escape_ascii()));
+            return Err(format!(
+                "a does {x:?}, b {y:?}\nrequest: \"{}\", answers: {answers:?}",
+                message.escape_ascii()
+            ));
         }
     }
     Ok(())

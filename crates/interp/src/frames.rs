@@ -37,7 +37,6 @@ pub struct FrameIn {
     pub entry: Vec<u8>,
 }
 
-
 /// The effects of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {

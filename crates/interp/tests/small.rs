@@ -22,7 +22,10 @@ fn known_digests() {
     assert_eq!(fmix64(0), 0);
     // The first and some later vectors of the reference implementation: 0, 1, 2, … of each length.
     let of = |n: u8| siphash([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908], &(0..n).collect::<Vec<_>>());
-    assert_eq!([0, 1, 8, 15].map(of), [0x726f_db47_dd0e_0e31, 0x74f8_39c5_93dc_67fd, 0x93f5_f579_9a93_2462, 0xa129_ca61_49be_45e5]);
+    assert_eq!(
+        [0, 1, 8, 15].map(of),
+        [0x726f_db47_dd0e_0e31, 0x74f8_39c5_93dc_67fd, 0x93f5_f579_9a93_2462, 0xa129_ca61_49be_45e5]
+    );
 }
 
 #[test]

@@ -404,8 +404,7 @@ impl Compiler<'_> {
     /// With `order by` the runtime replaces the field in requests, and has matched the answer by
     /// it.
     fn order_is_no_match(&mut self, id: ir::ProtocolId, response: ir::UnitId, p: &ast::Protocol) {
-        let by =
-            p.clauses.iter().find_map(|c| if let ClauseKind::Order { by } = &c.kind { by.as_ref() } else { None });
+        let by = p.clauses.iter().find_map(|c| if let ClauseKind::Order { by } = &c.kind { by.as_ref() } else { None });
         let when = p.clauses.iter().find_map(|c| {
             let ClauseKind::Matches { when, .. } = &c.kind else { return None };
             Some(when.span)

@@ -95,7 +95,8 @@ impl Make {
                 1 => "if p.udp { log p.f1, \" \", p.udp.dst, \" \", len(p.payload) } // headers only",
                 _ => "if p.ip4 { log p.ip4.src, slice(p.payload, 0, 4) } // headers only",
             };
-            let _ = writeln!(out, "on {q}(p) {{ // waited\n{read}\nif p.f2 {{ log \"state \", p.f3, \" \", p.f5 }}\n}}");
+            let _ =
+                writeln!(out, "on {q}(p) {{ // waited\n{read}\nif p.f2 {{ log \"state \", p.f3, \" \", p.f5 }}\n}}");
         } else {
             let _ = writeln!(out, "on {q}(p) {{ // waited");
             // A waiting packet is not sent to its own queue: the program would not end.
@@ -181,7 +182,8 @@ impl Make {
         let has = |m: &Make, h: &str| m.headers.contains(&h);
         match self.below(17) {
             13 => {
-                let (f, ty) = self.pick(&[("f0", Ty::U32), ("f1", Ty::U64), ("f3", Ty::Ip4), ("f4", Ty::U16), ("f5", Ty::I32)]);
+                let (f, ty) =
+                    self.pick(&[("f0", Ty::U32), ("f1", Ty::U64), ("f3", Ty::Ip4), ("f4", Ty::U16), ("f5", Ty::I32)]);
                 let value = self.expr(ty, 1);
                 let _ = writeln!(out, "p.{f} = {value} // state set");
             }

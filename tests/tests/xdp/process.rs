@@ -43,7 +43,16 @@ pub(super) fn filter(path: &Path, sets: &[(&str, &str)], mut frames: impl FnMut(
         time += 1000;
         object.set_time(time).expect("the time is set");
         let (wire, bytes) = (bytes.len() as u32, bytes.to_vec());
-        let f = FrameIn { port: filters[0].1.index(), instance: 0, time, wire, bytes, rooms: (256, 256), mark: 0, entry: Vec::new() };
+        let f = FrameIn {
+            port: filters[0].1.index(),
+            instance: 0,
+            time,
+            wire,
+            bytes,
+            rooms: (256, 256),
+            mark: 0,
+            entry: Vec::new(),
+        };
         let (shown, logs) = (wireloom_interp::frames::hex(&f.bytes), whole.logs);
         let sent = whole.frame(&f).expect("the interpreter runs");
         let before = object.unheard();

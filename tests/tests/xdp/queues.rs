@@ -236,13 +236,17 @@ fn live() {
         let args = ["--xdp-mode", mode, "--control", "off", "--bind"];
         let more = [&format!("out=pcap:{out}"), "--dump", &format!("counters={dump}")];
         let mut run = link.net.app("a", &path, &[&args[..], &more].concat());
-        let frames: Vec<Vec<u8>> = mixed(300).into_iter().chain((0..300).map(|n| udp(7, 1000 + n, 53, 900 + n as usize))).collect();
+        let frames: Vec<Vec<u8>> =
+            mixed(300).into_iter().chain((0..300).map(|n| udp(7, 1000 + n, 53, 900 + n as usize))).collect();
         link.send(&frames);
         std::thread::sleep(std::time::Duration::from_millis(300));
         let said = link.end(&mut run);
         let counters = std::fs::read_to_string(&dump).expect("the counters");
         let bytes: usize = frames.iter().map(Vec::len).sum();
-        assert!(counters.contains(&format!("\"bytes\": {bytes}")) || counters.contains(&format!(":{bytes}")), "{mode}: {bytes}, {counters}, {said}");
+        assert!(
+            counters.contains(&format!("\"bytes\": {bytes}")) || counters.contains(&format!(":{bytes}")),
+            "{mode}: {bytes}, {counters}, {said}"
+        );
         let sent = super::process::bytes_of(&out);
         let ports: Vec<[u8; 2]> = sent.iter().map(|f| [f[36], f[37]]).collect();
         let expected: Vec<[u8; 2]> = frames.iter().map(|f| [f[34], f[35]]).collect();

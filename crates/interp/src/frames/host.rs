@@ -9,9 +9,9 @@ use crate::host_table::host_table;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::raw::c_void;
 use wireloom_ir::desc::{FrameEngine, PortKind};
+use wireloom_ir::FramePart;
 use wireloom_runtime::abi::*;
 use wireloom_runtime::program::Packets;
-use wireloom_ir::FramePart;
 use wireloom_runtime::App;
 
 /// Popped frames that are handled at one go: a program may send what it pops to the same queue.

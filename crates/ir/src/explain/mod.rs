@@ -377,7 +377,9 @@ fn carries(m: &Module, p: &Port) -> String {
     match (entry.bytes, c.state.is_empty()) {
         (0, _) => format!("carries {frame}"),
         (n, true) => format!("carries {frame}, and an entry of {n} bytes"),
-        (n, false) => format!("carries {frame}, and an entry of {n} bytes with {}", fields.collect::<Vec<_>>().join(", ")),
+        (n, false) => {
+            format!("carries {frame}, and an entry of {n} bytes with {}", fields.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

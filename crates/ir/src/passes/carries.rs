@@ -52,7 +52,8 @@ struct Live {
 
 impl Live {
     fn of(m: &Module) -> Live {
-        let mut live = Live { queues: vec![BTreeSet::new(); m.ports.len()], inputs: vec![BTreeSet::new(); m.inputs.len()] };
+        let mut live =
+            Live { queues: vec![BTreeSet::new(); m.ports.len()], inputs: vec![BTreeSet::new(); m.inputs.len()] };
         loop {
             let mut next = Live { queues: live.queues.clone(), inputs: live.inputs.clone() };
             for h in &m.handlers {
@@ -103,14 +104,18 @@ impl Live {
             StmtKind::Set(l, _) if !needed.contains(l) => return,
             StmtKind::Output { wire, mark, state, .. } => {
                 let to = m.wires[wire.index()].to;
-                skipped.extend(state.iter().filter(|c| !self.takes(to, Value::Field(c.field))).map(|c| &raw const c.value));
+                skipped.extend(
+                    state.iter().filter(|c| !self.takes(to, Value::Field(c.field))).map(|c| &raw const c.value),
+                );
                 if !self.takes(to, Value::Mark) {
                     skipped.push(mark)
                 }
             }
             StmtKind::Frame { act: FrameAct::Send { port, mark, state, .. }, .. } => {
                 let to = Target::Port { port: *port, index: 0 };
-                skipped.extend(state.iter().filter(|c| !self.takes(to, Value::Field(c.field))).map(|c| &raw const c.value));
+                skipped.extend(
+                    state.iter().filter(|c| !self.takes(to, Value::Field(c.field))).map(|c| &raw const c.value),
+                );
                 if let Some(mark) = mark.as_ref().filter(|_| !self.takes(to, Value::Mark)) {
                     skipped.push(mark)
                 }
@@ -293,7 +298,9 @@ fn senders(m: &Module) -> Vec<Senders> {
         let change = is_changed(b, own, &changes);
         walk::stmts(&b.block, &mut |s| match &s.kind {
             StmtKind::SendFrame { port, .. } => all[port.index()].build = true,
-            StmtKind::Frame { frame, act: FrameAct::Send { port, .. } } => note(m, b, *frame, change, &mut all[port.index()]),
+            StmtKind::Frame { frame, act: FrameAct::Send { port, .. } } => {
+                note(m, b, *frame, change, &mut all[port.index()])
+            }
             StmtKind::Output { wire, frame, .. } => {
                 if let Target::Port { port, .. } = m.wires[wire.index()].to {
                     note(m, b, *frame, change, &mut all[port.index()])
@@ -386,7 +393,8 @@ impl Need<'_> {
         self.add(FramePart::Headers(0));
         let [Step::Field(header), Step::Field(f), ..] = &path.steps[..] else { return };
         let layers = self.m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
-        let sum = |l: &Layer| self.m.unit(l.unit).header.checksum.is_some_and(|c| c.field == *f && c.over != Over::Header);
+        let sum =
+            |l: &Layer| self.m.unit(l.unit).header.checksum.is_some_and(|c| c.field == *f && c.over != Over::Header);
         if layers.iter().any(|l| l.header == *header && sum(l)) {
             self.add(FramePart::Whole)
         }

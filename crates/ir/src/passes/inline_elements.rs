@@ -175,7 +175,9 @@ impl Site<'_> {
             walk::stmt_blocks_mut(&mut s.kind, &mut |b| self.block(b));
             self.depth -= 1;
             match s.kind {
-                StmtKind::Output { wire, frame, mark, state, .. } => self.output(wire, (frame, mark, state), s.span, block),
+                StmtKind::Output { wire, frame, mark, state, .. } => {
+                    self.output(wire, (frame, mark, state), s.span, block)
+                }
                 _ => block.push(s),
             }
         }
@@ -191,8 +193,10 @@ impl Site<'_> {
                 let queue = self.pass.queues.contains(&port);
                 let mark = Some(mark).filter(|m| queue && *m.kind != ExprKind::Int(0));
                 let state = if queue { state } else { Vec::new() };
-                return out
-                    .push(stmt(StmtKind::Frame { frame, act: FrameAct::Send { port, index, mark, state, last: false } }));
+                return out.push(stmt(StmtKind::Frame {
+                    frame,
+                    act: FrameAct::Send { port, index, mark, state, last: false },
+                }));
             }
             Target::Input { input, index } => (input, index),
         };

@@ -469,13 +469,16 @@ impl Checker<'_> {
             && b.locals[1..i.first_field()].iter().all(|l| self.is_uint_of(l.ty, 32));
         self.need(given, &path, "its first locals are not the frame, its mark (u32) and the place of an array (u32)");
         let fields = i.state.iter().zip(b.locals.iter().skip(i.first_field()));
-        let of_field = |(f, l): (&PacketFieldId, &Local)| m.packet.get(f.index()).is_some_and(|f| self.same(f.ty, l.ty));
+        let of_field =
+            |(f, l): (&PacketFieldId, &Local)| m.packet.get(f.index()).is_some_and(|f| self.same(f.ty, l.ty));
         self.need(fields.map(of_field).all(|same| same), &path, "a local is not of the type of its field of the state");
         let mut returns = false;
         walk::stmts(&b.block, &mut |s| returns |= matches!(s.kind, StmtKind::Return(_)));
         self.need(!returns, &path, "it returns");
         let mut asks = false;
-        walk::block_exprs(&b.block, &mut |e| asks |= matches!(*e.kind, ExprKind::FrameMark(_) | ExprKind::PacketState(..)));
+        walk::block_exprs(&b.block, &mut |e| {
+            asks |= matches!(*e.kind, ExprKind::FrameMark(_) | ExprKind::PacketState(..))
+        });
         self.need(!asks, &path, "it asks for the mark or the state of a queue's packet, which are locals");
         self.body(&path, b, Code { kind: Kind::Event, ret: None, preset: i.given(), reply: None, conn: false });
     }

@@ -105,7 +105,11 @@ impl Compiler<'_> {
             return Err(self.error("E0632", path.span, "this is no element"));
         };
         if let Some(t) = &f.ty {
-            let d = Diagnostic::error("E0695", t.span, format!("`{}` has the type that `{}` gives it", name.name, e.name.name));
+            let d = Diagnostic::error(
+                "E0695",
+                t.span,
+                format!("`{}` has the type that `{}` gives it", name.name, e.name.name),
+            );
             return Err(self.report(d.hint("leave out the type and the value")));
         }
         let own = e.members.iter().filter_map(|m| match &m.kind {
@@ -136,7 +140,9 @@ impl Compiler<'_> {
                 Some(s) => d.also(super::handlers::at(&s), "a packet comes from here without it"),
                 None => d.note("a packet that has just come in has no value there"),
             };
-            self.once(d.hint(format!("write it on each way to here, or give it a value to begin with: `{name}: … = 0`")));
+            self.once(
+                d.hint(format!("write it on each way to here, or give it a value to begin with: `{name}: … = 0`")),
+            );
         }
     }
 }
@@ -204,8 +210,10 @@ impl Lower<'_, '_> {
     /// The packet's state that goes on with it: all of it. The pass `carries` drops what nobody
     /// reads.
     pub(crate) fn state_at_hand(&mut self) -> Vec<ir::Carried> {
-        let all: Vec<(String, PacketFieldId, ir::TyId)> =
-            (0u32..).zip(&self.cx.m.packet).map(|(n, f)| (short(&f.name).to_string(), PacketFieldId(n), f.ty)).collect();
+        let all: Vec<(String, PacketFieldId, ir::TyId)> = (0u32..)
+            .zip(&self.cx.m.packet)
+            .map(|(n, f)| (short(&f.name).to_string(), PacketFieldId(n), f.ty))
+            .collect();
         for (name, f, ty) in all {
             if !self.fields.contains_key(&f) {
                 let l = self.new_local_of(&name, ty);

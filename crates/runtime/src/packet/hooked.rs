@@ -59,7 +59,9 @@ impl Gives {
         let (to, came) = match self {
             Gives::To { port, instance } => (Some((port, instance)), Came { n: f.n, words: 0 }),
             Gives::Noted => (None, Came { n: f.n, words: 0 }),
-            Gives::LongCarried { port, instance, .. } if f.n < LONG => (Some((port, instance)), Came { n: f.n, words: 0 }),
+            Gives::LongCarried { port, instance, .. } if f.n < LONG => {
+                (Some((port, instance)), Came { n: f.n, words: 0 })
+            }
             Gives::Carried { words } | Gives::LongCarried { words, .. } => {
                 let words = usize::from(words);
                 if (f.head as usize) < (words + 2) * NOTE {
@@ -95,7 +97,9 @@ impl Came {
     pub fn entry(self, f: &wl_frame, own: &mut [u64]) {
         match own.first_mut() {
             // Of a whole frame without a note all is there.
-            Some(first) if self.words == 0 => *first = u64::from_ne_bytes([f.n.to_ne_bytes(), [0; 4]].concat().try_into().unwrap_or_default()),
+            Some(first) if self.words == 0 => {
+                *first = u64::from_ne_bytes([f.n.to_ne_bytes(), [0; 4]].concat().try_into().unwrap_or_default())
+            }
             _ => own.iter_mut().take(self.words).enumerate().for_each(|(k, w)| *w = word(f, self.words + 2 - k)),
         }
     }
@@ -161,6 +165,9 @@ mod tests {
         let came = Gives::LongCarried { words: 2, port: 1, instance: 2 }.read(&mut f).expect("no note is needed");
         let mut own = [u64::MAX; 2];
         came.entry(&f, &mut own);
-        assert_eq!((f.out, came.n, own[0].to_ne_bytes()[..4].to_vec()), (1 << 16 | 2, 60, 60u32.to_ne_bytes().to_vec()));
+        assert_eq!(
+            (f.out, came.n, own[0].to_ne_bytes()[..4].to_vec()),
+            (1 << 16 | 2, 60, 60u32.to_ne_bytes().to_vec())
+        );
     }
 }

@@ -12,10 +12,10 @@ use super::batch::{Batch, Buf, NONE};
 use super::offload::{Large, Undone, HEADER};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
+use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
-use std::cell::UnsafeCell;
 use std::sync::{Arc, Mutex, OnceLock};
 use wireloom_ir::desc;
 

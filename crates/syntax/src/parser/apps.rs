@@ -4,8 +4,8 @@ use super::exprs::expr_of;
 use super::recover::nearest;
 use super::{Abort, Column, Parser, P};
 use crate::ast::{
-    Arg, Block, Device, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, PacketField, Path,
-    Port, Stmt, StmtKind, Table, Type, TypeArg, TypeKind, CONTROLS, STOPPED,
+    Arg, Block, Device, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, PacketField,
+    Path, Port, Stmt, StmtKind, Table, Type, TypeArg, TypeKind, CONTROLS, STOPPED,
 };
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;

@@ -61,7 +61,13 @@ fn read(m: &Module, field: PacketFieldId, entry: &[u8], at: layout::EntryField) 
 
 /// Fills the entry of a frame that goes to a queue: that of the frame at hand if it is `moved`.
 /// `n`: its bytes; `top`: where its headers end.
-pub fn fill(m: &Module, a: &Activation, port: PortId, state: &State, (moved, n, top): (Option<*const wl_frame>, u32, u32)) {
+pub fn fill(
+    m: &Module,
+    a: &Activation,
+    port: PortId,
+    state: &State,
+    (moved, n, top): (Option<*const wl_frame>, u32, u32),
+) {
     let Some(carries) = m.carries(port) else { return };
     // SAFETY: the core is the program's own while it runs.
     let Some(entry) = (unsafe { slot(m, a.core, moved) }) else { return };
