@@ -459,3 +459,73 @@ fn batches_save_transactions() {
         assert_eq!(many, counts("batch=16"), "another run counts the same");
     }
 }
+
+/// The card's process for a machine: the runtime's rings and the generated C.
+fn card(folder: &Folder, target: Option<&str>) -> String {
+    let root = wireloom_tests::root();
+    let name = |what: &str| folder.name_of(&format!("{}-{what}", target.unwrap_or("here")));
+    let gcc = target.map_or("cc".into(), |t| format!("{}-gcc", t.replace("-unknown", "")));
+    let mut compile = std::process::Command::new(&gcc);
+    compile.args(["-std=gnu11", "-O1", "-c", "-o", &name("card.o")]).arg(root.join("tests/nic/card.c"));
+    compile.arg("-I").arg(root.join("support")).arg(format!("-DGENERATED=\"{}\"", folder.name_of("split.c")));
+    let out = finish(&mut compile);
+    assert_eq!(out.code, Some(0), "{gcc}: {}", out.text);
+    let mut build = std::process::Command::new("rustc");
+    build.args(["--edition", "2021", "-O", "-o", &name("card")]).arg(root.join("tests/nic/card.rs"));
+    build.args(["-C", &format!("link-arg={}", name("card.o"))]);
+    if let Some(target) = target {
+        build.args(["--target", target, "-C", &format!("linker={gcc}")]);
+    }
+    let out = finish(&mut build);
+    assert_eq!(out.code, Some(0), "rustc: {}", out.text);
+    name("card")
+}
+
+/// Whether rustc has the library of a target. If not: says so, and fails the test in CI.
+fn has_target(target: &str) -> bool {
+    let out = finish(std::process::Command::new("rustc").args(["--print", "target-libdir", "--target", target]));
+    let found = out.code == Some(0) && std::path::Path::new(out.text.trim()).is_dir();
+    if !found {
+        assert!(std::env::var_os("CI").is_none(), "rustc has no {target}; scripts/setup.sh test adds it");
+        eprintln!("SKIPPED: rustc has no {target} (`rustup target add {target}`)");
+    }
+    found
+}
+
+/// The card's processor is of another kind: its process runs by an emulator, and the rings lie between
+/// them. The same frames and marks come back.
+#[test]
+fn a_processor_of_another_kind() {
+    use wireloom_tests::process::require_tool;
+    let target = "aarch64-unknown-linux-gnu";
+    if !require_tool("aarch64-linux-gnu-gcc") || !require_tool("qemu-aarch64") || !has_target(target) {
+        return;
+    }
+    let folder = Folder::new("nic-aarch64");
+    let program = wireloom_tests::root().join("tests/nic/split.loom");
+    let emitted = std::process::Command::new(Wireloom::binary()).args(["emit", "c"]).arg(&program).output();
+    std::fs::write(folder.file("split.c"), emitted.expect("it runs").stdout).expect("the folder is writable");
+    let (here, there) = (card(&folder, None), card(&folder, Some(target)));
+    let (frames, mut came) = ("3000", Vec::new());
+    for (n, emulated) in [false, true].into_iter().enumerate() {
+        let (rings, out) = (folder.name_of(&format!("rings-{n}")), folder.name_of(&format!("out-{n}")));
+        let made = finish(std::process::Command::new(&here).args(["make", &rings]));
+        assert_eq!(made.code, Some(0), "{}", made.text);
+        let mut run = std::process::Command::new(if emulated { "qemu-aarch64" } else { here.as_str() });
+        if emulated {
+            run.args(["-L", "/usr/aarch64-linux-gnu", &there]);
+        }
+        let mut card = run.args(["run", &rings, frames]).spawn().expect("it starts");
+        let fed = finish(std::process::Command::new(&here).args(["feed", &rings, frames, &out]));
+        assert_eq!(fed.code, Some(0), "{}", fed.text);
+        assert!(card.wait().expect("it ends").success(), "emulated: {emulated}");
+        came.push(std::fs::read_to_string(&out).expect("what came back"));
+    }
+    assert!(came[0] == came[1], "the two processors make different frames");
+    let lines: Vec<&str> = came[0].lines().collect();
+    let marks = lines.iter().filter(|l| l.starts_with("1001 ")).count();
+    assert_eq!((lines.len(), marks), (3000, 11), "marks count the packets of each source");
+    // The new addresses: 10.9.9.9.
+    let edited = lines.iter().filter(|l| l.contains("10, 9, 9, 9")).count();
+    assert_eq!(edited, 3000 - 3000_usize.div_ceil(9));
+}
