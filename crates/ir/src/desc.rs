@@ -69,6 +69,9 @@ pub struct SegmentDesc {
 pub struct NicDesc {
     pub ports: Vec<bool>,
     pub tables: Vec<bool>,
+    /// Bytes of a queue's entries ([`crate::layout::Entry`]), by port.
+    #[serde(default)]
+    pub entries: Vec<u32>,
 }
 
 impl SegmentDesc {

@@ -91,7 +91,7 @@ impl Sender {
         match &mut self.out {
             Out::Ring(ring, _) => drop(ring.put(item)),
             Out::Link(link) => {
-                link.put(&item.frame, item.now);
+                link.put(item.buf, &item.frame, item.now);
                 spent.push(item.buf);
             }
         }

@@ -30,10 +30,10 @@ mod tell;
 
 pub use agent::{Agent, Work};
 pub use layout::{Side, Way};
-pub use link::{LinkIn, LinkOut};
+pub use link::{Carried, LinkIn, LinkOut};
 pub use meter::{Cost, Link, PARAMETERS};
 pub use mirror::Tables;
 pub use peer::{Peer, Served};
 pub use role::{Inherited, Role};
 pub use shared::Joint;
-pub use tell::{metrics, summary};
+pub use tell::{explained, metrics, summary};
