@@ -1,5 +1,5 @@
 //! Segments on a NIC, in a process of their own: the same frames, tables, counters and faults as on
-//! the CPU. Each of the two processes may be killed, told to end, or find the shared memory spoiled.
+//! the CPU. Each of the two processes may be killed, told to end, or find the memory spoiled.
 
 use crate::packet_segments::{program, run, MEET, OUTS, WIDE};
 use std::net::UdpSocket;
@@ -372,8 +372,8 @@ fn memory(pid: u32) -> std::fs::File {
     std::fs::OpenOptions::new().read(true).write(true).open(path).expect("it can be opened")
 }
 
-/// Noise in the rings, again and again, while frames flow: it is counted, nobody crashes, and behind
-/// it frames come again.
+/// Noise in the rings, again and again, while frames flow: it is counted, nobody crashes, and
+/// behind it frames come again.
 #[test]
 fn noise_in_shared_memory_does_no_harm() {
     let live = live("nic-noise", "lossless", &[]);
@@ -429,8 +429,8 @@ fn mistakes_are_told() {
     assert!(frames.iter().all(|f| sport(&f.1) > 0), "the capture is as it was");
 }
 
-/// The microbenchmark of queue synchronisation: 7 to 16 times fewer transactions, the same bytes, the
-/// same counts in each run.
+/// The microbenchmark of queue synchronisation: 7 to 16 times fewer transactions, the same bytes,
+/// the same counts in each run.
 #[test]
 fn batches_save_transactions() {
     let folder = Folder::new("nic-batches");
@@ -488,8 +488,8 @@ fn has_target(target: &str) -> bool {
     found
 }
 
-/// The card's processor is of another kind: its process runs by an emulator, and the rings lie between
-/// them. The same frames and marks come back.
+/// The card's processor is of another kind: its process runs by an emulator, and the rings lie
+/// between them. The same frames and marks come back.
 #[test]
 fn a_processor_of_another_kind() {
     use wireloom_tests::process::require_tool;

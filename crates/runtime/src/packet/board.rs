@@ -1,7 +1,7 @@
 //! The state that cores show to each other: how far each has come, its time, and whether it sleeps.
 //!
-//! Each core writes its own place and reads the others'. The places lie in memory of the process, or
-//! in memory that two processes share ([`super::nic`]).
+//! Each core writes its own place and reads the others'. The places lie in memory of the process,
+//! or in memory that two processes share ([`super::nic`]).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Release, Ordering::SeqCst};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The agent: a thread of the CPU's process that looks after the process of the NIC.
 //!
-//! It starts that process, shows its counters, has signals run on its cores, and passes on the end. A
-//! process that has ended too early is started again, after a while if it did not live long. A run on
-//! captures cannot go on without it, and ends with an error.
+//! It starts that process, shows its counters, has signals run on its cores, and passes on the end.
+//! A process that has ended too early is started again, after a while if it did not live long. A
+//! run on captures cannot go on without it, and ends with an error.
 
 use super::channel::Channel;
 use super::mirror::Mirror;

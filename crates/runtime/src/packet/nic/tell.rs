@@ -121,8 +121,8 @@ pub fn summary(joint: &Joint) -> Vec<String> {
     queues(joint).iter().map(line).collect()
 }
 
-/// The cost of full batches for queues that lead over the link, and its parameters. Empty: there are
-/// none.
+/// The cost of full batches for queues that lead over the link, and its parameters. Empty: there
+/// are none.
 pub fn explained(desc: &Desc, link: &Link) -> String {
     let mut lines = Vec::new();
     for (n, port) in desc.ports.iter().enumerate() {
