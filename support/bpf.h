@@ -23,7 +23,6 @@ static long (*const bpf_probe_read_kernel)(void *to, uint32_t n, const void *fro
 static long (*const bpf_xdp_load_bytes)(struct xdp_md *ctx, uint32_t at, void *to, uint32_t n) = (void *)189;
 static long (*const bpf_xdp_store_bytes)(struct xdp_md *ctx, uint32_t at, void *from, uint32_t n) = (void *)190;
 static long (*const bpf_redirect_map)(void *map, uint64_t key, uint64_t flags) = (void *)51;
-static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
 static long (*const bpf_xdp_adjust_meta)(struct xdp_md *ctx, int delta) = (void *)54;
 static uint64_t (*const bpf_jiffies64)(void) = (void *)118;
 static long (*const bpf_ringbuf_output)(void *ring, const void *record, uint64_t n, uint64_t flags) = (void *)130;

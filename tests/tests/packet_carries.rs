@@ -58,7 +58,7 @@ element Spread {
 app carried {
     port wire = nic("a"), out = nic("b"), side = nic("c"), rest = nic("d")
     state of packet { Top.user, Top.hops, Top.from, Top.late, n: u64 = 3 }
-    queue none { depth 7, lossless CARRIES }
+    queue light { depth 7, lossless CARRIES }
     queue heads { depth 7, instances 2, lossless CARRIES }
     queue whole { depth 7, lossless CARRIES }
     queue again { depth 7, lossless CARRIES }
@@ -68,12 +68,12 @@ app carried {
     counter users, bytes, ports
     segment rx on cpu(0) {
         wire -> top -> own -> spread
-        spread.a -> none
+        spread.a -> light
         spread.b -> steer heads by .len
         spread.c -> whole
     }
     segment work on cpu(1) {
-        on none(p) {
+        on light(p) {
             users += u64(p.user) ^ p.n
             bytes += u64(p.len)
             p.n += u64(p.hops)
@@ -120,7 +120,7 @@ fn what_crosses_is_found_and_shown() {
     let m = module(&folder.file("program.loom"));
     let of = |name: &str| m.ports.iter().find(|p| p.name == name).map(|p| p.carries.clone()).expect("the queue");
     let names = |name: &str| of(name).state.iter().map(|f| m.packet[f.index()].name.clone()).collect::<Vec<_>>();
-    assert_eq!((of("none").part, of("again").part), (FramePart::Nothing, FramePart::Nothing));
+    assert_eq!((of("light").part, of("again").part), (FramePart::Nothing, FramePart::Nothing));
     assert!(matches!(of("heads").part, FramePart::Headers(_)) && of("whole").part == FramePart::Whole);
     assert_eq!(names("whole"), ["Top.user"]);
     assert_eq!(names("heads"), ["Top.user", "Top.hops"]);

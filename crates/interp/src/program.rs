@@ -402,10 +402,6 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
         return;
     };
     let Some(unit) = h.on.frame_unit() else { return };
-    if matches!(h.on, On::Frame { port, .. } if m.is_queue(port)) {
-        // SAFETY: by contract.
-        unsafe { (*core).at = f };
-    }
     // SAFETY: by contract.
     let tell = |kind: u16, place: u32| unsafe {
         if let Some(count) = (*(*core).host).fault {
@@ -422,6 +418,10 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
     frame.raw = f;
     // Where it leaves through is not known yet; a queue's frame has its mark there.
     f.out = WL_GONE;
+    if matches!(h.on, On::Frame { port, .. } if m.is_queue(port)) {
+        // SAFETY: by contract.
+        unsafe { (*core).at = f };
+    }
     // SAFETY: by contract.
     let act = unsafe { activation(inner, core, std::ptr::null_mut()) };
     *act.frame.borrow_mut() = Some(frame);

@@ -197,13 +197,13 @@ app several {
     state of packet { Guess.user, Guess.tries }
     queue all { depth 64, carries whole }
     queue heads { depth 64, instances 3 }
-    queue none { depth 64 }
+    queue light { depth 64 }
     counter users, tried
     guess = Guess() on xdp
     segment front on xdp {
         wire -> guess
     }
-    guess -> match { .udp => mark -> heads[1], .tcp => all, else => none }
+    guess -> match { .udp => mark -> heads[1], .tcp => all, else => light }
     mark = Mark()
     segment back on cpu(0) {
         on all(p) { users += u64(p.user)  p -> copy }
@@ -211,7 +211,7 @@ app several {
             users += u64(p.user + i + p.mark)
             [Ethernet { type: 0x0800 }, Ipv4 { ttl: p.tries, proto: 17 }, Udp { src: p.udp.dst, dst: u16(p.mark) }] -> out
         }
-        on none(p) { users += u64(p.user)  tried += u64(p.tries) }
+        on light(p) { users += u64(p.user)  tried += u64(p.tries) }
     }
 }
 element Mark { in x: packet  out y: packet  on x(p) { p.mark = p.len * 3  p -> y } }
@@ -251,5 +251,130 @@ fn live() {
         let ports: Vec<[u8; 2]> = sent.iter().map(|f| [f[36], f[37]]).collect();
         let expected: Vec<[u8; 2]> = frames.iter().map(|f| [f[34], f[35]]).collect();
         assert!(ports == expected, "{mode}: {} of {}: {said}", ports.len(), expected.len());
+    }
+}
+
+/// Programs at random: fields of all types, marks, and queues behind which this and that is read.
+fn generated(seed: u64) -> String {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let all = [
+        ("a", "u8", "u8(p.len & 255)"),
+        ("b", "u16", "u16(p.len * 5 & 65535)"),
+        ("c", "u32", "p.len * 77"),
+        ("d", "u64", "hash(p.len)"),
+        ("e", "bool", "p.len % 2 == 0"),
+        ("f", "ip", "if p.ip { p.ip.src } else { 10.7.7.7 }"),
+        ("g", "i32", "-5 - i32(p.len)"),
+        ("h", "mac", "if p.eth { p.eth.src } else { 02:00:00:00:00:07 }"),
+    ];
+    let firsts = [" = 9", " = 900", " = 70000", " = 5", " = true", " = 10.0.0.3", " = -77", " = 02:00:00:00:00:09"];
+    let (mut fields, mut sets) = (Vec::new(), String::new());
+    for ((name, ty, value), first) in all.into_iter().zip(firsts).filter(|_| rng.bool()).collect::<Vec<_>>() {
+        let always = rng.bool();
+        fields.push((name, format!("{name}: {ty}{}", if always && rng.bool() { "" } else { first })));
+        match (always, rng.u8(..3)) {
+            (true, _) => sets += &format!("p.{name} = {value}\n"),
+            (false, 0) => sets += &format!("if p.udp {{ p.{name} = {value} }}\n"),
+            (false, _) => sets += &format!("for _i in 0..p.len % 4 {{ if p.len > 90 {{ p.{name} = {value} }} }}\n"),
+        }
+    }
+    let (mut queues, mut handlers, mut ways) = (String::new(), String::new(), String::new());
+    for n in 0..rng.usize(1..4) {
+        let whole = if rng.u8(..6) == 0 { ", carries whole" } else { "" };
+        queues += &format!("queue q{n} {{ depth 64, instances 3{whole} }}\n");
+        let mut reads = String::new();
+        for _ in 0..rng.usize(0..4) {
+            let field = fields.get(rng.usize(..fields.len().max(1))).map(|f| f.0);
+            reads += &match (rng.u8(..8), field) {
+                (0..=3, Some(f)) => format!("sum{n} += hash(p.{f}) % 1000\n"),
+                (4, _) => format!("sum{n} += u64(p.mark)\n"),
+                (5, _) => format!("if p.udp {{ sum{n} += u64(p.udp.dst) + u64(p.udp.length) }}\n"),
+                (6, _) => format!("if p.ip {{ sum{n} += hash((p.ip.src, p.ip.ttl)) % 999 }}\n"),
+                _ => format!("sum{n} += hash(slice(p.payload, 0, {})) % 1000\n", rng.u8(..90)),
+            };
+        }
+        let end = match rng.u8(..10) {
+            0 => "p -> out\n".to_string(),
+            1 => format!("sum{n} += hash(p.payload) % 1000\n"),
+            2 => format!("if p.tcp and checksum_ok(p.tcp) {{ sum{n} += 1 }}\n"),
+            _ => format!(
+                "if p.len % 3 == 0 {{ [Ethernet {{ type: u16(p.len & 65535) }}, text(sum{n}), text(i)] -> out }}\n"
+            ),
+        };
+        handlers += &format!("on q{n}[i](p) {{\nif i == 7 {{ return }}\n{reads}{end}}}\n");
+        let mark = if rng.bool() { "p.mark = p.len * 3\n" } else { "" };
+        let place = if rng.bool() { "p.len % 3".to_string() } else { rng.u8(..3).to_string() };
+        let test = ["p.udp", "p.len % 2 == 1", "p.ip", "p.tcp or p.len > 200"][rng.usize(..4)];
+        ways += &format!("if {test} {{ {mark}p -> q{n}[{place}]\nreturn }}\n");
+    }
+    let state = match fields.is_empty() {
+        true => String::new(),
+        false => {
+            format!("state of packet {{ {} }}\n", fields.iter().map(|f| f.1.as_str()).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let sums: String = (0..4).map(|n| format!("state sum{n}: u64\n")).collect();
+    let told = "every 1h { log sum0, sum1, sum2, sum3 }\n";
+    format!(
+        "app made {{
+    port wire = nic(\"eth0\"), out = memory(\"out\")
+    {state}{queues}{sums}
+    segment front on xdp {{ on wire(p) {{ {sets}{ways} }} }}
+    segment back on cpu(0) {{ {handlers}{told} }}
+}}
+"
+    )
+}
+
+/// As many as `WIRELOOM_SEEDS` says.
+#[test]
+fn generated_queues() {
+    let mut sum = Crossed::default();
+    for seed in wireloom_tests::programs::seeds(12) {
+        let n = std::cell::Cell::new(0);
+        let some = |each: Taker| {
+            long_and_short(&mut |bytes| {
+                n.set(n.get() + 1);
+                // Each program sees some of them.
+                if (n.get() + seed).is_multiple_of(9) {
+                    each(bytes)
+                }
+            })
+        };
+        let Some(s) = crossed(&generated(seed), |_| true, some) else { return };
+        assert!(s.given > 50, "seed {seed}: {s:?}");
+        (sum.given, sum.cut, sum.sent) = (sum.given + s.given, sum.cut + s.cut, sum.sent + s.sent);
+    }
+    assert!(sum.given > 5000 && sum.cut > 300 && sum.sent > 500, "{sum:?}");
+}
+
+/// Floem's table of inferred transfers: bytes that cross for a packet of 1,024, by the share of it
+/// that is read behind the queue. What lies in front of a frame counts, too.
+#[test]
+fn bytes_by_live_share() {
+    const SIZE: usize = 1024;
+    eprintln!("live share   whole frames   carried   times fewer");
+    for share in [20, 40, 60, 80, 100] {
+        let live = SIZE * share / 100;
+        let read = if share == 100 { "p.payload".into() } else { format!("slice(p.payload, 0, {})", live - 42) };
+        let text = format!(
+            "app live {{
+    port wire = nic(\"eth0\")
+    state of packet {{ flow: u64 }}
+    queue q {{ depth 64 }}
+    counter sum
+    segment front on xdp {{ on wire(p) where p.ip and p.udp {{ p.flow = hash((p.udp.src, p.udp.dst))  p -> q }} }}
+    segment back on cpu(0) {{ on q(p) {{ sum += p.flow % 7 + hash({read}) % 7 }} }}
+}}
+"
+        );
+        let frames = |each: Taker| (0..200).for_each(|n| each(&udp(7, 1000 + n, 53, SIZE - 42)));
+        let part = |p| matches!(p, FramePart::Headers(_) | FramePart::Whole);
+        let Some(sum) = crossed(&text, part, frames) else { return };
+        let note = 16 + if share == 100 { 8 } else { 16 };
+        let (whole, came) = (SIZE + 24, sum.came as usize / 200 + note);
+        eprintln!("{share:9} % {whole:14} {came:9} {:13.2}", whole as f64 / came as f64);
+        assert_eq!((sum.given, sum.whole), (200, 200 * SIZE as u64));
+        assert!((live..=live + 8 + note).contains(&came), "{share} %: {came}");
     }
 }

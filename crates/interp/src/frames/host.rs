@@ -40,6 +40,9 @@ struct Lent {
     /// Its memory.
     from: usize,
     to: usize,
+    /// The core, of a frame that comes from a queue: as long as the program has not taken its mark
+    /// (`wl_core.at`), the mark stands where it leaves through.
+    marked: Option<*const wl_core>,
     /// It has been moved, and is gone.
     taken: bool,
     /// The entry of a copy, and that of the frame.
@@ -164,7 +167,9 @@ impl Host {
         // SAFETY: the frame lives while it is lent, and the program is inside a call of ours or has
         // ended.
         let f = unsafe { *lent.frame };
-        if f.out == WL_GONE {
+        // SAFETY: as above.
+        let has_mark = lent.marked.is_some_and(|core| unsafe { (*core).at } != lent.frame);
+        if f.out == WL_GONE || has_mark {
             return;
         }
         lent.taken = true;
@@ -244,10 +249,13 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
         wire: f.wire.max(n as u32),
         out: if h.is_queue(f.port as u32) { f.mark } else { WL_GONE },
     };
+    // SAFETY: by contract.
+    let at_before = unsafe { (*core).at };
     let outer = h.lent.replace(Lent {
         frame: &raw mut frame,
         from: range.start as usize,
         to: range.end as usize,
+        marked: h.is_queue(f.port as u32).then_some(core.cast_const()),
         taken: false,
         entries: [vec![0; h.entry], f.entry.clone(), vec![0; h.entry - f.entry.len().min(h.entry)]].concat(),
     });
@@ -257,15 +265,18 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
     // SAFETY: one frame, in memory that lives here; the program builds anew.
     unsafe {
         (*core).out.p = (*core).out.start;
-        let outer = ((*core).frames, (*core).entries);
+        let before = ((*core).frames, (*core).entries);
+        (*core).at = std::ptr::null_mut();
         ((*core).frames, (*core).entries) = (&raw mut frame, entries);
         batch(this, core, handler, &raw mut frame, 1);
-        ((*core).frames, (*core).entries) = outer;
+        ((*core).frames, (*core).entries) = before;
     }
     // SAFETY: the program has ended.
     let h = unsafe { host(core) };
     h.take_moved();
     h.lent = outer;
+    // SAFETY: by contract.
+    unsafe { (*core).at = at_before };
 }
 
 /// The functions that a runner's programs call.

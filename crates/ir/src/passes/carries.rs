@@ -250,7 +250,7 @@ fn looked_at(m: &Module, unit: UnitId) -> Option<u32> {
 }
 
 /// The bytes before a header's first part of varying size, if the header has nothing behind it that
-/// the search looks at.
+/// decides whether it is there.
 #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn first_bytes(m: &Module, header: UnitId) -> Option<u32> {
     let unit = m.unit(header);
@@ -258,10 +258,12 @@ fn first_bytes(m: &Module, header: UnitId) -> Option<u32> {
     for f in unit.body.iter().map(|f| &unit.fields[f.index()]) {
         match (&f.kind, field_size(m, f)) {
             (FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Nothing, _) => {}
-            (FieldKind::Bytes { extent: Extent::Length(_), .. }, None) => varies = true,
+            (FieldKind::Bytes { extent: Extent::Length(_), class: None, .. }, None) => varies = true,
             (FieldKind::UInt { .. } | FieldKind::Bytes { .. } | FieldKind::Unit { .. }, Some(_)) if !varies => {
                 at += step(m, f)
             }
+            // Read once the header is there.
+            (FieldKind::UInt { .. } | FieldKind::Bytes { class: None, .. }, Some(_)) if f.within.is_none() => {}
             _ => return u32::try_from(unit.max).ok(),
         }
     }

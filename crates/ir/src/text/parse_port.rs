@@ -71,9 +71,9 @@ impl Parser {
         Ok(Carries { part, fixed: self.eat_word("fixed"), state: self.packet_fields()? })
     }
 
-    /// `state (a#0, b#1)`, if it is there.
+    /// `fields (a#0, b#1)`, if it is there.
     pub fn packet_fields(&mut self) -> Res<Vec<PacketFieldId>> {
-        if self.eat_word("state") {
+        if self.eat_word("fields") {
             self.list(|p| p.index().map(PacketFieldId))
         } else {
             Ok(Vec::new())

@@ -446,7 +446,7 @@ impl Printer<'_> {
     fn packet_fields(&self, fields: &[PacketFieldId]) -> String {
         match fields {
             [] => String::new(),
-            all => format!(" state ({})", all.iter().map(|f| self.packet_field(*f)).collect::<Vec<_>>().join(", ")),
+            all => format!(" fields ({})", all.iter().map(|f| self.packet_field(*f)).collect::<Vec<_>>().join(", ")),
         }
     }
 
