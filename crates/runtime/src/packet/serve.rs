@@ -178,6 +178,7 @@ impl Prepared {
             if !here[index] {
                 continue;
             }
+            core.set_rank(here[..index].iter().filter(|h| **h).count() as u32);
             core.crowded = segmented && cpus.iter().filter(|c| **c == cpus[index]).count() > 1;
             let inserting = inserting.take();
             if inserting.is_some() {
