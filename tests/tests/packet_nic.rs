@@ -318,8 +318,9 @@ fn a_killed_process_is_started_again() {
             assert_eq!(live.send(30, 64), 30, "{}", live.run.app.output());
             assert_eq!(live.metric("wireloom_nic_restarts_total{app=\"two\"}"), round);
         }
-        let received = live.metric("wireloom_frames_received_total{app=\"two\",port=\"wire\"}");
-        assert!(received >= 80, "counts of ended processes stay: {received}");
+        eventually("the counts of ended processes stay", || {
+            live.metric("wireloom_frames_received_total{app=\"two\",port=\"wire\"}") >= 80
+        });
         assert_eq!(live.metric("wireloom_link_damaged_total{app=\"two\",queue=\"down\",kind=\"damaged\"}"), 0);
         let said = live.ends(None);
         assert!(said.contains("has ended by signal 9; it is started again"), "{said}");
