@@ -1,13 +1,13 @@
-//! A process for a card's processor of another kind, without the runtime: the runtime's own rings, and
-//! the generated C of a segment. The test `packet_nic::a_processor_of_another_kind` compiles it for
-//! this machine and for aarch64.
+//! A process for a card's processor of another kind, without the runtime: the runtime's own rings,
+//! and the generated C of a segment. The test `packet_nic::a_processor_of_another_kind` compiles it
+//! for this machine and for aarch64.
 //!
 //!     card make FILE
 //!     card run FILE FRAMES
 //!     card feed FILE FRAMES OUT
 //!
-//! FILE holds two rings, one behind the other: to the card, and back. `feed` puts frames in, and writes
-//! what comes back to OUT.
+//! FILE holds two rings, one behind the other: to the card, and back. `feed` puts frames in, and
+//! writes what comes back to OUT.
 
 #![allow(dead_code)]
 

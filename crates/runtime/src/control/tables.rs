@@ -14,7 +14,7 @@ use crate::view::{Hosted, View};
 use serde_json::{json, Value};
 use std::ops::Range;
 use std::sync::Arc;
-use wireloom_ir::desc::{ArgDesc, Desc, ParamValue, ResultType, SignalDesc, TableDesc};
+use wireloom_ir::desc::{ArgDesc, Desc, ParamValue, ResultType, SegmentDesc, SignalDesc, TableDesc};
 use wireloom_ir::text::table_kind;
 
 /// Entries that one job inserts or removes, about.
@@ -71,8 +71,16 @@ impl<'v> HostedTable<'v> {
         if self.per_core() {
             self.hosted.cores(self.is().half)
         } else {
-            0..1
+            let home = self.home();
+            home..home + 1
         }
+    }
+
+    /// The first core of the process that has the table.
+    fn home(&self) -> usize {
+        let nic = self.desc.nic.tables.get(self.index) == Some(&true);
+        let of = SegmentDesc::of_cores(&self.desc.segments);
+        of.iter().position(|s| self.desc.segments[*s].nic == nic).unwrap_or(0)
     }
 
     /// Cores that are read.

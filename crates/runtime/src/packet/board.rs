@@ -1,9 +1,9 @@
 //! The state that cores show to each other: how far each has come, its time, and whether it sleeps.
 //!
-//! Each core writes its own place and reads the others'. The places lie in memory of the process, or
-//! in memory that two processes share ([`super::nic`]).
+//! Each core writes its own place and reads the others'. The places lie in memory of the process,
+//! or in memory that two processes share ([`super::nic`]).
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Release, Ordering::SeqCst};
 use std::sync::Arc;
 
 /// How far a core has come; it goes on to greater ones only.
@@ -19,7 +19,18 @@ pub mod stage {
 #[derive(Default)]
 pub struct Upstream {
     pub clock: AtomicU64,
-    pub ended: AtomicBool,
+    /// Not 0: it sends no more. (No `AtomicBool`: another process may write any number.)
+    ended: AtomicU32,
+}
+
+impl Upstream {
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Acquire) != 0
+    }
+
+    pub fn end(&self) {
+        self.ended.store(1, Release);
+    }
 }
 
 /// What it tells all.
@@ -27,7 +38,7 @@ pub struct Upstream {
 #[derive(Default)]
 struct Told {
     stage: AtomicU32,
-    sleeping: AtomicBool,
+    sleeping: AtomicU32,
 }
 
 #[repr(C, align(128))]
@@ -79,18 +90,18 @@ impl Board {
     }
 
     pub fn sleeps(&self, core: usize) -> bool {
-        self.0.places()[core].told.sleeping.load(SeqCst)
+        self.0.places()[core].told.sleeping.load(SeqCst) != 0
     }
 
     pub fn set_sleeping(&self, core: usize, sleeping: bool) {
-        self.0.places()[core].told.sleeping.store(sleeping, SeqCst);
+        self.0.places()[core].told.sleeping.store(sleeping.into(), SeqCst);
     }
 
     /// A core begins anew.
     pub fn forget(&self, core: usize) {
         let p = &self.0.places()[core];
         p.told.stage.store(0, SeqCst);
-        p.told.sleeping.store(false, SeqCst);
-        p.upstream.ended.store(false, SeqCst);
+        p.told.sleeping.store(0, SeqCst);
+        p.upstream.ended.store(0, SeqCst);
     }
 }

@@ -157,7 +157,7 @@ impl Receiver {
     /// The oldest frame's time, or what the empty ring promises; whether there is a frame.
     fn next(&mut self) -> (u64, bool) {
         // A time that was published before the ring was found empty holds.
-        let said = self.from.as_ref().map(Shown::upstream).map(|u| (u.ended.load(Acquire), u.clock.load(Acquire)));
+        let said = self.from.as_ref().map(Shown::upstream).map(|u| (u.has_ended(), u.clock.load(Acquire)));
         match (self.way.peek(), said) {
             (Some(now), _) => (now, true),
             (None, Some((false, clock))) => (clock, false),
@@ -174,7 +174,7 @@ impl Receiver {
     }
 
     fn has_ended(&mut self) -> bool {
-        let ended = self.from.as_ref().is_none_or(|u| u.upstream().ended.load(Acquire));
+        let ended = self.from.as_ref().is_none_or(|u| u.upstream().has_ended());
         ended && !self.next().1
     }
 }
@@ -340,7 +340,7 @@ impl Crossings {
                     link.finish();
                 }
             });
-            self.me.upstream().ended.store(true, Release);
+            self.me.upstream().end();
             self.to.iter().for_each(|s| mesh.tell(s.to));
         }
     }

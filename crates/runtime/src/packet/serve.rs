@@ -153,8 +153,14 @@ impl Prepared {
                 let there = Joint::nic_cores(&apps[0].desc).into_iter().map(|k| (k, boxes[k].clone())).collect();
                 let captures = plan.apps.iter().any(|a| a.capture.is_some());
                 let stop = options.stop.clone();
-                let agent =
-                    Agent::start(Work { joint: j.clone(), stats: stats.clone(), boxes: there, stop, captures })?;
+                let agent = Agent::start(Work {
+                    joint: j.clone(),
+                    app: apps[0].clone(),
+                    stats: stats.clone(),
+                    boxes: there,
+                    stop,
+                    captures,
+                })?;
                 // What is asked of the NIC's cores goes by the agent.
                 here.iter().zip(&mut wakers).filter(|(here, _)| !**here).for_each(|(_, w)| *w = agent.waker());
                 Some(agent)
@@ -172,6 +178,7 @@ impl Prepared {
             if !here[index] {
                 continue;
             }
+            core.set_rank(here[..index].iter().filter(|h| **h).count() as u32);
             core.crowded = segmented && cpus.iter().filter(|c| **c == cpus[index]).count() > 1;
             let inserting = inserting.take();
             if inserting.is_some() {

@@ -442,6 +442,12 @@ impl PacketCore {
         self.index
     }
 
+    /// Its number among the cores of its process, as the program knows it: the first one shows
+    /// tables that all of them share.
+    pub fn set_rank(&mut self, rank: u32) {
+        self.app.wl.index = rank;
+    }
+
     /// The app of this core, and what is counted of it.
     pub fn apps_and_stats(&self) -> (Vec<Arc<App>>, Arc<Vec<CoreStats>>) {
         (vec![self.app.app.clone()], self.stats.clone())

@@ -1,13 +1,14 @@
 //! The agent: a thread of the CPU's process that looks after the process of the NIC.
 //!
-//! It starts that process, shows its counters, has signals run on its cores, and passes on the end. A
-//! process that has ended too early is started again, after a while if it did not live long. A run on
-//! captures cannot go on without it, and ends with an error.
+//! It starts that process, shows its counters, has signals run on its cores, and passes on the end.
+//! A process that has ended too early is started again, after a while if it did not live long. A
+//! run on captures cannot go on without it, and ends with an error.
 
 use super::channel::Channel;
 use super::mirror::Mirror;
 use super::role::{told, VARIABLE};
 use super::shared::Joint;
+use crate::core::app::App;
 use crate::engine::common;
 use crate::engine::Waker;
 use crate::error::Error;
@@ -43,6 +44,7 @@ pub type Ports = Vec<(String, String, String)>;
 /// What the agent works with.
 pub struct Work {
     pub joint: Arc<Joint>,
+    pub app: Arc<App>,
     pub stats: Arc<Vec<CoreStats>>,
     /// Of the NIC's cores.
     pub boxes: Vec<(usize, Arc<Mailbox>)>,
@@ -195,7 +197,8 @@ struct Run {
 
 impl Run {
     fn new(work: Work, bell: Arc<OwnedFd>) -> Result<Run, String> {
-        let mirrors = work.boxes.iter().map(|(k, _)| (*k, Mirror::new(work.joint.layout.core_words))).collect();
+        let mirrors =
+            work.boxes.iter().map(|(k, _)| (*k, Mirror::new(work.joint.layout.core_words, &work.app.desc))).collect();
         Ok(Run { work, bell, peer: None, mirrors, told: 0, said: None, short: 0, asked: 0 })
     }
 
@@ -388,7 +391,7 @@ impl Run {
         let board = self.work.joint.board();
         for (core, _) in &self.mirrors {
             board.reach(*core, stage::HANDLED);
-            board.upstream(*core).ended.store(true, std::sync::atomic::Ordering::Release);
+            board.upstream(*core).end();
         }
         self.work.stop.end();
     }

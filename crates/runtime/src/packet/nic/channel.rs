@@ -39,7 +39,8 @@ impl Channel {
         self.stream.write_all(format!("{message}\n").as_bytes())
     }
 
-    /// The next message, if it comes in time. An error: the other process has ended, or talks nonsense.
+    /// The next message, if it comes in time. An error: the other process has ended, or talks
+    /// nonsense.
     pub fn receive(&mut self, wait: Duration) -> io::Result<Option<Value>> {
         let end = Instant::now() + wait;
         let mut seen = 0;

@@ -1,5 +1,5 @@
-//! The ends of a queue that leads over the link. In: frames. Out: entries of a ring, and frames again
-//! in buffers of the other process.
+//! The ends of a queue that leads over the link. In: frames. Out: entries of a ring, and frames
+//! again in buffers of the other process.
 //!
 //! What crosses is what the queue carries: the entry that belongs to the frame's buffer, then the
 //! frame, or the part of it that its receiver reads.

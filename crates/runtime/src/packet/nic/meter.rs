@@ -5,24 +5,24 @@
 //! clock of the machine is read, so a run on captures gives the same counts each time.
 //!
 //! The model. Rings lie in the host's memory, and the card reaches them by DMA, as Floem's do. It
-//! moves up to `batch` entries by one transaction, which may gather several pieces. A batch ends when
-//! it is full, or when the next entry comes more than `wait` after its first.
+//! moves up to `batch` entries by one transaction, which may gather several pieces. A batch ends
+//! when it is full, or when the next entry comes more than `wait` after its first.
 //!
 //! - To the host: one read of status words (are the entries free?), then one write of the entries,
 //!   status and content together.
-//! - To the card: one doorbell of the host (a write of 4 bytes), one read of the entries, one write of
-//!   their status words.
+//! - To the card: one doorbell of the host (a write of 4 bytes), one read of the entries, one write
+//!   of their status words.
 //!
-//! With `blocking 1` the card waits for each transaction before it begins the next one. Else reads of
-//! one batch overlap with the bytes of others, and a transaction costs the time `op` of the engine
-//! and the time of its bytes.
+//! With `blocking 1` the card waits for each transaction before it begins the next one. Else reads
+//! of one batch overlap with the bytes of others, and a transaction costs the time `op` of the
+//! engine and the time of its bytes.
 //!
 //! Sizes and speeds are those of a PCIe 3.0 link of 8 lanes: 8 GT/s with 128b/130b, payloads of 256
 //! bytes, read requests of 512 bytes; 24 bytes before the payload of a write or a read request, and
-//! 20 before that of a completion (framing, sequence number, header of 64-bit addresses, LCRC). These,
-//! and the latency of a read, follow R. Neugebauer and others, "Understanding PCIe performance for end
-//! host networking" (SIGCOMM 2018). `write`, `op` and `wait` are assumptions. Packets of the data link
-//! layer (acknowledgements, credits) are not counted.
+//! 20 before that of a completion (framing, sequence number, header of 64-bit addresses, LCRC).
+//! These, and the latency of a read, follow R. Neugebauer and others, "Understanding PCIe
+//! performance for end host networking" (SIGCOMM 2018). `write`, `op` and `wait` are assumptions.
+//! Packets of the data link layer (acknowledgements, credits) are not counted.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -270,7 +270,8 @@ mod tests {
     #[test]
     fn a_batch_costs_what_the_model_says() {
         let link = Link::default();
-        // Two entries of 128 and 320 bytes to the host: a read of two status words, then 1 + 2 TLPs.
+        // Two entries of 128 and 320 bytes to the host: a read of two status words, then 1 + 2
+        // TLPs.
         let c = link.batch_cost(&[128, 320], false);
         let (payload, overhead) = (2 * 8 + 448, 2 * (24 + 20) + 3 * 24);
         let want =

@@ -3,11 +3,13 @@
 
 use super::layout::{FAULT_SLOTS, FRAME_WORDS, TABLE_WORDS};
 use super::shared::Joint;
+use crate::abi::WL_F_USER;
 use crate::core::app::App;
 use crate::program::Outside;
-use crate::stats::{AppStats, Cell, CoreStats, FrameStats};
+use crate::stats::{AppStats, Cell, CoreStats, FrameStats, NO_PLACE};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use wireloom_ir::desc::Desc;
 
 fn cells(f: &FrameStats) -> [&Cell; FRAME_WORDS] {
     [&f.received, &f.received_bytes, &f.sent, &f.sent_bytes, &f.dropped, &f.discarded, &f.lost, &f.copied]
@@ -38,31 +40,48 @@ pub fn show_tables(app: &App, words: &[AtomicU64]) {
     }
 }
 
-/// Adds what has been counted since the last look.
+/// Adds what has been counted since the last look. What cannot be is left out: somebody has spoiled
+/// the memory.
 pub struct Mirror {
     last: Vec<u64>,
+    /// Kinds and places of faults that the program has.
+    kinds: u32,
+    places: u32,
+}
+
+/// A core counts no more between two looks.
+const MORE: u64 = 1 << 40;
+
+/// What has been added to a word.
+fn since(last: u64, now: u64) -> u64 {
+    Some(now.saturating_sub(last)).filter(|n| *n < MORE).unwrap_or(0)
 }
 
 impl Mirror {
-    pub fn new(words: usize) -> Mirror {
-        Mirror { last: vec![0; words] }
+    pub fn new(words: usize, desc: &Desc) -> Mirror {
+        let (kinds, places) = (WL_F_USER + desc.faults.len() as u32, desc.places.len() as u32);
+        Mirror { last: vec![0; words], kinds, places }
+    }
+
+    fn knows(&self, key: u64) -> bool {
+        let (kind, place) = ((key >> 32) as u32, key as u32);
+        (1..=self.kinds).contains(&kind) && (place < self.places || place == NO_PLACE)
     }
 
     pub fn look(&mut self, words: &[AtomicU64], stats: &CoreStats) {
         let Some(app) = stats.apps.first() else { return };
         let at = (2 * FAULT_SLOTS).min(words.len());
         let (faults, rest) = words.split_at(at);
-        let (last_faults, last_rest) = self.last.split_at_mut(at);
-        for (pair, last) in faults.chunks_exact(2).zip(last_faults.chunks_exact_mut(2)) {
+        for (n, pair) in faults.chunks_exact(2).enumerate() {
             let (key, count) = (pair[0].load(Relaxed), pair[1].load(Relaxed));
-            if key != 0 {
-                app.faults.add_key(key, count.saturating_sub(last[1]));
-                last[1] = count;
+            if self.knows(key) {
+                app.faults.add_key(key, since(self.last[2 * n + 1], count));
+                self.last[2 * n + 1] = count;
             }
         }
-        for ((word, last), cell) in rest.iter().zip(last_rest).zip(all_cells(stats, app)) {
+        for ((word, last), cell) in rest.iter().zip(&mut self.last[at..]).zip(all_cells(stats, app)) {
             let now = word.load(Relaxed);
-            cell.add(now.saturating_sub(*last));
+            cell.add(since(*last, now));
             *last = now;
         }
     }

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! It is the same executable with the same arguments, started by the first process, so it has the
-//! same program. Each process opens its own ports and runs its own segments. A [`layout`] divides the
-//! memory that both map: a board with the state of all cores, the counters of the NIC's cores, and a
-//! [`ring`] for each instance of a queue that leads over the [`link`]. A [`meter`] tells what the
-//! entries would cost on PCIe.
+//! same program. Each process opens its own ports and runs its own segments. A [`layout`] divides
+//! the memory that both map: a board with the state of all cores, the counters of the NIC's cores,
+//! and a [`ring`] for each instance of a queue that leads over the [`link`]. A [`meter`] tells what
+//! the entries would cost on PCIe.
 //!
 //! In the first process an [`agent`] starts the other one, shows its counters, has signals run
-//! there, and passes on the end. In the other one, a [`peer`] does what it is told. If one of them is
-//! killed, the other one ends, or starts it again.
+//! there, and passes on the end. In the other one, a [`peer`] does what it is told. If one of them
+//! is killed, the other one ends, or starts it again.
 
 mod agent;
 mod channel;

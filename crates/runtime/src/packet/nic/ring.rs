@@ -1,11 +1,12 @@
 //! A ring of entries in memory that two processes share: one producer, one consumer, no locks.
 //!
 //! ```text
-//! slot: status u64 | len u32 | frame u32 | wire u32 | mark u32 | time u64 | now u64 | check u64 | bytes …
+//! slot: status u64 | len u32 | frame u32 | wire u32 | mark u32
+//!       | time u64 | now u64 | check u64 | bytes …
 //! ```
 //!
-//! Each slot has a status word, which says whose it is: `4 n` is free for the entry number n,
-//! `4 n + 1` holds the beginning of an entry, `4 n + 2` its continuation. A large entry takes several
+//! Each slot has a status word, which says whose it is: `4 n` is free for the entry number n, `4 n
+//! + 1` holds the beginning of an entry, `4 n + 2` its continuation. A large entry takes several
 //! slots; its first status is written last. So content and status can cross a link together, and
 //! neither side reads a position of the other one to go on.
 //!
@@ -115,9 +116,8 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// # Safety
-    /// `at` names `form.bytes()` bytes, aligned to 128, which live as long as `keep`. They are zero,
-    /// or were a ring of this form.
+    /// # Safety `at` names `form.bytes()` bytes, aligned to 128, which live as long as `keep`. They
+    /// are zero, or were a ring of this form.
     pub unsafe fn at(at: *mut u8, form: Form, keep: Arc<dyn Send + Sync>) -> Memory {
         // SAFETY: by contract.
         let slots = unsafe { at.add(std::mem::size_of::<Header>()) };
@@ -175,6 +175,7 @@ impl Memory {
 
     /// For tests that play a hostile process.
     #[cfg(test)]
+    #[allow(clippy::mut_from_ref, reason = "a test writes where another process would")]
     pub fn bytes(&self) -> &mut [u8] {
         // SAFETY: the slots' own length.
         unsafe { std::slice::from_raw_parts_mut(self.slots, self.form.slot * self.form.slots) }
@@ -360,8 +361,8 @@ impl Consumer {
         None
     }
 
-    /// A slot has another number than its turn. If a whole entry of that number is there, it goes on
-    /// with that.
+    /// A slot has another number than its turn. If a whole entry of that number is there, it goes
+    /// on with that.
     fn pass_stranger(&mut self, n: u64, status: u64) {
         let (of, number) = (&self.m.header().consumer, status >> 2);
         let here = (number ^ n) & (self.m.form.slots as u64 - 1) == 0;

@@ -89,8 +89,8 @@ fn a_full_ring_says_so() {
     assert!(put(&mut p, 1, 4) && !put(&mut p, 2, 4));
 }
 
-/// Any byte of any slot is changed, while entries wait: what comes out was put in, in its order, and
-/// the ring goes on.
+/// Any byte of any slot is changed, while entries wait: what comes out was put in, in its order,
+/// and the ring goes on.
 #[test]
 fn damage_is_counted_and_passed() {
     for at in 0..3 * 128 {

@@ -1,7 +1,7 @@
 //! The part of this process where an app has segments `on nic`.
 //!
-//! The second process learns its part from a variable of the environment: the first one's number, and
-//! the descriptors that it has inherited, the socket first, then the memory and the bells.
+//! The second process learns its part from a variable of the environment: the first one's number,
+//! and the descriptors that it has inherited, the socket first, then the memory and the bells.
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,8 @@ impl Role {
         }
     }
 
-    /// Whether this is the second process. It leaves it to the first one to say what both would say.
+    /// Whether this is the second process. It leaves it to the first one to say what both would
+    /// say.
     pub fn is_second() -> bool {
         std::env::var_os(VARIABLE).is_some()
     }

@@ -15,9 +15,10 @@ fn joints(view: &View) -> Vec<(&str, Arc<Joint>)> {
     view.apps.iter().filter_map(|a| Some((a.name(), a.app.program.outside()?.joint()?))).collect()
 }
 
-/// A word of the meters of a queue's rings, summed.
+/// A word of the meters of a queue's rings, summed. Where somebody has spoiled the memory it may be
+/// any number.
 fn sum(joint: &Joint, port: usize, word: usize) -> u64 {
-    of_queue(joint, port).map(|k| joint.ring(k).header().meter.0[word].load(Relaxed)).sum()
+    of_queue(joint, port).map(|k| joint.ring(k).header().meter.0[word].load(Relaxed)).fold(0, u64::wrapping_add)
 }
 
 fn of_queue(joint: &Joint, port: usize) -> impl Iterator<Item = usize> + '_ {
@@ -39,10 +40,10 @@ fn damaged(joint: &Joint, port: usize) -> [u64; 2] {
     let of = |k: usize| {
         let ring = joint.ring(k);
         let h = ring.header();
-        let damaged = h.consumer.damaged.load(Relaxed) + h.producer.damaged.load(Relaxed);
+        let damaged = h.consumer.damaged.load(Relaxed).wrapping_add(h.producer.damaged.load(Relaxed));
         [damaged, h.consumer.disordered.load(Relaxed)]
     };
-    of_queue(joint, port).map(of).fold([0; 2], |a, b| [a[0] + b[0], a[1] + b[1]])
+    of_queue(joint, port).map(of).fold([0u64; 2], |a, b| [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1])])
 }
 
 /// In the Prometheus text format; nothing if no app has segments `on nic` in another process.
@@ -94,7 +95,7 @@ pub fn metrics(out: &mut String, view: &View) {
 
 /// A hundredth of a number that is given a hundredfold.
 fn hundredths(n: u64, of: u64) -> String {
-    let n = (n * 100 + of / 2) / of.max(1);
+    let n = (u128::from(n) * 100 + u128::from(of / 2)) / u128::from(of.max(1));
     format!("{}.{:02}", n / 100, n % 100)
 }
 
@@ -103,7 +104,7 @@ pub fn summary(joint: &Joint) -> Vec<String> {
     let line = |w: &&Way| {
         let [entries, reads, writes, doorbells, _, tlps, payload, overhead] =
             std::array::from_fn(|n| sum(joint, w.port, n));
-        let transactions = reads + writes + doorbells;
+        let transactions = reads.wrapping_add(writes).wrapping_add(doorbells);
         let way = if w.to_card { "from the CPU to the NIC" } else { "from the NIC to the CPU" };
         let harm = match damaged(joint, w.port) {
             [0, 0] => String::new(),
@@ -114,14 +115,14 @@ pub fn summary(joint: &Joint) -> Vec<String> {
              {payload} + {overhead} bytes ({} a frame){harm}",
             joint.queues[w.port],
             hundredths(transactions, entries),
-            hundredths(payload + overhead, entries),
+            hundredths(payload.wrapping_add(overhead), entries),
         )
     };
     queues(joint).iter().map(line).collect()
 }
 
-/// The cost of full batches for queues that lead over the link, and its parameters. Empty: there are
-/// none.
+/// The cost of full batches for queues that lead over the link, and its parameters. Empty: there
+/// are none.
 pub fn explained(desc: &Desc, link: &Link) -> String {
     let mut lines = Vec::new();
     for (n, port) in desc.ports.iter().enumerate() {
