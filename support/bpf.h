@@ -78,6 +78,8 @@ typedef struct wl_fx {
     const uint8_t *end;
     wl_core *core;
     uint64_t note;               /* of a frame that goes to the process */
+    uint32_t keep;               /* and how many bytes of it; 0: all */
+    uint8_t entry[WL_ENTRY_WORDS ? 8 * WL_ENTRY_WORDS : 8] __attribute__((aligned(8)));
     uint32_t place, instance;    /* of a fault; of the port */
     uint16_t fault;
 #ifdef WL_BYTES
@@ -123,15 +125,41 @@ enum { WL_PROCESS = 5, WL_UNHEARD = 6, WL_QUEUES = 256 };
 /* Port, instance and mark. WL_OWN: the handler of the frame's own port. */
 #define WL_NOTE(port, instance, mark) ((uint64_t)(port) << 48 | (uint64_t)((instance) & 0xffff) << 32 | (uint32_t)(mark))
 #define WL_OWN WL_NOTE(0xffff, 0, 0)
-/* Redirects a frame to the socket of its queue. The note lies in front of the frame, which stays as
-   it is. Where all frames have one note, WL_NOTED is 0, and the process knows it. */
+/* What goes along in front of a frame, by WL_NOTED: 0: nothing, as all frames have one note, which the
+   process knows; 1: the note; 2: of long frames entry, length and note, of others nothing; 3: entry,
+   length and note. The note is next to the frame. The entry is that of the queue: `Entry` in
+   crates/ir/src/layout.rs. A long frame of which not all is needed is cut; one that is longer than
+   frames of Ethernet is not, since the process may have to divide it. */
+enum { WL_LONG = 256, WL_LONGEST = 1522 };
+#define WL_NOTE_WORDS (WL_NOTED < 2 ? 1 : 2 + WL_ENTRY_WORDS)
+#define WL_ENTRY_VALUES(name, type) WL_INLINE void wl_entry_##name(uint8_t *entry, uint32_t at, type v) { *(type *)(entry + at) = v; }
+WL_ENTRY_VALUES(u8, uint8_t)
+WL_ENTRY_VALUES(u16, uint16_t)
+WL_ENTRY_VALUES(u32, uint32_t)
+WL_ENTRY_VALUES(u64, uint64_t)
+WL_ENTRY_VALUES(ip, wl_ip)
+WL_INLINE uint32_t wl_there(uint32_t n, uint32_t needed) { return needed < n ? needed : n; }
+/* Redirects a frame to the socket of its queue. */
 #define wl_to_process(x, sockets) ({ \
     int to_ = XDP_DROP; \
     bool room_ = true; \
-    if (WL_NOTED) { \
-        room_ = bpf_xdp_adjust_meta((x)->ctx, -8) == 0; \
+    uint64_t n_ = (uint64_t)(x)->ctx->data_end - (uint64_t)(x)->ctx->data; \
+    WL_KEEP(n_); \
+    if (WL_NOTED >= 2 && (x)->keep && n_ >= WL_LONG && n_ <= WL_LONGEST) { \
+        uint64_t keep_ = (x)->keep, least_ = WL_NOTED == 2 ? WL_LONG : 14; \
+        if (keep_ < least_) keep_ = least_; \
+        if (keep_ < n_) bpf_xdp_adjust_tail((x)->ctx, (int)(keep_ - n_)); \
+    } \
+    if (WL_NOTED == 1 || WL_NOTED == 3 || (WL_NOTED == 2 && n_ >= WL_LONG)) { \
+        room_ = bpf_xdp_adjust_meta((x)->ctx, -8 * WL_NOTE_WORDS) == 0; \
         uint64_t *note_ = (uint64_t *)(long)(x)->ctx->data_meta; \
-        if (room_ && (uint8_t *)(note_ + 1) <= (uint8_t *)(long)(x)->ctx->data) *note_ = (x)->note; else room_ = false; \
+        if (room_ && (uint8_t *)(note_ + WL_NOTE_WORDS) <= (uint8_t *)(long)(x)->ctx->data) { \
+            if (WL_NOTED >= 2) { \
+                _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_ENTRY_WORDS; w_++) note_[w_] = ((uint64_t *)(x)->entry)[w_]; \
+                note_[WL_ENTRY_WORDS] = n_; \
+            } \
+            note_[WL_NOTE_WORDS - 1] = (x)->note; \
+        } else room_ = false; \
     } \
     const uint32_t queue_ = (x)->ctx->rx_queue_index; \
     if (!room_) wl_count_fault(x, WL_F_OVERLOAD, 0); \

@@ -73,6 +73,35 @@ static inline uint32_t wl_crc32c(wl_bytes b) {
     return wl_crc(t, b);
 }
 
+/* ---- SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012) ---- */
+
+static inline uint64_t wl_rol64(uint64_t v, unsigned s) { return v << s | v >> (64 - s); }
+static inline void wl_sip_rounds(uint64_t v[4], unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        v[0] += v[1]; v[1] = wl_rol64(v[1], 13) ^ v[0]; v[0] = wl_rol64(v[0], 32);
+        v[2] += v[3]; v[3] = wl_rol64(v[3], 16) ^ v[2];
+        v[2] += v[1]; v[1] = wl_rol64(v[1], 17) ^ v[2]; v[2] = wl_rol64(v[2], 32);
+        v[0] += v[3]; v[3] = wl_rol64(v[3], 21) ^ v[0];
+    }
+}
+static inline void wl_sip_word(uint64_t v[4], uint64_t w) {
+    v[3] ^= w;
+    wl_sip_rounds(v, 2);
+    v[0] ^= w;
+}
+static inline uint64_t wl_siphash(uint64_t k0, uint64_t k1, wl_bytes b) {
+    uint64_t v[4] = {k0 ^ UINT64_C(0x736f6d6570736575), k1 ^ UINT64_C(0x646f72616e646f6d),
+                     k0 ^ UINT64_C(0x6c7967656e657261), k1 ^ UINT64_C(0x7465646279746573)};
+    uint32_t i = 0;
+    for (; b.n - i >= 8; i += 8) wl_sip_word(v, wl_le64(b.p + i));
+    uint64_t last = (uint64_t)b.n << 56;
+    for (unsigned j = 0; j < b.n - i; j++) last |= (uint64_t)b.p[i + j] << 8 * j;
+    wl_sip_word(v, last);
+    v[2] ^= 255;
+    wl_sip_rounds(v, 4);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
 /* ---- md5 (RFC 1321), for ketama ---- */
 
 static inline uint32_t wl_rol(uint32_t v, unsigned s) { return v << s | v >> (32 - s); }

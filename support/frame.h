@@ -8,6 +8,7 @@
 #ifndef WL_FRAME_H
 #define WL_FRAME_H
 #include "base.h"
+#include "checksum.h"
 
 typedef struct wl_view {
     wl_frame *f;
@@ -25,14 +26,6 @@ typedef struct wl_view {
     uint16_t slot[WL_SLOTS];     /* offsets and lengths of fields behind ones of variable size */
 } wl_view;
 
-enum { WL_OVER_NONE = 0, WL_OVER_HEADER = 1, WL_OVER_MESSAGE = 2, WL_OVER_TRANSPORT = 3 };
-
-/* A unit's clauses about its header; offsets from its first byte, -1: there is none. */
-typedef struct wl_header {
-    int16_t sum, src, dst, covers;
-    uint8_t address_bytes, over, protocol, optional, covers_bytes, covers_own;
-} wl_header;
-
 /* A view of a frame that has been opened before. */
 static inline __attribute__((always_inline)) void wl_view_again(wl_view *v, wl_frame *f, uint64_t has) {
     v->f = f;
@@ -43,58 +36,29 @@ static inline __attribute__((always_inline)) void wl_view_again(wl_view *v, wl_f
     v->miss = 0;
     v->has = has;
 }
+/* A view of a frame whose headers are not looked for. */
+WL_INLINE void wl_view_unseen(wl_fx *x, wl_view *v, wl_frame *f) { (void)x; wl_view_again(v, f, 0); }
+
+/* ---- entries of queues: the layout is that of `Entry` in crates/ir/src/layout.rs ---- */
+
+/* That of a frame of the batch at hand, and that of a copy; `all`: bytes of the largest one. */
+#define WL_ENTRY(x, frame, all) ((x)->core->entries + (size_t)((frame) - (x)->core->frames) * (all))
+#define WL_ENTRY_OF_COPY(x, all) ((x)->core->entries - (all))
+#define WL_ENTRY_VALUES(name, type) \
+    WL_INLINE void wl_entry_##name(uint8_t *entry, uint32_t at, type v) { memcpy(entry + at, &v, sizeof v); } \
+    WL_INLINE type wl_entry_get_##name(const uint8_t *entry, uint32_t at) { type v; memcpy(&v, entry + at, sizeof v); return v; }
+WL_ENTRY_VALUES(u8, uint8_t)
+WL_ENTRY_VALUES(u16, uint16_t)
+WL_ENTRY_VALUES(u32, uint32_t)
+WL_ENTRY_VALUES(u64, uint64_t)
+WL_ENTRY_VALUES(ip, wl_ip)
+/* Of a frame of n bytes as many are needed. */
+WL_INLINE uint32_t wl_there(uint32_t n, uint32_t needed) { return needed < n ? needed : n; }
+
 /* The headers that are there, i being the layer, first to last. */
 #define WL_EACH(v, i) for (uint64_t has_ = (v)->has, i; has_ && (i = (uint64_t)__builtin_ctzll(has_), 1); has_ &= has_ - 1)
 
 #define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
-
-/* ---- Internet checksum (RFC 1071, 1624) ---- */
-
-/* Adds the 16-bit words of n bytes to a sum; an odd last byte is the high half of a word. Byte
- * order does not matter as long as sums are compared with words loaded the same way. */
-WL_INLINE uint64_t wl_sum(const uint8_t *p, uint32_t n, uint64_t s) {
-    uint64_t a = 0;
-    for (; n >= 16; p += 16, n -= 16) { s += (uint64_t)wl_le32(p) + wl_le32(p + 4); a += (uint64_t)wl_le32(p + 8) + wl_le32(p + 12); }
-    s += a;
-    for (; n >= 4; p += 4, n -= 4) s += wl_le32(p);
-    if (n >= 2) { s += wl_le16(p); p += 2; n -= 2; }
-    if (n) s += *p;
-    return s;
-}
-/* One half is added to the other, with the halves exchanged. The carry out of the lower half comes
-   back in at its low end. */
-WL_INLINE uint16_t wl_fold(uint64_t s) {
-    const uint32_t half = (uint32_t)((s + (s >> 32 | s << 32)) >> 32);
-    return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
-}
-/* Corrects the checksum at `at` for words whose sum was `was` and is `now` (RFC 1624, equation 3).
-   `optional`: 0 stays 0. */
-static inline void wl_sum_fix(uint8_t *at, uint64_t was, uint64_t now, bool optional) {
-    uint16_t old = wl_le16(at);
-    if (optional && !old) return;
-    uint16_t fresh = (uint16_t)~wl_fold((uint16_t)~old + (uint64_t)(uint16_t)~wl_fold(was) + wl_fold(now));
-    if (optional && !fresh) fresh = 0xffff;
-    memcpy(at, &fresh, 2);
-}
-/* The pseudo header's sum: addresses, protocol, length of header and payload. */
-WL_INLINE uint64_t wl_pseudo(const uint8_t *net, const wl_header *h, uint8_t protocol, uint32_t len) {
-    uint64_t s = wl_sum(net + h->src, h->address_bytes, 0);
-    s = wl_sum(net + h->dst, h->address_bytes, s);
-    uint32_t words[2] = {__builtin_bswap32(len), (uint32_t)protocol << 24};
-    return s + words[0] + words[1];
-}
-/* Sum over the bytes that the checksum of the header at p covers, with its field as it is. */
-WL_INLINE uint64_t wl_covered(const wl_header *h, const uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
-    if (h->over == WL_OVER_HEADER) return wl_sum(p, size, 0);
-    uint64_t s = h->over == WL_OVER_TRANSPORT && nh && nh->src >= 0 ? wl_pseudo(net, nh, h->protocol, to_end) : 0;
-    return wl_sum(p, to_end, s);
-}
-WL_INLINE void wl_sum_set(const wl_header *h, uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
-    p[h->sum] = p[h->sum + 1] = 0;
-    uint16_t c = (uint16_t)~wl_fold(wl_covered(h, p, size, to_end, net, nh));
-    if (!c && h->over == WL_OVER_TRANSPORT) c = 0xffff;
-    memcpy(p + h->sum, &c, 2);
-}
 
 /* ---- a view's checksums ---- */
 

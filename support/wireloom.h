@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 13u
+#define WL_ABI 14u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -259,6 +259,10 @@ typedef struct wl_core {
     struct wl_frame *at;        /* of a batch from a queue: the frame at hand. Those behind it have
                                  * their marks in `out`. The program sets it as it takes the mark,
                                  * the runtime sets it to NULL before */
+    struct wl_frame *frames;    /* the first frame of the batch at hand */
+    uint8_t *entries;           /* what goes through queues beside frames: an entry for each frame of the batch, and one
+                                 * before them for a frame that is copied. The runtime fills those of frames that come from
+                                 * a queue, the program those of frames that go to one. NULL: entries are empty */
 } wl_core;
 /* A place: the port in bits 48 and up, then one of these. Bits 0 to 31 are the index of the ring's
  * point or of the table's slot. */

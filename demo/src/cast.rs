@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -213,10 +214,16 @@ impl Side {
     }
 }
 
+/// A new folder of this user alone.
+fn folder() -> Result<PathBuf, String> {
+    let mut names = (0..100).map(|n| std::env::temp_dir().join(format!("wireloom-demo-{}-{n}", std::process::id())));
+    let new = |path: &PathBuf| std::fs::DirBuilder::new().mode(0o700).create(path).is_ok();
+    names.find(new).ok_or_else(|| "cannot make a temporary folder".to_string())
+}
+
 impl Cast {
     pub fn start() -> Result<Cast, String> {
-        let folder = std::env::temp_dir().join(format!("wireloom-demo-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
+        let folder = folder()?;
         let memcached =
             Side::new(&folder, "kv", "memcached_proxy", "kv_server", |_| Vec::new()).map_err(|e| e.to_string())?;
         let http =

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 use wireloom_interp::differential::{Act, Mock};
-use wireloom_ir::{Module, TestKind};
+use wireloom_ir::{FuncBody, Module, TestKind};
 use wireloom_runtime::Program;
 use wireloom_syntax::source::OsWorld;
 
-/// A module, its meaning, and (where there is a C compiler) its compiled twin. The interpreter runs
-/// the graph of elements as it was lowered, compiled code has them in their senders.
+/// A module, its meaning, and its twin by a backend. The interpreter runs the graph of elements as
+/// it was lowered, a backend has them in their senders.
 pub struct Twins {
     pub module: Arc<Module>,
     pub interpreted: Program,
@@ -101,14 +101,45 @@ pub const LONG: &str = "WIRELOOM_SEEDS";
 /// ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
 const SANITIZE: &str = "WIRELOOM_SANITIZE";
 
-/// None without a C compiler; its warnings and errors are an error. The code is not optimised,
-/// because that takes four times as long. Apps are optimised where their binary runs them.
+/// A way to make a program of a module, optimised so far. None: it cannot be made here, or the
+/// backend does not know a construct of the module.
+type Make = fn(&Module, u8) -> Result<Option<Program>, String>;
+
+/// The backends that are compared with the interpreter: the first, or the one that
+/// `WIRELOOM_BACKEND` names.
+const BACKENDS: &[(&str, Make)] = &[("c", by_c), ("text", by_text)];
+
+/// A program by the backend at hand. C is not optimised, because that takes four times as long.
+/// Apps are optimised where their binary runs them.
 pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     compiled_at(module, 0)
 }
 
 /// The same, optimised so far, or as far as `WIRELOOM_OPT` says.
 pub fn compiled_at(module: &Module, level: u8) -> Result<Option<Program>, String> {
+    backend().1(module, level)
+}
+
+/// Whether the backend at hand makes C.
+pub fn is_c() -> bool {
+    backend().0 == BACKENDS[0].0
+}
+
+fn backend() -> &'static (&'static str, Make) {
+    let Ok(wanted) = std::env::var("WIRELOOM_BACKEND") else { return &BACKENDS[0] };
+    let found = BACKENDS.iter().find(|(name, _)| *name == wanted);
+    found.unwrap_or_else(|| panic!("there is no backend {wanted} in BACKENDS"))
+}
+
+/// The module is printed, read again and interpreted: what the text form loses is a difference.
+fn by_text(module: &Module, _: u8) -> Result<Option<Program>, String> {
+    let read = wireloom_ir::text::parse(&wireloom_ir::text::print(module)).map_err(|e| e.to_string())?;
+    let in_c = module.funcs.iter().any(|f| matches!(f.body, FuncBody::Extern { .. }));
+    Ok((!in_c).then(|| interpreted(&Arc::new(read))))
+}
+
+/// None without a C compiler; its warnings and errors are an error.
+fn by_c(module: &Module, level: u8) -> Result<Option<Program>, String> {
     use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
     let sanitize = std::env::var_os(SANITIZE).is_some();
     let opt = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).unwrap_or(level);

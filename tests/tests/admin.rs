@@ -260,3 +260,66 @@ fn slow_clients_hold_up_nobody() {
         (begin.elapsed() < Duration::from_secs(3)).then_some(()).ok_or(format!("{:?}", begin.elapsed()))
     });
 }
+
+/// The processor time of the admin page's thread, in ticks.
+fn page_ticks(process: &Process) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", process.child.id())).expect("it runs");
+    let stats = tasks.flatten().filter_map(|t| std::fs::read_to_string(t.path().join("stat")).ok());
+    let of_page = stats.filter_map(|s| s.split_once(" (admin) ").map(|(_, rest)| rest.to_string()));
+    let ticks = |rest: String| rest.split(' ').skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum::<u64>();
+    of_page.map(ticks).sum()
+}
+
+/// Without descriptors the page rests, and goes on when there are some.
+#[test]
+fn without_descriptors_the_page_does_not_spin() {
+    let page = free_port();
+    let address = format!("127.0.0.1:{page}");
+    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    let web = Wireloom::run_with("static_web", &["--admin", &address], |c| {
+        use std::os::unix::process::CommandExt;
+        // SAFETY: a plain system call between fork and exec.
+        unsafe {
+            c.pre_exec(move || {
+                libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+                Ok(())
+            })
+        };
+    });
+    let held: Vec<Client> = (0..100).map(|_| Client::connect(web.port)).collect();
+    let mut asking: Vec<Client> = (0..40).map(|_| Client::connect(page)).collect();
+    asking.iter_mut().for_each(|c| drop(c.send("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+    std::thread::sleep(Duration::from_millis(300));
+    let before = page_ticks(&web);
+    std::thread::sleep(Duration::from_secs(1));
+    let used = page_ticks(&web) - before;
+    assert!(used < 30, "{used} ticks in a second");
+    drop(held);
+    asking.pop().expect("the last one").expect("HTTP/1.1 200 OK\r\n");
+    admin::status(page);
+}
+
+/// A client that leaves while its signal waits for a core is forgotten at once.
+#[test]
+fn a_client_that_leaves_during_a_signal_costs_nothing() {
+    let page = free_port();
+    let folder = wireloom_tests::folder::Folder::new("admin-signal");
+    let file = folder.file("busy.loom");
+    let program = "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\n\
+                   fn long(n: u8) -> u64 {\n    var x = u64(n)\n    loop max 1000000000 { x = x * 31 + 7 }\n    x\n}\n\
+                   app busy {\n    param port: u16 = 7000\n    port c = listen tcp(port) as p\n\
+                       on c(r) { reply M { n: u8(long(r.n) & 255) } }\n    signal poke() -> u64 { 1 }\n}\n";
+    std::fs::write(&file, program).expect("writable");
+    let address = format!("127.0.0.1:{page}");
+    let busy = Wireloom::run_file(&file.to_string_lossy(), &["--admin", &address], |_| {});
+    let _asked = Client::connect(busy.port).send("x");
+    std::thread::sleep(Duration::from_millis(100));
+    let mut leaving = Client::connect(page);
+    leaving.send("POST /signal/busy/poke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(100));
+    leaving.reset();
+    let before = page_ticks(&busy);
+    std::thread::sleep(Duration::from_millis(500));
+    let used = page_ticks(&busy) - before;
+    assert!(used < 15, "{used} ticks in half a second");
+}

@@ -259,3 +259,33 @@ fn a_run_that_is_killed_leaves_nothing() {
         std::fs::remove_file(&begun).expect("the compiler ends");
     }
 }
+
+/// A cache on a file system that is full, or may only be read, is no obstacle.
+#[test]
+fn a_folder_that_takes_no_files_is_not_used() {
+    if !wireloom_tests::require_tool("unshare") {
+        return;
+    }
+    for mount in ["-o size=64k", "-o ro"] {
+        let setting = Setting::new("cache-takes-nothing");
+        let base = setting.folder.file("base");
+        // A folder that is there already, as in an image of a container.
+        let script = format!(
+            "mount -t tmpfs {} none \"$BASE\" && mkdir -m 700 \"$BASE/wireloom\" && mount {} \"$BASE\" && exec \"$0\" test \"$FILE\"",
+            mount.replace("-o ro", ""),
+            if mount == "-o ro" { "-o remount,ro" } else { "-o remount" }
+        );
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &script]).arg(Wireloom::binary());
+        command.env("BASE", &base).env("FILE", setting.folder.file("a.loom"));
+        command.env("XDG_CACHE_HOME", &base).env("TMPDIR", setting.folder.file("tmp"));
+        let out = wireloom_tests::finish(&mut command);
+        if out.text.contains("unshare: ") || out.text.contains("mount: ") {
+            eprintln!("SKIPPED: no file system can be mounted here: {}", out.text);
+            return;
+        }
+        assert!(out.code == Some(0) && out.out.contains("1 passed"), "{mount}: {:?} {}", out.code, out.text);
+        assert!(out.text.contains(UNSAFE), "{mount}: {}", out.text);
+        assert_eq!(files(&setting.folder.file("tmp")), Vec::<PathBuf>::new(), "left behind");
+    }
+}

@@ -590,3 +590,51 @@ fn packet_apps_that_cannot_start_say_why() {
     // A capture beside a file like an output of an earlier run.
     std::fs::remove_dir_all(&folder).ok();
 }
+
+/// Root's commands look at the sockets of all users. None of them holds a command up, fills its
+/// memory, or writes to the terminal.
+#[test]
+fn hostile_sockets_hold_nobody_up() {
+    use std::io::Write;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    let app = firewall("hostile-sockets", &[]);
+    let at = |name: &str| app.folder.join("wireloom").join(name);
+    // One takes no connection: its queue is full.
+    let full = UnixListener::bind(at("full-1.sock")).expect("a socket");
+    // SAFETY: a plain system call on a socket of this test.
+    unsafe { libc::listen(std::os::fd::AsRawFd::as_raw_fd(&full), 0) };
+    let _waits = UnixStream::connect(at("full-1.sock")).expect("one place");
+    let serve = |name: &str, answer: fn(&mut UnixStream) -> bool| {
+        let listener = UnixListener::bind(at(name)).expect("a socket");
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                std::thread::spawn(move || while answer(&mut stream) {});
+            }
+        });
+    };
+    serve("drips-1.sock", |s| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        s.write_all(b"x").is_ok()
+    });
+    serve("floods-1.sock", |s| s.write_all(&[b'x'; 1 << 16]).is_ok());
+    serve("shouts-1.sock", |s| {
+        let _ = s.write_all(b"{\"ok\":true,\"pid\":7,\"apps\":[\"\\u001b[2Jopenflow_firewall\"]}\n");
+        false
+    });
+    serve("poses-1.sock", |s| {
+        let _ = s.write_all(b"{\"ok\":true,\"pid\":7,\"apps\":[\"poser\"]}\n");
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        false
+    });
+    let begin = std::time::Instant::now();
+    let rules = app.told(&["table", "--app", "openflow_firewall"]);
+    assert!(rules.contains("wildcard"), "{rules}");
+    // Four sockets of 2 s at most; with waits for each byte it had no end.
+    assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
+    let several = app.refused(&["table"]);
+    assert!(several.contains("several apps are running") && !several.contains('\u{1b}'), "{several:?}");
+    // The number is the kernel's word.
+    let own = std::process::id().to_string();
+    let poser = several.lines().find(|l| l.contains("poser")).expect("it is listed");
+    assert!(poser.contains(&format!("--pid {own} ")), "{several}");
+}

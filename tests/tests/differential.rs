@@ -9,7 +9,7 @@ use wireloom_ir::desc::{ParamType, PortKind};
 use wireloom_ir::{Module, UnitId};
 use wireloom_runtime::engine::memory::{Ending, Peer};
 use wireloom_runtime::{App, Program, Sim};
-use wireloom_tests::programs::{no_internal_errors, seeds, twins};
+use wireloom_tests::programs::{is_c, no_internal_errors, seeds, twins};
 
 const CLIENTS: usize = 3;
 const ROUNDS: usize = 6;
@@ -151,7 +151,7 @@ fn views_fit_the_bill(app: &str, module: &Module, compiled: &Program) {
 fn compare_program(app: &str, known: &[&[u8]]) {
     let t = twins(app);
     let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
-    if let Some(compiled) = &t.compiled {
+    if let (Some(compiled), true) = (&t.compiled, is_c()) {
         views_fit_the_bill(app, &t.module, compiled);
     }
     let (mut answered, mut asked, mut plays) = (0, 0, 0);

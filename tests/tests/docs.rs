@@ -160,6 +160,10 @@ fn walk(path: &Path) -> Vec<String> {
             "loom" if block.marks.is_empty() => Err("say what it is for: ```loom,check".to_string()),
             "loom" if block.mark("fragment").is_some() => Ok(()),
             "loom" => loom(block, shell.folder(), &mut changed),
+            "c" => match block.mark("file") {
+                Some(name) => std::fs::write(shell.folder().join(name), &block.text).map_err(|e| e.to_string()),
+                None => Ok(()),
+            },
             "sh" if block.mark("transcript").is_some() => {
                 let (real, same) = transcript(block, &mut shell);
                 if !same && blessing() {

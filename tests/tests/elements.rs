@@ -44,6 +44,15 @@ fn between<'t>(text: &'t str, from: &str, to: &str) -> Option<&'t str> {
     Some(&rest[..rest.find(to)?])
 }
 
+/// The text behind the element's name in the example, up to the closing bracket, over several
+/// lines too.
+fn arguments(example: &str, name: &str) -> Option<String> {
+    let rest = &example[example.find(&format!("= {name}"))? + 2 + name.len()..];
+    let depth = |at: usize| rest[..=at].matches('(').count().checked_sub(rest[..=at].matches(')').count());
+    let end = rest.match_indices(')').map(|(at, _)| at).find(|at| depth(*at) == Some(0))?;
+    Some(rest[..=end].to_string())
+}
+
 fn element(path: &Path) -> Element {
     let file = path.strip_prefix(root()).expect("in the repository").display().to_string();
     let text = std::fs::read_to_string(path).expect("an element");
@@ -55,14 +64,7 @@ fn element(path: &Path) -> Element {
     let head = part("\nelement ", "\n}\n", "element");
     let name = head.split(|c: char| !c.is_alphanumeric()).next().unwrap_or("").to_string();
     let example = part("\napp example {\n", "\n}\n", "example");
-    let made =
-        between(&example, &format!("= {name}"), "\n").unwrap_or_else(|| panic!("{file}: the example has no `{name}`"));
-    // The call may go over several lines.
-    let args = if made.trim_end().ends_with('(') {
-        format!("{}\n    )", between(&example, &format!("= {name}"), "\n    )").expect("the end of the arguments"))
-    } else {
-        made.to_string()
-    };
+    let args = arguments(&example, &name).unwrap_or_else(|| panic!("{file}: the example has no `= {name}(…)`"));
     let count = || -> Option<usize> {
         let digits = |t: &str| t.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok();
         [args.strip_prefix('<'), args.split("n = ").nth(1), args.strip_prefix('(')]

@@ -324,3 +324,25 @@ fn what_cannot_be_exported() {
     refused("listed", "app listed { export segment f() -> list<u8, 3> { [1] } }\n", "E0617");
     refused("remote", "app remote { param to: endpoint\n export segment f() -> u16 { to.port } }\n", "is an address");
 }
+
+/// Another user of the machine may have put folders and links where a process of this number might
+/// work.
+#[test]
+fn what_others_put_into_the_temporary_folder_is_not_used() {
+    let folder = Folder::new("export-planted");
+    let (tmp, victim) = (folder.file("tmp"), folder.file("victim"));
+    std::fs::create_dir_all(&tmp).expect("writable");
+    std::fs::write(&victim, "mine").expect("writable");
+    // `exec` keeps the number of the process.
+    let plant = "d=$TMPDIR/wireloom-export-$$; mkdir $d; for f in program.c segments.c export.h; do \
+                 ln -s \"$VICTIM\" $d/$f; done; exec \"$0\" build apps/top_users.loom --export -o \"$OUT\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", plant]).arg(Wireloom::binary()).current_dir(wireloom_tests::root());
+    command.env("TMPDIR", &tmp).env("VICTIM", &victim).env("OUT", folder.file("build"));
+    let out = finish(quickly_compiled(&mut command));
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    assert_eq!(std::fs::read_to_string(&victim).expect("it is there"), "mine");
+    let mut left = std::fs::read_dir(&tmp).expect("it is there").flatten().map(|e| e.file_name());
+    let planted = left.next().expect("the planted folder");
+    assert!(planted.to_string_lossy().starts_with("wireloom-export-") && left.next().is_none());
+}

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use wireloom_tests::admin::eventually;
+use wireloom_tests::admin::{self, eventually};
 use wireloom_tests::limits::{limit_descriptors, raise_descriptors};
 use wireloom_tests::memcached::Service;
 use wireloom_tests::{servers, thrice, Backend, Client, Process, Wireloom, PATIENCE};
@@ -180,6 +180,40 @@ fn descriptors_exhausted() {
             assert!(Instant::now() < until, "{app} does not recover");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+}
+
+/// Clients cannot take all descriptors: those that are in are served, also when they need a new
+/// connection, and no server is counted as failed.
+#[test]
+fn a_crowd_leaves_descriptors_for_requests() {
+    let nginx = [0, 1].map(|_| Process::nginx("location / { return 200 done; }"));
+    let (list, page) = (servers(&nginx.each_ref().map(|n| n.port)), wireloom_tests::free_port());
+    for engine in ["epoll", "uring"] {
+        let args = ["--set", &list, "--admin", &page.to_string(), "--engine", engine];
+        drop(Wireloom::run("http_balancer", &args));
+        let front = Wireloom::run_with("http_balancer", &args, |c| limit_descriptors(c, 200));
+        let mut first = Client::connect(front.port);
+        get(&mut first, b"done");
+        let mut crowd: Vec<Client> = (0..300).map(|_| Client::connect(front.port)).collect();
+        eventually("those that find no place are told", || {
+            admin::port_of(&admin::status(page), "client")["turned_away"].as_u64() > Some(100)
+        });
+        for request in [GET, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"] {
+            let head = first.send(request).take_head();
+            assert!(head.starts_with("http/1.1 200 "), "{engine}: {head}");
+            first.take_until(b"done");
+        }
+        for c in &mut crowd[..40] {
+            c.send(GET);
+        }
+        for c in &mut crowd[..40] {
+            let head = c.take_head();
+            assert!(head.starts_with("http/1.1 200 "), "{engine}: {head}");
+        }
+        let status = admin::status(page);
+        let servers = admin::port_of(&status, "backend")["backends"].as_array().cloned().unwrap_or_default();
+        assert!(servers.iter().all(|s| s["failures"] == 0 && s["up"] == true), "{engine}: {status}");
     }
 }
 

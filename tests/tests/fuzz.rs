@@ -184,6 +184,7 @@ fn tables_and_queues_are_compared() {
                 bytes: vec![n; 60 + usize::from(n)],
                 rooms: (64, 64),
                 mark: 0,
+                entry: Vec::new(),
             })?;
         }
         pair.finish()?;

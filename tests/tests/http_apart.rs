@@ -171,6 +171,75 @@ fn credentials_of_a_connection_make_it_its_clients_own() {
     assert_eq!(ask(&mut anna, "Authorization: NTLM anna\r\n"), "anna");
     assert_eq!(ask(&mut bert, ""), "who?");
     assert_eq!(ask(&mut anna, ""), "anna");
+    // Behind another field of the name, which the server does not read.
+    let mut eve = Client::connect(proxy.port);
+    assert_eq!(ask(&mut eve, "Authorization: Basic eDp5\r\nAuthorization: NTLM eve\r\n"), "eve");
+    assert_eq!(ask(&mut bert, ""), "who?");
+    drop(eve);
+    assert_eq!(ask(&mut Client::connect(proxy.port), ""), "who?");
+}
+
+/// A client that ends its side behind a request for another protocol gets no tunnel. The connection
+/// speaks that protocol all the same, and serves nobody else.
+#[test]
+fn a_connection_that_was_upgraded_is_not_pooled() {
+    let backend = wireloom_tests::Backend::new();
+    for engine in ["epoll", "uring"] {
+        let (proxy, _page) = balancer(backend.port, &["--set", "backend.reuse=always", "--engine", engine]);
+        let (mut client, mut other) = (Client::connect(proxy.port), Client::connect(proxy.port));
+        client
+            .send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+            .finish_sending();
+        let mut upgraded = backend.accept();
+        upgraded.take_head();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        upgraded.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+        client.take_head();
+        other.send("GET /other HTTP/1.1\r\nHost: a\r\nCookie: secret\r\n\r\n");
+        upgraded.expect_closed();
+        let mut server = backend.accept();
+        assert!(server.take_head().starts_with("get /other "));
+        server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        other.take_until(b"ok");
+    }
+}
+
+/// A backend that has sent bytes behind an answer may do so again, when the next request has been
+/// written: for some time no connection of it serves a second request.
+#[test]
+fn a_backend_out_of_step_has_no_connection_reused() {
+    for (reuse, again) in [("safe", false), ("always", true)] {
+        let backend = wireloom_tests::Backend::new();
+        let (proxy, page) = balancer(backend.port, &["--set", &format!("backend.reuse={reuse}")]);
+        let mut client = Client::connect(proxy.port);
+        let ask = |client: &mut Client, server: &mut Client| {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            server.take_head();
+            server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            client.take_until(b"ok");
+        };
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut server = backend.accept();
+        server.take_head();
+        server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        client.take_until(b"ok");
+        ask(&mut client, &mut server);
+        server.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged");
+        let surplus = || admin::port_of(&admin::status(page), "backend")["surplus"] == 1;
+        admin::eventually("it is seen", surplus);
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut server = backend.accept();
+        server.take_head();
+        server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        client.take_until(b"ok");
+        if again {
+            ask(&mut client, &mut server);
+        } else {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            server.expect_closed();
+            backend.accept().take_head();
+        }
+    }
 }
 
 /// With `pipeline` requests share connections, except those with credentials.

@@ -78,7 +78,16 @@ fn a_wrong_checksum_stays_wrong() {
             let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &ether(&inside)].concat();
             for frame in [summed(17, udp(5000, 4789, &vxlan), 6, 0), ip4(4, &inside)].map(|f| ether(&f)) {
                 let wire = frame.len() as u32;
-                let f = FrameIn { port: 0, instance: 0, time: 1, wire, bytes: frame, rooms: (256, 256), mark: 0 };
+                let f = FrameIn {
+                    port: 0,
+                    instance: 0,
+                    time: 1,
+                    wire,
+                    bytes: frame,
+                    rooms: (256, 256),
+                    mark: 0,
+                    entry: Vec::new(),
+                };
                 pair.frame(&f).unwrap_or_else(|e| panic!("{wrong}, {}: {e}", hex(&f.bytes)));
             }
         }

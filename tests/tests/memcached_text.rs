@@ -174,6 +174,53 @@ fn a_refused_set_leaves_no_old_value() {
 
 /// Flags of more than 32 bits, `cas` without its number, `delete` with a time: answered as often as
 /// memcached answers, or once.
+/// If there are more flags than a server takes, it makes an error of the line, and reads the value
+/// behind it as commands. So such a line is not passed on.
+#[test]
+fn a_value_behind_too_many_flags_is_no_command() {
+    let service = Service::proxy(1, &[]);
+    let (mut c, mut other, t) = (Client::connect(service.port), Client::connect(service.port), tag());
+    other.send(format!("set {t}k 0 0 1\r\nx\r\n")).expect("STORED\r\n");
+    let flags =
+        ["c", "f", "k", "s", "b", "Oa", "F1", "T99", "I", "MS", "C0", "N9", "v", "h", "l", "t", "u", "x", "z", "y"];
+    for n in 10..=flags.len() {
+        c.send(format!("ms {t}a 11 {}\r\nflush_all\r\n\r\n", flags[..n].join(" ")));
+        let answer = c.take_line();
+        assert!(n <= 16 || answer == "CLIENT_ERROR options flags too long", "{n}: {answer}");
+        c.send("version\r\n").take_until(b"VERSION ");
+        c.take_line();
+        other.send(format!("get {t}k\r\n")).expect(format!("VALUE {t}k 0 1\r\nx\r\nEND\r\n"));
+    }
+}
+
+/// A server closes the connection at a long line of `gat`. Such a line ends its client's connection
+/// only, and is no failure of the server.
+#[test]
+fn a_long_line_of_gat_reaches_no_server() {
+    if plain() {
+        return;
+    }
+    let page = wireloom_tests::free_port();
+    let service = Service::proxy(2, &["--admin", &page.to_string()]);
+    let (mut other, t) = (Client::connect(service.port), tag());
+    other.send(format!("set {t}k 0 0 1\r\nx\r\n")).expect("STORED\r\n");
+    for verb in ["gat 100", "gats 100"] {
+        for count in [150, 3000] {
+            let keys: String = (0..count).map(|n| format!(" {t}{n}")).collect();
+            let mut c = Client::connect(service.port);
+            c.send(format!("{verb}{keys}\r\nget {t}k\r\n"));
+            match keys.len() {
+                ..=1750 => drop(c.expect(format!("END\r\nVALUE {t}k 0 1\r\nx\r\nEND\r\n"))),
+                _ => c.expect_closed(),
+            }
+            other.send(format!("get {t}k\r\n")).expect(format!("VALUE {t}k 0 1\r\nx\r\nEND\r\n"));
+        }
+    }
+    let status = wireloom_tests::admin::status(page);
+    let servers = wireloom_tests::admin::port_of(&status, "ascii")["backends"].as_array().cloned().unwrap_or_default();
+    assert!(servers.len() == 2 && servers.iter().all(|s| s["failures"] == 0), "{status}");
+}
+
 #[test]
 fn odd_numbers() {
     for service in [Service::proxy(1, &[]), Service::kv()] {

@@ -12,6 +12,7 @@ mod element_graph;
 mod elements;
 mod export;
 mod framing;
+mod functions_in_c;
 mod fuzz;
 mod generated;
 mod grammars;

@@ -80,7 +80,7 @@ fn stream(keys: &[Vec<u8>], r: &mut Rng, sums: &mut BTreeMap<Vec<u8>, u64>) -> V
         for _ in 0..times {
             let n = r.u64(..) >> r.u64(..64);
             let sum = sums.entry(k.clone()).or_insert(0);
-            *sum = sum.wrapping_add(n);
+            *sum = sum.saturating_add(n);
             out.extend_from_slice(k);
             let zeros = if n < 1000 && r.u64(..8) == 0 { r.u64(..4) as usize } else { 0 };
             out.extend_from_slice(format!("\t{}{n}\n", "0".repeat(zeros)).as_bytes());

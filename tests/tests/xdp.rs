@@ -9,6 +9,7 @@ mod generated;
 mod kinds;
 mod live;
 mod process;
+mod queues;
 mod races;
 
 use std::collections::BTreeMap;
@@ -127,6 +128,7 @@ impl Both<'_> {
             bytes: bytes.to_vec(),
             rooms: (256, 2048),
             mark: 0,
+            entry: Vec::new(),
         };
         let object = self.object.lock().unwrap();
         object.set_time(self.time).expect("the time is set");

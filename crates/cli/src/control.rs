@@ -3,22 +3,32 @@
 use crate::args::Target;
 use crate::Failure;
 use serde_json::{json, Map, Value};
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wireloom_runtime::control;
 
 pub type Object = Map<String, Value>;
 
 /// A command's work on a core takes far less.
 const WAIT: Duration = Duration::from_secs(60);
+/// To tell what it is, a process has so long.
+const HELLO_WAIT: Duration = Duration::from_secs(2);
+/// The longest answer, and the longest one that tells what a process is.
+const ANSWER_MAX: usize = 256 << 20;
+const HELLO_MAX: usize = 64 << 10;
 
-/// A connection to a running process.
+/// A connection to a running process. Root's commands ask the processes of all users: none may hold
+/// them up, fill the memory or write to the terminal as it likes.
 pub struct Client {
-    stream: BufReader<UnixStream>,
+    stream: UnixStream,
     app: Option<String>,
+    /// Bytes behind the last answer.
+    ahead: Vec<u8>,
+    wait: Duration,
+    most: usize,
 }
 
 /// The refusal of a command.
@@ -43,28 +53,26 @@ impl Client {
     /// The process that is meant, or the only one there is.
     pub fn find(target: &Target) -> Result<Client, Failure> {
         if let Some(path) = &target.control {
-            let stream = connect(path).map_err(|e| {
+            let client = Client::connect(path, WAIT).map_err(|e| {
                 Failure::Said(format!(
                     "cannot connect to {}: {e}; is the app running, with this --control?",
                     path.display()
                 ))
             })?;
-            return Ok(Client { stream, app: target.app.clone() });
+            return Ok(Client { app: target.app.clone(), ..client });
         }
         let running = running();
         let fits = |r: &&Running| {
             let app = target.app.as_ref().is_none_or(|a| r.apps.contains(a));
             app && target.pid.is_none_or(|p| p == r.pid)
         };
-        let list = |all: &[&Running]| {
-            all.iter().map(|r| format!("\n  --pid {:<8} {}", r.pid, r.apps.join(", "))).collect::<String>()
-        };
+        let list = |all: &[&Running]| all.iter().map(|r| r.line()).collect::<String>();
         let fitting: Vec<&Running> = running.iter().filter(fits).collect();
         match fitting[..] {
             [one] => {
-                let stream = connect(&one.path)
+                let client = Client::connect(&one.path, WAIT)
                     .map_err(|e| Failure::Said(format!("cannot connect to {}: {e}", one.path.display())))?;
-                Ok(Client { stream, app: target.app.clone() })
+                Ok(Client { app: target.app.clone(), ..client })
             }
             [] if running.is_empty() => {
                 let folders: Vec<String> = control::known_folders().iter().map(|d| d.display().to_string()).collect();
@@ -98,6 +106,37 @@ impl Client {
         }
     }
 
+    fn connect(path: &Path, wait: Duration) -> std::io::Result<Client> {
+        let stream = control::connect(path, wait)?;
+        Ok(Client { stream, app: None, ahead: Vec::new(), wait, most: ANSWER_MAX })
+    }
+
+    /// A line of the process, within the time and the size that it has for an answer.
+    fn line(&mut self) -> std::io::Result<Vec<u8>> {
+        let (end, mut seen, mut piece) = (Instant::now() + self.wait, 0, vec![0; 64 << 10]);
+        loop {
+            if let Some(at) = self.ahead[seen..].iter().position(|b| *b == b'\n') {
+                let rest = self.ahead.split_off(seen + at + 1);
+                return Ok(std::mem::replace(&mut self.ahead, rest));
+            }
+            seen = self.ahead.len();
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            if seen > self.most {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(n) => self.ahead.extend_from_slice(&piece[..n]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
     /// Sends a command and waits for its answer.
     pub fn ask(&mut self, command: Value) -> Result<Object, Refused> {
         let Value::Object(mut request) = command else { return Err("this is no command".to_string().into()) };
@@ -106,38 +145,27 @@ impl Client {
         }
         let mut line = Value::Object(request).to_string();
         line.push('\n');
-        self.stream.get_mut().write_all(line.as_bytes()).map_err(gone)?;
-        let mut answer = String::new();
-        if self.stream.read_line(&mut answer).map_err(gone)? == 0 {
-            return Err(gone(ErrorKind::UnexpectedEof.into()));
-        }
+        self.stream.write_all(line.as_bytes()).map_err(|e| self.gone(&e))?;
+        let answer = self.line().map_err(|e| self.gone(&e))?;
         let mut answer: Object =
-            serde_json::from_str(&answer).map_err(|e| format!("the answer cannot be read: {e}"))?;
+            serde_json::from_slice(&answer).map_err(|e| format!("the answer cannot be read: {e}"))?;
         match answer.get("ok").and_then(Value::as_bool) {
             Some(true) => Ok(answer),
             _ => {
-                let text = answer
-                    .remove("error")
-                    .and_then(|e| e.as_str().map(str::to_string))
-                    .unwrap_or_else(|| "refused".into());
+                let text =
+                    answer.remove("error").and_then(|e| e.as_str().map(shown)).unwrap_or_else(|| "refused".into());
                 Err(Refused { text, answer })
             }
         }
     }
-}
 
-fn gone(e: std::io::Error) -> Refused {
-    match e.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer after {} s", WAIT.as_secs()).into(),
-        _ => Refused::from("the app has ended".to_string()),
+    fn gone(&self, e: &std::io::Error) -> Refused {
+        match e.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer after {} s", self.wait.as_secs()).into(),
+            ErrorKind::InvalidData => format!("an answer of more than {} bytes", self.most).into(),
+            _ => Refused::from("the app has ended".to_string()),
+        }
     }
-}
-
-fn connect(path: &Path) -> std::io::Result<BufReader<UnixStream>> {
-    let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(WAIT))?;
-    stream.set_write_timeout(Some(WAIT))?;
-    Ok(BufReader::with_capacity(1 << 20, stream))
 }
 
 /// A process with a control socket.
@@ -145,6 +173,15 @@ struct Running {
     path: PathBuf,
     pid: u32,
     apps: Vec<String>,
+    /// Its user, if not the one who asks.
+    other: Option<u32>,
+}
+
+impl Running {
+    fn line(&self) -> String {
+        let whose = self.other.map_or(String::new(), |uid| format!(" (of user {uid})"));
+        format!("\n  --pid {:<8} {}{whose}", self.pid, self.apps.join(", "))
+    }
 }
 
 /// The sockets that answer. Sockets of killed processes are removed.
@@ -152,7 +189,7 @@ fn running() -> Vec<Running> {
     let mut all = Vec::new();
     for (path, pid) in control::sockets() {
         match hello(&path) {
-            Some((pid, apps)) => all.push(Running { path, pid, apps }),
+            Some(found) => all.push(found),
             None if pid.is_some_and(|p| !Path::new(&format!("/proc/{p}")).exists()) && is_ours(&path) => {
                 drop(std::fs::remove_file(&path))
             }
@@ -167,12 +204,22 @@ fn is_ours(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|m| m.uid() == unsafe { libc::geteuid() })
 }
 
-fn hello(path: &Path) -> Option<(u32, Vec<String>)> {
-    let stream = connect(path).ok()?;
-    stream.get_ref().set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-    let answer = Client { stream, app: None }.ask(json!({ "do": "hello" })).ok()?;
-    let apps = answer.get("apps")?.as_array()?.iter().filter_map(|a| a.as_str().map(str::to_string)).collect();
-    Some((answer.get("pid")?.as_u64()? as u32, apps))
+/// What a process says that it is; its number and its user are the kernel's word.
+fn hello(path: &Path) -> Option<Running> {
+    let mut client = Client { most: HELLO_MAX, ..Client::connect(path, HELLO_WAIT).ok()? };
+    let (peer, uid) = control::peer(&client.stream)?;
+    // SAFETY: a plain system call.
+    let own = unsafe { libc::geteuid() };
+    let answer = client.ask(json!({ "do": "hello" })).ok()?;
+    let apps = answer.get("apps")?.as_array()?.iter().map(|a| a.as_str().filter(|a| is_name(a)).map(str::to_string));
+    let said = answer.get("pid")?.as_u64()? as u32;
+    // 0: a process of a namespace that is not seen from here.
+    let pid = if peer == 0 { said } else { peer };
+    Some(Running { path: path.into(), pid, apps: apps.collect::<Option<_>>()?, other: (uid != own).then_some(uid) })
+}
+
+fn is_name(text: &str) -> bool {
+    text.len() <= 256 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 // ---- showing ----
@@ -223,5 +270,10 @@ fn cell(v: &Value) -> String {
         Value::Array(a) if a.len() == 2 => format!("{}-{}", a[0], a[1]),
         v => v.to_string(),
     };
+    shown(&text)
+}
+
+/// A text of another process.
+fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

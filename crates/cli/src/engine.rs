@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use wireloom_codegen_c::{CSource, CompileError, CompileOptions, Compiled, Stop};
 use wireloom_ir::{FuncBody, Module};
+use wireloom_runtime::packet::nic::Role;
 use wireloom_runtime::{Program, Tiers};
 
 pub enum How {
@@ -86,6 +87,7 @@ fn later(tiers: Tiers, source: CSource, options: CompileOptions) -> Result<Later
             }
         };
         match exchanged {
+            Ok(()) if Role::is_second() => {}
             Ok(()) => eprintln!("wireloom: {name} runs optimised code from now on"),
             Err(e) => eprintln!("wireloom: {name} goes on with code that is not optimised: {e}"),
         }
@@ -202,12 +204,15 @@ fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Resu
 }
 
 /// The C files of `extern` functions lie beside the program's.
-fn in_folder(module: &Module, options: &CompileOptions) -> CompileOptions {
+pub fn in_folder(module: &Module, options: &CompileOptions) -> CompileOptions {
     let folder = module.files.first().and_then(|f| Path::new(f).parent()).map(PathBuf::from);
     CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), ..options.clone() }
 }
 
 fn compiling(app: &str) {
+    if Role::is_second() {
+        return;
+    }
     eprintln!("wireloom: compiling {app}");
 }
 

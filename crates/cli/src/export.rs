@@ -10,7 +10,7 @@ use crate::{Failure, Outcome};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use wireloom_codegen_c::{emit, find_compiler, CSource, Options, HEADERS};
+use wireloom_codegen_c::{emit, find_compiler, CSource, Options, Scratch, HEADERS};
 use wireloom_ir::desc::{ParamType, ParamValue, ResultType};
 use wireloom_ir::{Builtin, ExprKind, Module, On, Param, Signal};
 
@@ -276,22 +276,21 @@ impl<'m> Library<'m> {
     /// Compiles the program and the functions, and puts them into an archive.
     fn archive(&self, module: &Module, folder: &Path, portable: bool) -> Result<PathBuf, String> {
         let source = emit(module, &Options::default());
-        let work = std::env::temp_dir().join(format!("wireloom-export-{}", std::process::id()));
-        let made = self.made_in(&work, &source, portable);
+        let scratch = Scratch::new().map_err(|e| format!("cannot make a temporary folder: {e}"))?;
+        let work = scratch.path();
+        let made = self.made_in(work, &source, portable);
         let archive = folder.join(format!("lib{}.a", self.name));
-        let put = made.and_then(|objects| {
+        made.and_then(|objects| {
             let new = work.join("new.a");
             run(Command::new("ar").arg("rcsD").arg(&new).args(objects))?;
             let bytes = std::fs::read(&new).map_err(|e| e.to_string())?;
             std::fs::write(&archive, bytes).map_err(|e| format!("cannot write {}: {e}", archive.display()))
-        });
-        let _ = std::fs::remove_dir_all(&work);
-        put.map(|()| archive)
+        })?;
+        Ok(archive)
     }
 
     fn made_in(&self, work: &Path, source: &CSource, portable: bool) -> Result<Vec<PathBuf>, String> {
         let told = |e: std::io::Error| format!("{}: {e}", work.display());
-        std::fs::create_dir_all(work).map_err(told)?;
         let files = HEADERS.iter().copied().chain([("export.h", SUPPORT)]);
         for (name, text) in files {
             std::fs::write(work.join(name), text).map_err(told)?;

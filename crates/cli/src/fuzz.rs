@@ -13,6 +13,7 @@ use crate::{fuzz_frames, load, sanitize, Failure, Outcome};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
+use wireloom_codegen_c::Scratch;
 use wireloom_interp::differential::{contexts, Pair, Summary};
 use wireloom_ir::{suggestions, Module, UnitId};
 use wireloom_syntax::World;
@@ -33,12 +34,13 @@ pub fn fuzz(args: Fuzz) -> Outcome {
 
 fn outer(args: Fuzz) -> Outcome {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
-    let note = std::env::temp_dir().join(format!("wireloom-fuzz-{}-{time}", std::process::id()));
+    let scratch = Scratch::new().map_err(|e| Failure::Said(format!("cannot make a temporary folder: {e}")))?;
+    let note = scratch.path().join("seed");
     std::env::set_var(NOTE, &note);
     let extra = if args.seed.is_some() { Vec::new() } else { vec![format!("--seed={time}")] };
     let status = sanitize::run_again(args.compile.sanitize, &extra);
     let seed = std::fs::read_to_string(&note).unwrap_or_default();
-    std::fs::remove_file(&note).ok();
+    drop(scratch);
     match status? {
         s if s.success() => Ok(()),
         // The inner process has said why.

@@ -3,7 +3,7 @@
 
 use crate::args::{Files, MAX_ERRORS};
 use crate::world::CliWorld;
-use crate::{Failure, Outcome};
+use crate::{c_files, Failure, Outcome};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ fn finish_all(
     bare: bool,
     mut passes: impl FnMut(&mut Module),
 ) -> Result<Vec<Module>, Failure> {
+    let mut all = all;
+    c_files::check(&mut all)?;
     print(&all, false, MAX_ERRORS);
     if all.iter().any(Checked::has_errors) {
         return Err(Failure::Silent);
@@ -196,7 +198,9 @@ fn print(all: &[Checked], json: bool, most: usize) -> (usize, usize) {
 pub fn check(args: Files) -> Outcome {
     let (mut errors, mut warnings) = (0, 0);
     for path in &args.files {
-        let (e, w) = print(&compile(path), args.json, args.max_errors);
+        let mut all = compile(path);
+        c_files::check(&mut all)?;
+        let (e, w) = print(&all, args.json, args.max_errors);
         (errors, warnings) = (errors + e, warnings + w);
     }
     if !args.json {

@@ -10,6 +10,7 @@
 mod args;
 mod bench;
 mod build;
+mod c_files;
 mod compiler_defect;
 mod control;
 mod emit;

@@ -342,9 +342,12 @@ impl Run<'_> {
     /// The interfaces whose frames may come to the process.
     fn hooked(&self, object: &Object, parts: &[Part]) -> Result<Vec<Hooked>, Failure> {
         let source = object.source();
-        let gives = match source.target {
-            Some(t) => Gives::To { port: t.port, instance: t.instance },
-            None => Gives::Noted,
+        let words = source.entry.map(|bytes| (bytes / 8) as u8);
+        let gives = match (source.target, words) {
+            (Some(t), None) => Gives::To { port: t.port, instance: t.instance },
+            (None, None) => Gives::Noted,
+            (None, Some(words)) => Gives::Carried { words },
+            (Some(t), Some(words)) => Gives::LongCarried { words, port: t.port, instance: t.instance },
         };
         let mut all = Vec::new();
         for (n, part) in parts.iter().enumerate().filter(|(n, _)| source.programs[*n].gives) {
@@ -368,6 +371,11 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
     let asked = |m: &Module| m.handlers.iter().any(|h| h.device == Device::Xdp);
     if args.place.is_none() && !modules.iter().any(asked) {
         return Ok(Placed::default());
+    }
+    if modules.iter().flat_map(|m| &m.segments).any(|s| s.device == Device::Nic) {
+        return Err(Failure::Said(
+            "an app with segments on a NIC has no handlers in XDP: leave out `--place xdp`".into(),
+        ));
     }
     let ([m], [sets]) = (modules, sets) else {
         return Err(Failure::Said(

@@ -148,17 +148,19 @@ impl<'m> Gen<'m> {
     /// Runs handler i over a batch.
     pub fn batch(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         let unit_name = names::unit(self.m, unit);
+        // Nothing of the frame has crossed.
+        let unseen = matches!(h.on, On::Frame { port, .. } if self.m.carries(port).is_some_and(|c| c.part == FramePart::Nothing));
         let (batched, kept) = (self.batched(h), &h.plan.hoisted);
         let over = BatchEmitter {
             i,
             unit,
             on: format!("on_{i}_{}", names::ident(&h.name)),
-            open: format!("{unit_name}_parse"),
+            open: if unseen { "wl_view_unseen".into() } else { format!("{unit_name}_parse") },
             kept,
             kept_begin: self.kept_begin(i, kept),
             kept_end: self.kept_end(kept),
-            common: self.frames.common.contains(&unit.0).then(|| format!("{unit_name}_fast")),
-            most: self.frames.most.contains(&unit.0).then(|| format!("{unit_name}_most")),
+            common: (!unseen && self.frames.common.contains(&unit.0)).then(|| format!("{unit_name}_fast")),
+            most: (!unseen && self.frames.most.contains(&unit.0)).then(|| format!("{unit_name}_most")),
             serve: self.serve(),
             scratch: self.frames.scratch.contains(&i),
             headers: self.mark("headers and keys"),

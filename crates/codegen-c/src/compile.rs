@@ -179,6 +179,31 @@ fn stamp(path: &Path) -> String {
 /// a folder for it that only this user can write. Otherwise it is made in a temporary folder, which
 /// is removed at once.
 pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
+    let error = match compile_kept(source, options) {
+        Err(e) => e,
+        made => return made,
+    };
+    let dir = &options.cache_dir;
+    let Some(why) = of_no_use(dir, &error) else { return Err(error) };
+    let mut made = compile_kept(source, &CompileOptions { cache_dir: PathBuf::new(), ..options.clone() })?;
+    made.notice = Some(format!("compiled programs are not kept: cannot use {}: {why}", dir.display()));
+    Ok(made)
+}
+
+/// Why a folder is of no use, if that is what has failed: it may be full or read-only, or something
+/// else lies in the place of a file.
+fn of_no_use(dir: &Path, error: &CompileError) -> Option<io::Error> {
+    match error {
+        _ if dir.as_os_str().is_empty() => None,
+        CompileError::Io { path, error } if path.starts_with(dir) => {
+            Some(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        }
+        CompileError::Failed { .. } => Folder::open(dir).and_then(|f| f.try_room()).err(),
+        CompileError::Io { .. } | CompileError::NoCompiler { .. } | CompileError::Stopped => None,
+    }
+}
+
+fn compile_kept(source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
     kept_or(source, options, |job, name| {
         if let Some(starting) = options.starting {
             starting(&source.name)
@@ -204,6 +229,7 @@ pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compi
     match kept_or(source, options, |_, _| Err(None)) {
         Ok(kept) => Ok(Some(kept)),
         Err(None) => Ok(None),
+        Err(Some(e)) if of_no_use(&options.cache_dir, &e).is_some() => Ok(None),
         Err(Some(e)) => Err(e),
     }
 }
@@ -230,7 +256,7 @@ fn kept_or<E: From<CompileError>>(
 }
 
 /// The folder to work in, and why it is not the one where results are kept.
-fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileError> {
+pub(crate) fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileError> {
     let wanted = &options.cache_dir;
     let notice = if wanted.as_os_str().is_empty() {
         "there is neither XDG_CACHE_HOME nor a HOME of this user's".to_string()
@@ -245,21 +271,21 @@ fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileE
 }
 
 /// A source, with the compiler and its flags.
-struct Job<'a> {
-    cc: &'a str,
+pub(crate) struct Job<'a> {
+    pub(crate) cc: &'a str,
     source: &'a CSource,
-    flags: Vec<String>,
+    pub(crate) flags: Vec<String>,
     portable: bool,
-    folder: &'a Folder,
+    pub(crate) folder: &'a Folder,
     /// The folder of headers, in `folder`.
-    include: String,
+    pub(crate) include: String,
     headers: Vec<(String, String)>,
-    externs: Vec<PathBuf>,
+    pub(crate) externs: Vec<PathBuf>,
     beside: Option<&'a Stop>,
 }
 
 impl<'a> Job<'a> {
-    fn new(
+    pub(crate) fn new(
         cc: &'a str,
         source: &'a CSource,
         options: &'a CompileOptions,
@@ -358,7 +384,7 @@ impl<'a> Job<'a> {
         .map(drop)
     }
 
-    fn write_headers(&self) -> Result<(), CompileError> {
+    pub(crate) fn write_headers(&self) -> Result<(), CompileError> {
         let dir = self.folder.inner(&self.include).map_err(|e| self.io(&self.include, e))?;
         self.headers
             .iter()
@@ -368,7 +394,7 @@ impl<'a> Job<'a> {
 
     /// The compiler, to run in the folder, which its descriptor names. Only this user can read its
     /// output.
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.cc);
         let folder = self.folder.raw();
         let niceness = if self.beside.is_some() { BESIDE } else { 0 };
@@ -400,7 +426,7 @@ impl<'a> Job<'a> {
         command
     }
 
-    fn run(&self, command: &mut Command) -> Result<Output, CompileError> {
+    pub(crate) fn run(&self, command: &mut Command) -> Result<Output, CompileError> {
         let text = |c: &Command| {
             std::iter::once(c.get_program())
                 .chain(c.get_args())
@@ -423,7 +449,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn io(&self, name: &str, error: io::Error) -> CompileError {
+    pub(crate) fn io(&self, name: &str, error: io::Error) -> CompileError {
         CompileError::Io { path: self.folder.path().join(name), error }
     }
 }

@@ -47,6 +47,20 @@ pub(crate) struct Folder {
     passing: Option<Remover>,
 }
 
+/// A new folder in the temporary one, of this user alone. It goes when it is dropped, or when the
+/// process is killed. Other users cannot know its name and put their files or links there.
+pub struct Scratch(Folder);
+
+impl Scratch {
+    pub fn new() -> io::Result<Scratch> {
+        Folder::passing().map(Scratch)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
 /// Removes a folder when it is dropped. A process of its own does that, so that the folder goes
 /// when this one is killed, too. It waits for the end of a pipe that only this process holds.
 struct Remover {
@@ -166,7 +180,10 @@ impl Folder {
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let part = format!("{name}.{}.part", unique());
         let mut file = self.file(&part, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW)?;
-        file.write_all(bytes)?;
+        if let Err(e) = file.write_all(bytes) {
+            self.remove(&part);
+            return Err(e);
+        }
         let (from, to) = (c_string(Path::new(&part))?, c_string(Path::new(name))?);
         // SAFETY: a plain system call below a descriptor of ours; the names are C strings.
         let done = unsafe { libc::renameat(self.raw(), from.as_ptr(), self.raw(), to.as_ptr()) };
@@ -176,6 +193,15 @@ impl Folder {
         let error = io::Error::last_os_error();
         self.remove(&part);
         Err(error)
+    }
+
+    /// Whether there is room for a compiled program.
+    pub(crate) fn try_room(&self) -> io::Result<()> {
+        const ROOM: usize = 4 << 20;
+        let name = format!("room.{}", unique());
+        let written = self.write(&name, &vec![0; ROOM]);
+        self.remove(&name);
+        written
     }
 
     /// Writes a file if its content is not this already.

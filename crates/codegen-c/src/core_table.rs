@@ -8,10 +8,18 @@ use crate::parser::line;
 use wireloom_ir::packed_keys::{is_core_table, packed, short, Form};
 use wireloom_ir::*;
 
-/// A tick is 2 to this power ns. That is about a millisecond, or more if entries live for more than
-/// an hour, so that stamps do not come round.
+/// A tick is 2 to this power ns: about a millisecond. It is more if entries live for more than half
+/// an hour, so that stamps do not come round. It is less if they live for less than a quarter of a
+/// second, so that this time has some hundred ticks. Below a microsecond the sweep of the table
+/// would take too long.
 fn tick_shift(t: &Table) -> u32 {
-    (20..).find(|s| t.idle >> s < 1 << 21).unwrap_or(20)
+    let fine = t.idle.max(1).ilog2().saturating_sub(8).clamp(10, 20);
+    let coarse = (20..).find(|s| t.idle >> s < 1 << 21).unwrap_or(20);
+    if t.idle == 0 || coarse > 20 {
+        coarse
+    } else {
+        fine
+    }
 }
 
 impl<'m> Gen<'m> {

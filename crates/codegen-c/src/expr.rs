@@ -354,6 +354,10 @@ impl Gen<'_> {
         match &*e.kind {
             ExprKind::FrameLen(l) => format!("{}->n", local(s, *l)),
             ExprKind::FrameMark(_) => "mark_in".into(),
+            ExprKind::PacketState(_, f) => match self.carried_in.contains(f) {
+                true => format!("state_in_{}", f.0),
+                false => self.expr(s, &self.m.packet[f.index()].init),
+            },
             ExprKind::FrameInstance(_) if self.xdp => "x->instance".into(),
             ExprKind::FrameTime(_) if self.xdp => "x->core->wall".into(),
             ExprKind::FrameInstance(l) => format!("(uint32_t){}->f->instance", local(s, *l)),

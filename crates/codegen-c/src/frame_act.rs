@@ -73,13 +73,17 @@ impl<'m> BodyGen<'_, 'm> {
                 };
                 self.payload(&View { v, headers, layers, pos, end }, body, *keep, *place);
             }
-            FrameAct::Send { port, index, mark, last } => {
+            FrameAct::Send { port, index, mark, state, last } => {
                 let text = self.expr(index);
                 line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
                 self.check(index.may_fault());
                 let counted = self.kept.output.map_or(String::new(), |_| frame_counts::count(&v, None));
                 let queue = self.g.m.is_queue(*port);
                 let mark = mark.as_ref().map_or("0".into(), |m| self.expr(m));
+                if queue {
+                    let slot = last.then(|| format!("{v}->f"));
+                    self.entry(*port, slot.as_deref(), state, Some(&v));
+                }
                 match last {
                     true if queue => line!(self, "wl_view_wait({v}, {}, i_, {mark});{counted} }}", port.0),
                     false if queue => {
@@ -228,12 +232,17 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// Joins to an element that is compiled once: its faults are ours.
-    pub fn output(&mut self, wire: WireId, frame: LocalId, mark: &Expr) {
-        let Target::Input { input: to, index } = self.g.m.wires[wire.index()].to else { return };
-        let (name, v, text, leave) =
-            (names::input(self.g.m, to), self.name(frame), self.expr(mark), self.leave_fault());
-        let at = if self.g.m.inputs[to.index()].indexed { format!(", {index}") } else { String::new() };
-        line!(self, "if (WL_UNLIKELY({name}(x, {v}, {text}{at}) != WL_T_DONE)) {{ {leave} }}");
+    pub fn output(&mut self, wire: WireId, frame: LocalId, mark: &Expr, state: &'m [Carried]) {
+        let m = self.g.m;
+        let Target::Input { input: to, index } = m.wires[wire.index()].to else { return };
+        let (name, v, text, leave) = (names::input(m, to), self.name(frame), self.expr(mark), self.leave_fault());
+        let mut more = if m.inputs[to.index()].indexed { format!(", {index}") } else { String::new() };
+        for f in &m.inputs[to.index()].state {
+            let value = state.iter().find(|c| c.field == *f).map(|c| &c.value);
+            more.push_str(", ");
+            more.push_str(&self.expr(value.unwrap_or(&m.packet[f.index()].init)));
+        }
+        line!(self, "if (WL_UNLIKELY({name}(x, {v}, {text}{more}) != WL_T_DONE)) {{ {leave} }}");
     }
 
     pub fn queue(&mut self, port: PortId, index: &Expr, act: QueueAct, dst: LocalId) {
@@ -256,9 +265,34 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(index.may_fault());
         line!(self, "wl_bytes built_ = wl_built(x);\nwl_parts_done(NULL, 0, x->core->out.start, part_, {}, built_.n, built_.n, NULL, NULL);", parts.len());
         if self.g.m.is_queue(port) {
-            line!(self, "x->core->mark = 0;")
+            line!(self, "x->core->mark = 0;");
+            self.entry(port, None, &[], None);
         }
         line!(self, "packets.transmit(x->core, {}, i_, built_.p, built_.n); }}", port.0);
+    }
+
+    /// Fills the entry of a queue, whose layout is that of [`layout::Entry`]: that of the frame that
+    /// is moved, or (None) that of a copy. `view`: of the frame, if it is not built here.
+    fn entry(&mut self, port: PortId, moved: Option<&str>, state: &'m [Carried], view: Option<&str>) {
+        let m = self.g.m;
+        let Some(entry) = m.carries(port).map(|c| layout::Entry::of(m, c)).filter(|e| e.bytes > 0) else { return };
+        let all = layout::entry_max(m);
+        match moved {
+            Some(f) => line!(self, "{{ uint8_t *entry_ = WL_ENTRY(x, {f}, {all});"),
+            None => line!(self, "{{ uint8_t *entry_ = WL_ENTRY_OF_COPY(x, {all});"),
+        }
+        if let FramePart::Headers(behind) = entry.part {
+            match view {
+                Some(v) => line!(self, "wl_entry_u32(entry_, 0, wl_there({v}->n, {v}->top + {behind}));"),
+                None => line!(self, "wl_entry_u32(entry_, 0, built_.n);"),
+            }
+        }
+        for f in &entry.fields {
+            let value = state.iter().find(|c| c.field == f.field).map(|c| &c.value);
+            let text = self.expr(value.unwrap_or(&m.packet[f.field.index()].init));
+            line!(self, "{}(entry_, {}, {text});", stored(m, m.packet[f.field.index()].ty), f.at);
+        }
+        line!(self, "}}");
     }
 
     fn set_header(&mut self, frame: LocalId, layer: u32, f: FieldId, value: &Expr) {
@@ -556,5 +590,32 @@ impl Gen<'_> {
              switch (port) {{\n{cases}default:\nfor (uint32_t i = 0; i < n; i++) hashes[i] = 0;\n}}\n}}\n\n"
         ));
         "steer".into()
+    }
+}
+
+/// The function that puts a field into an entry, or (with `read`) takes it out.
+pub(crate) fn stored(m: &Module, ty: TyId) -> String {
+    format!("wl_entry_{}", stored_as(m, ty))
+}
+
+pub(crate) fn stored_as(m: &Module, ty: TyId) -> &'static str {
+    match (m.ty(ty), layout::size(m, ty)) {
+        (Ty::Ip, _) => "ip",
+        (Ty::Bool, _) | (_, 1) => "u8",
+        (_, 2) => "u16",
+        (_, 4) => "u32",
+        (
+            Ty::Unit
+            | Ty::UInt(_)
+            | Ty::Int(_)
+            | Ty::Bytes(_)
+            | Ty::Endpoint
+            | Ty::Option(_)
+            | Ty::List(..)
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_),
+            _,
+        ) => "u64",
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Gen<'m> {
     pub frames: Frames,
     /// Which functions pause in their long loops.
     pub pauses: Vec<bool>,
+    /// The fields of the packet's state that the handler at hand gets from its queue.
+    pub carried_in: BTreeSet<PacketFieldId>,
 }
 
 impl<'m> Gen<'m> {
@@ -64,6 +66,7 @@ impl<'m> Gen<'m> {
             items: BTreeSet::new(),
             frames: Frames::default(),
             pauses: passes::pauses::funcs(m),
+            carried_in: BTreeSet::new(),
         }
     }
 

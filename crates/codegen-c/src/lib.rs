@@ -9,7 +9,8 @@
 //! - functions, handlers and fault replies: [`body`], [`message`], [`table`], [`merge`], with
 //!   expressions in [`expr`];
 //! - the program's function table: [`program`];
-//! - the C compiler, with results cached by content: [`compile`](mod@compile).
+//! - the C compiler, with results cached by content: [`compile`](mod@compile). Files of `extern`
+//!   functions are looked at before: [`extern_problems`].
 
 // A new kind of type, field or statement must not fall into a default that nobody chose for it.
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -21,6 +22,7 @@ mod compile;
 mod compile_cache;
 mod core_table;
 mod expr;
+mod extern_check;
 mod fast_path;
 mod frame;
 mod frame_act;
@@ -46,7 +48,8 @@ mod view;
 pub mod xdp;
 
 pub use compile::{cached, compile, find_compiler, newest_clang_here, CompileError, CompileOptions, Compiled};
-pub use compile_cache::is_left;
+pub use compile_cache::{is_left, Scratch};
+pub use extern_check::{extern_problems, ExternProblem};
 pub use stop_compilers::Stop;
 use wireloom_ir as ir;
 
@@ -62,6 +65,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("sketch.h", include_str!("../../../support/sketch.h")),
     ("core_hash_table.h", include_str!("../../../support/core_hash_table.h")),
     ("idle_expiry.h", include_str!("../../../support/idle_expiry.h")),
+    ("checksum.h", include_str!("../../../support/checksum.h")),
     ("frame.h", include_str!("../../../support/frame.h")),
     ("merge.h", include_str!("../../../support/merge.h")),
     ("shared_hash_table.h", include_str!("../../../support/shared_hash_table.h")),
@@ -77,7 +81,7 @@ pub struct Options {
 }
 
 /// A generated program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CSource {
     /// The app's name as a C identifier.
     pub name: String,

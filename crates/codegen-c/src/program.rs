@@ -416,7 +416,10 @@ impl<'m> Gen<'m> {
         b.declare(input.given());
         b.block(&body.block);
         let frame = b.name(LocalId(0));
-        let given: Vec<String> = (1..input.given()).map(|n| b.name(LocalId(n as u32))).collect();
+        let given: Vec<String> = (1..input.given())
+            .map(|n| (b.g.cty(body.locals[n].ty), b.name(LocalId(n as u32))))
+            .map(|(c, name)| format!("{c} {name}"))
+            .collect();
         let (decls, out, views) = (b.decls, b.out, b.views);
         let locals: String = views
             .iter()
@@ -429,8 +432,9 @@ impl<'m> Gen<'m> {
             })
             .collect();
         let fault = if out.contains("goto fault;") { "fault:;\nreturn WL_T_FAULT;\n" } else { "" };
-        let args: String = given.iter().map(|a| format!(", uint32_t {a}")).collect();
-        let unused: String = given.iter().map(|a| format!("(void){a};\n")).collect();
+        let args: String = given.iter().map(|a| format!(", {a}")).collect();
+        let name = |a: &String| a.rsplit(' ').next().unwrap_or_default().to_string();
+        let unused: String = given.iter().map(|a| format!("(void){};\n", name(a))).collect();
         let proto = format!("int {}(wl_fx *x, wl_view *{frame}{args})", names::input(self.m, id));
         let of = input
             .element
@@ -453,6 +457,11 @@ impl<'m> Gen<'m> {
             let text = self.kept_type(i, kept);
             self.code.push_str(&text);
         }
+        let carried = match h.on {
+            On::Frame { port, .. } => self.m.carries(port),
+            _ => None,
+        };
+        self.carried_in = carried.into_iter().flat_map(|c| c.state.iter().copied()).collect();
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         b.kept = kept.clone();
         b.batched = batched;
@@ -491,10 +500,30 @@ impl<'m> Gen<'m> {
         ));
     }
 
+    /// The state that a packet brings from its queue. It is read before its entry is filled anew.
+    fn state_taken(&mut self, carries: &Carries, frame: &str) -> String {
+        let (m, entry) = (self.m, layout::Entry::of(self.m, carries));
+        let mut text = String::new();
+        for f in &entry.fields {
+            let ty = m.packet[f.field.index()].ty;
+            let (c, get) = (self.cty(ty), crate::frame_act::stored_as(m, ty));
+            let value = format!("wl_entry_get_{get}(WL_ENTRY(x, {frame}->f, {}), {})", layout::entry_max(m), f.at);
+            let value = match m.ty(ty) {
+                Ty::Ip => value,
+                _ => format!("({c}){value}"),
+            };
+            text.push_str(&format!("const {c} state_in_{0} = {value};\n(void)state_in_{0};\n", f.field.0));
+        }
+        text
+    }
+
     /// The mark of a frame that comes from a queue, which stands where the frame leaves through.
-    fn mark_taken(&self, h: &Handler, frame: &str) -> String {
-        if matches!(h.on, On::Frame { port, .. } if self.m.is_queue(port)) {
-            return format!("const uint32_t mark_in = {frame}->f->out;\n(void)mark_in;\n{frame}->f->out = WL_GONE;\nx->core->at = {frame}->f;\n");
+    fn mark_taken(&mut self, h: &Handler, frame: &str) -> String {
+        if let On::Frame { port, .. } = h.on {
+            if let Some(carries) = self.m.carries(port) {
+                return format!("const uint32_t mark_in = {frame}->f->out;\n(void)mark_in;\n{frame}->f->out = WL_GONE;\nx->core->at = {frame}->f;\n")
+                    + &self.state_taken(carries, frame);
+            }
         }
         let mut asks = false;
         walk::block_exprs(&h.body.block, &mut |e| asks |= matches!(*e.kind, ExprKind::FrameMark(_)));

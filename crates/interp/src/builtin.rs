@@ -37,6 +37,38 @@ pub fn crc32c(b: &[u8]) -> u32 {
     !b.iter().fold(!0, |c, x| (0..8).fold(c ^ u32::from(*x), |c, _| bit(c)))
 }
 
+/// SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012).
+pub fn siphash(key: [u64; 2], b: &[u8]) -> u64 {
+    let start = [0x736f_6d65_7073_6575, 0x646f_7261_6e64_6f6d, 0x6c79_6765_6e65_7261, 0x7465_6462_7974_6573];
+    let mut v: [u64; 4] = std::array::from_fn(|i| start[i] ^ key[i % 2]);
+    let words = b.chunks_exact(8);
+    // The last word has the length in its highest byte.
+    let rest = words.remainder().iter().rev().fold(0, |w, x| w << 8 | u64::from(*x));
+    let last = rest | (b.len() as u64) << 56;
+    let words = words.map(|w| w.iter().rev().fold(0, |w, x| w << 8 | u64::from(*x)));
+    for w in words.chain([last]) {
+        v[3] ^= w;
+        (0..2).for_each(|_| sip_round(&mut v));
+        v[0] ^= w;
+    }
+    v[2] ^= 0xff;
+    (0..4).for_each(|_| sip_round(&mut v));
+    v[0] ^ v[1] ^ v[2] ^ v[3]
+}
+
+fn sip_round(v: &mut [u64; 4]) {
+    let mix = |v: &mut [u64; 4], a: usize, b: usize, turn: u32| {
+        v[a] = v[a].wrapping_add(v[b]);
+        v[b] = v[b].rotate_left(turn) ^ v[a];
+    };
+    mix(v, 0, 1, 13);
+    mix(v, 2, 3, 16);
+    v[0] = v[0].rotate_left(32);
+    mix(v, 2, 1, 17);
+    mix(v, 0, 3, 21);
+    v[2] = v[2].rotate_left(32);
+}
+
 /// A number below `below`: one step of splitmix64 on a core's random state, scaled by
 /// multiplication.
 pub fn random_below(seed: &mut u64, below: u64) -> u64 {

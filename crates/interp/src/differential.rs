@@ -380,6 +380,76 @@ impl Pair<'_> {
     }
 }
 
+/// Compares two programs of a module: on random streams of each of its units, and on random
+/// requests to each of its handlers of messages, with random answers.
+///
+/// # Safety
+/// Both tables are valid.
+pub unsafe fn compare_module(
+    m: &Module,
+    both: [*const wl_program; 2],
+    seed: u64,
+    rounds: usize,
+) -> Result<Summary, String> {
+    let (mut sum, [a, b]) = (Summary::default(), both);
+    for unit in (0..m.units.len()).map(|n| UnitId(n as u32)) {
+        for ctx in contexts(m, unit).into_iter().take(2) {
+            let pair = Pair { module: m, a, b, unit, ctx };
+            // SAFETY: by contract.
+            sum.add(&unsafe { pair.compare_random(seed, rounds) }?);
+        }
+    }
+    for (n, h) in m.handlers.iter().enumerate().filter(|_| m.params.is_empty()) {
+        if let On::Message { protocol, .. } = h.on {
+            let request = m.protocols[protocol.index()].request;
+            // SAFETY: by contract.
+            unsafe { compare_handler(m, both, (n as u32, request), seed, rounds) }
+                .map_err(|e| format!("handler {}: {e}", h.name))?;
+        }
+    }
+    Ok(sum)
+}
+
+/// # Safety
+/// Both tables are valid.
+unsafe fn compare_handler(
+    m: &Module,
+    both: [*const wl_program; 2],
+    (handler, request): (u32, UnitId),
+    seed: u64,
+    rounds: usize,
+) -> Result<(), String> {
+    // SAFETY: by contract.
+    let [mut a, mut b] = both.map(|t| unsafe { Mock::new(t, m, &[]) });
+    let (mut made, mut rng) = (Generator::new(m, seed), Rng::new(seed ^ 0xa25));
+    let grammar = crate::grammar::Grammar::new(std::sync::Arc::new(m.clone()));
+    // A module that was written by hand may read an answer without asking whether it has come.
+    let mut faults = false;
+    walk::block_exprs(&m.handlers[handler as usize].body.block, &mut |e| {
+        faults |= matches!(*e.kind, ExprKind::PartStatus(_))
+    });
+    let responses: Vec<UnitId> = m.protocols.iter().filter_map(|p| p.response).collect();
+    for _ in 0..rounds {
+        let Some(message) = made.message(request, &grammar.args(request, 0)) else { continue };
+        let mut answer = || {
+            if faults && rng.chance(20) || responses.is_empty() {
+                return Some(Answer::Fault(WL_F_LOST));
+            }
+            let unit = responses[rng.below(responses.len() as u64) as usize];
+            made.message(unit, &grammar.args(unit, WL_CTX_RESPONSE)).map(Answer::Bytes)
+        };
+        let Some(answers) = (0..3).map(|_| answer()).collect::<Option<Vec<_>>>() else { continue };
+        let [x, y] = [&mut a, &mut b].map(|mock| mock.run_message(handler, &message, &answers));
+        if x != y {
+            return Err(format!(
+                "a does {x:?}, b {y:?}\nrequest: \"{}\", answers: {answers:?}",
+                message.escape_ascii()
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The contents of random streams, so that a test can check that they reached the parser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {

@@ -123,6 +123,10 @@ impl Env<'_> {
             ExprKind::FrameLen(_) => Value::Int(act.with_frame(|f| f.bytes.len() as u128)?),
             ExprKind::FrameInstance(_) => Value::Int(act.with_frame(|f| u128::from(f.instance))?),
             ExprKind::FrameMark(_) => Value::Int(act.with_frame(|f| u128::from(f.mark))?),
+            ExprKind::PacketState(_, field) => {
+                let brought = act.with_frame(|f| f.state.iter().find(|s| s.0 == *field).map(|s| s.1.clone()))?;
+                brought.unwrap_or_else(|| crate::exec::frame::entry::begins_with(self.module, *field))
+            }
             ExprKind::FrameTime(_) => Value::Int(act.with_frame(|f| u128::from(f.time))?),
             ExprKind::Payload(_, layer) => act.with_frame(|f| Value::bytes(f.payload(*layer)))?,
             ExprKind::ChecksumOk(_, layer) => {
@@ -389,6 +393,7 @@ impl Env<'_> {
             Builtin::Fnv1a64 => n(builtin::fnv1a64(bytes(0)?)),
             Builtin::Crc32 => n(builtin::crc32(bytes(0)?) as u64),
             Builtin::Crc32c => n(builtin::crc32c(bytes(0)?) as u64),
+            Builtin::SipHash => n(builtin::siphash([int(0)? as u64, int(1)? as u64], bytes(2)?)),
             Builtin::Md5U32 => n(builtin::md5_u32(bytes(0)?) as u64),
             Builtin::Min | Builtin::Max => {
                 let (x, y) = (int(0)?, int(1)?);

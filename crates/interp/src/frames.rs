@@ -34,6 +34,7 @@ pub struct FrameIn {
     pub rooms: (u32, u32),
     /// Of one that waits in a queue.
     pub mark: u32,
+    pub entry: Vec<u8>,
 }
 
 /// The effects of a program.
@@ -67,6 +68,8 @@ impl Runner {
         core.reset_out();
         let mut r = Runner { core, host: Box::new(made) };
         r.core.wl.rt = (&raw mut *r.host).cast();
+        let (at, own) = (r.host.own_entry.len(), r.host.own_entry.as_mut_ptr());
+        r.core.wl.entries = own.wrapping_add(at);
         if let Some(init) = r.core.app.program.table().init_core {
             // SAFETY: the program's own function on its own core.
             unsafe { init(r.core.wl.self_, &mut *r.core.wl) };
@@ -144,7 +147,9 @@ impl<'a> Pair<'a> {
         let make = |p: Program| {
             App::new(p, module.desc(), sets).map_err(|e| e.to_string()).and_then(|app| Runner::new(app, 42))
         };
-        let (a, b) = (make(a)?, make(b)?);
+        let (a, mut b) = (make(a)?, make(b)?);
+        // Who reads what has not crossed a queue, reads something else.
+        b.host.gone = 0xff;
         let mut header_places = HashSet::new();
         for u in &module.units {
             for l in u.frame.iter().flat_map(|f| &f.layers) {

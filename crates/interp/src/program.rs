@@ -402,22 +402,26 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
         return;
     };
     let Some(unit) = h.on.frame_unit() else { return };
-    if matches!(h.on, On::Frame { port, .. } if m.is_queue(port)) {
-        // SAFETY: by contract.
-        unsafe { (*core).at = f };
-    }
     // SAFETY: by contract.
     let tell = |kind: u16, place: u32| unsafe {
         if let Some(count) = (*(*core).host).fault {
             count(core, u32::from(kind), place)
         }
     };
-    // SAFETY: n bytes are there.
-    let bytes = unsafe { input(f.p, f.n) }.to_vec();
+    // SAFETY: by contract.
+    let (there, state) = unsafe { exec::frame::entry::brought(m, core, f) };
+    // SAFETY: so many bytes are there.
+    let mut bytes = unsafe { input(f.p, there) }.to_vec();
+    bytes.resize(f.n as usize, 0);
     let mut frame = Frame::open(&inner.grammar, unit, f, bytes, &mut |k, p| tell(k.0, p.0));
+    frame.state = state;
     frame.raw = f;
     // Where it leaves through is not known yet; a queue's frame has its mark there.
     f.out = WL_GONE;
+    if matches!(h.on, On::Frame { port, .. } if m.is_queue(port)) {
+        // SAFETY: by contract.
+        unsafe { (*core).at = f };
+    }
     // SAFETY: by contract.
     let act = unsafe { activation(inner, core, std::ptr::null_mut()) };
     *act.frame.borrow_mut() = Some(frame);

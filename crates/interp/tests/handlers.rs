@@ -1,7 +1,7 @@
 //! Handlers: the interpreter's results, and that compiled C has the same.
 mod common;
 use common::*;
-use wireloom_interp::differential::{Act, Answer, Mock};
+use wireloom_interp::differential::{compare_module, Act, Answer, Mock};
 use wireloom_interp::generate::{Generator, Rng};
 use wireloom_interp::stop::Stop;
 use wireloom_ir::{text, TableId, UnitId};
@@ -95,6 +95,20 @@ fn as_compiled() {
         }
     }
     assert!(replies > 300, "{replies}");
+    no_internal_errors();
+}
+
+/// Each module of the backends' tests, by random streams, requests and answers.
+#[test]
+fn every_module_as_compiled() {
+    for name in names() {
+        let m = annotated(module(&name));
+        let Some(c) = compiled(&m) else { return };
+        let program = interpreted(&m);
+        // SAFETY: both tables live as long as the process.
+        let sum = unsafe { compare_module(program.module(), [program.table(), c], 3, 60) };
+        eprintln!("{name}: {:?}", sum.unwrap_or_else(|e| panic!("{name}: {e}")));
+    }
     no_internal_errors();
 }
 

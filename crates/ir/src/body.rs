@@ -192,12 +192,14 @@ pub enum StmtKind {
         place: PlaceId,
     },
     /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that
-    /// has ended; a fault there is one here. `mark` (u32) goes with it. `last`: the frame is not
-    /// used again (set by the `frame_last_use` pass).
+    /// has ended; a fault there is one here. `mark` (u32) goes with it, and the state of the packet:
+    /// a field that is not listed has its default. `last`: the frame is not used again (set by the
+    /// `frame_last_use` pass).
     Output {
         wire: WireId,
         frame: LocalId,
         mark: Expr,
+        state: Vec<Carried>,
         last: bool,
     },
     /// Frames (a message local whose unit has [`Unit::frame`]). Layers are indices into
@@ -346,11 +348,13 @@ pub enum FrameAct {
     },
     /// The frame as it is now leaves through an instance of a port. `last`: the handler does not
     /// use it again (set by the `frame_last_use` pass), so it is moved, else copied. `mark` (u32)
-    /// goes with it into a queue; None: 0.
+    /// goes with it into a queue; None: 0. So does `state`: a field that is not listed has its
+    /// default.
     Send {
         port: PortId,
         index: Expr,
         mark: Option<Expr>,
+        state: Vec<Carried>,
         last: bool,
     },
 }
@@ -546,6 +550,9 @@ pub enum ExprKind {
     FrameTime(LocalId),
     /// The mark with which it was sent to the queue that it comes from, u32; 0 elsewhere.
     FrameMark(LocalId),
+    /// A field of the state with which it was sent to the queue that it comes from; the field's
+    /// default elsewhere, and where the queue does not carry the field.
+    PacketState(LocalId, PacketFieldId),
     /// The bytes behind a header (None: behind the last one that is there), up to the end that the
     /// lengths around it give.
     Payload(LocalId, Option<u32>),

@@ -37,9 +37,14 @@ pub struct Desc {
     /// app for itself.
     #[serde(default)]
     pub cluster: Option<u32>,
+    /// Bytes of the largest entry of a queue ([`crate::layout::Entry`]).
+    #[serde(default)]
+    pub entry: u32,
     /// Each has a core of its own; none: all cores run all handlers.
     #[serde(default)]
     pub segments: Vec<SegmentDesc>,
+    #[serde(default)]
+    pub nic: NicDesc,
     /// The app's graph as SVG, with places for its numbers ([`crate::graph::live_svg`]). Empty: it
     /// was not drawn.
     #[serde(default)]
@@ -54,6 +59,19 @@ pub struct SegmentDesc {
     pub cpu: u32,
     /// The number of its cores, at least 1.
     pub cores: u32,
+    /// Its cores are those of the NIC, in a process of their own.
+    #[serde(default)]
+    pub nic: bool,
+}
+
+/// What belongs to the process of a NIC, by port and by table. Empty: there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicDesc {
+    pub ports: Vec<bool>,
+    pub tables: Vec<bool>,
+    /// Bytes of a queue's entries ([`crate::layout::Entry`]), by port.
+    #[serde(default)]
+    pub entries: Vec<u32>,
 }
 
 impl SegmentDesc {
@@ -166,6 +184,9 @@ pub struct PortDesc {
     /// Of a queue between segments: those that send to it.
     #[serde(default)]
     pub senders: Vec<u32>,
+    /// Of a queue: the part of the frame that crosses.
+    #[serde(default)]
+    pub part: crate::FramePart,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -27,6 +27,7 @@ impl crate::Module {
         let partition = core_partition::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
         let crossings = segments::place(self).unwrap_or_default().crossings;
+        let nic = segments::OnNic::of(self).unwrap_or_default();
         Desc {
             app: self.app.clone(),
             picture: String::new(),
@@ -78,13 +79,28 @@ impl crate::Module {
             per_core: self.keeps_on_core(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
             cluster: None,
+            entry: crate::layout::entry_max(self),
             segments: self
                 .segments
                 .iter()
-                .map(|s| SegmentDesc { name: s.name.clone(), cpu: s.cpu, cores: s.cores })
+                .map(|s| SegmentDesc {
+                    name: s.name.clone(),
+                    cpu: s.cpu,
+                    cores: s.cores,
+                    nic: s.device == crate::ops::Device::Nic,
+                })
                 .collect(),
+            nic: NicDesc {
+                entries: nic.ports.iter().zip(&self.ports).map(|(_, p)| entry_bytes(self, p)).collect(),
+                ports: nic.ports,
+                tables: nic.tables,
+            },
         }
     }
+}
+
+fn entry_bytes(m: &crate::Module, p: &crate::Port) -> u32 {
+    crate::layout::Entry::of(m, &p.carries).bytes
 }
 
 fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings) -> PortDesc {
@@ -99,6 +115,7 @@ fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings
         maglev: p.maglev,
         sent: is_sent_to(m, n),
         senders: senders.map(|s| s.0).collect(),
+        part: p.carries.part,
     }
 }
 

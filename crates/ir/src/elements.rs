@@ -59,8 +59,12 @@ pub struct Input {
     pub unit: UnitId,
     /// It is an array of `in`s.
     pub indexed: bool,
+    /// The fields of the packet's state that its senders give.
+    #[serde(default)]
+    pub state: Vec<PacketFieldId>,
     /// Local 0 is the packet (a `Msg` of the unit), local 1 its mark (u32). Local 2 of an array is
-    /// the index of the input that it arrived at (u32). It ends behind its last statement, without
+    /// the index of the input that it arrived at (u32). Then comes a local for each field of
+    /// `state`. It ends behind its last statement, without
     /// a return. None: it stands in each of its senders.
     pub body: Option<Body>,
     /// Worst-case steps, by the bounds pass.
@@ -70,6 +74,11 @@ pub struct Input {
 impl Input {
     /// Locals that its sender gives.
     pub fn given(&self) -> usize {
+        self.first_field() + self.state.len()
+    }
+
+    /// The first local that is a field of the packet's state.
+    pub fn first_field(&self) -> usize {
         2 + usize::from(self.indexed)
     }
 }

@@ -6,8 +6,6 @@
 //! packet that is sent back, the queues are never empty. A way back into the program
 //! (`FrameEngine::Loop`) is a queue that is popped by itself.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-
 use crate::*;
 use std::collections::BTreeMap;
 
@@ -69,6 +67,7 @@ fn popped(all: &BTreeMap<PortId, Handles>, from: PortId, queue: PortId) -> Optio
 }
 
 impl Handles {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn block(&mut self, m: &Module, block: &[Stmt]) {
         walk::stmts(block, &mut |s| match &s.kind {
             StmtKind::Queue { port, act: QueueAct::Pop, .. } => drop(self.pops.entry(*port).or_insert(s.span)),

@@ -1,10 +1,5 @@
 //! Sizes and offsets in frames that all backends share.
 
-#![allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "its functions look for a few kinds of ExprKind, FieldKind and StmtKind"
-)]
-
 use crate::*;
 use std::collections::BTreeSet;
 
@@ -44,9 +39,9 @@ pub fn is_looked_for(m: &Module, layers: &[Layer], needed: &BTreeSet<u32>, n: us
 /// Whether no bytes are such a header: its conditions contradict each other.
 pub fn is_refused(m: &Module, header: UnitId) -> bool {
     let header = m.unit(header);
-    header.body.iter().any(|f| match &header.fields[f.index()].kind {
-        FieldKind::Require { cond } => matches!(&*cond.kind, ExprKind::Binary(BinOp::Ne, a, b) if a == b),
-        _ => false,
+    header.body.iter().any(|f| {
+        let FieldKind::Require { cond } = &header.fields[f.index()].kind else { return false };
+        matches!(&*cond.kind, ExprKind::Binary(BinOp::Ne, a, b) if a == b)
     })
 }
 
@@ -54,6 +49,7 @@ fn layers(m: &Module, u: UnitId) -> &[Layer] {
     m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers)
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
     let layers = layers(m, u);
     let mut asked = BTreeSet::new();
@@ -174,6 +170,7 @@ pub fn step(m: &Module, f: &Field) -> u32 {
 }
 
 /// Bytes that a field takes, if that is always the same.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn field_size(m: &Module, f: &Field) -> Option<u32> {
     Some(match &f.kind {
         FieldKind::UInt { bytes, .. } => u32::from(*bytes),
@@ -273,6 +270,7 @@ pub fn exclusive(a: &Expr, b: &Expr) -> bool {
 }
 
 /// The demands of all parts of a condition: a field, and the ranges of its values.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn demands<'e>(e: &'e Expr, out: &mut Vec<(&'e Path, Vec<(u64, u64)>)>) {
     use BinOp::*;
     let number = |e: &Expr| match &*e.kind {

@@ -172,3 +172,65 @@ pub fn int_of(m: &Module, ty: TyId) -> Option<(u8, bool)> {
         | Ty::Msg(_) => None,
     }
 }
+
+/// The layout of an entry of a queue, beside the frame's bytes: the fields of the packet's state
+/// that the queue carries, at places that each producer and consumer knows. Numbers have the order
+/// of bytes of the machine. A transport moves [`Entry::bytes`] bytes as they are, with as many
+/// bytes of the frame as [`FramePart::there`] says.
+///
+/// | bytes | content |
+/// |---|---|
+/// | 4, for [`FramePart::Headers`] only | how many bytes of the frame cross |
+/// | each field, aligned to its size | its value; a `bool` is a byte, an `ip` 16 bytes |
+/// | up to the next multiple of 8 | nothing |
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    pub part: FramePart,
+    pub fields: Vec<EntryField>,
+    pub bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryField {
+    pub field: PacketFieldId,
+    pub at: u32,
+    pub bytes: u32,
+}
+
+impl Entry {
+    /// The entries of a queue.
+    pub fn of(m: &Module, carries: &Carries) -> Entry {
+        let mut entry = Entry { part: carries.part, ..Entry::default() };
+        if matches!(carries.part, FramePart::Headers(_)) {
+            entry.bytes = 4
+        }
+        for field in &carries.state {
+            let bytes = size(m, m.packet[field.index()].ty) as u32;
+            let at = entry.bytes.next_multiple_of(bytes.clamp(1, 8));
+            entry.fields.push(EntryField { field: *field, at, bytes });
+            entry.bytes = at + bytes;
+        }
+        entry.bytes = entry.bytes.next_multiple_of(8);
+        entry
+    }
+
+    pub fn field(&self, field: PacketFieldId) -> Option<EntryField> {
+        self.fields.iter().copied().find(|f| f.field == field)
+    }
+}
+
+impl FramePart {
+    /// How many bytes cross of a frame of `n` bytes, by its entry.
+    pub fn there(self, entry: &[u8], n: u32) -> u32 {
+        match (self, entry.first_chunk::<4>()) {
+            (FramePart::Nothing, _) => 0,
+            (FramePart::Headers(_), Some(there)) => u32::from_ne_bytes(*there).min(n),
+            (FramePart::Whole | FramePart::Headers(_), _) => n,
+        }
+    }
+}
+
+/// Bytes of the largest entry of a program's queues.
+pub fn entry_max(m: &Module) -> u32 {
+    m.ports.iter().filter(|p| p.kind.is_queue()).map(|p| Entry::of(m, &p.carries).bytes).max().unwrap_or(0)
+}

@@ -31,6 +31,7 @@ pub mod header_bits;
 pub mod layout;
 pub mod ops;
 pub mod packed_keys;
+pub mod packet_state;
 pub mod parse_graph;
 pub mod passes;
 mod per_packet;
@@ -48,6 +49,7 @@ pub mod walk;
 pub use body::*;
 pub use elements::{Element, Input, Target, Wire};
 pub use ops::{BinOp, Builtin, UnOp};
+pub use packet_state::{Carried, Carries, FramePart, PacketField};
 pub use segments::Segment;
 pub use table_stmt::{TableEffect, TableStmt};
 pub use unit::*;
@@ -71,6 +73,8 @@ index! {
     FieldId,
     ProtocolId, FuncId, HandlerId, ParamId, PortId, StateId, SessionId, CounterId, TableId, ElementId, WireId, InputId,
     SegmentId,
+    /// A field of the state of packets, in [`Module::packet`].
+    PacketFieldId,
     /// A local of a [`Body`].
     LocalId,
     /// An entry of [`Module::places`]: what a fault names.
@@ -91,6 +95,9 @@ pub struct Module {
     pub ports: Vec<Port>,
     pub states: Vec<State>,
     pub sessions: Vec<Session>,
+    /// The state that each packet has beside its bytes.
+    #[serde(default)]
+    pub packet: Vec<PacketField>,
     pub counters: Vec<Counter>,
     pub tables: Vec<Table>,
     pub handlers: Vec<Handler>,
@@ -226,6 +233,9 @@ pub struct Port {
     /// Of messages: each is one UDP datagram.
     #[serde(default)]
     pub udp: bool,
+    /// Of a queue.
+    #[serde(default)]
+    pub carries: Carries,
 }
 
 /// Per core, zeroed, then set to `init` when the core starts.
@@ -248,6 +258,10 @@ pub struct Counter {
     pub name: String,
     pub doc: String,
 }
+
+/// The shortest time after which entries of a table expire, in nanoseconds. Time goes on with each
+/// batch of frames or events.
+pub const LEAST_IDLE: u64 = 100_000;
 
 /// A keyed table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -109,13 +109,15 @@ pub enum Effect {
     Cipher,
 }
 
-/// `Cpu` is the interpreter and C, `Xdp` a BPF program in the kernel. `Fpga` is expected, from what
-/// the device can do; no backend for it is in the tree.
+/// `Cpu` is the interpreter and C, `Xdp` a BPF program in the kernel. `Nic` is the CPU of a network
+/// card, which runs what `Cpu` runs; only segments have it. `Fpga` is expected, from what the device
+/// can do; no backend for it is in the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Device {
     #[default]
     Cpu,
     Xdp,
+    Nic,
     Fpga,
 }
 
@@ -217,6 +219,9 @@ rows! {
     Fnv1a64 "fnv1a64" (Bytes) -> U(64), Bytes, Pure, ALL, "u64, FNV-1a", "fnv1a64(b)";
     Crc32 "crc32" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of Ethernet and zlib", "crc32(b)";
     Crc32c "crc32c" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of iSCSI, SCTP and ext4 (RFC 3720)", "crc32c(b)";
+    SipHash "siphash" (U(64), U(64), Bytes) -> U(64), Bytes, Pure, FPGA,
+        "u64, SipHash-2-4 with a secret key of two numbers: for tokens, and for hashes that a sender must not predict",
+        "siphash(k0, k1, b)";
     Md5U32 "md5_u32" (Bytes) -> U(32), Bytes, Pure, CPU,
         "u32, the first four bytes of the MD5, little endian", "md5(b)";
     Min "min" (Int, Same) -> Same, One, Pure, ALL, "the smaller number", "min(a, b)";

@@ -32,12 +32,34 @@ pub const NAMES: [&str; 22] = [
 /// The name that sets two others.
 pub const BOTH: &str = "call_timeout";
 
+/// Timers of connections are no finer, in nanoseconds.
+pub const TICK: u64 = 1_000_000;
+
+/// Whether an option has an effect on ports that listen, or on ports that connect.
+pub fn applies(name: &str, listen: bool) -> bool {
+    match name {
+        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "read" | "max_outstanding" | "max_answer" => listen,
+        "connect_timeout" | "connect" | "answer_timeout" | "stream_timeout" | "call_timeout" | "call" | "timeout"
+        | "connections" | "pipeline" | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" => !listen,
+        _ => true,
+    }
+}
+
+/// The ports for which an option is whose name [`applies`] to one kind only.
+pub fn where_it_applies(name: &str) -> &'static str {
+    if applies(name, true) {
+        "ports that listen"
+    } else {
+        "ports that connect"
+    }
+}
+
 /// An option's place, and its possible values.
 #[derive(Debug)]
 pub enum Slot<'o> {
     /// Nanoseconds, at least so many.
     Time(&'o mut u64, u64),
-    /// Two that are set to the same time.
+    /// Two that are set to the same time, at least [`TICK`].
     Times([&'o mut u64; 2]),
     /// A number in a range, its ends included.
     Count(&'o mut u32, std::ops::RangeInclusive<u32>),
@@ -53,16 +75,16 @@ pub enum Slot<'o> {
 pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
     const ALL: std::ops::RangeInclusive<u32> = 1..=u32::MAX;
     Some(match name {
-        "connect_timeout" | "connect" => Slot::Time(&mut o.connect_timeout, 0),
-        "answer_timeout" => Slot::Time(&mut o.answer_timeout, 0),
-        "stream_timeout" => Slot::Time(&mut o.stream_timeout, 0),
+        "connect_timeout" | "connect" => Slot::Time(&mut o.connect_timeout, TICK),
+        "answer_timeout" => Slot::Time(&mut o.answer_timeout, TICK),
+        "stream_timeout" => Slot::Time(&mut o.stream_timeout, TICK),
         "call_timeout" | "call" | "timeout" => Slot::Times([&mut o.answer_timeout, &mut o.stream_timeout]),
-        "accept_timeout" => Slot::Time(&mut o.accept_timeout, 0),
+        "accept_timeout" => Slot::Time(&mut o.accept_timeout, TICK),
         "cancel" => Slot::Switch(&mut o.cancel),
         "slice" => Slot::Time(&mut o.slice, 1_000),
-        "read_timeout" | "read" => Slot::Time(&mut o.read_timeout, 0),
-        "idle_timeout" | "idle" => Slot::Time(&mut o.idle_timeout, 0),
-        "write_timeout" | "write" => Slot::Time(&mut o.write_timeout, 0),
+        "read_timeout" | "read" => Slot::Time(&mut o.read_timeout, TICK),
+        "idle_timeout" | "idle" => Slot::Time(&mut o.idle_timeout, TICK),
+        "write_timeout" | "write" => Slot::Time(&mut o.write_timeout, TICK),
         "max_connections" => Slot::Count(&mut o.max_connections, ALL),
         "max_outstanding" => Slot::Count(&mut o.max_outstanding, ALL),
         "connections" => Slot::Count(&mut o.connections, 1..=1024),
@@ -70,7 +92,7 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "reuse" => Slot::Reuse(&mut o.reuse),
         "failover" => Slot::Failover(&mut o.failover),
         "eject_after" => Slot::Count(&mut o.eject_after, 0..=u32::MAX),
-        "eject_time" => Slot::Time(&mut o.eject_time, 0),
+        "eject_time" => Slot::Time(&mut o.eject_time, TICK),
         "probe" => Slot::Switch(&mut o.probe),
         "end_mark" => Slot::Byte(&mut o.end_mark),
         "max_answer" => Slot::Count(&mut o.max_answer, 1..=65_507),

@@ -20,7 +20,7 @@ pub struct Segment {
     /// In the XDP hook it has a core for what the hook leaves to the process.
     #[serde(default)]
     pub device: ops::Device,
-    /// The first core, counted from 0 among those of the run.
+    /// The first core, counted from 0 among those of the run; 0 on a NIC, which counts its own.
     pub cpu: u32,
     /// The number of its cores, at least 1.
     pub cores: u32,
@@ -28,10 +28,12 @@ pub struct Segment {
 }
 
 impl std::fmt::Display for Segment {
-    /// Its device: `xdp`, `cpu(0)`, or `cpu(0..2)` for two cores.
+    /// Its device: `xdp`, `nic`, `cpu(0)`, or `cpu(0..2)` for two cores.
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match (self.device, self.cores) {
             (ops::Device::Xdp, _) => f.write_str("xdp"),
+            (ops::Device::Nic, 0 | 1) => f.write_str("nic"),
+            (ops::Device::Nic, n) => write!(f, "nic(cores {n})"),
             (_, 0 | 1) => write!(f, "cpu({})", self.cpu),
             (_, n) => write!(f, "cpu({}..{})", self.cpu, u64::from(self.cpu) + u64::from(n)),
         }
@@ -68,6 +70,66 @@ pub enum Conflict {
     Few { queue: PortId, instances: usize },
     /// Queues lead in a circle.
     Circle(Vec<PortId>),
+    /// Handlers on the NIC and others use a port.
+    Port { port: PortId, nic: usize, other: usize },
+    /// Handlers on the NIC and others read a table.
+    Table { table: TableId, nic: usize, other: usize },
+    /// The app has segments on the NIC, and handlers in XDP.
+    Devices { segment: SegmentId },
+}
+
+/// What belongs to the process of the NIC: by port and by table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OnNic {
+    pub ports: Vec<bool>,
+    pub tables: Vec<bool>,
+}
+
+impl OnNic {
+    /// None: the app has no segments on a NIC. Its handlers have their segments.
+    pub fn of(m: &Module) -> Option<OnNic> {
+        let nic = |s: &SegmentId| m.segments.get(s.index()).is_some_and(|s| s.device == ops::Device::Nic);
+        m.segments.iter().any(|s| s.device == ops::Device::Nic).then(|| {
+            let there = m.handlers.iter().filter(|h| h.segment.as_ref().is_some_and(nic));
+            let uses: Vec<Touched> = there.map(|h| Touched::of(m, h)).collect();
+            let ports = (0..m.ports.len() as u32).map(|n| uses.iter().any(|u| u.ports.contains(&PortId(n))));
+            let tables = (0..m.tables.len() as u32).map(|n| uses.iter().any(|u| u.tables.contains(&TableId(n))));
+            OnNic { ports: ports.collect(), tables: tables.collect() }
+        })
+    }
+}
+
+/// The ports of frames that leave the app or come to it, and the tables, that a handler uses.
+struct Touched {
+    ports: BTreeSet<PortId>,
+    tables: BTreeSet<TableId>,
+}
+
+impl Touched {
+    fn of(m: &Module, h: &Handler) -> Touched {
+        let u = Uses::of(m, h);
+        let own = match h.on {
+            On::Frame { port, .. } => Some(port),
+            On::Message { .. }
+            | On::Opened(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Closed(_)
+            | On::Fault
+            | On::Start
+            | On::End
+            | On::Every(_)
+            | On::Signal(_)
+            | On::Test(_)
+            | On::Check { .. } => None,
+        };
+        let outside = |p: &PortId| m.ports.get(p.index()).is_some_and(|p| !p.kind.is_inside());
+        let tables = u.reads.iter().chain(&u.changes).filter_map(|r| match r {
+            Resource::Table(t) => Some(*t),
+            Resource::State(_) | Resource::Counter(_) | Resource::Queue(_) => None,
+        });
+        Touched { ports: u.sends.iter().copied().chain(own).filter(outside).collect(), tables: tables.collect() }
+    }
 }
 
 /// None: the app has no segments.
@@ -167,6 +229,7 @@ impl<'m> Placer<'m> {
         self.shared(&crossings, &mut conflicts);
         self.counted(&mut conflicts);
         conflicts.extend(self.circle(&crossings).map(Conflict::Circle));
+        self.devices(&mut conflicts);
         Placement { handlers: self.handlers, crossings, conflicts }
     }
 
@@ -248,6 +311,37 @@ impl<'m> Placer<'m> {
         }
     }
 
+    /// The process of the NIC and the other one share neither ports nor tables.
+    fn devices(&self, conflicts: &mut Vec<Conflict>) {
+        let nic = |s: SegmentId| self.m.segments.get(s.index()).is_some_and(|s| s.device == ops::Device::Nic);
+        let Some(segment) = (0..self.m.segments.len() as u32).map(SegmentId).find(|s| nic(*s)) else { return };
+        let xdp = self.m.segments.iter().any(|s| s.device == ops::Device::Xdp);
+        if xdp || self.m.handlers.iter().any(|h| h.device == ops::Device::Xdp) {
+            conflicts.push(Conflict::Devices { segment });
+        }
+        let (mut ports, mut tables) = (BTreeMap::new(), BTreeMap::new());
+        for (n, h) in self.m.handlers.iter().enumerate() {
+            let Some(s) = self.handlers[n].filter(|_| !h.on.is_test() && !on_all(h)) else { continue };
+            let used = Touched::of(self.m, h);
+            used.ports.into_iter().for_each(|p| meet(ports.entry(p).or_default(), nic(s), n));
+            used.tables.into_iter().for_each(|t| meet(tables.entry(t).or_default(), nic(s), n));
+        }
+        conflicts.extend(
+            ports
+                .into_iter()
+                .filter_map(|(port, of): (PortId, Ends)| Some(Conflict::Port { port, nic: of.0?, other: of.1? })),
+        );
+        let told = |t: &TableId| {
+            conflicts.iter().any(|c| matches!(c, Conflict::Resource { thing: Resource::Table(x), .. } if x == t))
+        };
+        let both = tables
+            .into_iter()
+            .filter(|(t, _)| !told(t))
+            .filter_map(|(table, of): (TableId, Ends)| Some(Conflict::Table { table, nic: of.0?, other: of.1? }));
+        let both: Vec<Conflict> = both.collect();
+        conflicts.extend(both);
+    }
+
     /// Counters that one segment reads, and another one counts.
     fn counted(&self, conflicts: &mut Vec<Conflict>) {
         for c in (0..self.m.counters.len() as u32).map(|n| Resource::Counter(CounterId(n))) {
@@ -282,6 +376,14 @@ impl<'m> Placer<'m> {
         }
         None
     }
+}
+
+/// The first handler on the NIC, and the first other one.
+type Ends = (Option<usize>, Option<usize>);
+
+fn meet(ends: &mut Ends, nic: bool, handler: usize) {
+    let end = if nic { &mut ends.0 } else { &mut ends.1 };
+    end.get_or_insert(handler);
 }
 
 /// Whether each core runs the handler, for itself.

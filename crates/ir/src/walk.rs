@@ -25,7 +25,7 @@ macro_rules! direct {
             use ExprKind::*;
             match & $($m)? *e.kind {
                 Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | State(_) | Session(_) | Counter(_) | UnitParam(..) | Acc
-                | HasMsg(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnFlow | Now | Draining => {}
+                | HasMsg(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnFlow | Now | Draining => {}
                 Read(p) | Count(p) | Raw(p) | Case(p, _) => $path(p, f),
                 PartStatus(a) | Unary(_, a) | Cast(a) | InRanges(a, _) | Some(a) | IsSome(a) | Unwrap(a) | Get(a, _) | ListLen(a)
                 | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Modula(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
@@ -72,15 +72,19 @@ macro_rules! direct {
                 Parse { bytes, .. } => f(bytes),
                 TableNext { .. } => {}
                 SendFrame { index, .. } | Queue { index, .. } => f(index),
-                Output { mark, .. } => f(mark),
+                Output { mark, state, .. } => {
+                    f(mark);
+                    for c in state { f(& $($m)? c.value) }
+                }
                 TablePush { value, .. } => f(value),
                 TableInsert { key, mask, priority, value, .. } => { f(key); f(mask); f(priority); f(value) }
                 TableDelete { key, mask, priority, .. } => { f(key); f(mask); f(priority) }
                 Frame { act, .. } => match act {
                     FrameAct::Set { value: e, .. } => f(e),
-                    FrameAct::Send { index, mark, .. } => {
+                    FrameAct::Send { index, mark, state, .. } => {
                         f(index);
                         if let Option::Some(e) = mark { f(e) }
+                        for c in state { f(& $($m)? c.value) }
                     }
                     FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
                 },
@@ -306,6 +310,7 @@ pub fn locals_read(e: &Expr, f: &mut dyn FnMut(LocalId)) {
         | ExprKind::FrameInstance(l)
         | ExprKind::FrameTime(l)
         | ExprKind::FrameMark(l)
+        | ExprKind::PacketState(l, _)
         | ExprKind::Payload(l, _)
         | ExprKind::ChecksumOk(l, _) => f(*l),
         _ => {
@@ -425,6 +430,7 @@ fn expr_locals_mut(e: &mut Expr, f: &mut dyn FnMut(&mut LocalId)) {
         | FrameInstance(l)
         | FrameTime(l)
         | FrameMark(l)
+        | PacketState(l, _)
         | Payload(l, _)
         | ChecksumOk(l, _) => f(l),
         Read(p)

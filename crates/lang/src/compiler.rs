@@ -82,6 +82,8 @@ pub struct Compiler<'a> {
     /// Elements of which instances are being made, for finding circles.
     pub making: Vec<ItemId>,
     pub message_queues: Vec<Rc<MessageQueue>>,
+    /// The fields of the state of packets, by the element that declares them (None: the app).
+    pub packet_fields: HashMap<(Option<ItemId>, String), (ir::PacketFieldId, Ty)>,
     /// Depth and number of parts of each record, as of [`Compiler::measure`].
     pub record_sizes: Vec<(u32, u32)>,
     pub app: AppScope,
@@ -143,6 +145,7 @@ impl<'a> Compiler<'a> {
             forwarded: Default::default(),
             elements: 0,
             making: Vec::new(),
+            packet_fields: HashMap::new(),
             message_queues: Vec::new(),
             record_sizes: Vec::new(),
             app: Default::default(),

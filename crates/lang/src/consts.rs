@@ -377,7 +377,7 @@ impl Compiler<'_> {
                 Ok(Some(Ty::Bytes(n)))
             }
             ("bytes", _) => Err(self.report(
-                Diagnostic::error("E0503", span, "`bytes` needs its largest size").hint("write `bytes<1KiB>`"),
+                Diagnostic::error("E0513", span, "`bytes` needs its largest size").hint("write `bytes<1KiB>`"),
             )),
             ("list", [TypeArg::Type(t), n]) => {
                 let n = self.arg_size(module, n)?;
@@ -388,7 +388,7 @@ impl Compiler<'_> {
                 }
             }
             ("list", _) => Err(self.report(
-                Diagnostic::error("E0503", span, "`list` needs its items' type and its largest length")
+                Diagnostic::error("E0513", span, "`list` needs its items' type and its largest length")
                     .hint("write `list<u32, 100>`"),
             )),
             _ => Ok(None),

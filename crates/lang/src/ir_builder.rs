@@ -1,7 +1,5 @@
 //! Short constructors of IR expressions. Expressions over constants are evaluated at once.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind")]
-
 use crate::ty::{T_BOOL, T_U32, T_U64};
 use wireloom_ir as ir;
 use wireloom_ir::{BinOp, Builtin, Expr, ExprKind, LocalId, Path, Root, Step, Stmt, StmtKind, TyId, UnOp};
@@ -23,19 +21,22 @@ pub fn local(l: LocalId, ty: TyId) -> Expr {
 }
 
 pub fn as_bool(e: &Expr) -> Option<bool> {
-    match &*e.kind {
-        ExprKind::Bool(b) => Some(*b),
-        _ => None,
+    if let ExprKind::Bool(b) = *e.kind {
+        Some(b)
+    } else {
+        None
     }
 }
 
 pub fn as_int(e: &Expr) -> Option<u128> {
-    match &*e.kind {
-        ExprKind::Int(v) => Some(*v),
-        _ => None,
+    if let ExprKind::Int(v) = *e.kind {
+        Some(v)
+    } else {
+        None
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn not(e: Expr) -> Expr {
     match &*e.kind {
         ExprKind::Bool(b) => boolean(!b),
@@ -93,6 +94,7 @@ pub fn if_(ty: TyId, c: Expr, a: Expr, b: Expr) -> Expr {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn is_some(e: Expr) -> Expr {
     match &*e.kind {
         ExprKind::Some(_) => boolean(true),
@@ -102,9 +104,10 @@ pub fn is_some(e: Expr) -> Expr {
 }
 
 pub fn unwrap(ty: TyId, e: Expr) -> Expr {
-    match *e.kind {
-        ExprKind::Some(inner) => inner,
-        kind => Expr::new(ty, ExprKind::Unwrap(Expr::new(e.ty, kind))),
+    if let ExprKind::Some(inner) = *e.kind {
+        inner
+    } else {
+        Expr::new(ty, ExprKind::Unwrap(e))
     }
 }
 
@@ -112,10 +115,10 @@ pub fn builtin(ty: TyId, b: Builtin, args: Vec<Expr>) -> Expr {
     Expr::new(ty, ExprKind::Builtin(b, args))
 }
 pub fn len_bytes(e: Expr) -> Expr {
-    match &*e.kind {
-        ExprKind::Bytes(b) => u64(b.len() as u64),
-        _ => builtin(T_U64, Builtin::LenBytes, vec![e]),
+    if let ExprKind::Bytes(b) = &*e.kind {
+        return u64(b.len() as u64);
     }
+    builtin(T_U64, Builtin::LenBytes, vec![e])
 }
 pub fn read(ty: TyId, p: Path) -> Expr {
     Expr::new(ty, ExprKind::Read(p))
@@ -144,6 +147,7 @@ pub fn stmt(span: ir::Span, kind: StmtKind) -> Stmt {
 }
 
 /// The path of `raw(…)`, also of one that may be absent.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn raw_path(e: &ir::Expr) -> Option<&ir::Path> {
     match &*e.kind {
         ExprKind::Raw(p) => Some(p),

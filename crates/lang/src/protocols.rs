@@ -4,8 +4,6 @@
 //! Where a program passes a message on, `body::edits` lowers `forward` blocks. This file only
 //! records that they exist.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ClauseKind and Ty")]
-
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, Reported, R, T_BOOL};
 use crate::ir_builder as build;
@@ -20,6 +18,7 @@ use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn protocol_item(&mut self, module: ModId, p: &ast::Protocol, item: &Rc<ast::Item>) -> R<ir::ProtocolId> {
         let mut request = None;
         let mut response = None;
@@ -89,6 +88,7 @@ impl Compiler<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn once_clause(&mut self, into: &mut Option<ir::UnitId>, module: ModId, t: &ast::Type, span: Span) -> R<()> {
         if into.is_some() {
             return Err(self.error("E0612", span, "this is said twice"));
@@ -404,13 +404,10 @@ impl Compiler<'_> {
     /// With `order by` the runtime replaces the field in requests, and has matched the answer by
     /// it.
     fn order_is_no_match(&mut self, id: ir::ProtocolId, response: ir::UnitId, p: &ast::Protocol) {
-        let by = p.clauses.iter().find_map(|c| match &c.kind {
-            ClauseKind::Order { by } => by.as_ref(),
-            _ => None,
-        });
-        let when = p.clauses.iter().find_map(|c| match &c.kind {
-            ClauseKind::Matches { when, .. } => Some(when.span),
-            _ => None,
+        let by = p.clauses.iter().find_map(|c| if let ClauseKind::Order { by } = &c.kind { by.as_ref() } else { None });
+        let when = p.clauses.iter().find_map(|c| {
+            let ClauseKind::Matches { when, .. } = &c.kind else { return None };
+            Some(when.span)
         });
         let (Some(by), Some(when), Some(stray)) = (by, when, &self.m.protocols[id.index()].stray) else { return };
         let field = self.units[response.index()].member(&by.name).map(|m| m.field);
@@ -655,6 +652,7 @@ impl Compiler<'_> {
 
     /// The classes of answers that are put together with others: of protocols of which a handler
     /// asks several at once.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn answer_classes(&mut self) {
         let mut joined = false;
         let several = |s: &ir::Stmt| match &s.kind {

@@ -83,6 +83,7 @@ fn member(m: &Member) -> Option<(&str, &Ident)> {
         MemberKind::In { .. }
         | MemberKind::Out { .. }
         | MemberKind::Port(_)
+        | MemberKind::PacketState(_)
         | MemberKind::Segment { .. }
         | MemberKind::Handler(_)
         | MemberKind::Signal { .. }

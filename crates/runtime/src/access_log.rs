@@ -94,8 +94,8 @@ impl AccessLog {
             for waiting in &self.waiting {
                 lines.clear();
                 std::mem::swap(&mut *held(waiting), &mut lines);
-                if !lines.is_empty() && !out.write(&lines) {
-                    self.lost.fetch_add(count(&lines), Ordering::Relaxed);
+                if !lines.is_empty() {
+                    self.lost.fetch_add(out.write(&lines), Ordering::Relaxed);
                 }
             }
             // Earlier lines belong to the file as it was.
@@ -142,7 +142,7 @@ fn held(m: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
 /// Where lines go.
 enum Out {
     Standard,
-    File { path: PathBuf, file: File, failing: bool },
+    File { path: PathBuf, file: File, failing: bool, torn: bool },
 }
 
 impl Out {
@@ -150,32 +150,57 @@ impl Out {
         if to.as_os_str() == "-" {
             return Ok(Out::Standard);
         }
-        Ok(Out::File { path: to.to_path_buf(), file: append_to(to)?, failing: false })
+        Ok(Out::File { path: to.to_path_buf(), file: append_to(to)?, failing: false, torn: false })
     }
 
     /// The file may have been renamed: one of its name is opened, or begun. If that fails, the old
     /// one is kept.
     fn reopen(&mut self) {
-        let Out::File { path, file, .. } = self else { return };
+        let Out::File { path, file, torn, .. } = self else { return };
         match append_to(path) {
-            Ok(f) => *file = f,
+            Ok(f) => (*file, *torn) = (f, false),
             Err(e) => log::warn!("access log {}: cannot be opened again: {e}", path.display()),
         }
     }
 
-    fn write(&mut self, lines: &[u8]) -> bool {
+    /// Writes lines; how many of them were lost.
+    fn write(&mut self, lines: &[u8]) -> u64 {
         match self {
-            Out::Standard => std::io::stdout().write_all(lines).and_then(|()| std::io::stdout().flush()).is_ok(),
-            Out::File { path, file, failing } => {
-                let result = file.write_all(lines);
-                if let (Err(e), false) = (&result, *failing) {
+            Out::Standard => {
+                let done = std::io::stdout().write_all(lines).and_then(|()| std::io::stdout().flush());
+                done.map_or_else(|_| count(lines), |()| 0)
+            }
+            Out::File { path, file, failing, torn } => {
+                let result = append(file, lines, torn);
+                if let (Err((e, _)), false) = (&result, *failing) {
                     log::warn!("access log {}: {e}", path.display());
                 }
                 *failing = result.is_err();
-                result.is_ok()
+                result.map_or_else(|(_, lost)| lost, |()| 0)
             }
         }
     }
+}
+
+/// Appends lines. `torn`: the file ends with a part of a line, which stays alone on its line. An
+/// error comes with the number of lines that are not in the file.
+fn append(file: &mut impl Write, lines: &[u8], torn: &mut bool) -> Result<(), (std::io::Error, u64)> {
+    if *torn {
+        file.write_all(b"\n").map_err(|e| (e, count(lines)))?;
+        *torn = false;
+    }
+    let mut at = 0;
+    while at < lines.len() {
+        match file.write(&lines[at..]) {
+            Ok(n) if n > 0 => at += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            end => {
+                *torn = at > 0 && lines[at - 1] != b'\n';
+                return Err((end.err().unwrap_or_else(|| std::io::ErrorKind::WriteZero.into()), count(&lines[at..])));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Only its owner can read it, because it names clients and their requests.

@@ -84,3 +84,35 @@ fn a_writer_that_does_not_come_costs_lines_and_no_waiting() {
     assert!(log.lost() > 0);
     assert_eq!(count(&kept) + log.lost(), n);
 }
+
+/// Takes so many bytes in all, at most seven at a time.
+struct Small(Vec<u8>, usize);
+
+impl Write for Small {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let n = bytes.len().min(7).min(self.1 - self.0.len());
+        if n == 0 {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.0.extend_from_slice(&bytes[..n]);
+        Ok(n)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Half a line that found no room is not the beginning of the next one, and counts as lost.
+#[test]
+fn a_line_that_was_cut_stays_alone() {
+    let (mut file, mut torn) = (Small(Vec::new(), 14), false);
+    let (e, lost) = append(&mut file, b"first one\nsecond\nthird\n", &mut torn).unwrap_err();
+    assert_eq!((e.kind(), lost, torn), (std::io::ErrorKind::StorageFull, 2, true));
+    assert_eq!(append(&mut file, b"x\n", &mut torn).unwrap_err().1, 1);
+    file.1 = 100;
+    append(&mut file, b"fourth\n", &mut torn).unwrap();
+    assert_eq!((String::from_utf8_lossy(&file.0).as_ref(), torn), ("first one\nseco\nfourth\n", false));
+    file.1 = file.0.len();
+    assert_eq!(append(&mut file, b"fifth\n", &mut torn).unwrap_err().1, 1);
+    assert!(!torn, "the line before is whole");
+}

@@ -14,7 +14,7 @@ use wireloom_ir::desc::{
     Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Value,
 };
 use wireloom_ir::port_options::{self, Slot};
-use wireloom_ir::suggestions;
+use wireloom_ir::{explain, suggestions};
 
 /// Everything that was set, resolved.
 pub struct Settings {
@@ -60,7 +60,9 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
         }
         if let Some((port, option)) = name.split_once('.') {
             let i = desc.ports.iter().position(|p| p.name == port).ok_or_else(|| no_such("port", port, desc))?;
-            set_option(&mut options[i], option, text).map_err(|e| Error::Param(format!("`{name}={text}`: {e}")))?;
+            let fail = |e: String| Error::Param(format!("`{name}={text}`: {e}"));
+            has_effect(&desc.ports[i], option).map_err(fail)?;
+            set_option(&mut options[i], option, text).map_err(fail)?;
             continue;
         }
         let i = desc.params.iter().position(|p| &p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
@@ -201,25 +203,43 @@ fn example(p: &ParamDesc) -> &'static str {
     }
 }
 
+/// Options of the other kind of port would be taken and never used.
+fn has_effect(port: &PortDesc, option: &str) -> Result<(), String> {
+    let (listen, does) = match port.kind {
+        PortKind::Listen(_) => (true, "listens"),
+        PortKind::Connect(_) => (false, "connects"),
+        PortKind::Frames { .. } => return Ok(()),
+    };
+    if port_options::applies(option, listen) {
+        return Ok(());
+    }
+    Err(format!("`{option}` is for {}, and `{}` {does}", port_options::where_it_applies(option), port.name))
+}
+
 fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), String> {
-    let time = || duration(text.trim());
-    let count = || number(text.trim()).and_then(|n| u32::try_from(n).map_err(|_| "number too large".to_string()));
+    let time = |least: u64| match duration(text.trim())? {
+        t if t < least => Err(format!("at least {}", explain::duration(least))),
+        t => Ok(t),
+    };
+    let count = |range: std::ops::RangeInclusive<u32>| match number(text.trim())? {
+        n if u32::try_from(n).is_ok_and(|n| range.contains(&n)) => Ok(n as u32),
+        _ if *range.end() == u32::MAX => Err(format!("between {} and 4G", range.start())),
+        _ => Err(format!("between {} and {}", range.start(), range.end())),
+    };
     match port_options::slot(o, option) {
-        Some(Slot::Time(t, least)) => *t = time()?.max(least),
+        Some(Slot::Time(t, least)) => *t = time(least)?,
         Some(Slot::Times(all)) => {
-            let t = time()?;
+            let t = time(port_options::TICK)?;
             all.into_iter().for_each(|slot| *slot = t);
         }
-        Some(Slot::Count(n, range)) => *n = count()?.clamp(*range.start(), *range.end()),
+        Some(Slot::Count(n, range)) => *n = count(range)?,
         Some(Slot::Auto(n, _)) if text.trim() == "auto" => *n = 0,
-        Some(Slot::Auto(n, most)) => match count()? {
-            0 => return Err("`auto`, 1 for no sharing, or how many requests may share a connection".to_string()),
-            many => *n = many.min(most),
-        },
-        Some(Slot::Switch(on)) => *on = matches!(parse(ParamType::Bool, text.trim())?, ParamValue::Bool(true)),
-        Some(Slot::Byte(b)) => {
-            *b = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?
+        Some(Slot::Auto(n, most)) => {
+            *n = count(1..=most)
+                .map_err(|e| format!("`auto`, 1 for no sharing, or how many requests may share a connection, {e}"))?
         }
+        Some(Slot::Switch(on)) => *on = matches!(parse(ParamType::Bool, text.trim())?, ParamValue::Bool(true)),
+        Some(Slot::Byte(b)) => *b = count(0..=255)? as u8,
         Some(Slot::Reuse(r)) => *r = word(Reuse::NAMES, text)?,
         Some(Slot::Failover(f)) => *f = word(Failover::NAMES, text)?,
         None => {
@@ -281,6 +301,7 @@ mod tests {
             maglev: false,
             sent: true,
             senders: Vec::new(),
+            part: wireloom_ir::FramePart::Whole,
         };
         Desc {
             app: "a".into(),

@@ -46,6 +46,10 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
         counted: Vec::new(),
     };
     let mut counts = None;
+    if let packet::nic::Role::Nic(inherited) = &f.nic {
+        let peer = packet::nic::Peer::of(&inherited.clone(), options.stop.clone())?;
+        return second(frames, f, &signals, options, peer);
+    }
     if !frames.is_empty() {
         let (packets, partners) = packet::prepare(frames, f)?;
         let packets = packets.start(&options)?;
@@ -59,6 +63,37 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
         running.services = Some(services);
     }
     running.until_ended(&names, &signals, options)
+}
+
+/// The process of a NIC: it runs its part of an app as the first process says.
+fn second(
+    specs: Vec<AppSpec>,
+    frames: packet::Options,
+    signals: &OsSignals,
+    options: ServeOptions,
+    mut peer: packet::nic::Peer,
+) -> Result<Summary, Error> {
+    let started = packet::prepare(specs, frames).and_then(|p| p.0.start(&options));
+    let packets = started.inspect_err(|e| peer.ended(Some(e.to_string())))?;
+    peer.ready(&packets.ports());
+    let shown = packets.shown();
+    while !packets.ended() {
+        let wake = || packets.cores.wake();
+        let Some(served) = shown.served(&wake) else { break };
+        if !peer.step(&served) {
+            break;
+        }
+        if signals.wait(Duration::ZERO) {
+            peer.stop();
+        }
+    }
+    let done = packets.finish();
+    if let Some(served) = shown.served(&|| {}) {
+        peer.show(&served);
+    }
+    peer.ended(done.as_ref().err().map(Error::to_string));
+    // The first process tells of errors.
+    Ok(done.map(|d| d.0).unwrap_or_default())
 }
 
 /// The parts that run, and the results of those that have ended.
@@ -143,7 +178,7 @@ impl Running {
             stop.drain();
             self.write_counted(stop);
         }
-        if let Some(p) = self.packets.take_if(|p| p.cores.ended()) {
+        if let Some(p) = self.packets.take_if(|p| p.ended()) {
             match p.finish() {
                 Ok((s, counted)) => {
                     self.sum.add(&s);
@@ -180,6 +215,7 @@ impl Summary {
         self.frames_dropped += b.frames_dropped;
         self.frames_discarded += b.frames_discarded;
         self.kinds.extend_from_slice(&b.kinds);
+        self.link.extend_from_slice(&b.link);
         self.elapsed = self.elapsed.max(b.elapsed);
         self.clean &= b.clean;
     }

@@ -263,12 +263,24 @@ fn run_until_told(spec: &Thread, core: &mut Core) -> bool {
     }
 }
 
+/// Descriptors that are not for connections of ports: files, control, the admin page.
+const KEPT_DESCRIPTORS: u64 = 256;
+
+/// A core's part of the descriptors that this process may have.
+fn descriptors(cores: u64) -> u64 {
+    match crate::server::raise_descriptor_limit() {
+        0 => u64::MAX,
+        all => (all - KEPT_DESCRIPTORS.min(all / 4)) / cores.max(1),
+    }
+}
+
 fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> Result<Core, Error> {
     let opened = |e| Error::Io("cannot open the network engine".into(), e);
     let mut engine = engine::open(spec.engine).map_err(opened)?;
     if apps.iter().any(|a| a.desc.ports.iter().any(|p| p.udp)) {
         engine = Box::new(WithDatagrams::new(engine).map_err(opened)?);
     }
+    let cores = stats.len() as u64;
     let mut core = Core::new(engine, apps, stats, spec.index, false);
     core.set_batch_wait(spec.batch_wait);
     if let Some(log) = &spec.log {
@@ -278,6 +290,7 @@ fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> R
         core.beside(&packets.apps, &packets.stats);
     }
     core.share_clients(&spec.moves);
+    core.share_descriptors(descriptors(cores));
     core.listen()?;
     Ok(core)
 }

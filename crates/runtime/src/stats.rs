@@ -199,6 +199,18 @@ impl FaultTable {
         false
     }
 
+    /// Key and count of each slot; a key is 0 until its fault occurs, and stays.
+    pub fn slots(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.keys.iter().zip(&self.counts).map(|(k, c)| (k.load(Relaxed), c.load(Relaxed)))
+    }
+
+    /// Adds to the fault of a slot's key.
+    pub fn add_key(&self, key: u64, times: u64) {
+        if let Some(kind) = ((key >> 32) as u32).checked_sub(1).filter(|_| times > 0) {
+            self.add_many(kind, key as u32, times);
+        }
+    }
+
     /// (kind, place, count) of each fault that occurred.
     pub fn list(&self) -> Vec<(u32, u32, u64)> {
         let entry = |(k, c): (&AtomicU64, &AtomicU64)| {

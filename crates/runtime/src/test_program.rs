@@ -292,6 +292,7 @@ fn desc(exclusive: bool) -> Desc {
         maglev: false,
         sent: true,
         senders: Vec::new(),
+        part: wireloom_ir::FramePart::Whole,
     };
     let on = |on| HandlerDesc {
         name: format!("{on:?}"),

@@ -31,6 +31,12 @@ impl Group {
         let sum = |n: usize| self.stats.iter().filter_map(|c| Some(c.apps.get(number)?.counter(n))).sum();
         (0..self.apps[number].desc.counters.len()).map(sum).collect()
     }
+
+    /// The counts of an app on some of its cores, by counter.
+    pub fn counted_on(&self, app: usize, cores: &[usize]) -> Vec<u64> {
+        let sum = |n: usize| cores.iter().map(|k| self.stats[*k].apps[app].counter(n)).sum();
+        (0..self.apps[app].desc.counters.len()).map(sum).collect()
+    }
 }
 
 /// An app, or its half of services where it has two.

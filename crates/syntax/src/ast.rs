@@ -169,8 +169,8 @@ pub enum FnBody {
     /// `= e`
     Expr(Expr),
     Block(Block),
-    /// `extern fn f(x: u32) -> u32 from "file.c"`
-    Extern(String),
+    /// `extern fn f(x: u32) -> u32 from "file.c"`: the file, and where it is named.
+    Extern(String, Span),
 }
 
 /// An `element` or an `app`.
@@ -247,6 +247,8 @@ pub enum MemberKind {
         ty: Type,
         init: Option<Expr>,
     },
+    /// `state of packet { user: u32, hops: u8 = 0, Top.key }`
+    PacketState(Vec<PacketField>),
     /// `session chosen: u32?`
     Session {
         name: Ident,
@@ -313,6 +315,22 @@ pub struct Port {
     pub options: Vec<(Ident, Expr)>,
 }
 
+/// A field of the state of packets: one of its own, `user: u32 = 0`, or that of another element,
+/// `Top.user`.
+#[derive(Clone, Debug)]
+pub struct PacketField {
+    pub path: Path,
+    pub ty: Option<Type>,
+    pub default: Option<Expr>,
+}
+
+impl PacketField {
+    /// The name that packets have it by.
+    pub fn name(&self) -> Option<&Ident> {
+        self.path.parts.last()
+    }
+}
+
 /// A queue of packets, or of a service's messages, inside of an app.
 #[derive(Clone, Debug)]
 pub struct Queue {
@@ -366,10 +384,11 @@ pub struct Handler {
     pub body: Block,
 }
 
-/// `xdp`, `cpu(0..2)`
+/// `xdp`, `cpu(0..2)`, `nic(cores 2)`
 #[derive(Clone, Debug)]
 pub struct Device {
     pub name: Ident,
+    /// Of `cpu` which ones, of `nic` how many.
     pub cores: Option<Expr>,
 }
 

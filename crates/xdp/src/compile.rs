@@ -2,31 +2,13 @@
 
 use crate::Error;
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use wireloom_codegen_c::xdp::{XdpSource, HEADERS};
+use wireloom_codegen_c::Scratch;
 
 /// The newest clang that is here.
 pub fn clang() -> Option<String> {
     wireloom_codegen_c::newest_clang_here()
-}
-
-/// A folder that goes when it is dropped.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
-    }
-}
-
-fn scratch() -> Result<Scratch, Error> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("wireloom-xdp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let path = std::env::temp_dir().join(name);
-    fs::create_dir(&path).map_err(|e| Error::System(format!("cannot make {}", path.display()), e))?;
-    Ok(Scratch(path))
 }
 
 /// Compiles programs to an object with BTF and line information. `spare`: the stack has no room for
@@ -38,9 +20,10 @@ pub fn compile(source: &XdpSource, spare: bool) -> Result<Vec<u8>, Error> {
 /// The same for C that includes `bpf.h`.
 pub fn compile_text(text: &str, spare: bool) -> Result<Vec<u8>, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
-    let folder = scratch()?;
+    let folder = Scratch::new().map_err(|e| Error::System("cannot make a temporary folder".into(), e))?;
+    let dir = folder.path();
     let write = |name: &str, text: &str| {
-        fs::write(folder.0.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))
+        fs::write(dir.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))
     };
     write("program.bpf.c", text)?;
     for (name, header) in HEADERS {
@@ -48,7 +31,7 @@ pub fn compile_text(text: &str, spare: bool) -> Result<Vec<u8>, Error> {
     }
     let run = |more: &[&str]| {
         Command::new(&clang)
-            .current_dir(&folder.0)
+            .current_dir(dir)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu17", "-ffreestanding", "-fno-stack-protector"])
             .args(["-Wall", "-Werror=implicit-function-declaration", "-c", "program.bpf.c", "-o", "program.o"])
             .args(cfg!(target_arch = "x86_64").then_some("-DWL_X86_64"))
@@ -64,5 +47,5 @@ pub fn compile_text(text: &str, spare: bool) -> Result<Vec<u8>, Error> {
     if !out.status.success() {
         return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));
     }
-    fs::read(folder.0.join("program.o")).map_err(|e| Error::System("cannot read the object".into(), e))
+    fs::read(dir.join("program.o")).map_err(|e| Error::System("cannot read the object".into(), e))
 }

@@ -91,6 +91,19 @@ fn most(l: list<u32, 4>) -> u32 { var n: u32 = 0  for x in l { if x > n { n = x 
 fault mine
 ";
 
+/// The state of packets, which all programs of a file share.
+const PACKET_ITEMS: &str = "\
+element Fields {
+    in  x: packet
+    out y: packet
+    state of packet { f0: u32 = 5, f1: u64 = 1, f2: bool = false, f3: ip4 = 10.0.0.9, f4: u16 = 9, f5: i32 = -3 }
+    on x(p) { p -> y }
+}
+";
+
+/// Names these fields.
+const FIELDS: &str = "state of packet { Fields.f0, Fields.f1, Fields.f2, Fields.f3, Fields.f4, Fields.f5 }\n";
+
 const SERVICE_ITEMS: &str = "\
 unit Ask { op: bytes<16> until \" \"  n: decimal<u32> until \" \"  data: bytes<16> until \"\\n\" }
 unit Say { text: bytes<64> until \"\\n\" }
@@ -166,6 +179,8 @@ pub(crate) struct Make {
     /// The current request, and the form of its answer.
     service: bool,
     next: usize,
+    /// No packet is changed.
+    still: bool,
     /// Inside of `update`: no tables, no output.
     held: bool,
     loops: u32,
@@ -188,6 +203,7 @@ impl Make {
             headers: vec![],
             service: false,
             next: 0,
+            still: false,
             held: false,
             loops: 0,
         }
@@ -286,7 +302,7 @@ pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
 }
 
 /// Parts of the language that programs are to use, each with a text that only it has in them.
-pub const FEATURES: [(Kind, &str, &str); 52] = {
+pub const FEATURES: [(Kind, &str, &str); 57] = {
     use Kind::{Packets as P, Service as S};
     [
         (P, "array", ": array u32"),
@@ -322,6 +338,11 @@ pub const FEATURES: [(Kind, &str, &str); 52] = {
         (P, "payload", "p.payload = "),
         (P, "header set", "p.ip4.ttl = "),
         (P, "built frame", "[Ethernet {"),
+        (P, "state of packets", "// state set"),
+        (P, "state added to", "// state added"),
+        (P, "state that is read", "\"state \""),
+        (P, "behind a queue state only", "// state only"),
+        (P, "behind a queue headers only", "// headers only"),
         (P, "drop", "drop p"),
         (P, "own fault", "fault mine"),
         (P, "loop max", "loop max"),
@@ -349,7 +370,7 @@ pub fn app(kind: Kind, programs: &[Parts]) -> String {
     let items: String = programs.iter().map(|p| p.items.as_str()).collect();
     let members: String = programs.iter().map(|p| p.members.as_str()).collect();
     match kind {
-        Kind::Packets => format!("{ITEMS}{items}app generated {{\n    port o0 = memory(\"o0\"), o1 = memory(\"o1\")\n{members}}}\n"),
+        Kind::Packets => format!("{ITEMS}{PACKET_ITEMS}{items}app generated {{\n    {FIELDS}    port o0 = memory(\"o0\"), o1 = memory(\"o1\")\n{members}}}\n"),
         Kind::Service => format!("{ITEMS}{SERVICE_ITEMS}{items}app generated {{\n    param servers: list<endpoint, 4>\n    port back = connect tcp(servers) as chat\n{members}}}\n"),
     }
 }

@@ -1,6 +1,6 @@
 //! Programs of packets: a port, a handler, timers, queues, elements.
 
-use super::{Kind, Make, Parts, Ty, Var};
+use super::{Kind, Make, Parts, Ty, Var, FIELDS};
 use std::fmt::Write;
 
 const HEADERS: [&str; 8] = ["eth", "vlan", "ip4", "ip6", "udp", "tcp", "inner_ip4", "ip4"];
@@ -12,6 +12,7 @@ impl Make {
         let wire = format!("{}_in", self.prefix);
         let mut body = format!("    port {wire} = memory(\"{wire}\")\n{members}");
         self.ways = vec!["o0".into(), "o1".into()];
+        self.still = self.rng.chance(30);
         for _ in 0..self.below(2) {
             self.limiter(&mut body)
         }
@@ -85,8 +86,17 @@ impl Make {
     fn queue(&mut self, out: &mut String) {
         let (q, depth) = (self.name("q"), self.pick(&[1, 2, 5]));
         let _ = writeln!(out, "queue {q} {{ depth {depth} }}");
-        if self.rng.chance(50) {
+        if self.rng.chance(40) {
             let _ = writeln!(out, "{q} -> {}", self.pick(&["o0", "o1"]));
+        } else if self.rng.chance(50) {
+            // Little of the packet is needed.
+            let read = match self.below(3) {
+                0 => "log p.f0, p.len // state only",
+                1 => "if p.udp { log p.f1, \" \", p.udp.dst, \" \", len(p.payload) } // headers only",
+                _ => "if p.ip4 { log p.ip4.src, slice(p.payload, 0, 4) } // headers only",
+            };
+            let _ =
+                writeln!(out, "on {q}(p) {{ // waited\n{read}\nif p.f2 {{ log \"state \", p.f3, \" \", p.f5 }}\n}}");
         } else {
             let _ = writeln!(out, "on {q}(p) {{ // waited");
             // A waiting packet is not sent to its own queue: the program would not end.
@@ -98,6 +108,7 @@ impl Make {
 
     fn element(&mut self, items: &mut String, members: &mut String) {
         let mut e = Make::new(self.rng.any(), 0);
+        e.still = self.still;
         let name = self.name("E");
         e.prefix = name.clone();
         e.ways = vec!["y".into()];
@@ -130,7 +141,7 @@ impl Make {
         let controls = if self.rng.chance(30) { controls } else { "" };
         let _ = writeln!(
             items,
-            "element {name}{types} {{\n {param} in x: packet{array}\n out y: packet\n{typed}{controls}\n{state} on {way}(p){guard} {{\n{asked}{body}}}"
+            "element {name}{types} {{\n {param} in x: packet{array}\n out y: packet\n{FIELDS}{typed}{controls}\n{state} on {way}(p){guard} {{\n{asked}{body}}}"
         );
         let instance = self.name("i");
         let _ = writeln!(members, "{instance} = {name}{kind}({given})");
@@ -169,7 +180,24 @@ impl Make {
 
     pub(super) fn packet_statement(&mut self, depth: u32, out: &mut String) {
         let has = |m: &Make, h: &str| m.headers.contains(&h);
-        match self.below(13) {
+        match self.below(17) {
+            13 => {
+                let (f, ty) =
+                    self.pick(&[("f0", Ty::U32), ("f1", Ty::U64), ("f3", Ty::Ip4), ("f4", Ty::U16), ("f5", Ty::I32)]);
+                let value = self.expr(ty, 1);
+                let _ = writeln!(out, "p.{f} = {value} // state set");
+            }
+            14 => {
+                let (truth, n) = (self.truth(1), self.below(9));
+                let _ = writeln!(out, "p.f2 = {truth}\np.f0 += {n} // state added");
+            }
+            15 | 16 => {
+                let f = self.pick(&["f0", "f1", "f3", "f4", "f5"]);
+                let _ = writeln!(out, "if p.f2 or p.f4 > 8 {{ log \"state \", p.{f} }}");
+            }
+            5..=8 | 12 if self.still => {
+                let _ = writeln!(out, "if p.ip4 {{ log p.ip4.ttl }}");
+            }
             10 => self.built(out),
             11 => {
                 let _ = writeln!(

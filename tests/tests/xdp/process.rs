@@ -43,7 +43,16 @@ pub(super) fn filter(path: &Path, sets: &[(&str, &str)], mut frames: impl FnMut(
         time += 1000;
         object.set_time(time).expect("the time is set");
         let (wire, bytes) = (bytes.len() as u32, bytes.to_vec());
-        let f = FrameIn { port: filters[0].1.index(), instance: 0, time, wire, bytes, rooms: (256, 256), mark: 0 };
+        let f = FrameIn {
+            port: filters[0].1.index(),
+            instance: 0,
+            time,
+            wire,
+            bytes,
+            rooms: (256, 256),
+            mark: 0,
+            entry: Vec::new(),
+        };
         let (shown, logs) = (wireloom_interp::frames::hex(&f.bytes), whole.logs);
         let sent = whole.frame(&f).expect("the interpreter runs");
         let before = object.unheard();
@@ -163,16 +172,16 @@ fn one_place_needs_no_notes() {
 }
 
 /// A sender of frames, and the app at the other end of a link.
-struct Link {
-    net: Net,
+pub(super) struct Link {
+    pub(super) net: Net,
 }
 
 impl Link {
-    fn new() -> Option<Link> {
+    pub(super) fn new() -> Option<Link> {
         Link::wide(1)
     }
 
-    fn wide(queues: u32) -> Option<Link> {
+    pub(super) fn wide(queues: u32) -> Option<Link> {
         if !has_xdp() {
             return None;
         }
@@ -182,16 +191,16 @@ impl Link {
         Some(Link { net })
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(super) fn file(&self, name: &str) -> String {
         self.net.folder.join(name).display().to_string()
     }
 
     /// Sends frames, a few at a time.
-    fn send(&self, frames: &[Vec<u8>]) {
+    pub(super) fn send(&self, frames: &[Vec<u8>]) {
         self.send_from("b0", frames);
     }
 
-    fn send_from(&self, device: &str, frames: &[Vec<u8>]) {
+    pub(super) fn send_from(&self, device: &str, frames: &[Vec<u8>]) {
         let text: String = frames.iter().map(|f| wireloom_interp::frames::hex(f) + "\n").collect();
         std::fs::write(self.file("frames"), text).expect("the folder is writable");
         let send = "import socket, sys, time; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind((sys.argv[2], 0)); \
@@ -200,7 +209,7 @@ impl Link {
     }
 
     /// Ends an app in order; all that it has said.
-    fn end(&self, app: &mut Process) -> String {
+    pub(super) fn end(&self, app: &mut Process) -> String {
         app.signal(libc::SIGTERM);
         assert_eq!(app.exit(), Some(0), "{}", app.output());
         app.output()
@@ -208,13 +217,13 @@ impl Link {
 }
 
 /// DNS and other traffic.
-fn mixed(n: u16) -> Vec<Vec<u8>> {
+pub(super) fn mixed(n: u16) -> Vec<Vec<u8>> {
     let port = |i: u16| if i.is_multiple_of(3) { 53 } else { 1000 + i };
     (0..n).map(|i| udp((i % 200) as u8, 5000 + i, port(i), 18 + usize::from(i % 700))).collect()
 }
 
 /// The frames of a capture, without their times.
-fn bytes_of(path: &str) -> Vec<Vec<u8>> {
+pub(super) fn bytes_of(path: &str) -> Vec<Vec<u8>> {
     captures::read(Path::new(path)).into_iter().map(|f| f.1).collect()
 }
 

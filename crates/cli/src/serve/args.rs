@@ -66,6 +66,12 @@ pub struct Serve {
     /// over: `auto`, if the handler costs enough.
     #[arg(long, value_enum, default_value_t = Rps::Auto)]
     pub rps: Rps,
+    /// CPUs for the cores of segments `on nic`, as `--cores`. Without it they are not pinned.
+    #[arg(long, value_name = "LIST")]
+    pub nic_cores: Option<String>,
+    /// A parameter of the modelled link to the NIC: `batch=16`. `wireloom explain` shows all.
+    #[arg(long, value_name = "NAME=NUMBER,…")]
+    pub link: Vec<String>,
     /// How long a drain may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub drain: u64,

@@ -13,6 +13,7 @@ use wireloom_ir::desc::{Desc, Form, ParamType};
 use wireloom_ir::suggestions;
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
+use wireloom_runtime::packet::nic::{Link, Role};
 use wireloom_runtime::server::Ready;
 use wireloom_runtime::{packet, params, serve, value_syntax, AppSpec, Program, ServeOptions};
 
@@ -113,7 +114,13 @@ pub fn serve_all(
         },
         batch_wait: Duration::from_micros(args.batch_wait),
         drain_limit: Duration::from_secs(args.drain),
-        frames: packet::Options { hooked, ..frames(args)? },
+        frames: packet::Options {
+            hooked,
+            nic: Role::of_process(),
+            link: Link::of(&args.link)?,
+            nic_cpus: cpus(args.nic_cores.as_deref())?,
+            ..frames(args)?
+        },
         ready: Some(Box::new(move |ready: &Ready| {
             started();
             announce(ready, begin, interpreted)
@@ -122,6 +129,9 @@ pub fn serve_all(
     };
     let frames = specs.iter().any(|s| s.desc.has_frames());
     let served = serve(specs, options)?;
+    if Role::is_second() {
+        return Ok(());
+    }
     if !served.clean {
         eprintln!("wireloom: not all was finished when the drain ended, after {} s or by a second signal; the rest was cut off", args.drain);
     }
@@ -144,6 +154,7 @@ pub fn serve_all(
             served.frames, served.frames_sent, served.frames_dropped
         );
         eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
+        served.link.iter().for_each(|line| eprintln!("wireloom: {line}"));
     }
     Ok(())
 }

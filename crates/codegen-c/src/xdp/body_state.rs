@@ -23,6 +23,9 @@ pub(crate) struct Ways {
     pub broadcasts: Vec<PortId>,
     /// Where the process is to send frames. `None`: it depends on the frame.
     pub process: BTreeSet<Option<Target>>,
+    /// Bytes of the largest entry of a queue there. `None`: all frames go there whole, with nothing
+    /// beside them.
+    pub entry: Option<u32>,
 }
 
 /// Of a body that is printed for XDP.

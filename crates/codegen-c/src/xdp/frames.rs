@@ -2,11 +2,12 @@
 
 use super::{Target, XdpSource};
 use crate::body::BodyGen;
+use crate::frame_act::stored;
 use crate::parser::line;
 use wireloom_ir::placement::{self, Fate};
 use wireloom_ir::*;
 
-impl BodyGen<'_, '_> {
+impl<'m> BodyGen<'_, 'm> {
     /// The place of a port's first instance in the map of ports.
     fn xdp_place(&mut self, port: PortId) -> usize {
         let (ways, n) = (&mut self.xdp.ways, self.g.instances[port.index()]);
@@ -17,10 +18,10 @@ impl BodyGen<'_, '_> {
         })
     }
 
-    pub(super) fn xdp_send(&mut self, port: PortId, index: &Expr, mark: Option<&Expr>) {
+    pub(super) fn xdp_send(&mut self, (port, index): (PortId, &Expr), mark: Option<&Expr>, state: &'m [Carried]) {
         let n = self.g.instances[port.index()];
         match placement::fate(self.g.m, self.xdp.port, port) {
-            Some(Fate::Process) => self.xdp_to_process(port, index, mark),
+            Some(Fate::Process) => self.xdp_to_process((port, index), mark, state),
             Some(Fate::Kernel) => line!(self, "fate = XDP_PASS;"),
             Some(Fate::Back) if n == 1 => line!(self, "fate = XDP_TX;"),
             Some(way) => {
@@ -38,18 +39,37 @@ impl BodyGen<'_, '_> {
         }
     }
 
-    /// The process is to send the frame there.
-    fn xdp_to_process(&mut self, port: PortId, index: &Expr, mark: Option<&Expr>) {
-        let port = if placement::is_process(self.g.m, port) { Target::OWN.port } else { port.0 as u16 };
-        let to = match (&*index.kind, mark) {
-            (ExprKind::Int(i), None) => Some(Target { port, instance: *i as u16 }),
+    /// The process is to send the frame there. What crosses with it is told where the program ends.
+    fn xdp_to_process(&mut self, (port, index): (PortId, &Expr), mark: Option<&Expr>, state: &'m [Carried]) {
+        let m = self.g.m;
+        let entry = m.carries(port).map(|c| layout::Entry::of(m, c)).unwrap_or_default();
+        let own = if placement::is_process(m, port) { Target::OWN.port } else { port.0 as u16 };
+        let to = match (&*index.kind, mark, entry.fields.is_empty()) {
+            (ExprKind::Int(i), None, true) => Some(Target { port: own, instance: *i as u16 }),
             _ => None,
         };
-        self.xdp.ways.process.insert(to);
+        let ways = &mut self.xdp.ways;
+        ways.process.insert(to);
+        if entry.part != FramePart::Whole || entry.bytes > 0 {
+            ways.entry = Some(ways.entry.unwrap_or(0).max(entry.bytes))
+        }
         let (text, mark) = (self.expr(index), mark.map_or("0".into(), |m| self.expr(m)));
         line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");
         self.check(index.may_fault());
-        line!(self, "x->note = WL_NOTE({port}, i_, {mark});\nfate = WL_PROCESS; }}");
+        let v = self.name(LocalId(0));
+        match entry.part {
+            FramePart::Whole => line!(self, "x->keep = 0;"),
+            FramePart::Nothing => line!(self, "x->keep = 1;"),
+            FramePart::Headers(behind) => {
+                line!(self, "x->keep = {v}->top + {behind};\nwl_entry_u32(x->entry, 0, wl_there({v}->n, x->keep));")
+            }
+        }
+        for f in &entry.fields {
+            let (ty, value) = (m.packet[f.field.index()].ty, state.iter().find(|c| c.field == f.field));
+            let text = self.expr(value.map_or(&m.packet[f.field.index()].init, |c| &c.value));
+            line!(self, "{}(x->entry, {}, {text});", stored(m, ty), f.at);
+        }
+        line!(self, "x->note = WL_NOTE({own}, i_, {mark});\nfate = WL_PROCESS; }}");
     }
 
     /// Sends the frame to all instances of a port; `others`: but for the one that it came from.

@@ -12,6 +12,16 @@ pub fn source(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
+/// The names of all of them.
+pub fn names() -> Vec<String> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../codegen-c/tests/modules");
+    let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display())).flatten();
+    let names: Vec<String> =
+        files.filter_map(|f| Some(f.file_name().to_str()?.strip_suffix(".ir")?.to_string())).collect();
+    assert!(names.len() > 10, "{}: {names:?}", dir.display());
+    names
+}
+
 pub fn module(name: &str) -> Module {
     text::parse(&source(name)).unwrap_or_else(|e| panic!("{name}.ir: {e}"))
 }

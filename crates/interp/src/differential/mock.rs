@@ -176,6 +176,8 @@ impl<'a> Mock<'a> {
             mark: 0,
             place: 0,
             at: std::ptr::null_mut(),
+            frames: std::ptr::null_mut(),
+            entries: std::ptr::null_mut(),
         });
         let mut mock = Mock {
             t,

@@ -170,7 +170,9 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             }
             runs.push((here.bytes(bytes)?.to_vec(), 0));
         }
-        StmtKind::Output { wire, mark, last, .. } => acts::output(env, a, *wire, here.eval(mark)?, *last)?,
+        StmtKind::Output { wire, mark, state, last, .. } => {
+            acts::output(env, a, *wire, (here.eval(mark)?, acts::carried(&here, state)?), *last)?
+        }
         StmtKind::Queue { port, index, act, dst } => {
             let act = match act {
                 QueueAct::Pop => WL_Q_POP,

@@ -9,6 +9,7 @@ use crate::host_table::host_table;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::raw::c_void;
 use wireloom_ir::desc::{FrameEngine, PortKind};
+use wireloom_ir::FramePart;
 use wireloom_runtime::abi::*;
 use wireloom_runtime::program::Packets;
 use wireloom_runtime::App;
@@ -17,10 +18,20 @@ use wireloom_runtime::App;
 const AT_ONCE: usize = 1 << 12;
 
 struct Queue {
+    part: FramePart,
     depth: usize,
     /// It gives its frames to its handler by itself.
     crossing: bool,
     waiting: VecDeque<FrameIn>,
+}
+
+impl Queue {
+    /// What does not cross a queue may be anything.
+    fn holds_same(&self, other: &Queue) -> bool {
+        let part = |f: &FrameIn| f.bytes[..self.part.there(&f.entry, f.bytes.len() as u32) as usize].to_vec();
+        let all = |f: &FrameIn| (f.port, f.instance, f.time, f.wire, f.mark, f.bytes.len(), part(f));
+        self.waiting.iter().map(all).eq(other.waiting.iter().map(all))
+    }
 }
 
 /// The frame that the program is at.
@@ -29,8 +40,13 @@ struct Lent {
     /// Its memory.
     from: usize,
     to: usize,
+    /// The core, of a frame that comes from a queue: as long as the program has not taken its mark
+    /// (`wl_core.at`), the mark stands where it leaves through.
+    marked: Option<*const wl_core>,
     /// It has been moved, and is gone.
     taken: bool,
+    /// The entry of a copy, and that of the frame.
+    entries: Vec<u8>,
 }
 
 pub struct Host {
@@ -48,6 +64,11 @@ pub struct Host {
     popped: VecDeque<FrameIn>,
     serving: bool,
     lent: Option<Lent>,
+    /// Bytes of an entry, and what the bytes of a frame become that do not cross its queue.
+    entry: usize,
+    pub gone: u8,
+    /// That of a copy, while no frame is at hand.
+    pub own_entry: Vec<u8>,
 }
 
 impl Host {
@@ -62,7 +83,8 @@ impl Host {
             PortKind::Frames { engine: FrameEngine::Lossless, .. } => usize::MAX,
             _ => n.parse().unwrap_or(1),
         };
-        let queue = |kind: &PortKind, n: &String| Queue {
+        let queue = |(kind, part): (&PortKind, FramePart), n: &String| Queue {
+            part,
             depth: depth(kind, n),
             crossing: kind.is_crossing(),
             waiting: VecDeque::new(),
@@ -70,7 +92,7 @@ impl Host {
         let ports = app.desc.ports.iter().zip(&app.settings.ports).enumerate();
         let queues = ports
             .filter(|(_, (p, _))| p.kind.is_queue())
-            .map(|(i, (p, s))| (i as u32, s.names.iter().map(|n| queue(&p.kind, n)).collect()))
+            .map(|(i, (p, s))| (i as u32, s.names.iter().map(|n| queue((&p.kind, p.part), n)).collect()))
             .collect();
         Host {
             did: Vec::new(),
@@ -83,6 +105,9 @@ impl Host {
             popped: VecDeque::new(),
             serving: false,
             lent: None,
+            entry: app.desc.entry as usize,
+            gone: 0,
+            own_entry: vec![0; app.desc.entry as usize],
         }
     }
 
@@ -95,12 +120,12 @@ impl Host {
         let mut sum = 0;
         for (port, list) in &self.queues {
             for (i, q) in list.iter().enumerate() {
-                let theirs = other.queues.get(port).and_then(|l| l.get(i)).map(|q| &q.waiting);
-                if theirs != Some(&q.waiting) {
+                let theirs = other.queues.get(port).and_then(|l| l.get(i));
+                if !theirs.is_some_and(|o| q.holds_same(o)) {
                     return Err(format!(
                         "queue {port}[{i}] at the end: a has {} packets, b {}, or others",
                         q.waiting.len(),
-                        theirs.map_or(0, VecDeque::len)
+                        theirs.map_or(0, |q| q.waiting.len())
                     ));
                 }
                 sum += q.waiting.len() as u64;
@@ -115,10 +140,13 @@ impl Host {
     }
 
     /// A frame leaves, or begins to wait.
-    fn deliver(&mut self, port: u32, instance: u32, mark: u32, bytes: Vec<u8>, time: u64) {
+    fn deliver(&mut self, (port, instance): (u32, u32), with: (u32, Vec<u8>), mut bytes: Vec<u8>, time: u64) {
+        let (mark, entry) = with;
         let Some(list) = self.queues.get_mut(&port) else { return self.did.push(Did::Sent { port, instance, bytes }) };
         if let Some(q) = list.get_mut(instance as usize).filter(|q| q.waiting.len() < q.depth) {
             let wire = bytes.len() as u32;
+            let there = q.part.there(&entry, wire);
+            bytes[there as usize..].fill(self.gone);
             q.waiting.push_back(FrameIn {
                 port: port as usize,
                 instance: instance as u16,
@@ -127,6 +155,7 @@ impl Host {
                 bytes,
                 rooms: (WL_HEADROOM, WL_TAILROOM),
                 mark,
+                entry,
             });
         }
     }
@@ -138,7 +167,9 @@ impl Host {
         // SAFETY: the frame lives while it is lent, and the program is inside a call of ours or has
         // ended.
         let f = unsafe { *lent.frame };
-        if f.out == WL_GONE {
+        // SAFETY: as above.
+        let has_mark = lent.marked.is_some_and(|core| unsafe { (*core).at } != lent.frame);
+        if f.out == WL_GONE || has_mark {
             return;
         }
         lent.taken = true;
@@ -158,7 +189,15 @@ impl Host {
         }
         // SAFETY: within the frame's memory, as was just seen.
         let bytes = unsafe { std::slice::from_raw_parts(f.p, f.n as usize) }.to_vec();
-        self.deliver(f.out >> 16, f.out & 0xffff, f.mark(), bytes, f.time);
+        let entry = lent.entries[self.entry..].to_vec();
+        self.deliver((f.out >> 16, f.out & 0xffff), (f.mark(), entry), bytes, f.time);
+    }
+
+    fn entry_of_copy(&self) -> Vec<u8> {
+        match &self.lent {
+            Some(l) => l.entries[..self.entry].to_vec(),
+            None => self.own_entry.clone(),
+        }
     }
 
     fn ask(&mut self, port: u32, instance: u32, act: u32) -> u32 {
@@ -210,22 +249,34 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
         wire: f.wire.max(n as u32),
         out: if h.is_queue(f.port as u32) { f.mark } else { WL_GONE },
     };
+    // SAFETY: by contract.
+    let at_before = unsafe { (*core).at };
     let outer = h.lent.replace(Lent {
         frame: &raw mut frame,
         from: range.start as usize,
         to: range.end as usize,
+        marked: h.is_queue(f.port as u32).then_some(core.cast_const()),
         taken: false,
+        entries: [vec![0; h.entry], f.entry.clone(), vec![0; h.entry - f.entry.len().min(h.entry)]].concat(),
     });
+    let at = h.entry;
+    let entries = h.lent.as_mut().map_or(std::ptr::null_mut(), |l| l.entries.as_mut_ptr().wrapping_add(at));
     let (batch, this) = (h.batch, h.this);
     // SAFETY: one frame, in memory that lives here; the program builds anew.
     unsafe {
         (*core).out.p = (*core).out.start;
+        let before = ((*core).frames, (*core).entries);
+        (*core).at = std::ptr::null_mut();
+        ((*core).frames, (*core).entries) = (&raw mut frame, entries);
         batch(this, core, handler, &raw mut frame, 1);
+        ((*core).frames, (*core).entries) = before;
     }
     // SAFETY: the program has ended.
     let h = unsafe { host(core) };
     h.take_moved();
     h.lent = outer;
+    // SAFETY: by contract.
+    unsafe { (*core).at = at_before };
 }
 
 /// The functions that a runner's programs call.
@@ -239,7 +290,8 @@ unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *
         let bytes = if n == 0 { Vec::new() } else { std::slice::from_raw_parts(p, n as usize).to_vec() };
         // A frame that was moved before goes first.
         host(core).take_moved();
-        host(core).deliver(port, instance & 0xffff, (*core).mark, bytes, (*core).wall);
+        let entry = host(core).entry_of_copy();
+        host(core).deliver((port, instance & 0xffff), ((*core).mark, entry), bytes, (*core).wall);
     }
 }
 
@@ -288,7 +340,7 @@ unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_by
     unsafe {
         let core = (*task).core;
         host(core).take_moved();
-        host(core).deliver(port, index & 0xffff, 0, head.as_slice().to_vec(), (*core).wall);
+        host(core).deliver((port, index & 0xffff), (0, Vec::new()), head.as_slice().to_vec(), (*core).wall);
     }
 }
 

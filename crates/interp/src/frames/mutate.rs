@@ -74,6 +74,7 @@ impl Mutator {
             bytes,
             rooms,
             mark: 0,
+            entry: Vec::new(),
         }
     }
 

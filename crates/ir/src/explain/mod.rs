@@ -238,7 +238,8 @@ fn ports(m: &Module, out: &mut String) {
     let rows: Vec<_> = m
         .ports
         .iter()
-        .map(|p| {
+        .enumerate()
+        .map(|(n, p)| {
             let protocols = names(p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| &q.name));
             let o = &p.options;
             let (what, limits) = match &p.kind {
@@ -256,7 +257,9 @@ fn ports(m: &Module, out: &mut String) {
                         | desc::FrameEngine::Loop
                         | desc::FrameEngine::Queue => "per core; what finds it full is dropped and counted",
                     };
-                    return (p.name.clone(), queue(names), vec![full.into()]);
+                    let over = over_link(m, n).map(String::from);
+                    let lines = [Some(full.to_string()), Some(carries(m, p)), over];
+                    return (p.name.clone(), queue(names), lines.into_iter().flatten().collect());
                 }
                 PortKind::Frames { engine, names } => {
                     return (
@@ -332,6 +335,52 @@ fn segments(m: &Module, out: &mut String) {
         (s.name.clone(), format!("on {s}: {}", handlers.join(", ")), Vec::new())
     };
     entries(out, &m.segments.iter().enumerate().map(row).collect::<Vec<_>>());
+}
+
+/// Whether a queue leads from the process of the NIC to the other one, and which way. None: it does
+/// not.
+fn over_link(m: &Module, queue: usize) -> Option<&'static str> {
+    let nic = |s: SegmentId| m.segments.get(s.index()).map(|s| s.device == ops::Device::Nic);
+    let port = PortId(queue as u32);
+    let home = m.handlers.iter().find(|h| matches!(h.on, On::Frame { port: p, .. } if p == port));
+    let home = home.and_then(|h| h.segment).and_then(nic)?;
+    let placed = crate::segments::place(m)?;
+    let from: Vec<bool> = placed.crossings.get(&port)?.iter().filter_map(|s| nic(*s)).collect();
+    let over = from.iter().any(|f| *f != home);
+    over.then_some(if home {
+        "over the link, from the CPU to the NIC"
+    } else {
+        "over the link, from the NIC to the CPU"
+    })
+}
+
+/// What crosses a queue, in bytes.
+fn carries(m: &Module, p: &Port) -> String {
+    let c = &p.carries;
+    let entry = layout::Entry::of(m, c);
+    let handled = m.handlers.iter().find_map(|h| match h.on {
+        On::Frame { port, unit } if m.ports.get(port.index()).is_some_and(|q| std::ptr::eq(q, p)) => Some(unit),
+        _ => None,
+    });
+    let stack = handled.and_then(|u| m.unit(u).frame.as_ref()?.fast_path.as_ref()?.stack.as_ref());
+    let common = stack.map_or(0, |s| s.least);
+    let frame = match c.part {
+        FramePart::Whole if c.fixed => "whole frames, as the program says".to_string(),
+        FramePart::Whole => "whole frames".into(),
+        FramePart::Headers(n) if common > 0 => {
+            format!("headers and {n} bytes behind them ({} bytes of a common frame)", common + n)
+        }
+        FramePart::Headers(n) => format!("headers and {n} bytes behind them"),
+        FramePart::Nothing => "no byte of the frame".into(),
+    };
+    let fields = c.state.iter().filter_map(|f| m.packet.get(f.index())).map(|f| f.name.as_str());
+    match (entry.bytes, c.state.is_empty()) {
+        (0, _) => format!("carries {frame}"),
+        (n, true) => format!("carries {frame}, and an entry of {n} bytes"),
+        (n, false) => {
+            format!("carries {frame}, and an entry of {n} bytes with {}", fields.collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 fn queue(names: &desc::Value) -> String {

@@ -133,6 +133,7 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         | Get(..)
         | FrameLen(_)
         | FrameMark(_)
+        | PacketState(..)
         | FrameTime(_)
         | FrameInstance(_)
         | PortLen(_)

@@ -104,7 +104,7 @@ fn bytes(e: &Expr) -> Option<&[u8]> {
 }
 
 /// Folds one expression whose operands are folded.
-fn expr(types: &[Ty], e: &mut Expr) {
+pub(super) fn expr(types: &[Ty], e: &mut Expr) {
     if let Some(kind) = folded(types, e) {
         *e.kind = kind
     } else if let Some(same) = operand(e) {

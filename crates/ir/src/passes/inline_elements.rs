@@ -37,6 +37,7 @@ pub fn run(m: &mut Module) {
         budget: BUDGET,
         known: vec![Known::default(); order.len()],
         queues: (0..m.ports.len() as u32).map(PortId).filter(|p| m.is_queue(*p)).collect(),
+        packet: m.packet.clone(),
     };
     for id in order.into_iter().rev() {
         let Some(mut body) = pass.inputs[id.index()].body.take() else { continue };
@@ -68,6 +69,7 @@ pub fn whole(m: &mut Module, handler: HandlerId) {
         budget: WHOLE,
         known: vec![Known::default(); m.inputs.len()],
         queues: (0..m.ports.len() as u32).map(PortId).filter(|p| m.is_queue(*p)).collect(),
+        packet: m.packet.clone(),
     };
     for id in order.into_iter().rev() {
         let Some(mut body) = pass.inputs[id.index()].body.take() else { continue };
@@ -123,6 +125,8 @@ struct Inline {
     known: Vec<Known>,
     /// Ports that take the mark with the packet.
     queues: Vec<PortId>,
+    /// The fields of the state of packets.
+    packet: Vec<PacketField>,
 }
 
 impl Inline {
@@ -171,21 +175,28 @@ impl Site<'_> {
             walk::stmt_blocks_mut(&mut s.kind, &mut |b| self.block(b));
             self.depth -= 1;
             match s.kind {
-                StmtKind::Output { wire, frame, mark, .. } => self.output(wire, frame, mark, s.span, block),
+                StmtKind::Output { wire, frame, mark, state, .. } => {
+                    self.output(wire, (frame, mark, state), s.span, block)
+                }
                 _ => block.push(s),
             }
         }
     }
 
-    fn output(&mut self, wire: WireId, frame: LocalId, mark: Expr, span: Span, out: &mut Block) {
+    fn output(&mut self, wire: WireId, given: (LocalId, Expr, Vec<Carried>), span: Span, out: &mut Block) {
+        let (frame, mark, state) = given;
         let stmt = |kind| Stmt { span, kind };
         let Some(to) = self.pass.wires.get(wire.index()).map(|w| w.to) else { return };
         let (id, index) = match to {
             Target::Port { port, index } => {
                 let index = Expr::new(mark.ty, ExprKind::Int(index.into()));
-                let mark = Some(mark).filter(|m| self.pass.queues.contains(&port) && *m.kind != ExprKind::Int(0));
-                return out
-                    .push(stmt(StmtKind::Frame { frame, act: FrameAct::Send { port, index, mark, last: false } }));
+                let queue = self.pass.queues.contains(&port);
+                let mark = Some(mark).filter(|m| queue && *m.kind != ExprKind::Int(0));
+                let state = if queue { state } else { Vec::new() };
+                return out.push(stmt(StmtKind::Frame {
+                    frame,
+                    act: FrameAct::Send { port, index, mark, state, last: false },
+                }));
             }
             Target::Input { input, index } => (input, index),
         };
@@ -201,11 +212,17 @@ impl Site<'_> {
         }
         match body {
             Some(body) => {
-                let index = Expr::new(mark.ty, ExprKind::Int(index.into()));
-                let given = [(1, mark), (2, index)];
-                self.put(body, (frame, &given[..self.pass.inputs[id.index()].given() - 1]), span, out)
+                let (input, place) = (&self.pass.inputs[id.index()], Expr::new(mark.ty, ExprKind::Int(index.into())));
+                let mut given = vec![(1, mark), (2, place)];
+                given.truncate(input.first_field() - 1);
+                for (k, f) in input.state.iter().enumerate() {
+                    let value = state.iter().find(|c| c.field == *f).map(|c| &c.value);
+                    let value = value.unwrap_or(&self.pass.packet[f.index()].init).clone();
+                    given.push((input.first_field() + k, value))
+                }
+                self.put(body, (frame, &given), span, out)
             }
-            None => out.push(stmt(StmtKind::Output { wire, frame, mark, last: false })),
+            None => out.push(stmt(StmtKind::Output { wire, frame, mark, state, last: false })),
         }
         if keeps {
             out.push(stmt(StmtKind::Frame { frame, act: FrameAct::Restore { copy } }))

@@ -6,6 +6,7 @@
 
 pub mod affinity_groups;
 pub mod batch_lookup;
+pub mod carries;
 pub mod copied_values;
 pub mod copies;
 pub mod edits;
@@ -15,6 +16,7 @@ pub mod fold;
 pub mod frame_last_use;
 pub mod header_slots;
 pub mod hoisted_state;
+pub mod implied_conditions;
 pub mod inline_elements;
 pub mod late_keys;
 pub mod liveness;
@@ -54,6 +56,11 @@ pub const TABLE: &[Pass] = &[
         run: string_range::run,
     },
     Pass {
+        name: "implied_conditions",
+        doc: "replaces conditions that earlier ones imply by constants",
+        run: implied_conditions::run,
+    },
+    Pass {
         name: "fold",
         doc: "constant folding; drops requirements that hold and branches that are never taken",
         run: fold::run,
@@ -69,6 +76,11 @@ pub const TABLE: &[Pass] = &[
         name: "copies",
         doc: "drops copies of packets that nobody uses behind the element they were made for",
         run: copies::run,
+    },
+    Pass {
+        name: "carries",
+        doc: "what crosses a queue: fields of the packet's state, and the part of the frame that is read",
+        run: carries::run,
     },
     Pass {
         name: "flow_affinity",

@@ -6,8 +6,6 @@
 //! place (all others in `r.a = "x"`), or from elsewhere, is left alone. Places in a task's frame,
 //! which keep locals over suspensions, are handled in the same way ([`suspend`]).
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and StmtKind")]
-
 use super::local_set::LocalSet;
 use super::memory::{definition, keep, lies_in, views, What};
 use crate::*;
@@ -19,6 +17,7 @@ enum In {
     Some,
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn settle(m: &Module, body: &mut Body) {
     let mut stored: Vec<What> = Vec::new();
     walk::stmts(&body.block, &mut |s| {
@@ -43,11 +42,13 @@ pub fn settle(m: &Module, body: &mut Body) {
 }
 
 fn store(s: &StmtKind) -> Option<(What, &Expr)> {
-    match s {
-        StmtKind::SetState(id, e) => Some((What::State(*id), e)),
-        StmtKind::SetSession(id, e) => Some((What::Session(*id), e)),
-        _ => None,
+    if let StmtKind::SetState(id, e) = s {
+        return Some((What::State(*id), e));
     }
+    if let StmtKind::SetSession(id, e) = s {
+        return Some((What::Session(*id), e));
+    }
+    None
 }
 
 /// Whether a value has bytes in one place at most: nothing else of it can be written over before
@@ -104,6 +105,7 @@ fn is_stored(what: What, e: &Expr) -> bool {
 
 impl Storage<'_> {
     /// Copies what of a value comes from another place than `to`, where it goes.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn settle(&self, e: &mut Expr, to: &mut Vec<In>) {
         if !lies_in(self.m, self.what, &self.views, e) || self.place(e).is_some_and(|from| from == *to) {
             return;
@@ -141,6 +143,7 @@ impl Storage<'_> {
     }
 
     /// The place in the storage that a value is, if it is one.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn place(&self, e: &Expr) -> Option<Vec<In>> {
         let inner = |e: &Expr, step: In| {
             let mut p = self.place(e)?;

@@ -12,8 +12,6 @@
 //!
 //! In: handlers, behind the pass `steps`. Out: [`Pause`] of each.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and StmtKind")]
-
 use super::steps;
 use crate::plans::Pause;
 use crate::*;
@@ -247,14 +245,17 @@ impl<'m> Funcs<'m> {
 
     /// The session that an expression itself uses.
     fn session(&self, e: &Expr) -> Option<String> {
-        match &*e.kind {
-            ExprKind::Session(s) => self.m.sessions.get(s.index()).map(|s| format!("session `{}`", s.name)),
-            ExprKind::Call(f, _) => self.sessions[f.index()].clone(),
-            _ => None,
+        if let ExprKind::Session(s) = &*e.kind {
+            return self.m.sessions.get(s.index()).map(|s| format!("session `{}`", s.name));
         }
+        if let ExprKind::Call(f, _) = &*e.kind {
+            return self.sessions[f.index()].clone();
+        }
+        None
     }
 
     /// The thing that an expression itself uses, but for sessions.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn reads(&self, e: &Expr) -> Option<String> {
         match &*e.kind {
             ExprKind::State(s) => self.m.states.get(s.index()).map(|s| format!("state `{}`", s.name)),
@@ -285,6 +286,7 @@ fn reach(m: &Module, block: &Block, to: &mut [bool]) {
 
 /// The thing, but for sessions, that a statement changes, or reads by itself, and that others use
 /// too.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn writes(m: &Module, s: &StmtKind, counts: bool) -> Option<String> {
     use StmtKind::*;
     match s {
@@ -483,6 +485,7 @@ impl PauseCheck<'_, '_> {
         pauses
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &StmtKind) {
         let pauses = self.exprs(s);
         match s {

@@ -5,8 +5,6 @@
 //! a backend leaves that part in place and moves the headers. A check at run time finds such a
 //! part, so a `let` may name it. Bytes from elsewhere are copied.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and StmtKind")]
-
 use crate::*;
 
 pub fn run(m: &mut Module) {
@@ -23,9 +21,10 @@ pub fn run(m: &mut Module) {
 }
 
 fn payload(s: &StmtKind) -> Option<&Block> {
-    match s {
-        StmtKind::Frame { act: FrameAct::Payload { body, .. }, .. } => Some(body),
-        _ => None,
+    if let StmtKind::Frame { act: FrameAct::Payload { body, .. }, .. } = s {
+        Some(body)
+    } else {
+        None
     }
 }
 
@@ -37,6 +36,7 @@ fn plan(m: &Module, body: &Block) -> Option<u32> {
 }
 
 /// The parts of a new payload that is one expression: the operands of `concat`, or the expression.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn parts(body: &Block) -> Option<&[Expr]> {
     let [Stmt { kind: StmtKind::Emit(Emit::Bytes(e)), .. }] = body.as_slice() else { return None };
     let e = uncast(e);
@@ -46,6 +46,7 @@ pub fn parts(body: &Block) -> Option<&[Expr]> {
     })
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn may_stay(part: &Expr) -> bool {
     match &*uncast(part).kind {
         ExprKind::Payload(..) | ExprKind::Local(_) | ExprKind::Builtin(Builtin::Slice, _) => true,
@@ -56,9 +57,10 @@ fn may_stay(part: &Expr) -> bool {
 
 /// Another maximum of bytes is no other value.
 pub fn uncast(e: &Expr) -> &Expr {
-    match &*e.kind {
-        ExprKind::Cast(inner) => uncast(inner),
-        _ => e,
+    if let ExprKind::Cast(inner) = &*e.kind {
+        uncast(inner)
+    } else {
+        e
     }
 }
 

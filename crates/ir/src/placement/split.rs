@@ -76,7 +76,7 @@ struct Away {
 impl Away {
     fn statements(&self, span: Span) -> [Stmt; 2] {
         let index = Expr { ty: self.index, kind: Box::new(ExprKind::Int(0)) };
-        let act = FrameAct::Send { port: self.port, index, mark: None, last: true };
+        let act = FrameAct::Send { port: self.port, index, mark: None, state: Vec::new(), last: true };
         let give = StmtKind::Frame { frame: LocalId(0), act };
         [Stmt { span, kind: give }, Stmt { span, kind: StmtKind::Return(None) }]
     }

@@ -56,6 +56,29 @@ impl Maybe for bool {
     }
 }
 
+/// The state that goes with a packet, if there is any.
+impl Maybe for Vec<Carried> {
+    fn print(&self, text: &str, p: &Printer, scope: Scope) -> String {
+        let one = |c: &Carried| format!("{} = {}", c.field.print(p, scope), c.value.print(p, scope));
+        match self.as_slice() {
+            [] => String::new(),
+            all => format!("{text}({})", all.iter().map(one).collect::<Vec<_>>().join(", ")),
+        }
+    }
+
+    fn read(text: &str, p: &mut Parser) -> Res<Self> {
+        if !p.begins(text) {
+            return Ok(Vec::new());
+        }
+        p.text(text)?;
+        p.list(|p| {
+            let field = PacketFieldId::read(p)?;
+            p.sign('=')?;
+            Ok(Carried { field, value: Expr::read(p)? })
+        })
+    }
+}
+
 /// The words and signs of a text.
 fn tokens(text: &str) -> impl Iterator<Item = Token> + '_ {
     let mut rest = text;
@@ -117,6 +140,7 @@ parts! {
     CounterId: |v, p, _s| reference(p.m.counters.get(v.index()).map(|x| x.name.as_str()), v.0),
         |r| r.index().map(CounterId);
     FuncId: |v, p, _s| reference(p.m.funcs.get(v.index()).map(|x| x.name.as_str()), v.0), |r| r.index().map(FuncId);
+    PacketFieldId: |v, p, _s| p.packet_field(*v), |r| r.index().map(PacketFieldId);
     FieldId: |v, _p, _s| format!("#{}", v.0), |r| r.index().map(FieldId);
     PlaceId: |v, _p, _s| v.0.to_string(), |r| r.num().map(PlaceId);
     FaultKind: |v, _p, _s| v.0.to_string(), |r| r.num().map(FaultKind);
@@ -262,7 +286,8 @@ forms! {
     "group_add" GroupAdd { index, parts } = [" " index " = " parts];
     "group_run" GroupRun { part, bytes } = [" " part " = " bytes];
     "queue" Queue { port, index, act, dst } = [" " act " " port " [" index "] -> " dst];
-    "output" Output { wire, frame, mark, last } = [[" last" last] " " wire " " frame " mark " mark];
+    "output" Output { wire, frame, mark, state, last } =
+        [[" last" last] " " wire " " frame " mark " mark [" state " state]];
     "frame" Frame { frame, act } = [" " frame " " act];
     "await" Await { hold, hold_req, live } = [[" hold" hold] [" hold_req" hold_req] " live " live];
     "bind" BindPart { dst, part } = [" " dst " = part " part];
@@ -280,7 +305,8 @@ forms! {
     "checksum" Checksum { layer } = [" " layer];
     "save" Save { copy } = [" " copy];
     "restore" Restore { copy } = [" " copy];
-    "send" Send { port, index, mark, last } = [[" last" last] " " port " [" index "]" [" mark " mark]];
+    "send" Send { port, index, mark, state, last } =
+        [[" last" last] " " port " [" index "]" [" mark " mark] [" state " state]];
 }
 
 forms! {
@@ -336,6 +362,7 @@ forms! {
     "frame_instance" FrameInstance(frame) = ["(" frame ")"];
     "frame_time" FrameTime(frame) = ["(" frame ")"];
     "frame_mark" FrameMark(frame) = ["(" frame ")"];
+    "packet_state" PacketState(frame, field) = ["(" frame ", " field ")"];
     "payload" Payload(frame, layer) = ["(" frame [", " layer] ")"];
     "checksum_ok" ChecksumOk(frame, layer) = ["(" frame ", " layer ")"];
     "conn_peer" ConnPeer = [];

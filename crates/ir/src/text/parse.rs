@@ -99,6 +99,14 @@ impl Parser {
                 let ty = self.ty()?;
                 self.m.sessions.push(Session { name, ty })
             }
+            "packet" => {
+                let name = self.str()?;
+                self.sign(':')?;
+                let ty = self.ty()?;
+                self.sign('=')?;
+                let (init, required) = (self.expr()?, self.eat_word("required"));
+                self.m.packet.push(PacketField { name, ty, init, required });
+            }
             "counter" => {
                 let name = self.str()?;
                 self.word("doc")?;
@@ -251,10 +259,11 @@ impl Parser {
         self.word("of")?;
         let (element, unit) = (self.element_or_app()?, UnitId(self.index()?));
         let indexed = self.eat_word("indexed");
+        let state = self.packet_fields()?;
         self.word("steps")?;
         let steps = self.num()?;
         let body = if self.eat_word("inlined") { None } else { Some(self.body()?) };
-        Ok(Input { name, element, unit, indexed, steps, body, span: self.span()? })
+        Ok(Input { name, element, unit, indexed, state, steps, body, span: self.span()? })
     }
 
     fn handler(&mut self) -> Res<Handler> {
@@ -289,6 +298,12 @@ impl Parser {
     fn device_of_segment(&mut self) -> Res<(ops::Device, u32, u32)> {
         if self.eat_word("xdp") {
             return Ok((ops::Device::Xdp, 0, 1));
+        }
+        if self.eat_word("nic") {
+            return match self.num::<u32>()? {
+                0 => self.error("a segment has at least one core"),
+                cores => Ok((ops::Device::Nic, 0, cores)),
+            };
         }
         self.word("cpu")?;
         let cpu = self.num::<u32>()?;

@@ -51,13 +51,33 @@ impl Parser {
             self.bump();
             self.option(&mut options, &w)?;
         }
+        let carries = if self.eat_word("carries") { self.carries()? } else { Carries::default() };
         let kind = match (word.as_str(), value_of::<FrameEngine>(&word)) {
             ("listen", _) => PortKind::Listen(value),
             ("connect", _) => PortKind::Connect(value),
             (_, Some(engine)) => PortKind::Frames { engine, names: value },
             _ => return self.error("expected listen, connect or an engine"),
         };
-        Ok(Port { name, kind, protocols, options, ketama, maglev, udp, span: self.span()? })
+        Ok(Port { name, kind, protocols, options, ketama, maglev, udp, carries, span: self.span()? })
+    }
+
+    fn carries(&mut self) -> Res<Carries> {
+        let part = match self.any_word()?.as_str() {
+            "whole" => FramePart::Whole,
+            "headers" => FramePart::Headers(self.num()?),
+            "nothing" => FramePart::Nothing,
+            w => return self.error(format!("unknown part of a frame `{w}`")),
+        };
+        Ok(Carries { part, fixed: self.eat_word("fixed"), state: self.packet_fields()? })
+    }
+
+    /// `fields (a#0, b#1)`, if it is there.
+    pub fn packet_fields(&mut self) -> Res<Vec<PacketFieldId>> {
+        if self.eat_word("fields") {
+            self.list(|p| p.index().map(PacketFieldId))
+        } else {
+            Ok(Vec::new())
+        }
     }
 
     fn word_of<T: Copy>(&mut self, names: &'static [(T, &'static str)]) -> Res<T> {

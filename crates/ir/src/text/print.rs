@@ -212,6 +212,7 @@ impl Printer<'_> {
         for s in &m.segments {
             let on = match (s.device, s.cores) {
                 (ops::Device::Xdp, _) => "xdp".to_string(),
+                (ops::Device::Nic, n) => format!("nic {n}"),
                 (_, 0 | 1) => format!("cpu {}", s.cpu),
                 (_, n) => format!("cpu {}..{}", s.cpu, u64::from(s.cpu) + u64::from(n)),
             };
@@ -266,6 +267,11 @@ impl Printer<'_> {
         }
         for s in &m.sessions {
             self.line(&format!("session {}: {}", string(&s.name), self.ty(s.ty)))
+        }
+        for f in &m.packet {
+            let required = if f.required { " required" } else { "" };
+            let init = self.expr(&f.init);
+            self.line(&format!("packet {}: {} = {init}{required}", string(&f.name), self.ty(f.ty)));
         }
         for c in &m.counters {
             self.line(&format!("counter {} doc {}", string(&c.name), string(&c.doc)))
@@ -325,6 +331,7 @@ impl Printer<'_> {
             let device = match h.device {
                 ops::Device::Cpu => "",
                 ops::Device::Xdp => " on xdp",
+                ops::Device::Nic => " on nic",
                 ops::Device::Fpga => " on fpga",
             };
             let head = format!("handler {} on {on}{device}{segment} steps {}", string(&h.name), h.steps);
@@ -373,11 +380,12 @@ impl Printer<'_> {
 
     fn input(&mut self, i: &Input) {
         let head = format!(
-            "input {} of {} {}{} steps {}",
+            "input {} of {} {}{}{} steps {}",
             string(&i.name),
             self.element_or_app(i.element),
             self.unit_ref(i.unit),
             if i.indexed { " indexed" } else { "" },
+            self.packet_fields(&i.state),
             i.steps
         );
         match &i.body {
@@ -431,6 +439,17 @@ impl Printer<'_> {
         }
     }
 
+    pub fn packet_field(&self, f: PacketFieldId) -> String {
+        reference(self.m.packet.get(f.index()).map(|f| f.name.as_str()), f.0)
+    }
+
+    fn packet_fields(&self, fields: &[PacketFieldId]) -> String {
+        match fields {
+            [] => String::new(),
+            all => format!(" fields ({})", all.iter().map(|f| self.packet_field(*f)).collect::<Vec<_>>().join(", ")),
+        }
+    }
+
     fn port(&mut self, port: &Port) {
         let (word, value) = match &port.kind {
             PortKind::Listen(v) => ("listen", v),
@@ -456,6 +475,10 @@ impl Printer<'_> {
             if value != default {
                 let _ = write!(text, " {name} {value}");
             }
+        }
+        if port.carries != Carries::default() {
+            let fixed = if port.carries.fixed { " fixed" } else { "" };
+            let _ = write!(text, " carries {}{fixed}{}", port.carries.part, self.packet_fields(&port.carries.state));
         }
         self.line(&format!("{text}{}", span(&port.span)));
     }

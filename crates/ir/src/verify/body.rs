@@ -464,7 +464,10 @@ impl<'a> Flow<'a, '_, '_> {
                     state,
                 );
             }
-            StmtKind::Output { wire, frame, mark, .. } => self.output(path, *wire, *frame, mark),
+            StmtKind::Output { wire, frame, mark, state, .. } => {
+                self.carried(path, state);
+                self.output(path, *wire, *frame, mark)
+            }
             StmtKind::SendFrame { port, index, parts, place: fault } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *fault);
                 self.frame_port(path, *port, index);
@@ -660,6 +663,15 @@ impl<'a> Flow<'a, '_, '_> {
         self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
     }
 
+    /// The state that goes with a packet.
+    fn carried(&mut self, path: &str, state: &[Carried]) {
+        let of_field =
+            |c: &Carried| self.c.m.packet.get(c.field.index()).is_some_and(|f| self.c.same(f.ty, c.value.ty));
+        self.c.need(state.iter().all(of_field), path, "a value is not of the type of its field of the state");
+        let once = |n: usize| state[..n].iter().all(|c| c.field != state[n].field);
+        self.c.need((0..state.len()).all(once), path, "a field of the state is given twice");
+    }
+
     fn output(&mut self, path: &str, wire: WireId, frame: LocalId, mark: &Expr) {
         let m = self.c.m;
         self.c.need(self.c.is_uint_of(mark.ty, 32), path, "a mark is not a u32");
@@ -701,8 +713,14 @@ impl<'a> Flow<'a, '_, '_> {
                 (*layer, Some(body))
             }
             FrameAct::Save { .. } | FrameAct::Restore { .. } => (None, None),
-            FrameAct::Send { port, index, mark, .. } => {
+            FrameAct::Send { port, index, mark, state, .. } => {
                 self.frame_port(path, *port, index);
+                self.carried(path, state);
+                self.c.need(
+                    state.is_empty() || self.c.m.is_queue(*port),
+                    path,
+                    "state goes to a port that is no queue",
+                );
                 if let Some(mark) = mark {
                     self.c.need(self.c.is_uint_of(mark.ty, 32), path, "a mark is not a u32");
                     self.c.need(self.c.m.is_queue(*port), path, "a mark goes to a port that is no queue");

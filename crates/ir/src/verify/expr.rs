@@ -152,6 +152,11 @@ impl Checker<'_> {
                 self.frame_of(*l, at)?;
                 self.bits(ty, 32)
             }
+            K::PacketState(l, f) => {
+                self.frame_of(*l, at)?;
+                let field = self.m.packet.get(f.index());
+                ok(field.is_some_and(|f| self.same(f.ty, e.ty)), "a field of the state of another type, or none")
+            }
             K::FrameTime(l) => {
                 self.frame_of(*l, at)?;
                 self.bits(ty, 64)

@@ -108,6 +108,11 @@ impl Checker<'_> {
 
     fn port_declaration(&mut self, p: &Port) {
         let path = format!("port {}", p.name);
+        let Carries { part, fixed, state } = &p.carries;
+        self.need(p.kind.is_queue() || p.carries == Carries::default(), &path, "it carries something, and is no queue");
+        self.need(!fixed || *part == FramePart::Whole, &path, "the program says that it carries whole frames");
+        let known = state.iter().all(|f| f.index() < self.m.packet.len()) && state.windows(2).all(|w| w[0] < w[1]);
+        self.need(known, &path, "a field of the state that it carries does not exist, or they are not in order");
         if let PortKind::Frames { names: Value::Param(n), .. } = &p.kind {
             self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
         }
@@ -150,6 +155,13 @@ impl Checker<'_> {
             if let Some(e) = &s.init {
                 self.into(&path, e, s.ty, ExprPlace::scope(Scope::NONE))
             }
+        }
+        self.need(m.packet.len() <= packet_state::FIELDS_MAX, "packet", "too many fields of the state of packets");
+        for f in &m.packet {
+            let path = format!("packet {}", f.name);
+            let fits = f.ty.index() < m.types.len() && packet_state::is_field(m, f.ty);
+            self.need(fits, &path, "the state of packets has no fields of this type");
+            self.into(&path, &f.init, f.ty, ExprPlace::scope(Scope::NONE))
         }
         for s in &m.sessions {
             self.need(
@@ -454,14 +466,20 @@ impl Checker<'_> {
         let Some(b) = &i.body else { return };
         let given = b.locals.len() >= i.given()
             && *self.ty(b.locals[0].ty) == Ty::Msg(i.unit)
-            && b.locals[1..i.given()].iter().all(|l| self.is_uint_of(l.ty, 32));
+            && b.locals[1..i.first_field()].iter().all(|l| self.is_uint_of(l.ty, 32));
         self.need(given, &path, "its first locals are not the frame, its mark (u32) and the place of an array (u32)");
+        let fields = i.state.iter().zip(b.locals.iter().skip(i.first_field()));
+        let of_field =
+            |(f, l): (&PacketFieldId, &Local)| m.packet.get(f.index()).is_some_and(|f| self.same(f.ty, l.ty));
+        self.need(fields.map(of_field).all(|same| same), &path, "a local is not of the type of its field of the state");
         let mut returns = false;
         walk::stmts(&b.block, &mut |s| returns |= matches!(s.kind, StmtKind::Return(_)));
         self.need(!returns, &path, "it returns");
         let mut asks = false;
-        walk::block_exprs(&b.block, &mut |e| asks |= matches!(*e.kind, ExprKind::FrameMark(_)));
-        self.need(!asks, &path, "it asks for the mark of a queue, where local 1 is the mark");
+        walk::block_exprs(&b.block, &mut |e| {
+            asks |= matches!(*e.kind, ExprKind::FrameMark(_) | ExprKind::PacketState(..))
+        });
+        self.need(!asks, &path, "it asks for the mark or the state of a queue's packet, which are locals");
         self.body(&path, b, Code { kind: Kind::Event, ret: None, preset: i.given(), reply: None, conn: false });
     }
 

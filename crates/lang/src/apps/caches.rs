@@ -98,7 +98,7 @@ impl Compiler<'_> {
         if !cache.allocate_on_read && !cache.write_through {
             let text = format!("nothing is ever kept in `{}`", c.name.name);
             return Err(self.report(
-                Diagnostic::error("E0614", c.name.span, text)
+                Diagnostic::error("E0643", c.name.span, text)
                     .hint("`allocate_on_read` keeps what is read, `write_through` what is written"),
             ));
         }
@@ -211,7 +211,7 @@ impl Compiler<'_> {
             }
         }
         Err(self.report(
-            Diagnostic::error("E0614", e.span, "this is no time in the values of the cache")
+            Diagnostic::error("E0642", e.span, "this is no time in the values of the cache")
                 .hint("write `expires .until` for values with a field `until: instant`"),
         ))
     }

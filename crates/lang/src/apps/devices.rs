@@ -16,9 +16,10 @@ impl Compiler<'_> {
         match device.name.name.as_str() {
             "cpu" => Ok(Device::Cpu),
             "xdp" => Ok(Device::Xdp),
+            "nic" => Ok(Device::Nic),
             other => {
                 let d = Diagnostic::error("E0675", device.name.span, format!("`{other}` is no device"));
-                Err(self.report(d.hint("write `on xdp`, or leave it out: then the CPU runs it")))
+                Err(self.report(d.hint("write `on xdp` or `on nic`, or leave it out: then the CPU runs it")))
             }
         }
     }
@@ -27,7 +28,8 @@ impl Compiler<'_> {
     pub fn on_device(&mut self, device: &ast::Device, first: usize) -> R<()> {
         match self.device_of(device)? {
             Device::Xdp => self.on_xdp(device.name.span, first),
-            Device::Cpu | Device::Fpga => Ok(()),
+            // Segments are on the NIC, not handlers.
+            Device::Cpu | Device::Nic | Device::Fpga => Ok(()),
         }
     }
 
@@ -57,9 +59,12 @@ impl Compiler<'_> {
     pub fn instances_on_devices(&mut self, app: &ast::Element) -> R<()> {
         for m in &app.members {
             let MemberKind::Instance { name, device: Some(device), .. } = &m.kind else { continue };
-            if self.device_of(device)? == Device::Cpu {
+            let on = self.device_of(device)?;
+            if matches!(on, Device::Cpu | Device::Nic) {
                 let d = Diagnostic::error("E0675", device.name.span, "an instance has no cores of its own");
-                self.report(d.hint("put the wiring that leads to it into a segment: `segment s on cpu(0) { … }`"));
+                let word = if on == Device::Nic { "nic" } else { "cpu(0)" };
+                let hint = format!("put the wiring that leads to it into a segment: `segment s on {word} {{ … }}`");
+                self.report(d.hint(hint));
                 continue;
             }
             let comes = |h: &ir::Handler| self.comes_to(h, &name.name) && self.is_of_nic(h);

@@ -219,6 +219,7 @@ impl Compiler<'_> {
                 MemberKind::Instance { .. } => self.declare(owner, m, &mut fns)?,
                 MemberKind::Wiring(_) => {}
                 MemberKind::State { .. }
+                | MemberKind::PacketState(_)
                 | MemberKind::Counter(_)
                 | MemberKind::Table(_)
                 | MemberKind::Queue(_)
@@ -333,15 +334,13 @@ impl Lower<'_, '_> {
         if self.outlets.len() >= 16 {
             return Err(self.cx.recursion(name, span));
         }
-        if self.under_way.iter().any(|w| Rc::ptr_eq(w, i)) {
-            let d =
-                Diagnostic::error("E0635", span, format!("this wiring leads back to `{name}`, which it comes from"));
-            return Err(self.cx.report(d.note("messages would go round for ever").hint("end it elsewhere")));
+        let entrance = self.entrance((name, port), i, rest, &v, span)?;
+        if self.under_way.iter().any(|(w, input)| Rc::ptr_eq(w, i) && *input == entrance.input) {
+            return Err(self.cx.leads_back(name, span));
         }
         self.element_copies(name, span)?;
-        let entrance = self.entrance((name, port), i, rest, &v, span)?;
         let at = self.place_of(&entrance, index, &v, span)?;
-        self.under_way.push(i.clone());
+        self.under_way.push((i.clone(), entrance.input.clone()));
         let made = self.enter_element(&entrance, v, at, span);
         self.under_way.pop();
         made

@@ -195,6 +195,7 @@ impl Compiler<'_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         self.add(name, AppName::Port(id));
         Ok(id)

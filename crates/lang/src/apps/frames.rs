@@ -34,7 +34,7 @@ impl Compiler<'_> {
             instances = Some(self.const_size(module, e)?.min(MAX_INSTANCES as u64));
         } else if let Some(e) = &p.count {
             return Err(self.report(
-                Diagnostic::error("E0614", e.span, "a frame port has as many instances as it names")
+                Diagnostic::error("E0641", e.span, "a frame port has as many instances as it names")
                     .hint("write `[nic(\"a\"), nic(\"b\")]`"),
             ));
         }
@@ -66,6 +66,7 @@ impl Compiler<'_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         Ok(AppName::Port(id))
     }
@@ -256,6 +257,7 @@ impl Compiler<'_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         Some(id)
     }
@@ -290,7 +292,7 @@ impl Compiler<'_> {
         };
         let name = self.m.ports[port.index()].name.clone();
         Err(self.report(
-            Diagnostic::error("E0611", span, format!("the packets of port `{name}` are handled already"))
+            Diagnostic::error("E0639", span, format!("the packets of port `{name}` are handled already"))
                 .label("a second time")
                 .also(first, "here first")
                 .hint("to take them two ways: `port -> broadcast [a, b]`"),

@@ -55,11 +55,11 @@ impl Compiler<'_> {
             match (words.iter().position(|w| *w == name.name), e) {
                 (Some(i), Some(e)) => given[i] = Some(self.rate(module, e, i % 2 == 1)?),
                 (Some(_), None) => {
-                    return Err(self.error("E0614", name.span, format!("`{}` needs a number", name.name)))
+                    return Err(self.error("E0642", name.span, format!("`{}` needs a number", name.name)))
                 }
                 _ if g.key.is_none() => {
                     let d = Diagnostic::error(
-                        "E0614",
+                        "E0641",
                         name.span,
                         format!("a {} without a key has no option `{}`", g.word.name, name.name),
                     );
@@ -67,7 +67,7 @@ impl Compiler<'_> {
                 }
                 _ if name.name == "cache" => {
                     return Err(self.error(
-                        "E0614",
+                        "E0641",
                         name.span,
                         format!("a {} has no cache: it is changed whenever it is used", g.word.name),
                     ))
@@ -82,7 +82,7 @@ impl Compiler<'_> {
                 "limiter l { rate 1000, burst 100 }"
             };
             return Err(self.report(
-                Diagnostic::error("E0614", g.name.span, format!("`{}` has no `{}`", g.name.name, words[i]))
+                Diagnostic::error("E0643", g.name.span, format!("`{}` has no `{}`", g.name.name, words[i]))
                     .hint(format!("write `{form}`")),
             ));
         }
@@ -209,7 +209,7 @@ impl Lower<'_, '_> {
                         .hint(format!("write `name[key].{word}(…)`")),
                 ))
             }
-            (Some(k), false) => return Err(self.err("E0711", k.span, "this one has no key")),
+            (Some(k), false) => return Err(self.err("E0715", k.span, "this one has no key")),
         };
         let n = self.expr_as(&args[0].value, &U64)?;
         let n = self.now_local(n, span);

@@ -92,7 +92,7 @@ impl Compiler<'_> {
                     let names: Vec<String> = all.iter().map(|p| self.m.protocols[p.index()].name.clone()).collect();
                     Err(self.report(
                         Diagnostic::error(
-                            "E0611",
+                            "E0640",
                             n.span,
                             format!("port `{}` speaks {} protocols: which one is this handler for?", n.name, all.len()),
                         )
@@ -120,7 +120,7 @@ impl Compiler<'_> {
             | crate::items::Item::Table(_)
             | crate::items::Item::App
             | crate::items::Item::Element => {
-                Err(self.error("E0611", path.span, format!("port `{}` does not speak this protocol", n.name)))
+                Err(self.error("E0640", path.span, format!("port `{}` does not speak this protocol", n.name)))
             }
         }
     }
@@ -148,7 +148,7 @@ impl Compiler<'_> {
         let on = ir::On::Message { port: p, protocol };
         if let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) {
             let d = Diagnostic::error(
-                "E0611",
+                "E0639",
                 port.span,
                 format!("port `{}` has a handler for this protocol already", port.name),
             );
@@ -236,7 +236,7 @@ impl Compiler<'_> {
             return Err(self.error("E0603", port.span, format!("`{}` listens: its clients speak first", port.name)));
         }
         if self.m.handlers.iter().any(|h| h.on == on) {
-            return Err(self.error("E0611", port.span, format!("port `{}` has a {event} already", port.name)));
+            return Err(self.error("E0639", port.span, format!("port `{}` has a {event} already", port.name)));
         }
         self.makes_no_calls(event, body, span)
     }

@@ -11,7 +11,7 @@ use super::arrays::instance_at;
 use super::scope::{AppName, AppScope};
 use super::wire_ends::{Around, Does, From, Pending};
 use crate::body::{Kind, Lower};
-use crate::compiler::{Compiler, R};
+use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32};
 use crate::val::Val;
@@ -117,6 +117,13 @@ impl Compiler<'_> {
             l.bounds.insert(index, count - 1);
             l.local_expr(index)
         });
+        let fields = l.cx.m.inputs[id.index()].state.clone();
+        for f in fields {
+            let field = &l.cx.m.packet[f.index()];
+            let (name, ty) = (super::packet_fields::short(&field.name).to_string(), field.ty);
+            let local = l.new_local_of(&name, ty);
+            l.fields.insert(f, local);
+        }
         l.gone = gone.into_iter().map(|layer| (p, layer)).collect();
         let v = Val::path(Ty::Msg(unit), build::msg(p));
         let _ = match &does {
@@ -170,8 +177,13 @@ impl Compiler<'_> {
         let Some(span) = circle.iter().find_map(|s| self.output_to(*s, first)) else { return };
         let input = &self.m.inputs[first.index()];
         let name = input.element.map_or(&input.name, |e| &self.m.elements[e.index()].name).clone();
+        self.leads_back(&name, span);
+    }
+
+    /// Messages would come again to where they come from.
+    pub fn leads_back(&mut self, name: &str, span: Span) -> Reported {
         let d = Diagnostic::error("E0635", span, format!("this wiring leads back to `{name}`, which it comes from"));
-        self.report(d.note("messages would go round for ever").hint("end it elsewhere, or let it come back by another `in`; packets that come again by the same one go through a `queue` and a timer"));
+        self.report(d.note("messages would go round for ever").hint("end it elsewhere, or let it come back by another `in`; packets that come again by the same one go through a `queue` and a timer"))
     }
 
     /// Where an input gives packets to another.
@@ -292,6 +304,7 @@ impl Lower<'_, '_> {
                     span: at,
                     unit,
                     indexed: count.is_some(),
+                    state: (0..self.cx.m.packet.len() as u32).map(ir::PacketFieldId).collect(),
                     body: None,
                     steps: 0,
                 });
@@ -343,7 +356,8 @@ impl Lower<'_, '_> {
         self.impure = true;
         let wire = self.cx.wire(from, to);
         let mark = self.mark_at_hand().unwrap_or(build::u32(0));
-        self.push(span, StmtKind::Output { wire, frame, mark, last: false });
+        let state = self.state_at_hand();
+        self.push(span, StmtKind::Output { wire, frame, mark, state, last: false });
         self.forget(|k| matches!(k, ir::ExprKind::State(_) | ir::ExprKind::Session(_) | ir::ExprKind::Counter(_)));
         Ok(())
     }

@@ -356,6 +356,7 @@ impl Lower<'_, '_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         let around = Around {
             app: self.cx.app.clone(),
@@ -378,7 +379,7 @@ pub fn built_outs(e: &ast::Element) -> Vec<String> {
             MemberKind::Fn(f) => match &f.body {
                 ast::FnBody::Block(b) => block(b, &mut found),
                 ast::FnBody::Expr(e) => expr(e, &mut found),
-                ast::FnBody::Extern(_) => {}
+                ast::FnBody::Extern(..) => {}
             },
             _ => {}
         }

@@ -34,11 +34,11 @@ impl Compiler<'_> {
         let ([depth, longest], _) = self.queue_options(module, q, ["depth", "longest"], &[])?;
         let Some((depth, at)) = depth else { return Err(self.no_depth(q, "messages")) };
         if depth == 0 || depth > DEPTH_MAX {
-            return Err(self.error("E0704", at, "a queue holds 1 to 1M messages"));
+            return Err(self.error("E0714", at, "a queue holds 1 to 1M messages"));
         }
         let longest = match longest {
             Some((n, at)) if n == 0 || n > LONGEST_MAX => {
-                return Err(self.error("E0704", at, "a message in a queue has at most 64KiB"));
+                return Err(self.error("E0714", at, "a message in a queue has at most 64KiB"));
             }
             Some((n, _)) => n,
             None => LONGEST,
@@ -84,7 +84,7 @@ impl Compiler<'_> {
                 self.no_array(&port.name, "queue", i.span);
             }
             if q.handler.set(h.clone()).is_err() || self.app.chains.contains_key(&port.name) {
-                let d = Diagnostic::error("E0611", port.span, format!("queue `{}` is handled already", port.name));
+                let d = Diagnostic::error("E0639", port.span, format!("queue `{}` is handled already", port.name));
                 self.report(d.label("the second one"));
             }
         }

@@ -18,6 +18,7 @@ mod merge_nodes;
 pub mod message_queues;
 pub mod nodes;
 mod packet_caches;
+mod packet_fields;
 pub mod ports;
 pub mod queues;
 pub mod scope;
@@ -89,6 +90,7 @@ impl Compiler<'_> {
         self.behind_handlers(&app.name.name);
         self.unused_given(module);
         self.check_graph();
+        self.unwritten_fields();
         let _ = self.instances_on_devices(app);
         self.endless_queues();
         self.table_signals();
@@ -118,6 +120,7 @@ impl Compiler<'_> {
             MemberKind::Param(p) => (&p.name, self.param(module, p, &m.doc)),
             MemberKind::Port(p) => (&p.name, self.port(module, p)),
             MemberKind::State { name, ty, .. } => (name, self.state(module, name, ty)),
+            MemberKind::PacketState(fields) => return self.packet_fields(module, fields),
             MemberKind::Session { name, ty } => (name, self.session(module, name, ty)),
             MemberKind::Counter(name) => {
                 self.m.counters.push(ir::Counter { name: name.name.clone(), doc: m.doc.clone() });
@@ -397,12 +400,12 @@ impl Compiler<'_> {
             let _ = self.table_option(module, &mut table, name, e.as_ref());
             if kind != ir::TableKind::Exact && matches!(name.name.as_str(), "idle" | "evict" | "lru" | "memory") {
                 let text = format!("`{}` is for exact tables", name.name);
-                self.report(Diagnostic::error("E0614", name.span, text).label("it would have no effect here"));
+                self.report(Diagnostic::error("E0641", name.span, text).label("it would have no effect here"));
             }
         }
         if kind == ir::TableKind::HyperLogLog {
             if let Some((n, _)) = t.options.first() {
-                return Err(self.error("E0614", n.span, "a HyperLogLog has one size and no options"));
+                return Err(self.error("E0641", n.span, "a HyperLogLog has one size and no options"));
             }
             table.capacity = ir::HLL_REGISTERS;
         }
@@ -448,22 +451,27 @@ impl Compiler<'_> {
             ("capacity", Some(e)) => {
                 let n = self.number_in_app(module, e)?;
                 if n == 0 || n > 1 << 32 {
-                    return Err(self.error("E0704", e.span, "a table holds 1 to 4G entries"));
+                    return Err(self.error("E0714", e.span, "a table holds 1 to 4G entries"));
                 }
                 t.capacity = n;
                 Ok(())
             }
             ("idle", Some(e)) => {
                 t.idle = self.const_duration(module, e)?;
+                if t.idle < ir::LEAST_IDLE {
+                    let least = ir::explain::duration(ir::LEAST_IDLE);
+                    let text = format!("the idle time of a table is at least {least}");
+                    return Err(self.error("E0304", e.span, text));
+                }
                 Ok(())
             }
             ("cache", Some(e)) => {
                 t.cache = self.number_in_app(module, e)?;
                 if t.cache == 0 || t.cache > CACHE_MAX {
-                    return Err(self.error("E0704", e.span, "a cache holds 1 to 16M entries"));
+                    return Err(self.error("E0714", e.span, "a cache holds 1 to 16M entries"));
                 }
                 if t.kind != ir::TableKind::Exact {
-                    return Err(self.error("E0614", name.span, "only exact tables have a cache"));
+                    return Err(self.error("E0641", name.span, "only exact tables have a cache"));
                 }
                 Ok(())
             }

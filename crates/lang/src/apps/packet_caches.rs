@@ -361,7 +361,11 @@ impl Lower<'_, '_> {
             true => build::u32(0),
             false => X::new(T_U32, K::FrameInstance(way.frame)),
         };
-        self.act(way.frame, FrameAct::Send { port: way.port, index, mark: None, last: false }, span)?;
+        self.act(
+            way.frame,
+            FrameAct::Send { port: way.port, index, mark: None, state: Vec::new(), last: false },
+            span,
+        )?;
         Ok(Val::unit())
     }
 

@@ -136,6 +136,11 @@ impl Compiler<'_> {
         let mut options = if udp { PortOptions::udp() } else { PortOptions::default() };
         self.options_once(p.options.iter().map(|(n, _)| n));
         for (n, e) in &p.options {
+            if !port_options::applies(&n.name, listen) {
+                let text = format!("`{}` is for {}", n.name, port_options::where_it_applies(&n.name));
+                self.report(Diagnostic::error("E0641", n.span, text).label("it would have no effect here"));
+                continue;
+            }
             let _ = self.port_option(module, &mut options, n, e);
         }
         if let Some(e) = &p.count {
@@ -162,6 +167,7 @@ impl Compiler<'_> {
             ketama: false,
             udp,
             maglev: false,
+            carries: ir::Carries::default(),
         });
         Ok(AppName::Port(id))
     }
@@ -248,9 +254,9 @@ impl Compiler<'_> {
 
     fn port_option(&mut self, module: ModId, o: &mut PortOptions, name: &Ident, e: &Expr) -> R<()> {
         match slot(o, &name.name) {
-            Some(Slot::Time(t, least)) => *t = self.const_duration(module, e)?.max(least),
+            Some(Slot::Time(t, least)) => *t = self.option_time(module, e, least)?,
             Some(Slot::Times(all)) => {
-                let t = self.const_duration(module, e)?;
+                let t = self.option_time(module, e, port_options::TICK)?;
                 all.into_iter().for_each(|slot| *slot = t);
             }
             Some(Slot::Auto(n, _)) if matches!(&*e.kind, ExprKind::Name(n) if n.name == "auto") => *n = 0,
@@ -275,6 +281,15 @@ impl Compiler<'_> {
             }
         }
         Ok(())
+    }
+
+    fn option_time(&mut self, module: ModId, e: &Expr, least: u64) -> R<u64> {
+        let t = self.const_duration(module, e)?;
+        if t < least {
+            let least = ir::explain::duration(least);
+            return Err(self.error("E0304", e.span, format!("the time of this option is at least {least}")));
+        }
+        Ok(t)
     }
 
     fn option_count(&mut self, module: ModId, e: &Expr, range: std::ops::RangeInclusive<u32>) -> R<u32> {

@@ -45,21 +45,22 @@ impl Compiler<'_> {
                 | Item::Element => {}
             }
         }
+        let (q, whole) = self.carried_whole(q)?;
         let ([depth, instances], word) =
-            self.queue_options(module, q, ["depth", "instances"], &["lossless", "lossy"])?;
-        let Some((depth, at)) = depth else { return Err(self.no_depth(q, "packets")) };
+            self.queue_options(module, &q, ["depth", "instances"], &["lossless", "lossy"])?;
+        let Some((depth, at)) = depth else { return Err(self.no_depth(&q, "packets")) };
         let (n, n_at) = instances.unwrap_or((1, q.name.span));
         if depth == 0 || depth > DEPTH_MAX {
-            return Err(self.error("E0704", at, "a queue holds 1 to 1M packets"));
+            return Err(self.error("E0714", at, "a queue holds 1 to 1M packets"));
         }
         if n == 0 || n > INSTANCES_MAX || n.saturating_mul(depth) > DEPTH_MAX {
             return Err(self.error(
-                "E0704",
+                "E0714",
                 n_at,
                 "a queue has 1 to 4096 instances, which hold at most 1M packets together",
             ));
         }
-        let unit = self.queue_packet(module, q)?;
+        let unit = self.queue_packet(module, &q)?;
         let id = PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
         self.app.instances.insert(id, n);
@@ -81,8 +82,24 @@ impl Compiler<'_> {
             ketama: false,
             udp: false,
             maglev: false,
+            carries: ir::Carries { fixed: whole, ..Default::default() },
         });
         Ok(AppName::Port(id))
+    }
+
+    /// `carries whole`: the queue without this option, and whether it has it.
+    fn carried_whole(&mut self, q: &ast::Queue) -> R<(ast::Queue, bool)> {
+        let mut rest = q.clone();
+        let Some(at) = rest.options.iter().position(|(n, _)| n.name == "carries") else { return Ok((rest, false)) };
+        let (name, value) = rest.options.remove(at);
+        let whole = value.as_ref().and_then(|e| e.as_name()).is_some_and(|n| n.name == "whole");
+        if whole && rest.options.iter().all(|(n, _)| n.name != "carries") {
+            return Ok((rest, true));
+        }
+        let d = Diagnostic::error("E0614", name.span, "a queue says `carries whole`, once, or nothing")
+            .note("without it the compiler finds out what is read behind the queue")
+            .hint("leave it out, or write `carries whole`");
+        Err(self.report(d))
     }
 
     /// The given numbers, and the given word of `words`, each with its place.
@@ -98,7 +115,7 @@ impl Compiler<'_> {
         for (name, e) in &q.options {
             if let Some(w) = words.iter().find(|w| **w == name.name) {
                 if let Some(e) = e {
-                    return Err(self.error("E0614", e.span, format!("`{w}` takes no value")));
+                    return Err(self.error("E0642", e.span, format!("`{w}` takes no value")));
                 }
                 word = Some((*w, name.span));
                 continue;
@@ -111,7 +128,7 @@ impl Compiler<'_> {
                 return Err(self.report(crate::names::with_hint(d, hint)));
             };
             let Some(e) = e else {
-                return Err(self.error("E0614", name.span, format!("`{}` needs a number", name.name)));
+                return Err(self.error("E0642", name.span, format!("`{}` needs a number", name.name)));
             };
             given[at] = Some((self.number_in_app(module, e)?, e.span));
         }

@@ -51,6 +51,8 @@ pub struct AppScope {
     pub wired: BTreeSet<ir::PortId>,
     /// The nodes behind an element's instance, wired apart from the nodes that lead to it.
     pub chains: Rc<BTreeMap<String, Vec<ast::Node>>>,
+    /// The fields of the packet's state that are known here.
+    pub packet: Rc<BTreeMap<String, (ir::PacketFieldId, Ty, Span)>>,
     /// The nodes behind an instance in the wirings that lead to it.
     pub behind: Rc<BTreeMap<String, Vec<Vec<ast::Node>>>>,
 }

@@ -1,4 +1,4 @@
-//! Segments: `segment rx on cpu(0) { … }`, and handlers `on cpu(0)`. In: handlers and wirings that
+//! Segments: `segment rx on cpu(0) { … }`, and handlers `on cpu(0)` or `on nic`. In: handlers and wirings that
 //! stand in one. Out: the segment of each handler, the queues between segments, and what cannot be
 //! divided.
 
@@ -18,7 +18,7 @@ const CPUS: u64 = 1024;
 
 impl Compiler<'_> {
     /// Notes the segments, and sees to it that they hold handlers and wirings only. A handler that
-    /// names its cores is a segment of its own. So is one that names another device in an app with
+    /// names its cores, or the NIC, is a segment of its own. So is one that names another device in an app with
     /// segments.
     pub fn note_segments(&mut self, module: ModId, app: &ast::Element) {
         for m in &app.members {
@@ -38,7 +38,9 @@ impl Compiler<'_> {
             for m in &app.members {
                 let MemberKind::Handler(ast::Handler { on, device: Some(device), .. }) = &m.kind else { continue };
                 let ast::On::Message { port, .. } = on else { continue };
-                if device.cores.is_some() == cpu && (cpu || self.segment_at(m.span).is_none()) {
+                if (device.cores.is_some() || device.name.name == "nic") == cpu
+                    && (cpu || self.segment_at(m.span).is_none())
+                {
                     let _ = self.segment(module, port, device, m.span);
                 }
             }
@@ -54,8 +56,13 @@ impl Compiler<'_> {
         if self.m.segments.iter().any(|s| s.name == name.name) {
             return Err(self.error("E0203", name.span, format!("segment `{}` is defined twice", name.name)));
         }
-        let (first, cores) = device.cores.as_ref().map_or(Ok((0, 1)), |cores| self.cores(module, cores))?;
-        let (span, device) = (self.span(name.span), self.device_of(device)?);
+        let on = self.device_of(device)?;
+        let (first, cores) = match &device.cores {
+            None => (0, 1),
+            Some(n) if on == Device::Nic => (0, self.cores_of_nic(module, n)?),
+            Some(cores) => self.cores(module, cores)?,
+        };
+        let (span, device) = (self.span(name.span), on);
         self.m.segments.push(ir::Segment { name: name.name.clone(), device, cpu: first, cores, span });
         self.segment_spans.push(whole);
         Ok(())
@@ -76,6 +83,19 @@ impl Compiler<'_> {
             return Err(self.report(d.hint("`0..2` are the cores 0 and 1")));
         }
         Ok((first as u32, (end - first) as u32))
+    }
+
+    /// `nic(cores 2)`: the number of cores.
+    fn cores_of_nic(&mut self, module: ModId, cores: &ast::Expr) -> R<u32> {
+        if matches!(&*cores.kind, ast::ExprKind::Range(..)) {
+            let d = Diagnostic::error("E0304", cores.span, "a NIC is told how many cores a segment takes, not which");
+            return Err(self.report(d.hint("`nic(cores 2)` takes two")));
+        }
+        match self.number_in_app(module, cores)? {
+            0 => Err(self.error("E0304", cores.span, "a segment has at least one core")),
+            n @ 1..=CPUS => Ok(n as u32),
+            _ => Err(self.error("E0304", cores.span, format!("a segment has at most {CPUS} cores"))),
+        }
     }
 
     fn segment_at(&self, at: Span) -> Option<SegmentId> {
@@ -206,7 +226,32 @@ impl Compiler<'_> {
                 let d = queues.iter().skip(1).fold(d, |d, q| d.also(at(q), "goes on here"));
                 d.note("each segment would wait for the other").hint("put both ends into one segment")
             }
+            Conflict::Port { port, nic, other } => {
+                let name = &self.m.ports[port.index()].name;
+                self.on_both(format!("port `{name}` is used by the NIC, and by the CPU"), (nic, other)).hint(format!(
+                    "send the packets to a queue of the segment that has `{name}`: `queue q {{ depth 1K }}`, `q -> {name}`"
+                ))
+            }
+            Conflict::Table { table, nic, other } => {
+                let name = &self.m.tables[table.index()].name;
+                self.on_both(format!("table `{name}` is read by the NIC, and by the CPU"), (nic, other))
+                    .hint("use a table for each of them, or send what was found with the packet, in `.mark`")
+            }
+            Conflict::Devices { segment } => {
+                let at = super::handlers::at(&self.m.segments[segment.index()].span);
+                Diagnostic::error("E0659", at, "an app has segments on a NIC, or handlers in XDP")
+                    .label("on the NIC")
+                    .hint("leave `on xdp` out, or put this segment `on cpu(0)`")
+            }
         }
+    }
+
+    /// What the processes of NIC and CPU would share, with a handler of each.
+    fn on_both(&self, text: String, (nic, other): (usize, usize)) -> Diagnostic {
+        Diagnostic::error("E0659", self.at(other), text)
+            .label(format!("used in {}", self.where_is(other)))
+            .also(self.at(nic), format!("used in {}, on the NIC", self.where_is(nic)))
+            .note("they are two processes, joined by queues only")
     }
 
     fn where_is(&self, handler: usize) -> String {

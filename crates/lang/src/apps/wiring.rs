@@ -1,7 +1,5 @@
 //! Wiring between ports: `merge`, and passing requests on.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind")]
-
 use super::scope::AppName;
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
@@ -58,7 +56,7 @@ impl Compiler<'_> {
     pub fn wired_already(&mut self, port: ir::PortId, at: Span) -> Reported {
         let name = self.m.ports[port.index()].name.clone();
         self.report(
-            Diagnostic::error("E0611", at, format!("port `{name}` has a handler or a wiring already"))
+            Diagnostic::error("E0639", at, format!("port `{name}` has a handler or a wiring already"))
                 .label("the second one")
                 .hint("join them: `match { … }` in a wiring, `if` in a handler"),
         )
@@ -103,14 +101,12 @@ impl Compiler<'_> {
 
     /// The nodes behind an instance, or behind a queue of messages, are known already.
     fn is_known(&self, e: &Expr) -> bool {
-        let e = match &*e.kind {
-            ExprKind::Index(b, _) => b,
-            _ => e,
-        };
+        let e = if let ExprKind::Index(b, _) = &*e.kind { b } else { e };
         crate::apps::arrays::instance_port(e)
             .is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_) | AppName::Messages(_))))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn node_port(&mut self, module: ModId, n: &Node) -> R<ir::PortId> {
         let NodeKind::Expr(e) = &n.kind else {
             return Err(self.error("E0609", n.span, "this node is not compiled yet"));
@@ -252,6 +248,7 @@ impl Compiler<'_> {
     }
 
     /// A merge of a unit with this field.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn not_written(&mut self, unit: ir::UnitId, f: ir::FieldId, span: Span) -> Reported {
         let kind = match self.m.unit(unit).fields[f.index()].kind {
             ir::FieldKind::List { .. } => "a list",
@@ -339,6 +336,7 @@ fn is_merge(n: &Node) -> bool {
 
 impl Lower<'_, '_> {
     /// The fields of a combination: `Pair { … }`, or a function of one expression that builds one.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn combined(&mut self, with: &Expr) -> R<Vec<(Ident, Expr)>> {
         match &*with.kind {
             ExprKind::Build(_, fields) => Ok(fields.clone()),

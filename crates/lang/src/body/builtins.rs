@@ -1,7 +1,5 @@
 //! Built-in functions and conversions.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of BinOp and ExprKind")]
-
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -14,6 +12,7 @@ use wireloom_syntax::ast::{Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn builtin(&mut self, name: &Ident, args: &[Arg], span: Span, want: Option<&Ty>) -> R<Val> {
         let Some(f) = ops::function(&name.name) else {
             let mut known: Vec<String> = ops::functions().map(|f| f.name().to_string()).collect();
@@ -189,14 +188,10 @@ impl Lower<'_, '_> {
                 (p.clone(), self.cx.m.units[u.index()].max.max(1 << 24))
             }
             (Ty::Items(..), Vk::Path(p)) => (p.clone(), 1 << 24),
-            (Ty::Bytes(n), Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind {
-                K::Read(p) => (p.clone(), *n),
-                _ => return Err(Reported),
-            },
-            (_, Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind {
-                K::Read(p) => (p.clone(), 64),
-                _ => return Err(Reported),
-            },
+            (t, Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => {
+                let K::Read(p) = &*x.kind else { return Err(Reported) };
+                (p.clone(), if let Ty::Bytes(n) = t { *n } else { 64 })
+            }
             (Ty::Error, _) => return Err(Reported),
             (Ty::Stream, _) => {
                 return Err(self.cx.report(
@@ -348,6 +343,7 @@ impl Lower<'_, '_> {
         Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &build::builtin(t, B::Concat, args))))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn port_arg(&mut self, e: &Expr) -> R<ir::PortId> {
         let port = match &*e.kind {
             ExprKind::Name(n) if self.in_app => self.cx.app.port(&n.name).or_else(|| {
@@ -373,6 +369,7 @@ impl Lower<'_, '_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn port_fn(&mut self, own: Own, port: &Expr, arg: &Expr, span: Span) -> R<Val> {
         let p = self.port_arg(port)?;
         if matches!(self.cx.m.ports[p.index()].kind, ir::desc::PortKind::Listen(_)) {

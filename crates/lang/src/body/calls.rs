@@ -295,7 +295,7 @@ impl Lower<'_, '_> {
     fn inline_body(&mut self, info: &Rc<FnInfo>, span: Span, sink: Option<Sink>) -> R<Val> {
         let plain = info.ret.is_plain() && info.ret != Ty::Unit;
         match &info.ast.body {
-            FnBody::Extern(_) => Err(self.err("E0309", span, "a function in C takes and gives plain data only")),
+            FnBody::Extern(..) => Err(self.err("E0309", span, "a function in C takes and gives plain data only")),
             FnBody::Expr(e) => match sink {
                 Some(sink) => self.deliver(e, &sink),
                 None => self.inline_value(info, e),
@@ -477,12 +477,27 @@ impl Compiler<'_> {
         made.is_ok()
     }
 
+    /// The C file of a function can be read.
+    fn c_file(&mut self, file: &str, at: Span) -> R<()> {
+        let main = self.map.files().next().map(|(_, f)| f.path.clone()).unwrap_or_default();
+        let path = main.parent().unwrap_or(std::path::Path::new("")).join(file);
+        let Err(e) = self.world.read(&path) else { return Ok(()) };
+        let why = match e.kind() {
+            std::io::ErrorKind::NotFound => "there is no such file".to_string(),
+            std::io::ErrorKind::IsADirectory => "this is a folder".to_string(),
+            std::io::ErrorKind::PermissionDenied => "this user may not read it".to_string(),
+            _ => e.to_string(),
+        };
+        let d = Diagnostic::error("E0686", at, format!("the C file `{file}` cannot be read")).label(why);
+        Err(self.once(d.hint(format!("its place is beside the program's file: `{}`", path.display()))))
+    }
+
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn compile_function(&mut self, info: &Rc<FnInfo>) -> How {
         let ret = self.lower_ty(&info.ret);
         let span = self.span(info.ast.name.span);
         let func = |body| ir::Func { name: info.name.clone(), span, params: info.params.len() as u32, ret, body };
-        if let FnBody::Extern(file) = &info.ast.body {
+        if let FnBody::Extern(file, at) = &info.ast.body {
             if ir::c_words::is_c_word(&info.name) {
                 let d = Diagnostic::error(
                     "E0627",
@@ -490,6 +505,9 @@ impl Compiler<'_> {
                     format!("`{}` is no name of a function in C", info.name),
                 );
                 self.report(d.label("a word or macro of C").hint("give it another name there and here"));
+                return How::Failed;
+            }
+            if self.c_file(file, *at).is_err() {
                 return How::Failed;
             }
             let f = func(ir::FuncBody::Extern { file: file.clone(), symbol: info.name.clone() });
@@ -535,7 +553,7 @@ impl Lower<'_, '_> {
         let (v, span) = match &info.ast.body {
             FnBody::Expr(e) => (self.expr(e, Some(&info.ret))?, e.span),
             FnBody::Block(b) => (self.block(b, Some(&info.ret))?, b.span),
-            FnBody::Extern(_) => return Ok(()),
+            FnBody::Extern(..) => return Ok(()),
         };
         if v.is_never() {
             return Ok(());

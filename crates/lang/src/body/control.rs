@@ -1,8 +1,6 @@
 //! Branches: `if`, `if let`, `match`, `else`, blocks. Every form is a [`Lower::branch`] with two
 //! arms.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and StmtKind")]
-
 use super::ops::only_requires;
 use super::patterns::is_named;
 use super::{Lower, Replied};
@@ -38,6 +36,7 @@ impl Lower<'_, '_> {
     }
 
     /// A block's statements in the current scope; its last expression is its value.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn block_here(&mut self, b: &Block, want: Option<&Ty>) -> R<Val> {
         let mut failed = false;
         let mut dead = false;
@@ -264,7 +263,8 @@ impl Lower<'_, '_> {
         let cond = match self.decide(c) {
             Ok(c) => c,
             Err(r) => {
-                // Both ways are still checked.
+                // Both ways are still checked, but not for their answers.
+                self.failed = true;
                 let _ = self.sub(|s| s.block(then, want));
                 if let Some(o) = other {
                     let _ = self.sub(|s| s.expr(o, want));
@@ -347,9 +347,9 @@ impl Lower<'_, '_> {
         let val = val?;
         let requires: Vec<_> = block
             .iter()
-            .filter_map(|s| match &s.kind {
-                StmtKind::Require { cond, .. } => Some(cond.clone()),
-                _ => None,
+            .filter_map(|s| {
+                let StmtKind::Require { cond, .. } = &s.kind else { return None };
+                Some(cond.clone())
             })
             .collect();
         let span = a.span;
@@ -376,10 +376,7 @@ impl Lower<'_, '_> {
                     .hint("remove the `else`"),
             ));
         };
-        let inner = match &val.ty {
-            Ty::Option(t) => Some((**t).clone()),
-            _ => None,
-        };
+        let inner = if let Ty::Option(t) = &val.ty { Some((**t).clone()) } else { None };
         let want = want.filter(|w| !w.is_option()).cloned().or(inner);
         if !val.ty.is_plain() {
             return self.or_leave(val, cond, d, span);
@@ -534,6 +531,7 @@ impl Lower<'_, '_> {
     }
 
     /// Whether some arm takes every value.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn exhaustive(&mut self, val: &Val, arms: &[Arm], span: Span) -> R<()> {
         let open: Vec<&Pattern> = arms.iter().filter(|a| a.guard.is_none()).map(|a| &a.pattern).collect();
         let named = |name: &String| open.iter().any(|p| is_named(p, name));
@@ -569,6 +567,7 @@ impl Lower<'_, '_> {
 }
 
 /// A constant in a pattern; None: another pattern, which is not compared.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn constant_text(p: &Pattern) -> Option<String> {
     match p {
         Pattern::Name(n) => Some(n.name.clone()),

@@ -39,7 +39,7 @@ impl Lower<'_, '_> {
         }
         if field.computed.is_some() {
             return Err(self.cx.report(
-                Diagnostic::error("E0428", e.span, format!("`{}` is computed when the message is sent", m.name))
+                Diagnostic::error("E0436", e.span, format!("`{}` is computed when the message is sent", m.name))
                     .hint("leave it out"),
             ));
         }

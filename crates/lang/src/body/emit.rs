@@ -5,6 +5,7 @@
 
 use super::built_message::{FieldSource, Fields, Piece};
 use super::unparse_check::constraints::same_sum;
+use super::wrong_value::Wrong;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -160,7 +161,7 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         let ok = crate::fold::fold(&self.cx.m, &build::cmp(BinOp::Lt, total.clone(), build::u64(1 << bits)));
-        self.valid(ok, FaultKind::TOO_LONG, span)
+        self.valid_because(ok, FaultKind::TOO_LONG, span, Wrong::Length)
     }
 
     pub fn length_given(&self, fields: &Fields, f: FieldId) -> ir::Expr {
@@ -192,7 +193,8 @@ impl Lower<'_, '_> {
                 build::u64(0),
             );
             let whole = crate::fold::fold(&self.cx.m, &whole);
-            self.valid(whole, FaultKind::CONSTRAINT, fields.get(bytes).map_or(fields.span, |g| g.2))?;
+            let span = fields.get(bytes).map_or(fields.span, |g| g.2);
+            self.valid_because(whole, FaultKind::CONSTRAINT, span, Wrong::Length)?;
             let n =
                 build::bin(T_U64, BinOp::Div, build::bin(T_U64, BinOp::Add, len, build::u64(less)), build::u64(factor));
             return Ok(Some(crate::fold::fold(&self.cx.m, &n)));
@@ -274,16 +276,16 @@ impl Lower<'_, '_> {
 
     /// Guards what the grammar asks for; refused at once where it is known to be wrong.
     pub fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> {
-        self.valid_because(ok, kind, span, "")
+        self.valid_because(ok, kind, span, Wrong::Value(""))
     }
 
-    /// The same, with a reason.
-    pub fn valid_because(&mut self, ok: ir::Expr, kind: FaultKind, span: Span, why: &str) -> R<()> {
+    /// The same, with what is wrong otherwise.
+    pub fn valid_because(&mut self, ok: ir::Expr, kind: FaultKind, span: Span, wrong: Wrong) -> R<()> {
         match build::as_bool(&ok) {
             Some(true) => Ok(()),
             Some(false) => {
-                let d = Diagnostic::error("E0433", span, "this value is not valid in this field")
-                    .label("the receiver would refuse it");
+                let (code, text, why) = wrong.told();
+                let d = Diagnostic::error(code, span, text).label("the receiver would refuse it");
                 Err(self.cx.report(if why.is_empty() { d } else { d.note(why) }))
             }
             None => {
@@ -508,20 +510,27 @@ impl Lower<'_, '_> {
         let (min, max, class) = (*min, *max, class.as_ref());
         let len = build::len_bytes(v.clone());
         if let K::Bytes(b) = &*v.kind {
-            let why = match extent {
-                _ if (b.len() as u64) < min => format!("it has less than {min} bytes"),
-                _ if b.len() as u64 > max => format!("it has more than {max} bytes"),
+            let why;
+            let wrong = match extent {
+                _ if (b.len() as u64) < min => {
+                    why = format!("it has less than {min} bytes");
+                    Wrong::Value(&why)
+                }
+                _ if b.len() as u64 > max => {
+                    why = format!("it has more than {max} bytes");
+                    Wrong::Value(&why)
+                }
                 _ if class.is_some_and(|c| !b.iter().all(|x| c.has(*x))) => {
-                    "a byte of it is not in the field's set".into()
+                    Wrong::Value("a byte of it is not in the field's set")
                 }
                 Extent::Until(u)
                     if u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice())) =>
                 {
-                    "the delimiter that ends the field is in it".into()
+                    Wrong::Delimiter
                 }
                 Extent::Length(_) | Extent::Until(_) | Extent::Run | Extent::ToEnd | Extent::Close => return Ok(()),
             };
-            return self.valid_because(build::boolean(false), FaultKind::CONSTRAINT, span, &why);
+            return self.valid_because(build::boolean(false), FaultKind::CONSTRAINT, span, wrong);
         }
         if min > 0 {
             self.valid(build::cmp(BinOp::Ge, len.clone(), build::u64(min)), FaultKind::CONSTRAINT, span)?;
@@ -550,7 +559,7 @@ impl Lower<'_, '_> {
                 let opt = self.cx.lower_ty(&crate::ty::U32.option());
                 let at =
                     build::builtin(opt, Builtin::FindBytes, vec![v.clone(), ir::Expr::new(t, K::Bytes(d.clone()))]);
-                self.valid(build::not(build::is_some(at)), FaultKind::CONSTRAINT, span)?;
+                self.valid_because(build::not(build::is_some(at)), FaultKind::CONSTRAINT, span, Wrong::Delimiter)?;
             }
         }
         Ok(())
@@ -564,14 +573,14 @@ impl Lower<'_, '_> {
                 &self.cx.m,
                 &build::cmp(BinOp::Eq, build::len_bytes(v.clone()), build::u64(n as u64)),
             );
-            return self.valid(ok, FaultKind::CONSTRAINT, span);
+            return self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Length);
         }
         match self.closed(fields, n)? {
             Some(n) => {
                 let ok = same_sum(&self.cx.m, &build::len_bytes(v.clone()), &n).then(|| build::boolean(true));
                 let ok = ok.unwrap_or_else(|| build::cmp(BinOp::Eq, build::len_bytes(v.clone()), n));
                 let ok = crate::fold::fold(&self.cx.m, &ok);
-                self.valid(ok, FaultKind::CONSTRAINT, span)
+                self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Length)
             }
             None => Ok(()),
         }

@@ -489,8 +489,11 @@ impl Lower<'_, '_> {
             }
             (Ty::Conn, _) => self.conn_field(name),
             (t, _) => {
-                let s = self.show(t);
-                Err(self.err("E0303", name.span, format!("{s} has no field `{}`", name.name)))
+                let d = Diagnostic::error("E0303", name.span, format!("{} has no field `{}`", self.show(t), name.name));
+                Err(self.cx.report(match t {
+                    Ty::Tuple(_) => d.hint("take it apart: `let (a, b) = t`"),
+                    _ => d,
+                }))
             }
         }
     }

@@ -1,7 +1,5 @@
 //! Comparisons with a written number that have the same result for every value.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of BinOp and ExprKind")]
-
 use super::Lower;
 use ir::{BinOp as B, Expr as X, ExprKind};
 use wireloom_ir as ir;
@@ -19,6 +17,7 @@ struct Reach {
 impl Lower<'_, '_> {
     /// Warns if the comparison `a op b`, lowered to `result`, has the same result for every value.
     /// A constant or parameter by name is no mistake: another value may decide it.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn warn_fixed(&mut self, result: &X, (a, b): (&Expr, &Expr), span: Span) {
         let ExprKind::Binary(op, left, right) = &*result.kind else { return };
         let (op, value, source, number) = match (&*left.kind, &*right.kind, &*a.kind, &*b.kind) {
@@ -42,6 +41,7 @@ impl Lower<'_, '_> {
 }
 
 /// `number op value` as `value op number`.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn mirrored(op: B) -> B {
     match op {
         B::Lt => B::Gt,
@@ -52,6 +52,7 @@ fn mirrored(op: B) -> B {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn fixed(op: B, reach: &Reach, number: u128) -> Option<bool> {
     let never_equal = number > reach.most || number & !reach.bits != 0;
     match op {
@@ -71,9 +72,10 @@ fn fixed(op: B, reach: &Reach, number: u128) -> Option<bool> {
 fn most(m: &ir::Module, e: &X) -> Option<u128> {
     let Some(ir::Ty::UInt(width)) = m.types.get(e.ty.index()) else { return None };
     let of_type = u128::MAX.checked_shr(128 - u32::from(*width)).unwrap_or(0);
-    match &*e.kind {
-        ExprKind::Cast(inner) => Some(most(m, inner).map_or(of_type, |n| n.min(of_type))),
-        _ => Some(of_type),
+    if let ExprKind::Cast(inner) = &*e.kind {
+        Some(most(m, inner).map_or(of_type, |n| n.min(of_type)))
+    } else {
+        Some(of_type)
     }
 }
 

@@ -21,8 +21,9 @@ impl Lower<'_, '_> {
     pub fn send_frame(&mut self, v: &Val, port: ir::PortId, index: &X, span: Span) -> R<()> {
         match self.whole_frame(v) {
             Some(l) => {
-                let mark = if self.cx.is_queue(port) { self.mark_at_hand() } else { None };
-                self.act(l, FrameAct::Send { port, index: index.clone(), mark, last: false }, span)
+                let queue = self.cx.is_queue(port);
+                let (mark, state) = if queue { (self.mark_at_hand(), self.state_at_hand()) } else { (None, vec![]) };
+                self.act(l, FrameAct::Send { port, index: index.clone(), mark, state, last: false }, span)
             }
             None if v.ty.is_error() || v.is_never() => Err(Reported),
             None => {

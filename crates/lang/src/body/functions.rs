@@ -3,8 +3,6 @@
 //! `Filter(dns)`, `Filter(|p| p.len > 60)`, `Filter(.udp and .len > 60)`: the argument is put in
 //! the place of each call. It sees the names that are around the instance.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and Ty")]
-
 use super::calls::Callee;
 use super::Lower;
 use crate::apps::scope::{AppName, AppScope, FunctionArg, Param};
@@ -72,6 +70,7 @@ impl Compiler<'_> {
     }
 
     /// Whether the argument can take so many values.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn takes(&mut self, e: &Expr, count: usize) -> R<()> {
         let d = match &*e.kind {
             ExprKind::Lambda(names, _) if names.len() != count => Diagnostic::error(
@@ -90,6 +89,7 @@ impl Compiler<'_> {
     }
 
     /// Functions that were given and never called are checked all the same.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn unused_given(&mut self, module: ModId) {
         for g in std::mem::take(&mut self.given) {
             if g.used.get() || g.depth > 0 {
@@ -186,6 +186,7 @@ impl Lower<'_, '_> {
         made
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn given_value(&mut self, g: &FunctionArg, what: &Expr, vals: Vec<Val>) -> R<Val> {
         let e = match &*what.kind {
             ExprKind::Lambda(names, body) => {
@@ -242,11 +243,7 @@ impl Lower<'_, '_> {
 
     /// Whether a node of a wiring names a function: a filter.
     pub fn is_filter(&mut self, e: &Expr) -> bool {
-        let name = match &*e.kind {
-            ExprKind::Name(n) => n,
-            ExprKind::Field(Some(_), n) => n,
-            _ => return false,
-        };
+        let (ExprKind::Name(name) | ExprKind::Field(Some(_), name)) = &*e.kind else { return false };
         if let ExprKind::Name(n) = &*e.kind {
             match self.cx.app.get(&n.name) {
                 Some(AppName::FunctionArg(_)) => return true,

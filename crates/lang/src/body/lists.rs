@@ -229,10 +229,16 @@ impl Lower<'_, '_> {
             to
         };
         let to = crate::fold::fold(&self.cx.m, &to);
-        let max = match (build::as_int(&from), build::as_int(&to)) {
-            (Some(a), Some(b)) => (b as u64).saturating_sub(a as u64),
-            _ => self.upper(&to),
+        let known = match (build::as_int(&from), build::as_int(&to)) {
+            (Some(a), Some(b)) => Some((b as u64).saturating_sub(a as u64)),
+            _ => None,
         };
+        let max = known.unwrap_or_else(|| self.upper(&to));
+        if let Some(rounds) = known.filter(|n| *n > MAX_ROUNDS) {
+            let text = format!("this range has {rounds} numbers, and a `for` takes at most {MAX_ROUNDS}");
+            let d = Diagnostic::error("E0514", span, text);
+            return Err(self.cx.report(d.hint("write `loop max N { … break … }` for more rounds")));
+        }
         if max > MAX_ROUNDS {
             return Err(self.cx.report(
                 Diagnostic::error("E0505", span, "nothing bounds the rounds of this loop").hint(
@@ -573,8 +579,19 @@ impl Lower<'_, '_> {
             }
             (_, Ty::Error, _) => Err(Reported),
             (_, t, _) => {
-                let s = self.show(&t);
-                Err(self.err("E0201", name.span, format!("{s} has no method `{}`", name.name)))
+                let d =
+                    Diagnostic::error("E0201", name.span, format!("{} has no method `{}`", self.show(&t), name.name));
+                Err(self.cx.report(match &t {
+                    Ty::Bytes(_) => d.hint(
+                        "bytes have functions: `find(b, x)`, `slice(b, from, to)`, `starts_with(b, x)`, `words(b)`, \
+                         `lower(b)`, `concat(a, b)`, `len(b)`",
+                    ),
+                    Ty::List(..) | Ty::Items(..) => d.hint(
+                        "lists have `any(|x| …)`, `all(|x| …)` and `first(|x| …)`, `for x in list`, `list[i]` and `len(list)`; \
+                         for what grows there are tables and rings",
+                    ),
+                    _ => d,
+                }))
             }
         }
     }

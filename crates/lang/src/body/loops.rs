@@ -70,6 +70,7 @@ pub struct Start {
     pending: usize,
     torn: usize,
     mark: Option<LocalId>,
+    fields: std::collections::BTreeMap<ir::PacketFieldId, LocalId>,
 }
 
 impl Lower<'_, '_> {
@@ -123,11 +124,13 @@ impl Lower<'_, '_> {
             pending: self.pending.len(),
             torn: self.torn.len(),
             mark: self.mark,
+            fields: self.fields.clone(),
         }
     }
 
     pub fn go_back(&mut self, s: Start) {
         (self.facts, self.gone, self.epoch, self.replied, self.mark) = (s.facts, s.gone, s.epoch, s.replied, s.mark);
+        self.fields = s.fields;
         self.locals.truncate(s.locals);
         self.bounds.retain(|l, _| l.index() < s.locals);
         self.origins.retain(|l, _| l.index() < s.locals);

@@ -187,7 +187,7 @@ impl Lower<'_, '_> {
         let text = self.cx.units[fields.unit.index()].is_text_value(m.field);
         if ir_field.computed.is_some() || matches!(ir_field.kind, ir::FieldKind::Let { .. }) && !text {
             return Err(self.cx.report(
-                Diagnostic::error("E0428", n.span, format!("`{}` is computed when the message is built", n.name))
+                Diagnostic::error("E0436", n.span, format!("`{}` is computed when the message is built", n.name))
                     .hint("leave it out"),
             ));
         }
@@ -196,7 +196,7 @@ impl Lower<'_, '_> {
                 let _ = other;
                 return Err(self.cx.report(
                     Diagnostic::error(
-                        "E0428",
+                        "E0436",
                         n.span,
                         format!("`{}` belongs to another case than the fields before it", n.name),
                     )
@@ -247,7 +247,7 @@ impl Lower<'_, '_> {
             Ty::Msg(_) => FieldSource::Source(e.clone()),
             Ty::Switch(..) => {
                 return Err(self.cx.report(
-                    Diagnostic::error("E0428", n.span, "a switch is not given itself")
+                    Diagnostic::error("E0436", n.span, "a switch is not given itself")
                         .hint("name the field of the case that is wanted"),
                 ))
             }

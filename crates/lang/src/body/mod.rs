@@ -31,6 +31,7 @@ pub mod protocol_clauses;
 pub mod sends;
 pub mod stmts;
 pub mod unparse_check;
+pub mod wrong_value;
 
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -178,7 +179,7 @@ pub struct Lower<'c, 'a> {
     /// Where the `out`s of the elements around lead.
     pub outlets: Vec<crate::apps::wire_ends::Outlet>,
     /// Instances that the message at hand has come through.
-    pub under_way: Vec<std::rc::Rc<crate::apps::scope::Instance>>,
+    pub under_way: Vec<(std::rc::Rc<crate::apps::scope::Instance>, String)>,
     /// Queues of messages whose handlers are being put here.
     pub popping: Vec<std::rc::Rc<crate::apps::declarations::MessageQueue>>,
     /// Items being gathered as slices: what `raw` may be of.
@@ -208,6 +209,8 @@ pub struct Lower<'c, 'a> {
     pub mark: Option<LocalId>,
     /// The packet came with it.
     pub marked: bool,
+    /// The locals with the fields of the packet's state that the handler names.
+    pub fields: std::collections::BTreeMap<ir::PacketFieldId, LocalId>,
     /// The packet at hand has just come: its time is now.
     pub arrival: bool,
     /// The packet at hand comes from a queue, with its mark.
@@ -278,6 +281,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             popping: vec![],
             mark: None,
             marked: false,
+            fields: Default::default(),
             gone: HashSet::new(),
             changing: None,
             span: Span::default(),
@@ -562,6 +566,13 @@ impl<'c, 'a> Lower<'c, 'a> {
                 false => build::u32(0),
             };
             self.out.insert(0, build::stmt(span, StmtKind::Set(mark, first)));
+        }
+        if !self.marked {
+            let span = self.cx.span(self.span);
+            for (f, l) in std::mem::take(&mut self.fields).into_iter().rev() {
+                let brought = ir::Expr::new(self.locals[l.index()].ty, ir::ExprKind::PacketState(LocalId(0), f));
+                self.out.insert(0, build::stmt(span, StmtKind::Set(l, brought)));
+            }
         }
         ir::Body { locals: self.locals, block: self.out, ..Default::default() }
     }

@@ -190,6 +190,9 @@ impl Lower<'_, '_> {
     pub fn packet_member(&mut self, p: &ir::Path, u: ir::UnitId, name: &Ident) -> Option<R<Val>> {
         let info = self.cx.units[u.index()].packet.clone()?;
         let ir::Root::Local(l) = p.root else { return None };
+        if let Some(field) = self.packet_field(name) {
+            return Some(self.read_field(field, u, name));
+        }
         if let Some(i) = info.lets.iter().position(|(n, ..)| n.name == name.name) {
             return Some(self.computed_member(p, u, name, &info, i));
         }
@@ -483,6 +486,9 @@ impl Lower<'_, '_> {
         value: &Expr,
         span: Span,
     ) -> R<Val> {
+        if let Some((field, ty)) = self.packet_field(name) {
+            return self.set_field(field, (name, &ty), op, value, span);
+        }
         if name.name == "mark" && self.cx.units[u.index()].member("mark").is_none() {
             return self.set_mark(op, value, span);
         }

@@ -1,8 +1,6 @@
 //! Conditions that hold at a point of the program: those of the branches around it, of guards
 //! before it, and requirements.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of BinOp and ExprKind")]
-
 use super::Lower;
 use crate::ir_builder as build;
 use ir::{BinOp, Expr, ExprKind, UnOp};
@@ -43,11 +41,11 @@ pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Expr>) {
 
 /// The condition that `not a and not b` denies: `a or b`.
 fn some_there(e: &Expr) -> Option<Expr> {
-    match &*e.kind {
-        ExprKind::Unary(UnOp::Not, a) if matches!(*a.kind, ExprKind::Case(..)) => Some(a.clone()),
-        ExprKind::Binary(BinOp::And, a, b) => Some(build::or(some_there(a)?, some_there(b)?)),
-        _ => None,
+    if let ExprKind::Binary(BinOp::And, a, b) = &*e.kind {
+        return Some(build::or(some_there(a)?, some_there(b)?));
     }
+    let ExprKind::Unary(UnOp::Not, a) = &*e.kind else { return None };
+    matches!(*a.kind, ExprKind::Case(..)).then(|| a.clone())
 }
 
 /// The opposite of a comparison, or `not`.
@@ -60,7 +58,21 @@ fn negate(e: &Expr) -> Expr {
             BinOp::Le => Some(BinOp::Gt),
             BinOp::Eq => Some(BinOp::Ne),
             BinOp::Ne => Some(BinOp::Eq),
-            _ => None,
+            BinOp::Add
+            | BinOp::Sub
+            | BinOp::Mul
+            | BinOp::Div
+            | BinOp::Rem
+            | BinOp::AddSat
+            | BinOp::SubSat
+            | BinOp::And
+            | BinOp::Or
+            | BinOp::BitAnd
+            | BinOp::BitOr
+            | BinOp::BitXor
+            | BinOp::Shl
+            | BinOp::Shr
+            | BinOp::EqCase => None,
         };
         if let Some(op) = op {
             return build::cmp(op, a.clone(), b.clone());
@@ -70,9 +82,10 @@ fn negate(e: &Expr) -> Expr {
 }
 
 fn strip(e: &Expr) -> &Expr {
-    match &*e.kind {
-        ExprKind::Cast(a) => strip(a),
-        _ => e,
+    if let ExprKind::Cast(a) = &*e.kind {
+        strip(a)
+    } else {
+        e
     }
 }
 
@@ -92,6 +105,7 @@ impl Lower<'_, '_> {
     }
 
     /// Whether a condition is known to hold.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn proven(&self, cond: &Expr) -> bool {
         match &*cond.kind {
             ExprKind::Bool(b) => return *b,
@@ -121,6 +135,7 @@ impl Lower<'_, '_> {
         self.facts.contains(cond) || self.header_known(cond)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn less(&self, a: &Expr, b: &Expr) -> bool {
         if let (Some(a), Some(b)) = (build::as_int(a), build::as_int(b)) {
             return a < b;
@@ -143,6 +158,7 @@ impl Lower<'_, '_> {
     }
 
     /// The lower bound that a fact gives for an expression.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn at_least(&self, fact: &Expr, e: &Expr) -> Option<u128> {
         match &*fact.kind {
             ExprKind::Binary(BinOp::Gt, p, q) if strip(p) == e => build::as_int(strip(q)).map(|n| n.saturating_add(1)),

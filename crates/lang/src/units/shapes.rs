@@ -1,8 +1,6 @@
 //! The shape of a field in the bytes: integers, text numbers, bytes, lists, streams, switches,
 //! nested units.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of Ty")]
-
 use super::fields::{Builder, Head};
 use crate::compiler::{Reported, R, T_U64};
 use crate::ir_builder as build;
@@ -58,6 +56,7 @@ impl Builder<'_, '_> {
         Ok(id)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn within(&mut self, id: FieldId, ty: &Ty, e: &Expr) -> R<()> {
         match ty {
             Ty::Int { .. } | Ty::Enum(_) => {
@@ -146,6 +145,7 @@ impl Builder<'_, '_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn int_ty(&mut self, ty: &ast::Type) -> R<Ty> {
         match self.cx.ty(self.module, ty)? {
             t @ (Ty::Int { .. } | Ty::Duration) => Ok(t),
@@ -157,6 +157,7 @@ impl Builder<'_, '_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn named(&mut self, head: &Head, ty: &ast::Type, args: &[Expr], order: Option<bool>) -> R<(FieldId, Ty)> {
         let t = self.cx.ty(self.module, ty)?;
         if !matches!(t, Ty::Msg(_)) && !args.is_empty() {
@@ -291,15 +292,14 @@ impl Builder<'_, '_> {
                 self.seq.push(f);
             }
         }
-        let elem = match ty {
-            Ty::Msg(u) => Elem::Unit(u),
-            t if t.is_plain() && t != Ty::Unit => Elem::Value(t),
-            t => {
-                let t = self.cx.show(&t);
-                return Err(self.cx.error("E0421", shape.span, format!("a list cannot hold {t}")));
-            }
-        };
-        Ok((id, elem))
+        if let Ty::Msg(u) = ty {
+            return Ok((id, Elem::Unit(u)));
+        }
+        if ty.is_plain() && ty != Ty::Unit {
+            return Ok((id, Elem::Value(ty)));
+        }
+        let t = self.cx.show(&ty);
+        Err(self.cx.error("E0421", shape.span, format!("a list cannot hold {t}")))
     }
 
     fn list(&mut self, head: &Head, element: &Shape, max: &Expr, extent: &ListExtent) -> R<(FieldId, Ty)> {

@@ -7,6 +7,7 @@
 //! when the process stops, in any state of its connections.
 
 use super::request::{self, Names, Refusal, Request};
+use crate::engine::common::is_exhaustion;
 use crate::error::Error;
 use crate::view::View;
 use std::io::{ErrorKind, Read, Write};
@@ -26,6 +27,10 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 const CONNECTIONS: usize = 128;
 /// Signals under way at once.
 const SIGNALS: usize = 8;
+/// Connections accepted before those that are there have their turn.
+const ACCEPTS: usize = 16;
+/// Without descriptors the next connection is tried again after this time.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A running admin page; ends when dropped.
 pub struct Page {
@@ -47,7 +52,8 @@ impl Page {
         woken.set_nonblocking(true).map_err(fail)?;
         wake.set_nonblocking(true).map_err(fail)?;
         let done = Arc::new(FinishedSignals { list: Mutex::default(), wake });
-        let desk = Desk { listener, told, woken, done, names, view, clients: Vec::new(), next: 0, signals: 0 };
+        let desk =
+            Desk { listener, told, woken, done, names, view, clients: Vec::new(), next: 0, signals: 0, rest: None };
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || desk.run()).map_err(fail)?;
         Ok(Page { addr, stop: Some(stop), thread: Some(thread) })
     }
@@ -169,6 +175,8 @@ struct Desk {
     clients: Vec<Client>,
     next: u64,
     signals: usize,
+    /// No connection is accepted until then: there are no descriptors.
+    rest: Option<Instant>,
 }
 
 impl Desk {
@@ -178,7 +186,7 @@ impl Desk {
             let mut fds = vec![
                 fd(self.told.as_raw_fd(), libc::POLLIN),
                 fd(self.woken.as_raw_fd(), libc::POLLIN),
-                fd(self.listener.as_raw_fd(), libc::POLLIN),
+                fd(self.listener.as_raw_fd(), if self.rest.is_none() { libc::POLLIN } else { 0 }),
             ];
             fds.extend(self.clients.iter().map(|c| fd(c.stream.as_raw_fd(), c.events())));
             // SAFETY: as many pollfds as told, which live here.
@@ -189,6 +197,7 @@ impl Desk {
             self.take_done();
             let ready: Vec<bool> = fds[3..].iter().map(|f| f.revents != 0).collect();
             self.serve(&ready);
+            self.rest = self.rest.filter(|end| *end > Instant::now());
             if fds[2].revents != 0 {
                 self.accept();
             }
@@ -198,13 +207,20 @@ impl Desk {
     /// Milliseconds to the next deadline.
     fn pause(&self) -> i32 {
         let now = Instant::now();
-        self.clients.iter().map(|c| c.until.saturating_duration_since(now).as_millis() as i32 + 1).min().unwrap_or(-1)
+        let ends = self.clients.iter().map(|c| c.until).chain(self.rest);
+        ends.map(|end| end.saturating_duration_since(now).as_millis() as i32 + 1).min().unwrap_or(-1)
     }
 
     fn accept(&mut self) {
-        // A failure here concerns this client only, or is a want of descriptors, which others give
-        // back.
-        while let Ok((stream, _)) = self.listener.accept() {
+        for _ in 0..ACCEPTS {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) => {
+                    let none_left = is_exhaustion(e.raw_os_error().unwrap_or(0));
+                    self.rest = none_left.then(|| Instant::now() + ACCEPT_PAUSE);
+                    return;
+                }
+            };
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
@@ -247,7 +263,8 @@ impl Desk {
         match c.state {
             State::Answering => c.send().map(|()| true),
             State::Closing => c.receive(),
-            State::Waiting => Ok(true),
+            // The connection has ended: nothing else is waited for on it.
+            State::Waiting => Ok(false),
             State::Asking => {
                 let more = c.receive()?;
                 let own = c.stream.local_addr().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |a| a.ip());

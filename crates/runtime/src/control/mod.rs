@@ -10,10 +10,12 @@ mod answer;
 mod request;
 mod tables;
 
+use crate::engine::common::{check, is_exhaustion};
 use crate::error::Error;
 use crate::view::View;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -29,6 +31,8 @@ const CONNECTIONS: usize = 16;
 const WRITE_WAIT: Duration = Duration::from_secs(5);
 /// `sun_path`, with its end.
 const PATH_MAX: usize = 107;
+/// Without descriptors the next connection is tried again after this time.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where the socket is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -224,10 +228,18 @@ fn accept_loop(listener: &UnixListener, told: &UnixStream, view: &Arc<View>, ope
         if fds[1].revents != 0 {
             return;
         }
-        while let Ok((stream, _)) = listener.accept() {
-            if let Err(e) = take(stream, view, open) {
-                log::debug!("control: {e}");
+        match listener.accept() {
+            Ok((stream, _)) => {
+                if let Err(e) = take(stream, view, open) {
+                    log::debug!("control: {e}");
+                }
             }
+            Err(e) if is_exhaustion(e.raw_os_error().unwrap_or(0)) => {
+                // It waits on; looking at nothing but the end meanwhile.
+                // SAFETY: pollfds that live here.
+                unsafe { libc::poll(&mut fds[1], 1, ACCEPT_PAUSE.as_millis() as i32) };
+            }
+            Err(_) => {}
         }
     }
 }
@@ -255,14 +267,47 @@ fn take(mut stream: UnixStream, view: &Arc<View>, open: &Connections) -> std::io
 
 /// The file's mode says so, too; this holds from the first moment on.
 fn allowed(stream: &UnixStream) -> bool {
+    // SAFETY: a plain system call.
+    peer(stream).is_some_and(|(_, uid)| uid == 0 || uid == unsafe { libc::geteuid() })
+}
+
+/// The process at the other end, and its user; of one that listens, as it was then.
+pub fn peer(stream: &UnixStream) -> Option<(u32, u32)> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: 0 };
     let mut len = std::mem::size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `peer` and `len` live here and have the sizes told.
     let got = unsafe {
         libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &mut len)
     };
-    // SAFETY: a plain system call.
-    got == 0 && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() })
+    (got == 0).then_some((peer.pid as u32, peer.uid))
+}
+
+/// Connects to a socket within a time: one whose queue is full takes no connection.
+pub fn connect(path: &Path, wait: Duration) -> std::io::Result<UnixStream> {
+    let name = path.as_os_str().as_bytes();
+    if name.len() > PATH_MAX || name.contains(&0) {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: a plain system call; the descriptor it returns has no other owner.
+    let stream = unsafe {
+        let fd = check(libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0))?;
+        UnixStream::from_raw_fd(fd)
+    };
+    // The kernel waits no longer than this for a place in the queue.
+    stream.set_write_timeout(Some(wait))?;
+    // SAFETY: an address of plain bytes, whose path ends with a zero.
+    let connected = unsafe {
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        std::ptr::copy_nonoverlapping(name.as_ptr(), address.sun_path.as_mut_ptr().cast(), name.len());
+        let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
+        check(libc::connect(stream.as_raw_fd(), (&raw const address).cast(), len))
+    };
+    match connected {
+        Ok(_) => Ok(stream),
+        Err(e) if e.kind() == ErrorKind::WouldBlock => Err(ErrorKind::TimedOut.into()),
+        Err(e) => Err(e),
+    }
 }
 
 /// Answers a connection's lines until it ends.

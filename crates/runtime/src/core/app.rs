@@ -410,6 +410,8 @@ impl AppCore {
             mark: 0,
             place: 0,
             at: std::ptr::null_mut(),
+            frames: std::ptr::null_mut(),
+            entries: std::ptr::null_mut(),
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();
@@ -666,6 +668,7 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
         waiters: VecDeque::new(),
         waiters_timer: u64::MAX,
         wary_until: 0,
+        unsteady_until: 0,
         told: 0,
         stalled: Vec::new(),
         failures: 0,

@@ -64,13 +64,17 @@ impl Core {
         }
     }
 
-    pub(super) fn connect_failed(&mut self, id: Id) {
+    /// `ours`: for a want of this machine.
+    pub(super) fn connect_failed(&mut self, id: Id, ours: bool) {
         let at = self.target_of(id);
         if self.conns[id].has(flag::PROBE) {
             let begun = self.conns[id].since;
             self.remove_conn(id, true);
             self.probe_failed(at, begun);
             return;
+        }
+        if ours {
+            return self.fail_backend(id, WL_F_OVERLOAD, WL_F_OVERLOAD);
         }
         self.backend_failed(at, Why::Refused);
         if self.conns.alive(id) {
@@ -223,12 +227,16 @@ impl Core {
         if ends {
             self.shed_all(id);
         }
-        if tunnel
-            && self.can_close_alone(id)
-            && self.conns.get(client).is_some_and(|c| !c.has(flag::CLOSING | flag::DOOMED))
-        {
+        if !tunnel || !self.conns.alive(id) {
+            return;
+        }
+        if self.can_close_alone(id) && self.conns.get(client).is_some_and(|c| !c.has(flag::CLOSING | flag::DOOMED)) {
             self.conns[id].clear(flag::RELEASE);
             self.start_tunnel(client, id);
+        } else {
+            // Its client goes: it speaks another protocol now, and can serve nobody else.
+            self.close_conn(id, false);
+            self.serve_waiter(at, None);
         }
     }
 
@@ -374,11 +382,13 @@ impl Core {
         let draining = self.draining;
         let c = &mut self.conns[id];
         c.clear(flag::RELEASE);
-        if c.has(flag::NO_REUSE | flag::EOF) || !c.out.is_empty() && !c.has(flag::IN_FLIGHT) || draining {
+        let unusable = c.has(flag::NO_REUSE | flag::EOF) || !c.out.is_empty() && !c.has(flag::IN_FLIGHT) || draining;
+        if unusable || self.out_of_step(id) {
             self.close_conn(id, false);
             self.serve_waiter(at, None);
             return;
         }
+        let c = &self.conns[id];
         let (own, client) = (c.has(flag::PRIVATE), c.client);
         match (own, self.conns.alive(client)) {
             (false, _) => self.serve_waiter(at, Some(id)),

@@ -8,6 +8,8 @@ use super::slab::Id;
 use super::types::flag;
 use super::{Core, LINGER_NS};
 use crate::engine::Token;
+use log::Level;
+use wireloom_ir::desc::PortOptions;
 
 /// Most connections of a port that are refused at a time.
 const TOLD_MAX: usize = 1024;
@@ -29,6 +31,29 @@ impl Listener {
 }
 
 impl Core {
+    /// The core may use so many descriptors. Clients leave those that their requests need for
+    /// connections to backends; else nobody could be served when clients have taken all.
+    pub(crate) fn share_descriptors(&mut self, share: u64) {
+        let ports = || self.apps.iter().flat_map(|a| a.ports.iter()).filter(|p| !p.udp);
+        let listening = ports().filter(|p| p.listen).count().max(1) as u64;
+        let each = if ports().any(|p| !p.listen && !p.backends.is_empty()) { 2 } else { 1 };
+        let room = u32::try_from(share / each / listening).unwrap_or(u32::MAX).max(1);
+        for app in &mut self.apps {
+            for (p, port) in app.ports.iter_mut().enumerate().filter(|(_, p)| p.listen && !p.udp) {
+                let asked = port.options.max_connections;
+                if asked <= room {
+                    continue;
+                }
+                port.options.max_connections = room;
+                let name = &app.app.desc.ports[p].name;
+                // The default asks for as many as there can be.
+                let level = if asked == PortOptions::default().max_connections { Level::Info } else { Level::Warn };
+                let core = self.index;
+                log::log!(level, "{}.{name}: core {core} takes {room} connections at most, not {asked}: this process may open too few files (ulimit -n)", app.app.desc.app);
+            }
+        }
+    }
+
     /// Whether a port has no place left.
     pub(super) fn full(&self, a: u16, p: u16) -> bool {
         let port = &self.apps[a as usize].ports[p as usize];

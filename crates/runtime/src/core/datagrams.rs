@@ -142,9 +142,10 @@ impl Core {
         let port = &self.apps[at.a].ports[at.p];
         let (addr, proto, idle) = (port.backends[at.i].addr, port.protos[0], port.options.idle_timeout);
         let numbers = RequestNumbers::new(!self.virtual_time);
-        let (Ok(token), Some(numbers)) = (self.engine.connect_datagrams(addr), numbers) else {
-            self.failures.push(at);
-            return Err(WL_F_REFUSED);
+        let Some(numbers) = numbers else { return Err(WL_F_OVERLOAD) };
+        let token = match self.engine.connect_datagrams(addr) {
+            Ok(token) => token,
+            Err(e) => return Err(self.no_connection(at, &e)),
         };
         let id = self.open_conn(token, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
         let c = &mut self.conns[id];

@@ -282,13 +282,7 @@ impl Core {
         let (addr, proto, timeout) = (port.backends[at.i].addr, port.protos[0], port.options.connect_timeout);
         let token = match self.engine.connect(addr) {
             Ok(t) => t,
-            Err(e) => {
-                log::debug!("connect {addr}: {e}");
-                // Inside a handler: the consequences of the failure wait until the handler has
-                // ended.
-                self.failures.push(at);
-                return Err(WL_F_REFUSED);
-            }
+            Err(e) => return Err(self.no_connection(at, &e)),
         };
         let id = self.open_conn(token, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
         let c = &mut self.conns[id];
@@ -319,9 +313,17 @@ impl Core {
         }
         let port = &self.apps[at.a].ports[at.p];
         if port.backends[at.i].open < port.options.max_connections {
-            let conn = self.connect(at)?;
-            return self.bind(conn, call, head, here);
+            match self.connect(at) {
+                // Those that are there have to do.
+                Err(WL_F_OVERLOAD) if self.apps[at.a].ports[at.p].backends[at.i].open > 0 => {
+                    if let Some(conn) = self.take_idle(at) {
+                        return self.bind(conn, call, head, here);
+                    }
+                }
+                made => return made.and_then(|conn| self.bind(conn, call, head, here)),
+            }
         }
+        let port = &self.apps[at.a].ports[at.p];
         if port.backends[at.i].waiters.len() >= WAITERS_MAX || !self.keep_request(call, head, here) {
             return Err(WL_F_OVERLOAD);
         }

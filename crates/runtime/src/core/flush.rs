@@ -233,7 +233,7 @@ impl Core {
     pub(super) fn broken(&mut self, id: Id) {
         match (self.conns[id].side, self.conns[id].mode) {
             (Side::Backend, Mode::Raw) | (Side::Client, _) => self.close_conn(id, true),
-            (Side::Backend, _) if self.conns[id].has(flag::CONNECTING) => self.connect_failed(id),
+            (Side::Backend, _) if self.conns[id].has(flag::CONNECTING) => self.connect_failed(id, false),
             (Side::Backend, _) if self.conns[id].has(flag::UNSENT) => self.spoilt(id, false),
             (Side::Backend, _) => self.backend_lost(id),
         }

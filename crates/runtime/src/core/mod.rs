@@ -29,6 +29,7 @@ mod connection_limit;
 pub mod connection_moves;
 mod datagrams;
 mod dispatch;
+mod drain;
 mod ejection;
 mod failover;
 mod failure_log;
@@ -97,9 +98,6 @@ const BACKEND_OUT_MAX: usize = 16 << 20;
 const LINGER_NS: u64 = 2_000_000_000;
 /// The same in a drain, which must come to an end.
 const DRAIN_LINGER_NS: u64 = 500_000_000;
-/// Idle connections stay open so long after a drain has begun: a request that is on its way is
-/// answered.
-const DRAIN_GRACE_NS: u64 = 250_000_000;
 
 /// Bytes that stay where they are until the next poll (or while the owner of the buffer says so).
 #[derive(Clone, Copy)]
@@ -160,6 +158,8 @@ pub struct Core {
     faults: Vec<(u16, wl_fault)>,
     /// Connection attempts that failed at once.
     failures: Vec<types::Target>,
+    /// When it may be said again that no connection can be opened.
+    want_told: u64,
     /// The result of the current signal.
     result: Option<Vec<u8>>,
     last_fault: crate::signal::Fault,
@@ -238,6 +238,7 @@ impl Core {
             graveyard: Vec::new(),
             faults: Vec::new(),
             failures: Vec::new(),
+            want_told: 0,
             result: None,
             last_fault: (0, 0),
             patch: Vec::new(),
@@ -417,9 +418,9 @@ impl Core {
                     self.connected(id);
                 }
             }
-            Event::ConnectFailed { conn } => {
+            Event::ConnectFailed { conn, ours } => {
                 if let Some(id) = self.lookup(conn) {
-                    self.connect_failed(id);
+                    self.connect_failed(id, ours);
                 }
             }
             Event::Eof { conn } => {
@@ -572,41 +573,6 @@ impl Core {
     fn show_counters(&self) {
         for (a, st) in self.apps.iter().zip(&self.my_stats().apps) {
             a.show_counters(&st.counters);
-        }
-    }
-
-    /// Stops accepting. Connections end with their next answer, if their protocol can say so, or
-    /// when they are idle after a grace.
-    pub fn drain(&mut self) {
-        self.draining = true;
-        self.close_desk();
-        self.drain_idle_at = self.engine.now().saturating_add(DRAIN_GRACE_NS);
-        self.apps.iter_mut().for_each(|a| a.wl.draining = 1);
-        // They stay listed: whom the engine has accepted until now is served.
-        for i in 0..self.listeners.len() {
-            self.engine.unlisten(self.listeners[i].token);
-        }
-    }
-
-    /// The grace of a drain is over.
-    pub(super) fn grace_over(&self) -> bool {
-        self.now >= self.drain_idle_at
-    }
-
-    /// A drain closes idle connections once its grace is over. Busy ones close after their answer
-    /// (`advance`).
-    fn close_idle(&mut self) {
-        if !self.draining || self.drain_closed || !self.grace_over() {
-            return;
-        }
-        self.drain_closed = true;
-        for id in self.conns.ids() {
-            let c = &mut self.conns[id];
-            let idle = c.count == 0 && c.mode == types::Mode::Head && c.input.is_empty() && !c.has(types::flag::AGAIN);
-            if c.side == types::Side::Client && idle {
-                c.set(types::flag::CLOSING | types::flag::LINGER);
-                self.mark_dirty(id);
-            }
         }
     }
 

@@ -15,8 +15,14 @@ use super::slab::Id;
 use super::types::{flag, Mode, Order, Sink, Target};
 use super::{Core, Raw};
 use crate::abi::*;
+use crate::engine::common::is_exhaustion;
 use crate::engine::Waiting;
 use wireloom_ir::desc::Reuse;
+
+/// A backend that has sent bytes behind an answer has no connection reused for so many nanoseconds.
+const UNSTEADY_FOR: u64 = 60_000_000_000;
+/// That no connection can be opened is said once in so many nanoseconds.
+const WANT_TOLD_EVERY: u64 = 10_000_000_000;
 
 impl Core {
     /// An idle connection that this call may have.
@@ -146,6 +152,43 @@ impl Core {
             log::warn!("backend {addr} has sent bytes behind a complete answer; such connections are closed and counted (surplus)");
         }
         self.on_violation(at, now);
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        b.unsteady_until = now + UNSTEADY_FOR;
+        // Those too may carry an answer that nobody has asked for.
+        for other in std::mem::take(&mut b.idle) {
+            if other != id && self.conns.alive(other) {
+                self.close_conn(other, false);
+            }
+        }
+    }
+
+    /// Whether a connection is not to serve another client, since its backend has sent bytes behind
+    /// an answer of late. Such bytes may also come when the next request has been written, and then
+    /// cannot be told from its answer.
+    pub(super) fn out_of_step(&self, id: Id) -> bool {
+        let at = self.target_of(id);
+        let port = &self.apps[at.a].ports[at.p];
+        self.now < port.backends[at.i].unsteady_until
+            && port.options.reuse != Reuse::Always
+            && !self.conns[id].has(flag::PRIVATE)
+    }
+
+    /// A connection cannot be tried. Where this process has no descriptors or ports left for it,
+    /// that says nothing about the server.
+    #[cold]
+    pub(super) fn no_connection(&mut self, at: Target, e: &std::io::Error) -> u32 {
+        let addr = self.apps[at.a].ports[at.p].backends[at.i].addr;
+        log::debug!("connect {addr}: {e}");
+        if e.raw_os_error().is_some_and(is_exhaustion) {
+            if self.now >= self.want_told {
+                self.want_told = self.now + WANT_TOLD_EVERY;
+                log::warn!("no connection to {addr} can be opened: {e}");
+            }
+            return WL_F_OVERLOAD;
+        }
+        // Inside a handler: the consequences of the failure wait until the handler has ended.
+        self.failures.push(at);
+        WL_F_REFUSED
     }
 
     // Requests that no backend has seen.

@@ -138,7 +138,7 @@ impl Core {
         match due {
             Due::Nothing => {}
             Due::Connect if self.conns[id].greets > 0 => self.not_greeted(id, Why::Silent),
-            Due::Connect => self.connect_failed(id),
+            Due::Connect => self.connect_failed(id, false),
             Due::Linger | Due::Idle if client => self.close_conn(id, false),
             Due::Linger | Due::Idle => self.close_conn(id, false),
             Due::Write if client => {

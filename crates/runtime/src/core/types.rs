@@ -495,6 +495,8 @@ pub struct Backend {
     pub waiters_timer: u64,
     /// Pipelined: new clients ask alone until then.
     pub wary_until: u64,
+    /// No connection is reused until then ([`out_of_step`](super::Core::out_of_step)).
+    pub unsteady_until: u64,
     /// When it may be logged again that it refuses its greeting.
     pub told: u64,
     /// Clients that wait until this backend's output has drained.

@@ -332,7 +332,7 @@ impl Epoll {
             || self.peers[token.0 as u32 as usize].is_none_or(|p| common::connected_to_itself(s.fd.as_raw_fd(), p));
         if failed {
             self.sockets.retire(token);
-            return out.push(Event::ConnectFailed { conn: token });
+            return out.push(Event::ConnectFailed { conn: token, ours: false });
         }
         if mask & libc::EPOLLOUT as u32 == 0 {
             return;

@@ -291,7 +291,7 @@ impl Memory {
         match behaviour {
             Behaviour::Silent => {}
             Behaviour::Refuse => {
-                events.push(Event::ConnectFailed { conn });
+                events.push(Event::ConnectFailed { conn, ours: false });
                 w.names.retire(conn);
                 w.lines[i].token = None;
             }
@@ -745,7 +745,7 @@ mod tests {
         assert_eq!(put(&mut m, conn, b"x"), WriteResult::Broken);
         net.behave(addr, Behaviour::Refuse);
         let conn = m.connect(addr).unwrap();
-        assert_eq!(poll(&mut m), [Event::ConnectFailed { conn }]);
+        assert_eq!(poll(&mut m), [Event::ConnectFailed { conn, ours: false }]);
     }
 
     #[test]

@@ -67,9 +67,11 @@ pub enum Event {
     Connected {
         conn: Token,
     },
-    /// The connection attempt failed. The token is closed.
+    /// The connection attempt failed. The token is closed. `ours`: this machine has no port or
+    /// memory left for it, which says nothing about the peer.
     ConnectFailed {
         conn: Token,
+        ours: bool,
     },
     Data {
         conn: Token,

@@ -377,7 +377,8 @@ impl Uring {
         }
         if result < 0 || s.peer.is_none_or(|p| common::connected_to_itself(s.raw(), p)) {
             self.sockets.retire(token);
-            return out.push(Event::ConnectFailed { conn: token });
+            let ours = common::is_exhaustion(-result);
+            return out.push(Event::ConnectFailed { conn: token, ours });
         }
         s.flags &= !CONNECTING;
         out.push(Event::Connected { conn: token });

@@ -460,13 +460,21 @@ impl AfXdp {
             let d = self.receive.take();
             // Anything else would be the kernel's mistake.
             let Some((buf, mut f)) = pool.at_address(d.addr, d.len) else { continue };
+            let mut came = None;
             if let Some(gives) = self.gives {
-                if !gives.read(&mut f) {
+                came = gives.read(&mut f);
+                let Some(came) = came else {
                     self.lost += 1;
                     pool.put(buf);
                     continue;
-                }
+                };
+                pool.region().entry(buf, usize::MAX, |own| came.entry(&f, own));
                 self.large_to = (f.out, f.mark());
+            }
+            if let Some(came) = came.filter(|c| c.n > f.n) {
+                // What its reader does not read has not come. No segment is cut by the program.
+                came.whole(&mut f);
+                return Some((buf, f));
             }
             let more = d.options & libc::XDP_PKT_CONTD != 0;
             let (buf, f) = match more || !self.parts.is_empty() {

@@ -6,13 +6,14 @@
 //! This rules out a cyclic wait between cores.
 
 use super::batch::{Buf, BATCH};
+use super::board::Board;
 use super::handover::{self, Giver, Item, Taker};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::engine::common;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{fence, AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{fence, Ordering::SeqCst};
 use std::sync::Arc;
 
 /// Frames on their way from one core to another.
@@ -20,19 +21,19 @@ const RING: usize = 1024;
 
 /// How far the cores have come, and how to wake them.
 pub struct Progress {
-    /// Cores that are set up; whose inputs have ended; that have handled all; that have left.
-    pub ready: AtomicUsize,
-    pub polled: AtomicUsize,
-    pub handled: AtomicUsize,
-    sleeping: Vec<AtomicBool>,
+    pub board: Board,
     bells: Vec<Arc<OwnedFd>>,
 }
 
 impl Progress {
     pub fn new(cores: usize) -> std::io::Result<Arc<Progress>> {
         let bells = (0..cores).map(|_| common::bell(libc::EFD_NONBLOCK).map(Arc::new)).collect::<Result<_, _>>()?;
-        let sleeping = (0..cores).map(|_| AtomicBool::new(false)).collect();
-        Ok(Arc::new(Progress { ready: 0.into(), polled: 0.into(), handled: 0.into(), sleeping, bells }))
+        Ok(Progress::of(Board::new(cores), bells))
+    }
+
+    /// Of cores of two processes.
+    pub fn of(board: Board, bells: Vec<Arc<OwnedFd>>) -> Arc<Progress> {
+        Arc::new(Progress { board, bells })
     }
 
     pub fn bell(&self, core: usize) -> &Arc<OwnedFd> {
@@ -64,7 +65,11 @@ pub struct Mesh {
 impl Mesh {
     /// `clusters`: so many may each want all frames of a batch.
     pub fn all(cores: usize, clusters: usize) -> std::io::Result<Vec<Mesh>> {
-        let (shared, batch) = (Progress::new(cores)?, BATCH * clusters.max(1));
+        Ok(Mesh::of(Progress::new(cores)?, clusters))
+    }
+
+    pub fn of(shared: Arc<Progress>, clusters: usize) -> Vec<Mesh> {
+        let (cores, batch) = (shared.board.cores(), BATCH * clusters.max(1));
         let new = |me| Mesh {
             shared: shared.clone(),
             batch,
@@ -88,7 +93,7 @@ impl Mesh {
                 all[to].send_from.extend(take);
             }
         }
-        Ok(all)
+        all
     }
 
     /// For an app that goes through another's: leads nowhere.
@@ -168,7 +173,7 @@ impl Mesh {
             }
             self.told[to] = false;
             fence(SeqCst);
-            if self.shared.sleeping[to].load(SeqCst) {
+            if self.shared.board.sleeps(to) {
                 common::ring(&self.shared.bells[to]);
             }
         }
@@ -206,13 +211,13 @@ impl Mesh {
 
     /// Says that this core will sleep; false: there is something to do.
     pub fn may_sleep(&mut self) -> bool {
-        self.shared.sleeping[self.me].store(true, SeqCst);
+        self.shared.board.set_sleeping(self.me, true);
         fence(SeqCst);
         self.no_work() && self.no_sends() && self.late_count == 0
     }
 
     pub fn awake(&mut self) {
-        self.shared.sleeping[self.me].store(false, SeqCst);
+        self.shared.board.set_sleeping(self.me, false);
     }
 }
 

@@ -12,14 +12,16 @@
 //! its timers are due.
 
 use super::batch::Buf;
+use super::board::{Board, Upstream};
 use super::core_mesh::Mesh;
+use super::nic::{LinkIn, LinkOut};
+use super::pool::Pool;
 use super::port_targets::{depth, frame_handler};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::core::app::App;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
-use std::sync::Arc;
+use std::sync::atomic::{Ordering::Acquire, Ordering::Release};
 use wireloom_ir::desc::{FrameEngine, PortKind};
 
 /// A frame on its way, and the time of the core that sent it.
@@ -33,20 +35,38 @@ pub struct Item {
 // SAFETY: whoever takes an item out of a ring is the only one to use its buffer.
 unsafe impl Send for Item {}
 
-/// The state that a core publishes to its receivers.
-#[derive(Default)]
-pub struct Upstream {
-    clock: AtomicU64,
-    ended: AtomicBool,
+/// A core's place on the board.
+#[derive(Clone)]
+pub struct Shown {
+    board: Board,
+    core: usize,
+}
+
+impl Default for Shown {
+    fn default() -> Shown {
+        Shown { board: Board::new(1), core: 0 }
+    }
+}
+
+impl Shown {
+    fn upstream(&self) -> &Upstream {
+        self.board.upstream(self.core)
+    }
+}
+
+/// How frames get to another segment.
+enum Out {
+    /// The ring has so many places beyond the queue's depth.
+    Ring(Producer<Item>, usize),
+    /// To another process.
+    Link(LinkOut),
 }
 
 /// Where a queue's frames leave a core.
 struct Sender {
-    ring: Producer<Item>,
+    out: Out,
     to: usize,
     port: usize,
-    /// Places of the ring beyond the queue's depth.
-    spare: usize,
     lossless: bool,
     late: VecDeque<Item>,
     /// Something was put in that has not been shown.
@@ -54,60 +74,107 @@ struct Sender {
 }
 
 impl Sender {
-    fn has_room(&mut self) -> bool {
-        self.ring.room(self.spare + 1) > self.spare
+    fn has_room(&mut self, item: &Item) -> bool {
+        match &mut self.out {
+            Out::Ring(ring, spare) => ring.room(*spare + 1) > *spare,
+            Out::Link(link) => link.has_room(item.frame.n as usize),
+        }
     }
 
-    fn put(&mut self, item: Item) {
-        self.ring.put(item);
+    /// Nobody will ever take frames from there.
+    fn is_gone(&self) -> bool {
+        matches!(&self.out, Out::Link(link) if link.is_gone())
+    }
+
+    /// A buffer that is of use no more is added to `spent`.
+    fn put(&mut self, item: Item, spent: &mut Vec<Buf>) {
+        match &mut self.out {
+            Out::Ring(ring, _) => drop(ring.put(item)),
+            Out::Link(link) => {
+                link.put(item.buf, &item.frame, item.now);
+                spent.push(item.buf);
+            }
+        }
         self.fresh = true;
     }
 
-    fn put_late(&mut self) {
-        while self.has_room() {
-            let Some(item) = self.late.pop_front() else { break };
-            self.put(item);
+    fn put_late(&mut self, spent: &mut Vec<Buf>) {
+        while let Some(item) = self.late.front().copied() {
+            if !self.has_room(&item) {
+                return;
+            }
+            self.late.pop_front();
+            self.put(item, spent);
+        }
+    }
+}
+
+/// How frames come from another segment.
+enum In {
+    /// With the oldest one.
+    Ring(Consumer<Item>, Option<Item>),
+    Link(LinkIn),
+}
+
+impl In {
+    /// The time of the oldest frame.
+    fn peek(&mut self) -> Option<u64> {
+        match self {
+            In::Ring(ring, first) => {
+                *first = first.or_else(|| ring.pop());
+                first.map(|item| item.now)
+            }
+            In::Link(link) => link.peek(),
+        }
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<Item> {
+        match self {
+            In::Ring(ring, first) => first.take().or_else(|| ring.pop()),
+            In::Link(link) => link.take(pool).map(|(buf, frame, now)| Item { frame, buf, now }),
+        }
+    }
+
+    fn skip(&mut self) -> bool {
+        match self {
+            In::Ring(ring, first) => first.take().or_else(|| ring.pop()).is_some(),
+            In::Link(link) => link.skip(),
         }
     }
 }
 
 /// Where they come to a core.
 pub struct Receiver {
-    ring: Consumer<Item>,
+    way: In,
     /// None: the core itself.
-    from: Option<Arc<Upstream>>,
+    from: Option<Shown>,
     pub port: u16,
     pub instance: u16,
     pub handler: u32,
-    /// The oldest one.
-    first: Option<Item>,
 }
 
 impl Receiver {
     /// The oldest frame's time, or what the empty ring promises; whether there is a frame.
     fn next(&mut self) -> (u64, bool) {
         // A time that was published before the ring was found empty holds.
-        let said = self.from.as_ref().map(|u| (u.ended.load(Acquire), u.clock.load(Acquire)));
-        self.first = self.first.or_else(|| self.ring.pop());
-        match (&self.first, said) {
-            (Some(item), _) => (item.now, true),
+        let said = self.from.as_ref().map(Shown::upstream).map(|u| (u.ended.load(Acquire), u.clock.load(Acquire)));
+        match (self.way.peek(), said) {
+            (Some(now), _) => (now, true),
             (None, Some((false, clock))) => (clock, false),
             (None, _) => (u64::MAX, false),
         }
     }
 
     /// The next frame, if it was sent at `now`; whenever, for `None`.
-    pub fn take(&mut self, now: Option<u64>) -> Option<Item> {
-        let item = self.first.take().or_else(|| self.ring.pop())?;
-        if now.is_some_and(|now| now != item.now) {
-            self.first = Some(item);
+    pub fn take(&mut self, now: Option<u64>, pool: &mut Pool) -> Option<Item> {
+        if now.is_some() && self.way.peek() != now {
             return None;
         }
-        Some(item)
+        self.way.take(pool)
     }
 
     fn has_ended(&mut self) -> bool {
-        let ended = self.from.as_ref().is_none_or(|u| u.ended.load(Acquire));
+        let ended = self.from.as_ref().is_none_or(|u| u.upstream().ended.load(Acquire));
         ended && !self.next().1
     }
 }
@@ -147,9 +214,13 @@ impl Plan {
 /// One core's ends of such queues.
 #[derive(Default)]
 pub struct Crossings {
-    me: Arc<Upstream>,
+    me: Shown,
     to: Vec<Sender>,
     pub from: Vec<Receiver>,
+    /// Buffers whose frames another process has, to be given back.
+    pub spent: Vec<Buf>,
+    /// Ports of late frames that nobody will take.
+    pub lost: Vec<usize>,
     late: usize,
     clock: u64,
     /// The latest time of a frame that it has sent.
@@ -161,23 +232,41 @@ pub struct Crossings {
 }
 
 impl Crossings {
+    /// Its place on a board that other processes see, too.
+    pub fn show_on(&mut self, board: Board, core: usize) {
+        self.me = Shown { board, core };
+    }
+
     /// Leads a queue from one core to another; answers by which number the sender knows it.
     pub fn join(all: &mut [&mut Crossings], from: usize, to: usize, p: &Plan) -> usize {
         let upstream = (from != to).then(|| all[from].me.clone());
         let size = p.depth.max(2).next_power_of_two();
         let (put, take) = spsc::ring(size);
-        all[to].from.push(Receiver {
-            ring: take,
-            from: upstream,
-            port: p.port as u16,
-            instance: p.instance as u16,
-            handler: p.handler,
-            first: None,
-        });
+        all[to].receive(In::Ring(take, None), upstream, p);
+        all[from].send_to(to, Out::Ring(put, size - p.depth), p)
+    }
+
+    /// Leads a queue to a core of another process.
+    pub fn join_out(&mut self, to: usize, link: LinkOut, p: &Plan) -> usize {
+        self.spent.reserve(2 * super::batch::BATCH);
+        self.send_to(to, Out::Link(link), p)
+    }
+
+    /// Leads a queue from a core of another process.
+    pub fn join_in(&mut self, from: usize, link: LinkIn, p: &Plan) {
+        let upstream = Shown { board: self.me.board.clone(), core: from };
+        self.receive(In::Link(link), Some(upstream), p);
+    }
+
+    fn receive(&mut self, way: In, from: Option<Shown>, p: &Plan) {
+        let (port, instance) = (p.port as u16, p.instance as u16);
+        self.from.push(Receiver { way, from, port, instance, handler: p.handler });
+    }
+
+    fn send_to(&mut self, to: usize, out: Out, p: &Plan) -> usize {
         let late = VecDeque::with_capacity(if p.lossless { 2 * super::batch::BATCH } else { 0 });
-        let (spare, lossless) = (size - p.depth, p.lossless);
-        all[from].to.push(Sender { ring: put, to, port: p.port, spare, lossless, late, fresh: false });
-        all[from].to.len() - 1
+        self.to.push(Sender { out, to, port: p.port, lossless: p.lossless, late, fresh: false });
+        self.to.len() - 1
     }
 
     /// Whether it sends to segments.
@@ -197,15 +286,16 @@ impl Crossings {
         }
         self.sent_at = self.sent_at.max(item.now);
         let s = &mut self.to[k];
-        if s.late.is_empty() && s.has_room() {
-            s.put(item);
+        if s.late.is_empty() && s.has_room(&item) {
+            s.put(item, &mut self.spent);
             return true;
         }
-        if s.lossless {
+        let waits = s.lossless && !s.is_gone();
+        if waits {
             s.late.push_back(item);
             self.late += 1;
         }
-        s.lossless
+        waits
     }
 
     /// Shows what was sent, and puts in what is late. False: some of it still is.
@@ -217,11 +307,17 @@ impl Crossings {
         // Later frames of any ring are not earlier than the late ones, or than the last one sent.
         let mut time = self.sent_at;
         for s in &mut self.to {
-            s.put_late();
+            s.put_late(&mut self.spent);
+            if !s.late.is_empty() && s.is_gone() {
+                self.lost.extend(s.late.iter().map(|_| s.port));
+                self.spent.extend(s.late.drain(..).map(|item| item.buf));
+            }
             self.late += s.late.len();
             time = s.late.front().map_or(time, |item| time.min(item.now));
             if std::mem::take(&mut s.fresh) {
-                s.ring.show();
+                if let Out::Ring(ring, _) = &s.out {
+                    ring.show();
+                }
                 mesh.tell(s.to);
             }
         }
@@ -234,7 +330,17 @@ impl Crossings {
         if self.closing && self.settle(mesh) {
             self.closing = false;
             self.tell(now, mesh);
-            self.me.ended.store(true, Release);
+            self.to.iter_mut().for_each(|s| {
+                if let Out::Link(link) = &mut s.out {
+                    link.finish();
+                }
+            });
+            self.from.iter_mut().for_each(|r| {
+                if let In::Link(link) = &mut r.way {
+                    link.finish();
+                }
+            });
+            self.me.upstream().ended.store(true, Release);
             self.to.iter().for_each(|s| mesh.tell(s.to));
         }
     }
@@ -249,7 +355,7 @@ impl Crossings {
     fn advance(&mut self, time: u64, mesh: &mut Mesh) {
         if time > self.clock {
             self.clock = time;
-            self.me.clock.store(time, Release);
+            self.me.upstream().clock.store(time, Release);
             self.to.iter().for_each(|s| mesh.tell(s.to));
         }
     }
@@ -280,7 +386,7 @@ impl Crossings {
     /// All senders have ended, and all they have sent is handled: how far their time had come.
     pub fn ended(&mut self) -> Option<u64> {
         let ended = self.from.iter_mut().all(Receiver::has_ended);
-        let clock = |r: &Receiver| r.from.as_ref().map_or(0, |u| u.clock.load(Acquire));
+        let clock = |r: &Receiver| r.from.as_ref().map_or(0, |u| u.upstream().clock.load(Acquire));
         // Those that read no capture have no time.
         ended.then(|| self.from.iter().map(clock).filter(|c| *c < u64::MAX).max().unwrap_or(0))
     }
@@ -294,7 +400,7 @@ impl Crossings {
         let late = self.to.iter_mut().flat_map(|s| s.late.drain(..).map(|_| s.port).collect::<Vec<_>>());
         let mut left: Vec<usize> = late.collect();
         for r in &mut self.from {
-            while r.take(None).is_some() {
+            while r.way.skip() {
                 left.push(r.port.into());
             }
         }
@@ -319,6 +425,10 @@ mod tests {
             out: 0,
         };
         Item { frame, buf: now as Buf, now }
+    }
+
+    fn pool() -> Pool {
+        Pool::all(1, 1).expect("memory").remove(0)
     }
 
     fn plan(instance: usize, depth: usize, lossless: bool) -> Plan {
@@ -346,7 +456,7 @@ mod tests {
             assert!((0..100).all(|n| all[0].send(0, item(n))));
             let mut got = Vec::new();
             while !all[0].settle(&mut mesh[0]) || got.len() < 100 {
-                while let Some(i) = all[2].from[0].take(None) {
+                while let Some(i) = all[2].from[0].take(None, &mut pool()) {
                     got.push(i.now);
                 }
             }
@@ -369,9 +479,9 @@ mod tests {
         all[1].settle(&mut mesh[1]);
         for (k, time) in [(0, 10), (1, 20)] {
             assert_eq!(next(&mut all), Some((k, time)));
-            assert_eq!(all[2].from[k].take(Some(time)).map(|i| i.now), Some(time));
+            assert_eq!(all[2].from[k].take(Some(time), &mut pool()).map(|i| i.now), Some(time));
         }
-        assert!(all[2].from[0].take(Some(29)).is_none(), "another time is left");
+        assert!(all[2].from[0].take(Some(29), &mut pool()).is_none(), "another time is left");
         assert_eq!(next(&mut all), None);
         all[1].tell(25, &mut mesh[1]);
         assert!(matches!(all[2].next(), (Next::Held, 25)));
@@ -381,7 +491,7 @@ mod tests {
         assert_eq!(all[2].ended(), None);
         all[0].closing = true;
         all[0].close(40, &mut mesh[0]);
-        assert!(all[2].from[0].take(None).is_some());
+        assert!(all[2].from[0].take(None, &mut pool()).is_some());
         assert_eq!(all[2].ended(), Some(40));
     }
 
@@ -416,11 +526,11 @@ mod tests {
             to.closing = true;
             to.close(n, &mut mesh[0]);
         });
-        let mut got = 0;
+        let (mut got, mut pool) = (0, pool());
         while from.ended().is_none() {
             match from.next() {
                 (Next::Frame(k, time), _) => {
-                    let i = from.from[k].take(Some(time)).expect("it is there");
+                    let i = from.from[k].take(Some(time), &mut pool).expect("it is there");
                     assert_eq!((i.now, u64::from(i.buf)), (got, got));
                     got += 1;
                 }

@@ -38,6 +38,7 @@ pub fn metrics(out: &mut String, view: &View) {
         }
     }
     hook(out, view);
+    super::nic::metrics(out, view);
 }
 
 /// Frames that the XDP hook has received; nothing if it runs no handlers.

@@ -10,7 +10,7 @@
 //! engine is a [`FramePort`] in a file of its own (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`,
 //! `udp`). `pool` has the buffers, and `core` the loop of one core. `rps` chooses the core of a
 //! frame. `core_mesh` has the rings between cores, `queue` the queues inside the program, and
-//! `crossing` those between segments. `serve` has the threads. `table` loads tables before the
+//! `crossing` those between segments; `nic` leads them to another process. `serve` has the threads. `table` loads tables before the
 //! first frame and writes them behind the last.
 //!
 //! Several apps run on the same cores. `options` gives each app its part of the command line.
@@ -23,6 +23,7 @@
 mod afpacket;
 mod afxdp;
 mod batch;
+mod board;
 mod bpf;
 mod core;
 mod core_mesh;
@@ -32,6 +33,7 @@ mod hooked;
 mod loop_port;
 mod memory;
 mod metrics;
+pub mod nic;
 mod null_port;
 mod offload;
 mod options;

@@ -2,6 +2,7 @@
 //! without the app's name before them. Out: options for each app.
 
 use super::memory::{Frames, Sink};
+use super::nic::{Joint, Link, Role, Side};
 use crate::error::Error;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,8 +28,20 @@ pub struct Options {
     pub inserts: Option<Arc<Inserts>>,
     /// Interfaces with a program in the kernel's XDP hook in front of them.
     pub hooked: Vec<super::hooked::Hooked>,
+    /// Of an app with segments `on nic`: the part of this process, what it shares with the other
+    /// one, the modelled link, and the CPUs of the NIC's cores.
+    pub nic: Role,
+    pub joint: Option<Arc<Joint>>,
+    pub link: Link,
+    pub nic_cpus: Vec<usize>,
     /// The frames behind `memory:NAME`.
     pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
+}
+
+impl Options {
+    pub fn side(&self) -> Side {
+        self.joint.as_ref().map_or(Side::All, |j| j.side)
+    }
 }
 
 /// Entries that are put into a table while frames flow, and how long each holds them up: for

@@ -12,10 +12,11 @@ use super::batch::{Batch, Buf, NONE};
 use super::offload::{Large, Undone, HEADER};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
+use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use wireloom_ir::desc;
 
 /// Offset in a buffer's note of the frame's offload work. The port's part is before it.
@@ -56,7 +57,16 @@ pub struct Region {
     umem_socket: Mutex<Option<Umem>>,
     /// Some port leaves checksums and the cut of segments to the ports behind it.
     offloads: AtomicBool,
+    /// For each buffer: what goes through queues beside its frame, so many words.
+    entries: OnceLock<(usize, Box<[EntryWord]>)>,
 }
+
+/// A word of an entry: it belongs to the holder of its buffer.
+#[repr(transparent)]
+struct EntryWord(UnsafeCell<u64>);
+
+// SAFETY: as for the buffers.
+unsafe impl Sync for EntryWord {}
 
 /// The region as an AF_XDP socket has registered it.
 pub struct Umem {
@@ -90,6 +100,7 @@ impl Region {
             holders,
             umem_socket: Mutex::new(None),
             offloads: AtomicBool::new(false),
+            entries: OnceLock::new(),
         }))
     }
 
@@ -110,6 +121,25 @@ impl Region {
     /// From now on buffers are taken with an empty [`Undone`].
     pub fn keep_offloads(&self) {
         self.offloads.store(true, Relaxed);
+    }
+
+    /// From now on each buffer has room for an entry of so many bytes.
+    pub fn keep_entries(&self, bytes: usize) {
+        let words = bytes.div_ceil(8);
+        let all = words * self.cores * self.per_core();
+        self.entries.get_or_init(|| (words, (0..all).map(|_| EntryWord(UnsafeCell::new(0))).collect()));
+    }
+
+    /// The first words of a buffer's entry, for its holder.
+    pub fn entry<T>(&self, buf: Buf, words: usize, f: impl FnOnce(&mut [u64]) -> T) -> Option<T> {
+        let (each, all) = self.entries.get()?;
+        let own = all.get(buf as usize * each..)?.get(..words.min(*each))?;
+        // SAFETY: a word takes as much room as its number, and only the holder of the buffer uses
+        // its words.
+        Some(f(unsafe {
+            let first = UnsafeCell::raw_get(&raw const (*own.as_ptr()).0);
+            std::slice::from_raw_parts_mut(first, own.len())
+        }))
     }
 
     /// Buffers of one core, of both sizes.
@@ -333,6 +363,16 @@ impl Pool {
         let (buf, frame) = self.take(bytes.len())?;
         // SAFETY: the frame has room for the bytes, and no other reference to it exists.
         unsafe { copy(bytes.as_ptr(), frame.p, bytes.len()) };
+        Some((buf, frame))
+    }
+
+    /// A frame of the same length, of which only the first `there` bytes are copied: nobody reads
+    /// more.
+    #[inline]
+    pub fn store_part(&mut self, bytes: &[u8], there: usize) -> Option<(Buf, wl_frame)> {
+        let (buf, frame) = self.take(bytes.len())?;
+        // SAFETY: as in `store`.
+        unsafe { copy(bytes.as_ptr(), frame.p, there.min(bytes.len())) };
         Some((buf, frame))
     }
 

@@ -15,6 +15,7 @@ use super::crossing::{self, Crossings};
 use super::hooked::Hooked;
 use super::loop_port::Loop;
 use super::memory::{Frames, Memory};
+use super::nic::{Carried, LinkIn, LinkOut, Side, Way};
 use super::null_port::Null;
 use super::options::{of_each, Options};
 use super::pcap::{self, Link, Reader, Style, Writer};
@@ -84,6 +85,9 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
     let several = apps.len() > 1;
     let pools = if several && cores > 1 { Pool::all_shared(cores, small) } else { Pool::all(cores, small) };
     let pools = pools.map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
+    if let (Some(most @ 1..), Some(pool)) = (apps.iter().map(|app| app.desc.entry).max(), pools.first()) {
+        pool.region().keep_entries(most as usize);
+    }
     let read = all.iter().flatten().filter(|p| p.handler.is_some()).flat_map(|p| p.main.clone()).collect();
     let mut shared = several.then(|| SharedInputs { read, opened: Vec::new() });
     let mut plans = Vec::new();
@@ -95,10 +99,48 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
     let opened = shared.map_or_else(Vec::new, |s| s.opened);
     let fans = read_by_the_first(opened, &mut plans[0], apps);
     for (number, p) in plans.iter_mut().enumerate() {
+        let (side, desc) = (options[number].side(), &apps[number].desc);
+        let other = |(n, t): (usize, &PortTargets)| {
+            t.handler.is_some() && !side.has_port(desc, n) && t.main.iter().any(|t| is_read(t.engine))
+        };
         p.endless = !fans.iter().any(|f| f.is_read_by(number))
+            && !all[number].iter().enumerate().any(other)
             && p.cores.iter().all(|c| c.inputs.iter().all(|i| i.looped || i.fan.is_some()));
     }
     Ok(Plan { apps: plans, pools, fans })
+}
+
+/// Whether frames come from there, from outside of the program.
+fn is_read(engine: Engine) -> bool {
+    !matches!(engine, Engine::Null | Engine::Loop | Engine::Queue | Engine::Crossing)
+}
+
+/// The queues of an app that lead to another process.
+pub fn ways(app: &App) -> Vec<Way> {
+    let (desc, mut all) = (&app.desc, Vec::new());
+    let nic = |core: usize| Side::Nic.cores(desc)[core];
+    for port in 0..desc.ports.len() {
+        for p in crossing::Plan::of(app, port).unwrap_or_default() {
+            let Some(to) = home_of(desc, &p) else { continue };
+            let from = desc.ports[port].senders.iter().flat_map(|s| cores_of(desc, *s));
+            let from: BTreeSet<usize> = from.filter(|f| nic(*f) != nic(to)).collect();
+            let way = |from: usize| Way { port, instance: p.instance, from, to, depth: p.depth, to_card: nic(to) };
+            all.extend(from.into_iter().map(way));
+        }
+    }
+    all
+}
+
+/// The cores of a segment.
+fn cores_of(desc: &Desc, segment: u32) -> impl Iterator<Item = usize> + Clone {
+    let of = SegmentDesc::of_cores(&desc.segments);
+    (0..of.len()).filter(move |n| of[*n] == segment as usize)
+}
+
+/// The core that handles an instance of a queue.
+fn home_of(desc: &Desc, p: &crossing::Plan) -> Option<usize> {
+    let homes = cores_of(desc, desc.handlers[p.handler as usize].segment?);
+    homes.clone().nth(p.instance % homes.count().max(1))
 }
 
 /// An app and its settings.
@@ -153,7 +195,10 @@ fn open_app(
         routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(),
         ..CorePlan::default()
     };
-    let (plans, region) = (pools.iter().map(new).collect(), pools[0].region().clone());
+    let (mut plans, region): (Vec<CorePlan>, _) = (pools.iter().map(new).collect(), pools[0].region().clone());
+    if let Some(joint) = &options.joint {
+        plans.iter_mut().enumerate().for_each(|(core, plan)| plan.crossings.show_on(joint.board(), core));
+    }
     let mut o = Opening {
         app,
         number,
@@ -173,6 +218,10 @@ fn open_app(
     }
     // Captures first: how the others are written follows from them.
     for (p, port) in ports.iter().enumerate() {
+        if !o.is_here(p) {
+            (0..port.main.len()).try_for_each(|i| o.at(p, i, |o| o.look(at(p, i, port), &port.main[i])))?;
+            continue;
+        }
         for (i, t) in port.main.iter().enumerate().filter(|(_, t)| port.handler.is_some() && t.engine == Engine::Pcap) {
             o.at(p, i, |o| o.once(at(p, i, port), t, |o, at| o.read_capture(at, t)))?;
         }
@@ -180,9 +229,10 @@ fn open_app(
     if o.first.is_none() && ports.iter().flat_map(|p| &p.main).any(|t| t.engine == Engine::Tun) {
         o.style.link = Link::Ip;
     }
+    let here = |p: usize| app.desc.ports[p].kind.is_inside() || options.side().has_port(&app.desc, p);
     // Captures are written over last, when nothing else is in the way.
     for over in [false, true] {
-        for (p, port) in ports.iter().enumerate() {
+        for (p, port) in ports.iter().enumerate().filter(|(p, _)| here(*p)) {
             let out = PortTargets { handler: None, ..port.clone() };
             // Ports that are read are open; their frames go to the targets of `--out`.
             let main = port.main.iter().enumerate().filter(|(_, t)| t.engine != Engine::Pcap || port.handler.is_none());
@@ -199,7 +249,7 @@ fn open_app(
     let deaf = ports
         .iter()
         .enumerate()
-        .filter(|(_, p)| deaf(p))
+        .filter(|(n, p)| here(*n) && deaf(p))
         .map(|(i, p)| (i, p.main.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", ")))
         .collect();
     let shown = app
@@ -207,8 +257,9 @@ fn open_app(
         .ports
         .iter()
         .zip(ports)
-        .filter(|(d, _)| is_outside(&d.kind))
-        .map(|(d, p)| (d.name.clone(), list(&p.main)))
+        .enumerate()
+        .filter(|(n, (d, _))| here(*n) && is_outside(&d.kind))
+        .map(|(_, (d, p))| (d.name.clone(), list(&p.main)))
         .collect();
     Ok((AppPlan { cores: o.plans, capture: o.capture, endless: false, writes: o.writes, shown, deaf }, o.shared))
 }
@@ -350,6 +401,27 @@ impl Opening<'_> {
         }
     }
 
+    /// Whether this process has a port.
+    fn is_here(&self, p: usize) -> bool {
+        self.app.desc.ports[p].kind.is_inside() || self.options.side().has_port(&self.app.desc, p)
+    }
+
+    /// A port of the other process: when its frames begin, and how they are written.
+    fn look(&mut self, at: PortInstance, t: &Target) -> Done {
+        match t.engine {
+            Engine::Pcap if at.targets.handler.is_some() => {
+                let mut reader = Reader::open(Path::new(&t.name))?;
+                self.begins(reader.peek().map(|n| n.time), Some(reader.style()));
+            }
+            Engine::Memory if at.targets.handler.is_some() => {
+                let first = preload(&t.name)?.index.iter().map(|f| f.2).min().filter(|t| *t != 0);
+                self.begins(first, None);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     fn read_capture(&mut self, at: PortInstance, t: &Target) -> Done {
         let mut reader = Reader::open(Path::new(&t.name))?;
         let begins = at.targets.handler.map_or(Begins::Any, |h| self.app.desc.handlers[h as usize].begins);
@@ -395,10 +467,22 @@ impl Opening<'_> {
         self.cores_of(segment).next()
     }
 
+    /// A core, or, if the other process has it, the first one of this process.
+    fn local(&self, core: usize) -> usize {
+        let here = match self.options.side() {
+            Side::All => return core,
+            side => side.cores(&self.app.desc),
+        };
+        if here.get(core) == Some(&true) {
+            core
+        } else {
+            here.iter().position(|h| *h).unwrap_or(core)
+        }
+    }
+
     /// The cores of a segment.
     fn cores_of(&self, segment: u32) -> impl Iterator<Item = usize> + Clone {
-        let of = SegmentDesc::of_cores(&self.app.desc.segments);
-        (0..of.len()).filter(move |n| of[*n] == segment as usize)
+        cores_of(&self.app.desc, segment)
     }
 
     fn input(&mut self, core: usize, at: PortInstance, end: Box<dyn FramePort>, steered: bool) -> usize {
@@ -423,7 +507,7 @@ impl Opening<'_> {
 
     /// An end that one core has: the others send through it.
     fn alone(&mut self, core: usize, at: PortInstance, end: Box<dyn FramePort>) {
-        let core = self.home(at.port).unwrap_or(core);
+        let core = self.home(at.port).unwrap_or_else(|| self.local(core));
         let here = self.input(core, at, end, false);
         for (k, plan) in self.plans.iter_mut().enumerate() {
             plan.routes[at.port][at.instance] = if k == core { Route::Here(here) } else { Route::Core(core) };
@@ -504,15 +588,29 @@ impl Opening<'_> {
     /// the cores of its handler's segment.
     fn open_crossing(&mut self, p: usize, i: usize) {
         let Some(plan) = crossing::Plan::of(self.app, p).and_then(|plans| plans.into_iter().nth(i)) else { return };
-        let Some(segment) = self.app.desc.handlers[plan.handler as usize].segment else { return };
-        let homes = self.cores_of(segment);
-        let Some(home) = homes.clone().nth(i % homes.count().max(1)) else { return };
+        let Some(home) = home_of(&self.app.desc, &plan) else { return };
         let senders = self.app.desc.ports[p].senders.clone();
         let mut from: BTreeSet<usize> = senders.iter().flat_map(|s| self.cores_of(*s)).collect();
         if senders.iter().any(|s| self.is_hooked(*s)) {
             from.extend(self.takers());
         }
+        let joint = self.options.joint.clone();
         for from in from {
+            if let Some((joint, way)) = joint.as_ref().and_then(|j| Some((j, j.layout.way(p, i, from)?))) {
+                let carried = Carried::of(&self.app.desc, p);
+                let out = joint.layout.ways[way].to_card == (joint.side == Side::Cpu);
+                if out {
+                    let k = self.plans[from].crossings.join_out(
+                        home,
+                        LinkOut::new(joint, way, carried, self.region.clone()),
+                        &plan,
+                    );
+                    self.plans[from].routes[p][i] = Route::Segment(k);
+                } else {
+                    self.plans[home].crossings.join_in(from, LinkIn::new(joint, way, carried), &plan);
+                }
+                continue;
+            }
             let mut all: Vec<&mut Crossings> = self.plans.iter_mut().map(|plan| &mut plan.crossings).collect();
             let k = Crossings::join(&mut all, from, home, &plan);
             self.plans[from].routes[p][i] = Route::Segment(k);
@@ -531,7 +629,8 @@ impl Opening<'_> {
         let group =
             (cores > 1 && home.is_none()).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
         // All apps that share the port would have to support it.
-        let offload = self.app.settings.ports[p].options.offload && self.opening.is_none();
+        let offload =
+            self.app.settings.ports[p].options.offload && self.opening.is_none() && self.options.joint.is_none();
         if offload {
             self.region.keep_offloads();
         }
@@ -549,14 +648,14 @@ impl Opening<'_> {
         }
         let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
         for (queue, socket) in sockets.into_iter().enumerate() {
-            let core = self.home(p).unwrap_or(queue % cores);
+            let core = self.home(p).unwrap_or_else(|| self.local(queue % cores));
             let here = self.input(core, at, Box::new(socket), false);
             let route = &mut self.plans[core].routes[p][i];
             if *route == Route::Nowhere {
                 *route = Route::Here(here);
             }
         }
-        self.others_send_through(at, self.home(p).unwrap_or(0));
+        self.others_send_through(at, self.home(p).unwrap_or_else(|| self.local(0)));
         Ok(())
     }
 

@@ -23,7 +23,7 @@ impl Queue {
 
     /// False: there is no room, and the buffer was given back.
     pub fn push(&mut self, pool: &mut Pool, buf: Buf, frame: wl_frame) -> bool {
-        if self.waiting.len() >= self.depth {
+        if !self.has_room() {
             pool.put(buf);
             return false;
         }
@@ -41,6 +41,10 @@ impl Queue {
         }
         self.waiting.push_back((buf, frame));
         true
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.waiting.len() < self.depth
     }
 
     pub fn pop(&mut self, pool: &mut Pool) -> Option<(Buf, wl_frame)> {

@@ -5,8 +5,10 @@
 //! all inputs have ended, or on SIGTERM. Then received frames are handled and sent, files are
 //! completed and tables dumped.
 
+use super::board::stage;
 use super::core::{Fan, PacketCore, Parts};
 use super::core_mesh::{Mesh, Progress};
+use super::nic::{Agent, Inherited, Joint, Role, Served, Side, Tables, Work};
 use super::options::{self, Options};
 use super::pool::Pool;
 use super::port_bindings::{self, AppPlan, CorePlan, Plan};
@@ -20,7 +22,6 @@ use crate::server::options::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
 use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::CoreStats;
 use crate::view::Group;
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_ir::desc::{Half, SegmentDesc};
@@ -30,8 +31,24 @@ pub struct Running {
     pub(crate) cores: Cores<PacketCore>,
     each: Vec<Options>,
     plans: Vec<AppPlan>,
+    /// Cores of this process.
     count: usize,
     progress: Arc<Progress>,
+    /// Of the process of the NIC.
+    agent: Option<Agent>,
+}
+
+/// What the process of a NIC shows to the other one.
+pub(crate) struct Shown {
+    group: Arc<Group>,
+    joint: Option<Arc<Joint>>,
+}
+
+impl Shown {
+    pub(crate) fn served<'a>(&'a self, wake: &'a dyn Fn()) -> Option<Served<'a>> {
+        let (group, joint) = (&self.group, self.joint.as_deref()?);
+        Some(Served { joint, app: &group.apps[0], stats: &group.stats, post: &group.post, wake })
+    }
 }
 
 /// Packet apps that have been checked.
@@ -51,15 +68,39 @@ pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared,
     alone(&specs)?;
     let each = options::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
     let (mut apps, mut services) = (Vec::new(), Vec::new());
-    for (spec, frames) in specs.into_iter().zip(&each) {
+    let tables: Arc<Tables> = Arc::default();
+    for (mut spec, frames) in specs.into_iter().zip(&each) {
+        if matches!(frames.nic, Role::Cpu) && !spec.desc.nic.ports.is_empty() {
+            spec.program = spec.program.with_outside(tables.clone());
+        }
         let (packets, other) = partition(spec, frames)?;
         let load = if other.is_some() { Loads::read(&packets.desc, &frames.load)? } else { Loads::default() };
         services.extend(other.map(|app| (app, load)));
         apps.push(packets);
     }
+    let mut each = each;
+    if let ([app], [frames]) = (&apps[..], &mut each[..]) {
+        frames.joint = joint(app, frames)?.map(Arc::new);
+        frames.joint.iter().for_each(|j| tables.lie(j, &app.desc.nic.tables));
+    }
     let loads = apps.iter().zip(&each).map(|(a, f)| Loads::read(&a.desc, &f.load)).collect::<Result<Vec<_>, _>>()?;
     apps.iter().zip(&each).try_for_each(|(a, f)| table_files::check_dumps(&a.desc, &f.dump))?;
     Ok((Prepared { apps, each, loads: Arc::new(loads) }, services))
+}
+
+/// What this process shares with the other one, if an app has segments `on nic` and a process for
+/// them.
+fn joint(app: &Arc<App>, frames: &Options) -> Result<Option<Joint>, Error> {
+    if app.desc.nic.ports.is_empty() {
+        return Ok(None);
+    }
+    let (desc, ways, link) = (&app.desc, port_bindings::ways(app), frames.link);
+    let taken = |i: &Inherited| std::mem::take(&mut *i.files.lock().unwrap_or_else(|e| e.into_inner()));
+    Ok(match &frames.nic {
+        Role::Together => None,
+        Role::Cpu => Some(Joint::make(desc, ways, link)?),
+        Role::Nic(i) => Some(Joint::join(desc, ways, link, taken(i), i.anew)?),
+    })
 }
 
 /// An app with segments has the cores for itself.
@@ -92,23 +133,45 @@ impl Prepared {
     pub(crate) fn start(self, options: &ServeOptions) -> Result<Running, Error> {
         let Prepared { apps, each, loads } = self;
         let segments = &apps[0].desc.segments;
-        let cpus = cpus_of(segments, &options.cpus);
+        let (joint, side) = (each[0].joint.clone(), each[0].side());
+        let cpus = cpus_of(segments, &options.cpus, &each[0].nic_cpus);
         let count = cpus.len();
+        let here = if joint.is_some() { side.cores(&apps[0].desc) } else { vec![true; count] };
         let mut inserting = each[0].inserts.as_ref().map(|i| Inserting::new(&apps[0].desc, i)).transpose()?;
         let mut plan = port_bindings::open(&apps, &each, count)?;
         let stats = Arc::new((0..count).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
-        let meshes = Mesh::all(count, plan.fans.iter().map(Fan::clusters).max().unwrap_or(1))
-            .map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
+        let clusters = plan.fans.iter().map(Fan::clusters).max().unwrap_or(1);
+        let meshes = match &joint {
+            Some(j) => Mesh::of(Progress::of(j.board(), j.bells()), clusters),
+            None => Mesh::all(count, clusters).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?,
+        };
         let shared = meshes[0].shared.clone();
-        let wakers: Vec<Waker> = (0..count).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
+        let mut wakers: Vec<Waker> = (0..count).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
         let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
+        let agent = match &joint {
+            Some(j) if side == Side::Cpu => {
+                let there = Joint::nic_cores(&apps[0].desc).into_iter().map(|k| (k, boxes[k].clone())).collect();
+                let captures = plan.apps.iter().any(|a| a.capture.is_some());
+                let stop = options.stop.clone();
+                let agent =
+                    Agent::start(Work { joint: j.clone(), stats: stats.clone(), boxes: there, stop, captures })?;
+                // What is asked of the NIC's cores goes by the agent.
+                here.iter().zip(&mut wakers).filter(|(here, _)| !**here).for_each(|(_, w)| *w = agent.waker());
+                Some(agent)
+            }
+            _ => None,
+        };
         let post = Post { boxes: boxes.clone(), wakers: wakers.clone() };
         let group =
             Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post, log: None });
         let mut cores =
             Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
         let segmented = !segments.is_empty();
+        let first = here.iter().position(|h| *h).unwrap_or(0);
         for (index, mut core) in cores_of(&apps, &mut plan, meshes, &stats, &each[0]).into_iter().enumerate() {
+            if !here[index] {
+                continue;
+            }
             core.crowded = segmented && cpus.iter().filter(|c| **c == cpus[index]).count() > 1;
             let inserting = inserting.take();
             if inserting.is_some() {
@@ -124,20 +187,22 @@ impl Prepared {
                 endless: plan.apps.iter().any(|a| a.endless),
                 cores: count,
                 segmented,
+                first,
                 polled: false,
                 limit: options.drain_limit,
             };
             let thread = std::thread::Builder::new().name(format!("core-{index}")).spawn(move || run.run(core));
             cores.threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
         }
-        Ok(Running { cores, each, plans: plan.apps, count, progress: shared })
+        let count = here.iter().filter(|h| **h).count();
+        Ok(Running { cores, each, plans: plan.apps, count, progress: shared, agent })
     }
 }
 
 impl Running {
-    /// Whether `on start` has run on all cores.
+    /// Whether `on start` has run on all cores, those of a NIC included.
     pub(crate) fn is_started(&self) -> bool {
-        self.progress.ready.load(SeqCst) >= self.count
+        self.progress.board.reached(stage::READY) == self.progress.board.cores()
     }
 
     /// (app, port, binding) of all ports.
@@ -145,17 +210,28 @@ impl Running {
         let of = |(app, plan): (&Arc<App>, &AppPlan)| {
             plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect::<Vec<_>>()
         };
-        self.cores.group.apps.iter().zip(&self.plans).flat_map(of).collect()
+        let there = self.agent.iter().flat_map(|a| a.ports.clone());
+        self.cores.group.apps.iter().zip(&self.plans).flat_map(of).chain(there).collect()
+    }
+
+    pub(crate) fn ended(&self) -> bool {
+        self.cores.ended() && self.agent.as_ref().is_none_or(Agent::ended)
+    }
+
+    /// Of the process of the NIC: its counters, and where it shows them.
+    pub(crate) fn shown(&self) -> Shown {
+        Shown { group: self.cores.group.clone(), joint: self.each[0].joint.clone() }
     }
 
     /// Waits for the end, and dumps tables. Counters are for the caller to write: connections may
     /// count on.
     pub(crate) fn finish(mut self) -> Result<(Summary, Vec<Counted>), Error> {
         let mut ended = self.cores.join();
+        let nic = self.agent.as_mut().map_or(Ok(()), Agent::finish);
         ended.iter_mut().for_each(PacketCore::lose_crossings);
         let (apps, stats) = (&self.cores.group.apps, &self.cores.group.stats);
         let clean = ended.len() == self.count && !self.cores.stop.ended();
-        let mut errors = Vec::new();
+        let mut errors: Vec<String> = nic.err().into_iter().collect();
         let mut by_app: Vec<Vec<PacketCore>> = apps.iter().map(|_| Vec::new()).collect();
         for core in ended {
             for (of_app, mut c) in by_app.iter_mut().zip(core.apart()) {
@@ -171,23 +247,47 @@ impl Running {
         let mut counted = Vec::new();
         for (number, (app, ended)) in apps.iter().zip(&mut by_app).enumerate() {
             tell_of_deaf(app, number, &self.plans[number], stats);
-            counted.extend(table_files::dump(app, &self.each[number].dump, ended)?);
+            let (side, group) = (self.each[number].side(), &self.cores.group);
+            let mine = |d: &&(String, _)| side.has_table(&app.desc, &d.0);
+            let dumps: Vec<_> = self.each[number].dump.iter().filter(mine).cloned().collect();
+            let beside =
+                if side == Side::Cpu { group.counted_on(number, &Joint::nic_cores(&app.desc)) } else { Vec::new() };
+            counted.extend(table_files::dump(app, &dumps, ended, &beside)?);
         }
         if !errors.is_empty() || early {
             let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };
             return Err(Error::Program(text));
         }
-        Ok((summary(apps, stats, self.cores.started.elapsed(), clean), counted))
+        let link = match self.each[0].joint.as_deref() {
+            Some(j) if j.side == Side::Cpu => super::nic::summary(j),
+            _ => Vec::new(),
+        };
+        Ok((Summary { link, ..summary(apps, stats, self.cores.started.elapsed(), clean) }, counted))
     }
 }
 
+/// A number, which then is so much greater.
+fn take(n: &mut u32, more: u32) -> u32 {
+    *n += more;
+    *n - more
+}
+
 /// The processor of each core's thread; of an app with segments each has a thread.
-fn cpus_of(segments: &[SegmentDesc], cpus: &[usize]) -> Vec<Option<usize>> {
+fn cpus_of(segments: &[SegmentDesc], cpus: &[usize], nic: &[usize]) -> Vec<Option<usize>> {
     if segments.is_empty() {
         return (0..cpus.len().max(1)).map(|n| cpus.get(n).copied()).collect();
     }
-    let places = segments.iter().flat_map(|s| (0..s.cores).map(|k| s.cpu.saturating_add(k) as usize));
-    places.map(|n| cpus.get(n % cpus.len().max(1)).copied()).collect()
+    let mut before = 0;
+    let places = segments.iter().flat_map(|s| {
+        // A NIC's cores are counted from its first one on.
+        let first = if s.nic { take(&mut before, s.cores) } else { s.cpu };
+        (0..s.cores).map(move |k| (s.nic, first.saturating_add(k) as usize))
+    });
+    let of = |(on_nic, n): (bool, usize)| {
+        let cpus = if on_nic { nic } else { cpus };
+        cpus.get(n % cpus.len().max(1)).copied()
+    };
+    places.map(of).collect()
 }
 
 /// The core that receives all frames of a process with one app, if there is one, and other cores.
@@ -299,6 +399,8 @@ struct Run {
     cores: usize,
     /// Each core has a part of the app, and ends when those that send to it have ended.
     segmented: bool,
+    /// The first core of this process.
+    first: usize,
     /// It has said that its ports have ended.
     polled: bool,
     limit: Duration,
@@ -337,7 +439,7 @@ impl Run {
         core.each(PacketCore::start);
         for (app, loads) in self.loads.iter().enumerate() {
             core.with(app, |c| {
-                let first = c.index() == 0;
+                let first = c.index() == self.first;
                 let told = loads.apply(first, &mut |handler, args| c.signal(handler, args));
                 let told = told.map_err(|(text, fault)| format!("{text}: {}", c.fault_text(fault)));
                 c.unready = c.unready.take().or(told.err());
@@ -348,7 +450,7 @@ impl Run {
         if !ready {
             self.stop.end();
         }
-        core.mesh.shared.ready.fetch_add(1, SeqCst);
+        core.mesh.shared.board.reach(core.index(), stage::READY);
         core.mesh.shared.wake_all();
         let (mut phase, mut drain_end) = (Phase::Set, None);
         while phase != Phase::Ended && !self.stop.ended() {
@@ -375,14 +477,14 @@ impl Run {
 
     /// Whether no other core has work for this one any more.
     fn all_polled(&self, core: &PacketCore) -> bool {
-        self.segmented || core.mesh.shared.polled.load(SeqCst) == self.cores
+        self.segmented || core.mesh.shared.board.reached(stage::POLLED) == self.cores
     }
 
     /// Of an app with segments: says once that nothing more comes through this core's ports.
     fn tell_polled(&mut self, core: &PacketCore, goes_on: bool) {
         if self.segmented && !self.polled && !goes_on && core.ports_ended() {
             self.polled = true;
-            core.mesh.shared.polled.fetch_add(1, SeqCst);
+            core.mesh.shared.board.reach(core.index(), stage::POLLED);
             core.mesh.shared.wake_all();
         }
     }
@@ -392,27 +494,27 @@ impl Run {
         let shared = core.mesh.shared.clone();
         if phase == Phase::Receiving {
             self.tell_polled(core, goes_on);
-            let timers = core.has_only_timers() && shared.polled.load(SeqCst) < self.cores;
+            let timers = core.has_only_timers() && shared.board.reached(stage::POLLED) < self.cores;
             if goes_on || !core.inputs_ended() || self.segmented && timers {
                 return phase;
             }
         }
         match phase {
-            Phase::Set if shared.ready.load(SeqCst) == self.cores => Phase::Receiving,
+            Phase::Set if shared.board.reached(stage::READY) == self.cores => Phase::Receiving,
             Phase::Receiving => {
                 if !self.segmented {
-                    shared.polled.fetch_add(1, SeqCst);
+                    shared.board.reach(core.index(), stage::POLLED);
                     shared.wake_all();
                 }
                 Phase::Handling
             }
             Phase::Handling if self.all_polled(core) && core.work_done() && core.all_run_out() => {
                 core.each(PacketCore::end);
-                shared.handled.fetch_add(1, SeqCst);
+                shared.board.reach(core.index(), stage::HANDLED);
                 shared.wake_all();
                 Phase::Sending
             }
-            Phase::Sending if shared.handled.load(SeqCst) == self.cores && core.sends_done() => Phase::Ended,
+            Phase::Sending if shared.board.reached(stage::HANDLED) == self.cores && core.sends_done() => Phase::Ended,
             same => same,
         }
     }

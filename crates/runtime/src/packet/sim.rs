@@ -95,6 +95,9 @@ impl PacketSim {
         let queues = app.desc.ports.iter().zip(&app.settings.ports).filter(|(p, _)| p.kind.is_queue());
         let waiting: usize = queues.flat_map(|(_, s)| &s.names).map(|n| depth(n)).sum();
         let pool = Pool::all(1, desc::FRAME_BUFFERS as usize + waiting).map_err(broken)?.remove(0);
+        if app.desc.entry > 0 {
+            pool.region().keep_entries(app.desc.entry as usize);
+        }
         let mesh = Mesh::all(1, 1).map_err(broken)?.remove(0);
         let (mut ends, mut inputs, mut routes, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut crossings = Crossings::default();

@@ -196,14 +196,21 @@ impl Counted {
     }
 }
 
-/// Writes tables as they are at the end; counters are for the caller to write.
-pub fn dump(app: &Arc<App>, files: &[(String, PathBuf)], cores: &mut [PacketCore]) -> Result<Vec<Counted>, Error> {
+/// Writes tables as they are at the end; counters are for the caller to write. `beside`: what other
+/// cores have counted.
+pub fn dump(
+    app: &Arc<App>,
+    files: &[(String, PathBuf)],
+    cores: &mut [PacketCore],
+    beside: &[u64],
+) -> Result<Vec<Counted>, Error> {
     let (desc, mut counted) = (&app.desc, Vec::new());
     for (table, file) in files {
         let fail = |e: io::Error| Error::Io(format!("cannot write {}", file.display()), e);
         if is_counters(desc, table) {
             let parts: Vec<Vec<u64>> = cores.iter().map(PacketCore::counts).collect();
-            let sums = (0..desc.counters.len()).map(|i| parts.iter().map(|p| p[i]).sum::<u64>()).collect();
+            let here = |i: usize| parts.iter().map(|p| p[i]).sum::<u64>();
+            let sums = (0..desc.counters.len()).map(|i| here(i) + beside.get(i).copied().unwrap_or(0)).collect();
             counted.push(Counted { file: file.clone(), app: app.clone(), sums });
             continue;
         }

@@ -81,6 +81,7 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
         maglev: false,
         sent: true,
         senders: Vec::new(),
+        part: wireloom_ir::FramePart::Whole,
     }
 }
 

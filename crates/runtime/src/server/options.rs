@@ -91,6 +91,8 @@ pub struct Summary {
     pub frames_discarded: u64,
     /// Of packet apps: the number of faults by kind and place, most first.
     pub kinds: Vec<(String, u64)>,
+    /// Of segments `on nic`: what has crossed the modelled link, a line for each queue.
+    pub link: Vec<String>,
     pub elapsed: Duration,
     /// All connections ended by themselves within the drain limit.
     pub clean: bool,
@@ -133,7 +135,7 @@ pub(crate) struct Cores<T> {
 }
 
 impl<T> Cores<T> {
-    pub(super) fn ended(&self) -> bool {
+    pub fn ended(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 

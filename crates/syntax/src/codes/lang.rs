@@ -164,11 +164,11 @@ pub static CODES: &[Code] = &[
     code("E0427", "an empty set, range or literal",
         "Nothing would match an empty set, range or literal.",
         "unit U { a: u8 in 5..5 }\n"),
-    code("E0428", "a missing field, or one field too many",
+    code("E0428", "a missing field",
         "A message is built from its fields:\n\n\
-         - Computed fields are left out.\n\
          - One case of each switch is chosen.\n\
-         - Fields that cannot be zero or empty are given.",
+         - Fields that cannot be zero or empty are given.\n\
+         - The field that holds a count is given where the items do not tell it.",
         "unit M { n: u8  m: u8 }\nunit N { s: switch { \"a\" => x: M, \"b\" => y: M } }\nprotocol p { stateless  request M  response N }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply N { } }\n}\n"),
     code("E0429", "a part that cannot be built or replaced",
         "Some parts of a message can only be passed on:\n\n\
@@ -189,13 +189,8 @@ pub static CODES: &[Code] = &[
         "Lists and nested units of a message that is being built have no value yet.",
         "unit I { n: u8 }\nunit M { n: u8  items: list<I, 4> [n] }\nprotocol p { request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) { let m = M { items: [I { n: 1 }] }\n log len(m.items)\n reply m }\n}\n"),
     code("E0433", "a value that is not valid in its field",
-        "The receiver would refuse the message. One of these holds:\n\n\
-         - The bytes are outside of the field's set or range.\n\
-         - The bytes hold the field's delimiter.\n\
-         - The bytes begin like another case.\n\
-         - The bytes begin like a flag.\n\
-         - The bytes begin like a continuation of the field before.\n\
-         - A list has another number of items than its count or its unit says.",
+        "The receiver would refuse the message: the value is outside of the field's set, range or \
+         sizes.",
         "unit M { n: u8 in {1, 2}  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply M { n: 7 } }\n}\n"),
     code("E0434", "a message that breaks a rule of its unit",
         "The receiver would refuse the message. One of these holds:\n\n\
@@ -207,6 +202,26 @@ pub static CODES: &[Code] = &[
     code("E0435", "a switch without a case",
         "A message is one of the cases of a switch. Without a case, no message would fit the unit.",
         "unit U { n: u8  s: switch n { } }\n"),
+    code("E0436", "a field that is not given",
+        "A computed field has its value from other fields. Of a switch one case is given, by the \
+         name of its field. Leave the other fields out.",
+        "unit M { len: u8 = len(data)  data: bytes<9> [len] }\ntest \"t\" { expect bytes_of(M { len: 1, data: \"a\" }) == \"\" }\n"),
+    code("E0437", "a list with a wrong number of items",
+        "The receiver would refuse the message. A list has as many items as its count says, and no \
+         more than its unit allows.",
+        "unit I { n: u8 }\nunit M { items: list<I, 2> [2] }\ntest \"t\" { expect bytes_of(M { items: [I { n: 1 }] }) == \"\" }\n"),
+    code("E0438", "a length that does not fit its bytes",
+        "The receiver would refuse the message. Bytes are as long as their length says, and the \
+         length fits its field.",
+        "unit M { data: bytes<9> [4] }\ntest \"t\" { expect bytes_of(M { data: \"abc\" }) == \"\" }\n"),
+    code("E0439", "a value with the end of its field in it",
+        "The receiver would take the rest of the value for the next field. Remove the delimiter from \
+         the value, or give the field a length.",
+        "unit M { line: bytes<9> until \"\\n\" }\ntest \"t\" { expect bytes_of(M { line: \"a\\nb\" }) == \"\" }\n"),
+    code("E0440", "a value that would be read as something else",
+        "The value begins like another case, a flag, or a continuation of the field before it. The \
+         receiver would take that.",
+        "unit M { plus: flag \"+\"  text: bytes<9> until \"\\n\" }\ntest \"t\" { expect bytes_of(M { plus: false, text: \"+1\" }) == \"\" }\n"),
     code("E0501", "a cyclic definition",
         "A function does not call itself. A constant, type or unit is not defined by itself. So \
          every program ends.",
@@ -214,9 +229,9 @@ pub static CODES: &[Code] = &[
     code("E0502", "division by zero",
         "The divisor is zero. In a clause, the divisor may be zero.",
         "fn f(x: u32) -> u32 = x / 0\n"),
-    code("E0503", "a size that is missing or out of bounds",
+    code("E0503", "a size out of bounds",
         "Every size has a bound between 1 and 4 GiB.",
-        "fn f(x: bytes) -> u8 = 1\n"),
+        "fn f(x: bytes<0>) -> u8 = 1\n"),
     code("E0504", "nested too deeply",
         "Split the expression with `let` or functions.",
         ""),
@@ -253,6 +268,13 @@ pub static CODES: &[Code] = &[
         "A type has at most 1000 parts and 24 levels, the records in it counted through. Keep less \
          in one value: use a table, or several variables.",
         "fn f(x: u8?????????????????????????) -> u32 = 1\n"),
+    code("E0513", "a type without its largest size",
+        "Bytes and lists have a largest size, so that the memory of a program is known: \
+         `bytes<1KiB>`, `list<u32, 100>`.",
+        "fn f(x: bytes) -> u8 = 1\n"),
+    code("E0514", "a loop of too many rounds",
+        "A `for` goes over at most 16,777,216 numbers. `loop max N` has no such limit.",
+        "fn f() -> u64 { var x = u64(0)\n for _i in 0..20000000 { x += 1 }\n x }\n"),
     code("E0601", "a request without an answer",
         "Every path through a handler answers the request once, or says `reply nothing`.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { if r.n == 1 { reply nothing } }\n}\n"),
@@ -289,8 +311,9 @@ pub static CODES: &[Code] = &[
         "The `else` behind a call leaves the handler, or gives a message. It may give a message \
          if the result of the call is replied at once.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        let x = call s(r) else { 5 }\n        reply x\n    }\n}\n"),
-    code("E0611", "a missing handler, or several",
-        "Every protocol of a listening port has exactly one handler.",
+    code("E0611", "a missing handler",
+        "Every protocol of a listening port has a handler. So has every queue, and every `in` of an \
+         element that is wired.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    every 1s { }\n}\n"),
     code("E0612", "a protocol that is not complete",
         "A protocol names its request and at most one response. Both are units. The clauses of \
@@ -300,7 +323,7 @@ pub static CODES: &[Code] = &[
         "The ports of an app are bound to the world. `in` and `out` belong to elements.",
         "app a { in x: u8 }\n"),
     code("E0614", "unknown option",
-        "The port or table has no such option.",
+        "The port, table, cache or queue has no such option.",
         "table t: u8 -> u8 { capacty 5 }\n"),
     code("E0615", "a parameter or address of the wrong kind",
         "A parameter has a type that a command line can give. A port is bound to endpoints.",
@@ -438,6 +461,23 @@ pub static CODES: &[Code] = &[
          `count_min`, `hyper_log_log`) and states of some types are not emptied while they are \
          used. Write the signal out for such an element.",
         "element Seen {\n    in  x: packet\n    out y: packet\n    table seen: bloom u32 { capacity 1K }\n    signal reset\n    on x(p) { if not seen[p.len] { seen[p.len] = true  p -> y } }\n}\n"),
+    code("E0639", "a second handler",
+        "A port, a queue or an event has one handler or wiring. Join them: `match { … }` in a wiring, \
+         `if` in a handler.",
+        "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) { reply r }\n    on c(r) { reply r }\n}\n"),
+    code("E0640", "a handler for no protocol of its port",
+        "A handler of a port with several protocols names one of them: `on port(req: PROTOCOL)`.",
+        "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\nprotocol q { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r: q) { reply r }\n}\n"),
+    code("E0641", "an option without effect",
+        "The option belongs to another kind of table, port or limiter. It would have no effect here.",
+        "table t: lpm ip4 -> u8 { capacity 5, idle 5s }\n"),
+    code("E0642", "a wrong value of an option",
+        "Some options have a number, a time or a field behind them, others have nothing.",
+        "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    queue q { depth }\n    on wire(p) { p -> q }\n    on q(p) { drop p }\n}\n"),
+    code("E0643", "a missing option",
+        "A limiter and a meter have rates. A cache says what it keeps: `allocate_on_read`, \
+         `write_through` or both.",
+        "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k { burst 1 }\n    on wire(p) { if k.take(1) { drop p } }\n}\n"),
     code("E0645", "a node of a merge that reaches another port",
         "The nodes before and behind `merge` run in the tasks of the merge. They drop, change, \
          count and log messages. They call no server, and send to no port but the merge's output.",
@@ -493,6 +533,11 @@ pub static CODES: &[Code] = &[
          i modulo the number of cores, so a queue has at least as many instances. A port is read by one \
          core. Packets do not change wildcard and LPM tables there, since each core has a copy.",
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    segment s on cpu(0..2) { w -> o }\n}\n"),
+    code("E0659", "a thing that the NIC cannot share",
+        "Segments `on nic` run in a process of their own, which stands for the card. A port belongs to \
+         one of the two processes. So does a table. An app has segments on a NIC or handlers in XDP, \
+         not both.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8 }\n    segment s on nic { on w(p) { if p.len > 9 { p -> o } else { p -> q } } }\n    segment t on cpu(0) { q -> o }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
@@ -520,8 +565,8 @@ pub static CODES: &[Code] = &[
          packets come. The app has no ports of connections.",
         "app a {\n    port wire = pcap(\"in.pcap\")\n    on wire(p) on xdp { p -> kernel }\n}\n"),
     code("E0675", "an unknown device",
-        "The device of a handler or a segment is `xdp` or `cpu(n)`, that of an element's instance is \
-         `xdp`. Without a word the CPU runs it.",
+        "The device of a handler or a segment is `xdp`, `cpu(n)` or `nic`, that of an element's \
+         instance is `xdp`. Without a word the CPU runs it.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xpd { p -> kernel }\n}\n"),
     code("E0680", "a protocol that needs a connection",
         "Over UDP each datagram is one message. A tunnel, a merge, and connections that belong to \
@@ -550,6 +595,46 @@ pub static CODES: &[Code] = &[
     code("E0685", "an exported segment out of place",
         "An app exports segments, which other programs call. Elements have signals.",
         "element E {\n    in x: packet\n    on x(p) { }\n    export segment f() -> u8 { 1 }\n}\napp a {\n    port w = nic(\"w\")\n    e = E()\n    w -> e\n}\n"),
+    code("E0686", "a C file that cannot be read",
+        "The C file of an `extern fn` lies beside the program's file. It is missing, or a folder, or \
+         this user may not read it, or it is larger than 16 MiB.",
+        "extern fn add_seven(x: u32) -> u32 from \"add.c\"\n"),
+    code("E0687", "a C file that the C compiler refuses",
+        "The C file of an `extern fn` has an error, or includes a header that is missing. The C \
+         compiler's messages name the line.",
+        ""),
+    code("E0688", "a function that its C file does not have",
+        "The C file of an `extern fn` defines a function of the same name, which is not `static`. A \
+         declaration alone, or a `static` function, cannot be called.",
+        ""),
+    code("E0689", "a name that two C files define",
+        "The C files of a program are linked together. So two of them cannot define the same \
+         function or variable, unless it is `static`.",
+        ""),
+    code("E0690", "a function in C with other types",
+        "The types in the C file are those of the program: `uint32_t` for `u32`, `bool` for `bool`, \
+         `wl_bytes` of `wireloom.h` for bytes, `void` for no result. With others, the function \
+         would read its arguments wrongly. Records, tuples, lists and optional values are not \
+         compared.",
+        ""),
+    code("E0691", "a name that no C file defines",
+        "A C file of the program uses a function or variable that neither the C files nor the C \
+         library have.",
+        ""),
+    code("E0693", "a value that a packet does not carry",
+        "A field of a packet's state is a number of at most 64 bits, a bool, an enum or an address. All \
+         fields of a program have at most 64 bytes together.",
+        "app a {\n    port w = nic(\"w\")\n    state of packet { name: bytes<20> }\n    on w(p) { p.name = \"x\"  p -> kernel }\n}\n"),
+    code("E0694", "a field of a packet's state that is read before it is written",
+        "A packet comes in without state. A field has a value once an element on the packet's way has \
+         written it. It is read only where each way has done so, or it has a value to begin with: \
+         `user: u32 = 0`.",
+        "app a {\n    port w = nic(\"w\")\n    state of packet { user: u32 }\n    counter known\n    on w(p) {\n        if p.udp { p.user = 1 }\n        if p.user == 1 { known += 1 }\n        p -> kernel\n    }\n}\n"),
+    code("E0695", "a field of a packet's state that is none",
+        "`state of packet` declares fields with a type, which belong to the element or app around it. Or it \
+         names fields of other elements: `Top.user`. A field does not have the name of a part of the \
+         packet.",
+        "app a {\n    port w = nic(\"w\")\n    state of packet { len: u32 = 0 }\n    on w(p) { p.len = 5  p -> kernel }\n}\n"),
     code("E0701", "not an entry of a table",
         "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
          { … }`.",
@@ -598,9 +683,8 @@ pub static CODES: &[Code] = &[
          - an exit from a loop\n\n\
          Do this before the `update` or behind it.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    table t: ip4 -> u64 { capacity 4 }\n    on wire(p) where p.h { update t[p.h.src] { t[1.1.1.1] = 2 } }\n}\n"),
-    code("E0711", "a missing key, or one key too many",
-        "A limiter or meter with a key is used by `name[key].take(…)`. Without a key, use \
-         `name.take(…)`.",
+    code("E0711", "a missing key",
+        "A limiter or meter with a key is used by `name[key].take(…)`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k: ip4 { rate 1, burst 1, capacity 4 }\n    on wire(p) { if k.take(1) { drop p } }\n}\n"),
     code("E0712", "state larger than any memory",
         "The memory of `state` and `session` is for the largest values. All `state` has at most \
@@ -609,6 +693,12 @@ pub static CODES: &[Code] = &[
     code("E0713", "a field of an entry changed outside of `update`",
         "An assignment replaces an entry as a whole. Only `update` changes a field of it.",
         "record R { n: u8 }\nunit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    table t: u8 -> R { capacity 4 }\n    on wire(_p) { t[1].n = 2 }\n}\n"),
+    code("E0714", "a capacity out of range",
+        "Tables, queues and caches have limits of their own, which the message names.",
+        "table t: u8 -> u8 { capacity 0 }\n"),
+    code("E0715", "a key of a limiter or meter without one",
+        "A limiter or meter without a key is used by `name.take(…)`.",
+        "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k { rate 1, burst 1 }\n    on wire(p) { if k[p.h.src].take(1) { drop p } }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",

@@ -4,8 +4,8 @@ use super::exprs::expr_of;
 use super::recover::nearest;
 use super::{Abort, Column, Parser, P};
 use crate::ast::{
-    Arg, Block, Device, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, Path, Port,
-    Stmt, StmtKind, Table, Type, TypeArg, TypeKind, CONTROLS, STOPPED,
+    Arg, Block, Device, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, PacketField,
+    Path, Port, Stmt, StmtKind, Table, Type, TypeArg, TypeKind, CONTROLS, STOPPED,
 };
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
@@ -13,7 +13,7 @@ use crate::token::Tok;
 /// Nodes of wiring that need no name.
 const WORDS: &[&str] =
     &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
-const MEMBERS: &[&str] = &[
+pub(super) const MEMBERS: &[&str] = &[
     "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "cache",
     "global", "const", "fn", "on", "every", "signal", "segment", "export",
 ];
@@ -68,10 +68,10 @@ impl Parser<'_> {
         Ok(std::iter::once(own).chain(inner.into_iter().flatten()).collect())
     }
 
-    /// `xdp`, `cpu(0)`, `cpu(0..2)`
+    /// `xdp`, `cpu(0)`, `cpu(0..2)`, `nic`, `nic(cores 2)`
     fn device(&mut self) -> P<Device> {
         if self.at_word("nic") {
-            return self.not_yet("the device `nic`");
+            return self.device_nic();
         }
         if !self.at_word("cpu") {
             return Ok(Device { name: self.any_word("a device")?, cores: None });
@@ -80,6 +80,23 @@ impl Parser<'_> {
         self.mark_tight();
         let opened = self.expect("(")?;
         let cores = self.inside(false, |p| {
+            let cores = p.expr()?;
+            p.close(")", opened)?;
+            Ok(cores)
+        })?;
+        Ok(Device { name, cores: Some(cores) })
+    }
+
+    /// `nic`, `nic(cores 2)`
+    fn device_nic(&mut self) -> P<Device> {
+        let name = self.any_word("a device")?;
+        if !self.at_sign("(") {
+            return Ok(Device { name, cores: None });
+        }
+        self.mark_tight();
+        let opened = self.expect("(")?;
+        let cores = self.inside(false, |p| {
+            p.expect_word("cores")?;
             let cores = p.expr()?;
             p.close(")", opened)?;
             Ok(cores)
@@ -106,6 +123,7 @@ impl Parser<'_> {
                 MemberKind::Param(self.typed_member()?)
             }
             "in" | "out" if defines => self.element_port(word == "in")?,
+            "state" if self.word_at(1, "of") && self.word_at(2, "packet") => self.packet_state()?,
             "state" if defines => {
                 self.bump();
                 let p = self.typed_member()?;
@@ -139,6 +157,13 @@ impl Parser<'_> {
                 return self.not_yet(&format!("`{word}`"));
             }
             _ if self.at_any_word() && self.sign_at(1, "=") => self.instance()?,
+            "let" | "var" if defines => {
+                let d = Diagnostic::error("E0108", self.span(), format!("`{word}` starts no member"));
+                self.report(d.hint(
+                    "an element's instance is `name = Element()`, a value that changes `state name: u64`, another one `const`",
+                ));
+                return Err(Abort);
+            }
             _ => self.wiring()?,
         };
         Ok(vec![one])
@@ -159,6 +184,29 @@ impl Parser<'_> {
             None
         };
         Ok(crate::ast::Param { doc, name, ty, within: None, default })
+    }
+
+    /// `state of packet { user: u32, hops: u8 = 0, Top.key }`
+    fn packet_state(&mut self) -> P<MemberKind> {
+        for _ in 0..3 {
+            self.bump();
+        }
+        Ok(MemberKind::PacketState(self.braced(Self::packet_field)?))
+    }
+
+    fn packet_field(&mut self) -> P<PacketField> {
+        let path = self.path("a field of the packet's state")?;
+        if !self.at_sign(":") {
+            return Ok(PacketField { path, ty: None, default: None });
+        }
+        self.colon("before the type")?;
+        self.column(Column::Type);
+        let ty = Some(self.ty()?);
+        if self.at_sign("=") {
+            self.column(Column::Equals);
+        }
+        let default = if self.eat("=") { Some(self.expr()?) } else { None };
+        Ok(PacketField { path, ty, default })
     }
 
     fn element_port(&mut self, inward: bool) -> P<MemberKind> {

@@ -628,12 +628,14 @@ impl Parser<'_> {
 
     /// A condition; an assignment in it is a common slip.
     fn expr_no_else_guarded(&mut self) -> P<Expr> {
+        let start = self.span();
         let cond = self.expr()?;
         if self.at_sign("=") {
             let d = Diagnostic::error("E0106", self.span(), "`=` assigns; a condition compares").hint("write `==`");
             self.report(d);
             self.bump();
-            self.expr()?;
+            let right = self.expr()?;
+            return Ok(expr_of(self.since(start), ExprKind::Binary(BinOp::Eq, cond, right)));
         }
         Ok(cond)
     }
@@ -759,7 +761,7 @@ impl Parser<'_> {
                 return p.unexpected("`{`");
             }
             p.mark_join();
-            let stmts = p.braced(Self::stmt_checked)?;
+            let stmts = p.braced(Self::stmt_or_error)?;
             Ok(Block { span: p.since(start), stmts })
         })
     }

@@ -217,8 +217,9 @@ impl Parser<'_> {
         let ret = self.result_type()?;
         let body = if is_extern {
             self.expect_word("from")?;
+            let at = self.token(0).span;
             let file = self.string("the C file's name")?;
-            FnBody::Extern(String::from_utf8_lossy(&file).into_owned())
+            FnBody::Extern(String::from_utf8_lossy(&file).into_owned(), at)
         } else if self.eat("=") {
             FnBody::Expr(self.expr()?)
         } else if self.at_sign("{") {

@@ -1,5 +1,6 @@
 //! Statements.
 
+use super::apps::MEMBERS;
 use super::recover::nearest;
 use super::{Parser, P};
 use crate::ast::Arg;
@@ -26,11 +27,28 @@ impl Parser<'_> {
         let d = Diagnostic::error("E0101", name.span, format!("`{}` starts no statement", name.name));
         let d = match nearest(&name.name, STMT_WORDS) {
             _ if matches!(name.name.as_str(), "elif" | "elsif" | "elseif") => d.hint("write `else if`"),
+            _ if matches!(name.name.as_str(), "try" | "catch" | "throw" | "raise") => d.hint(
+                "there are no exceptions: `call … else { … }` handles a failed call, `fault name` ends the handler",
+            ),
+            _ if MEMBERS.contains(&name.name.as_str()) => d.hint(format!(
+                "`{}` is a member of an app or element: it stands beside the handlers, not in one",
+                name.name
+            )),
             Some(word) => d.hint(format!("did you mean `{word}`?")),
             None => d.label("this name stands alone, and the line goes on after it"),
         };
         self.report(d);
         Err(super::Abort)
+    }
+
+    /// A statement, or in the place of one that cannot be read an error: what follows is not blamed
+    /// for it.
+    pub(super) fn stmt_or_error(&mut self) -> P<Stmt> {
+        let (start, from) = (self.span(), self.at);
+        self.stmt_checked().or_else(|super::Abort| {
+            self.skip_entry(from);
+            Ok(Stmt { span: self.since(start), kind: StmtKind::Expr(expr_of(start, ExprKind::Error)) })
+        })
     }
 
     pub(super) fn stmt(&mut self) -> P<Stmt> {

@@ -1,6 +1,7 @@
 //! Statements on the frame at hand.
 
 use super::edit::{finish, Built};
+use super::entry;
 use crate::env::Env;
 use crate::exec::activation::Activation;
 use crate::exec::code::{Act, Code};
@@ -33,16 +34,24 @@ pub fn send_frame(
     let index = Env { locals, ..*env }.int(index)? as u32;
     let mut bytes: Vec<u8> = built.iter().flat_map(|p| p.1.iter().copied()).collect();
     finish(env.module, &built, &mut bytes, &[], 0, None);
+    let n = bytes.len() as u32;
+    entry::fill(env.module, a, port, &Vec::new(), (None, n, n));
     a.transmit(port, index, 0, &bytes);
     Ok(())
 }
 
 /// The frame as it is now leaves; `last`: it is moved.
-fn send(m: &Module, a: &Activation, port: PortId, index: u32, mark: u32, last: bool) -> Res<()> {
+fn send(m: &Module, a: &Activation, (port, index): (PortId, u32), goes: (u32, entry::State), last: bool) -> Res<()> {
+    let (mark, state) = goes;
+    let (raw, n, top) = a.with_frame(|f| (f.raw.cast_const(), f.bytes.len() as u32, f.top()))?;
     if last {
         let mark = m.is_queue(port).then_some(mark);
+        if !raw.is_null() {
+            entry::fill(m, a, port, &state, (Some(raw), n, top));
+        }
         return a.with_frame(|f| f.leave(port, index, mark));
     }
+    entry::fill(m, a, port, &state, (None, n, top));
     // From where it lies: by that the runtime knows its time.
     if let Some((p, n)) = a.with_frame(|f| f.write_back())? {
         // SAFETY: a frame names n bytes of its buffer.
@@ -52,12 +61,12 @@ fn send(m: &Module, a: &Activation, port: PortId, index: u32, mark: u32, last: b
 }
 
 /// Gives the frame to the target of a wire. The sender does not see the target's changes.
-pub fn output(env: &Env, a: &Activation, wire: WireId, mark: Value, last: bool) -> Res<()> {
+pub fn output(env: &Env, a: &Activation, wire: WireId, (mark, state): (Value, entry::State), last: bool) -> Res<()> {
     let m = env.module;
     let (to, index) = match m.wires[wire.index()].to {
         Target::Port { port, index } => {
             let Value::Int(mark) = mark else { return internal("a mark that is no number") };
-            return send(m, a, port, index, mark as u32, last);
+            return send(m, a, (port, index), (mark as u32, state), last);
         }
         Target::Input { input, index } => (input, index),
     };
@@ -66,8 +75,13 @@ pub fn output(env: &Env, a: &Activation, wire: WireId, mark: Value, last: bool) 
     let mut locals = fresh_locals(m, body, code.locals);
     locals[0] = Value::Msg(MsgRef::Frame(m.inputs[to.index()].unit));
     locals[1] = mark;
-    if m.inputs[to.index()].indexed {
+    let input = &m.inputs[to.index()];
+    if input.indexed {
         locals[2] = Value::Int(index.into())
+    }
+    for (k, f) in input.state.iter().enumerate() {
+        let given = state.iter().find(|s| s.0 == *f).map(|s| s.1.clone());
+        locals[input.first_field() + k] = given.unwrap_or_else(|| entry::begins_with(m, *f));
     }
     let before = a.with_frame(|f| f.clone())?;
     let inner = Env { this: None, item: None, acc: None, ..*env };
@@ -99,11 +113,17 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
         }),
         Act::Plain(FrameAct::Restore { copy }) => a.with_frame(|f| f.restore(*copy as usize)),
         Act::Plain(FrameAct::Checksum { layer }) => a.with_frame(|f| f.resum(m, *layer as usize)),
-        Act::Plain(FrameAct::Send { port, index, mark, last }) => {
+        Act::Plain(FrameAct::Send { port, index, mark, state, last }) => {
             let here = Env { locals, ..*env };
             let mark = mark.as_ref().map_or(Ok(0), |e| here.int(e))? as u32;
-            send(m, a, *port, here.int(index)? as u32, mark, *last)
+            let state = carried(&here, state)?;
+            send(m, a, (*port, here.int(index)? as u32), (mark, state), *last)
         }
         Act::Plain(FrameAct::Insert { .. } | FrameAct::Payload { .. }) => internal("an act whose code is missing"),
     }
+}
+
+/// The values of the state that goes with a packet.
+pub fn carried(here: &Env, state: &[Carried]) -> Res<entry::State> {
+    state.iter().map(|c| Ok((c.field, here.eval(&c.value)?))).collect()
 }

@@ -32,6 +32,7 @@ impl Frame {
             instance: u32::from(f.instance),
             time: f.time,
             mark: if m.is_queue(PortId(f.port.into())) { f.out } else { 0 },
+            state: Vec::new(),
             head: f.head as usize,
             tail: f.tail as usize,
             cut,
@@ -39,6 +40,9 @@ impl Frame {
             raw: std::ptr::null_mut(),
             kept: Vec::new(),
         };
+        // Nothing of it has crossed its queue.
+        let part = m.carries(PortId(f.port.into())).map(|c| c.part);
+        let layers = if part == Some(FramePart::Nothing) { &[][..] } else { layers };
         let mut net = None;
         for (n, l) in layers.iter().enumerate() {
             if let Some((p, beyond)) = frame.layer(grammar, n, l, net, fault) {

@@ -4,6 +4,7 @@
 pub mod acts;
 mod checksum;
 mod edit;
+pub mod entry;
 mod headers;
 
 use super::message::Message;
@@ -36,6 +37,8 @@ pub struct Frame {
     pub time: u64,
     /// Of one that comes from a queue.
     pub mark: u32,
+    /// The state that it brings from there.
+    pub state: entry::State,
     /// Free bytes before and behind.
     pub head: usize,
     pub tail: usize,
@@ -89,6 +92,11 @@ impl Frame {
         }
         kept.truncate(n);
         self.kept = kept;
+    }
+
+    /// Where the last header that is there ends.
+    fn top(&self) -> u32 {
+        self.top as u32
     }
 
     /// The runtime's frame becomes this one; where it lies.

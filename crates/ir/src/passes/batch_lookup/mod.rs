@@ -159,7 +159,8 @@ fn header_reuse(m: &Module, unit: UnitId, body: &Body, sites: &[&Expr], unused: 
             || matches!(
                 &s.kind,
                 StmtKind::SendFrame { .. } | StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. }
-            );
+            )
+            || asks_for_end(m, &s.kind);
         if !sets(s, unused) {
             walk::stmt_exprs(&s.kind, &mut |e| reads.expr(e))
         }
@@ -169,6 +170,12 @@ fn header_reuse(m: &Module, unit: UnitId, body: &Body, sites: &[&Expr], unused: 
     } else {
         HeaderReuse::Places(reads.places.into_iter().collect())
     }
+}
+
+/// Whether a statement must know where the headers end.
+fn asks_for_end(m: &Module, s: &StmtKind) -> bool {
+    let StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } = s else { return false };
+    m.carries(*port).is_some_and(|c| matches!(c.part, FramePart::Headers(_)))
 }
 
 struct Reads<'a> {

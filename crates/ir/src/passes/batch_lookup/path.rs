@@ -1,8 +1,6 @@
 //! Facts that hold on the path to a statement of a handler: conditions, and values of locals over
 //! the frame alone.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of StmtKind")]
-
 use super::is_masked;
 use crate::packed_keys::is_core_table;
 use crate::plans::{keyed, StmtPath, TableLookup};
@@ -79,6 +77,7 @@ pub(super) struct FirstUse<'b> {
 impl PathState {
     /// Looks for the use, statement by statement; leaves the state as it is there, or behind the
     /// block.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn first_use<'b>(&mut self, m: &Module, goal: Goal, rest: Rest<'b>) -> Option<FirstUse<'b>> {
         for (n, s) in rest.stmts.iter().enumerate() {
             let faults = ends_by_fault(s);
@@ -145,10 +144,7 @@ impl PathState {
     /// A use of a table that can be made ahead, and the local that a lookup sets.
     fn usable(&self, m: &Module, s: &StmtKind, at: Vec<u32>) -> Option<(TableLookup, Option<LocalId>)> {
         let (table, key) = keyed(s)?;
-        let dst = match s {
-            StmtKind::TableGet { dst, .. } => Some(*dst),
-            _ => None,
-        };
+        let dst = if let StmtKind::TableGet { dst, .. } = s { Some(*dst) } else { None };
         let kind =
             self.missed.is_none() && is_core_table(m, &m.tables[table.index()]) || dst.is_some() && is_masked(m, table);
         if !self.exact || self.changed || key.may_fault() || !kind {
@@ -172,6 +168,7 @@ impl PathState {
     }
 
     /// Locals that a statement sets are not known behind it.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn forget(&mut self, s: &Stmt) {
         each(s, &mut |s| {
             let mut set = |l: LocalId| {
@@ -252,6 +249,7 @@ fn ends_by_fault(s: &Stmt) -> bool {
 
 /// An expression over the frame alone, locals replaced by what they were set to; None if it needs
 /// more.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn over_frame(e: &Expr, known: &Known) -> Option<Expr> {
     use ExprKind::*;
     let kind = match &*e.kind {

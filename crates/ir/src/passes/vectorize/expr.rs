@@ -1,7 +1,5 @@
 //! Expressions over sixteen frames.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of BinOp and ExprKind")]
-
 use super::value::{constant, span, zero, Value};
 use super::Vectorizer;
 use crate::layout::int_of;
@@ -9,6 +7,7 @@ use crate::plans::{BinaryOp, Compare, MaskRef, VectorOp};
 use crate::*;
 
 /// The operation of a vector for one of the language.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn vector_op(op: BinOp) -> Option<BinaryOp> {
     match op {
         BinOp::Add => Some(BinaryOp::Add),
@@ -55,6 +54,7 @@ impl<'a> Vectorizer<'a> {
     }
 
     /// None: it has no form for vectors.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(super) fn expr(&mut self, e: &Expr) -> Option<Value> {
         use ExprKind as E;
         let width = int_of(self.m, e.ty);
@@ -151,6 +151,7 @@ impl<'a> Vectorizer<'a> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn binary(&mut self, op: BinOp, a: &Expr, b: &Expr, width: Option<(u8, bool)>) -> Option<Value> {
         match op {
             BinOp::And => {
@@ -174,11 +175,13 @@ impl<'a> Vectorizer<'a> {
                 let (x, Value::Const(by), (bits, _)) = (self.expr(a)?, self.expr(b)?, width?) else { return None };
                 let bits = u32::from(bits.min(32));
                 let (by, most) = (u32::try_from(by).ok().filter(|by| *by < bits)?, span(&x)?.1);
-                match op {
-                    BinOp::Shl if most << by > u64::MAX >> (64 - bits) => None,
-                    BinOp::Shl => self.shifted_up(&x, by),
-                    _ => self.shifted_down(&x, by),
+                if op != BinOp::Shl {
+                    return self.shifted_down(&x, by);
                 }
+                if most << by > u64::MAX >> (64 - bits) {
+                    return None;
+                }
+                self.shifted_up(&x, by)
             }
             op => {
                 let (x, y) = (self.expr(a)?, self.expr(b)?);
@@ -187,6 +190,7 @@ impl<'a> Vectorizer<'a> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn compared(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Option<Value> {
         if int_of(self.m, a.ty).is_none_or(|t| t.1) && *self.m.ty(a.ty) != Ty::Ip {
             return None;

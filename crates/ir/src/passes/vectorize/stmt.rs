@@ -46,7 +46,7 @@ impl<'a> Vectorizer<'a> {
                 }
             }
             StmtKind::TableGet { table, key, dst } => self.lookup(*table, key, *dst, when)?,
-            StmtKind::Frame { frame: LocalId(0), act: FrameAct::Send { port, index, mark: None, last: true } } => {
+            StmtKind::Frame { frame: LocalId(0), act: FrameAct::Send { port, index, mark: None, last: true, .. } } => {
                 let ExprKind::Int(instance) = *index.kind else { return None };
                 let to = Destination { port: *port, instance: u32::try_from(instance).ok()? };
                 self.steps.push(VectorStep::Send(to, when));

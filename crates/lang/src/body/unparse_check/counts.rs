@@ -6,6 +6,7 @@ use super::super::unparse_check::constraints::same_sum;
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
 use crate::body::destination::Joined;
+use crate::body::wrong_value::Wrong;
 use crate::compiler::R;
 use crate::ir_builder as build;
 use crate::ty::Ty;
@@ -40,7 +41,7 @@ impl Lower<'_, '_> {
         } else {
             crate::fold::fold(&self.cx.m, &build::cmp(BinOp::Eq, items, n))
         };
-        self.valid_because(ok, FaultKind::CONSTRAINT, span, "its count says otherwise")
+        self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Items("its count says otherwise"))
     }
 
     /// No more items than the list may have.
@@ -53,7 +54,7 @@ impl Lower<'_, '_> {
             _ => return Ok(()),
         };
         let ok = crate::fold::fold(&self.cx.m, &build::cmp(BinOp::Le, items, build::u64(max.into())));
-        self.valid_because(ok, FaultKind::TOO_LONG, span, &format!("the list has at most {max} items"))
+        self.valid_because(ok, FaultKind::TOO_LONG, span, Wrong::Items(&format!("the list has at most {max} items")))
     }
 
     /// Bytes that `join` has put together of anything: whether they are items is seen when they are

@@ -14,11 +14,6 @@
 //! appended item with a computed name. Then the unit's own grammar parses the changed message again
 //! before it is sent. The result of that parse gives the answer.
 
-#![allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "its functions look for a few kinds of FieldKind, ExprKind and StmtKind"
-)]
-
 use super::super::Lower;
 use crate::compiler::{R, T_U64};
 use crate::ir_builder as build;
@@ -83,6 +78,7 @@ impl Lower<'_, '_> {
     }
 
     /// `taken`: under which condition the fields are there.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn fields_owed(&mut self, c: &mut Changed, body: &[FieldId], taken: &X) -> R<()> {
         for f in body {
             let field = self.field_ir(c.unit, *f);
@@ -131,9 +127,9 @@ impl Lower<'_, '_> {
 
     /// The case as which this one is passed on, if the grammar says that it is another.
     fn passed_as(&self, unit: ir::UnitId, case: &ir::Case) -> Option<usize> {
-        case.fields.iter().find_map(|f| match self.field_ir(unit, *f).kind {
-            FieldKind::Pass { how: ir::Pass::As { case, .. } } => Some(case as usize),
-            _ => None,
+        case.fields.iter().find_map(|f| {
+            let FieldKind::Pass { how: ir::Pass::As { case, .. } } = self.field_ir(unit, *f).kind else { return None };
+            Some(case as usize)
         })
     }
 
@@ -362,6 +358,7 @@ impl Lower<'_, '_> {
     }
 
     /// A call as the expression that the function gives, if it is no more than that.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn called(&self, f: ir::FuncId, args: &[X]) -> Option<X> {
         let FuncBody::Body(body) = &self.cx.m.funcs.get(f.index())?.body else { return None };
         let mut known: Vec<(LocalId, X)> =
@@ -409,6 +406,7 @@ fn appended_name(body: &ir::Block) -> Option<&X> {
 }
 
 /// The grammar's own fields become the message's.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn reroot(e: &mut X, msg: LocalId) {
     match &mut *e.kind {
         K::Read(p)

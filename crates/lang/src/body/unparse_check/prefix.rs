@@ -6,6 +6,7 @@
 
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
+use crate::body::wrong_value::Wrong;
 use crate::compiler::{R, T_BOOL, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;
@@ -92,7 +93,7 @@ impl Lower<'_, '_> {
             ok,
             FaultKind::CONSTRAINT,
             span,
-            "the field before it has no end of its own: the receiver would take this for more of it",
+            Wrong::Beginning("the field before it has no end of its own: the receiver would take this for more of it"),
         )
     }
 
@@ -101,12 +102,7 @@ impl Lower<'_, '_> {
         let same = self.begin_with(parts, literal);
         let ok = crate::fold::fold(&self.cx.m, &build::not(build::and(when, same)));
         let shown = String::from_utf8_lossy(literal).escape_debug().to_string();
-        self.valid_because(
-            ok,
-            FaultKind::CONSTRAINT,
-            span,
-            &format!("it begins with \"{shown}\", which the receiver would read as something else"),
-        )
+        self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Beginning(&format!("it begins with \"{shown}\"")))
     }
 
     fn begin_with(&mut self, parts: &[Part], mut literal: &[u8]) -> X {

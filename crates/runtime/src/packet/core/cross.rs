@@ -6,14 +6,27 @@
 use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD};
 use crate::engine::common::monotonic;
-use crate::packet::batch::{bytes, prefetch, Batch, Buf, BATCH, NONE};
+use crate::packet::batch::{prefetch, Batch, Buf, BATCH};
 use crate::packet::crossing::{Item, Next};
 use crate::stats::NO_PLACE;
+use wireloom_ir::FramePart;
 
 impl PacketCore {
     /// Whether all that was sent to other segments has found room.
     pub(super) fn settle(&mut self) -> bool {
-        self.crossings.settle(&mut self.mesh)
+        let settled = self.crossings.settle(&mut self.mesh);
+        self.take_back();
+        settled
+    }
+
+    /// Buffers whose frames have gone to another process, and frames that it will not take.
+    fn take_back(&mut self) {
+        while let Some(buf) = self.crossings.spent.pop() {
+            self.pool.put(buf);
+        }
+        while let Some(port) = self.crossings.lost.pop() {
+            self.frame_stats(port).discarded.add(1);
+        }
     }
 
     /// Frames that are sent from now on are not earlier than that.
@@ -39,16 +52,11 @@ impl PacketCore {
     /// A frame leaves for another segment.
     pub(super) fn cross(&mut self, k: usize, f: wl_frame, buf: Buf) {
         // Frames that nobody gives back are shown again by their port.
-        let kept = if buf == NONE {
-            let copy = self.pool.store(bytes(&f));
-            copy.map(|(b, c)| (b, wl_frame { p: c.p, head: c.head, tail: c.tail, ..f }))
-        } else {
-            Some((buf, f))
-        };
-        let Some((buf, frame)) = kept else {
+        let Some((buf, frame)) = self.owned(self.crossings.port(k), f, buf) else {
             self.frame_stats(self.crossings.port(k)).discarded.add(1);
             return self.count_fault(WL_F_OVERLOAD, NO_PLACE);
         };
+        self.entries.give(&self.pool, buf, self.popped.serving);
         let taken = self.crossings.send(k, Item { frame, buf, now: self.now });
         let s = self.frame_stats(self.crossings.port(k));
         if taken {
@@ -58,6 +66,7 @@ impl PacketCore {
             s.discarded.add(1);
             self.pool.put(buf);
         }
+        self.take_back();
     }
 
     /// When the next frame of another segment comes, at the earliest.
@@ -162,11 +171,15 @@ impl PacketCore {
         let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
         let from = &mut self.crossings.from[k];
         let (port, instance, handler) = (from.port, from.instance, from.handler);
+        let seen = self.app.app.desc.ports[usize::from(port)].part != FramePart::Nothing;
         let mut size = 0;
         while batch.room() > 0 {
-            let Some(Item { frame: f, buf, .. }) = from.take(now) else { break };
-            prefetch(f.p);
+            let Some(Item { frame: f, buf, .. }) = from.take(now, &mut self.pool) else { break };
+            if seen {
+                prefetch(f.p);
+            }
             size += u64::from(f.n);
+            self.entries.take(&self.pool, buf, batch.len(), false);
             batch.push(buf, wl_frame { port, instance, out: f.mark(), ..f });
         }
         let busy = !batch.is_empty();

@@ -6,6 +6,7 @@
 //! app that changes frames gets copies, and a frame that an app sends is copied. Buffers that cross
 //! cores carry a count of their holders.
 
+use super::entries::EntryOf;
 use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD, WL_GONE};
 use crate::packet::batch::{bytes, Batch, Buf};
@@ -301,6 +302,7 @@ impl PacketCore {
                 _ => self.stage_of(batch, k),
             }
         }
+        self.entries.of = EntryOf::Buffer;
         batch.clear();
         self.flush();
     }
@@ -308,6 +310,7 @@ impl PacketCore {
     /// Stages a frame of the batch at hand, or, if others need it, a copy.
     pub(super) fn stage_of(&mut self, batch: &Batch, k: usize) {
         let (frame, buf) = (self.whole(batch, k), batch.bufs[k]);
+        self.entries.of = EntryOf::Frame(k);
         if self.shared >> k & 1 == 0 {
             return self.stage(frame, buf);
         }

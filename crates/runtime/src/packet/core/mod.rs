@@ -5,6 +5,7 @@
 //! functions) stage frames and count, and never run program code.
 
 mod cross;
+mod entries;
 mod fan_out;
 mod host;
 mod queues;
@@ -200,6 +201,7 @@ pub struct PacketCore {
     /// By port: whether it is a queue of the program; empty: none is.
     queues: Vec<bool>,
     popped: queues::Popped,
+    entries: entries::Entries,
     now: u64,
     wall_offset: u64,
     capture: Option<u64>,
@@ -268,6 +270,7 @@ impl PacketCore {
             touched: Vec::with_capacity(p.ends.len()),
             queues: if queues.contains(&true) { queues } else { Vec::new() },
             popped: queues::Popped::default(),
+            entries: entries::Entries::new(app.app.desc.entry as usize),
             ends: p.ends,
             loops: (0..p.inputs.len()).filter(|i| p.inputs[*i].looped).collect(),
             inputs: p.inputs,
@@ -490,6 +493,7 @@ impl PacketCore {
         }
         let (run, this, wl) = (self.packets.batch, self.packets.this, self.enter());
         let (frames, n) = (batch.frames.as_mut_ptr(), batch.len() as u32);
+        self.show_entries(frames);
         // SAFETY: the frames are this core's own; host functions reach the core through `rt`, set
         // by `enter`, and `self` is not used until the program returns.
         unsafe { run(this, wl, handler, frames, n) };

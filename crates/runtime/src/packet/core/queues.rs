@@ -62,6 +62,7 @@ impl PacketCore {
         }
         self.stage_moved();
         let outer = (self.current, self.staged, self.copied, self.missing, self.shared, self.app.wl.at);
+        let entries = (self.app.wl.frames, self.app.wl.entries, self.entries.of);
         // A frame from a queue is this app's alone.
         self.shared = 0;
         self.popped.serving = true;
@@ -73,6 +74,7 @@ impl PacketCore {
                     break;
                 }
                 self.popped.frames.pop_front();
+                self.entries.take(&self.pool, buf, batch.len(), true);
                 batch.push(buf, f);
             }
             let Some(first) = batch.frames.first() else { break };
@@ -85,6 +87,7 @@ impl PacketCore {
         self.popped.batch = batch;
         self.popped.serving = false;
         (self.current, self.staged, self.copied, self.missing, self.shared, self.app.wl.at) = outer;
+        (self.app.wl.frames, self.app.wl.entries, self.entries.of) = entries;
         true
     }
 
@@ -132,6 +135,10 @@ impl PacketCore {
 
     /// A frame for a queue goes there at once, so that whoever asks next sees it.
     pub(super) fn enqueue(&mut self, end: usize, f: wl_frame, buf: Buf) {
+        let has_room = self.ends[end].port.queue().is_some_and(|q| q.has_room());
+        let owned = if has_room { self.owned(self.ends[end].of, f, buf) } else { Some((buf, f)) };
+        let Some((buf, f)) = owned else { return self.count_sent(end, 1, Sent::default()) };
+        self.entries.give(&self.pool, buf, self.popped.serving);
         let Some(queue) = self.ends[end].port.queue() else { return self.pool.put(buf) };
         let taken = queue.push(&mut self.pool, buf, f);
         self.count_sent(end, 1, Sent::default().and(&f, taken));

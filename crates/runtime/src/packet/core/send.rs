@@ -1,6 +1,7 @@
 //! In: a program's decisions on a batch, and copies that it sends. Out: frames staged at their
 //! ports or for other cores, or returned to the pool.
 
+use super::entries::EntryOf;
 use super::{PacketCore, Route};
 use crate::abi::{wl_frame, wl_left, WL_F_OVERLOAD, WL_GONE};
 use crate::packet::batch::{bytes, Batch, BATCH};
@@ -95,9 +96,13 @@ impl PacketCore {
             match batch.frames[k].out {
                 WL_GONE => self.pool.put(batch.bufs[k]),
                 _ if k < self.staged => {}
-                _ => self.stage(self.whole(batch, k), batch.bufs[k]),
+                _ => {
+                    self.entries.of = EntryOf::Frame(k);
+                    self.stage(self.whole(batch, k), batch.bufs[k])
+                }
             }
         }
+        self.entries.of = EntryOf::Buffer;
         batch.clear();
         self.flush();
     }
@@ -110,7 +115,9 @@ impl PacketCore {
         }
         match self.way(leaving.out) {
             // Of what waits in queues, dropped frames are given back one by one.
-            Some(Route::Here(end)) if !self.ends[end].queue || leaving.frames == of as u64 => Some(end),
+            // So do frames whose entries go along.
+            Some(Route::Here(end)) if !self.ends[end].queue => Some(end),
+            Some(Route::Here(end)) if leaving.frames == of as u64 && self.entries.bytes == 0 => Some(end),
             _ => None,
         }
     }
@@ -299,7 +306,8 @@ impl PacketCore {
     pub(super) fn copy_out(&mut self, port: u32, instance: u32, data: &[u8]) {
         self.stage_moved();
         let (time, missing, undone) = self.copied_from(data.as_ptr());
-        match self.pool.store(data) {
+        self.entries.of = EntryOf::Copy;
+        match self.copied_part(port as usize, data) {
             Some((buf, mut f)) => {
                 if !undone.is_nothing() {
                     self.pool.set_undone(buf, undone);
@@ -320,6 +328,7 @@ impl PacketCore {
                 }
             }
         }
+        self.entries.of = EntryOf::Buffer;
     }
 
     /// The time of the frame that begins here, of the batch at hand or new. Then the bytes that a
@@ -353,6 +362,7 @@ impl PacketCore {
                 self.stage_of(batch, k);
             }
         }
+        self.entries.of = EntryOf::Buffer;
         self.staged = last + 1;
     }
 }

@@ -1,0 +1,96 @@
+//! The state that cores show to each other: how far each has come, its time, and whether it sleeps.
+//!
+//! Each core writes its own place and reads the others'. The places lie in memory of the process, or
+//! in memory that two processes share ([`super::nic`]).
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::Arc;
+
+/// How far a core has come; it goes on to greater ones only.
+pub mod stage {
+    pub const READY: u32 = 1;
+    /// Its inputs have ended.
+    pub const POLLED: u32 = 2;
+    pub const HANDLED: u32 = 3;
+}
+
+/// What a core publishes to its receivers.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub struct Upstream {
+    pub clock: AtomicU64,
+    pub ended: AtomicBool,
+}
+
+/// What it tells all.
+#[repr(C, align(64))]
+#[derive(Default)]
+struct Told {
+    stage: AtomicU32,
+    sleeping: AtomicBool,
+}
+
+#[repr(C, align(128))]
+#[derive(Default)]
+pub struct Place {
+    upstream: Upstream,
+    told: Told,
+}
+
+/// Memory that outlives a board within it.
+pub trait Memory: Send + Sync {
+    fn places(&self) -> &[Place];
+}
+
+impl Memory for Vec<Place> {
+    fn places(&self) -> &[Place] {
+        self
+    }
+}
+
+#[derive(Clone)]
+pub struct Board(Arc<dyn Memory>);
+
+impl Board {
+    pub fn new(cores: usize) -> Board {
+        Board(Arc::new((0..cores).map(|_| Place::default()).collect::<Vec<_>>()))
+    }
+
+    pub fn within(memory: Arc<dyn Memory>) -> Board {
+        Board(memory)
+    }
+
+    pub fn cores(&self) -> usize {
+        self.0.places().len()
+    }
+
+    pub fn upstream(&self, core: usize) -> &Upstream {
+        &self.0.places()[core].upstream
+    }
+
+    /// A core has come so far.
+    pub fn reach(&self, core: usize, stage: u32) {
+        self.0.places()[core].told.stage.fetch_max(stage, SeqCst);
+    }
+
+    /// Cores that have come so far.
+    pub fn reached(&self, stage: u32) -> usize {
+        self.0.places().iter().filter(|p| p.told.stage.load(SeqCst) >= stage).count()
+    }
+
+    pub fn sleeps(&self, core: usize) -> bool {
+        self.0.places()[core].told.sleeping.load(SeqCst)
+    }
+
+    pub fn set_sleeping(&self, core: usize, sleeping: bool) {
+        self.0.places()[core].told.sleeping.store(sleeping, SeqCst);
+    }
+
+    /// A core begins anew.
+    pub fn forget(&self, core: usize) {
+        let p = &self.0.places()[core];
+        p.told.stage.store(0, SeqCst);
+        p.told.sleeping.store(false, SeqCst);
+        p.upstream.ended.store(false, SeqCst);
+    }
+}
