@@ -403,7 +403,7 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
     };
     let Some(unit) = h.on.frame_unit() else { return };
     // SAFETY: by contract.
-    let tell = |kind: u16, place: u32| unsafe {
+    let tell = move |kind: u16, place: u32| unsafe {
         if let Some(count) = (*(*core).host).fault {
             count(core, u32::from(kind), place)
         }

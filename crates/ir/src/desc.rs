@@ -184,6 +184,9 @@ pub struct PortDesc {
     /// Of a queue: the part of the frame that crosses.
     #[serde(default)]
     pub part: crate::FramePart,
+    /// And bytes of its entries ([`crate::layout::Entry`]).
+    #[serde(default)]
+    pub entry: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

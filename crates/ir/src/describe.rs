@@ -108,6 +108,7 @@ fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings
         sent: is_sent_to(m, n),
         senders: senders.map(|s| s.0).collect(),
         part: p.carries.part,
+        entry: crate::layout::Entry::of(m, &p.carries).bytes,
     }
 }
 

@@ -287,6 +287,7 @@ mod tests {
             sent: true,
             senders: Vec::new(),
             part: wireloom_ir::FramePart::Whole,
+            entry: 0,
         };
         Desc {
             app: "a".into(),

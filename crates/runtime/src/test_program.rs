@@ -293,6 +293,7 @@ fn desc(exclusive: bool) -> Desc {
         sent: true,
         senders: Vec::new(),
         part: wireloom_ir::FramePart::Whole,
+        entry: 0,
     };
     let on = |on| HandlerDesc {
         name: format!("{on:?}"),

@@ -15,7 +15,7 @@ use super::crossing::{self, Crossings};
 use super::hooked::Hooked;
 use super::loop_port::Loop;
 use super::memory::{Frames, Memory};
-use super::nic::{LinkIn, LinkOut, Side, Way};
+use super::nic::{Carried, LinkIn, LinkOut, Side, Way};
 use super::null_port::Null;
 use super::options::{of_each, Options};
 use super::pcap::{self, Link, Reader, Style, Writer};
@@ -584,12 +584,13 @@ impl Opening<'_> {
         let joint = self.options.joint.clone();
         for from in from {
             if let Some((joint, way)) = joint.as_ref().and_then(|j| Some((j, j.layout.way(p, i, from)?))) {
+                let carried = Carried::new(self.region.clone(), &self.app.desc.ports[p]);
                 let out = joint.layout.ways[way].to_card == (joint.side == Side::Cpu);
                 if out {
-                    let k = self.plans[from].crossings.join_out(home, LinkOut::new(joint, way), &plan);
+                    let k = self.plans[from].crossings.join_out(home, LinkOut::new(joint, way, carried), &plan);
                     self.plans[from].routes[p][i] = Route::Segment(k);
                 } else {
-                    self.plans[home].crossings.join_in(from, LinkIn::new(joint, way), &plan);
+                    self.plans[home].crossings.join_in(from, LinkIn::new(joint, way, carried), &plan);
                 }
                 continue;
             }

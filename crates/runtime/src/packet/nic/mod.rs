@@ -30,7 +30,7 @@ mod tell;
 
 pub use agent::{Agent, Work};
 pub use layout::{Side, Way};
-pub use link::{LinkIn, LinkOut};
+pub use link::{Carried, LinkIn, LinkOut};
 pub use meter::{Cost, Link, PARAMETERS};
 pub use mirror::Tables;
 pub use peer::{Peer, Served};

@@ -1,7 +1,7 @@
 //! A ring of entries in memory that two processes share: one producer, one consumer, no locks.
 //!
 //! ```text
-//! slot: status u64 | len u32 | wire u32 | mark u32 | – | time u64 | now u64 | check u64 | bytes …
+//! slot: status u64 | len u32 | wire u32 | mark u32 | n u32 | time u64 | now u64 | check u64 | bytes …
 //! ```
 //!
 //! Each slot has a status word, which says whose it is: `4 n` is free for the entry number n,
@@ -22,6 +22,8 @@ use std::sync::Arc;
 /// Bytes before the content, in the first slot of an entry and in the others.
 const HEAD: usize = 48;
 const MORE_HEAD: usize = 16;
+/// Most bytes of a queue's entry.
+pub const ENTRY_MAX: usize = 128;
 /// A consumer that finds nothing looks at the producer's position after so many looks.
 const LOOKS: u32 = 64;
 
@@ -182,21 +184,28 @@ impl Memory {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
+    /// Bytes of the content: of a queue's entry, and of the frame as far as it crosses.
     pub len: u32,
     pub wire: u32,
     pub mark: u32,
-    spare: u32,
+    /// Bytes of the frame.
+    pub n: u32,
     pub time: u64,
     pub now: u64,
 }
 
 impl Head {
     pub fn new(len: u32, wire: u32, mark: u32, time: u64, now: u64) -> Head {
-        Head { len, wire, mark, spare: 0, time, now }
+        Head { len, wire, mark, n: len, time, now }
     }
 
     fn check(&self, n: u64) -> u64 {
-        let words = [u64::from(self.len) << 32 | u64::from(self.wire), u64::from(self.mark), self.time, self.now];
+        let words = [
+            u64::from(self.len) << 32 | u64::from(self.wire),
+            u64::from(self.n) << 32 | u64::from(self.mark),
+            self.time,
+            self.now,
+        ];
         words
             .iter()
             .fold(n ^ 0x9E37_79B9_7F4A_7C15, |sum, w| (sum ^ w).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29))
@@ -382,7 +391,7 @@ impl Consumer {
     fn checked(&self, n: u64) -> Option<Head> {
         // SAFETY: behind the status, within the slot. Whatever the bytes are, they are numbers.
         let Checked { head, check } = unsafe { self.m.slot(n).add(8).cast::<Checked>().read_volatile() };
-        if check != head.check(n) || head.len as usize > FRAME_MAX {
+        if check != head.check(n) || head.len as usize > FRAME_MAX + ENTRY_MAX || head.n as usize > FRAME_MAX {
             return None;
         }
         let slots = self.m.form.slots_for(head.len as usize) as u64;
