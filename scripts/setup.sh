@@ -51,6 +51,9 @@ if [ "${1:-demo}" = test ]; then
     need ethtool ethtool
     need iperf3 iperf3
     need nfcapd nfdump
+    need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+    [ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || missing+=(libc6-dev-arm64-cross)
+    need qemu-aarch64 qemu-user
     /usr/bin/python3 -c 'import cryptography' 2>/dev/null || python3 -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
     /usr/bin/python3 -c 'import scapy' 2>/dev/null || python3 -c 'import scapy' 2>/dev/null || missing+=(python3-scapy)
     python3 -c 'import prometheus_client' 2>/dev/null || /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null || missing+=(python3-prometheus-client)
@@ -60,6 +63,10 @@ fi
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: Rust is missing; install it from your distribution or with rustup, then run this again" >&2
     exit 1
+fi
+# Rust's own library for a card's processor; where rustup is not the source of Rust its test is skipped.
+if [ "${1:-demo}" = test ] && command -v rustup >/dev/null 2>&1; then
+    rustup target list --installed | grep -q aarch64-unknown-linux-gnu || rustup target add aarch64-unknown-linux-gnu || true
 fi
 clang=$(clang_here)
 

@@ -132,19 +132,8 @@ WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now
 WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 && now + 1 > (idle) ? now + 1 - (idle) : 1; } \
 WL_INLINE uint64_t map##_index_here(const struct map##_line *line, const struct map##_key *k) { \
     uint64_t at = (slots); \
-    if ((keys) > WL_FEW) { \
-        _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
-            if (WL_SAME(keys, map##_key_words(k->w), line->slot[i].key, k->w) && line->slot[i].used) { at = i; break; } \
-        } \
-        return at ^ wl_unknown; \
-    } \
-    /* All slots are looked at, without branches: their cache lines come at the same time. */ \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
-        uint64_t other = 0, used = line->slot[i].used; \
-        _Pragma("unroll") for (unsigned j = 0; j < (keys); j++) other |= line->slot[i].key[j] ^ k->w[j]; \
-        uint64_t is = (~(other | (0 - other)) & (used | (0 - used))) >> 63; \
-        WL_KEEP(is); \
-        at -= is * ((slots) - i); \
+        if (WL_SAME(keys, map##_key_words(k->w), line->slot[i].key, k->w) && line->slot[i].used) { at = i; break; } \
     } \
     return at ^ wl_unknown; \
 } \
@@ -322,6 +311,12 @@ __attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_
     if (!found || !counted || w.place & WL_HAD_EXPIRED) __sync_fetch_and_add(&map##_entries, -1); \
     return found ? w.place : 0; \
 } \
+/* The same, with an entry that makes room. */ \
+__attribute__((noinline)) uint64_t map##_elsewhere(const struct map##_key *k, uint64_t hash, uint64_t now) { \
+    uint64_t place = k ? map##_room(k, hash, now) : 0; \
+    for (uint32_t j = 0; j <= WL_OTHERS && !place; j++) place = map##_evict(k, hash, now, j); \
+    return place; \
+} \
 /* The slot of a new entry, whose line is locked. */ \
 WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, const wl_held *at) { \
     struct map##_line *line = at->line; \
@@ -338,8 +333,7 @@ WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, cons
         } \
         __sync_fetch_and_add(&map##_entries, -1); \
     } \
-    uint64_t place = map##_room(k, at->hash, x->core->now); \
-    if (lru) for (uint32_t j = 0; j <= WL_OTHERS && !place; j++) place = map##_evict(k, at->hash, x->core->now, j); \
+    uint64_t place = (lru) ? map##_elsewhere(k, at->hash, x->core->now) : map##_room(k, at->hash, x->core->now); \
     line = map##_at(WL_LINE_OF(place)); \
     i = WL_SLOT_OF(place); \
     if (!place || !line || i >= (slots)) { x->state->table[number][WL_REJECTED]++; return NULL; } \

@@ -597,7 +597,7 @@ fn packet_apps_that_cannot_start_say_why() {
 fn hostile_sockets_hold_nobody_up() {
     use std::io::Write;
     use std::os::unix::net::{UnixListener, UnixStream};
-    let app = firewall("hostile", &[]);
+    let app = firewall("hostile-sockets", &[]);
     let at = |name: &str| app.folder.join("wireloom").join(name);
     // One takes no connection: its queue is full.
     let full = UnixListener::bind(at("full-1.sock")).expect("a socket");

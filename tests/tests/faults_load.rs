@@ -201,7 +201,7 @@ fn a_crowd_leaves_descriptors_for_requests() {
         });
         for request in [GET, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"] {
             let head = first.send(request).take_head();
-            assert!(head.starts_with("HTTP/1.1 200 "), "{engine}: {head}");
+            assert!(head.starts_with("http/1.1 200 "), "{engine}: {head}");
             first.take_until(b"done");
         }
         for c in &mut crowd[..40] {
@@ -209,7 +209,7 @@ fn a_crowd_leaves_descriptors_for_requests() {
         }
         for c in &mut crowd[..40] {
             let head = c.take_head();
-            assert!(head.starts_with("HTTP/1.1 200 "), "{engine}: {head}");
+            assert!(head.starts_with("http/1.1 200 "), "{engine}: {head}");
         }
         let status = admin::status(page);
         let servers = admin::port_of(&status, "backend")["backends"].as_array().cloned().unwrap_or_default();

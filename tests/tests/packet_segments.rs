@@ -13,7 +13,7 @@ use wireloom_tests::programs::{checked_both, compiled, interpreted, no_internal_
 use wireloom_tests::{free_port, Process, Wireloom};
 
 /// Three segments on two cores. `DEPTH` stands for a depth, `HOW` for `lossless` or `lossy`.
-const CHAIN: &str = r#"
+pub const CHAIN: &str = r#"
 /// Lets one packet pass each millisecond.
 element Pace {
     in  x: packet
@@ -84,7 +84,7 @@ element Tell {
 }
 "#;
 
-fn program(depth: &str, how: &str) -> String {
+pub fn program(depth: &str, how: &str) -> String {
     CHAIN.replace("DEPTH", depth).replace("HOW", how)
 }
 
@@ -92,10 +92,10 @@ fn number(said: &str, what: &str) -> u64 {
     said.split_once(what).and_then(|(s, _)| s.rsplit(' ').next()).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-const OUTS: [&str; 3] = ["out", "side", "rest"];
+pub const OUTS: [&str; 3] = ["out", "side", "rest"];
 
 /// Runs the program; answers the frames of every port, the counters, and how many were discarded.
-fn run(folder: &Folder, way: &str, more: &[&str]) -> (Vec<Frames>, String, u64) {
+pub fn run(folder: &Folder, way: &str, more: &[&str]) -> (Vec<Frames>, String, u64) {
     let mut args = vec!["--bind".to_string(), "wire=pcap:@/in.pcap".into()];
     for o in OUTS {
         args.extend(["--bind".into(), format!("{o}=pcap:@/{o}-{way}.pcap")]);
@@ -172,7 +172,7 @@ fn a_lossless_queue_of_two_loses_nothing() {
 }
 
 /// Two ways to the same segment, of which one is shorter; and one that reads a capture of its own.
-const MEET: &str = r#"
+pub const MEET: &str = r#"
 app meet {
     port wire = nic("a"), other = nic("e"), out = nic("b"), side = nic("c"), rest = nic("d")
     queue long { depth 3, lossless }
@@ -231,7 +231,7 @@ fn ways_of_different_lengths_meet() {
 }
 
 /// A segment of two cores, to which the packets of a source always come by the same instance.
-const WIDE: &str = r#"
+pub const WIDE: &str = r#"
 app wide {
     port wire = nic("a"), out = nic("b"), side = nic("c"), rest = nic("d")
     queue parsed { depth DEPTH, instances 3, lossless }

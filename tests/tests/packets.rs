@@ -11,6 +11,7 @@ mod packet_captures;
 mod packet_carries;
 mod packet_live;
 mod packet_mistakes;
+mod packet_nic;
 mod packet_odds;
 mod packet_segments;
 mod packet_sharing;

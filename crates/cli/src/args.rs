@@ -415,6 +415,9 @@ pub struct Explain {
     /// As for `run`: parameters that name the targets of ports.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// As for `run`: a parameter of the modelled link to a NIC.
+    #[arg(long, value_name = "NAME=NUMBER,…")]
+    pub link: Vec<String>,
     /// Show instead which handlers this device can run, and what keeps the others off it.
     #[arg(long, value_enum, value_name = "DEVICE")]
     pub place: Option<PlacementDevice>,

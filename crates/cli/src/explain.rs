@@ -44,7 +44,9 @@ pub fn explain(args: Explain) -> Outcome {
             run::bound(&descs, &args.set, packet::Options { bind, ..packet::Options::default() })?
         }
     };
-    let reports: Vec<String> = apps.iter().map(wireloom_ir::explain::report).collect();
+    let link = packet::nic::Link::of(&args.link)?;
+    let report = |m: &wireloom_ir::Module| wireloom_ir::explain::report(m) + &packet::nic::explained(&m.desc(), &link);
+    let reports: Vec<String> = apps.iter().map(report).collect();
     print!("{}{}", reports.join("\n"), wireloom_ir::explain::clusters(&apps, &bound));
     Ok(())
 }

@@ -69,6 +69,9 @@ pub struct SegmentDesc {
 pub struct NicDesc {
     pub ports: Vec<bool>,
     pub tables: Vec<bool>,
+    /// Bytes of a queue's entries ([`crate::layout::Entry`]), by port.
+    #[serde(default)]
+    pub entries: Vec<u32>,
 }
 
 impl SegmentDesc {
@@ -184,9 +187,6 @@ pub struct PortDesc {
     /// Of a queue: the part of the frame that crosses.
     #[serde(default)]
     pub part: crate::FramePart,
-    /// And bytes of its entries ([`crate::layout::Entry`]).
-    #[serde(default)]
-    pub entry: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

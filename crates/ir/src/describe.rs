@@ -90,9 +90,17 @@ impl crate::Module {
                     nic: s.device == crate::ops::Device::Nic,
                 })
                 .collect(),
-            nic: NicDesc { ports: nic.ports, tables: nic.tables },
+            nic: NicDesc {
+                entries: nic.ports.iter().zip(&self.ports).map(|(_, p)| entry_bytes(self, p)).collect(),
+                ports: nic.ports,
+                tables: nic.tables,
+            },
         }
     }
+}
+
+fn entry_bytes(m: &crate::Module, p: &crate::Port) -> u32 {
+    crate::layout::Entry::of(m, &p.carries).bytes
 }
 
 fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings) -> PortDesc {
@@ -108,7 +116,6 @@ fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings
         sent: is_sent_to(m, n),
         senders: senders.map(|s| s.0).collect(),
         part: p.carries.part,
-        entry: crate::layout::Entry::of(m, &p.carries).bytes,
     }
 }
 

@@ -35,6 +35,25 @@ pub const BOTH: &str = "call_timeout";
 /// Timers of connections are no finer, in nanoseconds.
 pub const TICK: u64 = 1_000_000;
 
+/// Whether an option has an effect on ports that listen, or on ports that connect.
+pub fn applies(name: &str, listen: bool) -> bool {
+    match name {
+        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "read" | "max_outstanding" | "max_answer" => listen,
+        "connect_timeout" | "connect" | "answer_timeout" | "stream_timeout" | "call_timeout" | "call" | "timeout"
+        | "connections" | "pipeline" | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" => !listen,
+        _ => true,
+    }
+}
+
+/// The ports for which an option is whose name [`applies`] to one kind only.
+pub fn where_it_applies(name: &str) -> &'static str {
+    if applies(name, true) {
+        "ports that listen"
+    } else {
+        "ports that connect"
+    }
+}
+
 /// An option's place, and its possible values.
 #[derive(Debug)]
 pub enum Slot<'o> {

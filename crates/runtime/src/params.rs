@@ -60,7 +60,9 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
         }
         if let Some((port, option)) = name.split_once('.') {
             let i = desc.ports.iter().position(|p| p.name == port).ok_or_else(|| no_such("port", port, desc))?;
-            set_option(&mut options[i], option, text).map_err(|e| Error::Param(format!("`{name}={text}`: {e}")))?;
+            let fail = |e: String| Error::Param(format!("`{name}={text}`: {e}"));
+            has_effect(&desc.ports[i], option).map_err(fail)?;
+            set_option(&mut options[i], option, text).map_err(fail)?;
             continue;
         }
         let i = desc.params.iter().position(|p| &p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
@@ -201,6 +203,19 @@ fn example(p: &ParamDesc) -> &'static str {
     }
 }
 
+/// Options of the other kind of port would be taken and never used.
+fn has_effect(port: &PortDesc, option: &str) -> Result<(), String> {
+    let (listen, does) = match port.kind {
+        PortKind::Listen(_) => (true, "listens"),
+        PortKind::Connect(_) => (false, "connects"),
+        PortKind::Frames { .. } => return Ok(()),
+    };
+    if port_options::applies(option, listen) {
+        return Ok(());
+    }
+    Err(format!("`{option}` is for {}, and `{}` {does}", port_options::where_it_applies(option), port.name))
+}
+
 fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), String> {
     let time = |least: u64| match duration(text.trim())? {
         t if t < least => Err(format!("at least {}", explain::duration(least))),
@@ -287,7 +302,6 @@ mod tests {
             sent: true,
             senders: Vec::new(),
             part: wireloom_ir::FramePart::Whole,
-            entry: 0,
         };
         Desc {
             app: "a".into(),

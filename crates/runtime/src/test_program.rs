@@ -293,7 +293,6 @@ fn desc(exclusive: bool) -> Desc {
         sent: true,
         senders: Vec::new(),
         part: wireloom_ir::FramePart::Whole,
-        entry: 0,
     };
     let on = |on| HandlerDesc {
         name: format!("{on:?}"),

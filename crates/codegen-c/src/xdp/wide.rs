@@ -26,8 +26,8 @@ impl Gen<'_> {
 const FEW: usize = 16;
 
 impl<'m> BodyGen<'_, 'm> {
-    /// Text that makes the words of a long key zero into which its parts are put. Of bytes at its end
-    /// that is the last word: those behind them do not count.
+    /// Text that makes the words of a long key zero into which its parts are put. Of bytes at its
+    /// end that is the last word: those behind them do not count.
     pub(super) fn xdp_key_zeros(&self, ty: TyId, words: usize) -> String {
         let all = format!("_Pragma(\"unroll\") for (unsigned j_ = 0; j_ < {words}; j_++) k_->w[j_] = 0;\n");
         let Some((begin, _, place)) = self.g.xdp_tail(ty, "key_").filter(|_| words > FEW) else { return all };

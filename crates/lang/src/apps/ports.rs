@@ -136,6 +136,11 @@ impl Compiler<'_> {
         let mut options = if udp { PortOptions::udp() } else { PortOptions::default() };
         self.options_once(p.options.iter().map(|(n, _)| n));
         for (n, e) in &p.options {
+            if !port_options::applies(&n.name, listen) {
+                let text = format!("`{}` is for {}", n.name, port_options::where_it_applies(&n.name));
+                self.report(Diagnostic::error("E0641", n.span, text).label("it would have no effect here"));
+                continue;
+            }
             let _ = self.port_option(module, &mut options, n, e);
         }
         if let Some(e) = &p.count {

@@ -77,7 +77,7 @@ impl Sender {
     fn has_room(&mut self, item: &Item) -> bool {
         match &mut self.out {
             Out::Ring(ring, spare) => ring.room(*spare + 1) > *spare,
-            Out::Link(link) => link.has_room(&item.frame, item.buf),
+            Out::Link(link) => link.has_room(item.frame.n as usize),
         }
     }
 
@@ -91,7 +91,7 @@ impl Sender {
         match &mut self.out {
             Out::Ring(ring, _) => drop(ring.put(item)),
             Out::Link(link) => {
-                link.put(&item.frame, item.buf, item.now);
+                link.put(item.buf, &item.frame, item.now);
                 spent.push(item.buf);
             }
         }

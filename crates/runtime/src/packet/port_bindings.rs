@@ -467,6 +467,19 @@ impl Opening<'_> {
         self.cores_of(segment).next()
     }
 
+    /// A core, or, if the other process has it, the first one of this process.
+    fn local(&self, core: usize) -> usize {
+        let here = match self.options.side() {
+            Side::All => return core,
+            side => side.cores(&self.app.desc),
+        };
+        if here.get(core) == Some(&true) {
+            core
+        } else {
+            here.iter().position(|h| *h).unwrap_or(core)
+        }
+    }
+
     /// The cores of a segment.
     fn cores_of(&self, segment: u32) -> impl Iterator<Item = usize> + Clone {
         cores_of(&self.app.desc, segment)
@@ -494,7 +507,7 @@ impl Opening<'_> {
 
     /// An end that one core has: the others send through it.
     fn alone(&mut self, core: usize, at: PortInstance, end: Box<dyn FramePort>) {
-        let core = self.home(at.port).unwrap_or(core);
+        let core = self.home(at.port).unwrap_or_else(|| self.local(core));
         let here = self.input(core, at, end, false);
         for (k, plan) in self.plans.iter_mut().enumerate() {
             plan.routes[at.port][at.instance] = if k == core { Route::Here(here) } else { Route::Core(core) };
@@ -584,10 +597,14 @@ impl Opening<'_> {
         let joint = self.options.joint.clone();
         for from in from {
             if let Some((joint, way)) = joint.as_ref().and_then(|j| Some((j, j.layout.way(p, i, from)?))) {
-                let carried = Carried::new(self.region.clone(), &self.app.desc.ports[p]);
+                let carried = Carried::of(&self.app.desc, p);
                 let out = joint.layout.ways[way].to_card == (joint.side == Side::Cpu);
                 if out {
-                    let k = self.plans[from].crossings.join_out(home, LinkOut::new(joint, way, carried), &plan);
+                    let k = self.plans[from].crossings.join_out(
+                        home,
+                        LinkOut::new(joint, way, carried, self.region.clone()),
+                        &plan,
+                    );
                     self.plans[from].routes[p][i] = Route::Segment(k);
                 } else {
                     self.plans[home].crossings.join_in(from, LinkIn::new(joint, way, carried), &plan);
@@ -631,14 +648,14 @@ impl Opening<'_> {
         }
         let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
         for (queue, socket) in sockets.into_iter().enumerate() {
-            let core = self.home(p).unwrap_or(queue % cores);
+            let core = self.home(p).unwrap_or_else(|| self.local(queue % cores));
             let here = self.input(core, at, Box::new(socket), false);
             let route = &mut self.plans[core].routes[p][i];
             if *route == Route::Nowhere {
                 *route = Route::Here(here);
             }
         }
-        self.others_send_through(at, self.home(p).unwrap_or(0));
+        self.others_send_through(at, self.home(p).unwrap_or_else(|| self.local(0)));
         Ok(())
     }
 

@@ -82,7 +82,6 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
         sent: true,
         senders: Vec::new(),
         part: wireloom_ir::FramePart::Whole,
-        entry: 0,
     }
 }
 

@@ -72,7 +72,7 @@ impl Agent {
             let mut agent = Run::new(work, heard)?;
             match agent.start(false) {
                 Ok(ports) => drop(tx.send(Ok(ports))),
-                Err(e) => {
+                Err(Failed::Ended(e) | Failed::Said(e)) => {
                     drop(tx.send(Err(e)));
                     return Ok(());
                 }
@@ -172,6 +172,13 @@ impl Peer {
     }
 }
 
+/// Why there is no process.
+enum Failed {
+    /// It has ended without a word.
+    Ended(String),
+    Said(String),
+}
+
 struct Run {
     work: Work,
     bell: Arc<OwnedFd>,
@@ -193,9 +200,9 @@ impl Run {
     }
 
     /// Starts the process; its ports, when they are open.
-    fn start(&mut self, anew: bool) -> Result<Ports, String> {
-        let mut peer =
-            Peer::start(&self.work.joint, anew).map_err(|e| format!("cannot start the process of the NIC: {e}"))?;
+    fn start(&mut self, anew: bool) -> Result<Ports, Failed> {
+        let said = |e: io::Error| Failed::Said(format!("cannot start the process of the NIC: {e}"));
+        let mut peer = Peer::start(&self.work.joint, anew).map_err(said)?;
         let begin = Instant::now();
         loop {
             match peer.channel.receive(LOOK) {
@@ -204,13 +211,14 @@ impl Run {
                     return Ok(serde_json::from_value(m["ports"].clone()).unwrap_or_default());
                 }
                 Ok(Some(m)) if m["is"] == "ended" => {
-                    return Err(m["error"].as_str().unwrap_or("the process of the NIC has ended").into())
+                    let why = m["error"].as_str().unwrap_or("the process of the NIC has ended");
+                    return Err(Failed::Said(why.into()));
                 }
                 Ok(_) if self.work.stop.ended() || begin.elapsed() > START_WAIT => {
-                    return Err("the process of the NIC did not start".into())
+                    return Err(Failed::Said("the process of the NIC did not start".into()))
                 }
                 Ok(_) => {}
-                Err(_) => return Err(ended_how(peer.status(END_WAIT))),
+                Err(_) => return Err(Failed::Ended(ended_how(peer.status(END_WAIT)))),
             }
         }
     }
@@ -322,30 +330,48 @@ impl Run {
     fn died(&mut self) -> Result<(), String> {
         let Some(mut peer) = self.peer.take() else { return Ok(()) };
         self.mirror();
-        let how = ended_how(peer.status(END_WAIT));
-        self.short = if peer.since.elapsed() < SHORT { self.short + 1 } else { 0 };
+        let mut how = ended_how(peer.status(END_WAIT));
+        let mut short = peer.since.elapsed() < SHORT;
         drop(peer);
-        let why = match () {
-            () if !self.work.stop.running() => "while the run ended",
-            () if self.work.captures => "and a run on captures cannot begin in their middle",
-            () if self.short >= TRIES => "again and again",
-            () => "",
-        };
-        if !why.is_empty() {
-            self.give_up();
-            return Err(format!("{how}, {why}"));
+        loop {
+            self.short = if short { self.short + 1 } else { 0 };
+            if let Some(why) = self.no_more() {
+                self.give_up();
+                return Err(format!("{how}, {why}"));
+            }
+            log::error!("{how}; it is started again. Packets and tables that it had are lost");
+            if self.short > 1 {
+                self.rest(Duration::from_millis(100 << self.short));
+            }
+            match self.start_anew() {
+                Ok(()) => return Ok(()),
+                Err(Failed::Said(e)) => {
+                    self.give_up();
+                    return Err(e);
+                }
+                Err(Failed::Ended(e)) => (how, short) = (e, true),
+            }
         }
-        log::error!("{how}; it is started again. Packets and tables that it had are lost");
-        if self.short > 1 {
-            self.rest(Duration::from_millis(100 << self.short));
+    }
+
+    /// Why it is not started again.
+    fn no_more(&self) -> Option<&'static str> {
+        match () {
+            () if !self.work.stop.running() => Some("while the run ended"),
+            () if self.work.captures => Some("and a run on captures cannot begin in their middle"),
+            () if self.short >= TRIES => Some("again and again"),
+            () => None,
         }
+    }
+
+    fn start_anew(&mut self) -> Result<(), Failed> {
         self.work.joint.restarts.fetch_add(1, Relaxed);
         let board = self.work.joint.board();
         for (core, mirror) in &mut self.mirrors {
             board.forget(*core);
             mirror.forget(self.work.joint.core_words(*core));
         }
-        self.start(true).map(drop).inspect_err(|_| self.give_up())
+        self.start(true).map(drop)
     }
 
     /// Waits before another start, unless the run ends.

@@ -1,9 +1,8 @@
 //! How the memory of two processes is divided. In: the app, and the queues that lead over the link.
 //! Out: offsets, the same in both processes.
 
-use super::ring::{Form, ENTRY_MAX};
+use super::ring::{Form, CONTENT_MAX};
 use crate::packet::board::Place;
-use crate::packet::pool::FRAME_MAX;
 use wireloom_ir::desc::{Desc, SegmentDesc};
 
 /// The part of an app with segments `on nic` that a process runs.
@@ -80,7 +79,7 @@ pub const HEAD: usize = 4096;
 
 impl Layout {
     pub fn new(desc: &Desc, ways: Vec<Way>, slot: usize) -> Layout {
-        let forms = ways.iter().map(|w| Form::of(w.depth, slot, FRAME_MAX + ENTRY_MAX)).collect();
+        let forms = ways.iter().map(|w| Form::of(w.depth, slot, CONTENT_MAX)).collect();
         Layout {
             cores: nic_cores(desc).len(),
             core_words: core_words(desc),

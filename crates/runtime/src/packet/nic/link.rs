@@ -1,5 +1,8 @@
 //! The ends of a queue that leads over the link. In: frames. Out: entries of a ring, and frames again
 //! in buffers of the other process.
+//!
+//! What crosses is what the queue carries: the entry that belongs to the frame's buffer, then the
+//! frame, or the part of it that its receiver reads.
 
 use super::layout::Side;
 use super::meter::Engine;
@@ -7,70 +10,54 @@ use super::ring::{Consumer, Head, Producer};
 use super::shared::Joint;
 use crate::abi::wl_frame;
 use crate::packet::batch::{bytes, Buf};
-use crate::packet::nic::ring::ENTRY_MAX;
 use crate::packet::pool::{Pool, Region, FRAME_MAX};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
-use wireloom_ir::desc::PortDesc;
+use wireloom_ir::desc::Desc;
 use wireloom_ir::FramePart;
 
-/// What of a queue's frames crosses, and where its entries are.
+/// What a queue carries: bytes of its entries, and a part of each frame.
+#[derive(Clone, Copy)]
 pub struct Carried {
-    region: Arc<Region>,
-    part: FramePart,
-    /// Bytes of an entry.
-    entry: usize,
-    /// The content of a slot, put together.
-    content: Vec<u8>,
+    pub entry: usize,
+    pub part: FramePart,
 }
 
+/// An entry at most, in words.
+const ENTRY_WORDS: usize = 16;
+
 impl Carried {
-    pub fn new(region: Arc<Region>, port: &PortDesc) -> Carried {
-        let content = Vec::with_capacity(FRAME_MAX + ENTRY_MAX);
-        Carried { region, part: port.part, entry: (port.entry as usize).min(ENTRY_MAX), content }
+    pub fn of(desc: &Desc, port: usize) -> Carried {
+        let entry = desc.nic.entries.get(port).copied().unwrap_or(0) as usize;
+        Carried { entry: entry.min(8 * ENTRY_WORDS), part: desc.ports[port].part }
     }
 
-    fn is_all(&self) -> bool {
-        self.entry == 0 && self.part == FramePart::Whole
+    /// Bytes of a frame that cross, with this entry.
+    fn there(&self, entry: &[u64; ENTRY_WORDS], n: u32) -> u32 {
+        let first = entry[0].to_ne_bytes();
+        self.part.there(if self.entry > 0 { &first } else { &[] }, n).min(n)
     }
 
-    /// Puts the content of a frame's slot together.
-    fn gather(&mut self, f: &wl_frame, buf: Buf) {
-        self.content.clear();
-        let content = &mut self.content;
-        self.region.entry(buf, self.entry / 8, |own| own.iter().for_each(|w| content.extend(w.to_ne_bytes())));
-        content.resize(self.entry, 0);
-        let there = self.part.there(content, f.n) as usize;
-        content.extend_from_slice(&bytes(f)[..there]);
+    fn bytes<'a>(&self, entry: &'a [u64; ENTRY_WORDS]) -> &'a [u8] {
+        // SAFETY: the words' own bytes.
+        unsafe { std::slice::from_raw_parts(entry.as_ptr().cast(), self.entry) }
     }
+}
 
-    /// Bytes of that content.
-    fn len(&self, f: &wl_frame, buf: Buf) -> usize {
-        if self.is_all() {
-            return f.n as usize;
-        }
-        let first = self.region.entry(buf, 1, |own| own.first().copied()).flatten().unwrap_or(0);
-        self.entry + self.part.there(&first.to_ne_bytes(), f.n) as usize
+/// The entry of a buffer.
+fn entry_of(region: &Region, buf: Buf, bytes: usize) -> [u64; ENTRY_WORDS] {
+    let (mut all, n) = ([0; ENTRY_WORDS], bytes / 8);
+    if n > 0 {
+        region.entry(buf, n, |entry| all[..entry.len()].copy_from_slice(entry));
     }
-
-    /// Takes the content apart, into a frame's buffer and its entry.
-    fn scatter(&mut self, frame: &mut wl_frame, buf: Buf) {
-        let (entry, there) = self.content.split_at(self.entry.min(self.content.len()));
-        self.region.entry(buf, self.entry / 8, |own| {
-            for (to, from) in own.iter_mut().zip(entry.chunks_exact(8)) {
-                *to = from.try_into().map_or(0, u64::from_ne_bytes);
-            }
-        });
-        let n = there.len().min(frame.n as usize);
-        // SAFETY: the buffer has room for the whole frame, and belongs to the caller.
-        unsafe { std::ptr::copy_nonoverlapping(there.as_ptr(), frame.p, n) };
-    }
+    all
 }
 
 /// Where frames leave for the other process.
 pub struct LinkOut {
     ring: Producer,
     carried: Carried,
+    region: Arc<Region>,
     /// At the card's end.
     engine: Option<Engine>,
     gone: Arc<AtomicBool>,
@@ -88,32 +75,30 @@ fn engine(joint: &Joint, way: usize) -> Option<Engine> {
 }
 
 impl LinkOut {
-    pub fn new(joint: &Joint, way: usize, carried: Carried) -> LinkOut {
+    pub fn new(joint: &Joint, way: usize, carried: Carried, region: Arc<Region>) -> LinkOut {
         let ring = Producer::new(joint.ring(way), joint.layout.ways[way].depth, joint.is_anew());
-        LinkOut { ring, carried, engine: engine(joint, way), gone: joint.gone.clone() }
+        LinkOut { ring, carried, region, engine: engine(joint, way), gone: joint.gone.clone() }
     }
 
     pub fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }
 
-    pub fn has_room(&mut self, f: &wl_frame, buf: Buf) -> bool {
-        self.ring.has_room(self.carried.len(f, buf))
+    /// For a frame of this length as a whole.
+    pub fn has_room(&mut self, len: usize) -> bool {
+        self.ring.has_room(self.carried.entry + len)
     }
 
     /// Puts a frame in; there is room (`has_room`).
-    pub fn put(&mut self, f: &wl_frame, buf: Buf, now: u64) {
-        let content = if self.carried.is_all() {
-            bytes(f)
-        } else {
-            self.carried.gather(f, buf);
-            &self.carried.content
-        };
-        let len = content.len();
-        self.ring.put(Head { n: f.n, ..Head::new(len as u32, f.wire, f.mark(), f.time, now) }, content);
+    pub fn put(&mut self, buf: Buf, f: &wl_frame, now: u64) {
+        let entry = entry_of(&self.region, buf, self.carried.entry);
+        let there = self.carried.there(&entry, f.n);
+        let len = self.carried.entry as u32 + there;
+        let head = Head { len, frame: f.n, wire: f.wire, mark: f.mark(), time: f.time, now };
+        self.ring.put(head, [self.carried.bytes(&entry), &bytes(f)[..there as usize]]);
         let m = self.ring.memory();
         if let Some(e) = &mut self.engine {
-            e.entry(&m.header().meter, now, m.form.crossing(len));
+            e.entry(&m.header().meter, now, m.form.crossing(len as usize));
         }
     }
 
@@ -132,21 +117,35 @@ impl LinkIn {
 
     /// The time of the oldest frame.
     pub fn peek(&mut self) -> Option<u64> {
-        self.ring.peek().map(|h| h.now)
+        loop {
+            let h = self.ring.peek()?;
+            if self.fits(&h) {
+                return Some(h.now);
+            }
+            self.ring.refuse();
+        }
+    }
+
+    /// Whether an entry can be one of this queue.
+    fn fits(&self, h: &Head) -> bool {
+        let mut first = [0; 8];
+        self.ring.begins(&mut first);
+        let entry = std::array::from_fn(|n| if n == 0 { u64::from_ne_bytes(first) } else { 0 });
+        h.frame as usize <= FRAME_MAX && h.len == self.carried.entry as u32 + self.carried.there(&entry, h.frame)
     }
 
     /// Without a free buffer it stays there.
     pub fn take(&mut self, pool: &mut Pool) -> Option<(Buf, wl_frame, u64)> {
+        self.peek()?;
         let h = self.ring.peek()?;
-        let (buf, mut frame) = pool.take(if self.carried.is_all() { h.len } else { h.n } as usize)?;
-        if self.carried.is_all() {
-            // SAFETY: the buffer has room for as many bytes.
-            unsafe { self.ring.take(frame.p) };
-        } else {
-            self.carried.content.resize(h.len as usize, 0);
-            // SAFETY: so many bytes are there.
-            unsafe { self.ring.take(self.carried.content.as_mut_ptr()) };
-            self.carried.scatter(&mut frame, buf);
+        let (buf, mut frame) = pool.take(h.frame as usize)?;
+        let mut entry = [0; ENTRY_WORDS];
+        let there = h.len as usize - self.carried.entry;
+        // SAFETY: `fits` has seen that the content is an entry and not more than the frame.
+        unsafe { self.ring.take([(entry.as_mut_ptr().cast(), self.carried.entry), (frame.p, there)]) };
+        let words = self.carried.entry / 8;
+        if words > 0 {
+            pool.region().entry(buf, words, |own| own.copy_from_slice(&entry[..own.len()]));
         }
         frame.set_mark(h.mark);
         (frame.time, frame.wire) = (h.time, h.wire);

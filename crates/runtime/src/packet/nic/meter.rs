@@ -44,6 +44,11 @@ macro_rules! parameters {
         pub const PARAMETERS: &[(&str, u64, &str)] = &[$((stringify!($name), $value, $doc),)*];
 
         impl Link {
+            /// Name and value of each parameter.
+            pub fn all(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+
             fn parameter(&mut self, name: &str) -> Option<&mut u64> {
                 match name {
                     $(stringify!($name) => Some(&mut self.$name),)*

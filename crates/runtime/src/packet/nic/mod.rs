@@ -36,4 +36,4 @@ pub use mirror::Tables;
 pub use peer::{Peer, Served};
 pub use role::{Inherited, Role};
 pub use shared::Joint;
-pub use tell::{metrics, summary};
+pub use tell::{explained, metrics, summary};

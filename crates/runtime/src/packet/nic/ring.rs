@@ -1,7 +1,7 @@
 //! A ring of entries in memory that two processes share: one producer, one consumer, no locks.
 //!
 //! ```text
-//! slot: status u64 | len u32 | wire u32 | mark u32 | n u32 | time u64 | now u64 | check u64 | bytes …
+//! slot: status u64 | len u32 | frame u32 | wire u32 | mark u32 | time u64 | now u64 | check u64 | bytes …
 //! ```
 //!
 //! Each slot has a status word, which says whose it is: `4 n` is free for the entry number n,
@@ -19,11 +19,12 @@ use crate::packet::pool::FRAME_MAX;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::Arc;
 
+/// The longest content.
+pub const CONTENT_MAX: usize = FRAME_MAX + 128;
+
 /// Bytes before the content, in the first slot of an entry and in the others.
 const HEAD: usize = 48;
 const MORE_HEAD: usize = 16;
-/// Most bytes of a queue's entry.
-pub const ENTRY_MAX: usize = 128;
 /// A consumer that finds nothing looks at the producer's position after so many looks.
 const LOOKS: u32 = 64;
 
@@ -184,28 +185,19 @@ impl Memory {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Bytes of the content: of a queue's entry, and of the frame as far as it crosses.
+    /// Of the content that crosses, and of the frame.
     pub len: u32,
+    pub frame: u32,
     pub wire: u32,
     pub mark: u32,
-    /// Bytes of the frame.
-    pub n: u32,
     pub time: u64,
     pub now: u64,
 }
 
 impl Head {
-    pub fn new(len: u32, wire: u32, mark: u32, time: u64, now: u64) -> Head {
-        Head { len, wire, mark, n: len, time, now }
-    }
-
     fn check(&self, n: u64) -> u64 {
-        let words = [
-            u64::from(self.len) << 32 | u64::from(self.wire),
-            u64::from(self.n) << 32 | u64::from(self.mark),
-            self.time,
-            self.now,
-        ];
+        let two = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
+        let words = [two(self.len, self.frame), two(self.wire, self.mark), self.time, self.now];
         words
             .iter()
             .fold(n ^ 0x9E37_79B9_7F4A_7C15, |sum, w| (sum ^ w).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29))
@@ -277,16 +269,20 @@ impl Producer {
         }
     }
 
-    /// Puts an entry in; there is room (`has_room`).
-    pub fn put(&mut self, head: Head, bytes: &[u8]) {
+    /// Puts an entry in, whose content is these two pieces; there is room (`has_room`).
+    pub fn put(&mut self, head: Head, content: [&[u8]; 2]) {
         let n = self.put;
-        let mut from = bytes.as_ptr();
         let mut last = n;
-        for (at, to, size) in self.m.parts(n, bytes.len()) {
-            // SAFETY: the slot is ours, and the bytes are there.
-            unsafe {
-                std::ptr::copy_nonoverlapping(from, to, size);
-                from = from.add(size);
+        let mut left = content;
+        for (at, mut to, mut size) in self.m.parts(n, head.len as usize) {
+            for piece in &mut left {
+                let (now, later) = piece.split_at(size.min(piece.len()));
+                // SAFETY: the slot is ours, and has room for the part's bytes.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(now.as_ptr(), to, now.len());
+                    to = to.add(now.len());
+                }
+                (*piece, size) = (later, size - now.len());
             }
             last = at;
         }
@@ -391,7 +387,7 @@ impl Consumer {
     fn checked(&self, n: u64) -> Option<Head> {
         // SAFETY: behind the status, within the slot. Whatever the bytes are, they are numbers.
         let Checked { head, check } = unsafe { self.m.slot(n).add(8).cast::<Checked>().read_volatile() };
-        if check != head.check(n) || head.len as usize > FRAME_MAX + ENTRY_MAX || head.n as usize > FRAME_MAX {
+        if check != head.check(n) || head.len as usize > CONTENT_MAX {
             return None;
         }
         let slots = self.m.form.slots_for(head.len as usize) as u64;
@@ -399,22 +395,42 @@ impl Consumer {
         whole.then_some(head)
     }
 
-    /// Copies the entry that `peek` has shown to memory of its length, and gives its slots back.
+    /// The first bytes of the entry that `peek` has shown, as far as its first slot has them.
+    pub fn begins(&self, to: &mut [u8]) {
+        let n = to.len().min(self.m.form.slot - HEAD);
+        // SAFETY: within the slot.
+        unsafe { std::ptr::copy_nonoverlapping(self.m.slot(self.taken).add(HEAD), to.as_mut_ptr(), n) }
+    }
+
+    /// Copies the entry that `peek` has shown to two pieces of memory, of its length together, and
+    /// gives its slots back.
     ///
     /// # Safety
-    /// `to` has room for the head's `len` bytes.
-    pub unsafe fn take(&mut self, to: *mut u8) {
+    /// Each has room for as many bytes as it says.
+    pub unsafe fn take(&mut self, to: [(*mut u8, usize); 2]) {
         let Some(head) = self.head.take() else { return };
-        let mut to = to;
-        for (_, from, size) in self.m.parts(self.taken, head.len as usize) {
-            // SAFETY: within the slot, and by contract. The other process may write meanwhile: then
-            // the frame has other bytes.
-            unsafe {
-                std::ptr::copy_nonoverlapping(from, to, size);
-                to = to.add(size);
+        let mut left = to;
+        for (_, mut from, mut size) in self.m.parts(self.taken, head.len as usize) {
+            for (to, room) in &mut left {
+                let n = size.min(*room);
+                // SAFETY: within the slot, and by contract. The other process may write meanwhile:
+                // then the frame has other bytes.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(from, *to, n);
+                    (from, *to) = (from.add(n), to.add(n));
+                }
+                (size, *room) = (size - n, *room - n);
             }
         }
         self.took(head);
+    }
+
+    /// Passes over the entry that `peek` has shown: it is none that can be.
+    pub fn refuse(&mut self) {
+        if let Some(head) = self.head.take() {
+            add(&self.m.header().consumer.damaged, 1);
+            self.pass(self.m.form.slots_for(head.len as usize) as u64);
+        }
     }
 
     /// Passes over the entry that `peek` has shown.

@@ -28,7 +28,10 @@ fn content(n: u64, len: usize) -> Vec<u8> {
 fn put(p: &mut Producer, n: u64, len: usize) -> bool {
     let room = p.has_room(len);
     if room {
-        p.put(Head::new(len as u32, len as u32, n as u32, n, n), &content(n, len));
+        let all = content(n, len);
+        let (a, b) = all.split_at(len.min(8));
+        let len = len as u32;
+        p.put(Head { len, frame: len, wire: len, mark: n as u32, time: n, now: n }, [a, b]);
     }
     room
 }
@@ -36,8 +39,9 @@ fn put(p: &mut Producer, n: u64, len: usize) -> bool {
 fn take(c: &mut Consumer) -> Option<(u64, Vec<u8>)> {
     let head = c.peek()?;
     let mut to = vec![0; head.len as usize];
+    let (a, b) = to.split_at_mut((head.len as usize).min(24));
     // SAFETY: as long as the entry.
-    unsafe { c.take(to.as_mut_ptr()) };
+    unsafe { c.take([(a.as_mut_ptr(), a.len()), (b.as_mut_ptr(), b.len())]) };
     Some((head.now, to))
 }
 

@@ -1,12 +1,15 @@
 //! What the link has carried, for `/metrics` and for the end of a run.
 
 use super::layout::Way;
-use super::meter::NAMES;
+use super::meter::{Link, NAMES};
+use super::ring::Form;
 use super::shared::Joint;
 use crate::admin::Family;
 use crate::view::View;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use wireloom_ir::desc::{Desc, HandlerOn};
+use wireloom_ir::FramePart;
 
 fn joints(view: &View) -> Vec<(&str, Arc<Joint>)> {
     view.apps.iter().filter_map(|a| Some((a.name(), a.app.program.outside()?.joint()?))).collect()
@@ -115,4 +118,44 @@ pub fn summary(joint: &Joint) -> Vec<String> {
         )
     };
     queues(joint).iter().map(line).collect()
+}
+
+/// The cost of full batches for queues that lead over the link, and its parameters. Empty: there are
+/// none.
+pub fn explained(desc: &Desc, link: &Link) -> String {
+    let mut lines = Vec::new();
+    for (n, port) in desc.ports.iter().enumerate() {
+        let home = desc.handlers.iter().find(|h| h.on == HandlerOn::Frame { port: n as u32 });
+        let Some(home) = home.and_then(|h| h.segment) else { continue };
+        let nic = |s: u32| desc.segments[s as usize].nic;
+        if port.senders.iter().any(|s| nic(*s) != nic(home)) {
+            lines.push(format!("  {}: {}\n", port.name, costs(desc, link, n, nic(home))));
+        }
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    let all: Vec<String> = link.all().iter().map(|(name, n)| format!("{name} {n}")).collect();
+    format!("\nModelled link to the NIC\n{}  parameters: {}\n", lines.concat(), all.join(", "))
+}
+
+/// Of full batches of small and of large frames.
+fn costs(desc: &Desc, link: &Link, port: usize, to_card: bool) -> String {
+    let form = Form { slot: link.entry as usize, slots: 0 };
+    let entry = desc.nic.entries.get(port).copied().unwrap_or(0) as usize;
+    let of = |frame: usize| {
+        // A frame that may be cut is cut behind its headers: 54 bytes with IPv4 and TCP.
+        let there = match desc.ports[port].part {
+            FramePart::Whole => frame,
+            FramePart::Headers(more) => frame.min(54 + more as usize),
+            FramePart::Nothing => 0,
+        };
+        let c = link.batch_cost(&vec![form.crossing(entry + there); link.batch as usize], to_card);
+        format!(
+            "{} transactions and {} bytes per packet of {frame} bytes",
+            hundredths(c.transactions(), c.entries),
+            hundredths(c.payload + c.overhead, c.entries)
+        )
+    };
+    format!("{}, {}", of(64), of(1500))
 }
