@@ -23,6 +23,7 @@ use shell::Shell;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use wireloom_golden::{blessing, diff, panics, test};
+use wireloom_ir::port_options;
 use wireloom_tests::{admin, free_port, root, servers, Client, Output, Process, Wireloom};
 
 fn main() {
@@ -315,9 +316,10 @@ fn port_options_are_those_of_the_page() {
         o if o.contains("time") || o == "slice" => "5s",
         _ => "5",
     };
+    let port = |o: &str| if port_options::applies(o, true) { "client" } else { "backend" };
     let sets: Vec<String> =
-        options.drain(..).flat_map(|o| ["--set".to_string(), format!("client.{o}={}", value(&o))]).collect();
+        options.drain(..).flat_map(|o| ["--set".to_string(), format!("{}.{o}={}", port(&o), value(&o))]).collect();
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-    let mut web: Process = Wireloom::run("static_web", &sets);
-    web.kill();
+    let mut balancer: Process = Wireloom::run("http_balancer", &sets);
+    balancer.kill();
 }
