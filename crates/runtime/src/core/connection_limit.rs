@@ -12,7 +12,7 @@ use log::Level;
 use wireloom_ir::desc::PortOptions;
 
 /// Most connections of a port that are refused at a time.
-const TOLD_MAX: usize = 1024;
+pub(super) const TOLD_MAX: usize = 1024;
 
 pub(super) struct Listener {
     pub token: Token,
@@ -37,7 +37,9 @@ impl Core {
         let ports = || self.apps.iter().flat_map(|a| a.ports.iter()).filter(|p| !p.udp);
         let listening = ports().filter(|p| p.listen).count().max(1) as u64;
         let each = if ports().any(|p| !p.listen && !p.backends.is_empty()) { 2 } else { 1 };
-        let room = u32::try_from(share / each / listening).unwrap_or(u32::MAX).max(1);
+        // Those that are only told that there is no place need descriptors, too.
+        self.told_max = TOLD_MAX.min(usize::try_from(share / 8 / listening).unwrap_or(TOLD_MAX)).max(1);
+        let room = u32::try_from((share - share / 8) / each / listening).unwrap_or(u32::MAX).max(1);
         for app in &mut self.apps {
             for (p, port) in app.ports.iter_mut().enumerate().filter(|(_, p)| p.listen && !p.udp) {
                 let asked = port.options.max_connections;
@@ -117,7 +119,7 @@ impl Core {
             if l.since != 0 && self.now - l.since < wait {
                 continue;
             }
-            let n = l.due.min(TOLD_MAX.saturating_sub(told));
+            let n = l.due.min(self.told_max.saturating_sub(told));
             // Admitted connections leave the queue as they arrive.
             l.due = self.engine.queued(l.token);
             l.since = self.now;

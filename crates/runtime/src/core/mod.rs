@@ -158,6 +158,8 @@ pub struct Core {
     faults: Vec<(u16, wl_fault)>,
     /// Connection attempts that failed at once.
     failures: Vec<types::Target>,
+    /// Most connections of a port that are refused at a time.
+    told_max: usize,
     /// When it may be said again that no connection can be opened.
     want_told: u64,
     /// The result of the current signal.
@@ -238,6 +240,7 @@ impl Core {
             graveyard: Vec::new(),
             faults: Vec::new(),
             failures: Vec::new(),
+            told_max: connection_limit::TOLD_MAX,
             want_told: 0,
             result: None,
             last_fault: (0, 0),
