@@ -207,10 +207,10 @@ fn a_crowd_leaves_descriptors_for_requests() {
         for c in &mut crowd[..40] {
             c.send(GET);
         }
-        // Those that are being told may hold so many descriptors that a few find no connection.
-        let heads = crowd[..40].iter_mut().map(|c| c.take_head());
-        let served = heads.filter(|head| head.starts_with("http/1.1 200 ")).count();
-        assert!(served >= 20, "{engine}: {served} of 40 were served");
+        for c in &mut crowd[..40] {
+            let head = c.take_head();
+            assert!(head.starts_with("http/1.1 200 "), "{engine}: {head}");
+        }
         let status = admin::status(page);
         let servers = admin::port_of(&status, "backend")["backends"].as_array().cloned().unwrap_or_default();
         assert!(servers.iter().all(|s| s["failures"] == 0 && s["up"] == true), "{engine}: {status}");
