@@ -246,7 +246,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What the processes of NIC and CPU would share, with a handler of each.
+    /// Something that the processes of NIC and CPU would share, with a handler of each.
     fn on_both(&self, text: String, (nic, other): (usize, usize)) -> Diagnostic {
         Diagnostic::error("E0659", self.at(other), text)
             .label(format!("used in {}", self.where_is(other)))
