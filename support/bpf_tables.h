@@ -76,10 +76,20 @@ enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4 };
 /* The hash's secret, set at the start: no sender can choose keys that share their lines. */
 extern volatile const uint64_t wl_seed;
 
+/* A loop over the words of a long key that count. The verifier follows two rounds of it. */
+#define WL_WORDS(words, used, i, body) do { \
+    uint32_t u_ = (used); \
+    _Pragma("nounroll") for (uint32_t j_ = (uint32_t)wl_unknown; j_ < u_; j_++) { \
+        WL_ROUND({ u_ = 0; }); \
+        uint64_t i = j_; \
+        WL_KEEP(i); \
+        if (i >= (words)) break; \
+        body; \
+    } } while (0)
 /* Long keys are compared by a loop: else their words would be kept on the stack. `used`: the words
    of `b` that count; its length is among them, so the others need no look. */
 #define WL_SAME(words, used, a, b) ({ uint64_t d_ = 0; \
-    if ((words) > WL_FEW) { const uint32_t u_ = (used); _Pragma("nounroll") for (unsigned j_ = 0; j_ < (words) && j_ < u_; j_++) d_ |= (a)[j_] ^ (b)[j_]; } \
+    if ((words) > WL_FEW) WL_WORDS(words, used, w_, d_ |= (a)[w_] ^ (b)[w_]); \
     else { _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) d_ |= (a)[j_] ^ (b)[j_]; } \
     d_ == 0; })
 #define WL_COPY(words, to, from) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < (words); j_++) (to)[j_] = (from)[j_]; } while (0)
@@ -117,8 +127,7 @@ struct map##_copy { uint64_t v[(values) > 0 ? (values) : 1]; }; \
 WL_INLINE uint64_t map##_hash_here(const struct map##_key *k) { \
     uint64_t h = wl_seed; \
     if ((keys) > WL_FEW) { \
-        const uint32_t used = map##_key_words(k->w); \
-        _Pragma("nounroll") for (unsigned i = 0; i < (keys) && i < used; i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } \
+        WL_WORDS(keys, map##_key_words(k->w), i, h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29); \
     } else { _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
     return h * 0xbf58476d1ce4e5b9ull; \
 } \

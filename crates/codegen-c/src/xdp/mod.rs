@@ -56,7 +56,7 @@ pub struct XdpSource {
     pub state_bytes: usize,
     /// The programs read the time.
     pub timed: bool,
-    /// The programs have loops, for which the kernel must be newer.
+    /// The programs have loops, or long entries of queues, for which the kernel must be newer.
     pub looped: bool,
     /// Interfaces that frames are redirected to, by their place in the map `wl_ports`: port and
     /// instance.
@@ -222,7 +222,9 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     let timed = all.iter().any(|t| t.contains("x->core->")) || tables.iter().any(|t| t.stamped);
     let looped = scratch.is_some()
         || all.iter().any(|t| t.contains("WL_ROUND("))
-        || tables.iter().any(|t| t.kind == TableKind::Wildcard);
+        || tables.iter().any(|t| t.kind == TableKind::Wildcard)
+        // More than 32 bytes in front of a frame.
+        || ways.entry.is_some_and(|n| n > 16);
     let maps = g.xdp_maps(&programs, &ways);
     let text = [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, walks, code, changes]
         .join("\n");

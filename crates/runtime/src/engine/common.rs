@@ -67,8 +67,8 @@ pub fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Whether accepting or opening failed for want of descriptors, memory or local ports: worth a later
-/// try.
+/// Whether accepting or opening failed for want of descriptors, memory or local ports: worth a
+/// later try.
 pub fn is_exhaustion(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM | libc::EADDRNOTAVAIL)
 }
