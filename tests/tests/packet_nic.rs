@@ -21,7 +21,7 @@ fn placed(program: &str, segments: &[(&str, &str)]) -> String {
     })
 }
 
-/// What a program makes of frames, with all segments on the CPU and with some on the NIC.
+/// Compares the frames that a program makes, with all segments on the CPU and with some on the NIC.
 fn alike(name: &str, program: &str, placements: &[&[(&str, &str)]], frames: &Frames, more: &[&str]) {
     let folder = Folder::new(name);
     write(&folder.file("in.pcap"), frames);

@@ -64,7 +64,7 @@ pub struct SegmentDesc {
     pub nic: bool,
 }
 
-/// What belongs to the process of a NIC, by port and by table. Empty: there is none.
+/// The belongings of the process of a NIC, by port and by table. Empty: there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicDesc {
     pub ports: Vec<bool>,

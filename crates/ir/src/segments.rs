@@ -78,7 +78,7 @@ pub enum Conflict {
     Devices { segment: SegmentId },
 }
 
-/// What belongs to the process of the NIC: by port and by table.
+/// The ports and tables of the NIC's process: by port and by table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OnNic {
     pub ports: Vec<bool>,

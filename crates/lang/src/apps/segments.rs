@@ -1,6 +1,6 @@
-//! Segments: `segment rx on cpu(0) { … }`, and handlers `on cpu(0)` or `on nic`. In: handlers and wirings that
-//! stand in one. Out: the segment of each handler, the queues between segments, and what cannot be
-//! divided.
+//! Segments: `segment rx on cpu(0) { … }`, and handlers `on cpu(0)` or `on nic`. In: handlers and
+//! wirings that stand in one. Out: the segment of each handler, the queues between segments, and
+//! the conflicts of what cannot be divided.
 
 use crate::compiler::{Compiler, R};
 use crate::names::ModId;
@@ -18,8 +18,8 @@ const CPUS: u64 = 1024;
 
 impl Compiler<'_> {
     /// Notes the segments, and sees to it that they hold handlers and wirings only. A handler that
-    /// names its cores, or the NIC, is a segment of its own. So is one that names another device in an app with
-    /// segments.
+    /// names its cores, or the NIC, is a segment of its own. So is one that names another device in
+    /// an app with segments.
     pub fn note_segments(&mut self, module: ModId, app: &ast::Element) {
         for m in &app.members {
             if let MemberKind::Segment { name, device } = &m.kind {
@@ -246,7 +246,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What the processes of NIC and CPU would share, with a handler of each.
+    /// Something that the processes of NIC and CPU would share, with a handler of each.
     fn on_both(&self, text: String, (nic, other): (usize, usize)) -> Diagnostic {
         Diagnostic::error("E0659", self.at(other), text)
             .label(format!("used in {}", self.where_is(other)))

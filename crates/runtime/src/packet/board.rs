@@ -14,7 +14,7 @@ pub mod stage {
     pub const HANDLED: u32 = 3;
 }
 
-/// What a core publishes to its receivers.
+/// The state that a core publishes to its receivers.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Upstream {
@@ -33,7 +33,7 @@ impl Upstream {
     }
 }
 
-/// What it tells all.
+/// The state that it tells all.
 #[repr(C, align(64))]
 #[derive(Default)]
 struct Told {

@@ -15,7 +15,7 @@ use super::crossing::{self, Crossings};
 use super::hooked::Hooked;
 use super::loop_port::Loop;
 use super::memory::{Frames, Memory};
-use super::nic::{Carried, LinkIn, LinkOut, Side, Way};
+use super::nic::{Carried, LinkIn, LinkOut, LinkRing, Side};
 use super::null_port::Null;
 use super::options::{of_each, Options};
 use super::pcap::{self, Link, Reader, Style, Writer};
@@ -116,7 +116,7 @@ fn is_read(engine: Engine) -> bool {
 }
 
 /// The queues of an app that lead to another process.
-pub fn ways(app: &App) -> Vec<Way> {
+pub fn ways(app: &App) -> Vec<LinkRing> {
     let (desc, mut all) = (&app.desc, Vec::new());
     let nic = |core: usize| Side::Nic.cores(desc)[core];
     for port in 0..desc.ports.len() {
@@ -124,7 +124,7 @@ pub fn ways(app: &App) -> Vec<Way> {
             let Some(to) = home_of(desc, &p) else { continue };
             let from = desc.ports[port].senders.iter().flat_map(|s| cores_of(desc, *s));
             let from: BTreeSet<usize> = from.filter(|f| nic(*f) != nic(to)).collect();
-            let way = |from: usize| Way { port, instance: p.instance, from, to, depth: p.depth, to_card: nic(to) };
+            let way = |from: usize| LinkRing { port, instance: p.instance, from, to, depth: p.depth, to_card: nic(to) };
             all.extend(from.into_iter().map(way));
         }
     }

@@ -38,7 +38,7 @@ pub struct Running {
     agent: Option<Agent>,
 }
 
-/// What the process of a NIC shows to the other one.
+/// The counters that the process of a NIC shows to the other one.
 pub(crate) struct Shown {
     group: Arc<Group>,
     joint: Option<Arc<Joint>>,
@@ -88,8 +88,8 @@ pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared,
     Ok((Prepared { apps, each, loads: Arc::new(loads) }, services))
 }
 
-/// What this process shares with the other one, if an app has segments `on nic` and a process for
-/// them.
+/// The memory that this process shares with the other one, if an app has segments `on nic` and a
+/// process for them.
 fn joint(app: &Arc<App>, frames: &Options) -> Result<Option<Joint>, Error> {
     if app.desc.nic.ports.is_empty() {
         return Ok(None);
@@ -161,7 +161,7 @@ impl Prepared {
                     stop,
                     captures,
                 })?;
-                // What is asked of the NIC's cores goes by the agent.
+                // Signals for the NIC's cores go by the agent.
                 here.iter().zip(&mut wakers).filter(|(here, _)| !**here).for_each(|(_, w)| *w = agent.waker());
                 Some(agent)
             }

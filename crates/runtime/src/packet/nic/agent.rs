@@ -41,7 +41,7 @@ const SHORT: Duration = Duration::from_secs(2);
 /// (app, port, binding).
 pub type Ports = Vec<(String, String, String)>;
 
-/// What the agent works with.
+/// The agent's means.
 pub struct Work {
     pub joint: Arc<Joint>,
     pub app: Arc<App>,
@@ -186,7 +186,7 @@ struct Run {
     bell: Arc<OwnedFd>,
     peer: Option<Peer>,
     mirrors: Vec<(usize, Mirror)>,
-    /// What the process was told last: 0 to run, 1 to drain, 2 to end.
+    /// The last word to the process: 0 to run, 1 to drain, 2 to end.
     told: u8,
     /// It has said that it has ended in order, or why not.
     said: Option<Result<(), String>>,

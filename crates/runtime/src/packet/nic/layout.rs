@@ -46,7 +46,7 @@ pub fn nic_cores(desc: &Desc) -> Vec<bool> {
 
 /// An instance of a queue that leads from a core of one process to one of the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct LinkRing {
     pub port: usize,
     pub instance: usize,
     pub from: usize,
@@ -70,7 +70,7 @@ pub struct Layout {
     /// Words of each core's counters, and of the tables' behind those of all cores.
     pub core_words: usize,
     pub table_words: usize,
-    pub ways: Vec<Way>,
+    pub ways: Vec<LinkRing>,
     pub forms: Vec<Form>,
 }
 
@@ -78,7 +78,7 @@ pub struct Layout {
 pub const HEAD: usize = 4096;
 
 impl Layout {
-    pub fn new(desc: &Desc, ways: Vec<Way>, slot: usize) -> Layout {
+    pub fn new(desc: &Desc, ways: Vec<LinkRing>, slot: usize) -> Layout {
         let forms = ways.iter().map(|w| Form::of(w.depth, slot, CONTENT_MAX)).collect();
         Layout {
             cores: nic_cores(desc).len(),

@@ -1,7 +1,7 @@
 //! The ends of a queue that leads over the link. In: frames. Out: entries of a ring, and frames
 //! again in buffers of the other process.
 //!
-//! What crosses is what the queue carries: the entry that belongs to the frame's buffer, then the
+//! As much crosses as the queue carries: the entry that belongs to the frame's buffer, then the
 //! frame, or the part of it that its receiver reads.
 
 use super::layout::Side;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use wireloom_ir::desc::Desc;
 use wireloom_ir::FramePart;
 
-/// What a queue carries: bytes of its entries, and a part of each frame.
+/// The load of a queue: bytes of its entries, and a part of each frame.
 #[derive(Clone, Copy)]
 pub struct Carried {
     pub entry: usize,

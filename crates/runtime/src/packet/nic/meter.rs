@@ -14,15 +14,15 @@
 //!   of their status words.
 //!
 //! With `blocking 1` the card waits for each transaction before it begins the next one. Else reads
-//! of one batch overlap with the bytes of others, and a transaction costs the time `op` of the
-//! engine and the time of its bytes.
+//! of one batch overlap with the bytes of others. A transaction then costs the time `op` of the
+//! engine, and the time of its bytes.
 //!
 //! Sizes and speeds are those of a PCIe 3.0 link of 8 lanes: 8 GT/s with 128b/130b, payloads of 256
-//! bytes, read requests of 512 bytes; 24 bytes before the payload of a write or a read request, and
-//! 20 before that of a completion (framing, sequence number, header of 64-bit addresses, LCRC).
-//! These, and the latency of a read, follow R. Neugebauer and others, "Understanding PCIe
-//! performance for end host networking" (SIGCOMM 2018). `write`, `op` and `wait` are assumptions.
-//! Packets of the data link layer (acknowledgements, credits) are not counted.
+//! bytes, read requests of 512 bytes. 24 bytes lie before the payload of a write or a read request,
+//! and 20 before that of a completion. (They are framing, number, header and LCRC.) These, and the
+//! latency of a read, follow R. Neugebauer and others, "Understanding PCIe performance for end host
+//! networking" (SIGCOMM 2018). `write`, `op` and `wait` are assumptions. Packets of the data link
+//! layer (acknowledgements, credits) are not counted.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -116,7 +116,7 @@ impl Link {
         }
     }
 
-    /// What a batch costs: entries of these bytes each.
+    /// The cost of a batch: entries of these bytes each.
     pub fn batch_cost(&self, bytes: &[u64], to_card: bool) -> Cost {
         let n = bytes.len() as u64;
         let mut c = Cost { entries: n, ..Cost::default() };

@@ -52,7 +52,7 @@ pub struct Mirror {
 /// A core counts no more between two looks.
 const MORE: u64 = 1 << 40;
 
-/// What has been added to a word.
+/// The growth of a word.
 fn since(last: u64, now: u64) -> u64 {
     Some(now.saturating_sub(last)).filter(|n| *n < MORE).unwrap_or(0)
 }

@@ -8,9 +8,9 @@
 //!
 //! It is the same executable with the same arguments, started by the first process, so it has the
 //! same program. Each process opens its own ports and runs its own segments. A [`layout`] divides
-//! the memory that both map: a board with the state of all cores, the counters of the NIC's cores,
-//! and a [`ring`] for each instance of a queue that leads over the [`link`]. A [`meter`] tells what
-//! the entries would cost on PCIe.
+//! the memory that both map. It has a board with the state of all cores, and the NIC's counters.
+//! Behind them lies a [`ring`] for each instance of a queue that leads over the [`link`]. A
+//! [`meter`] tells the cost that the entries would have on PCIe.
 //!
 //! In the first process an [`agent`] starts the other one, shows its counters, has signals run
 //! there, and passes on the end. In the other one, a [`peer`] does what it is told. If one of them
@@ -29,7 +29,7 @@ mod shared;
 mod tell;
 
 pub use agent::{Agent, Work};
-pub use layout::{Side, Way};
+pub use layout::{LinkRing, Side};
 pub use link::{Carried, LinkIn, LinkOut};
 pub use meter::{Cost, Link, PARAMETERS};
 pub use mirror::Tables;

@@ -25,7 +25,7 @@ pub struct Peer {
     stop: Stop,
 }
 
-/// What it works with.
+/// The peer's means.
 pub struct Served<'a> {
     pub joint: &'a Joint,
     pub app: &'a App,

@@ -182,7 +182,7 @@ impl Memory {
     }
 }
 
-/// What crosses beside a frame's bytes.
+/// The numbers that cross beside a frame's bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -312,7 +312,7 @@ impl Consumer {
         if anew {
             let put = m.header().put.0.load(Acquire);
             taken = put.saturating_sub(m.form.slots as u64);
-            // What is given back has been taken.
+            // Slots that are given back have been taken.
             while taken < put && m.status(taken) != full(taken, FIRST) {
                 m.give_back(taken);
                 taken += 1;

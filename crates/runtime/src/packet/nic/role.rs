@@ -19,7 +19,7 @@ pub enum Role {
     Nic(Arc<Inherited>),
 }
 
-/// What the second process has of the first one. It is taken once.
+/// The descriptors that the second process has of the first one. It is taken once.
 pub struct Inherited {
     pub socket: Mutex<Option<OwnedFd>>,
     pub files: Mutex<Vec<OwnedFd>>,

@@ -1,6 +1,6 @@
 //! The memory and the descriptors that two processes share.
 
-use super::layout::{nic_cores, Layout, Side, Way, HEAD};
+use super::layout::{nic_cores, Layout, LinkRing, Side, HEAD};
 use super::meter::Link;
 use super::ring;
 use crate::engine::common;
@@ -83,7 +83,7 @@ fn digest(desc: &Desc, layout: &Layout, link: &Link) -> u64 {
 
 impl Joint {
     /// Makes the memory, in the process of the CPU.
-    pub fn make(desc: &Desc, ways: Vec<Way>, link: Link) -> Result<Joint, Error> {
+    pub fn make(desc: &Desc, ways: Vec<LinkRing>, link: Link) -> Result<Joint, Error> {
         let layout = Layout::new(desc, ways, link.entry as usize);
         let fail = |e| Error::Io("cannot make memory for the process of the NIC".into(), e);
         // SAFETY: a plain system call; the descriptor has no other owner.
@@ -118,7 +118,13 @@ impl Joint {
     }
 
     /// Maps it, in the process of the NIC. `files`: the memory, then the bells.
-    pub fn join(desc: &Desc, ways: Vec<Way>, link: Link, mut files: Vec<OwnedFd>, anew: bool) -> Result<Joint, Error> {
+    pub fn join(
+        desc: &Desc,
+        ways: Vec<LinkRing>,
+        link: Link,
+        mut files: Vec<OwnedFd>,
+        anew: bool,
+    ) -> Result<Joint, Error> {
         let layout = Layout::new(desc, ways, link.entry as usize);
         let other = || Error::Program("the process of the NIC has another program than that of the CPU".into());
         if files.len() != 1 + layout.cores {

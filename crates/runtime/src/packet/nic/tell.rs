@@ -1,6 +1,6 @@
-//! What the link has carried, for `/metrics` and for the end of a run.
+//! The counts of the link, for `/metrics` and for the end of a run.
 
-use super::layout::Way;
+use super::layout::LinkRing;
 use super::meter::{Link, NAMES};
 use super::ring::Form;
 use super::shared::Joint;
@@ -26,8 +26,8 @@ fn of_queue(joint: &Joint, port: usize) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// The queues that lead over the link, each once.
-fn queues(joint: &Joint) -> Vec<&Way> {
-    let mut all: Vec<&Way> = Vec::new();
+fn queues(joint: &Joint) -> Vec<&LinkRing> {
+    let mut all: Vec<&LinkRing> = Vec::new();
     for w in &joint.layout.ways {
         if !all.iter().any(|a| a.port == w.port) {
             all.push(w);
@@ -101,7 +101,7 @@ fn hundredths(n: u64, of: u64) -> String {
 
 /// A line for each queue, for the end of a run.
 pub fn summary(joint: &Joint) -> Vec<String> {
-    let line = |w: &&Way| {
+    let line = |w: &&LinkRing| {
         let [entries, reads, writes, doorbells, _, tlps, payload, overhead] =
             std::array::from_fn(|n| sum(joint, w.port, n));
         let transactions = reads.wrapping_add(writes).wrapping_add(doorbells);
