@@ -6,7 +6,6 @@
 //! what its packet brings ([`ExprKind::PacketState`]).
 
 use crate::*;
-use std::fmt;
 
 /// A field of the state of packets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,13 +19,6 @@ pub struct PacketField {
     pub required: bool,
 }
 
-/// A value that goes along with a packet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Carried {
-    pub field: PacketFieldId,
-    pub value: Expr,
-}
-
 /// What of a packet crosses a queue. Set by the pass `carries`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Carries {
@@ -35,28 +27,6 @@ pub struct Carries {
     pub fixed: bool,
     /// The fields of the packet's state that are read behind the queue, in ascending order.
     pub state: Vec<PacketFieldId>,
-}
-
-/// The part of a frame that code behind a queue may read. Its length is known in any case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FramePart {
-    #[default]
-    Whole,
-    /// From its first byte on to the end of the last header that its sender has found, and so many
-    /// bytes behind that.
-    Headers(u32),
-    /// Nothing: its headers are not looked for.
-    Nothing,
-}
-
-impl fmt::Display for FramePart {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            FramePart::Whole => f.write_str("whole"),
-            FramePart::Headers(n) => write!(f, "headers {n}"),
-            FramePart::Nothing => f.write_str("nothing"),
-        }
-    }
 }
 
 /// Most fields of a program's packets.

@@ -1,5 +1,5 @@
-//! What crosses a queue from the hook to the process. A frame that is cut, with its entry, gives the
-//! process what the whole frame gives.
+//! What crosses a queue from the hook to the process. A frame that is cut gives the process, with
+//! its entry, what the whole frame gives.
 
 use super::process::{mixed, Link};
 use super::*;
