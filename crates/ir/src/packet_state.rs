@@ -19,7 +19,7 @@ pub struct PacketField {
     pub required: bool,
 }
 
-/// What of a packet crosses a queue. Set by the pass `carries`.
+/// The parts of a packet that cross a queue. Set by the pass `carries`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Carries {
     pub part: FramePart,
@@ -57,7 +57,7 @@ impl Module {
         self.packet[f.index()].init.clone()
     }
 
-    /// What a queue carries; of another port nothing.
+    /// The parts that a queue carries. None: the port is no queue.
     pub fn carries(&self, port: PortId) -> Option<&Carries> {
         self.ports.get(port.index()).filter(|p| p.kind.is_queue()).map(|p| &p.carries)
     }
@@ -80,7 +80,7 @@ pub fn unwritten(m: &Module) -> Vec<Unwritten> {
         return Vec::new();
     }
     let mut w = Writes::new(m);
-    // What is known can only become less, so it ends.
+    // The known fields can only become fewer, so it ends.
     while w.round() {}
     w.found.clear();
     w.telling = true;
@@ -118,7 +118,7 @@ struct Writes<'m> {
     /// Of the body at hand: its locals that are fields, and how its packet came in.
     locals: Vec<Option<PacketFieldId>>,
     entry: Entry,
-    /// What is known at a `break` and a `continue` of the loops around.
+    /// The known fields at a `break` and a `continue` of the loops around.
     loops: Vec<Fields>,
 }
 
@@ -175,7 +175,7 @@ impl<'m> Writes<'m> {
         self.block(&body.block, self.entry.has);
     }
 
-    /// What is known behind a block.
+    /// The known fields behind a block.
     fn block(&mut self, block: &Block, mut known: Fields) -> Fields {
         for s in block {
             known = self.stmt(s, known)
@@ -212,7 +212,7 @@ impl<'m> Writes<'m> {
         }
     }
 
-    /// What is known behind a statement with blocks.
+    /// The known fields behind a statement with blocks.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn ways(&mut self, s: &Stmt, known: Fields) -> Fields {
         match &s.kind {
