@@ -125,8 +125,8 @@ enum { WL_PROCESS = 5, WL_UNHEARD = 6, WL_QUEUES = 256 };
 /* Port, instance and mark. WL_OWN: the handler of the frame's own port. */
 #define WL_NOTE(port, instance, mark) ((uint64_t)(port) << 48 | (uint64_t)((instance) & 0xffff) << 32 | (uint32_t)(mark))
 #define WL_OWN WL_NOTE(0xffff, 0, 0)
-/* What goes along in front of a frame, by WL_NOTED: 0: nothing, as all frames have one note, which the
-   process knows; 1: the note; 2: of long frames entry, length and note, of others nothing; 3: entry,
+/* WL_NOTED says what goes along in front of a frame. 0: nothing, as all frames have one note, which
+   the process knows; 1: the note; 2: of long frames entry, length and note, of others nothing; 3: entry,
    length and note. The note is next to the frame. The entry is that of the queue: `Entry` in
    crates/ir/src/layout.rs. A long frame of which not all is needed is cut; one that is longer than
    frames of Ethernet is not, since the process may have to divide it. */

@@ -7,7 +7,6 @@ One interleaved run: in each round each app of apps/crossing.loom gets frames of
 the kernel's thread that receives for in0 (threaded NAPI: the hook's program, the copy to AF_XDP) and of the process, over the frames that the
 process has handled. WIRELOOM names the binary, BENCH_WORK the folder with `xsk` (made here if it is not there). Needs root.
 """
-import json
 import os
 import statistics
 import subprocess
@@ -19,6 +18,7 @@ from forwarding import NAMESPACE, cpu_ns, inside, ip, start, stop, write
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
+os.environ.setdefault("WIRELOOM_START", "optimized")
 APPS = ("headers", "headers_whole", "state", "state_whole")
 SIZES = (64, 1500)
 RATE, BURST = 250000, 64
@@ -85,9 +85,8 @@ def once(wireloom, work, app, size, seconds):
         sender = start(inside("taskset", "-c", last, os.path.join(work, "xsk"), "send", "gen0", pcap, str(RATE), str(seconds), str(BURST)), "ok")
 
         def handled():
-            out = subprocess.run([wireloom, "counter", "--control", control, "--json"], capture_output=True, text=True, check=True).stdout
-            found = json.loads(out)
-            return next(int(c["value"]) for c in (found if isinstance(found, list) else found["counters"]) if c["name"] == "handled")
+            out = subprocess.run([wireloom, "counter", "handled", "--control", control], capture_output=True, text=True, check=True).stdout
+            return int(out.split()[-1])
         time.sleep(0.4)
         before, kernel, own = handled(), cpu_ns(thread), cpu_ns(process.pid)
         time.sleep(seconds - 0.9)

@@ -578,3 +578,10 @@ impl Expr {
         Expr { ty, kind: Box::new(kind) }
     }
 }
+
+/// A value that goes along with a packet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Carried {
+    pub field: PacketFieldId,
+    pub value: Expr,
+}

@@ -219,17 +219,6 @@ impl Entry {
     }
 }
 
-impl FramePart {
-    /// How many bytes cross of a frame of `n` bytes, by its entry.
-    pub fn there(self, entry: &[u8], n: u32) -> u32 {
-        match (self, entry.first_chunk::<4>()) {
-            (FramePart::Nothing, _) => 0,
-            (FramePart::Headers(_), Some(there)) => u32::from_ne_bytes(*there).min(n),
-            (FramePart::Whole | FramePart::Headers(_), _) => n,
-        }
-    }
-}
-
 /// Bytes of the largest entry of a program's queues.
 pub fn entry_max(m: &Module) -> u32 {
     m.ports.iter().filter(|p| p.kind.is_queue()).map(|p| Entry::of(m, &p.carries).bytes).max().unwrap_or(0)

@@ -25,6 +25,7 @@ pub mod elements;
 pub mod endless;
 pub mod explain;
 pub mod frame;
+mod frame_part;
 pub mod grammar;
 pub mod graph;
 pub mod header_bits;
@@ -48,8 +49,9 @@ pub mod walk;
 
 pub use body::*;
 pub use elements::{Element, Input, Target, Wire};
+pub use frame_part::FramePart;
 pub use ops::{BinOp, Builtin, UnOp};
-pub use packet_state::{Carried, Carries, FramePart, PacketField};
+pub use packet_state::{Carries, PacketField};
 pub use segments::Segment;
 pub use table_stmt::{TableEffect, TableStmt};
 pub use unit::*;

@@ -6,7 +6,6 @@
 //! what its packet brings ([`ExprKind::PacketState`]).
 
 use crate::*;
-use std::fmt;
 
 /// A field of the state of packets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,14 +19,7 @@ pub struct PacketField {
     pub required: bool,
 }
 
-/// A value that goes along with a packet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Carried {
-    pub field: PacketFieldId,
-    pub value: Expr,
-}
-
-/// What of a packet crosses a queue. Set by the pass `carries`.
+/// The parts of a packet that cross a queue. Set by the pass `carries`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Carries {
     pub part: FramePart,
@@ -35,28 +27,6 @@ pub struct Carries {
     pub fixed: bool,
     /// The fields of the packet's state that are read behind the queue, in ascending order.
     pub state: Vec<PacketFieldId>,
-}
-
-/// The part of a frame that code behind a queue may read. Its length is known in any case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FramePart {
-    #[default]
-    Whole,
-    /// From its first byte on to the end of the last header that its sender has found, and so many
-    /// bytes behind that.
-    Headers(u32),
-    /// Nothing: its headers are not looked for.
-    Nothing,
-}
-
-impl fmt::Display for FramePart {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            FramePart::Whole => f.write_str("whole"),
-            FramePart::Headers(n) => write!(f, "headers {n}"),
-            FramePart::Nothing => f.write_str("nothing"),
-        }
-    }
 }
 
 /// Most fields of a program's packets.
@@ -87,7 +57,7 @@ impl Module {
         self.packet[f.index()].init.clone()
     }
 
-    /// What a queue carries; of another port nothing.
+    /// The parts that a queue carries. None: the port is no queue.
     pub fn carries(&self, port: PortId) -> Option<&Carries> {
         self.ports.get(port.index()).filter(|p| p.kind.is_queue()).map(|p| &p.carries)
     }
@@ -110,7 +80,7 @@ pub fn unwritten(m: &Module) -> Vec<Unwritten> {
         return Vec::new();
     }
     let mut w = Writes::new(m);
-    // What is known can only become less, so it ends.
+    // The known fields can only become fewer, so it ends.
     while w.round() {}
     w.found.clear();
     w.telling = true;
@@ -148,7 +118,7 @@ struct Writes<'m> {
     /// Of the body at hand: its locals that are fields, and how its packet came in.
     locals: Vec<Option<PacketFieldId>>,
     entry: Entry,
-    /// What is known at a `break` and a `continue` of the loops around.
+    /// The known fields at a `break` and a `continue` of the loops around.
     loops: Vec<Fields>,
 }
 
@@ -205,7 +175,7 @@ impl<'m> Writes<'m> {
         self.block(&body.block, self.entry.has);
     }
 
-    /// What is known behind a block.
+    /// The known fields behind a block.
     fn block(&mut self, block: &Block, mut known: Fields) -> Fields {
         for s in block {
             known = self.stmt(s, known)
@@ -242,7 +212,7 @@ impl<'m> Writes<'m> {
         }
     }
 
-    /// What is known behind a statement with blocks.
+    /// The known fields behind a statement with blocks.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn ways(&mut self, s: &Stmt, known: Fields) -> Fields {
         match &s.kind {

@@ -1,5 +1,5 @@
-//! What crosses a queue from the hook to the process. A frame that is cut, with its entry, gives the
-//! process what the whole frame gives.
+//! Queues from the hook to the process. A frame that is cut gives the process, with
+//! its entry, what the whole frame gives.
 
 use super::process::{mixed, Link};
 use super::*;
@@ -10,7 +10,7 @@ use wireloom_tests::captures::udp;
 /// Bytes from which on frames are cut.
 const LONG: usize = wireloom_codegen_c::xdp::LONG as usize;
 
-/// What the process gets of a frame.
+/// The parts of a frame that the process gets.
 struct Given {
     port: usize,
     instance: u16,
@@ -96,7 +96,7 @@ fn crossed(text: &str, part: fn(FramePart) -> bool, mut frames: impl FnMut(Taker
         sum.cut += u64::from(g.bytes.len() < g.n);
         sum.whole += g.n as u64;
         sum.came += g.bytes.len() as u64;
-        // What is not there may be anything.
+        // Bytes that are not there may be anything.
         g.bytes.resize(g.n, 0xee);
         g.entry.resize(layout::entry_max(&m) as usize, 0xee);
         let came = f(g.port, g.instance, g.n as u32, g.mark, g.entry, g.bytes);

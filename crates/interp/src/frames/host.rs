@@ -26,7 +26,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// What does not cross a queue may be anything.
+    /// Bytes that do not cross a queue may be anything.
     fn holds_same(&self, other: &Queue) -> bool {
         let part = |f: &FrameIn| f.bytes[..self.part.there(&f.entry, f.bytes.len() as u32) as usize].to_vec();
         let all = |f: &FrameIn| (f.port, f.instance, f.time, f.wire, f.mark, f.bytes.len(), part(f));

@@ -354,7 +354,7 @@ fn over_link(m: &Module, queue: usize) -> Option<&'static str> {
     })
 }
 
-/// What crosses a queue, in bytes.
+/// The bytes that cross a queue.
 fn carries(m: &Module, p: &Port) -> String {
     let c = &p.carries;
     let entry = layout::Entry::of(m, c);

@@ -1,4 +1,4 @@
-//! What crosses a queue.
+//! Inferred transfer: the parts of a packet that cross a queue.
 //!
 //! In: handlers and inputs, with what they read of a packet. Out: for each queue the fields of the
 //! packet's state that are read behind it, and the part of the frame that may be read there. Marks
@@ -135,7 +135,7 @@ impl Live {
     }
 }
 
-/// What a handler reads of what its packet brings.
+/// The values that a handler reads of those that its packet brings.
 fn brought(body: &Body, needed: &BTreeSet<LocalId>) -> BTreeSet<Value> {
     let mut found = BTreeSet::new();
     walk::stmts(&body.block, &mut |s| {
@@ -181,7 +181,7 @@ fn is_brought(e: &Expr) -> bool {
     matches!(*e.kind, ExprKind::PacketState(..))
 }
 
-/// Who sends to a queue.
+/// The senders of a queue.
 #[derive(Clone, Default)]
 struct Senders {
     /// The types of packets.
@@ -230,7 +230,7 @@ fn allowed(m: &Module, unit: UnitId, need: FramePart, by: &Senders) -> FramePart
     }
     let behind = match need {
         FramePart::Whole => return FramePart::Whole,
-        // What is built may be no packet: that is a fault where its headers are looked for.
+        // A frame that is built may be no packet: that is a fault where its headers are looked for.
         FramePart::Nothing if !by.build => return FramePart::Nothing,
         FramePart::Nothing => 0,
         FramePart::Headers(n) => n,
@@ -321,8 +321,8 @@ fn note(m: &Module, b: &Body, frame: LocalId, change: bool, of: &mut Senders) {
     }
 }
 
-/// What the code that a block's packets reach needs of their frames; `parts`: what queues are known
-/// to need.
+/// The part of frames that the code needs which a block's packets reach. `parts`: the known needs of
+/// queues.
 fn need(m: &Module, unit: UnitId, block: &Block, parts: &[FramePart]) -> FramePart {
     let mut need = Need { m, unit, parts, part: FramePart::Nothing };
     m.reached(block, &mut |b| walk::stmts(b, &mut |s| need.stmt(&s.kind)));

@@ -79,7 +79,7 @@ pub const TABLE: &[Pass] = &[
     },
     Pass {
         name: "carries",
-        doc: "what crosses a queue: fields of the packet's state, and the part of the frame that is read",
+        doc: "finds the fields of the packet's state, and the part of the frame, that cross a queue",
         run: carries::run,
     },
     Pass {

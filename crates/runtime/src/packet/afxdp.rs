@@ -472,7 +472,7 @@ impl AfXdp {
                 self.large_to = (f.out, f.mark());
             }
             if let Some(came) = came.filter(|c| c.n > f.n) {
-                // What its reader does not read has not come. No segment is cut by the program.
+                // Bytes that its reader does not read have not come. The program cuts no segment.
                 came.whole(&mut f);
                 return Some((buf, f));
             }

@@ -43,7 +43,7 @@ const NOTE: usize = 8;
 /// Frames of fewer bytes are not cut: `WL_LONG` of `support/bpf.h`.
 const LONG: u32 = 256;
 
-/// What came with a frame.
+/// The length and the entry that came with a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Came {
     /// Bytes that the frame had before it was cut.

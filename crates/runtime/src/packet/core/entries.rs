@@ -1,4 +1,4 @@
-//! What goes through queues beside frames. In: the entries that a program has filled for frames
+//! Entries of queues: they cross beside frames. In: the entries that a program has filled for frames
 //! that it sends to queues. Out: the same, where the program looks for those of frames that come
 //! from queues.
 //!
