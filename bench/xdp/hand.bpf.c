@@ -1,6 +1,7 @@
 /* Programs by hand that generated ones are measured beside. Short IPv4 keys, no options, no tags:
  * what somebody writes who knows all frames. */
 #define WL_FAULTS 1
+#define WL_ENTRY_WORDS 0
 #include "bpf.h"
 
 #pragma clang diagnostic ignored "-Wunused-function"
