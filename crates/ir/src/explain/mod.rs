@@ -355,6 +355,7 @@ fn over_link(m: &Module, queue: usize) -> Option<&'static str> {
 }
 
 /// What crosses a queue, in bytes.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn carries(m: &Module, p: &Port) -> String {
     let c = &p.carries;
     let entry = layout::Entry::of(m, c);
