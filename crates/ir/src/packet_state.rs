@@ -142,6 +142,7 @@ impl<'m> Writes<'m> {
     }
 
     /// Goes through all bodies once; whether something became less.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn round(&mut self) -> bool {
         let m = self.m;
         self.changed = false;
@@ -299,6 +300,7 @@ impl<'m> Writes<'m> {
 }
 
 /// The local that a handler sets to what its packet brings.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn brought(s: &StmtKind) -> Option<(LocalId, PacketFieldId)> {
     let StmtKind::Set(l, e) = s else { return None };
     match &*e.kind {

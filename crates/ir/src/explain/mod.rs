@@ -355,6 +355,7 @@ fn over_link(m: &Module, queue: usize) -> Option<&'static str> {
 }
 
 /// The bytes that cross a queue.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn carries(m: &Module, p: &Port) -> String {
     let c = &p.carries;
     let entry = layout::Entry::of(m, c);

@@ -136,6 +136,7 @@ impl Live {
 }
 
 /// The values that a handler reads of those that its packet brings.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn brought(body: &Body, needed: &BTreeSet<LocalId>) -> BTreeSet<Value> {
     let mut found = BTreeSet::new();
     walk::stmts(&body.block, &mut |s| {
@@ -154,6 +155,7 @@ fn brought(body: &Body, needed: &BTreeSet<LocalId>) -> BTreeSet<Value> {
 }
 
 /// Takes away the values that nobody reads.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn prune(m: &mut Module, live: &Live) {
     let wires = m.wires.clone();
     m.bodies_mut(&mut |b| {
@@ -271,6 +273,7 @@ fn first_bytes(m: &Module, header: UnitId) -> Option<u32> {
 }
 
 /// By port: who sends to it.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn senders(m: &Module) -> Vec<Senders> {
     let mut changes: Vec<bool> = vec![false; m.inputs.len()];
     let bodies: Vec<(&Body, Option<usize>)> = m

@@ -171,6 +171,7 @@ impl Known<'_> {
     }
 
     /// Replaces the conditions in an expression that the facts decide.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn simplify(&mut self, e: &mut Expr) {
         let before = self.facts.len();
         match &mut *e.kind {

@@ -468,10 +468,10 @@ impl Checker<'_> {
             && *self.ty(b.locals[0].ty) == Ty::Msg(i.unit)
             && b.locals[1..i.first_field()].iter().all(|l| self.is_uint_of(l.ty, 32));
         self.need(given, &path, "its first locals are not the frame, its mark (u32) and the place of an array (u32)");
-        let fields = i.state.iter().zip(b.locals.iter().skip(i.first_field()));
+        let mut fields = i.state.iter().zip(b.locals.iter().skip(i.first_field()));
         let of_field =
             |(f, l): (&PacketFieldId, &Local)| m.packet.get(f.index()).is_some_and(|f| self.same(f.ty, l.ty));
-        self.need(fields.map(of_field).all(|same| same), &path, "a local is not of the type of its field of the state");
+        self.need(fields.all(of_field), &path, "a local is not of the type of its field of the state");
         let mut returns = false;
         walk::stmts(&b.block, &mut |s| returns |= matches!(s.kind, StmtKind::Return(_)));
         self.need(!returns, &path, "it returns");
