@@ -64,7 +64,8 @@ if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: Rust is missing; install it from your distribution or with rustup, then run this again" >&2
     exit 1
 fi
-# Rust's own library for a card's processor; where rustup is not the source of Rust its test is skipped.
+# Rust's own library for a card's processor. Its test is skipped where rustup is not the source of
+# Rust.
 if [ "${1:-demo}" = test ] && command -v rustup >/dev/null 2>&1; then
     rustup target list --installed | grep -q aarch64-unknown-linux-gnu || rustup target add aarch64-unknown-linux-gnu || true
 fi

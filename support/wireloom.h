@@ -261,9 +261,9 @@ typedef struct wl_core {
                                  * the runtime sets it to NULL before */
     struct wl_frame *frames;    /* the first frame of the batch at hand */
     uint8_t *entries;           /* of queues: an entry for each frame of the batch, and one before
-                                 * them for a frame that is copied. The runtime fills those of frames
-                                 * from a queue, the program those of frames to one. NULL: they are
-                                 * empty */
+                                 * them for a frame that is copied. The runtime fills those of
+                                 * frames from a queue, the program those of frames to one. NULL:
+                                 * they are empty */
 } wl_core;
 /* A place: the port in bits 48 and up, then one of these. Bits 0 to 31 are the index of the ring's
  * point or of the table's slot. */

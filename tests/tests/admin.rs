@@ -288,7 +288,9 @@ fn without_descriptors_the_page_does_not_spin() {
     });
     let held: Vec<Client> = (0..100).map(|_| Client::connect(web.port)).collect();
     let mut asking: Vec<Client> = (0..40).map(|_| Client::connect(page)).collect();
-    asking.iter_mut().for_each(|c| drop(c.send("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+    for c in &mut asking {
+        c.send("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
     std::thread::sleep(Duration::from_millis(300));
     let before = page_ticks(&web);
     std::thread::sleep(Duration::from_secs(1));

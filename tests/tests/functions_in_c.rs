@@ -1,4 +1,4 @@
-//! Functions in C: whatever is wrong with their files is told with a code and a place in the program.
+//! Functions in C: each mistake in their files is told with a code and a place in the program.
 
 use wireloom_tests::folder::Folder;
 use wireloom_tests::{Output, Wireloom};

@@ -205,7 +205,7 @@ fn a_connection_that_was_upgraded_is_not_pooled() {
 }
 
 /// A backend that has sent bytes behind an answer may do so again, when the next request has been
-/// written: for some time no connection of it serves a second request.
+/// written. For some time no connection of it serves a second request.
 #[test]
 fn a_backend_out_of_step_has_no_connection_reused() {
     for (reuse, again) in [("safe", false), ("always", true)] {

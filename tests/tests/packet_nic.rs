@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use wireloom_tests::admin::{eventually, metrics, sample};
-use wireloom_tests::captures::{read, sport, traffic, udp, write, Frames, Runs, EPOCH, MS};
+use wireloom_tests::captures::{read, sport, traffic, udp, write, Frames, EPOCH, MS};
 use wireloom_tests::control::Controlled;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::process::quickly_compiled;
@@ -25,7 +25,7 @@ fn placed(program: &str, segments: &[(&str, &str)]) -> String {
 fn alike(name: &str, program: &str, placements: &[&[(&str, &str)]], frames: &Frames, more: &[&str]) {
     let folder = Folder::new(name);
     write(&folder.file("in.pcap"), frames);
-    let mut run = |way: &str, text: &str, more: &[&str]| {
+    let run = |way: &str, text: &str, more: &[&str]| {
         std::fs::write(folder.file("program.loom"), text).expect("the folder is writable");
         run(&folder, way, more)
     };
@@ -287,7 +287,9 @@ fn a_signal_to_either_process_ends_both() {
         assert!(pid.is_some(), "there is a second process");
         // A terminal that closes ends nothing.
         // SAFETY: processes of this test.
-        pid.iter().for_each(|p| unsafe { drop(libc::kill(*p, libc::SIGHUP)) });
+        for p in &pid {
+            unsafe { libc::kill(*p, libc::SIGHUP) };
+        }
         live.run.app.signal(libc::SIGHUP);
         assert_eq!(live.send(3, 10), 3);
         live.ends(pid.filter(|_| second));

@@ -204,7 +204,7 @@ fn is_ours(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|m| m.uid() == unsafe { libc::geteuid() })
 }
 
-/// What a process says that it is; its number and its user are the kernel's word.
+/// The name that a process gives itself; its number and its user are the kernel's word.
 fn hello(path: &Path) -> Option<Running> {
     let mut client = Client { most: HELLO_MAX, ..Client::connect(path, HELLO_WAIT).ok()? };
     let (peer, uid) = control::peer(&client.stream)?;

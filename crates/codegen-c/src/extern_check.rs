@@ -33,7 +33,7 @@ pub enum ExternProblem {
 /// The name of the text that compares the types, in the compiler's messages.
 const COMPARED: &str = "wireloom-types";
 
-/// What keeps the functions in C from being called. An error: there is no compiler, or it cannot
+/// The obstacles to calls of the functions in C. An error: there is no compiler, or it cannot
 /// be run.
 pub fn extern_problems(m: &Module, options: &CompileOptions) -> Result<Vec<ExternProblem>, CompileError> {
     let mut files: BTreeMap<&str, Vec<(FuncId, &str)>> = BTreeMap::new();
@@ -80,7 +80,7 @@ pub fn extern_problems(m: &Module, options: &CompileOptions) -> Result<Vec<Exter
     Ok(problems)
 }
 
-/// What keeps the objects from being linked with each other.
+/// The obstacles to linking the objects with each other.
 fn linked(objects: &[(&CFile, Vec<Name>)]) -> Vec<ExternProblem> {
     let (mut found, mut owners) = (Vec::new(), HashMap::new());
     for (file, names) in objects {
@@ -144,7 +144,7 @@ impl CFile<'_> {
         self.funcs[0].0
     }
 
-    /// What is wrong with the functions of the file.
+    /// The mistakes in the functions of the file.
     fn functions(&self, names: &[Name], found: &mut Vec<ExternProblem>) -> Result<(), CompileError> {
         let mut compared = Vec::new();
         for (func, symbol) in self.funcs {

@@ -271,8 +271,8 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "packets.transmit(x->core, {}, i_, built_.p, built_.n); }}", port.0);
     }
 
-    /// Fills the entry of a queue, whose layout is that of [`layout::Entry`]: that of the frame that
-    /// is moved, or (None) that of a copy. `view`: of the frame, if it is not built here.
+    /// Fills the entry of a queue, whose layout is that of [`layout::Entry`]: that of the frame
+    /// that is moved, or (None) that of a copy. `view`: of the frame, if it is not built here.
     fn entry(&mut self, port: PortId, moved: Option<&str>, state: &'m [Carried], view: Option<&str>) {
         let m = self.g.m;
         let Some(entry) = m.carries(port).map(|c| layout::Entry::of(m, c)).filter(|e| e.bytes > 0) else { return };

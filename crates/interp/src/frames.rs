@@ -148,7 +148,8 @@ impl<'a> Pair<'a> {
             App::new(p, module.desc(), sets).map_err(|e| e.to_string()).and_then(|app| Runner::new(app, 42))
         };
         let (a, mut b) = (make(a)?, make(b)?);
-        // A program that reads bytes which have not crossed a queue reads others than the reference.
+        // A program that reads bytes which have not crossed a queue reads others than the
+        // reference.
         b.host.gone = 0xff;
         let mut header_places = HashSet::new();
         for u in &module.units {

@@ -192,8 +192,8 @@ pub enum StmtKind {
         place: PlaceId,
     },
     /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that
-    /// has ended; a fault there is one here. `mark` (u32) goes with it, and the state of the packet:
-    /// a field that is not listed has its default. `last`: the frame is not used again (set by the
+    /// has ended; a fault there is one here. `mark` (u32) goes with it, and the state of the
+    /// packet: a field that is not listed has its default. `last`: the frame is not used again (set by the
     /// `frame_last_use` pass).
     Output {
         wire: WireId,

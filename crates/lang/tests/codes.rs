@@ -43,8 +43,8 @@ fn codes_without_an_example() {
     let nodes = " -> e".repeat(300);
     let long = format!("unit H {{ n: u8 }}\npacket P {{ h: H }}\nelement E {{\n in x: packet\n out y: packet\n on x(p) {{ p -> y }}\n}}\napp a {{\n port i = memory(\"i\") as P, o = memory(\"o\") as P\n e = E()\n i{nodes} -> o\n}}\n");
     assert_eq!(code(&long, None), ["E0508"]);
-    // E0506 and E0509: `many.rs`. E0687 to E0691, which the C compiler finds: `functions_in_c.rs` of
-    // the end-to-end tests.
+    // E0506 and E0509: `many.rs`. E0687 to E0691, which the C compiler finds: `functions_in_c.rs`
+    // of the end-to-end tests.
     let without: Vec<_> = codes::lang::CODES.iter().filter(|c| c.example.is_empty()).map(|c| c.code).collect();
     assert_eq!(
         without,

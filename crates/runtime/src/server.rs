@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::packet;
 use crate::services;
 use crate::view::{Group, View};
-use options::RUN;
+use options::{raise_descriptor_limit, RUN};
 pub use options::{AppSpec, Ready, ReadyFn, ServeOptions, Stop, Summary};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -240,25 +240,6 @@ impl Doors {
     fn names(&self) -> (Option<SocketAddr>, Option<std::path::PathBuf>) {
         let control = self.control.as_ref().filter(|_| self.asked).map(|c| c.path().to_path_buf());
         (self.page.as_ref().map(admin::Page::addr), control)
-    }
-}
-
-/// Raises the limit on descriptors as far as the system allows, because connections need them.
-/// Returns the limit.
-pub(crate) fn raise_descriptor_limit() -> u64 {
-    // SAFETY: plain system calls.
-    unsafe {
-        let mut l: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut l) != 0 {
-            return 0;
-        }
-        if l.rlim_cur < l.rlim_max {
-            let wanted = libc::rlimit { rlim_cur: l.rlim_max, ..l };
-            if libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) == 0 {
-                return wanted.rlim_cur;
-            }
-        }
-        l.rlim_cur
     }
 }
 

@@ -268,7 +268,7 @@ const KEPT_DESCRIPTORS: u64 = 256;
 
 /// A core's part of the descriptors that this process may have.
 fn descriptors(cores: u64) -> u64 {
-    match crate::server::raise_descriptor_limit() {
+    match crate::server::options::raise_descriptor_limit() {
         0 => u64::MAX,
         all => (all - KEPT_DESCRIPTORS.min(all / 4)) / cores.max(1),
     }

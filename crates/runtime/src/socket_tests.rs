@@ -232,7 +232,7 @@ fn resident() -> usize {
 fn ten_thousand_idle_connections_are_small() {
     let _alone = alone();
     // Half of the descriptors are the clients'; other tests of this process need some too.
-    let want = 10_000.min((crate::server::raise_descriptor_limit() as usize).saturating_sub(4000) / 2);
+    let want = 10_000.min((crate::server::options::raise_descriptor_limit() as usize).saturating_sub(4000) / 2);
     let app = test_program::app(true, &[&format!("port={}", free_port())]);
     let stats = Arc::new(vec![CoreStats::for_apps(std::slice::from_ref(&app))]);
     let mut core = Core::new(engine::open(EngineKind::Epoll).unwrap(), std::slice::from_ref(&app), stats, 0, false);

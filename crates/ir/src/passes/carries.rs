@@ -324,8 +324,8 @@ fn note(m: &Module, b: &Body, frame: LocalId, change: bool, of: &mut Senders) {
     }
 }
 
-/// The part of frames that the code needs which a block's packets reach. `parts`: the known needs of
-/// queues.
+/// The part of frames that the code needs which a block's packets reach. `parts`: the known needs
+/// of queues.
 fn need(m: &Module, unit: UnitId, block: &Block, parts: &[FramePart]) -> FramePart {
     let mut need = Need { m, unit, parts, part: FramePart::Nothing };
     m.reached(block, &mut |b| walk::stmts(b, &mut |s| need.stmt(&s.kind)));

@@ -1,6 +1,6 @@
 //! The diagnostics of values that cannot stand in a message: each cause has its code.
 
-/// What is wrong with a value that is given for a field, and why.
+/// The mistake in a value that is given for a field, and its reason.
 #[derive(Clone, Copy)]
 pub enum Wrong<'a> {
     /// The field takes no such value.

@@ -10,8 +10,8 @@
 //! engine is a [`FramePort`] in a file of its own (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`,
 //! `udp`). `pool` has the buffers, and `core` the loop of one core. `rps` chooses the core of a
 //! frame. `core_mesh` has the rings between cores, `queue` the queues inside the program, and
-//! `crossing` those between segments; `nic` leads them to another process. `serve` has the threads. `table` loads tables before the
-//! first frame and writes them behind the last.
+//! `crossing` those between segments; `nic` leads them to another process. `serve` has the threads.
+//! `table` loads tables before the first frame and writes them behind the last.
 //!
 //! Several apps run on the same cores. `options` gives each app its part of the command line.
 //! `share` opens a port once that several apps name. `core::fan_out` shows a frame to all apps that

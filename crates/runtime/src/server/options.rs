@@ -176,3 +176,22 @@ pub(crate) fn pin(cpu: usize) {
         log::warn!("cannot pin to CPU {cpu}; running unpinned");
     }
 }
+
+/// Raises the limit on descriptors as far as the system allows, because connections need them.
+/// Returns the limit.
+pub(crate) fn raise_descriptor_limit() -> u64 {
+    // SAFETY: plain system calls.
+    unsafe {
+        let mut l: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut l) != 0 {
+            return 0;
+        }
+        if l.rlim_cur < l.rlim_max {
+            let wanted = libc::rlimit { rlim_cur: l.rlim_max, ..l };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) == 0 {
+                return wanted.rlim_cur;
+            }
+        }
+        l.rlim_cur
+    }
+}

@@ -1,5 +1,5 @@
-//! Entries of queues: they cross beside frames. In: the entries that a program has filled for frames
-//! that it sends to queues. Out: the same, where the program looks for those of frames that come
+//! Entries of queues: they cross beside frames. In: the entries that a program has filled for
+//! frames that it sends to queues. Out: the same, where the program looks for those of frames that come
 //! from queues.
 //!
 //! On its way an entry belongs to the buffer of its frame ([`Region::entry`]). While a batch is

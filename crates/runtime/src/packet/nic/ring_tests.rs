@@ -136,7 +136,9 @@ fn noise_does_no_harm() {
         for b in m.bytes().iter_mut() {
             *b = random() as u8;
         }
-        (0..6).for_each(|n| drop(put(&mut p, round * 8 + n, (random() % 600) as usize)));
+        for n in 0..6 {
+            let _ = put(&mut p, round * 8 + n, (random() % 600) as usize);
+        }
         for _ in 0..20 {
             drop(take(&mut c));
         }
