@@ -287,7 +287,7 @@ fn a_signal_to_either_process_ends_both() {
         assert!(pid.is_some(), "there is a second process");
         // A terminal that closes ends nothing.
         // SAFETY: processes of this test.
-        for p in &pid {
+        if let Some(p) = &pid {
             unsafe { libc::kill(*p, libc::SIGHUP) };
         }
         live.run.app.signal(libc::SIGHUP);

@@ -193,8 +193,8 @@ pub enum StmtKind {
     },
     /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that
     /// has ended; a fault there is one here. `mark` (u32) goes with it, and the state of the
-    /// packet: a field that is not listed has its default. `last`: the frame is not used again (set by the
-    /// `frame_last_use` pass).
+    /// packet: a field that is not listed has its default. `last`: the frame is not used again
+    /// (set by the `frame_last_use` pass).
     Output {
         wire: WireId,
         frame: LocalId,

@@ -1,6 +1,6 @@
 //! Entries of queues: they cross beside frames. In: the entries that a program has filled for
-//! frames that it sends to queues. Out: the same, where the program looks for those of frames that come
-//! from queues.
+//! frames that it sends to queues. Out: the same, where the program looks for those of frames
+//! that come from queues.
 //!
 //! On its way an entry belongs to the buffer of its frame ([`Region::entry`]). While a batch is
 //! handled the program has the entries of its frames one behind the other (`wl_core.entries`). The
