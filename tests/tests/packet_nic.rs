@@ -436,7 +436,7 @@ fn mistakes_are_told() {
 fn batches_save_transactions() {
     let folder = Folder::new("nic-batches");
     let bench = wireloom_tests::root().join("bench/nic/queue_sync.loom");
-    for (size, gap) in [(22, 0), (22, 300), (214, 0), (214, 200)] {
+    for (size, gap) in [(22, 0), (22, 250), (214, 0), (214, 200)] {
         let frames: Frames = (0..2000u16).map(|i| (EPOCH + u64::from(i) * gap, udp(1, i, 53, size))).collect();
         write(&folder.file("in.pcap"), &frames);
         let counts = |link: &str| {

@@ -110,8 +110,8 @@ pub enum Effect {
 }
 
 /// `Cpu` is the interpreter and C, `Xdp` a BPF program in the kernel. `Nic` is the CPU of a network
-/// card, which runs what `Cpu` runs; only segments have it. `Fpga` is expected, from what the device
-/// can do; no backend for it is in the tree.
+/// card, which runs what `Cpu` runs; only segments have it. `Fpga` is expected, from what the
+/// device can do; no backend for it is in the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Device {
     #[default]

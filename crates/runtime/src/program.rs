@@ -175,7 +175,7 @@ pub trait Outside: Send + Sync {
     /// Kind, place and number of its faults. Without a place: [`NO_PLACE`](crate::stats::NO_PLACE).
     fn faults(&self) -> Vec<(u32, u32, u64)>;
 
-    /// What it shares with the process of a NIC.
+    /// The memory that it shares with the process of a NIC.
     fn joint(&self) -> Option<std::sync::Arc<crate::packet::nic::Joint>> {
         None
     }

@@ -1,7 +1,8 @@
 //! The part of this process where an app has segments `on nic`.
 //!
-//! The second process learns its part from a variable of the environment: the first one's number,
-//! and the descriptors that it has inherited, the socket first, then the memory and the bells.
+//! The second process learns its part from a variable of the environment. That has the number of
+//! the first one, and the descriptors that it has inherited. The socket comes first, then the
+//! memory, then the bells.
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
