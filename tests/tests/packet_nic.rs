@@ -396,7 +396,6 @@ fn noise_in_shared_memory_does_no_harm() {
         file.write_all_at(&random.u64(..).to_le_bytes(), at).expect("it is written");
     }
     eventually("frames come again", || live.send(1, 64) == 1);
-    eventually("frames come in a row", || live.send(20, 64) == 20);
     let harm =
         |q: &str| live.metric(&format!("wireloom_link_damaged_total{{app=\"two\",queue=\"{q}\",kind=\"damaged\"}}"));
     assert!(harm("up") > 0 && harm("down") > 0, "it is counted");
