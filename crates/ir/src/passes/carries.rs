@@ -102,6 +102,10 @@ impl Live {
         let mut skipped: Vec<*const Expr> = Vec::new();
         match s {
             StmtKind::Set(l, _) if !needed.contains(l) => return,
+            // The entry stays in its table.
+            StmtKind::TableUpdate { entry, .. } => {
+                needed.insert(*entry);
+            }
             StmtKind::Output { wire, mark, state, .. } => {
                 let to = m.wires[wire.index()].to;
                 skipped.extend(
