@@ -8,6 +8,8 @@ static void transmit(wl_core *c, uint32_t port, uint32_t instance, const uint8_t
     (void)c; (void)port; (void)instance; (void)p; (void)n;
     abort(); /* each frame is sent once */
 }
+/* No queue is asked, and none serves others. */
+static void serve(wl_core *c) { (void)c; }
 static wl_host host = {.grow = grow, .fault = fault};
 static uint8_t scratch[65536];
 static wl_core core;
@@ -15,6 +17,7 @@ static wl_core core;
 void card_begin(void) {
     const wl_program *pr = wireloom_program();
     wireloom_packets()->transmit = transmit;
+    wireloom_packets()->serve = serve;
     core = (wl_core){.host = &host, .now = 1u << 30, .out = {scratch, scratch, scratch + sizeof scratch}};
     core.state = aligned_alloc(64, (pr->state_size + 63) & ~63ull);
     memset(core.state, 0, pr->state_size);
