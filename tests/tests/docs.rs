@@ -320,6 +320,8 @@ fn port_options_are_those_of_the_page() {
     let sets: Vec<String> =
         options.drain(..).flat_map(|o| ["--set".to_string(), format!("{}.{o}={}", port(&o), value(&o))]).collect();
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let servers = servers(&[9001]);
+    let sets: Vec<&str> = [&sets[..], &["--set", servers.as_str()]].concat();
     let mut balancer: Process = Wireloom::run("http_balancer", &sets);
     balancer.kill();
 }

@@ -115,6 +115,13 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         name
     }
 
+    /// A local may be read into in several places.
+    fn needs_view(&mut self, local: LocalId, unit: UnitId) {
+        if !self.views.contains(&(local, unit)) {
+            self.views.push((local, unit))
+        }
+    }
+
     /// Declares the locals from number `from` on, zero; of a list only the length is set.
     pub fn declare(&mut self, from: usize) {
         for l in (from as u32..self.locals.len() as u32).map(LocalId) {
@@ -400,7 +407,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.build(msg);
         let (u, name, ok, end, of) =
             (names::unit(self.g.m, unit), self.name(dst), self.name(ok), self.end_of(*of), self.name(*of));
-        self.views.push((dst, unit));
+        self.needs_view(dst, unit);
         line!(self, "{{ wl_parser *v_ = &view_{name}.p;\nmemset(&view_{name}, 0, sizeof view_{name});\nv_->ctx = {of}.view->ctx;");
         line!(self, "{ok} = wl_parse_head({u}_parse, v_, wl_built(x), {end} - {of}.head);");
         line!(self, "{name} = (wl_msg){{v_, wl_built(x).p, v_->head, 0}}; }}");
@@ -620,7 +627,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     /// Parses bytes as a whole message (tests).
     fn parse(&mut self, unit: UnitId, bytes: &Expr, dst: LocalId, ok: LocalId) {
         let (u, name, ok) = (names::unit(self.g.m, unit), self.name(dst), self.name(ok));
-        self.views.push((dst, unit));
+        self.needs_view(dst, unit);
         let text = self.expr(bytes);
         line!(self, "{{ wl_bytes b_ = {text};");
         self.check(bytes.may_fault());
