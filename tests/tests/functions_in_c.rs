@@ -68,7 +68,7 @@ fn a_file_that_cannot_be_read() {
     if unsafe { libc::geteuid() } != 0 {
         use std::os::unix::fs::PermissionsExt;
         let closed = with("c-closed", "uint32_t seven(uint32_t x) { return x + 7; }\n");
-        std::fs::set_permissions(closed.folder.file("c.c"), std::fs::Permissions::from_mode(0)).expect("ours");
+        std::fs::set_permissions(closed.folder.file("c.c"), std::fs::Permissions::from_mode(0o000)).expect("ours");
         closed.refused("E0686", place, &["this user may not read it"]);
     }
     let endless = Program::new("c-endless", &SEVEN.replace("c.c", "/dev/zero"), &[]);

@@ -457,10 +457,7 @@ impl<'m> Gen<'m> {
             let text = self.kept_type(i, kept);
             self.code.push_str(&text);
         }
-        let carried = match h.on {
-            On::Frame { port, .. } => self.m.carries(port),
-            _ => None,
-        };
+        let carried = if let On::Frame { port, .. } = h.on { self.m.carries(port) } else { None };
         self.carried_in = carried.into_iter().flat_map(|c| c.state.iter().copied()).collect();
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         b.kept = kept.clone();
@@ -508,10 +505,7 @@ impl<'m> Gen<'m> {
             let ty = m.packet[f.field.index()].ty;
             let (c, get) = (self.cty(ty), crate::frame_act::stored_as(m, ty));
             let value = format!("wl_entry_get_{get}(WL_ENTRY(x, {frame}->f, {}), {})", layout::entry_max(m), f.at);
-            let value = match m.ty(ty) {
-                Ty::Ip => value,
-                _ => format!("({c}){value}"),
-            };
+            let value = if *m.ty(ty) == Ty::Ip { value } else { format!("({c}){value}") };
             text.push_str(&format!("const {c} state_in_{0} = {value};\n(void)state_in_{0};\n", f.field.0));
         }
         text

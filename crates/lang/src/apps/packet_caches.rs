@@ -204,7 +204,7 @@ impl Lower<'_, '_> {
         let own = X::new(T_U64, K::Get(self.local_expr(entry), KIND));
         let sp = self.cx.span(span);
         let body = vec![
-            build::stmt(sp.clone(), StmtKind::Set(was, self.local_expr(entry))),
+            build::stmt(sp, StmtKind::Set(was, self.local_expr(entry))),
             build::stmt(sp, StmtKind::Set(entry, X::new(t, K::Make(parts(own))))),
         ];
         let (key, place) = (self.local_expr(x), self.place_id(span));

@@ -76,9 +76,9 @@ impl Compiler<'_> {
             None => self.field_zero(module, &ty, lowered),
         };
         let id = PacketFieldId(self.m.packet.len() as u32);
-        let of = owner.and_then(|o| match &self.names.items[o].item.kind {
-            ItemKind::Element(e) => Some(format!("{}.{}", e.name.name, name.name)),
-            _ => None,
+        let of = owner.and_then(|o| {
+            let ItemKind::Element(e) = &self.names.items[o].item.kind else { return None };
+            Some(format!("{}.{}", e.name.name, name.name))
         });
         let name = of.unwrap_or_else(|| name.name.clone());
         self.m.packet.push(ir::PacketField { name, ty: lowered, init, required: f.default.is_none() });
@@ -87,10 +87,12 @@ impl Compiler<'_> {
     }
 
     fn field_zero(&mut self, module: ModId, ty: &Ty, lowered: ir::TyId) -> ir::Expr {
-        match ty {
-            Ty::Ip => Lower::new(self, module, crate::body::Kind::Const).ip_const(0),
-            Ty::Bool => build::boolean(false),
-            _ => build::int(lowered, 0),
+        if matches!(ty, Ty::Ip) {
+            Lower::new(self, module, crate::body::Kind::Const).ip_const(0)
+        } else if matches!(ty, Ty::Bool) {
+            build::boolean(false)
+        } else {
+            build::int(lowered, 0)
         }
     }
 
@@ -112,9 +114,9 @@ impl Compiler<'_> {
             );
             return Err(self.report(d.hint("leave out the type and the value")));
         }
-        let own = e.members.iter().filter_map(|m| match &m.kind {
-            MemberKind::PacketState(fields) => Some(fields),
-            _ => None,
+        let own = e.members.iter().filter_map(|m| {
+            let MemberKind::PacketState(fields) = &m.kind else { return None };
+            Some(fields)
         });
         let all: Vec<&PacketField> = own.flatten().filter(|f| f.path.parts.len() == 1).collect();
         let named = |f: &&&PacketField| f.name().is_some_and(|n| n.name == name.name);

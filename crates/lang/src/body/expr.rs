@@ -490,10 +490,8 @@ impl Lower<'_, '_> {
             (Ty::Conn, _) => self.conn_field(name),
             (t, _) => {
                 let d = Diagnostic::error("E0303", name.span, format!("{} has no field `{}`", self.show(t), name.name));
-                Err(self.cx.report(match t {
-                    Ty::Tuple(_) => d.hint("take it apart: `let (a, b) = t`"),
-                    _ => d,
-                }))
+                let is_tuple = matches!(t, Ty::Tuple(_));
+                Err(self.cx.report(if is_tuple { d.hint("take it apart: `let (a, b) = t`") } else { d }))
             }
         }
     }

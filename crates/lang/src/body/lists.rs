@@ -581,16 +581,18 @@ impl Lower<'_, '_> {
             (_, t, _) => {
                 let d =
                     Diagnostic::error("E0201", name.span, format!("{} has no method `{}`", self.show(&t), name.name));
-                Err(self.cx.report(match &t {
-                    Ty::Bytes(_) => d.hint(
+                Err(self.cx.report(if matches!(t, Ty::Bytes(_)) {
+                    d.hint(
                         "bytes have functions: `find(b, x)`, `slice(b, from, to)`, `starts_with(b, x)`, `words(b)`, \
                          `lower(b)`, `concat(a, b)`, `len(b)`",
-                    ),
-                    Ty::List(..) | Ty::Items(..) => d.hint(
+                    )
+                } else if matches!(t, Ty::List(..) | Ty::Items(..)) {
+                    d.hint(
                         "lists have `any(|x| …)`, `all(|x| …)` and `first(|x| …)`, `for x in list`, `list[i]` and `len(list)`; \
                          for what grows there are tables and rings",
-                    ),
-                    _ => d,
+                    )
+                } else {
+                    d
                 }))
             }
         }

@@ -59,7 +59,7 @@ enum Out {
     /// The ring has so many places beyond the queue's depth.
     Ring(Producer<Item>, usize),
     /// To another process.
-    Link(LinkOut),
+    Link(Box<LinkOut>),
 }
 
 /// Where a queue's frames leave a core.
@@ -113,7 +113,7 @@ impl Sender {
 enum In {
     /// With the oldest one.
     Ring(Consumer<Item>, Option<Item>),
-    Link(LinkIn),
+    Link(Box<LinkIn>),
 }
 
 impl In {
@@ -249,13 +249,13 @@ impl Crossings {
     /// Leads a queue to a core of another process.
     pub fn join_out(&mut self, to: usize, link: LinkOut, p: &Plan) -> usize {
         self.spent.reserve(2 * super::batch::BATCH);
-        self.send_to(to, Out::Link(link), p)
+        self.send_to(to, Out::Link(Box::new(link)), p)
     }
 
     /// Leads a queue from a core of another process.
     pub fn join_in(&mut self, from: usize, link: LinkIn, p: &Plan) {
         let upstream = Shown { board: self.me.board.clone(), core: from };
-        self.receive(In::Link(link), Some(upstream), p);
+        self.receive(In::Link(Box::new(link)), Some(upstream), p);
     }
 
     fn receive(&mut self, way: In, from: Option<Shown>, p: &Plan) {

@@ -5,10 +5,10 @@
 //!       | time u64 | now u64 | check u64 | bytes …
 //! ```
 //!
-//! Each slot has a status word, which says whose it is: `4 n` is free for the entry number n, `4 n
-//! + 1` holds the beginning of an entry, `4 n + 2` its continuation. A large entry takes several
-//! slots; its first status is written last. So content and status can cross a link together, and
-//! neither side reads a position of the other one to go on.
+//! Each slot has a status word, which says whose it is. `4 n` is free for the entry number n,
+//! `4 n + 1` holds the beginning of an entry, and `4 n + 2` its continuation. A large entry takes
+//! several slots; its first status is written last. So content and status cross a link together,
+//! and neither side reads a position of the other one to go on.
 //!
 //! The other process may have written anything. A head is copied out, then checked: its number, its
 //! length, the numbers of its continuations, and a sum over it. What does not fit is counted, and
