@@ -192,7 +192,7 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, C
 
 /// Why a folder is of no use, if that is what has failed: it may be full or read-only, or something
 /// else lies in the place of a file.
-fn of_no_use(dir: &Path, error: &CompileError) -> Option<io::Error> {
+pub(crate) fn of_no_use(dir: &Path, error: &CompileError) -> Option<io::Error> {
     match error {
         _ if dir.as_os_str().is_empty() => None,
         CompileError::Io { path, error } if path.starts_with(dir) => {

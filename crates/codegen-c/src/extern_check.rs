@@ -5,14 +5,14 @@
 //! that can be called. Behind the file the types are compared with those of the program. Types with
 //! a form of their own in generated code (records, lists, …) are not compared.
 
-use crate::compile::{find_compiler, folder, CompileError, CompileOptions, Job};
+use crate::compile::{find_compiler, folder, of_no_use, CompileError, CompileOptions, Job};
 use crate::compile_cache::unique;
 use crate::types::int_width;
 use crate::CSource;
 use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wireloom_ir::{suggestions, ExprKind, FuncBody, FuncId, Module, Ty, TyId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,15 @@ const COMPARED: &str = "wireloom-types";
 /// The obstacles to calls of the functions in C. An error: there is no compiler, or it cannot
 /// be run.
 pub fn extern_problems(m: &Module, options: &CompileOptions) -> Result<Vec<ExternProblem>, CompileError> {
+    match problems(m, options) {
+        Err(e) if of_no_use(&options.cache_dir, &e).is_some() => {
+            problems(m, &CompileOptions { cache_dir: PathBuf::new(), ..options.clone() })
+        }
+        found => found,
+    }
+}
+
+fn problems(m: &Module, options: &CompileOptions) -> Result<Vec<ExternProblem>, CompileError> {
     let mut files: BTreeMap<&str, Vec<(FuncId, &str)>> = BTreeMap::new();
     for (n, f) in m.funcs.iter().enumerate() {
         if let FuncBody::Extern { file, symbol } = &f.body {
@@ -65,6 +74,8 @@ pub fn extern_problems(m: &Module, options: &CompileOptions) -> Result<Vec<Exter
     for file in &files {
         match file.object("") {
             Ok(object) => objects.push((file, names(&object))),
+            // The compiler also fails where its output finds no room.
+            Err(e) if of_no_use(&options.cache_dir, &e).is_some() => return Err(e),
             Err(CompileError::Failed { messages, .. }) => {
                 problems.push(ExternProblem::Refused { func: file.first(), messages })
             }
