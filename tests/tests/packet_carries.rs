@@ -117,7 +117,7 @@ fn cut_or_whole_makes_no_difference() {
 fn what_crosses_is_found_and_shown() {
     let folder = Folder::new("carries-shown");
     std::fs::write(folder.file("program.loom"), program(false)).expect("the folder is writable");
-    let m = module(&folder.file("program.loom"));
+    let m = module(folder.file("program.loom"));
     let of = |name: &str| m.ports.iter().find(|p| p.name == name).map(|p| p.carries.clone()).expect("the queue");
     let names = |name: &str| of(name).state.iter().map(|f| m.packet[f.index()].name.clone()).collect::<Vec<_>>();
     assert_eq!((of("light").part, of("again").part), (FramePart::Nothing, FramePart::Nothing));

@@ -55,7 +55,7 @@ struct Crossed {
 fn crossed(text: &str, part: fn(FramePart) -> bool, mut frames: impl FnMut(Taker)) -> Option<Crossed> {
     stay_here();
     let folder = Folder::new("xdp-crossed");
-    let m = Arc::new(module(&written(&folder, text)));
+    let m = Arc::new(module(written(&folder, text)));
     assert!(m.ports.iter().any(|p| p.kind.is_queue() && part(p.carries.part)), "{:?}", m.ports);
     let (special, mut all) = placed(&m, &[]);
     all.retain(|h| m.handlers[h.0.index()].device == Device::Xdp);
@@ -115,7 +115,7 @@ fn long_and_short(each: Taker) {
     hostile(6_000)(&mut |bytes| {
         n += 1;
         each(bytes);
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             let mut longer = bytes.to_vec();
             longer.extend((0..LONG + n % 1300).map(|k| k as u8));
             each(&longer)
