@@ -149,7 +149,7 @@ impl<'m> Gen<'m> {
     pub fn batch(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         let unit_name = names::unit(self.m, unit);
         // Nothing of the frame has crossed.
-        let unseen = matches!(h.on, On::Frame { port, .. } if self.m.carries(port).is_some_and(|c| c.part == FramePart::Nothing));
+        let unseen = h.on.frame_port().and_then(|p| self.m.carries(p)).is_some_and(|c| c.part == FramePart::Nothing);
         let (batched, kept) = (self.batched(h), &h.plan.hoisted);
         let over = BatchEmitter {
             i,

@@ -457,7 +457,7 @@ impl<'m> Gen<'m> {
             let text = self.kept_type(i, kept);
             self.code.push_str(&text);
         }
-        let carried = if let On::Frame { port, .. } = h.on { self.m.carries(port) } else { None };
+        let carried = h.on.frame_port().and_then(|p| self.m.carries(p));
         self.carried_in = carried.into_iter().flat_map(|c| c.state.iter().copied()).collect();
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         b.kept = kept.clone();
@@ -513,11 +513,9 @@ impl<'m> Gen<'m> {
 
     /// The mark of a frame that comes from a queue, which stands where the frame leaves through.
     fn mark_taken(&mut self, h: &Handler, frame: &str) -> String {
-        if let On::Frame { port, .. } = h.on {
-            if let Some(carries) = self.m.carries(port) {
-                return format!("const uint32_t mark_in = {frame}->f->out;\n(void)mark_in;\n{frame}->f->out = WL_GONE;\nx->core->at = {frame}->f;\n")
-                    + &self.state_taken(carries, frame);
-            }
+        if let Some(carries) = h.on.frame_port().and_then(|p| self.m.carries(p)) {
+            return format!("const uint32_t mark_in = {frame}->f->out;\n(void)mark_in;\n{frame}->f->out = WL_GONE;\nx->core->at = {frame}->f;\n")
+                + &self.state_taken(carries, frame);
         }
         let mut asks = false;
         walk::block_exprs(&h.body.block, &mut |e| asks |= matches!(*e.kind, ExprKind::FrameMark(_)));

@@ -30,6 +30,7 @@ pub mod grammar;
 pub mod graph;
 pub mod header_bits;
 pub mod layout;
+mod on;
 pub mod ops;
 pub mod packed_keys;
 pub mod packet_state;
@@ -50,6 +51,7 @@ pub mod walk;
 pub use body::*;
 pub use elements::{Element, Input, Target, Wire};
 pub use frame_part::FramePart;
+pub use on::On;
 pub use ops::{BinOp, Builtin, UnOp};
 pub use packet_state::{Carries, PacketField};
 pub use segments::Segment;
@@ -518,44 +520,6 @@ pub struct Handler {
     pub plan: plans::HandlerPlan,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum On {
-    Message {
-        port: PortId,
-        protocol: ProtocolId,
-    },
-    /// A frame on a frame port; local 0 is the frame (a `Msg` of this unit).
-    Frame {
-        port: PortId,
-        unit: UnitId,
-    },
-    Opened(PortId),
-    /// A connection of a connecting port is there: the reply, of the protocol's request unit, is
-    /// sent on it before all else.
-    Greeting(PortId),
-    /// A backend of a connecting port is down: the reply, of the protocol's request unit, is sent
-    /// to it on a connection of its own. An answer brings it back.
-    Probe(PortId),
-    Closed(PortId),
-    Fault,
-    Start,
-    /// On every core, when all messages, packets and timers are done.
-    End,
-    /// ns
-    Every(u64),
-    /// A call from the control interface; index in [`Module::signals`].
-    Signal(u32),
-    /// Code of a `test` block; index in `Module::tests`. Runs like `Start`; fails by fault
-    /// `EXPECT`.
-    Test(u32),
-    /// A condition on a frame that a test has received: local 0 is the frame. Fails by fault
-    /// `EXPECT`.
-    Check {
-        test: u32,
-        unit: UnitId,
-    },
-}
-
 /// `signal read(n: u32) -> u64 { … }`: called from outside while the app runs, on every core. Its
 /// handler returns the result as bytes, written as [`desc::ResultType`] says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -710,22 +674,6 @@ impl Handler {
             }
         });
         most
-    }
-}
-
-impl On {
-    /// Part of a `test` block; such handlers come last.
-    pub fn is_test(&self) -> bool {
-        matches!(self, On::Test(_) | On::Check { .. })
-    }
-
-    /// The unit of local 0, if that is a frame.
-    pub fn frame_unit(&self) -> Option<UnitId> {
-        match self {
-            On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
-            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
-        }
     }
 }
 

@@ -108,21 +108,7 @@ struct Touched {
 impl Touched {
     fn of(m: &Module, h: &Handler) -> Touched {
         let u = Uses::of(m, h);
-        let own = match h.on {
-            On::Frame { port, .. } => Some(port),
-            On::Message { .. }
-            | On::Opened(_)
-            | On::Greeting(_)
-            | On::Probe(_)
-            | On::Closed(_)
-            | On::Fault
-            | On::Start
-            | On::End
-            | On::Every(_)
-            | On::Signal(_)
-            | On::Test(_)
-            | On::Check { .. } => None,
-        };
+        let own = h.on.frame_port();
         let outside = |p: &PortId| m.ports.get(p.index()).is_some_and(|p| !p.kind.is_inside());
         let tables = u.reads.iter().chain(&u.changes).filter_map(|r| match r {
             Resource::Table(t) => Some(*t),
@@ -183,7 +169,7 @@ impl<'m> Placer<'m> {
 
     /// The handler of a queue that stands in a segment.
     fn handler_of(&self, queue: PortId) -> Option<usize> {
-        let of = |h: &Handler| matches!(h.on, On::Frame { port, .. } if port == queue) && h.segment.is_some();
+        let of = |h: &Handler| h.on.frame_port() == Some(queue) && h.segment.is_some();
         self.m.is_queue(queue).then(|| self.m.handlers.iter().position(of)).flatten()
     }
 

@@ -258,7 +258,7 @@ fn ports(m: &Module, out: &mut String) {
                         | desc::FrameEngine::Queue => "per core; what finds it full is dropped and counted",
                     };
                     let over = over_link(m, n).map(String::from);
-                    let lines = [Some(full.to_string()), Some(carries(m, p)), over];
+                    let lines = [Some(full.to_string()), Some(carries(m, n)), over];
                     return (p.name.clone(), queue(names), lines.into_iter().flatten().collect());
                 }
                 PortKind::Frames { engine, names } => {
@@ -342,7 +342,7 @@ fn segments(m: &Module, out: &mut String) {
 fn over_link(m: &Module, queue: usize) -> Option<&'static str> {
     let nic = |s: SegmentId| m.segments.get(s.index()).map(|s| s.device == ops::Device::Nic);
     let port = PortId(queue as u32);
-    let home = m.handlers.iter().find(|h| matches!(h.on, On::Frame { port: p, .. } if p == port));
+    let home = m.handlers.iter().find(|h| h.on.frame_port() == Some(port));
     let home = home.and_then(|h| h.segment).and_then(nic)?;
     let placed = crate::segments::place(m)?;
     let from: Vec<bool> = placed.crossings.get(&port)?.iter().filter_map(|s| nic(*s)).collect();
@@ -355,14 +355,11 @@ fn over_link(m: &Module, queue: usize) -> Option<&'static str> {
 }
 
 /// The bytes that cross a queue.
-#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-fn carries(m: &Module, p: &Port) -> String {
-    let c = &p.carries;
+fn carries(m: &Module, queue: usize) -> String {
+    let c = &m.ports[queue].carries;
     let entry = layout::Entry::of(m, c);
-    let handled = m.handlers.iter().find_map(|h| match h.on {
-        On::Frame { port, unit } if m.ports.get(port.index()).is_some_and(|q| std::ptr::eq(q, p)) => Some(unit),
-        _ => None,
-    });
+    let home = m.handlers.iter().find(|h| h.on.frame_port() == Some(PortId(queue as u32)));
+    let handled = home.and_then(|h| h.on.frame_unit());
     let stack = handled.and_then(|u| m.unit(u).frame.as_ref()?.fast_path.as_ref()?.stack.as_ref());
     let common = stack.map_or(0, |s| s.least);
     let frame = match c.part {

@@ -57,7 +57,7 @@ impl Live {
         loop {
             let mut next = Live { queues: live.queues.clone(), inputs: live.inputs.clone() };
             for h in &m.handlers {
-                let On::Frame { port, .. } = h.on else { continue };
+                let Some(port) = h.on.frame_port() else { continue };
                 if m.is_queue(port) {
                     let needed = live.needed(m, &h.body);
                     next.queues[port.index()].extend(brought(&h.body, &needed))

@@ -226,23 +226,9 @@ impl Checker<'_> {
         for h in self.m.handlers.iter().filter(|h| h.device != ops::Device::Cpu) {
             let path = format!("handler {}", h.name);
             let nic =
-                match h.on {
-                    On::Frame { port, .. } => self.m.ports.get(port.index()).is_some_and(|p| {
-                        matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Nic, .. })
-                    }),
-                    On::Message { .. }
-                    | On::Opened(_)
-                    | On::Greeting(_)
-                    | On::Probe(_)
-                    | On::Closed(_)
-                    | On::Fault
-                    | On::Start
-                    | On::End
-                    | On::Every(_)
-                    | On::Signal(_)
-                    | On::Test(_)
-                    | On::Check { .. } => false,
-                };
+                h.on.frame_port()
+                    .and_then(|p| self.m.ports.get(p.index()))
+                    .is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Nic, .. }));
             self.need(nic, &path, "a device runs it that has no such handlers");
         }
     }
@@ -264,7 +250,7 @@ impl Checker<'_> {
             let port = PortId(n as u32);
             let idle = || {
                 !m.handlers.iter().any(|h| Uses::of(m, h).sends.contains(&port))
-                    && m.handlers.iter().any(|h| matches!(h.on, On::Frame { port: p, .. } if p == port))
+                    && m.handlers.iter().any(|h| h.on.frame_port() == Some(port))
             };
             let fits = p.kind.is_crossing() == crosses || (p.kind.is_crossing() && idle());
             self.need(fits, &path, "it is no queue between segments, or not called so")

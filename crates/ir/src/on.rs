@@ -1,0 +1,66 @@
+//! The events that handlers are for.
+
+use crate::*;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum On {
+    Message {
+        port: PortId,
+        protocol: ProtocolId,
+    },
+    /// A frame on a frame port; local 0 is the frame (a `Msg` of this unit).
+    Frame {
+        port: PortId,
+        unit: UnitId,
+    },
+    Opened(PortId),
+    /// A connection of a connecting port is there: the reply, of the protocol's request unit, is
+    /// sent on it before all else.
+    Greeting(PortId),
+    /// A backend of a connecting port is down: the reply, of the protocol's request unit, is sent
+    /// to it on a connection of its own. An answer brings it back.
+    Probe(PortId),
+    Closed(PortId),
+    Fault,
+    Start,
+    /// On every core, when all messages, packets and timers are done.
+    End,
+    /// ns
+    Every(u64),
+    /// A call from the control interface; index in [`Module::signals`].
+    Signal(u32),
+    /// Code of a `test` block; index in `Module::tests`. Runs like `Start`; fails by fault
+    /// `EXPECT`.
+    Test(u32),
+    /// A condition on a frame that a test has received: local 0 is the frame. Fails by fault
+    /// `EXPECT`.
+    Check {
+        test: u32,
+        unit: UnitId,
+    },
+}
+
+impl On {
+    /// Part of a `test` block; such handlers come last.
+    pub fn is_test(&self) -> bool {
+        matches!(self, On::Test(_) | On::Check { .. })
+    }
+
+    /// The unit of local 0, if that is a frame.
+    pub fn frame_unit(&self) -> Option<UnitId> {
+        match self {
+            On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
+        }
+    }
+
+    /// The port that it handles the packets of.
+    pub fn frame_port(&self) -> Option<PortId> {
+        match self {
+            On::Frame { port, .. } => Some(*port),
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
+        }
+    }
+}
