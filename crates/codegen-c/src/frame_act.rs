@@ -593,7 +593,7 @@ impl Gen<'_> {
     }
 }
 
-/// The function that puts a field into an entry, or (with `read`) takes it out.
+/// The function that puts a field into an entry.
 pub(crate) fn stored(m: &Module, ty: TyId) -> String {
     format!("wl_entry_{}", stored_as(m, ty))
 }
