@@ -320,8 +320,13 @@ impl<'m> Gen<'m> {
             }
         };
         match h.on {
-            On::Message { .. } => first(0, "t->req", &mut b),
-            On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => {
+            On::Message { .. } | On::Channel(_) => first(0, "t->req", &mut b),
+            On::Opened(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Closed(_)
+            | On::ChannelOpened(_)
+            | On::ChannelClosed(_) => {
                 first(0, "t->conn ? t->conn->instance : 0", &mut b)
             }
             On::Fault => {

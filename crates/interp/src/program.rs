@@ -506,9 +506,18 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
         }
     };
     match h.on {
-        On::Message { protocol, .. } => set(0, Value::Msg(MsgRef::Request(m.protocols[protocol.index()].request))),
+        On::Message { .. } | On::Channel(_) => {
+            if let Some((_, unit)) = m.message_of(h.on) {
+                set(0, Value::Msg(MsgRef::Request(unit)))
+            }
+        }
         On::Frame { unit, .. } | On::Check { unit, .. } => set(0, Value::Msg(MsgRef::Frame(unit))),
-        On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => {
+        On::Opened(_)
+        | On::Greeting(_)
+        | On::Probe(_)
+        | On::Closed(_)
+        | On::ChannelOpened(_)
+        | On::ChannelClosed(_) => {
             // SAFETY: null or the connection of the task.
             let instance = unsafe { task.conn.as_ref() }.map_or(0, |c| c.instance);
             set(0, Value::Int(instance as u128));

@@ -14,7 +14,7 @@ use crate::val::{OutKind, Outgoing, Val, Vk};
 use ir::{ExprKind as K, Root};
 use std::rc::Rc;
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Ident, Span};
+use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Ident, SharingKind, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
@@ -25,10 +25,14 @@ impl Compiler<'_> {
         for c in &p.clauses {
             match &c.kind {
                 ClauseKind::Request(t) => self.once_clause(&mut request, module, t, c.span)?,
-                ClauseKind::Response(t, _) => self.once_clause(&mut response, module, t, c.span)?,
+                ClauseKind::Response(t, _) | ClauseKind::Down(t) => {
+                    self.once_clause(&mut response, module, t, c.span)?
+                }
+                ClauseKind::Up(t) => self.once_clause(&mut request, module, t, c.span)?,
                 _ => {}
             }
         }
+        let talks = self.conversation_clauses(p)?;
         let Some(request) = request else {
             return Err(self.report(
                 Diagnostic::error("E0612", p.name.span, format!("protocol `{}` has no `request`", p.name.name))
@@ -38,9 +42,10 @@ impl Compiler<'_> {
         let owner = self.names.modules[module].name.clone();
         let name = if owner == p.name.name { owner } else { format!("{owner}.{}", p.name.name) };
         let no_reply = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Flag { flag: FlagKind::NoReply, .. }));
-        let stateless = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Stateless));
+        let stateless = talks || p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Stateless));
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
-        let protocol = ir::Protocol::new(name, request, ir::desc::Sharing::Exclusive);
+        let sharing = if talks { ir::desc::Sharing::Session } else { ir::desc::Sharing::Exclusive };
+        let protocol = ir::Protocol::new(name, request, sharing);
         self.m.protocols.push(ir::Protocol { response, ..protocol });
         let asked = (0, vec![]);
         self.protocols.push(ProtocolInfo {
@@ -69,6 +74,38 @@ impl Compiler<'_> {
             let _ = self.on_interim(module, id, p);
         }
         Ok(id)
+    }
+
+    /// Whether a protocol is one of conversations; its clauses must then be those of one.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+    fn conversation_clauses(&mut self, p: &ast::Protocol) -> R<bool> {
+        let find = |f: &dyn Fn(&ClauseKind) -> bool| p.clauses.iter().find(|c| f(&c.kind)).map(|c| c.span);
+        let up = find(&|k| matches!(k, ClauseKind::Up(_)));
+        let down = find(&|k| matches!(k, ClauseKind::Down(_)));
+        let session = find(&|k| matches!(k, ClauseKind::Sharing(SharingKind::Session)));
+        let Some(one) = up.or(down).or(session) else { return Ok(false) };
+        let bad = |text: &str, span| Diagnostic::error("E0696", span, text.to_string());
+        if up.is_none() || down.is_none() || session.is_none() {
+            let d = bad("a conversation has messages `up` and `down`, and `sharing session`", one)
+                .label("one of them is missing")
+                .hint("write `up Query  down Answer  sharing session`");
+            return Err(self.report(d));
+        }
+        for c in &p.clauses {
+            let fits = match &c.kind {
+                ClauseKind::Up(_) | ClauseKind::Down(_) | ClauseKind::OnFault { .. } => true,
+                ClauseKind::Sharing(kind) => *kind == SharingKind::Session,
+                ClauseKind::Flag { flag, .. } => matches!(flag, FlagKind::CloseRequest | FlagKind::CloseResponse),
+                _ => false,
+            };
+            if !fits {
+                let d = bad("this clause is about requests and their answers", c.span)
+                    .label("not in a conversation")
+                    .hint("messages `up` and `down` are not tied to each other");
+                return Err(self.report(d));
+            }
+        }
+        Ok(true)
     }
 
     /// Connections that all clients share cannot become one client's.
@@ -119,16 +156,20 @@ impl Compiler<'_> {
             // Lowered where they are needed: with each message that is passed on, before each
             // handler.
             ClauseKind::Request(_)
+            | ClauseKind::Up(_)
+            | ClauseKind::Down(_)
+            | ClauseKind::Sharing(SharingKind::Session)
             | ClauseKind::Forward { .. }
             | ClauseKind::Stateless
             | ClauseKind::OnRequest { .. } => Ok(()),
             ClauseKind::Response(_, args) => self.args_clause(module, id, args, c.span),
             ClauseKind::Order { by: None } => Ok(()),
             ClauseKind::Order { by: Some(f) } => self.order_by(id, f),
-            ClauseKind::Sharing { pipelined } => {
-                self.shares_without_state(id, c.span, *pipelined);
+            ClauseKind::Sharing(kind) => {
+                let pipelined = *kind == SharingKind::Pipelined;
+                self.shares_without_state(id, c.span, pipelined);
                 self.m.protocols[i].sharing =
-                    if *pipelined { ir::desc::Sharing::Pipelined } else { ir::desc::Sharing::Exclusive };
+                    if pipelined { ir::desc::Sharing::Pipelined } else { ir::desc::Sharing::Exclusive };
                 Ok(())
             }
             ClauseKind::Flag { flag, when } => {
@@ -143,7 +184,13 @@ impl Compiler<'_> {
                 );
                 let unit = if of_request { Some(request) } else { response };
                 let Some(unit) = unit else { return Err(self.error("E0612", c.span, "this protocol has no response")) };
-                let e = self.flag(module, unit, if of_request { "request" } else { "response" }, when)?;
+                let name = match (self.is_session(id), of_request) {
+                    (false, true) => "request",
+                    (false, false) => "response",
+                    (true, true) => "up",
+                    (true, false) => "down",
+                };
+                let e = self.flag(module, unit, name, when)?;
                 let p = &mut self.m.protocols[i];
                 let slot = match flag {
                     FlagKind::CloseRequest => &mut p.close_request,
@@ -530,8 +577,10 @@ impl Compiler<'_> {
         l.bind_all(&asked);
         l.bind_all(&[
             (name.clone(), Val { ty: Ty::Record(fault), kind: Vk::Pure(f), caseless: false }),
-            (visible("request"), request),
         ]);
+        if !l.cx.is_session(id) {
+            l.bind_all(&[(visible("request"), request)]);
+        }
         let made = l.block(body, Some(&Ty::Unit));
         l.ask_request(id, req, name.span);
         let body = l.body();
@@ -697,6 +746,6 @@ impl Compiler<'_> {
 /// The same in both places: what would be mixed up, and the two ways on.
 fn stateless_help(d: Diagnostic) -> Diagnostic {
     d.note("a server that keeps state of a connection (a login, an open transaction) would answer one client with the state of another")
-        .note("connections of a client's own do not exist yet: a protocol with such a state cannot be connected to")
-        .hint("write `stateless` in the protocol if every request means the same on every connection")
+        .note("with `sharing session` each client has connections of its own; messages then go `up` and `down`, and are not tied to each other")
+        .hint("write `up Query  down Answer  sharing session` with your units, and `session up: connection of db` in the app; or `stateless`, if every request means the same on every connection")
 }

@@ -122,6 +122,8 @@ impl Parser {
                 "sharing" => {
                     p.sharing = if s.eat_word("pipelined") {
                         Sharing::Pipelined
+                    } else if s.eat_word("session") {
+                        Sharing::Session
                     } else {
                         s.word("exclusive")?;
                         Sharing::Exclusive

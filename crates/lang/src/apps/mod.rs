@@ -3,6 +3,7 @@
 pub mod arrays;
 pub mod caches;
 pub mod controls;
+pub mod conversations;
 pub mod core_partition;
 pub mod declarations;
 pub mod devices;
@@ -64,6 +65,11 @@ impl Compiler<'_> {
         for m in &app.members {
             let _ = self.declare(module, m, &mut fns);
         }
+        for m in &app.members {
+            if let MemberKind::Channel { name, port } = &m.kind {
+                self.declare_channel(name, port);
+            }
+        }
         self.note_segments(module, app);
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {
@@ -95,6 +101,7 @@ impl Compiler<'_> {
         self.endless_queues();
         self.table_signals();
         self.unhandled();
+        self.unhandled_channels();
         self.check_caches();
         self.place_segments();
         self.core_partition();
@@ -150,6 +157,8 @@ impl Compiler<'_> {
                 .hint("write `port name = listen tcp(…) as protocol`");
                 return Err(self.report(d));
             }
+            // When all ports are known.
+            MemberKind::Channel { .. } => return Ok(()),
             MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) | MemberKind::Segment { .. } => {
                 return Ok(())
             }

@@ -2,13 +2,15 @@
 
 use super::recover::nearest;
 use super::{Column, Parser, P};
-use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol};
+use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol, SharingKind};
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
 
 const CLAUSES: &[&str] = &[
     "request",
     "response",
+    "up",
+    "down",
     "order",
     "sharing",
     "stateless",
@@ -55,16 +57,21 @@ impl Parser<'_> {
                 self.ty().map(ClauseKind::Request)
             }
             "response" => self.response(),
+            "up" | "down" => {
+                let kind = if word == "up" { ClauseKind::Up } else { ClauseKind::Down };
+                self.column(Column::Type);
+                self.ty().map(kind)
+            }
             "order" => self.order(),
             "sharing" => {
                 self.column(Column::Type);
-                let pipelined = self.one_of(&["exclusive", "pipelined"])? == 1;
-                Ok(ClauseKind::Sharing { pipelined })
+                let kinds = [SharingKind::Exclusive, SharingKind::Pipelined, SharingKind::Session];
+                Ok(ClauseKind::Sharing(kinds[self.one_of(&["exclusive", "pipelined", "session"])?]))
             }
             "stateless" => Ok(ClauseKind::Stateless),
             "close" => {
-                let flag = [FlagKind::CloseRequest, FlagKind::CloseResponse][self.one_of(&["request", "response"])?];
-                self.flag(flag)
+                let side = self.one_of(&["request", "response", "up", "down"])?;
+                self.flag([FlagKind::CloseRequest, FlagKind::CloseResponse][side % 2])
             }
             "private" => {
                 let flag =
