@@ -315,6 +315,9 @@ typedef struct wl_program {
     /* Sets core->outcome for an answer to one of several calls, which no reply passes on alone. May
        be NULL. */
     void (*answer)(void *self, wl_core *, uint32_t proto, const wl_msg *rep);
+    /* The parameters of the next message of a conversation, packed: `down` from a server, else from
+     * the client. NULL: no unit has some. */
+    uint64_t (*context)(void *self, wl_core *, wl_conn *client, uint32_t proto, uint32_t down);
 } wl_program;
 
 /* The one symbol a compiled program exports. */

@@ -446,6 +446,9 @@ pub struct ProtocolDesc {
     /// connection's last.
     #[serde(default)]
     pub tells_drain: bool,
+    /// Of a conversation, `up` and `down`: their units have parameters (`wl_program.context`).
+    #[serde(default)]
+    pub args: [bool; 2],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

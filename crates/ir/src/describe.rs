@@ -155,6 +155,8 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
         logs: p.on_log.is_some(),
         default_ctx: 0,
         tells_drain: tells_drain(p),
+        args: [!p.request_args.is_empty(), !p.response_args.is_empty()]
+            .map(|args| args && p.sharing == Sharing::Session),
     }
 }
 

@@ -388,6 +388,9 @@ pub struct Protocol {
     pub response: Option<UnitId>,
     /// Per parameter of the response unit: an expression over the request (`Root::This`).
     pub response_args: Vec<Expr>,
+    /// Of a conversation: the same for its request unit, the messages `up`. Both are over sessions then.
+    #[serde(default)]
+    pub request_args: Vec<Expr>,
     pub sharing: desc::Sharing,
     pub order_by: Option<FieldId>,
     /// Over the message itself (`Root::This`), its unit's parameters, evaluated when the head is
@@ -443,6 +446,7 @@ impl Protocol {
             request,
             response: None,
             response_args: Vec::new(),
+            request_args: Vec::new(),
             sharing,
             order_by: None,
             close_request: None,

@@ -511,7 +511,8 @@ impl Module {
     /// All expressions outside grammars: protocols, functions, states, handlers, merges.
     pub fn program_exprs(&self, f: &mut dyn FnMut(&Expr, Scope)) {
         for p in &self.protocols {
-            let request = p.request_clauses().into_iter().flatten().chain(&p.response_args);
+            let args = p.response_args.iter().chain(&p.request_args);
+            let request = p.request_clauses().into_iter().flatten().chain(args);
             for e in request {
                 expr(e, &mut |e| f(e, Scope::this(p.request)))
             }

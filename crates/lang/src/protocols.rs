@@ -25,10 +25,10 @@ impl Compiler<'_> {
         for c in &p.clauses {
             match &c.kind {
                 ClauseKind::Request(t) => self.once_clause(&mut request, module, t, c.span)?,
-                ClauseKind::Response(t, _) | ClauseKind::Down(t) => {
+                ClauseKind::Response(t, _) | ClauseKind::Down(t, _) => {
                     self.once_clause(&mut response, module, t, c.span)?
                 }
-                ClauseKind::Up(t) => self.once_clause(&mut request, module, t, c.span)?,
+                ClauseKind::Up(t, _) => self.once_clause(&mut request, module, t, c.span)?,
                 _ => {}
             }
         }
@@ -56,9 +56,14 @@ impl Compiler<'_> {
             no_reply,
             stateless,
             asked,
+            sessions: vec![],
             probe: None,
         });
-        self.request_takes_nothing(request, p.name.span);
+        if talks {
+            self.protocols[id.index()].sessions = self.protocol_sessions(module, p)?;
+        } else {
+            self.request_takes_nothing(request, p.name.span);
+        }
         // The answer to a fault depends on the request, by the parameters of the response's unit.
         let (last, first): (Vec<_>, Vec<_>) =
             p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
@@ -80,10 +85,11 @@ impl Compiler<'_> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn conversation_clauses(&mut self, p: &ast::Protocol) -> R<bool> {
         let find = |f: &dyn Fn(&ClauseKind) -> bool| p.clauses.iter().find(|c| f(&c.kind)).map(|c| c.span);
-        let up = find(&|k| matches!(k, ClauseKind::Up(_)));
-        let down = find(&|k| matches!(k, ClauseKind::Down(_)));
+        let up = find(&|k| matches!(k, ClauseKind::Up(..)));
+        let down = find(&|k| matches!(k, ClauseKind::Down(..)));
         let session = find(&|k| matches!(k, ClauseKind::Sharing(SharingKind::Session)));
-        let Some(one) = up.or(down).or(session) else { return Ok(false) };
+        let kept = find(&|k| matches!(k, ClauseKind::Session { .. }));
+        let Some(one) = up.or(down).or(session).or(kept) else { return Ok(false) };
         let bad = |text: &str, span| Diagnostic::error("E0696", span, text.to_string());
         if up.is_none() || down.is_none() || session.is_none() {
             let d = bad("a conversation has messages `up` and `down`, and `sharing session`", one)
@@ -93,7 +99,8 @@ impl Compiler<'_> {
         }
         for c in &p.clauses {
             let fits = match &c.kind {
-                ClauseKind::Up(_) | ClauseKind::Down(_) | ClauseKind::OnFault { .. } => true,
+                ClauseKind::Up(..) | ClauseKind::Down(..) | ClauseKind::Session { .. } => true,
+                ClauseKind::OnFault { .. } => true,
                 ClauseKind::Sharing(kind) => *kind == SharingKind::Session,
                 ClauseKind::Flag { flag, .. } => matches!(flag, FlagKind::CloseRequest | FlagKind::CloseResponse),
                 _ => false,
@@ -156,13 +163,22 @@ impl Compiler<'_> {
             // Lowered where they are needed: with each message that is passed on, before each
             // handler.
             ClauseKind::Request(_)
-            | ClauseKind::Up(_)
-            | ClauseKind::Down(_)
+            | ClauseKind::Session { .. }
             | ClauseKind::Sharing(SharingKind::Session)
             | ClauseKind::Forward { .. }
             | ClauseKind::Stateless
             | ClauseKind::OnRequest { .. } => Ok(()),
             ClauseKind::Response(_, args) => self.args_clause(module, id, args, c.span),
+            ClauseKind::Up(_, args) => {
+                let all = self.session_args(module, id, request, args, c.span)?;
+                self.m.protocols[i].request_args = all;
+                Ok(())
+            }
+            ClauseKind::Down(_, args) => {
+                let all = self.session_args(module, id, response.ok_or(Reported)?, args, c.span)?;
+                self.m.protocols[i].response_args = all;
+                Ok(())
+            }
             ClauseKind::Order { by: None } => Ok(()),
             ClauseKind::Order { by: Some(f) } => self.order_by(id, f),
             ClauseKind::Sharing(kind) => {
@@ -473,6 +489,73 @@ impl Compiler<'_> {
         }
     }
 
+    /// `session mode: Mode` of a protocol: each conversation has its own.
+    fn protocol_sessions(&mut self, module: ModId, p: &ast::Protocol) -> R<Vec<(String, ir::SessionId, Ty)>> {
+        let mut all: Vec<(String, ir::SessionId, Ty)> = vec![];
+        for c in &p.clauses {
+            let ClauseKind::Session { name, ty } = &c.kind else { continue };
+            if all.iter().any(|(n, ..)| *n == name.name) {
+                return Err(self.error("E0203", name.span, format!("`{}` is defined twice", name.name)));
+            }
+            let (id, ty) = self.session_of(module, name, ty)?;
+            all.push((name.name.clone(), id, ty));
+        }
+        Ok(all)
+    }
+
+    /// Arguments for the parameters of a conversation's messages, over its sessions.
+    fn session_args(
+        &mut self,
+        module: ModId,
+        id: ir::ProtocolId,
+        unit: ir::UnitId,
+        args: &[(Option<Ident>, Expr)],
+        span: Span,
+    ) -> R<Vec<ir::Expr>> {
+        let sessions = self.protocols[id.index()].sessions.clone();
+        let mut out = Vec::new();
+        for (e, t) in self.matched_args(unit, args, span)? {
+            let mut l = Lower::new(self, module, Kind::Clause);
+            let named = |l: &mut Lower, (name, s, ty): &(String, ir::SessionId, Ty)| {
+                let t = l.cx.lower_ty(ty);
+                let value = Val::pure(ty.clone(), ir::Expr::new(t, K::Session(*s)));
+                (Ident { name: name.clone(), span: e.span }, value)
+            };
+            let binds: Vec<_> = sessions.iter().map(|s| named(&mut l, s)).collect();
+            l.bind_all(&binds);
+            let v = l.expr(&e, Some(&t))?;
+            let arg = if t == Ty::Bool { l.cond_of(v, e.span)? } else { l.coerce(v, &t, e.span)? };
+            if !l.out.is_empty() {
+                return Err(l.involved(e.span));
+            }
+            out.push(arg);
+        }
+        Ok(out)
+    }
+
+    /// An argument for each parameter of a unit.
+    fn matched_args(&mut self, unit: ir::UnitId, args: &[(Option<Ident>, Expr)], span: Span) -> R<Vec<(Expr, Ty)>> {
+        let params = self.units[unit.index()].params.clone();
+        if args.len() > params.len() {
+            let text = format!("the messages take {} arguments, found {}", params.len(), args.len());
+            return Err(self.error("E0308", span, text));
+        }
+        for n in args.iter().filter_map(|(n, _)| n.as_ref()) {
+            if !params.iter().any(|(p, _)| *p == n.name) {
+                return Err(self.error("E0308", n.span, format!("the messages have no parameter `{}`", n.name)));
+            }
+        }
+        let mut all = vec![];
+        for (i, (name, t)) in params.iter().enumerate() {
+            let named = args.iter().find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name));
+            let Some((_, e)) = named.or(args.get(i).filter(|(n, _)| n.is_none())) else {
+                return Err(self.error("E0308", span, format!("the messages' parameter `{name}` is not given")));
+            };
+            all.push((e.clone(), t.clone()));
+        }
+        Ok(all)
+    }
+
     fn args_clause(&mut self, module: ModId, id: ir::ProtocolId, args: &[(Option<Ident>, Expr)], span: Span) -> R<()> {
         let info = self.protocols[id.index()].clone();
         let Some(unit) = info.response else { return Err(Reported) };
@@ -582,7 +665,9 @@ impl Compiler<'_> {
             l.bind_all(&[(visible("request"), request)]);
         }
         let made = l.block(body, Some(&Ty::Unit));
-        l.ask_request(id, req, name.span);
+        if !l.cx.is_session(id) {
+            l.ask_request(id, req, name.span);
+        }
         let body = l.body();
         made?;
         self.m.protocols[id.index()].on_fault = Some(body);

@@ -424,6 +424,7 @@ pub struct wl_program {
     pub cancel: Option<unsafe extern "C" fn(*mut c_void, *mut wl_task)>,
     pub note: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
     pub answer: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
+    pub context: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, *mut wl_conn, u32, u32) -> u64>,
 }
 
 /// Type of the symbol `wireloom_program`.

@@ -100,10 +100,13 @@ pub enum ClauseKind {
     /// `response Response(head = request.method == b"HEAD")`: arguments are expressions over
     /// `request`
     Response(Type, Vec<(Option<Ident>, Expr)>),
-    /// `up Front`: messages of clients, to servers
-    Up(Type),
+    /// `up Front(mode = mode)`: messages of clients, to servers; arguments are expressions over the
+    /// protocol's sessions
+    Up(Type, Vec<(Option<Ident>, Expr)>),
     /// `down Back`: messages of servers, to clients
-    Down(Type),
+    Down(Type, Vec<(Option<Ident>, Expr)>),
+    /// `session mode: Mode`: what a conversation remembers
+    Session { name: Ident, ty: Type },
     /// `order in_order` / `order by opaque`
     Order { by: Option<Ident> },
     /// `sharing pipelined` / `sharing exclusive` / `sharing session`

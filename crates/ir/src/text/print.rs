@@ -522,6 +522,9 @@ impl Printer<'_> {
         for c in &p.classes {
             lines.push(format!("class {}", string(c)))
         }
+        for e in &p.request_args {
+            lines.push(format!("request_arg {}", self.expr_in(e, Some(p.request))))
+        }
         for e in &p.response_args {
             lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request))))
         }

@@ -52,8 +52,15 @@ impl Checker<'_> {
         for e in p.response_clauses().into_iter().flatten() {
             self.condition(&path, e, response)
         }
-        for e in &p.response_args {
-            self.expr(&path, e, request)
+        let session = p.sharing == desc::Sharing::Session;
+        let over = if session { ExprPlace { conn: true, ..ExprPlace::scope(Scope::NONE) } } else { request };
+        for e in p.response_args.iter().chain(&p.request_args) {
+            self.expr(&path, e, over)
+        }
+        if session {
+            self.arguments(&path, p.request, &p.request_args)
+        } else {
+            self.need(p.request_args.is_empty(), &path, "arguments of a request")
         }
         match p.response {
             Some(u) => self.arguments(&path, u, &p.response_args),

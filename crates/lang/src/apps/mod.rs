@@ -376,13 +376,17 @@ impl Compiler<'_> {
     }
 
     fn session(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<AppName> {
+        self.session_of(module, name, ty).map(|(id, t)| AppName::Session(id, t))
+    }
+
+    pub fn session_of(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<(ir::SessionId, Ty)> {
         let t = self.ty(module, ty)?;
         self.storable(&t, ty.span)?;
         let lowered = self.lower_ty(&t);
         let all = self.session_bytes.saturating_add(ir::layout::size(&self.m, lowered));
         self.session_bytes = self.within_memory("session", all, SESSIONS_MAX, name)?;
         self.m.sessions.push(ir::Session { name: name.name.clone(), ty: lowered });
-        Ok(AppName::Session(ir::SessionId(self.m.sessions.len() as u32 - 1), t))
+        Ok((ir::SessionId(self.m.sessions.len() as u32 - 1), t))
     }
 
     /// A table's declaration, in an app or outside.

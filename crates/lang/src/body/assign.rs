@@ -179,6 +179,9 @@ impl Lower<'_, '_> {
                 )),
             },
             ExprKind::Field(Some(base), name) => {
+                if let Some((id, ty)) = self.remembered(base, name) {
+                    return Ok((Root::Session(id, ty), vec![]));
+                }
                 let (root, mut path) = self.place(base)?;
                 let ty = self.place_ty(&root, &path);
                 path.push(self.record_field(&ty, name)?);

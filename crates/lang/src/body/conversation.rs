@@ -4,10 +4,11 @@ use super::destination::Sink;
 use super::Lower;
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R};
+use crate::ty::Ty;
 use crate::val::Val;
 use ir::{Peer, StmtKind};
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{Expr, ExprKind, Span};
+use wireloom_syntax::ast::{Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
@@ -60,6 +61,27 @@ impl Lower<'_, '_> {
         let place = self.place_id(at);
         self.push(at, StmtKind::Tell { to, msg, place });
         Ok(())
+    }
+
+    /// What the conversation at hand remembers under a name: `client.mode`.
+    pub fn remembered(&mut self, base: &Expr, name: &Ident) -> Option<(ir::SessionId, Ty)> {
+        let ExprKind::Name(n) = &*base.kind else { return None };
+        let port = self.cx.app.port(&n.name).filter(|_| self.in_app && self.lookup(&n.name).is_none())?;
+        self.remembered_of(port, name)
+    }
+
+    pub fn remembered_of(&mut self, port: ir::PortId, name: &Ident) -> Option<(ir::SessionId, Ty)> {
+        let h = self.handler.filter(|h| h.port == port && self.kind == super::Kind::Handler)?;
+        let found = self.cx.protocols[h.protocol.index()].sessions.iter().find(|(n, ..)| *n == name.name)?;
+        let found = (found.1, found.2.clone());
+        self.impure = true;
+        Some(found)
+    }
+
+    /// The parameters of a message's unit, by what the conversation remembers now.
+    pub fn session_args(&mut self, proto: ir::ProtocolId, down: bool) -> Vec<ir::Expr> {
+        let p = &self.cx.m.protocols[proto.index()];
+        if down { p.response_args.clone() } else { p.request_args.clone() }
     }
 
     /// `up = open db[i]`

@@ -273,6 +273,8 @@ pub struct Proto {
     pub ctx: u64,
     /// In a drain its answers say that they are the last.
     pub tells_drain: bool,
+    /// Whether the units of its messages, `up` and `down`, have parameters.
+    pub args: [bool; 2],
     pub ignore: Ignore,
 }
 
@@ -639,6 +641,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         ctx: p.default_ctx,
         ignore: Ignore::of(p),
         tells_drain: p.tells_drain,
+        args: p.args,
     }
 }
 

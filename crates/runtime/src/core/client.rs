@@ -113,6 +113,7 @@ impl Core {
         }
         let proto = &self.apps[c.app as usize].protos[c.proto as usize];
         let (request, ctx, hold) = (proto.request, proto.ctx, !proto.exclusive);
+        let ctx = if self.conns[id].member != 0 { ctx | self.context(id, false) } else { ctx };
         match self.parse(id, request, ctx, rest, hold) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {

@@ -84,7 +84,8 @@ impl Core {
             self.conns[id].set(flag::STALLED);
             return None;
         }
-        match self.parse(id, unit, WL_CTX_RESPONSE, rest, false) {
+        let ctx = self.context(self.client_of(id), true) | WL_CTX_RESPONSE;
+        match self.parse(id, unit, ctx, rest, false) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
                 self.member_bad(id, kind, place, Start::of(rest));
@@ -95,6 +96,20 @@ impl Core {
                 Some(m.have)
             }
         }
+    }
+
+    /// The parameters of the next message of a client or of a server.
+    pub(super) fn context(&mut self, client: Id, down: bool) -> u64 {
+        let Some(c) = self.conns.get_mut(client) else { return 0 };
+        let (a, proto, conn): (_, _, *mut wl_conn) = (c.app as usize, c.proto, &mut c.c);
+        if !self.apps[a].protos[proto as usize].args[usize::from(down)] {
+            return 0;
+        }
+        self.enter(a);
+        let table = *self.apps[a].app.program.table();
+        let wl: *mut wl_core = &mut *self.apps[a].wl;
+        // SAFETY: the program's own function; the connection is in place.
+        table.context.map_or(0, |f| unsafe { f(table.self_, wl, conn, u32::from(proto), u32::from(down)) })
     }
 
     /// Whether the next message of a member must wait: its handler is under way, or the output that
@@ -731,7 +746,7 @@ impl Core {
             place: fault.1,
             port,
             start_n: start.n,
-            ctx: 0,
+            ctx: self.context(client, true) | WL_CTX_RESPONSE,
             start: start.bytes,
         };
         let table = *self.apps[a].app.program.table();

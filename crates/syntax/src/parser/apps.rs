@@ -132,8 +132,8 @@ impl Parser<'_> {
             "session" if defines && self.word_at(3, "connection") && self.word_at(4, "of") => {
                 self.bump();
                 let name = self.name("a connection")?;
-                self.mark_tight();
-                self.expect(":")?;
+                self.colon("before the type")?;
+                self.column(Column::Type);
                 self.bump();
                 self.bump();
                 MemberKind::Channel { name, port: self.name("a connecting port")? }

@@ -2,15 +2,18 @@
 
 use super::recover::nearest;
 use super::{Column, Parser, P};
-use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol, SharingKind};
+use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol, SharingKind, Type};
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
+
+type UnitArgs = Vec<(Option<Ident>, Expr)>;
 
 const CLAUSES: &[&str] = &[
     "request",
     "response",
     "up",
     "down",
+    "session",
     "order",
     "sharing",
     "stateless",
@@ -59,8 +62,14 @@ impl Parser<'_> {
             "response" => self.response(),
             "up" | "down" => {
                 let kind = if word == "up" { ClauseKind::Up } else { ClauseKind::Down };
+                let (ty, args) = self.unit_of_messages()?;
+                Ok(kind(ty, args))
+            }
+            "session" => {
+                let name = self.name("a value of each conversation")?;
+                self.colon("before the type")?;
                 self.column(Column::Type);
-                self.ty().map(kind)
+                Ok(ClauseKind::Session { name, ty: self.ty()? })
             }
             "order" => self.order(),
             "sharing" => {
@@ -133,11 +142,17 @@ impl Parser<'_> {
     }
 
     fn response(&mut self) -> P<ClauseKind> {
+        let (ty, args) = self.unit_of_messages()?;
+        Ok(ClauseKind::Response(ty, args))
+    }
+
+    /// A unit, with arguments for its parameters.
+    fn unit_of_messages(&mut self) -> P<(Type, UnitArgs)> {
         self.column(Column::Type);
         let ty = self.ty()?;
-        let args: Vec<(Option<Ident>, Expr)> =
+        let args: UnitArgs =
             if self.at_sign("(") { self.args()?.into_iter().map(|a| (a.name, a.value)).collect() } else { Vec::new() };
-        Ok(ClauseKind::Response(ty, args))
+        Ok((ty, args))
     }
 
     fn order(&mut self) -> P<ClauseKind> {
