@@ -10,7 +10,7 @@ use wireloom_tests::folder::Folder;
 use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
 
 const FRAMES: &str = "
-unit Frame { kind: u8  size: u32 order big = len(body)  body: bytes<16MiB> [size] }
+unit Frame { order big  kind: u8  size: u32 = len(body)  body: bytes<16MiB> [size] }
 protocol frames {
     up      Frame
     down    Frame

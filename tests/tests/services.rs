@@ -32,5 +32,6 @@ mod redis;
 mod redis_transactions;
 mod same_answers;
 mod signals;
+mod smtp;
 mod udp;
 mod word_count;

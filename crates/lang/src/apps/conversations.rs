@@ -83,11 +83,11 @@ impl Compiler<'_> {
         };
         let (here, there, whose) = if down { ("down", "up", "servers") } else { ("up", "down", "clients") };
         if last.name == there {
-            let d = Diagnostic::error("E0697", last.span, format!("{whose} send no `{there}`"))
-                .hint(format!("write `{here}`"));
-            return Err(self.report(d));
-        }
-        if last.name != here {
+            self.report(
+                Diagnostic::error("E0697", last.span, format!("{whose} send no `{there}`"))
+                    .hint(format!("write `{here}`")),
+            );
+        } else if last.name != here {
             return Ok(Some(path.clone()));
         }
         let span = Span { end: rest[rest.len() - 1].span.end, ..path.span };
