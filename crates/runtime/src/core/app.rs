@@ -317,7 +317,7 @@ pub enum Front {
 pub const NO_HANDLER: u32 = u32::MAX;
 
 /// A channel, made ready: the backend connection that a client's session keeps.
-pub struct Channel {
+pub struct ChannelHandlers {
     pub port: u16,
     /// The handlers of its messages, of its opening and of its end.
     pub message: u32,
@@ -325,13 +325,13 @@ pub struct Channel {
     pub closed: Vec<u32>,
 }
 
-fn channels(desc: &Desc) -> Vec<Channel> {
+fn channels(desc: &Desc) -> Vec<ChannelHandlers> {
     let all = |on: HandlerOn| -> Vec<u32> {
         desc.handlers.iter().enumerate().filter(|(_, h)| h.on == on).map(|(i, _)| i as u32).collect()
     };
     let channel = |(n, c): (usize, &desc::ChannelDesc)| {
         let channel = n as u32;
-        Channel {
+        ChannelHandlers {
             port: c.port as u16,
             message: all(HandlerOn::Channel { channel }).first().copied().unwrap_or(NO_HANDLER),
             opened: all(HandlerOn::ChannelOpened { channel }),
@@ -375,7 +375,7 @@ pub struct AppCore {
     _wl_ports: Box<[wl_port]>,
     pub protos: Vec<Proto>,
     pub ports: Vec<Port>,
-    pub channels: Vec<Channel>,
+    pub channels: Vec<ChannelHandlers>,
     pub state: Box<[u64]>,
     pub out: Vec<u8>,
     /// Of each handler, the least bytes of a request for which it may pause.

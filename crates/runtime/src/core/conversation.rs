@@ -19,7 +19,7 @@ use super::client::move_queue;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::{flag, Behind, Mode, Order, Side, Sink, Start, Target};
+use super::types::{flag, WaitingMessage, Mode, Order, Side, Sink, Start, Target};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
 use crate::buffer::ChunkQueue;
@@ -291,7 +291,7 @@ impl Core {
         // SAFETY: program bytes, valid during the call.
         let pieces = unsafe { [parts.0.slice(), parts.1.slice()] };
         let fits = waiting <= STORED_MAX && bytes.append_all(&mut self.pool, &pieces);
-        d.after.get_or_insert_default().push_back(Behind { src, more, bytes });
+        d.after.get_or_insert_default().push_back(WaitingMessage { src, more, bytes });
         if fits {
             return Ok(());
         }

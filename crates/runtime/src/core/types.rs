@@ -217,13 +217,13 @@ pub struct Conn {
     /// Of a conversation: the source whose message streams into its output.
     pub feeder: Id,
     /// Of a conversation: messages that wait until that one has passed.
-    pub after: Option<Box<VecDeque<Behind>>>,
+    pub after: Option<Box<VecDeque<WaitingMessage>>>,
     /// The part that the program sees.
     pub c: wl_conn,
 }
 
 /// A message that waits for its turn in the output of a conversation's connection.
-pub struct Behind {
+pub struct WaitingMessage {
     pub src: Id,
     /// Its rest streams from `src` when its turn has come.
     pub more: bool,
