@@ -214,6 +214,48 @@ fn a_slow_reader_holds_up_its_own_direction() {
     assert_eq!(reader.join().expect("the reader"), sent.load(Ordering::Relaxed));
 }
 
+/// Words about faults are output, too: a client that does not read them is not read.
+#[test]
+fn faults_that_nobody_reads_take_no_memory() {
+    let folder = Folder::new("conversations_faults");
+    let text = "
+unit Line { text: bytes<100> until \"\\n\" }
+protocol lines {
+    up      Line
+    down    Line
+    sharing session
+    on fault(f) { reply Line { text: \"this is a long answer to a line that nobody can understand at all\" } }
+}
+app refuses {
+    param port: u16 = 7000
+    port client = listen tcp(port) as lines
+    on client(m) { fault none_value }
+}
+";
+    let file = folder.name_of("refuses.loom");
+    std::fs::write(&file, text).expect("the folder is writable");
+    let service = Wireloom::run_file(&file, &["--cores", "1"], |_| {});
+    let mut client = TcpStream::connect(("127.0.0.1", service.port)).expect("it listens");
+    client.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let lines = "x\n".repeat(10_000);
+    let mut sent = 0;
+    while let Ok(n) = client.write(&lines.as_bytes()[sent % 2..]) {
+        sent += n;
+        assert!(sent < 200_000_000, "it reads on");
+    }
+    assert!(service.rss_kib() < 60_000, "{} KiB", service.rss_kib());
+    // Another one is served meanwhile.
+    let mut other = Client::connect(service.port);
+    other.send("y\n").expect("this is a long answer to a line that nobody can understand at all\n");
+    // All are answered when the client reads.
+    let answers = sent / 2;
+    client.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    let mut client = Client::over(client);
+    client.finish_sending();
+    let line = "this is a long answer to a line that nobody can understand at all\n".len();
+    assert_eq!(client.rest().len(), (answers + sent % 2) * line);
+}
+
 /// A long message streams through; a short one of another connection waits until it is complete.
 #[test]
 fn nothing_is_put_into_the_middle_of_a_long_message() {
@@ -381,7 +423,7 @@ fn none_goes_to_the_wrong_peer() {
     let folder = Folder::new("conversations_apart");
     let backends: Vec<_> = (1..=3).map(|n| echo_server(n * 77)).collect();
     let ports: Vec<u16> = backends.iter().map(|b| b.0).collect();
-    let proxy = start(&folder, PASSES, &ports, &["--cores", "2"]);
+    let proxy = start(&folder, PASSES, &ports, &["--cores", "0-1"]);
     let until = Instant::now() + Duration::from_secs(6);
     let workers: Vec<_> = (0..8u32)
         .map(|w| {

@@ -177,6 +177,7 @@ impl Core {
             (c.mode, c.sink, c.owner) = (Mode::Tail, Sink::Discard, Id::NIL);
         }
         self.tell_fault(client, (told, place), Start::of(Raw { n: m.have, ..rest }), true);
+        self.keeps_pace(id, client);
     }
 
     /// A handler has ended: if it was that of a member's message, the next one may be read.
@@ -650,6 +651,8 @@ impl Core {
         let fed = self.is_fed(id);
         let Some(c) = self.conns.get_mut(id) else { return };
         let unused = c.has(flag::CONNECTING) && c.out.is_empty();
+        // It ends as a whole.
+        c.clear(flag::SHUT_WANTED);
         c.set(flag::LEFT | if fed || unused { flag::DOOMED } else { flag::CLOSING });
         self.mark_dirty(id);
         self.cut_off_readers(id);
@@ -729,6 +732,13 @@ impl Core {
         self.tell_fault(id, (kind, place), start, false);
         self.conns[id].mode = Mode::Drain;
         self.end_conversation(id);
+    }
+
+    /// A member whose faults fill a client's output is not read until that has drained.
+    pub(super) fn keeps_pace(&mut self, src: Id, client: Id) {
+        if self.conns.get(client).is_some_and(|c| c.out.len() > HIGH) {
+            self.falls_behind(src, client);
+        }
     }
 
     /// Tells a client of a fault, as its protocol says. Without words the conversation ends.
