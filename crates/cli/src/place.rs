@@ -18,6 +18,7 @@ use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind};
 use wireloom_ir::ops::Device;
 use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
 use wireloom_ir::{HandlerId, Module, On, PortId, Span, TableId, TableKind};
+use wireloom_runtime::packet::nic::Role;
 use wireloom_runtime::packet::{Gives, Hooked};
 use wireloom_runtime::{params, Outside, Program};
 use wireloom_xdp::{Mode, Object, Settings, Verdict};
@@ -275,7 +276,12 @@ impl Run<'_> {
         let asked = |h: HandlerId| self.m.handlers[h.index()].device == Device::Xdp;
         let mut parts = Vec::new();
         let outside = |p: PortId| !self.m.ports[p.index()].kind.is_inside();
-        for (handler, port) in handlers(special).filter(|h| outside(h.1) && (every || asked(h.0))) {
+        let on_nic = |h: HandlerId| {
+            let segment = self.m.handlers[h.index()].segment;
+            segment.is_some_and(|s| self.m.segments[s.index()].device == Device::Nic)
+        };
+        let all = handlers(special).filter(|h| outside(h.1) && !on_nic(h.0));
+        for (handler, port) in all.filter(|h| every || asked(h.0)) {
             match self.interfaces(port) {
                 Ok(interfaces) => parts.push(Part { handler, port, interfaces, filter: false }),
                 Err(other) => {
@@ -369,13 +375,9 @@ impl Run<'_> {
 /// Loads the programs of all handlers that can run in the hook; the others are named.
 pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args::Run) -> Result<Placed, Failure> {
     let asked = |m: &Module| m.handlers.iter().any(|h| h.device == Device::Xdp);
-    if args.place.is_none() && !modules.iter().any(asked) {
+    // The hook belongs to the process of the CPU, not to that of a NIC.
+    if Role::is_second() || args.place.is_none() && !modules.iter().any(asked) {
         return Ok(Placed::default());
-    }
-    if modules.iter().flat_map(|m| &m.segments).any(|s| s.device == Device::Nic) {
-        return Err(Failure::Said(
-            "an app with segments on a NIC has no handlers in XDP: leave out `--place xdp`".into(),
-        ));
     }
     let ([m], [sets]) = (modules, sets) else {
         return Err(Failure::Said(

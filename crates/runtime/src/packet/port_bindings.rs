@@ -691,6 +691,8 @@ impl Opening<'_> {
         let to: BTreeSet<u32> = (0..desc.ports.len()).filter(fed).filter_map(home).collect();
         let hooked = (0..desc.segments.len() as u32).find(|s| self.is_hooked(*s));
         let one = to.first().copied().filter(|s| to.len() == 1 && self.cores_of(*s).count() == 1);
+        // The hook belongs to the process of the CPU.
+        let one = one.filter(|s| !desc.segments[*s as usize].nic);
         one.or(hooked).map_or(vec![0], |s| self.cores_of(s).take(1).collect())
     }
 
