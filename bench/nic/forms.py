@@ -11,6 +11,7 @@ from modelled import HERE, capture, run
 
 EXAMPLES = os.path.join(HERE, "../../examples")
 KV = ("kv_on_cpu", "kv_split", "kv_cached")
+USERS = ("users_on_cpu", "users_split", "users_bypass")
 FUNCTIONS = {
     "aes": ("aes_on_cpu", "aes_split", "aes_on_nic"),
     "flows": ("flows_whole", "flows_on_cpu", "flows_split", "flows_on_nic"),
@@ -65,11 +66,19 @@ def traffic(count, rng):
     return [one() for _ in range(count)]
 
 
+def tuples(count, rng):
+    """Events of users by Zipf's law."""
+    users = list(range(1000))
+    weights = [1 / (u + 1) for u in users]
+    event = lambda: udp(rng.randrange(20), 4000, 7777, struct.pack(">QQ", rng.choices(users, weights)[0], 1) + bytes(100))
+    return [event() for _ in range(count)]
+
+
 def rows(app, forms, folder, count):
     first, base = None, None
     for form in forms:
         binds = [f"wire=pcap:{folder}/in.pcap"] + ([] if app.endswith("flows") else [f"out=pcap:{folder}/out.pcap"])
-        file = "offload_kv" if form.startswith("kv") else "offload_functions"
+        file = {"kv": "offload_kv", "users": "offload_users"}.get(app, "offload_functions")
         dump = f"{folder}/counters.json"
         queues = run(f"{EXAMPLES}/{file}.loom:{form}", binds, "--dump", f"counters={dump}")
         came = open(dump, "rb").read() if app.endswith("flows") else open(f"{folder}/out.pcap", "rb").read()
@@ -91,6 +100,9 @@ def main():
         frames = kv_traffic(count, rng)
         capture(f"{folder}/in.pcap", frames, GAP)
         rows("kv", KV, folder, len(frames))
+        frames = tuples(count, rng)
+        capture(f"{folder}/in.pcap", frames, GAP)
+        rows("users", USERS, folder, len(frames))
         frames = traffic(count, rng)
         capture(f"{folder}/in.pcap", frames, GAP)
         for name, forms in FUNCTIONS.items():

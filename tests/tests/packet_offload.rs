@@ -66,10 +66,8 @@ fn a_store_answers_alike_in_each_form() {
     let mut crossed = Vec::new();
     for form in ["kv_on_cpu", "kv_split", "kv_cached"] {
         let (sent, counters, over) = run(&folder, &format!("{file}:{form}"), &[]);
-        let answers: Vec<(u16, u8, Vec<u8>)> = sent
-            .iter()
-            .map(|(_, f)| (u16::from_be_bytes([f[36], f[37]]), f[43], f[54..].to_vec()))
-            .collect();
+        let answers: Vec<(u16, u8, Vec<u8>)> =
+            sent.iter().map(|(_, f)| (u16::from_be_bytes([f[36], f[37]]), f[43], f[54..].to_vec())).collect();
         let differ = answers.iter().zip(&expected).position(|(a, b)| a != b);
         assert!(answers == expected, "{form}: {} of {}, differ at {differ:?}", answers.len(), expected.len());
         assert!(sent.iter().all(|(_, f)| f[42] & 128 != 0), "{form}: answers are marked");
@@ -129,6 +127,33 @@ fn functions_do_the_same_in_each_form() {
     });
     assert!(all[0].contains(&bytes.to_string()), "{bytes}: {}", all[0]);
     assert!(all.iter().all(|c| *c == all[0]), "{all:?}");
+}
+
+/// Tuples of the workers, among other frames.
+#[test]
+fn workers_find_the_same_users_in_each_form() {
+    let folder = Folder::new("offload-users");
+    let mut random = fastrand::Rng::with_seed(6);
+    let frames: Frames = (0..2000u64)
+        .map(|n| {
+            let most = random.u64(..40);
+            let user = random.u64(..=most);
+            let mut f = udp(1, 4000, if n % 9 == 0 { 53 } else { 7777 }, 40);
+            f[42..50].copy_from_slice(&user.to_be_bytes());
+            f[50..58].copy_from_slice(&1u64.to_be_bytes());
+            (EPOCH + n * 250, f)
+        })
+        .collect();
+    write(&folder.file("in.pcap"), &frames);
+    let file = root().join("examples/offload_users.loom").display().to_string();
+    let all = ["users_on_cpu", "users_split", "users_bypass"].map(|f| run(&folder, &format!("{file}:{f}"), &[]));
+    for (n, one) in all.iter().enumerate() {
+        let differ = one.0.iter().zip(&all[0].0).position(|(a, b)| a != b);
+        assert!(one.0 == all[0].0, "form {n}: {} and {} frames, {differ:?}", one.0.len(), all[0].0.len());
+    }
+    assert!(all[0].0.len() > 500, "{}", all[0].0.len());
+    let crossed = |n: usize| all[n].2.iter().map(|q| q[0]).sum::<u64>();
+    assert!(crossed(2) < crossed(0) && crossed(0) < crossed(1), "{} {} {}", crossed(0), crossed(1), crossed(2));
 }
 
 /// Two channels over two queues, of which one leads over the link. `ON` stands for the device of
@@ -234,7 +259,15 @@ app ordered {
         std::fs::write(folder.file("program.loom"), text.replace("ON", on)).expect("the folder is writable");
         let (sent, ..) = run(&folder, "program.loom", &[]);
         let came: Vec<(u16, u8)> = sent.iter().map(|(_, f)| (u16::from_be_bytes([f[34], f[35]]), f[37])).collect();
-        let of = |n: u16| if n % 3 == 0 { 53 } else if n % 7 == 0 { 2 } else { 1 };
+        let of = |n: u16| {
+            if n % 3 == 0 {
+                53
+            } else if n % 7 == 0 {
+                2
+            } else {
+                1
+            }
+        };
         let expected: Vec<(u16, u8)> = (0..2000).map(|n| (n, of(n))).collect();
         assert!(came == expected, "{on}: {} frames", came.len());
     }
@@ -292,6 +325,7 @@ fn a_program_gives_the_links_parameters() {
     assert_eq!(transactions("", &[]), of_batches(16));
     assert_eq!(transactions("link { batch 64, wait 5us }", &[]), of_batches(64));
     assert_eq!(transactions("link { batch 64 }", &["--link", "batch=4"]), of_batches(4));
-    let explained = finish(Command::new(Wireloom::binary()).args(["explain", "program.loom"]).current_dir(folder.file(".")));
+    let explained =
+        finish(Command::new(Wireloom::binary()).args(["explain", "program.loom"]).current_dir(folder.file(".")));
     assert!(explained.text.contains("parameters: batch 64, wait 2000"), "{}", explained.text);
 }

@@ -19,7 +19,7 @@ use wireloom_ir::ops::Device;
 use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
 use wireloom_ir::{HandlerId, Module, On, PortId, Span, TableId, TableKind};
 use wireloom_runtime::packet::nic::Role;
-use wireloom_runtime::packet::{Gives, Hooked};
+use wireloom_runtime::packet::{hook_ring, Gives, Hooked};
 use wireloom_runtime::{params, Outside, Program};
 use wireloom_xdp::{Mode, Object, Settings, Verdict};
 
@@ -358,6 +358,19 @@ impl Run<'_> {
         let mut all = Vec::new();
         for (n, part) in parts.iter().enumerate().filter(|(n, _)| source.programs[*n].gives) {
             let sockets = Arc::new(object.sockets(n)?);
+            let ring = object.ring(n)?.map(|(map, bytes)| {
+                let (reader, counts) = (object.reader(), object.reader());
+                // The rings of all programs count together.
+                let first = all.is_empty();
+                hook_ring::Source {
+                    map: Arc::new(map),
+                    bytes,
+                    words: usize::from(words.unwrap_or(0)),
+                    lost: Arc::new(move || if first { counts.lost() } else { 0 }),
+                    bell: reader.bell(),
+                    awake: Arc::new(move |awake| reader.is_awake(awake)),
+                }
+            });
             all.extend((0..part.interfaces.len()).map(|instance| Hooked {
                 port: part.port.index(),
                 instance,
@@ -366,6 +379,7 @@ impl Run<'_> {
                 queues: QUEUES,
                 gives,
                 copied: self.mode == XdpMode::Generic,
+                ring: ring.clone(),
             }));
         }
         Ok(all)
@@ -479,6 +493,10 @@ impl Placed {
                     natively &= attach(&mut locked(&object), n, name, mode) == Mode::Native
                 }
             }
+            // Behind the driver, and of jumbo frames, some are too long for a ring, and would come in
+            // another order.
+            let short = |name: &String| wireloom_runtime::packet::mtu(name) <= 1500;
+            locked(&object).set_ringed(natively && interfaces.iter().flatten().all(short));
             let mut all = interfaces.into_iter().flatten();
             let only = all.next().filter(|_| all.next().is_none() && natively);
             let only = only.filter(|name| wireloom_xdp::receiving_queues(name) == 1);

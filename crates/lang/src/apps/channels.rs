@@ -181,7 +181,9 @@ impl Compiler<'_> {
             let (queue, channel) = (self.m.ports[port.index()].name.clone(), names[n].clone());
             let text = format!("no handler for the packets of channel `{}`", channel.name);
             let d = Diagnostic::error("E0611", channel.span, text).label("no handler");
-            return Err(self.report(d.hint(format!("write `on {queue}.{0}(p) {{ … }}`, or wire it: `{queue}.{0} -> …`", channel.name))));
+            return Err(self.report(
+                d.hint(format!("write `on {queue}.{0}(p) {{ … }}`, or wire it: `{queue}.{0} -> …`", channel.name)),
+            ));
         }
         Ok(placed.into_iter().flatten().collect())
     }
@@ -267,9 +269,9 @@ impl Lower<'_, '_> {
                 let body = |s: &mut Self| s.block(&h.body, Some(&Ty::Unit));
                 match &h.guard {
                     None => body(self),
-                    Some(g) => self
-                        .decide(g)
-                        .and_then(|c| self.branch(c, a.span, Some(&Ty::Unit), body, |_| Ok(Val::unit()))),
+                    Some(g) => {
+                        self.decide(g).and_then(|c| self.branch(c, a.span, Some(&Ty::Unit), body, |_| Ok(Val::unit())))
+                    }
                 }
             }
         };

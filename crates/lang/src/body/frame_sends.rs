@@ -22,7 +22,8 @@ impl Lower<'_, '_> {
         match self.whole_frame(v) {
             Some(l) => {
                 let queue = self.cx.is_queue(port);
-                let (mark, mut state) = if queue { (self.mark_at_hand(), self.state_at_hand()) } else { (None, vec![]) };
+                let (mark, mut state) =
+                    if queue { (self.mark_at_hand(), self.state_at_hand()) } else { (None, vec![]) };
                 self.in_channel(port, &mut state, span)?;
                 self.act(l, FrameAct::Send { port, index: index.clone(), mark, state, last: false }, span)
             }
