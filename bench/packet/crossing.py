@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """crossing.py [ROUNDS [SECONDS]]: a queue from the XDP hook to the process, cut against whole frames, over veth.
 
-    generator -> gen0 ==== in0 [hook] -> AF_XDP -> [process]
+    generator -> gen0 ==== in0 [hook] -> AF_XDP or a ring -> [process]
 
 One interleaved run: in each round each app of apps/crossing.loom gets frames of 64 and of 1,500 bytes. The frames come in pages, as those of a
 card do, and another CPU has written each of their lines just before (`xsk live`). What is counted is the CPU time of the kernel's thread that
 receives for in0 (threaded NAPI: the hook's program, the copy to AF_XDP, the wake-up) and of the process, system calls included, over the frames
-that the process has handled. Beside it stands how long the process's CPU was not idle. A ratio is of two runs of one round. Medians and
-quartiles of the rounds are printed. WIRELOOM names the binary, BENCH_WORK the folder with `xsk` (made here if it is not there). Needs root.
+that the process has handled. Nothing else works for a frame on that CPU: softirqs of in0 run in that thread. A ratio is of two runs of one
+round. Medians and quartiles of the rounds are printed. WIRELOOM names the binary, BENCH_WORK the folder with `xsk` (made here if it is not there). Needs root.
 """
 import os
 import statistics
@@ -67,15 +67,8 @@ def run_ns(pid):
     return times
 
 
-def busy_ns():
-    """How long the first CPU was not idle; in steps of the kernel's ticks."""
-    with open("/proc/stat") as f:
-        times = [int(n) for n in next(line for line in f if line.startswith("cpu0 ")).split()[1:8]]
-    return (sum(times) - times[3] - times[4]) * 10**9 // os.sysconf("SC_CLK_TCK")
-
-
 def once(wireloom, work, app, size, seconds):
-    """CPU ns per frame: of the kernel's thread, of the process, of all that ran on their CPU."""
+    """CPU ns per frame: of the kernel's thread, of the process."""
     set_up()
     control = os.path.join(work, "control")
     process = start(inside("taskset", "-c", "0", wireloom, "run", f"{HERE}/apps/crossing.loom:{app}", "--cores", "0", "--control", control), "ready")
@@ -89,7 +82,7 @@ def once(wireloom, work, app, size, seconds):
             return int(out.split()[-1])
 
         def now():
-            return handled(), run_ns(thread), run_ns(process.pid), busy_ns()
+            return handled(), run_ns(thread), run_ns(process.pid)
 
         def spent(before, after):
             return sum(ns - before.get(thread, 0) for thread, ns in after.items())
@@ -98,7 +91,7 @@ def once(wireloom, work, app, size, seconds):
         time.sleep(seconds - 0.9)
         last = now()
         frames = last[0] - first[0]
-        times = [spent(first[1], last[1]), spent(first[2], last[2]), last[3] - first[3]]
+        times = [spent(first[1], last[1]), spent(first[2], last[2])]
         sender.wait()
     finally:
         stop(process)
@@ -125,12 +118,12 @@ def main():
         for _ in range(rounds):
             for (app, size), all_of_it in found.items():
                 all_of_it.append(once(wireloom, work, app, size, seconds))
-    print(f"{'app':14} {'bytes':>6} {'kernel ns':>10} {'process ns':>11} {'sum':>7} {'quartiles':>14} {'CPU ns':>7}")
-    sums = {key: [kernel + own for kernel, own, _ in runs] for key, runs in found.items()}
+    print(f"{'app':14} {'bytes':>6} {'kernel ns':>10} {'process ns':>11} {'sum':>7} {'quartiles':>14}")
+    sums = {key: [kernel + own for kernel, own in runs] for key, runs in found.items()}
     for (app, size), runs in found.items():
-        kernel, own, busy = (statistics.median(r[k] for r in runs) for k in range(3))
+        kernel, own = (statistics.median(r[k] for r in runs) for k in range(2))
         middle, low, high = spread(sums[app, size])
-        print(f"{app:14} {size:6} {kernel:10.0f} {own:11.0f} {middle:7.0f} {f'{low:.0f} to {high:.0f}':>14} {busy:7.0f}")
+        print(f"{app:14} {size:6} {kernel:10.0f} {own:11.0f} {middle:7.0f} {f'{low:.0f} to {high:.0f}':>14}")
     for app in ("headers", "state"):
         for size in SIZES:
             ratio, low, high = spread([cut / whole for cut, whole in zip(sums[app, size], sums[app + "_whole", size])])

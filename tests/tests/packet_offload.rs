@@ -11,11 +11,18 @@ use wireloom_tests::{root, Wireloom};
 
 /// Runs an app on the capture `in.pcap` of the folder: the frames that it sends, its counters, and
 /// for each of its queues over the link: frames, transactions, bytes.
-fn run(folder: &Folder, app: &str, more: &[&str]) -> (Frames, String, Vec<[u64; 3]>) {
-    let mut command = Command::new(Wireloom::binary());
+fn run(folder: &Folder, app: &str, more: &[&str]) -> Ran {
+    run_by(&mut Command::new(Wireloom::binary()), folder, app, more)
+}
+
+/// What a run has sent, its counters, and its queues over the link.
+pub type Ran = (Frames, String, Vec<[u64; 3]>);
+
+/// The same with another executable, or in another environment.
+pub fn run_by(command: &mut Command, folder: &Folder, app: &str, more: &[&str]) -> Ran {
     command.args(["run", app, "--dump", "counters=counters.json"]).current_dir(folder.file("."));
     command.args(["--bind", "wire=pcap:in.pcap", "--bind", "out=pcap:out.pcap"]).args(more);
-    let out = finish(quickly_compiled(&mut command));
+    let out = finish(quickly_compiled(command));
     assert_eq!(out.code, Some(0), "{app}: {}", out.text);
     let told = out.text.lines().filter_map(|l| Some(l.split_once(": modelled link")?.1));
     // Between transactions and bytes: hundredths of transactions, and TLPs.
@@ -81,7 +88,7 @@ fn a_store_answers_alike_in_each_form() {
 }
 
 /// Frames of all kinds that the functions tell apart.
-fn mixed() -> Frames {
+pub fn mixed() -> Frames {
     let mut frames = traffic(8, 1500, &[50, 100, 5000]);
     for (n, f) in frames.iter_mut().enumerate() {
         match n % 5 {

@@ -15,6 +15,7 @@ mod packet_nic;
 mod packet_odds;
 mod packet_offload;
 mod packet_segments;
+mod packet_processors;
 mod packet_sharing;
 mod packet_state;
 mod packet_units;

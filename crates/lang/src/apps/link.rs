@@ -13,27 +13,36 @@ impl Compiler<'_> {
             return Err(self.error("E0203", word, "an app has one link"));
         }
         self.distinct(options.iter().map(|(n, _)| n))?;
+        // Each mistake is told.
+        let mut made = Ok(());
         for (name, value) in options {
-            if !PARAMETERS.iter().any(|p| p.0 == name.name) {
-                let hint = crate::names::suggest(&name.name, PARAMETERS.iter().map(|p| p.0));
-                let all = PARAMETERS.iter().map(|p| format!("`{}`", p.0)).collect::<Vec<_>>().join(", ");
-                let d = Diagnostic::error("E0614", name.span, format!("a link has no parameter `{}`", name.name));
-                return Err(self.report(crate::names::with_hint(d.note(format!("parameters: {all}")), hint)));
+            match self.link_parameter(module, name, value.as_ref()) {
+                Ok(n) => self.m.link.push((name.name.clone(), n)),
+                Err(r) => made = Err(r),
             }
-            let Some(e) = value else {
-                return Err(self.error("E0642", name.span, format!("`{}` needs a number", name.name)));
-            };
-            // Times are numbers of nanoseconds, too.
-            #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-            let n = match &*e.kind {
-                ExprKind::Scaled(_, unit) if unit.ends_with('s') => self.const_duration(module, e)?,
-                _ => self.number_in_app(module, e)?,
-            };
-            if let Err(expected) = Link::default().set(&name.name, n) {
-                return Err(self.error("E0304", e.span, expected));
-            }
-            self.m.link.push((name.name.clone(), n));
         }
-        Ok(())
+        made
+    }
+
+    fn link_parameter(&mut self, module: ModId, name: &Ident, value: Option<&Expr>) -> R<u64> {
+        if !PARAMETERS.iter().any(|p| p.0 == name.name) {
+            let hint = crate::names::suggest(&name.name, PARAMETERS.iter().map(|p| p.0));
+            let all = PARAMETERS.iter().map(|p| format!("`{}`", p.0)).collect::<Vec<_>>().join(", ");
+            let d = Diagnostic::error("E0614", name.span, format!("a link has no parameter `{}`", name.name));
+            return Err(self.report(crate::names::with_hint(d.note(format!("parameters: {all}")), hint)));
+        }
+        let Some(e) = value else {
+            return Err(self.error("E0642", name.span, format!("`{}` needs a number", name.name)));
+        };
+        // Times are numbers of nanoseconds, too.
+        #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+        let n = match &*e.kind {
+            ExprKind::Scaled(_, unit) if unit.ends_with('s') => self.const_duration(module, e)?,
+            _ => self.number_in_app(module, e)?,
+        };
+        match Link::default().set(&name.name, n) {
+            Ok(()) => Ok(n),
+            Err(expected) => Err(self.error("E0304", e.span, expected)),
+        }
     }
 }
