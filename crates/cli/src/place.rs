@@ -240,14 +240,14 @@ fn interfaces(m: &Module, port: PortId, names: &[String], bind: &[(String, Strin
 }
 
 /// An app and the settings of its run.
-struct Run<'a> {
+struct AppRun<'a> {
     m: &'a Module,
     ports: params::Settings,
     bind: Vec<(String, String)>,
     mode: XdpMode,
 }
 
-impl Run<'_> {
+impl AppRun<'_> {
     fn interfaces(&self, port: PortId) -> Result<Vec<String>, String> {
         match self.ports.ports.get(port.index()) {
             Some(p) => interfaces(self.m, port, &p.names, &self.bind),
@@ -362,7 +362,7 @@ impl Run<'_> {
                 let (reader, counts) = (object.reader(), object.reader());
                 // The rings of all programs count together.
                 let first = all.is_empty();
-                hook_ring::Source {
+                hook_ring::RingSource {
                     map: Arc::new(map),
                     bytes,
                     words: usize::from(words.unwrap_or(0)),
@@ -400,7 +400,7 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
     };
     let mut special = with_values(m, sets)?;
     let (bind, ports) = (serve::frames(&args.serve)?.bind, params::resolve(&m.desc(), sets)?);
-    let run = Run { m, ports, bind, mode: args.xdp_mode };
+    let run = AppRun { m, ports, bind, mode: args.xdp_mode };
     run.bind(&mut special);
     let choice = run.choose(&special, args.place.is_some())?;
     let parts = run.filters(&mut special, choice);

@@ -180,7 +180,7 @@ fn simulate(
     let frames = desc.has_frames();
     let app = App::new(program.clone(), desc, &sets).map_err(|e| e.to_string())?;
     if frames {
-        return frames::Play::new(module, app)?.all(steps);
+        return frames::FramePlay::new(module, app)?.all(steps);
     }
     let mut play = Play::new(module, app)?;
     steps.iter().try_for_each(|(span, step)| play.step(step).map_err(|e| format!("{}: {e}", place(module, span))))
@@ -190,7 +190,7 @@ fn simulate(
 fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, SimStep)]) -> Result<(), String> {
     let mut services = Play::new(module, services)?;
     let sim = PacketSim::from(packets.clone(), services.sim.now()).map_err(|e| e.to_string())?;
-    let mut packets = frames::Play::of(module, packets, sim);
+    let mut packets = frames::FramePlay::of(module, packets, sim);
     services.sim.beside(&packets.sim);
     let of_frames = |at: &SimPort| matches!(module.ports[at.port.index()].kind, PortKind::Frames { .. });
     for (span, step) in steps {

@@ -16,12 +16,12 @@ pub struct Partition {
     pub handlers: Vec<Half>,
     pub counters: Vec<Half>,
     pub tables: Vec<Half>,
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<PartitionConflict>,
 }
 
 /// Obstacles to a partition of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Conflict {
+pub enum PartitionConflict {
     /// The handler uses ports of both kinds.
     Ports { handler: usize },
     /// A handler of packets and one of connections use what each core has for itself.
@@ -55,7 +55,7 @@ pub fn of(m: &Module) -> Option<Partition> {
         .enumerate()
         .map(|(handler, u)| match (u.frames, u.streams) {
             (true, true) => {
-                conflicts.push(Conflict::Ports { handler });
+                conflicts.push(PartitionConflict::Ports { handler });
                 Half::Both
             }
             (true, false) => Half::Packets,
@@ -107,7 +107,7 @@ pub fn of(m: &Module) -> Option<Partition> {
             },
         };
         if apart {
-            conflicts.push(Conflict::Resource { thing, packets, services })
+            conflicts.push(PartitionConflict::Resource { thing, packets, services })
         }
     }
     Some(Partition { handlers, counters, tables, conflicts })

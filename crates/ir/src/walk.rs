@@ -169,7 +169,7 @@ macro_rules! direct {
                     if let Some(e) = until { f(e, Role::Item) }
                 }
                 FieldKind::Switch { cases } => for case in cases { $guard(case, f) },
-                FieldKind::Let { value: e } | FieldKind::Require { cond: e } | FieldKind::Recover { how: Recover::Length(e) } | FieldKind::Pass { how: Pass::When(e) } => f(e, Role::Own),
+                FieldKind::Let { value: e } | FieldKind::Require { cond: e } | FieldKind::Recover { how: Recover::Length(e) } | FieldKind::Pass { how: PassRule::When(e) } => f(e, Role::Own),
                 FieldKind::UInt { .. } | FieldKind::Number { .. } | FieldKind::Varint { .. } | FieldKind::Literal { .. } | FieldKind::Flag { .. }
                 | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Align { .. } | FieldKind::Nothing => {}
             }

@@ -78,7 +78,7 @@ fn set_all(cores: &Shared, (size, processors): (usize, u32), word: usize, to: u6
 
 /// The consumer of the rings for parts of frames.
 #[derive(Clone)]
-pub struct Reader {
+pub struct RingReader {
     cores: Arc<Shared>,
     /// Bytes of a processor's state, and the number of processors.
     of: (usize, u32),
@@ -86,7 +86,7 @@ pub struct Reader {
     bell: u64,
 }
 
-impl Reader {
+impl RingReader {
     /// It looks at the rings by itself, or wants to be woken.
     pub fn is_awake(&self, awake: bool) {
         if self.ringed.load(Ordering::Relaxed) {
@@ -288,9 +288,9 @@ impl Object {
     }
 
     /// What the consumer of the rings says and asks, without waiting for anybody.
-    pub fn reader(&self) -> Reader {
+    pub fn reader(&self) -> RingReader {
         let of = (self.core_size, self.processors);
-        Reader { cores: self.cores.clone(), of, ringed: self.ringed.clone(), bell: self.bell }
+        RingReader { cores: self.cores.clone(), of, ringed: self.ringed.clone(), bell: self.bell }
     }
 
     /// Parts of frames for which a ring had no room; they are among those given.

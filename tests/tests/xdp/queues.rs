@@ -29,8 +29,14 @@ fn number(bytes: &[u8]) -> u64 {
 fn ring(object: &Object) -> Option<HookRing> {
     let (map, bytes) = object.ring(0).expect("the kernel shares it")?;
     let words = object.source().entry.unwrap_or(0) as usize / 8;
-    let source =
-        hook_ring::Source { map: Arc::new(map), bytes, words, lost: Arc::new(|| 0), awake: Arc::new(|_| ()), bell: 0 };
+    let source = hook_ring::RingSource {
+        map: Arc::new(map),
+        bytes,
+        words,
+        lost: Arc::new(|| 0),
+        awake: Arc::new(|_| ()),
+        bell: 0,
+    };
     Some(HookRing::open(&source).expect("it is mapped"))
 }
 

@@ -188,7 +188,7 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
 
 /// Units, nested ones first.
 fn nesting_order(m: &Module) -> Result<Vec<UnitId>, Vec<Finding>> {
-    let mut order = Order { m, state: vec![0; m.units.len()], order: Vec::new(), findings: Vec::new() };
+    let mut order = UnitOrder { m, state: vec![0; m.units.len()], order: Vec::new(), findings: Vec::new() };
     for u in 0..m.units.len() {
         order.visit(UnitId(u as u32))
     }
@@ -199,14 +199,14 @@ fn nesting_order(m: &Module) -> Result<Vec<UnitId>, Vec<Finding>> {
     }
 }
 
-struct Order<'a> {
+struct UnitOrder<'a> {
     m: &'a Module,
     state: Vec<u8>,
     order: Vec<UnitId>,
     findings: Vec<Finding>,
 }
 
-impl Order<'_> {
+impl UnitOrder<'_> {
     fn visit(&mut self, u: UnitId) {
         self.state[u.index()] = 1;
         for field in &self.m.unit(u).fields {

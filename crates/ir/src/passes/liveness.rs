@@ -110,7 +110,7 @@ fn reads_tail(m: &Module, body: &Body, local: LocalId) -> bool {
     }
 }
 
-struct Loop {
+struct LoopLiveness {
     at_break: LocalSet,
     at_continue: LocalSet,
 }
@@ -123,7 +123,7 @@ struct Backward {
     tail_read: Vec<bool>,
     /// Locals live across some suspension.
     crossing: LocalSet,
-    loops: Vec<Loop>,
+    loops: Vec<LoopLiveness>,
 }
 
 /// The extra element of a live set: a part bound after this point must be held.
@@ -241,7 +241,7 @@ impl Backward {
             if let Some(v) = var {
                 next.add(v)
             }
-            self.loops.push(Loop { at_break: after.clone(), at_continue: next.clone() });
+            self.loops.push(LoopLiveness { at_break: after.clone(), at_continue: next.clone() });
             self.block(body, &mut next);
             self.loops.pop();
             if let Some(v) = var {

@@ -12,7 +12,7 @@ use crate::walk::Scope;
 use crate::*;
 
 /// An operand.
-trait Part: Sized {
+trait Operand: Sized {
     fn print(&self, p: &Printer, scope: Scope) -> String;
     fn read(p: &mut Parser) -> Res<Self>;
 }
@@ -23,7 +23,7 @@ trait Maybe: Sized {
     fn read(text: &str, p: &mut Parser) -> Res<Self>;
 }
 
-impl<T: Part> Maybe for Option<T> {
+impl<T: Operand> Maybe for Option<T> {
     fn print(&self, text: &str, p: &Printer, scope: Scope) -> String {
         self.as_ref().map_or(String::new(), |v| format!("{text}{}", v.print(p, scope)))
     }
@@ -112,7 +112,7 @@ impl Parser {
 
 macro_rules! parts {
     ($($type:ty: |$v:ident, $p:ident, $scope:ident| $print:expr, |$r:ident| $read:expr;)*) => {$(
-        impl Part for $type {
+        impl Operand for $type {
             fn print(&self, $p: &Printer, $scope: Scope) -> String {
                 let $v = self;
                 $print
@@ -156,8 +156,8 @@ parts! {
         "little" => Ok(false),
         w => r.error(format!("unknown order of bytes `{w}`")),
     };
-    Vec<Expr>: |v, p, s| list(v, p, s), |r| r.list(Part::read);
-    Vec<LocalId>: |v, p, s| list(v, p, s), |r| r.list(Part::read);
+    Vec<Expr>: |v, p, s| list(v, p, s), |r| r.list(Operand::read);
+    Vec<LocalId>: |v, p, s| list(v, p, s), |r| r.list(Operand::read);
     // The way to a part of a record.
     Vec<u32>: |v, _p, _s| format!("[{}]", v.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")), |r| {
         r.sign('[')?;
@@ -199,7 +199,7 @@ parts! {
     };
 }
 
-fn list<T: Part>(all: &[T], p: &Printer, scope: Scope) -> String {
+fn list<T: Operand>(all: &[T], p: &Printer, scope: Scope) -> String {
     format!("({})", all.iter().map(|v| v.print(p, scope)).collect::<Vec<_>>().join(", "))
 }
 
@@ -211,7 +211,7 @@ macro_rules! print {
         $out.push_str($text)
     };
     ($out:ident $p:ident $scope:ident $field:ident) => {
-        $out.push_str(&Part::print($field, $p, $scope))
+        $out.push_str(&Operand::print($field, $p, $scope))
     };
 }
 
@@ -223,7 +223,7 @@ macro_rules! read {
         $p.text($text)?;
     };
     ($p:ident $field:ident) => {
-        let $field = Part::read($p)?;
+        let $field = Operand::read($p)?;
     };
 }
 

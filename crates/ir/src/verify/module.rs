@@ -1,6 +1,6 @@
 //! Declarations: protocols, ports, state, tables, functions, handlers, merges, tests.
 
-use super::body::{Code, Kind};
+use super::body::{BodyKind, Code};
 use super::expr::ExprPlace;
 use super::Checker;
 use crate::core_partition::Uses;
@@ -71,7 +71,7 @@ impl Checker<'_> {
             let path = format!("{path}: on_log");
             let ok = b.locals.first().is_some_and(|l| *self.ty(l.ty) == Ty::Msg(p.request));
             self.need(ok, &path, "local 0 is not the request");
-            self.body(&path, b, Code { kind: Kind::OnFault, ret: None, preset: 1, reply: None, conn: false });
+            self.body(&path, b, Code { kind: BodyKind::OnFault, ret: None, preset: 1, reply: None, conn: false });
         }
         if let Some(b) = &p.on_fault {
             let path = format!("{path}: on_fault");
@@ -89,7 +89,7 @@ impl Checker<'_> {
                 "behind them are not the response's parameters",
             );
             let code = Code {
-                kind: Kind::OnFault,
+                kind: BodyKind::OnFault,
                 ret: None,
                 preset: p.fault_presets(self.m),
                 reply: p.response,
@@ -102,7 +102,7 @@ impl Checker<'_> {
             let path = format!("{path}: {name}");
             let ok = b.locals.first().is_some_and(|l| p.response.is_some_and(|u| *self.ty(l.ty) == Ty::Msg(u)));
             self.need(ok, &path, "local 0 is not the answer");
-            self.body(&path, b, Code { kind: Kind::OnFault, ret: None, preset: 1, reply, conn: false });
+            self.body(&path, b, Code { kind: BodyKind::OnFault, ret: None, preset: 1, reply, conn: false });
         }
     }
 
@@ -216,7 +216,7 @@ impl Checker<'_> {
         if let FuncBody::Body(b) = &f.body {
             self.need(f.params as usize <= b.locals.len(), &path, "more parameters than locals");
             let code =
-                Code { kind: Kind::Function, ret: Some(f.ret), preset: f.params as usize, reply: None, conn: true };
+                Code { kind: BodyKind::Function, ret: Some(f.ret), preset: f.params as usize, reply: None, conn: true };
             self.body(&path, b, code);
         }
     }
@@ -336,7 +336,7 @@ impl Checker<'_> {
             };
             let message = matches!(h.on, On::Message { .. } | On::Greeting(_) | On::Probe(_));
             let code = Code {
-                kind: if message { Kind::Message } else { Kind::Event },
+                kind: if message { BodyKind::Message } else { BodyKind::Event },
                 ret: m.signal_of(h.on).map(|s| s.ret),
                 preset: given.len(),
                 reply,
@@ -466,7 +466,7 @@ impl Checker<'_> {
             asks |= matches!(*e.kind, ExprKind::FrameMark(_) | ExprKind::PacketState(..))
         });
         self.need(!asks, &path, "it asks for the mark or the state of a queue's packet, which are locals");
-        self.body(&path, b, Code { kind: Kind::Event, ret: None, preset: i.given(), reply: None, conn: false });
+        self.body(&path, b, Code { kind: BodyKind::Event, ret: None, preset: i.given(), reply: None, conn: false });
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]

@@ -24,13 +24,13 @@ const FIELD: &str = "queue.channel";
 const CODE: &str = "E0660";
 
 /// The member that handles the packets of a channel.
-struct Arm<'a> {
+struct ChannelArm<'a> {
     channel: &'a Ident,
-    does: ArmDoes<'a>,
+    does: ChannelBody<'a>,
     span: Span,
 }
 
-enum ArmDoes<'a> {
+enum ChannelBody<'a> {
     Handler(&'a ast::Handler, Option<&'a Ident>),
     Nodes(&'a [Node]),
 }
@@ -42,16 +42,16 @@ fn parts(e: &Expr) -> Option<(&Ident, &Ident)> {
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-fn arm(m: &ast::Member) -> Option<(&Ident, Arm<'_>)> {
+fn arm(m: &ast::Member) -> Option<(&Ident, ChannelArm<'_>)> {
     match &m.kind {
         MemberKind::Handler(h) => {
             let On::Event { port, event, param } = &h.on else { return None };
-            Some((port, Arm { channel: event, does: ArmDoes::Handler(h, param.as_ref()), span: m.span }))
+            Some((port, ChannelArm { channel: event, does: ChannelBody::Handler(h, param.as_ref()), span: m.span }))
         }
         MemberKind::Wiring(nodes) => {
             let (Node { kind: NodeKind::Expr(e), .. }, rest) = nodes.split_first()? else { return None };
             let (queue, channel) = parts(e)?;
-            Some((queue, Arm { channel, does: ArmDoes::Nodes(rest), span: m.span }))
+            Some((queue, ChannelArm { channel, does: ChannelBody::Nodes(rest), span: m.span }))
         }
         _ => None,
     }
@@ -140,7 +140,7 @@ impl Compiler<'_> {
         }
         let unit = self.app.frames.get(&port).copied().ok_or(Reported)?;
         let members = app.members.iter().filter(|m| self.channel_queue(m) == Some(port));
-        let arms: Vec<Arm> = members.filter_map(|m| arm(m).map(|(_, a)| a)).collect();
+        let arms: Vec<ChannelArm> = members.filter_map(|m| arm(m).map(|(_, a)| a)).collect();
         let Some(first) = arms.first().map(|a| a.span) else { return Ok(()) };
         let arms = self.arms_in_order(port, arms);
         let name = self.m.ports[port.index()].name.clone();
@@ -154,9 +154,9 @@ impl Compiler<'_> {
     }
 
     /// One for each channel, in one segment and on one device.
-    fn arms_in_order<'a>(&mut self, port: PortId, arms: Vec<Arm<'a>>) -> R<Vec<Arm<'a>>> {
+    fn arms_in_order<'a>(&mut self, port: PortId, arms: Vec<ChannelArm<'a>>) -> R<Vec<ChannelArm<'a>>> {
         let names = self.channels.get(&port).cloned().unwrap_or_default();
-        let mut placed: Vec<Option<Arm>> = names.iter().map(|_| None).collect();
+        let mut placed: Vec<Option<ChannelArm>> = names.iter().map(|_| None).collect();
         let first = arms.first().map(|a| (a.span, self.segment_at(a.span)));
         for a in arms {
             let n = usize::from(self.channel_of(port, a.channel)?);
@@ -171,7 +171,7 @@ impl Compiler<'_> {
                     .also(at, "the first one is here");
                 return Err(self.report(d.hint("give the other segment a queue of its own")));
             }
-            if let ArmDoes::Handler(ast::Handler { device: Some(d), .. }, _) = &a.does {
+            if let ChannelBody::Handler(ast::Handler { device: Some(d), .. }, _) = &a.does {
                 let d = Diagnostic::error(CODE, d.name.span, "a channel's handler is placed by its segment");
                 return Err(self.report(d.hint("put the handlers of all channels into `segment name on … { … }`")));
             }
@@ -233,7 +233,7 @@ impl Lower<'_, '_> {
     }
 
     /// The packet goes the way of its channel.
-    fn channel_arms(&mut self, arms: &[Arm], p: LocalId, unit: ir::UnitId) -> R<()> {
+    fn channel_arms(&mut self, arms: &[ChannelArm], p: LocalId, unit: ir::UnitId) -> R<()> {
         let field = self.cx.channel_field().ok_or(Reported)?;
         let ty = self.cx.m.packet[field.index()].ty;
         let local = self.new_local_of("channel", ty);
@@ -242,7 +242,7 @@ impl Lower<'_, '_> {
         self.arms_from(0, arms, &on, (p, unit)).map(|_| ())
     }
 
-    fn arms_from(&mut self, n: usize, arms: &[Arm], on: &ir::Expr, (p, unit): (LocalId, ir::UnitId)) -> R<Val> {
+    fn arms_from(&mut self, n: usize, arms: &[ChannelArm], on: &ir::Expr, (p, unit): (LocalId, ir::UnitId)) -> R<Val> {
         let Some((a, rest)) = arms.split_first() else { return Ok(Val::unit()) };
         if rest.is_empty() {
             return self.channel_arm(a, p, unit);
@@ -257,12 +257,12 @@ impl Lower<'_, '_> {
         )
     }
 
-    fn channel_arm(&mut self, a: &Arm, p: LocalId, unit: ir::UnitId) -> R<Val> {
+    fn channel_arm(&mut self, a: &ChannelArm, p: LocalId, unit: ir::UnitId) -> R<Val> {
         let v = Val::path(Ty::Msg(unit), build::msg(p));
         self.enter();
         let made = match &a.does {
-            ArmDoes::Nodes(nodes) => self.flow(nodes, v, a.span).map(|_| Val::unit()),
-            ArmDoes::Handler(h, param) => {
+            ChannelBody::Nodes(nodes) => self.flow(nodes, v, a.span).map(|_| Val::unit()),
+            ChannelBody::Handler(h, param) => {
                 if let Some(param) = param {
                     self.bind_all(&[((*param).clone(), v)])
                 }

@@ -12,7 +12,7 @@ use crate::stats::NO_PLACE;
 use wireloom_ir::desc::Reuse;
 
 /// An answer, or its head, at the front of a backend's bytes.
-struct Answer {
+struct FrontAnswer {
     call: Id,
     rest: Raw,
     m: FoundMessage,
@@ -116,7 +116,7 @@ impl Core {
                 Some(rest.n)
             }
             Parsed::Message(m) => {
-                self.backend_message(id, Answer { call, rest, m, hold }, proto.id);
+                self.backend_message(id, FrontAnswer { call, rest, m, hold }, proto.id);
                 Some(m.have)
             }
         }
@@ -135,8 +135,8 @@ impl Core {
         Id::NIL
     }
 
-    fn backend_message(&mut self, id: Id, answer: Answer, by_id: Option<IdField>) {
-        let Answer { call, rest, m, hold } = answer;
+    fn backend_message(&mut self, id: Id, answer: FrontAnswer, by_id: Option<IdField>) {
+        let FrontAnswer { call, rest, m, hold } = answer;
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
         if flags & WL_M_IN_STEP != 0 {

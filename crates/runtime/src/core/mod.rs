@@ -164,7 +164,7 @@ pub struct Core {
     want_told: u64,
     /// The result of the current signal.
     result: Option<Vec<u8>>,
-    last_fault: crate::signal::Fault,
+    last_fault: crate::signal::HandlerFault,
     /// An answer with its client's id put back.
     patch: Vec<u8>,
     /// A datagram whose bytes lay in pieces.

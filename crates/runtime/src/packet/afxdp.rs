@@ -199,7 +199,7 @@ pub struct AfXdp {
     /// Frames come from a program in the hook, and where to.
     gives: Option<Gives>,
     /// The ring by which parts of frames come.
-    ring: Option<super::hook_ring::Source>,
+    ring: Option<super::hook_ring::RingSource>,
     /// Of the segment that is being cut.
     large_to: (u32, u32),
     _attached: Option<Arc<Attached>>,

@@ -24,7 +24,7 @@ const FIRST: usize = 16;
 
 /// The program's ring, and the frames that found it full.
 #[derive(Clone)]
-pub struct Source {
+pub struct RingSource {
     pub map: Arc<OwnedFd>,
     /// A power of two.
     pub bytes: usize,
@@ -39,7 +39,7 @@ pub struct Source {
 /// Bytes of a frame that does nothing but wake the reader: `WL_BELL` of `support/bpf.h`.
 const BELL: u32 = 14;
 
-impl Source {
+impl RingSource {
     /// Whether a frame does nothing but wake the reader.
     pub fn is_bell(&self, f: &wl_frame) -> bool {
         // SAFETY: the frame has these bytes.
@@ -49,7 +49,7 @@ impl Source {
 
 /// A record as it lies in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct RingRecord<'a> {
     pub note: u64,
     /// Bytes of the whole frame.
     pub n: u32,
@@ -58,21 +58,21 @@ pub struct Record<'a> {
     pub bytes: &'a [u8],
 }
 
-impl<'a> Record<'a> {
+impl<'a> RingRecord<'a> {
     /// None: these bytes are no record.
-    fn of(all: &'a [u8], words: usize) -> Option<Record<'a>> {
+    fn of(all: &'a [u8], words: usize) -> Option<RingRecord<'a>> {
         let (first, rest) = all.split_at_checked(FIRST)?;
         let (entry, rest) = rest.split_at_checked(8 * words)?;
         let number = |at: usize| first[at..at + 4].try_into().map(u32::from_ne_bytes).ok();
         let (n, there) = (number(8)?, number(12)?);
         let note = u64::from_ne_bytes(first[..8].try_into().ok()?);
-        (there <= n).then_some(Record { note, n, entry, bytes: rest.get(..there as usize)? })
+        (there <= n).then_some(RingRecord { note, n, entry, bytes: rest.get(..there as usize)? })
     }
 }
 
 /// The consumer's end of a ring.
 pub struct HookRing {
-    source: Source,
+    source: RingSource,
     /// The consumer's position, in a page that we write.
     position: *mut u8,
     /// The producers' position, in a page of its own; then all records, mapped twice in a row.
@@ -88,7 +88,7 @@ pub struct HookRing {
 unsafe impl Send for HookRing {}
 
 impl HookRing {
-    pub fn open(source: &Source) -> io::Result<HookRing> {
+    pub fn open(source: &RingSource) -> io::Result<HookRing> {
         // SAFETY: a plain system call.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let of = |size: usize, rights: libc::c_int, at: usize| {
@@ -117,7 +117,7 @@ impl HookRing {
     }
 
     /// Takes records, as long as `take` has room for them (true: it has taken it).
-    pub fn read(&mut self, mut take: impl FnMut(Record) -> bool) {
+    pub fn read(&mut self, mut take: impl FnMut(RingRecord) -> bool) {
         loop {
             let (before, mut more) = (self.at, true);
             let end = word(self.records).load(Ordering::Acquire);
@@ -133,7 +133,7 @@ impl HookRing {
                 if length & GIVEN_UP == 0 {
                     // SAFETY: as above; the kernel leaves it alone until the position is behind it.
                     let bytes = unsafe { std::slice::from_raw_parts(place.add(HEAD as usize), size) };
-                    more = Record::of(bytes, self.source.words).is_none_or(&mut take);
+                    more = RingRecord::of(bytes, self.source.words).is_none_or(&mut take);
                 }
                 if more {
                     self.at += (size as u64 + HEAD).next_multiple_of(8);
@@ -166,7 +166,7 @@ impl Drop for HookRing {
 }
 
 /// The frame of a record, in a buffer of the pool.
-fn store(pool: &mut Pool, r: &Record) -> Option<(super::batch::Buf, wl_frame)> {
+fn store(pool: &mut Pool, r: &RingRecord) -> Option<(super::batch::Buf, wl_frame)> {
     let (buf, mut f) = pool.take(r.n as usize)?;
     // SAFETY: the frame has room for `n` bytes, of which no more than that are there.
     unsafe { std::ptr::copy_nonoverlapping(r.bytes.as_ptr(), f.p, r.bytes.len()) };
@@ -231,16 +231,16 @@ mod tests {
         all[12..16].copy_from_slice(&10u32.to_ne_bytes());
         all[16..24].copy_from_slice(&77u64.to_ne_bytes());
         all[24..34].copy_from_slice(b"0123456789");
-        let r = Record::of(&all, 1).expect("a record");
+        let r = RingRecord::of(&all, 1).expect("a record");
         assert_eq!(
             (r.note, r.n, r.entry, r.bytes),
             (3 << 48 | 9 << 32 | 0xdead_beef, 1500, &all[16..24], &all[24..34])
         );
         // Lengths that lie.
-        assert_eq!(Record::of(&all[..30], 1), None);
-        assert_eq!(Record::of(&all[..20], 1), None);
-        assert_eq!(Record::of(&all[..9], 1), None);
+        assert_eq!(RingRecord::of(&all[..30], 1), None);
+        assert_eq!(RingRecord::of(&all[..20], 1), None);
+        assert_eq!(RingRecord::of(&all[..9], 1), None);
         all[12..16].copy_from_slice(&1501u32.to_ne_bytes());
-        assert_eq!(Record::of(&all, 1), None);
+        assert_eq!(RingRecord::of(&all, 1), None);
     }
 }

@@ -20,7 +20,7 @@ pub struct Hooked {
     /// The program runs behind the driver, so frames are copied.
     pub copied: bool,
     /// By which parts of frames come, from all instances of the port. The first one reads it.
-    pub ring: Option<super::hook_ring::Source>,
+    pub ring: Option<super::hook_ring::RingSource>,
 }
 
 /// How the process learns where a frame was sent that the program gives to it, and what goes along.

@@ -112,7 +112,7 @@ pub const NAMES: [&str; WORDS] =
 pub const WORDS: usize = 10;
 
 /// The entries of a batch, and the engine.
-pub struct Engine {
+pub struct DmaEngine {
     link: Link,
     to_card: bool,
     bytes: Vec<u64>,
@@ -123,10 +123,10 @@ pub struct Engine {
     free_at: u64,
 }
 
-impl Engine {
-    pub fn new(link: Link, to_card: bool) -> Engine {
+impl DmaEngine {
+    pub fn new(link: Link, to_card: bool) -> DmaEngine {
         let bytes = Vec::with_capacity(link.batch as usize);
-        Engine { link, to_card, bytes, first: 0, sum: 0, last: 0, free_at: 0 }
+        DmaEngine { link, to_card, bytes, first: 0, sum: 0, last: 0, free_at: 0 }
     }
 
     /// An entry crosses.
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn run(link: Link, to_card: bool, entries: u64, bytes: u64, gap: u64) -> [u64; WORDS] {
-        let (meter, mut e) = (Meter::default(), Engine::new(link, to_card));
+        let (meter, mut e) = (Meter::default(), DmaEngine::new(link, to_card));
         (0..entries).for_each(|n| e.entry(&meter, n * gap, bytes));
         e.flush(&meter);
         std::array::from_fn(|n| meter.0[n].load(Relaxed))
