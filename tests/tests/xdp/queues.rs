@@ -289,6 +289,7 @@ fn a_full_ring_counts_what_it_loses() {
     let (special, mut all) = placed(&m, &[]);
     all.retain(|h| m.handlers[h.0.index()].device == Device::Xdp);
     let Some(object) = load(&special, &all, &[]) else { return };
+    assert!(object.verified().is_none_or(|n| n < VERIFIED_MAX), "{:?}", object.verified());
     let mut ring = ring(&object).expect("it has a ring");
     object.set_ringed(true);
     let (frames, mut come) = (20_000u64, 0u64);

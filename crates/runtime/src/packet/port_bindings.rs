@@ -711,7 +711,7 @@ impl Opening<'_> {
         if let Some(ring) = ring {
             let plan = &mut self.plans[takers[0]];
             plan.ends.push(PortEndpoint::new(Box::new(ring), p));
-            plan.inputs.push(Input::hooked(plan.ends.len() - 1, p as u16, i as u16, port.handler, true));
+            plan.inputs.push(PortInput::hooked(plan.ends.len() - 1, p as u16, i as u16, port.handler, true));
         }
         for (queue, socket) in sockets.into_iter().enumerate() {
             let core = takers[queue % takers.len()];
