@@ -75,6 +75,9 @@ pub struct NicDesc {
     /// Bytes of a queue's entries ([`crate::layout::Entry`]), by port.
     #[serde(default)]
     pub entries: Vec<u32>,
+    /// Parameters of the modelled link that the program gives.
+    #[serde(default)]
+    pub link: Vec<(String, u64)>,
 }
 
 impl SegmentDesc {

@@ -99,6 +99,7 @@ impl crate::Module {
                 entries: nic.ports.iter().zip(&self.ports).map(|(_, p)| entry_bytes(self, p)).collect(),
                 ports: nic.ports,
                 tables: nic.tables,
+                link: self.link.clone(),
             },
         }
     }

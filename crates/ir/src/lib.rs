@@ -30,6 +30,7 @@ pub mod grammar;
 pub mod graph;
 pub mod header_bits;
 pub mod layout;
+pub mod link;
 mod on;
 pub mod ops;
 pub mod packed_keys;
@@ -121,6 +122,9 @@ pub struct Module {
     pub wires: Vec<Wire>,
     /// Parts of the app with a core of their own; none: all cores run all of it.
     pub segments: Vec<Segment>,
+    /// Parameters of the modelled link to a NIC ([`link`]) that the program gives.
+    #[serde(default)]
+    pub link: Vec<(String, u64)>,
     pub inputs: Vec<Input>,
     pub files: Vec<String>,
 }

@@ -85,6 +85,7 @@ fn member(m: &Member) -> Option<(&str, &Ident)> {
         | MemberKind::Port(_)
         | MemberKind::PacketState(_)
         | MemberKind::Segment { .. }
+        | MemberKind::Link { .. }
         | MemberKind::Handler(_)
         | MemberKind::Signal { .. }
         | MemberKind::Instance { .. }

@@ -288,6 +288,11 @@ pub enum MemberKind {
         name: Ident,
         device: Device,
     },
+    /// `link { batch 32, wait 5us }`: parameters of the modelled link to a NIC
+    Link {
+        word: Span,
+        options: Vec<(Ident, Option<Expr>)>,
+    },
     /// `const`, `fn` local to the app
     Const {
         name: Ident,

@@ -139,6 +139,10 @@ impl Parser {
                 let span = self.span()?;
                 self.m.segments.push(Segment { name, device, cpu, cores, span })
             }
+            "link" => {
+                let (name, value) = (self.str()?, self.num()?);
+                self.m.link.push((name, value))
+            }
             "handler" => {
                 let h = self.handler()?;
                 self.m.handlers.push(h)

@@ -218,6 +218,9 @@ impl Printer<'_> {
             };
             self.line(&format!("segment {} on {on}{}", string(&s.name), span(&s.span)))
         }
+        for (name, value) in &m.link {
+            self.line(&format!("link {} {value}", string(name)))
+        }
         for f in &m.faults {
             self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc)))
         }

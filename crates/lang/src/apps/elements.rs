@@ -230,6 +230,9 @@ impl Compiler<'_> {
                     let d = Diagnostic::error("E0650", segment.span, "a segment stands in an app, not in an element");
                     return Err(self.report(d.hint("give the instance of the element to a segment of the app")));
                 }
+                MemberKind::Link { word, .. } => {
+                    return Err(self.error("E0650", *word, "the link stands in an app, not in an element"));
+                }
                 MemberKind::Port(_) | MemberKind::Session { .. } | MemberKind::Channel { .. } | MemberKind::Cache(_) => {
                     return Err(self.error("E0609", m.span, "this member of an element is not compiled yet"))
                 }

@@ -2,6 +2,7 @@
 
 pub mod arrays;
 pub mod caches;
+pub mod channels;
 pub mod controls;
 pub mod conversations;
 pub mod core_partition;
@@ -15,6 +16,7 @@ pub mod gauges;
 pub mod handlers;
 pub mod inputs;
 pub mod instances;
+mod link;
 mod merge_nodes;
 pub mod message_queues;
 pub mod nodes;
@@ -97,7 +99,7 @@ impl Compiler<'_> {
         self.unused_given(module);
         self.check_graph();
         self.unwritten_fields();
-        let _ = self.instances_on_devices(app);
+        let _ = self.instances_on_devices(module, app);
         self.endless_queues();
         self.table_signals();
         self.unhandled();
@@ -128,6 +130,7 @@ impl Compiler<'_> {
             MemberKind::Port(p) => (&p.name, self.port(module, p)),
             MemberKind::State { name, ty, .. } => (name, self.state(module, name, ty)),
             MemberKind::PacketState(fields) => return self.packet_fields(module, fields),
+            MemberKind::Link { word, options } => return self.link(module, *word, options),
             MemberKind::Session { name, ty } => (name, self.session(module, name, ty)),
             MemberKind::Counter(name) => {
                 self.m.counters.push(ir::Counter { name: name.name.clone(), doc: m.doc.clone() });
@@ -179,6 +182,10 @@ impl Compiler<'_> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn define(&mut self, module: ModId, app: &ast::Element, m: &ast::Member) -> R<()> {
         match &m.kind {
+            _ if self.channel_queue(m).is_some() => match self.channel_queue(m) {
+                Some(queue) => self.channel_handlers(module, app, queue),
+                None => Ok(()),
+            },
             MemberKind::Handler(h) => {
                 let before = self.m.handlers.len();
                 let done = self.handler(module, &app.name.name, h, m.span);

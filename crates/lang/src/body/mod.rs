@@ -212,6 +212,8 @@ pub struct Lower<'c, 'a> {
     pub marked: bool,
     /// The locals with the fields of the packet's state that the handler names.
     pub fields: std::collections::BTreeMap<ir::PacketFieldId, LocalId>,
+    /// The queue and the channel that the next packet goes to.
+    pub channel: Option<(ir::PortId, u8)>,
     /// The packet at hand has just come: its time is now.
     pub arrival: bool,
     /// The packet at hand comes from a queue, with its mark.
@@ -283,6 +285,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             mark: None,
             marked: false,
             fields: Default::default(),
+            channel: None,
             gone: HashSet::new(),
             changing: None,
             span: Span::default(),

@@ -29,6 +29,7 @@ mod core;
 mod core_mesh;
 mod crossing;
 mod handover;
+pub mod hook_ring;
 mod hooked;
 mod loop_port;
 mod memory;
@@ -60,6 +61,7 @@ mod tests;
 
 pub use self::core::{queue as ask_queue, serve as serve_popped, transmit};
 pub use afpacket::promiscuous;
+pub use afxdp::mtu;
 pub use batch::{Batch, BATCH};
 pub use hooked::{Gives, Hooked};
 pub use memory::{FrameSink, Frames, Spent, Timing};

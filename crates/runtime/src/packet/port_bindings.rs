@@ -12,6 +12,7 @@ use super::afxdp::{self, AfXdp};
 use super::core::{fan, Fans, Member, PortEndpoint, PortInput, Route};
 use super::core_mesh::{core_of, flow_hash};
 use super::crossing::{self, Crossings};
+use super::hook_ring::HookRing;
 use super::hooked::Hooked;
 use super::loop_port::Loop;
 use super::memory::{Frames, MemoryPort};
@@ -648,7 +649,9 @@ impl Opening<'_> {
         let cores = self.plans.len();
         let region = self.region.clone();
         if let Some(hooked) = self.hook(at) {
-            return self.open_hooked(at, AfXdp::open_hooked(name, &region, &hooked)?);
+            let ring = hooked.ring.as_ref().filter(|_| i == 0).map(HookRing::open).transpose();
+            let ring = ring.map_err(|e| format!("cannot map the ring of `{name}`: {e}"))?;
+            return self.open_hooked(at, AfXdp::open_hooked(name, &region, &hooked)?, ring);
         }
         let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
         for (queue, socket) in sockets.into_iter().enumerate() {
@@ -695,13 +698,21 @@ impl Opening<'_> {
         let to: BTreeSet<u32> = (0..desc.ports.len()).filter(fed).filter_map(home).collect();
         let hooked = (0..desc.segments.len() as u32).find(|s| self.is_hooked(*s));
         let one = to.first().copied().filter(|s| to.len() == 1 && self.cores_of(*s).count() == 1);
+        // The hook belongs to the process of the CPU.
+        let one = one.filter(|s| !desc.segments[*s as usize].nic);
         one.or(hooked).map_or(vec![0], |s| self.cores_of(s).take(1).collect())
     }
 
-    /// Each queue goes to a core, as in `open_xdp`.
-    fn open_hooked(&mut self, at: PortInstance, sockets: Vec<AfXdp>) -> Done {
+    /// Each queue goes to a core, as in `open_xdp`. The ring goes to the first of them: in an app
+    /// with segments there is one only.
+    fn open_hooked(&mut self, at: PortInstance, sockets: Vec<AfXdp>, ring: Option<HookRing>) -> Done {
         let PortInstance { port: p, instance: i, targets: port } = at;
         let takers = self.home(p).map_or_else(|| self.takers(), |core| vec![core]);
+        if let Some(ring) = ring {
+            let plan = &mut self.plans[takers[0]];
+            plan.ends.push(PortEndpoint::new(Box::new(ring), p));
+            plan.inputs.push(PortInput::hooked(plan.ends.len() - 1, p as u16, i as u16, port.handler, true));
+        }
         for (queue, socket) in sockets.into_iter().enumerate() {
             let core = takers[queue % takers.len()];
             let (plan, alone) = (&mut self.plans[core], !self.app.desc.segments.is_empty());

@@ -537,9 +537,13 @@ pub static CODES: &[Code] = &[
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    segment s on cpu(0..2) { w -> o }\n}\n"),
     code("E0659", "a thing that the NIC cannot share",
         "Segments `on nic` run in a process of their own, which stands for the card. A port belongs to \
-         one of the two processes. So does a table. An app has segments on a NIC or handlers in XDP, \
-         not both.",
+         one of the two processes. So does a table. The XDP hook belongs to the process of the CPU.",
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8 }\n    segment s on nic { on w(p) { if p.len > 9 { p -> o } else { p -> q } } }\n    segment t on cpu(0) { q -> o }\n}\n"),
+    code("E0660", "a channel of a queue",
+        "`channels [get, set]` gives a queue of packets several channels. `p -> q.get` sends to one, \
+         `on q.get(p)` and the wiring `q.get -> …` receive. All channels of a queue lead to one \
+         segment, and each of them has a handler.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8, channels [get, set] }\n    segment s on cpu(0) { w -> q }\n    segment t on cpu(1) {\n        q.get -> o\n        q.set -> o\n    }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
@@ -567,8 +571,8 @@ pub static CODES: &[Code] = &[
          packets come. The app has no ports of connections.",
         "app a {\n    port wire = pcap(\"in.pcap\")\n    on wire(p) on xdp { p -> kernel }\n}\n"),
     code("E0675", "an unknown device",
-        "The device of a handler or a segment is `xdp`, `cpu(n)` or `nic`, that of an element's \
-         instance is `xdp`. Without a word the CPU runs it.",
+        "The device of a handler, a segment or an element's instance is `xdp`, `cpu(n)` or `nic`. \
+         Without a word the CPU runs it.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xpd { p -> kernel }\n}\n"),
     code("E0680", "a protocol that needs a connection",
         "Over UDP each datagram is one message. A tunnel, a merge, and connections that belong to \

@@ -160,6 +160,10 @@ impl Parser<'_> {
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,
             "cached" if self.sign_at(1, "(") => return self.not_yet("`cached`"),
+            "link" if self.sign_at(1, "{") => {
+                let word = self.bump();
+                MemberKind::Link { word, options: self.options()? }
+            }
             "cache" if defines => MemberKind::Cache(self.cache()?),
             "export" if self.word_at(1, "segment") => self.signal()?,
             "event" | "publish" | "subscribe" | "export" if defines => {

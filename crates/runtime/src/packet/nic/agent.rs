@@ -26,6 +26,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_ir::desc::ParamValue;
 
+/// The variable of the environment with the command of the NIC's process.
+const COMMAND: &str = "WIRELOOM_NIC_COMMAND";
+
 /// Between two looks at the counters.
 const LOOK: Duration = Duration::from_millis(20);
 /// To compile a program takes a while.
@@ -136,13 +139,21 @@ impl Drop for OtherProcess {
     }
 }
 
+/// This executable, or one for another processor: `qemu-aarch64 -L /usr/aarch64-linux-gnu FILE`.
+fn command_of(words: Option<&str>) -> Command {
+    let mut words = words.into_iter().flat_map(str::split_whitespace);
+    let mut command = Command::new(words.next().unwrap_or("/proc/self/exe"));
+    command.args(words);
+    command
+}
+
 impl OtherProcess {
     fn start(joint: &Joint, anew: bool) -> io::Result<OtherProcess> {
         let (channel, there) = Channel::pair()?;
         let files: Vec<RawFd> = std::iter::once(there.as_raw_fd()).chain(joint.files()).collect();
         let mut args = std::env::args_os();
-        let mut command = Command::new("/proc/self/exe");
-        if let Some(name) = args.next() {
+        let mut command = command_of(std::env::var(COMMAND).ok().as_deref());
+        if let Some(name) = args.next().filter(|_| std::env::var_os(COMMAND).is_none()) {
             command.arg0(name);
         }
         command.args(args).env(VARIABLE, told(anew, &files)).stdin(Stdio::null());

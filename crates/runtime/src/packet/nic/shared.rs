@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
-use wireloom_ir::desc::Desc;
+use wireloom_ir::desc::{Desc, HandlerOn};
 
 /// Mapped memory.
 struct Mapping {
@@ -77,7 +77,14 @@ pub struct Joint {
 
 /// A number for the program and what it is told.
 fn digest(desc: &Desc, layout: &Layout, link: &Link) -> u64 {
-    let text = format!("{}{layout:?}{link:?}", serde_json::to_string(desc).unwrap_or_default());
+    let mut desc = desc.clone();
+    for h in &mut desc.handlers {
+        // The first process alone knows which handlers of frames run in the XDP hook.
+        if matches!(h.on, HandlerOn::Frame { .. }) {
+            h.on = HandlerOn::Elsewhere
+        }
+    }
+    let text = format!("{}{layout:?}{link:?}", serde_json::to_string(&desc).unwrap_or_default());
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }
 
