@@ -165,14 +165,14 @@ pub enum StmtKind {
         msg: Outgoing,
         place: PlaceId,
     },
-    /// Opens a channel of the task's conversation to an instance of its port.
-    OpenChannel {
-        channel: ChannelId,
+    /// Opens an upstream of the task's conversation to an instance of its port.
+    OpenUpstream {
+        upstream: UpstreamId,
         index: Expr,
         place: PlaceId,
     },
     /// Closes it when its output is sent.
-    CloseChannel(ChannelId),
+    CloseUpstream(UpstreamId),
     Log(Vec<Expr>),
     /// Adds to the message being built (only inside an [`Outgoing`] or [`Edit`]).
     Emit(Emit),
@@ -295,7 +295,7 @@ pub enum StmtKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Peer {
     Client,
-    Channel(ChannelId),
+    Upstream(UpstreamId),
 }
 
 impl Peer {
@@ -303,7 +303,7 @@ impl Peer {
     pub fn number(self) -> u32 {
         match self {
             Peer::Client => 0,
-            Peer::Channel(c) => c.0 + 1,
+            Peer::Upstream(c) => c.0 + 1,
         }
     }
 }

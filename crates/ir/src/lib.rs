@@ -77,7 +77,7 @@ index! {
     /// A field of a unit (all fields of a unit, those of switch cases included, are in one list).
     FieldId,
     ProtocolId, FuncId, HandlerId, ParamId, PortId, StateId, SessionId, CounterId, TableId, ElementId, WireId, InputId,
-    SegmentId, ChannelId,
+    SegmentId, UpstreamId,
     /// A field of the state of packets, in [`Module::packet`].
     PacketFieldId,
     /// A local of a [`Body`].
@@ -101,7 +101,7 @@ pub struct Module {
     pub states: Vec<State>,
     pub sessions: Vec<Session>,
     #[serde(default)]
-    pub channels: Vec<Channel>,
+    pub upstreams: Vec<Upstream>,
     /// The state that each packet has beside its bytes.
     #[serde(default)]
     pub packet: Vec<PacketField>,
@@ -266,14 +266,14 @@ pub struct Session {
 /// A backend connection that belongs to one client's connection: `session up: connection of db`. It
 /// ends with the client's, and the client's with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Channel {
+pub struct Upstream {
     pub name: String,
     pub span: Span,
     pub port: PortId,
 }
 
-/// Most channels of a module.
-pub const CHANNELS_MAX: usize = 16;
+/// Most upstreams of a module.
+pub const UPSTREAMS_MAX: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counter {
@@ -532,8 +532,8 @@ pub struct Handler {
     pub segment: Option<SegmentId>,
     /// Its device, by the program or by the pass `place`.
     pub device: ops::Device,
-    /// For `On::Message` and `On::Channel`: local 0 is the message. For `Signal`: the first locals are its arguments.
-    /// For `Opened`/`Greeting`/`Probe`/`Closed` and those of channels: local 0 is the instance (u32). For `Fault`: local
+    /// For `On::Message` and `On::Upstream`: local 0 is the message. For `Signal`: the first locals are its arguments.
+    /// For `Opened`/`Greeting`/`Probe`/`Closed` and those of upstreams: local 0 is the instance (u32). For `Fault`: local
     /// 0 is the kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
@@ -784,13 +784,13 @@ impl Module {
         if let On::Message { protocol, .. } = on {
             return Some((protocol, self.protocols.get(protocol.index())?.request));
         }
-        let On::Channel(channel) = on else { return None };
-        let protocol = self.channel_protocol(channel)?;
+        let On::Upstream(upstream) = on else { return None };
+        let protocol = self.upstream_protocol(upstream)?;
         Some((protocol, self.protocols.get(protocol.index())?.response?))
     }
 
-    pub fn channel_protocol(&self, channel: ChannelId) -> Option<ProtocolId> {
-        let port = self.channels.get(channel.index())?.port;
+    pub fn upstream_protocol(&self, upstream: UpstreamId) -> Option<ProtocolId> {
+        let port = self.upstreams.get(upstream.index())?.port;
         self.ports.get(port.index())?.protocols.first().copied()
     }
 
@@ -801,7 +801,7 @@ impl Module {
             matches!(p.kind, desc::PortKind::Listen(_)) && protocols.any(|p| p.sharing == desc::Sharing::Session)
         };
         match peer {
-            Peer::Channel(c) => self.channels.get(c.index()).map(|c| c.port),
+            Peer::Upstream(c) => self.upstreams.get(c.index()).map(|c| c.port),
             Peer::Client => self.ports.iter().position(clients).map(|n| PortId(n as u32)),
         }
     }
@@ -811,7 +811,7 @@ impl Module {
         let port = self.ports.get(self.port_of(to)?.index())?;
         let protocol = self.protocols.get(port.protocols.first()?.index())?;
         match to {
-            Peer::Channel(_) => Some(protocol.request),
+            Peer::Upstream(_) => Some(protocol.request),
             Peer::Client => protocol.response,
         }
     }

@@ -208,7 +208,7 @@ pub struct Conn {
     pub most_answer: u32,
     /// Backend, `DATAGRAM`: the numbers by which its answers are matched.
     pub numbers: Option<Box<RequestNumbers>>,
-    /// Its part in a conversation: 0 none, 1 the client, from 2 on the channel.
+    /// Its part in a conversation: 0 none, 1 the client, from 2 on the upstream.
     pub member: u8,
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
